@@ -1,4 +1,4 @@
-//! Carrying interfaces between namespaces, with what they have: to another node, and home.
+//! Moves interfaces between namespaces with their configuration: to another node, and home.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,7 +17,7 @@ use crate::store::moved::{Home, Moved};
 use crate::store::state::State;
 use crate::{Error, Result};
 
-/// The link that an interface is an end of by the plan: its place there.
+/// The link that an interface is an end of in the plan.
 pub(crate) fn planned_link(state: &State, node: NodeId, index: u32) -> Option<LinkSlot> {
     let home = state.plan.nodes.iter().find(|n| n.id == node)?;
     home.interfaces.iter().find(|i| i.index == index).map(|i| i.link)
@@ -28,7 +28,7 @@ pub(crate) fn find(space: BorrowedFd<'_>, object: &str, name: &str) -> Result<Op
     inside(space, object, |socket| socket.link(name).map_err(Error::of(object, "look up")))
 }
 
-/// Moves it, and gives its index there.
+/// Moves an interface; returns its index in the new namespace.
 pub(crate) fn move_one(
     here: BorrowedFd<'_>,
     there: BorrowedFd<'_>,
@@ -50,14 +50,14 @@ pub(crate) fn move_one(
     })
 }
 
-/// What a move would take from it.
+/// The configuration that a move would take from an interface.
 pub(crate) fn pack(space: BorrowedFd<'_>, object: &str, found: &LinkInfo) -> Result<Carried> {
     inside(space, object, |socket| {
         socket.carried(found.index).map_err(Error::of(object, "read what it carries"))
     })
 }
 
-/// Raises it if it was up, and gives it what it carried.
+/// Raises an interface if it was up, and restores its configuration.
 pub(crate) fn unpack(
     space: BorrowedFd<'_>,
     object: &str,
@@ -78,7 +78,7 @@ pub(crate) fn unpack(
     })
 }
 
-/// An interface that was moved, where it is: one that was renamed there is known by its hardware address.
+/// A moved interface where it is now; one that was renamed there is found by its hardware address.
 pub(crate) fn found_moved(here: &OwnedFd, object: &str, m: &Moved) -> Result<Option<LinkInfo>> {
     if let Some(found) = find(here.as_fd(), object, &m.name)? {
         return Ok(Some(found));
@@ -89,7 +89,7 @@ pub(crate) fn found_moved(here: &OwnedFd, object: &str, m: &Moved) -> Result<Opt
     })
 }
 
-/// Brings these interfaces home as far as they and their homes are there; goes on past failures, and gives
+/// Returns these interfaces home, if they and their homes exist; continues past failures and returns
 /// them. `kept` are namespaces of nodes whose init may have ended.
 pub(crate) fn return_all(
     state: &State,
@@ -114,7 +114,7 @@ pub(crate) fn return_all(
     if home.is_empty() {
         return failures;
     }
-    // Routes lead over what is at home by now, and over nothing else.
+    // Routes are set only by interfaces that are at home by now.
     let mut now = state.clone();
     now.moved.retain(|m| !home.contains(&m));
     let plan = without_absent(&now);
@@ -126,7 +126,7 @@ pub(crate) fn return_all(
     failures
 }
 
-/// Brings one home; whether it is there now. A home that is gone takes the interface with it, wherever it is.
+/// Returns one interface home; `true` if it is there now. If its home no longer exists, the interface is removed.
 fn return_one(open: &dyn Fn(NodeId) -> Option<OwnedFd>, m: &Moved) -> Result<bool> {
     let object = format!("interface {:?}", m.old_name);
     let here = open(m.node);
@@ -144,7 +144,7 @@ fn return_one(open: &dyn Fn(NodeId) -> Option<OwnedFd>, m: &Moved) -> Result<boo
     Ok(true)
 }
 
-/// Gives an interface that came home what the plan gave it. Its routes must lead over what is there.
+/// Configures an interface that came home as planned. Its routes must use existing interfaces only.
 pub(crate) fn settle(plan: &Plan, node: NodeId, index: u32, space: OwnedFd) -> Result<()> {
     let Some(slot) = plan.slot_of(node) else { return Ok(()) };
     let Some(interface) = plan.nodes[slot].interfaces.iter().find(|i| i.index == index) else {
@@ -168,7 +168,7 @@ fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()>
         let index = move_one(here.as_fd(), host.as_fd(), object, &found, &m.old_name, None)?;
         return unpack(host.as_fd(), object, index, &Carried::default(), m.was_up);
     }
-    // Its node was killed: the kernel has put it into the host, maybe under another name.
+    // Its node was killed: the kernel has moved it to the host, maybe under another name.
     inside(host.as_fd(), object, |socket| {
         let links = socket.links().map_err(Error::of(object, "look for it on the host"))?;
         let stranded = links.iter().find(|l| l.mac == Some(m.mac) && l.name != m.old_name);

@@ -13,21 +13,21 @@ use netloom_sys::{namespace, sysctl};
 use crate::stage::spaces::{LOOPBACK, Spaces, inside, on_a_thread, open, run};
 use crate::{Error, Result};
 
-/// Up to how many interfaces a lab's nodes learn their neighbours. The kernel has one table of learnt
+/// The largest number of interfaces of a lab whose nodes learn their neighbours. The kernel has one table of learnt
 /// neighbours for all namespaces (`net.ipv4.neigh.default.gc_thresh3`, 1024 by default), which larger
 /// labs would overflow; permanent entries do not count.
 const LEARNT_NEIGHBOURS: usize = 400;
 
-/// What of a node is to be configured.
+/// Which part of a node to configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// A new node: everything.
     All,
-    /// A living node some of whose links were made anew: those, and all its routes.
+    /// A living node with new links: those, and all its routes.
     Links,
 }
 
-/// Raises interfaces and gives addresses and routes, node by node, on one thread.
+/// Raises interfaces and sets addresses and routes, node by node, on one thread.
 ///
 /// With [`Scope::Links`] only interfaces that are ends of `links` are touched.
 pub(crate) fn configure(
@@ -58,9 +58,9 @@ pub(crate) fn configure(
     })
 }
 
-/// Whether a sysctl is set when the node's interfaces are there: those of single interfaces, and
-/// forwarding, whose writing spins while any other namespace's network is being changed, so that it
-/// is left to the one thread that configures all. What it resets comes after it.
+/// Whether a sysctl is set after the node's interfaces are made: those of single interfaces, and
+/// forwarding. Writing forwarding spins while any other namespace's network changes, so the one thread
+/// that configures all nodes does it, followed by the sysctls that it resets.
 pub(crate) fn is_late(path: &str) -> bool {
     is_of_an_interface(path)
         || path.ends_with("forwarding")
@@ -68,8 +68,8 @@ pub(crate) fn is_late(path: &str) -> bool {
         || path == "net/ipv4/conf/all/accept_redirects"
 }
 
-/// Sets late sysctls, by a thread in the node's network namespace: /proc/sys/net shows that of the
-/// thread that looks.
+/// Sets late sysctls from a thread in the node's network namespace: /proc/sys/net belongs to the
+/// namespace of the calling thread.
 fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
     for (path, value) in node.sysctls.iter().filter(|(path, _)| is_late(path)) {
         let of = || format!("{object}: {}", sysctl::full(path));
@@ -79,7 +79,7 @@ fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives a living node its neighbours across these links anew, where they are fixed ones.
+/// Sets a living node's permanent neighbours across these links again.
 pub(crate) fn give_neighbours(
     plan: &Plan,
     space: BorrowedFd<'_>,
@@ -156,17 +156,17 @@ fn push_route(
     }
 }
 
-/// A route as it is known in a node: where it leads, and how.
+/// A route of a node with its next hops.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InstalledRoute {
     pub(crate) to: ipnet::IpNet,
-    /// Next routers, none on the link itself, and indexes of interfaces; at least one.
+    /// Next hops: the router, `None` if on-link, and the index of the interface; at least one.
     hops: Vec<(Option<IpAddr>, u32)>,
 }
 
 impl InstalledRoute {
-    /// A planned route of a node, without the next hops whose interface, by place, is not there; `None`
-    /// where none is left.
+    /// A planned route of a node, without the next hops whose interface, by place, is absent; `None`
+    /// if none is left.
     pub(crate) fn of(
         node: &PlannedNode,
         route: &planned::Route,
@@ -191,7 +191,7 @@ impl InstalledRoute {
         batch.push(Arc::clone(name), &Multipath { to: self.to, hops: &hops, replace });
     }
 
-    /// Adds the request to take it away; that it is gone already is success.
+    /// Adds the request to remove it; a missing route is success.
     pub(crate) fn push_removal(&self, batch: &mut Batch, name: &Arc<str>) {
         let (via, link) = match self.hops.as_slice() {
             [(via, index)] => (*via, Some(*index)),

@@ -1,8 +1,8 @@
-//! Keepers: what a lab process keeps running beside nodes and links (doors, guards, wires, switches), all of one shape.
+//! Keepers: one trait for what a lab process keeps running beside nodes and links (doors, guards, wires, switches).
 //!
-//! Each is fitted to what was made, found again by a later lab process, watched and set right when something of it ends
-//! on its own, forgets what goes, and ends with the lab. They are listed once, in [`Keepers`](crate::keep::keepers::Keepers).
-//! What only one of them can do is a method of its own.
+//! Each attaches to new objects, is found again by a later lab process, restarts what ends by itself, forgets removed
+//! objects, and ends with the lab. [`Keepers`](crate::keep::keepers::Keepers) lists them. An operation of a single keeper
+//! is a method of its type.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::stage::inits::Inits;
 use crate::stage::spaces::Spaces;
 use crate::store::state::{Folder, State};
 
-/// The lab, as keepers are told of it.
+/// The lab, as passed to keepers.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) folder: &'a Folder,
@@ -26,7 +26,7 @@ pub(crate) struct Context<'a> {
     pub(crate) inits: &'a Inits,
 }
 
-/// Where links are being made, before nodes are configured.
+/// Links being made, before nodes are configured.
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a> {
     pub(crate) folder: &'a Folder,
@@ -37,7 +37,7 @@ pub(crate) struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// The links whose form is so.
+    /// The links whose form fits.
     pub(crate) fn links(&self, is_so: impl Fn(LinkForm) -> bool) -> Vec<LinkSlot> {
         let plan = &self.state.plan;
         let form = |at: &LinkSlot| self.state.form(&plan.links[*at]);
@@ -45,7 +45,7 @@ impl Ground<'_> {
     }
 }
 
-/// What was made just now, by places in the plan; the core's place is behind the last node's.
+/// Newly made objects, by places in the plan; the core's place follows the last node's.
 #[derive(Clone, Copy)]
 pub(crate) struct Fresh<'a> {
     pub(crate) slots: &'a [Slot],
@@ -60,7 +60,7 @@ impl Fresh<'_> {
     }
 }
 
-/// What goes: nodes by id, and links.
+/// Objects being removed: nodes by id, and links.
 #[derive(Clone, Copy)]
 pub(crate) struct Gone<'a> {
     pub(crate) nodes: &'a [NodeId],
@@ -69,7 +69,7 @@ pub(crate) struct Gone<'a> {
 
 /// Keeps something of a lab running.
 pub(crate) trait Keeper {
-    /// Makes those interfaces of new links that are not made for every link.
+    /// Makes those interfaces of new links that only some forms have.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -77,7 +77,7 @@ pub(crate) trait Keeper {
         Ok(())
     }
 
-    /// Removes what is left of it, so that the links can be made anew.
+    /// Removes remains, so that the links can be made anew.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -85,7 +85,7 @@ pub(crate) trait Keeper {
         Ok(())
     }
 
-    /// Puts in what is needed where these nodes and links are new.
+    /// Attaches to these new nodes and links.
     ///
     /// # Errors
     /// What the kernel or a process refuses.
@@ -93,8 +93,8 @@ pub(crate) trait Keeper {
         Ok(())
     }
 
-    /// Finds what an earlier lab process kept, and starts what is missing of it. What ends are gone of is left to who
-    /// makes them anew.
+    /// Finds what an earlier lab process kept, and starts what is missing. Links with missing ends are left to
+    /// [`Keeper::fit`], once they are made anew.
     ///
     /// # Errors
     /// What the kernel or a process refuses.
@@ -102,20 +102,20 @@ pub(crate) trait Keeper {
         Ok(())
     }
 
-    /// Lets go of what is going.
+    /// Lets go of objects being removed.
     fn forget(&self, _: &State, _: Gone<'_>) {}
 
-    /// What becomes readable when something has ended.
+    /// Descriptors that become readable when something has ended.
     fn watched(&self) -> Vec<OwnedFd> {
         vec![]
     }
 
-    /// Starts again what has ended. When to look again, if that failed or something ended at once.
+    /// Restarts what has ended. Returns when to try again, if that failed or something ended at once.
     fn tend(&self, _: &Context<'_>) -> Option<Duration> {
         None
     }
 
-    /// Whether all that should run does.
+    /// Whether everything that should run does.
     fn is_whole(&self, _: &State) -> bool {
         true
     }
@@ -123,19 +123,19 @@ pub(crate) trait Keeper {
     /// Ends with the lab.
     fn end(&self, _: &Folder) {}
 
-    /// Undoes what it changed on the host, while the kernel takes the nodes' namespaces apart.
+    /// Undoes its changes of the host, while the kernel destroys the nodes' namespaces.
     ///
     /// # Errors
-    /// What could not be undone; all else was.
+    /// Everything that could not be undone; the rest was.
     fn restore_host(&self, _: &Folder) -> Result<()> {
         Ok(())
     }
 
-    /// Ends what is left of it when the lab's process is gone. `plan` is that of the lab where its
-    /// state could be read.
+    /// Ends what is left of it after the lab process has ended. `plan` is the lab's, if its state could
+    /// be read.
     ///
     /// # Errors
-    /// What could not be ended; all else was.
+    /// Everything that could not be ended; the rest was.
     fn sweep(&self, _: &Folder, _: Option<&Plan>) -> Result<()> {
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Links and switches of a plan, by batched netlink: made, raised, removed.
 //!
-//! Indexes of interfaces are chosen, not asked for: `lo` is 1 and a node's interfaces follow in the
+//! Indexes of interfaces are chosen here, not by the kernel: `lo` is 1 and a node's interfaces follow in the
 //! order of the plan; in the core namespace bridges come first, ports after
 //! [`FIRST_PORT`](netloom_model::plan::form::FIRST_PORT). Link pairs are made by a socket in an empty namespace,
-//! because kernels before 6.14 look for clashes there too.
+//! because kernels before 6.14 check for name clashes there, too.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -35,8 +35,7 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
     })
 }
 
-/// Makes these links (indexes into the plan), each end in its final namespace. Doors are made by
-/// their own module: of a link with a door this makes nothing.
+/// Makes these links, each end in its final namespace. Links with a door are left to the keeper of doors.
 pub(crate) fn make_links(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
     let work = || -> Result<()> {
         namespace::new_network()?;
@@ -61,7 +60,7 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlo
 
 fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
     let link = &plan.links[index];
-    // A port goes first: only the first end can be given its bridge at once.
+    // A port comes first: only the first end can be attached to a bridge in the same request.
     let swap = !matches!(link.ends[0], PlannedEnd::Port { .. });
     let order = if swap { [1, 0] } else { [0, 1] };
     let [a, b] = [end(plan, spaces, index, order[0])?, end(plan, spaces, index, order[1])?];
@@ -74,7 +73,7 @@ fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlo
     Ok(())
 }
 
-/// A link with a wire built in: a pair for each end, whose other ends the wires' process reads and
+/// A link with a built-in wire: a veth pair for each end, whose inner ends the wires' process reads and
 /// writes in the core namespace.
 fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
     let link = &plan.links[index];
@@ -93,12 +92,12 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSl
     Ok(())
 }
 
-/// Index of a switch's bridge; one that is not in the kernel has none.
+/// Index of a switch's bridge; `None` for a switch outside the kernel.
 fn bridge(plan: &Plan, switch: SwitchSlot) -> Option<u32> {
     plan.switch_at(switch).filter(|s| s.kind.is_in_kernel()).map(|s| s.index)
 }
 
-/// One end of a link as netlink wants it.
+/// One end of a link for netlink.
 pub(crate) fn end<'a>(
     plan: &'a Plan,
     spaces: &'a Spaces<'a>,
@@ -130,8 +129,7 @@ pub(crate) fn end<'a>(
     }
 }
 
-/// Attaches those ports of these links that could not be attached when they were made, and raises
-/// all of them.
+/// Raises the ports of these links, and attaches those that could not be attached when they were made.
 pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
     let mut batch = Batch::new();
     for &index in links {
@@ -158,9 +156,9 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) 
     })
 }
 
-/// Removes what is left of these links in the living: ends whose other end is gone or going.
+/// Removes the remains of these links in living nodes and the core: ends without a peer.
 ///
-/// Of links that are `lost` there may be something else at the place of an interface, which stays.
+/// At a `lost` link's index there may be another interface, which stays.
 pub(crate) fn remove_links(
     plan: &Plan,
     spaces: &Spaces<'_>,
@@ -174,7 +172,7 @@ pub(crate) fn remove_links(
             let form = spaces.forms.get(plan, link);
             for side in [0, 1] {
                 if form == LinkForm::Wired {
-                    // The kernel may not have come to it yet where the node's end is gone.
+                    // The kernel may not have removed it yet after the node's end.
                     remove(spaces.core.as_fd(), link.hidden_index(side), None, &object)?;
                 }
                 match form.seat(link, side) {
@@ -195,7 +193,7 @@ pub(crate) fn remove_links(
     })
 }
 
-/// Removes an interface, where `mac` is given only if it has that; one that is gone is no failure. The
+/// Removes an interface, if `mac` is given only one with that address; a missing one is no failure. The
 /// calling thread stays in the namespace.
 fn remove(ns: BorrowedFd<'_>, index: u32, mac: Option<[u8; 6]>, object: &str) -> Result<()> {
     namespace::enter_network(ns).map_err(Error::of(object, "remove"))?;

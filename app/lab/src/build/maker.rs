@@ -1,8 +1,8 @@
-//! Makes what a plan says: all of it, or the nodes that are missing and their links.
+//! Makes a plan real: all of it, or missing nodes and their links.
 //!
 //! The order: cgroups and inits chunk by chunk, switches, links, doors, addresses and routes. Programs
-//! are started by [`starting`](crate::build::starting). Whatever fails stops the making; the caller takes everything down or leaves the rest
-//! as it was. Everything made is found again by teardown, so nothing is remembered here.
+//! are started by [`starting`](crate::build::starting). The first failure stops it; the caller takes everything down or
+//! leaves the rest as it was. Teardown finds all objects by itself, so nothing is recorded here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,15 +29,15 @@ use crate::stage::{absent, host};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
-/// How many inits the spawner is asked for at a time; their cgroups are made meanwhile.
+/// Inits per request to the spawner; the cgroups of the next batch are made meanwhile.
 const CHUNK: usize = 64;
 
-/// How long inits may take to report, and how often one that is silent is looked after.
+/// Time limit for inits to report, and the interval of checks on silent ones.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 const REPORT_LOOK: Duration = Duration::from_millis(50);
 
-/// What making needs. Nodes are named by their *slot*: their place in the plan, with the core after
-/// the last of them.
+/// Everything that making needs. A *slot* is a node's place in the plan; the core's follows the last
+/// node's.
 pub(crate) struct Maker<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) state: &'a State,
@@ -45,24 +45,24 @@ pub(crate) struct Maker<'a> {
     pub(crate) keepers: &'a [&'a dyn Keeper],
     /// The reading end of the inits' reports.
     pub(crate) reports: &'a OwnedFd,
-    /// Called with what is being done and how much of it is done.
+    /// Called with the current step, and how much of it is done of how much.
     pub(crate) progress: &'a (dyn Fn(&str, usize, usize) + Sync),
-    /// Called when the network stands, before programs start, with the slots and the links made:
-    /// protection, charging and wires are put in then.
+    /// Called with the new slots and links when the network is complete, before programs start:
+    /// attaches protection, charging and wires.
     pub(crate) before_programs: &'a Fitting<'a>,
 }
 
 /// See [`Maker::before_programs`].
 type Fitting<'a> = dyn Fn(&Inits, &[Slot], &[LinkSlot]) -> Result<()> + Sync + 'a;
 
-/// Inits that the spawner is asked for at once.
+/// Inits of one request to the spawner.
 struct Batch {
-    /// The slot of the node they live in.
+    /// The slot of the node around them.
     parent: Option<Slot>,
     slots: Vec<Slot>,
 }
 
-/// What of a lab is not there.
+/// The missing parts of a lab.
 pub(crate) struct Missing {
     /// Slots without a living init.
     slots: Vec<Slot>,
@@ -87,8 +87,8 @@ impl Missing {
     }
 }
 
-/// The links to make when these inits are new: those with an end there, and all doors when one is among
-/// them or was lost, because the host's side is undone and made as a whole.
+/// The links to make when these inits are new: those with an end there; and all doors if one of these is a door or was
+/// lost, because the host's side is undone and made as a whole.
 fn links_of(state: &State, missing: &[Slot]) -> Vec<LinkSlot> {
     let plan = &state.plan;
     let missing: BTreeSet<Slot> = missing.iter().copied().collect();
@@ -101,7 +101,7 @@ fn links_of(state: &State, missing: &[Slot]) -> Vec<LinkSlot> {
     let hit = |i: &LinkSlot| {
         let link = &plan.links[*i];
         let is_lost = state.lost.contains_key(&link.id);
-        // The others are made one by one when all nodes are there, see `Running::make_lost`.
+        // Other lost links are made one by one once all nodes exist, see `Running::make_lost`.
         if is_lost { state.form(link).is_door() } else { link.ends.iter().any(touched) }
     };
     let is_door = |i: &LinkSlot| state.form(&plan.links[*i]).is_door();
@@ -110,8 +110,8 @@ fn links_of(state: &State, missing: &[Slot]) -> Vec<LinkSlot> {
 }
 
 impl Maker<'_> {
-    /// Makes the missing inits and everything that hangs on them, but for their programs; gives their
-    /// slots. On success all are there.
+    /// Makes the missing inits and everything that depends on them, except programs; returns their
+    /// slots. On success all inits exist.
     pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<Slot>> {
         let Missing { slots: missing, links } = Missing::of(self.state, inits);
         if missing.is_empty() && links.is_empty() {
@@ -133,7 +133,7 @@ impl Maker<'_> {
         self.state.plan.core_slot()
     }
 
-    /// The number of a slot's init.
+    /// The id of the node at a slot.
     fn id(&self, slot: Slot) -> NodeId {
         self.state.plan.node_at(slot).map_or(NodeId::CORE, |n| n.id)
     }
@@ -145,8 +145,8 @@ impl Maker<'_> {
         self.state.plan.slot_of(id)
     }
 
-    /// Inits to make at once: first those in no other node, then children, parent by parent; each
-    /// parent's before its children's.
+    /// Batches of inits: first nodes in no other node, then children, by parent; a parent always precedes its
+    /// children.
     fn batches(&self, missing: &[Slot]) -> Vec<Batch> {
         let mut by_parent: BTreeMap<(usize, Option<Slot>), Vec<Slot>> = BTreeMap::new();
         for &slot in missing {
@@ -179,7 +179,7 @@ impl Maker<'_> {
             let next = batches.next();
             let specs = next.map(|b| self.specs(b)).transpose()?;
             for (slot, pid) in batch.slots.iter().zip(self.spawner.finish_create()?) {
-                // One that has ended already is missed when reports are counted.
+                // An init that has ended already will be missing among the reports.
                 if let Ok(pidfd) = process::pidfd(pid) {
                     let id = self.id(*slot);
                     inits.insert(id, Init { id, pid, pidfd });
@@ -256,7 +256,7 @@ impl Maker<'_> {
         Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
     }
 
-    /// Fails when an init has ended without a report, or takes too long.
+    /// Fails if an init has ended without a report, or takes too long.
     fn look_after(
         &self,
         missing: &[Slot],
@@ -269,7 +269,7 @@ impl Maker<'_> {
             .copied()
             .filter(|slot| !inits.get(&self.id(*slot)).is_some_and(Init::lives))
             .collect();
-        // What it reported before it ended is in the pipe by now.
+        // Its report, if it wrote one before it ended, is in the pipe by now.
         reports.take_ready(|index, text| self.report(index, text))?;
         let unheard = |slot: &Slot| !reports.from.contains(&self.id(*slot));
         let silent = dead.into_iter().find(unheard);
@@ -286,7 +286,7 @@ impl Maker<'_> {
         self.state.plan.node_at(slot).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
     }
 
-    /// What the spawner is told about an init; its cgroups are made on the way.
+    /// The description of an init for the spawner; also makes its cgroups.
     fn spec(&self, slot: Slot) -> Result<NodeSpec> {
         let Some(node) = self.state.plan.node_at(slot) else {
             return Ok(NodeSpec::core(NodeId::CORE.get(), &self.state.plan.lab));
@@ -326,7 +326,7 @@ impl Maker<'_> {
         })
     }
 
-    /// A child lives in its parent's root unless it has one of its own.
+    /// A child uses its parent's root unless it has its own.
     fn root_of(&self, slot: Slot) -> Option<PathBuf> {
         let nodes = &self.state.plan.nodes;
         let up = std::iter::successors(Some(slot), |s| nodes[*s].parent);
@@ -359,7 +359,7 @@ impl Maker<'_> {
         Ground { folder: self.folder, state: self.state, spaces, links }
     }
 
-    /// Removes what a dead init's links left behind, so that they can be made anew.
+    /// Removes the remains of links of dead inits, so that they can be made anew.
     fn clear_way(&self, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
         let ground = self.ground(spaces, links);
         for keeper in self.keepers {
@@ -391,13 +391,13 @@ impl Maker<'_> {
         if self.state.moved.is_empty() && self.state.lost.is_empty() {
             return configure::configure(plan, spaces, &work, links);
         }
-        // A door that was lost is there by now; what is elsewhere leads nowhere.
+        // Lost doors exist again by now; routes by interfaces that are elsewhere are left out.
         let mut now = self.state.clone();
         now.lost.retain(|id, _| !links.iter().any(|at| plan.links[*at].id == *id));
         configure::configure(&absent::without_absent(&now), spaces, &work, links)
     }
 
-    /// New nodes whole, and living ones that got a link anew.
+    /// New nodes as a whole, and living nodes with new links.
     fn to_configure(&self, missing: &[Slot], links: &[LinkSlot]) -> Vec<(Slot, Scope)> {
         let new: BTreeSet<Slot> = missing.iter().copied().collect();
         let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
@@ -420,7 +420,7 @@ fn ended(node: &str) -> netloom_node::Error {
     netloom_node::Error::Init { node: node.to_owned(), report }
 }
 
-/// Sysctls to set before there are interfaces, which copy them; the rest is set when they are there.
+/// Sysctls to set before interfaces are made, which copy them; the others are set afterwards.
 fn before_interfaces(node: &PlannedNode) -> Vec<(String, String)> {
     node.sysctls.iter().filter(|(path, _)| !configure::is_late(path)).cloned().collect()
 }
@@ -432,7 +432,7 @@ pub(crate) fn add_group(groups: &mut cgroup::Groups, plan: &Plan, node: &Planned
     groups.add(node.id.get(), parent, memory, sockets);
 }
 
-/// Limits as the edge to the system takes them.
+/// Limits as `netloom_sys` takes them.
 pub(crate) fn limits(limits: &Limits) -> cgroup::Limits {
     cgroup::Limits {
         cpu_milli: limits.cpu_milli,
@@ -441,7 +441,7 @@ pub(crate) fn limits(limits: &Limits) -> cgroup::Limits {
     }
 }
 
-/// Makes host paths of files absolute, from the folder of the lab file.
+/// Makes host paths of files absolute, relative to the folder of the lab file.
 pub(crate) fn absolute_paths(nodes: &mut [PlannedNode], base: &std::path::Path) {
     for node in nodes {
         if let Some(root) = &mut node.root {

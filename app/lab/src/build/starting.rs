@@ -1,9 +1,9 @@
-//! Starts the programs of nodes, all nodes at once, and waits until each is ready.
+//! Starts the programs of all nodes at once, and waits until each node is ready.
 //!
-//! The nodes' inits do the work, by the order of `setup`, `run`, `ready`; here they are asked and heard.
-//! Nothing is locked meanwhile: a lab that starts can be looked at, entered and taken down. What a node
-//! cannot become ready without is an error; a program that ended with an error in a node that is ready is
-//! only told, because the lab stands.
+//! The nodes' inits do the work, in the order `setup`, `run`, `ready`; this module sends the requests and reads the
+//! replies. No lock is held meanwhile: a starting lab can be inspected, entered and taken down. A failure that keeps a
+//! node from becoming ready is an error; a program that ends with an error in a ready node is only reported, because
+//! the lab works.
 
 use netloom_model::Plan;
 use netloom_model::lab::Ready;
@@ -24,11 +24,11 @@ struct Asked<'a> {
     troubles: Vec<String>,
 }
 
-/// Starts the programs of the nodes in these slots. Gives which programs ended with an error until
-/// all nodes were ready: node, program, how, and its last lines.
+/// Starts the programs of the nodes in these slots. Returns the programs that ended with an error before
+/// all nodes were ready: node, program, cause, and its last lines.
 ///
 /// # Errors
-/// Why nodes cannot become ready, all of them.
+/// All reasons why nodes cannot become ready.
 pub(crate) fn start(
     folder: &Folder,
     plan: &Plan,
@@ -52,7 +52,7 @@ pub(crate) fn start(
         progress("programs", done, total);
         one.hear_whole()?;
     }
-    // What has ended while others were waited for has been told by now.
+    // Programs that ended while this waited for others have been reported by now.
     for one in &mut asked {
         one.hear_rest()?;
     }
@@ -63,7 +63,7 @@ pub(crate) fn start(
 }
 
 impl Asked<'_> {
-    /// Hears until the node is ready, or cannot become so.
+    /// Reads replies until the node is ready or cannot become ready.
     fn hear_whole(&mut self) -> Result<()> {
         loop {
             match self.connection.receive()? {
@@ -82,7 +82,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Hears what has been said since.
+    /// Reads the replies that have arrived since.
     fn hear_rest(&mut self) -> Result<()> {
         while self.failures.is_empty() && wait_readable(&self.connection, std::time::Duration::ZERO)
         {
@@ -105,7 +105,7 @@ fn ended(node: &str) -> netloom_node::Error {
     netloom_node::Error::Init { node: node.to_owned(), report }
 }
 
-/// Whether an init has something to start or to wait for.
+/// Whether a node has programs to start or something to wait for.
 pub(crate) fn has_work(node: &PlannedNode) -> bool {
     !node.run.is_empty()
         || !node.setup.is_empty()

@@ -1,4 +1,4 @@
-//! Interfaces that are not where the plan put them, or are set down: moved, lost, cut.
+//! Interfaces that are not where the plan put them (moved, lost) or are set down (cut).
 
 use netloom_model::Plan;
 use netloom_model::plan::Slot;
@@ -9,7 +9,7 @@ use crate::store::moved::Home;
 use crate::store::state::State;
 use crate::{Error, Result};
 
-/// Whether an interface of a node, by places, is elsewhere, or lost.
+/// Whether an interface of a node, by places in the plan, is moved or lost.
 pub(crate) fn is_away(state: &State, node: Slot, interface: usize) -> bool {
     let node = &state.plan.nodes[node];
     node.interfaces.get(interface).is_none_or(|found| is_absent(state, node, found))
@@ -23,34 +23,34 @@ pub(crate) fn is_absent(state: &State, node: &PlannedNode, interface: &Interface
         || state.moved.iter().any(|moved| moved.home == home)
 }
 
-/// The plan without routes that leave by interfaces which are elsewhere, or down.
+/// The plan without routes by interfaces that are elsewhere or down.
 pub(crate) fn without_absent(state: &State) -> Plan {
     let mut plan = state.plan.clone();
     for (slot, node) in state.plan.slots().zip(&mut plan.nodes) {
         let there = |at: usize| !is_away(state, slot, at) && !is_cut_here(state, slot, at);
-        // Those that lack a next hop are given by what follows the plan.
+        // Routes with only some next hops are installed by `following`.
         node.routes.retain(|r| there(r.interface) && r.also.iter().all(|hop| there(hop.interface)));
     }
     plan
 }
 
-/// Refuses to touch a link of which an interface is lost: at its place there may be something else.
+/// Refuses to touch a link with a lost interface: another interface may have taken its index.
 pub(crate) fn refuse_lost(state: &State, link: &PlannedLink) -> Result<()> {
     let Some(why) = state.lost.get(&link.id) else { return Ok(()) };
     Err(Error::Busy { object: format!("link {:?}", link.name), reason: why.clone() })
 }
 
-/// Where a link is cut.
+/// Where a link is set down.
 pub(crate) enum Cut {
-    /// By interfaces of the core namespace, by index.
+    /// At interfaces of the core namespace, by index.
     Core(Vec<u32>),
-    /// By a node's interface, by places in the plan.
+    /// At a node's interface, by places in the plan.
     Node(Slot, usize),
-    /// By its plugs alone.
+    /// At its plugs only.
     Plugs,
 }
 
-/// Where a link is cut, whichever way it was made.
+/// Where a link of any form is set down.
 pub(crate) fn cut_of(state: &State, link: &PlannedLink) -> Cut {
     if state.form(link) == LinkForm::Wired {
         return Cut::Core([0, 1].map(|side| link.hidden_index(side)).into());
@@ -71,7 +71,7 @@ pub(crate) fn cut_of(state: &State, link: &PlannedLink) -> Cut {
     node.filter(|_| !seats.contains(&Seat::Plug)).unwrap_or(Cut::Plugs)
 }
 
-/// Whether an interface of a node, by places, is set down because its link is.
+/// Whether an interface of a node, by places in the plan, is where its link is set down.
 pub(crate) fn is_cut_here(state: &State, node: Slot, interface: usize) -> bool {
     let at = state.plan.nodes[node].interfaces.get(interface).map(|i| i.link);
     let link = at.and_then(|at| state.plan.link_at(at));

@@ -1,4 +1,4 @@
-//! What this machine and its user's rights allow: how links can be made, which limits can be set.
+//! Capabilities of this machine and user: possible forms of links, and limits that can be set.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use netloom_sys::feature;
 
 use crate::{Error, Result};
 
-/// Where taps are made.
+/// The device that makes taps.
 const TUN: &str = "/dev/net/tun";
 
 /// In a user namespace (`user`) no BPF program may be attached.
@@ -18,7 +18,7 @@ pub(crate) fn allowed(user: bool) -> Allowed {
     Allowed { programs: !user, taps: Path::new(TUN).exists() }
 }
 
-/// Where limits can be set, and the refusal when the plan has limits and there is nowhere.
+/// The cgroup hierarchies in which limits can be set; an error if the plan has limits and there is none.
 pub(crate) fn hierarchies(
     user: bool,
     plan: &Plan,
@@ -33,7 +33,7 @@ pub(crate) fn hierarchies(
     Ok(found)
 }
 
-/// Refuses limits of a node of a running lab that cannot be had here.
+/// Refuses limits of a node of a running lab that this machine cannot set.
 pub(crate) fn check_limits(groups: &Groups, node: &PlannedNode, user: bool) -> Result<()> {
     check_has(&|controller| groups.has(controller), node, user)
 }

@@ -1,4 +1,4 @@
-//! The host as labs see it: whether it may be reached, what netloom's links on it are called, its name servers.
+//! The host as labs see it: whether plans reach it, the names of netloom's links on it, its name servers.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
 use netloom_sys::Unsupported;
 
-/// What names of netloom's links on the host begin with.
+/// The prefix of the names of netloom's links on the host.
 pub(crate) const MARK: &str = "nl";
 
 /// Whether the plan has doors.
@@ -18,7 +18,7 @@ fn is_door(end: &PlannedEnd) -> bool {
     matches!(end, PlannedEnd::Host { .. } | PlannedEnd::Internet { .. })
 }
 
-/// Why an ordinary user's lab has none.
+/// Why the labs of ordinary users have no doors.
 pub(crate) fn unsupported() -> Unsupported {
     Unsupported {
         feature: "doors to the host",
@@ -27,7 +27,7 @@ pub(crate) fn unsupported() -> Unsupported {
     }
 }
 
-/// The host's name servers, for nodes that reach its network.
+/// The host's name servers, for nodes that reach the host's network.
 pub(crate) fn name_servers() -> String {
     let stub = "127.0.0.53";
     let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Living inits of nodes: found by their sockets, asked whether they answer.
+//! Living inits of nodes: found by their sockets, and whether they answer.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
-/// How long an init may take to answer before it is given up.
+/// Time limit for an init to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A living init.
@@ -35,13 +35,12 @@ impl Init {
             Ok(fd) => fd,
             Err(_) => return Ok(None),
         };
-        // Connected after the pidfd was opened: so the process lived, and the pid was its own.
+        // This connection is younger than the pidfd: so the process lived, and its id was not reused.
         let still = Connection::open(node, &path)?.is_some();
         Ok(still.then_some(Init { id, pid, pidfd }))
     }
 
-    /// Whether it answers. One that was killed just now does not, though its process may take some
-    /// time to end.
+    /// Whether it answers. A killed init does not, although its process may take some time to end.
     pub(crate) fn answers(&self, folder: &Folder, id: NodeId, node: &str) -> bool {
         let path = folder.sockets().join(socket_name(id.get()));
         let connection = Connection::open(node, &path);
@@ -57,15 +56,15 @@ impl Init {
         let object = format!("node {node:?}");
         let ns = namespace::network_of(self.pid)
             .map_err(Error::of(object, "open its network namespace"));
-        // Opened before it was seen to live: so it was its own.
+        // Opened before the init was seen to live: so the namespace is the init's.
         if self.lives() { ns } else { Err(Error::DeadNode(node.to_owned())) }
     }
 
-    /// Whether it lives.
+    /// Whether the process lives.
     pub(crate) fn lives(&self) -> bool {
         !process::has_ended(self.pidfd.as_fd())
     }
 }
 
-/// Living inits by the number of their socket: ids of nodes, and [`NodeId::CORE`].
+/// Living inits by id: nodes', and [`NodeId::CORE`].
 pub(crate) type Inits = BTreeMap<NodeId, Init>;

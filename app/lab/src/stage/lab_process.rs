@@ -1,4 +1,4 @@
-//! The lab's process: its name, by which others know it, how many files it may open, its clock.
+//! The lab process: its name, which identifies it to others, its limit of open files, its clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,10 +7,10 @@ use netloom_sys::{process, title};
 
 use crate::store::state::Folder;
 
-/// Files that a lab's process has open but those of nodes.
+/// Files that a lab process has open beside those of nodes.
 const FILES_BESIDES: u64 = 48;
 
-/// Lets this process open as many files as it is allowed to; gives what it was allowed before.
+/// Raises the limit of open files to the hard limit; returns the previous limit.
 pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
     use rustix::process::{Resource, Rlimit};
     let old = rustix::process::getrlimit(Resource::Nofile);
@@ -20,8 +20,8 @@ pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
     (old.current, old.maximum)
 }
 
-/// What is to be said of a lab of so many nodes that could not be made, where few files may be open: it has
-/// two for each while it is made.
+/// An explanation why a lab of this many nodes could not be made, if the limit of open files is too low: making a
+/// lab takes two for each node.
 pub(crate) fn few_files(nodes: usize) -> Option<String> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
     let wanted = 2 * u64::try_from(nodes).unwrap_or(u64::MAX / 4) + FILES_BESIDES;
@@ -29,7 +29,7 @@ pub(crate) fn few_files(nodes: usize) -> Option<String> {
     (limit < wanted).then(|| format!("{limit} {words} {wanted}: see `ulimit -Hn`"))
 }
 
-/// Whether this process is the lab's: it has the name, and the lab's lock open.
+/// Whether this process is the lab process: by its name, and by the lab's lock among its open files.
 pub(crate) fn is_lab_process(folder: &Folder, pid: i32) -> bool {
     has_lock(folder, pid, process_name())
 }
@@ -39,7 +39,7 @@ pub(crate) fn is_spawner(folder: &Folder, pid: i32) -> bool {
     has_lock(folder, pid, spawner::NAME)
 }
 
-/// Whether a process has this name, and the lab's lock open.
+/// Whether a process has this name and the lab's lock among its open files.
 fn has_lock(folder: &Folder, pid: i32, name: &str) -> bool {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let lock = folder.path().join("lock");
@@ -55,7 +55,7 @@ pub(crate) fn process_name() -> &'static str {
     "netloom-lab"
 }
 
-/// Sets the process's name, and what the process list shows of it.
+/// Sets the process's name and its title in the process list.
 pub(crate) fn name_process(lab: &str) {
     process::set_name(process_name());
     title::set(&format!("{}: {lab}", process_name()));

@@ -1,7 +1,7 @@
-//! Who lives in a node: processes beside its init, and sockets in its network.
+//! Occupants of a node: processes beside its init, and sockets in its network namespace.
 //!
-//! Asked before a node is removed. A socket can live there without a process: its descriptor may have
-//! been passed to one elsewhere.
+//! Checked before a node is removed. A socket can be there without a process: its descriptor may have
+//! been passed to a process elsewhere.
 
 use netloom_model::plan::NodeId;
 use netloom_netlink::diag::{self, SocketInfo};
@@ -13,16 +13,16 @@ use crate::stage::inits::Init;
 use crate::stage::spaces::on_a_thread;
 use crate::{Error, Result};
 
-/// How many of each kind are named.
+/// How many of each kind messages name.
 const NAMED: usize = 5;
 
-/// What lives in a node.
+/// The occupants of a node.
 pub(crate) struct Inhabitants {
     processes: Vec<Process>,
     sockets: Vec<SocketInfo>,
 }
 
-/// Who lives in `node` beside its init.
+/// The occupants of `node` beside its init.
 pub(crate) fn of(node: &str, init: &Init) -> Result<Inhabitants> {
     let object = format!("node {node:?}");
     let processes =
@@ -35,7 +35,7 @@ pub(crate) fn of(node: &str, init: &Init) -> Result<Inhabitants> {
     Ok(Inhabitants { processes, sockets })
 }
 
-/// How many sockets of all kinds there are in the network of an init.
+/// The number of sockets of all kinds in the network namespace of an init.
 pub(crate) fn sockets_open(node: &str, init: &Init) -> Result<u64> {
     let space = init.network(node)?;
     on_a_thread(|| {
@@ -44,7 +44,7 @@ pub(crate) fn sockets_open(node: &str, init: &Init) -> Result<u64> {
     })
 }
 
-/// The processes of a node with its init, by the host's ids: from its groups, else by its PID namespace.
+/// Ids on the host of a node's processes, its init among them: from its cgroups, else by its PID namespace.
 pub(crate) fn pids(init: &Init, groups: &Groups, node: NodeId) -> Vec<i32> {
     let known = groups.processes(node.get());
     if !known.is_empty() {
@@ -56,7 +56,7 @@ pub(crate) fn pids(init: &Init, groups: &Groups, node: NodeId) -> Vec<i32> {
 }
 
 impl Inhabitants {
-    /// In words; `None` when nobody lives there.
+    /// The occupants in words; `None` if there are none.
     pub(crate) fn words(&self) -> Option<String> {
         let processes = self.processes.iter().map(|p| format!("{} ({})", p.name, p.pid));
         let sockets = self.sockets.iter().map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! What inits report while they are made: one line each, `ID ok` or what failed.
+//! Reports of inits while they are made: one line each, `ID ok` or the failure.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -24,7 +24,7 @@ impl<'a> Reports<'a> {
         Reports { pipe, partial: Vec::new(), count: 0, from: BTreeSet::new() }
     }
 
-    /// Takes reports that are there already.
+    /// Takes the reports that have arrived.
     pub(crate) fn take_ready(
         &mut self,
         each: impl FnMut(NodeId, &str) -> Result<()>,
@@ -32,7 +32,7 @@ impl<'a> Reports<'a> {
         self.wait(Duration::ZERO, each).map(drop)
     }
 
-    /// Waits for some; `false` when none came in time.
+    /// Waits for reports; `false` if none arrived in time.
     pub(crate) fn wait(
         &mut self,
         timeout: Duration,
@@ -59,7 +59,7 @@ impl<'a> Reports<'a> {
     }
 }
 
-/// Reads what is left of old reports, so that new ones are not mistaken.
+/// Discards the rest of old reports, so that they are not taken for new ones.
 pub(crate) fn forget_reports(pipe: &OwnedFd) {
     let mut file = match pipe.try_clone() {
         Ok(fd) => std::fs::File::from(fd),

@@ -1,8 +1,8 @@
-//! This program in other roles: processes that a lab process starts and that outlive it.
+//! Helper processes: this program in other roles, started by a lab process and outliving it.
 //!
-//! Each is found again by something of its own (a socket that it listens at, a lock that it holds),
-//! never by a number written down. Until it is found it ends with the thread that starts it, so that
-//! nobody is left whom nothing names.
+//! Each is found again by an object of its own (a socket that it listens on, a lock that it holds),
+//! never by a stored process id. Until it can be found, it ends with the thread that starts it, so that
+//! no process is left that cannot be found.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,7 +31,7 @@ impl Role {
     /// All roles.
     pub const ALL: [Role; 4] = [Role::Wire, Role::Switch, Role::Plug, Role::Spawner];
 
-    /// The hidden verb of the command line that starts it.
+    /// The hidden verb that starts it.
     pub const fn verb(self) -> &'static str {
         match self {
             Role::Wire => "wire-process",
@@ -52,21 +52,21 @@ impl Role {
     }
 }
 
-/// How long a process may take to be found, and how often it is looked for.
+/// Time limit for a new process to be found, and the interval between searches.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const START_LOOK: Duration = Duration::from_millis(1);
 
-/// How long a killed process may take to end.
+/// Time limit for a killed process to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pause before something is started again: first, and most.
+/// Pause before a restart: the first one and the longest.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What lived so long has not failed at once.
+/// A process that lived this long did not fail at once.
 pub(crate) const STEADY: Duration = Duration::from_secs(10);
 
-/// How long to wait the next time when so long was waited the last time.
+/// The pause that follows this one.
 pub(crate) fn longer(pause: Duration) -> Duration {
     (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
 }
@@ -78,8 +78,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The process of this number, and what `still` finds of it once the pidfd is open: what names it named
-    /// it then, too, so that the number was its own.
+    /// The process with this id. `still` looks for it again once the pidfd is open, which proves that the id was not
+    /// reused.
     pub(crate) fn known<T>(
         pid: Option<Pid>,
         still: impl FnOnce() -> Result<Option<T>>,
@@ -93,17 +93,17 @@ impl Process {
     }
 
     pub(crate) fn end(self) {
-        // One that has ended needs no signal.
+        // No signal is needed if it has ended.
         let _ = process::signal(&self.pidfd, Signal::KILL);
         process::wait_end(&self.pidfd, KILL_TIMEOUT);
     }
 }
 
-/// Starts a role with its arguments, preceded by this process's own number, by which it knows its
-/// starter. `input` becomes its standard input. Returns what `find` finds of it.
+/// Starts a role with its arguments, preceded by this process's id, which identifies the starter.
+/// `input` becomes its standard input. Returns what `find` returns.
 ///
 /// # Errors
-/// It cannot be started, ends at once, or is not found within thirty seconds; it is ended then.
+/// It cannot be started, ends at once, or is not found within thirty seconds, in which case it is killed.
 pub(crate) fn start<T>(
     role: Role,
     arguments: &[&OsStr],
@@ -145,15 +145,15 @@ pub(crate) fn start<T>(
     }
 }
 
-/// Ends a child of this process's own, whose number is its own for that.
+/// Ends a child of this process, whose id cannot have been reused.
 fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Waits for a child on a thread of its own, so that it leaves no zombie.
+/// Reaps a child on a thread of its own, so that it does not stay a zombie.
 pub(crate) fn reap_later(mut child: Child) {
     let reaper = std::thread::Builder::new().name("netloom-reap".into()).stack_size(64 << 10);
-    // Without the thread it stays a zombie until the lab process ends.
+    // If the thread cannot start, it stays a zombie until the lab process ends.
     let _ = reaper.spawn(move || child.wait());
 }

@@ -1,4 +1,4 @@
-//! The network namespaces of a lab, and working in them: on threads that end with them.
+//! The network namespaces of a lab, and work in them, on threads of its own that end afterwards.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Index of the loopback interface in every namespace.
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// Network namespaces of a lab: one a node in the order of the plan, and the core's.
+/// Network namespaces of a lab: one per node in the plan's order, and the core's.
 pub(crate) struct Spaces<'a> {
     pub(crate) nodes: Vec<Option<OwnedFd>>,
     pub(crate) core: OwnedFd,
@@ -34,7 +34,7 @@ impl Spaces<'_> {
     }
 }
 
-/// Runs `f` on a thread of its own inside a namespace, with a socket there.
+/// Runs `f` on a thread of its own in a namespace, with a netlink socket of that namespace.
 pub(crate) fn inside<T: Send>(
     ns: BorrowedFd<'_>,
     object: &str,
@@ -50,7 +50,7 @@ pub(crate) fn open(object: &str) -> Result<Socket> {
     Socket::open().map_err(Error::of(object, "open a netlink socket"))
 }
 
-/// Runs a batch; `object` and `operation` say what for.
+/// Runs a batch; `object` and `operation` are for errors.
 pub(crate) fn run(
     socket: &mut Socket,
     batch: &mut Batch,
@@ -60,7 +60,7 @@ pub(crate) fn run(
     socket.run(batch).map_err(Error::of(object, operation))
 }
 
-/// Runs `f` on a thread that may change its namespace and ends.
+/// Runs `f` on a thread that may change its namespace and ends afterwards.
 pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netloom-net".into()).spawn_scoped(scope, f);

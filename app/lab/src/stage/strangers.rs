@@ -1,8 +1,8 @@
-//! Processes in the network namespaces of nodes that do not end with the nodes: each keeps one until it ends itself.
+//! Foreign processes in nodes' network namespaces. They do not end with the nodes, and keep a namespace until they end.
 //!
-//! They are noted while the inits live, so that a namespace's number means it, and named when all that is the lab's has
-//! ended and they are still there. Found by `/proc/PID/ns` (namespaces(7)): those of other users are seen by root alone;
-//! a namespace that is held by a mount, a descriptor or a single thread is not seen.
+//! They are recorded while the inits live, because a namespace's inode number can be reused afterwards, and reported if
+//! they outlive the lab. Found by `/proc/PID/ns` (namespaces(7)): only root sees those of other users, and a namespace
+//! that a mount, a descriptor or a single thread holds is not found.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -11,29 +11,29 @@ use std::time::{Duration, Instant};
 use crate::stage::inits::Init;
 use crate::{Error, Result};
 
-/// How long somebody else's process may take to go that was about to.
+/// Time for a foreign process to end if it was about to.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long one of this program's may: it stands between a caller and a node, or was to become an init, and is
-/// no stranger.
+/// The same for a process of this program, which stands between a caller and a node, or was to become an init, and
+/// is not foreign.
 const OWN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Processes that were seen in nodes' network namespaces and in none of the nodes' PID namespaces.
+/// Processes found in nodes' network namespaces, but in none of the nodes' PID namespaces.
 pub(crate) struct Strangers(Vec<Stranger>);
 
 struct Stranger {
     pid: i32,
-    /// When it started, in clock ticks after boot: with its number its identity.
+    /// Its start in clock ticks after boot; identifies it together with its id.
     start: u64,
     name: String,
     network: u64,
 }
 
 impl Strangers {
-    /// Those that are with these inits, which live.
+    /// The foreign processes in the namespaces of these living inits.
     pub(crate) fn with(inits: &[Init]) -> Strangers {
         let all = |kind: &str| -> BTreeSet<u64> {
             let pids = inits.iter().map(|init| init.pid.as_raw_nonzero().get());
@@ -55,7 +55,7 @@ impl Strangers {
         Strangers(pids.filter_map(is_stranger).collect())
     }
 
-    /// Waits a moment until all have gone; to be called when all that was the lab's has ended.
+    /// Waits a moment for all of them to end. Called when everything of the lab has ended.
     ///
     /// # Errors
     /// One stays: who, by number and name.

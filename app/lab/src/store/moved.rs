@@ -1,4 +1,4 @@
-//! Interfaces that are elsewhere than the plan put them, and where they belong.
+//! Interfaces that were moved from where the plan put them, and their homes.
 
 use netloom_model::plan::NodeId;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// An interface that was moved to another node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Where it belongs.
+    /// Its home.
     pub home: Home,
     /// Its name there.
     pub old_name: String,
@@ -16,13 +16,13 @@ pub struct Moved {
     pub name: String,
     /// Its index there.
     pub index: u32,
-    /// Its hardware address: by it a card is found on the host when its node was killed.
+    /// Its hardware address, which identifies a card on the host after its node was killed.
     pub mac: [u8; 6],
-    /// It was up before, and is to be again.
+    /// Whether it was up before, and so is raised again.
     pub was_up: bool,
 }
 
-/// Where an interface belongs.
+/// The home of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Home {

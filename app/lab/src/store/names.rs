@@ -1,8 +1,7 @@
-//! The names of what is in a lab, written down beside its state: for completing command lines.
+//! The names of a lab's objects, stored beside its state for the completion of command lines.
 //!
-//! The state of a large lab takes long to read, and its process may be busy; this is small and asks nobody. It follows
-//! the state, so it may be a change behind for a moment, and is absent for labs of older versions: then there are no
-//! names.
+//! The state of a large lab takes long to read, and its process may be busy; this file is small. It is written after
+//! the state, so it may briefly lag by one change. Labs of older versions lack it: completion then offers no names.
 
 use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
@@ -13,12 +12,12 @@ use crate::store::moved::{Home, Moved};
 /// The file in the lab's folder.
 pub(crate) const FILE: &str = "names.json";
 
-/// What can be named in a lab.
+/// The names of a lab's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
     /// Nodes, a child as `PARENT/NAME`.
     pub nodes: Vec<String>,
-    /// Interfaces of nodes, where they are now: `NODE:IFACE`.
+    /// Interfaces of nodes, at their current nodes: `NODE:IFACE`.
     pub interfaces: Vec<String>,
     /// Links.
     pub links: Vec<String>,
@@ -29,7 +28,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names in a lab whose plan this is, with these interfaces elsewhere.
+    /// The names in a lab of this plan, of which these interfaces were moved.
     pub(crate) fn now(plan: &Plan, moved: &[Moved]) -> Names {
         Names { interfaces: interfaces(plan, moved), ..Names::of_plan(plan) }
     }
@@ -57,7 +56,7 @@ impl Names {
     }
 }
 
-/// The interfaces of all nodes, those that were moved where they are now.
+/// The interfaces of all nodes, moved ones at their current nodes.
 fn interfaces(plan: &Plan, moved: &[Moved]) -> Vec<String> {
     let mut found = Vec::new();
     for node in &plan.nodes {

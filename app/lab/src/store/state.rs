@@ -1,9 +1,9 @@
-//! The state of a lab on disk: one folder, from which everything that exists can be found.
+//! The state of a lab on disk: one folder, from which everything that exists of the lab can be found.
 //!
 //! `lock` is held (flock) by the lab process, its spawner and every init that has not reported yet:
-//! who gets it knows that nothing more is being made. `state.json` is written before anything is
-//! made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
-//! 0700. A file is written beside and renamed, so that one that is there is whole.
+//! a process that gets it knows that nothing more is being made. `state.json` is written before anything
+//! is made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
+//! 0700. Files are written under another name and renamed, so that a file is never partial.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -28,30 +28,30 @@ use crate::store::names::{self, Names};
 use crate::store::whole_file;
 use crate::{Error, Result};
 
-/// A file that says of a folder that it is a node's view.
+/// The file that marks a folder as a node's view of its lab.
 pub(crate) const SCOPE_MARK: &str = "scope";
 
-/// A file in the common folder of labs that says that netloom made the folder.
+/// The file in the common folder of labs that records that netloom made that folder.
 const MADE_MARK: &str = ".made";
 
-/// The state as it was before the first change.
+/// The file with the state before the first change.
 const MADE_STATE: &str = "made.json";
 
-/// What a lab process writes down before it makes anything.
+/// The state that a lab process stores before it makes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// What is to exist.
+    /// The plan of everything that shall exist.
     pub plan: Plan,
     /// The nodes' cgroups.
     pub groups: Groups,
-    /// It lives in a user namespace.
+    /// Whether the lab is in a user namespace.
     pub user: bool,
-    /// Unix time in seconds.
+    /// Start of the lab: Unix time in seconds.
     pub since: u64,
     /// How its links are made.
     #[serde(default)]
     pub forms: Forms,
-    /// As the version before stored the forms [`LinkForm::Wired`] and [`LinkForm::Tap`]: empty once read.
+    /// Links of form [`LinkForm::Wired`] and [`LinkForm::Tap`] as the previous version stored them; emptied on reading.
     #[serde(default, skip_serializing)]
     pub(crate) wired: BTreeSet<LinkId>,
     #[serde(default, skip_serializing)]
@@ -59,19 +59,19 @@ pub struct State {
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
-    /// Ids of links of which an interface could not come home, and why: the next `up` makes them anew.
+    /// Links with an interface that could not return to its node, with the reason: the next `up` makes them anew.
     #[serde(default)]
     pub lost: BTreeMap<LinkId, String>,
-    /// Ids of links that are taken down, as if their cable were pulled.
+    /// Links that are set down, as if their cable were pulled.
     #[serde(default)]
     pub down: BTreeSet<LinkId>,
-    /// Ids of nodes that are being removed: the next lab process goes on with that.
+    /// Nodes being removed: the next lab process completes the removal.
     #[serde(default)]
     pub leaving: BTreeSet<NodeId>,
-    /// Ids of links that are neither wholly made nor wholly removed: the next lab process removes them.
+    /// Links that are only partly made or removed: the next lab process removes them.
     #[serde(default)]
     pub unfinished: BTreeSet<LinkId>,
-    /// The lab file, given from `/`; `None`: it was not made from one.
+    /// Absolute path of the lab file; `None` if the lab was made without one.
     #[serde(default)]
     pub file: Option<PathBuf>,
 }
@@ -82,12 +82,12 @@ impl State {
         self.forms.get(&self.plan, link)
     }
 
-    /// Where an end of a link is.
+    /// The seat of a link's end.
     pub(crate) fn seat(&self, link: &PlannedLink, side: usize) -> Seat {
         self.form(link).seat(link, side)
     }
 
-    /// Takes over what the version before stored otherwise.
+    /// Converts fields that the previous version stored differently.
     fn renewed(mut self) -> State {
         for (old, form) in [
             (std::mem::take(&mut self.wired), LinkForm::Wired),
@@ -100,13 +100,13 @@ impl State {
 }
 
 impl Names {
-    /// The names in the lab of a folder; none where they cannot be read.
+    /// The names in the lab of a folder; empty if they cannot be read.
     pub fn of(folder: &Folder) -> Names {
         folder.read_json(names::FILE).ok().flatten().unwrap_or_default()
     }
 }
 
-/// Where labs' folders lie: `$NETLOOM_RUNTIME_DIR`, else `/run/netloom` for root, else
+/// The parent of labs' folders: `$NETLOOM_RUNTIME_DIR`, else `/run/netloom` for root, else
 /// `$XDG_RUNTIME_DIR/netloom`, else `/tmp/netloom-UID`.
 pub fn runtime_dir() -> PathBuf {
     let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -140,7 +140,7 @@ impl Folder {
         let mut names: Vec<String> = entries
             .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
             .filter_map(|e| e.file_name().into_string().ok())
-            // What labs share; no lab's name begins so.
+            // Files that labs share; no lab's name begins with a dot.
             .filter(|name| !name.starts_with('.'))
             .collect();
         names.sort();
@@ -162,7 +162,7 @@ impl Folder {
         self.runtime.join(&self.name)
     }
 
-    /// Where the inits' sockets and logs are.
+    /// The folder of the inits' sockets and logs.
     pub fn sockets(&self) -> PathBuf {
         self.path().join("n")
     }
@@ -172,12 +172,12 @@ impl Folder {
         self.path().join("wire.sock")
     }
 
-    /// The folder of what switches and plugs keep.
+    /// The folder of the files of switches and plugs.
     pub(crate) fn switch_files(&self) -> PathBuf {
         self.path().join("k")
     }
 
-    /// What a shared-memory switch knows of itself.
+    /// The state file of a shared-memory switch.
     pub(crate) fn switch_state(&self, switch: &str) -> PathBuf {
         self.switch_files().join(format!("{switch}.json"))
     }
@@ -187,7 +187,7 @@ impl Folder {
         self.switch_files().join(format!("{link}-{side}.lock"))
     }
 
-    /// All such files.
+    /// The lock files of all plugs.
     pub(crate) fn plug_locks(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.switch_files()).into_iter().flatten().flatten();
         let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock");
@@ -199,24 +199,24 @@ impl Folder {
         self.path().join("s").join(node.to_string())
     }
 
-    /// Whether this is what a node sees of the lab it lives in, and not a lab's own folder.
+    /// Whether this is a node's view of its lab rather than the lab's own folder.
     pub fn is_scope(&self) -> bool {
         self.path().join(SCOPE_MARK).exists()
     }
 
-    /// Whether there is one.
+    /// Whether the folder exists.
     pub fn exists(&self) -> bool {
         self.path().is_dir()
     }
 
-    /// Makes it; that it exists is success. Somebody else's folder is refused.
+    /// Makes the folder; an existing one is success. Refuses a folder of another user.
     pub fn create(&self) -> Result<()> {
         make_common_dir(&self.runtime)?;
         make_private_dir(&self.path(), false)?;
         make_private_dir(&self.sockets(), false)
     }
 
-    /// A name for what the lab makes outside its folder: unique for folder and lab, at most 48
+    /// A name for objects that the lab makes outside its folder: unique for folder and lab, at most 48
     /// bytes, letters, digits, `.`, `_`, `-`.
     pub fn id(&self) -> String {
         let mut name = self.name.clone();
@@ -230,7 +230,7 @@ impl Folder {
         fnv1a::hash(self.path().as_os_str().as_bytes())
     }
 
-    /// Takes the lock, if nobody has it.
+    /// Takes the lock; `None` if another process holds it.
     pub fn try_lock(&self) -> Result<Option<OwnedFd>> {
         let lock = self.open_lock()?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -240,7 +240,7 @@ impl Folder {
         }
     }
 
-    /// Whether a lock that was taken is the one that lies in the folder now.
+    /// Whether the lock that was taken is still the file in the folder.
     pub fn is_locked_by(&self, lock: &OwnedFd) -> bool {
         match (rustix::fs::fstat(lock), rustix::fs::stat(self.lock_path())) {
             (Ok(a), Ok(b)) => a.st_ino == b.st_ino && a.st_dev == b.st_dev,
@@ -260,7 +260,7 @@ impl Folder {
         Ok(OwnedFd::from(file))
     }
 
-    /// Writes the state, and the names in it.
+    /// Writes the state and the file of its names.
     pub fn write_state(&self, state: &State) -> Result<()> {
         self.write_json("state.json", state)?;
         self.write_json(names::FILE, &Names::now(&state.plan, &state.moved))
@@ -271,7 +271,7 @@ impl Folder {
         Ok(self.read_json("state.json")?.map(State::renewed))
     }
 
-    /// Keeps the state as it is before the first change: what was made from the file.
+    /// Before the first change, keeps a copy of the state that was made from the lab file.
     pub(crate) fn keep_made(&self) -> Result<()> {
         let made = self.path().join(MADE_STATE);
         match fs::hard_link(self.path().join("state.json"), &made) {
@@ -282,22 +282,22 @@ impl Folder {
         }
     }
 
-    /// What was made from the file; `None` when that has not been changed.
+    /// The state as made from the lab file; `None` if it was never changed.
     pub(crate) fn read_made(&self) -> Result<Option<State>> {
         Ok(self.read_json(MADE_STATE)?.map(State::renewed))
     }
 
-    /// Writes down a change of the host before it is made.
+    /// Records a change of the host before it is made.
     pub fn write_host_changes(&self, changes: &[HostChange]) -> Result<()> {
         self.write_json("host.json", &changes)
     }
 
-    /// The changes of the host that may have been made.
+    /// The recorded changes of the host; the last one may not have been made.
     pub fn read_host_changes(&self) -> Result<Vec<HostChange>> {
         Ok(self.read_json("host.json")?.unwrap_or_default())
     }
 
-    /// Removes what a node that is gone has left: its socket, logs and scope.
+    /// Removes the files of a removed node: its socket, logs and scope.
     pub(crate) fn remove_node_files(&self, node: NodeId) -> Result<()> {
         let sockets = self.sockets();
         let files = log_names(node.get()).into_iter().chain([socket_name(node.get())]);
@@ -317,32 +317,32 @@ impl Folder {
         }
     }
 
-    /// Notes that everything has been made.
+    /// Marks the lab as complete.
     pub fn mark_up(&self) -> Result<()> {
         self.write("up", b"")
     }
 
-    /// Whether everything had been made.
+    /// Whether the lab was marked as complete.
     pub fn is_up(&self) -> bool {
         self.path().join("up").exists()
     }
 
-    /// Notes that it could not come up and is kept.
+    /// Marks the lab as one that could not come up and is kept.
     pub(crate) fn mark_failed(&self, reason: &str) -> Result<()> {
         self.write("failed", reason.as_bytes())
     }
 
-    /// Whether it could not come up and was kept.
+    /// Whether the lab could not come up and was kept.
     pub(crate) fn has_failed(&self) -> bool {
         self.path().join("failed").exists()
     }
 
-    /// Notes the lab process.
+    /// Records the lab process.
     pub fn write_pid(&self, pid: i32) -> Result<()> {
         self.write("lab.pid", format!("{pid}\n").as_bytes())
     }
 
-    /// The lab process as noted; it may have ended.
+    /// The recorded lab process; it may have ended.
     pub fn read_pid(&self) -> Option<i32> {
         fs::read_to_string(self.path().join("lab.pid")).ok()?.trim().parse().ok()
     }
@@ -359,7 +359,7 @@ impl Folder {
         whole_file::read_json(&self.path().join(name))
     }
 
-    /// Removes all that is in the folder but the lock.
+    /// Removes everything in the folder except the lock.
     pub fn empty(&self) -> Result<()> {
         let path = self.path();
         for entry in fs::read_dir(&path).map_err(Error::at(&path, "list"))?.flatten() {
@@ -382,7 +382,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes the folder with all that is in it. The lock goes last.
+    /// Removes the folder with its content, the lock last.
     pub fn remove(&self) -> Result<()> {
         self.empty()?;
         let path = self.path();
@@ -392,7 +392,7 @@ impl Folder {
     }
 }
 
-/// Makes the common folder of labs, with [`MADE_MARK`] in it where it was not there before.
+/// Makes the common folder of labs; marks a new one with [`MADE_MARK`].
 fn make_common_dir(path: &Path) -> Result<()> {
     if let Some(parent) = path.parent().filter(|_| !path.exists()) {
         fs::DirBuilder::new()
@@ -400,7 +400,7 @@ fn make_common_dir(path: &Path) -> Result<()> {
             .recursive(true)
             .create(parent)
             .map_err(Error::at(parent, "make folder"))?;
-        // Somebody else may be making it, who marks it then.
+        // Another process may be making it and marks it itself.
         if fs::DirBuilder::new().mode(0o700).create(path).is_ok() {
             let mark = path.join(MADE_MARK);
             File::create(&mark).map_err(Error::at(&mark, "write"))?;
@@ -409,8 +409,7 @@ fn make_common_dir(path: &Path) -> Result<()> {
     make_private_dir(path, true)
 }
 
-/// Removes the common folder when nothing is in it any more and netloom made it; a folder that
-/// somebody else made stays.
+/// Removes the common folder if it is empty and netloom made it.
 fn remove_common_dir(path: &Path) {
     let mark = path.join(MADE_MARK);
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -419,12 +418,12 @@ fn remove_common_dir(path: &Path) {
         return;
     }
     if fs::remove_dir(path).is_err() {
-        // Another lab has come meanwhile: the folder goes with that one.
+        // Another lab was made meanwhile; the folder is removed with that one.
         let _ = File::create(&mark);
     }
 }
 
-/// Makes the folder of a socket that others may be let to, and lets them pass to it.
+/// Makes the folder of a socket that other users may be given access to, and lets them enter it.
 pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
     let Some(folder) = socket.parent() else { return Ok(()) };
     make_private_dir(folder, true)?;
@@ -437,7 +436,7 @@ pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a folder that only its owner may use, and refuses one that others could have prepared.
+/// Makes a folder for its owner alone; refuses an existing one that others could have prepared.
 pub(crate) fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.mode(0o700).recursive(deep);

@@ -1,7 +1,7 @@
-//! Files that are whole or not there: written beside and renamed.
+//! Files that are never partial: written under another name and renamed.
 //!
-//! For what the lab process must find again after it was killed at any moment. Nothing is forced to the
-//! disk: all of it lives no longer than the machine runs.
+//! For state that must survive a kill of the lab process at any moment. Nothing is synced to disk: the state
+//! does not outlive the machine's uptime.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Writes a file that only its owner reads in the place of what is there.
+/// Writes a file readable by its owner alone, replacing an existing one.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
@@ -23,13 +23,13 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     written.and_then(|()| fs::rename(&beside, path)).map_err(Error::at(path, "write"))
 }
 
-/// The same with a value as JSON.
+/// Writes a value as JSON, like [`write`].
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value).map_err(Error::at(path, "encode"))?;
     write(path, &text)
 }
 
-/// What [`write_json`] wrote; `None` where there is no file.
+/// The value that [`write_json`] wrote; `None` if there is no file.
 pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>> {
     let text = match fs::read(path) {
         Ok(text) => text,
