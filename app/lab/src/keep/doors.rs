@@ -1,7 +1,7 @@
 //! Doors to the host: an interface bridged in, and the host's network by NAT.
 //!
-//! Everything done to the host is written down before it is done ([`HostChange`]) and undone in
-//! reverse on down, also by another process after a crash. Names on the host begin with [`MARK`] and
+//! Every change of the host is recorded before it is made ([`HostChange`]) and undone in
+//! reverse order on down, also by another process after a crash. Names on the host begin with [`MARK`] and
 //! a hash of the lab's folder, so that labs never collide; settings that labs share are counted
 //! ([`Ledger`]). Only root may open doors.
 
@@ -26,10 +26,10 @@ use crate::store::host_change::HostChange;
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
-/// The host's switches for forwarding, IPv4's and IPv6's.
+/// The host's sysctls for forwarding, of IPv4 and IPv6.
 const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
-/// First index of links on the host, far above those that the kernel gives.
+/// First index of links on the host, far above those that the kernel assigns.
 const FIRST_INDEX: u32 = 0x2000_0000;
 
 /// Keeps the doors of a lab.
@@ -56,7 +56,7 @@ impl Keeper for Doors {
     }
 }
 
-/// Opens the doors of these links. The ends inside the lab are raised by whoever configures them.
+/// Opens the doors of these links. Configuring nodes raises the ends inside the lab.
 fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
     let (folder, spaces, plan) = (ground.folder, ground.spaces, &ground.state.plan);
     let (changes, ledger) = (folder.read_host_changes()?, Ledger::open()?);
@@ -93,7 +93,7 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Writes a change down, before it is made.
+    /// Records a change before it is made.
     fn note(&mut self, change: HostChange) -> Result<()> {
         if !self.changes.contains(&change) {
             self.changes.push(change);
@@ -113,14 +113,14 @@ impl Opening<'_> {
         u32::try_from(self.folder.hash() & 0xffff).unwrap_or(0)
     }
 
-    /// An interface of the host's that a door asks for.
+    /// The host's interface of a door.
     fn card(&self, socket: &mut Socket, iface: &str, object: &str) -> Result<LinkInfo> {
         let found = socket.link(iface).map_err(Error::of(object, "look up"))?;
         found.ok_or_else(|| self.refused(&format!("{object}: no such interface on the host")))
     }
 
-    /// For a plug: it reads and writes the interface beside the host's own network, so that nothing of it
-    /// changes but that it is up.
+    /// For a plug, which reads and writes the interface beside the host's own network: the interface is raised,
+    /// and otherwise unchanged.
     fn raise(&mut self, socket: &mut Socket, iface: &str) -> Result<()> {
         let object = format!("host interface {iface:?}");
         let found = self.card(socket, iface, &object)?;
@@ -178,7 +178,7 @@ impl Opening<'_> {
         master: Option<u32>,
     ) -> Result<()> {
         self.note(HostChange::Link(outer.to_owned()))?;
-        // The kernel heeds the inner end's index only if the outer one has one too.
+        // The kernel uses the inner end's index only if the outer end has one, too.
         let index =
             Some(FIRST_INDEX + self.part() * 4096 + u32::try_from(link.get() % 4096).unwrap_or(0));
         let mtu = Some(self.plan.links[link].mtu);
@@ -234,7 +234,7 @@ impl Opening<'_> {
         .map_err(Error::of(&object, "install NAT"))
     }
 
-    /// Lets packets pass between the lab and the host's uplinks, in both families the lab has.
+    /// Enables forwarding between the lab and the host's uplinks, in the lab's address families.
     fn forward(&mut self, socket: &mut Socket, outer: &str, ipv6: bool) -> Result<()> {
         let links = socket.links().map_err(Error::of("host", "list links"))?;
         let uplinks = socket.uplinks().map_err(Error::of("host", "find uplinks"))?;
@@ -244,7 +244,7 @@ impl Opening<'_> {
             let other_lab = link.name.starts_with(MARK) && link.name.len() > 10;
             if is_up(link.index) || (any && link.up && !other_lab) {
                 self.set(&format!("net/ipv4/conf/{}/forwarding", link.name), "1")?;
-                // A router ignores advertisements, by which the host may have its own route.
+                // A forwarding host ignores router advertisements, from which it may have its own route.
                 let accept = format!("net/ipv6/conf/{}/accept_ra", link.name);
                 if self.ledger.read(&accept).as_deref() == Some("1") {
                     self.set(&accept, "2")?;
@@ -252,11 +252,11 @@ impl Opening<'_> {
             }
         }
         self.set(&format!("net/ipv4/conf/{outer}/forwarding"), "1")?;
-        // IPv6 has only one switch for the whole host; the lab's table keeps others from passing.
+        // IPv6 has a single sysctl for the whole host; the lab's NAT table blocks other forwarding.
         if ipv6 { self.set(FORWARDING[1], "1") } else { Ok(()) }
     }
 
-    /// Whether the host forwards by itself, labs' doors apart.
+    /// Whether the host forwards regardless of labs' doors.
     fn host_forwarded(&self) -> Result<bool> {
         for path in FORWARDING {
             if self.ledger.read(path).as_deref() == Some("1")
@@ -268,10 +268,10 @@ impl Opening<'_> {
         Ok(false)
     }
 
-    /// Sets what is not so of the host's own accord.
+    /// Sets a sysctl, unless the host has the value already.
     fn set(&mut self, path: &str, value: &str) -> Result<()> {
         let Some(now) = self.ledger.read(path) else { return Ok(()) };
-        // What it was before any lab: that is what comes back, whoever is last.
+        // The value before any lab set it: the last lab restores that.
         let old = self.ledger.before(path)?.unwrap_or(now);
         if old == value {
             return Ok(());
@@ -308,7 +308,7 @@ fn is_link_local(address: IpNet) -> bool {
     }
 }
 
-/// The prefixes of all segments of the lab, as few as they can be put together to.
+/// The prefixes of all segments of the lab, aggregated.
 fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
     let of_nodes = plan.nodes.iter().flat_map(|n| &n.interfaces).flat_map(|i| &i.addresses);
     let of_doors = plan.links.iter().flat_map(|l| &l.ends).flat_map(|e| match e {
@@ -319,8 +319,8 @@ fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
     IpNet::aggregate(&all)
 }
 
-/// Undoes changes of the host, last first, but tables of NAT after all else: while a host that did not
-/// forward still does, they keep others from passing. Goes on past failures and returns them.
+/// Undoes changes of the host, last first, but NAT tables at the end: until forwarding is off again on a host that
+/// did not forward, they block other forwarding. Continues past failures and returns them.
 fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
     let is_nat = |change: &&HostChange| matches!(change, HostChange::Nat(_));
     let work = || -> Result<Vec<Error>> {

@@ -1,14 +1,13 @@
-//! What bounds a node beyond its cgroups: socket limits, flood protection, and the charging of receive
-//! work.
+//! Guards bound a node beyond its cgroups: socket limits, flood protection, and charging of receive work.
 //!
-//! * **Sockets**: one pair of BPF programs a lab, at the lab's group of the version 2 hierarchy; made
-//!   with the first node whose sockets are limited.
-//! * **Protection**: a node's budget stands at every point its frames come by: at the egress of the
-//!   switch's port, else at the ingress of its own interface. One set of programs a namespace.
-//! * **Charging**: the node's ends of its links do their receiving in kernel threads, which are moved
-//!   into the node's groups.
+//! * **Sockets**: one pair of BPF programs per lab, at the lab's cgroup of version 2; loaded
+//!   with the first node that has a socket limit.
+//! * **Protection**: a node's budget applies at every point where frames reach it: at the egress of the
+//!   switch's port, else at the ingress of its own interface. One set of programs per namespace.
+//! * **Charging**: the node's ends of its links receive in kernel threads, which are moved
+//!   into the node's cgroups.
 //!
-//! Programs live as long as what they are attached to; an adopting lab process finds them there.
+//! Programs live as long as the object they are attached to; an adopting lab process finds them there.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,7 +40,7 @@ struct Inner {
     sockets: Option<SocketLimits>,
     /// By namespace.
     shields: BTreeMap<NodeId, Shield>,
-    /// Kernel threads that count as a node's, by node's id.
+    /// Kernel threads charged to a node, by the node's id.
     threads: BTreeMap<NodeId, Vec<i32>>,
 }
 
@@ -50,21 +49,21 @@ impl Guards {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts up what a node needs whose links, or some of them, were made just now.
+    /// Sets up the guards of a node with new links.
     pub(crate) fn fit_node(&self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let mut inner = self.inner();
         if !node.protect.is_empty() {
             inner.protect(context, slot)?;
         }
-        // Kernel threads cannot be put into an ordinary user's groups.
+        // Kernel threads cannot be moved into an ordinary user's cgroups.
         if node.charge_receive && !context.state.user {
             inner.charge(context, slot)?;
         }
         Ok(())
     }
 
-    /// Sets a node's socket limit, or takes it away. Its group must be there.
+    /// Sets or removes a node's socket limit. Its cgroup must exist.
     pub(crate) fn limit_sockets(&self, state: &State, node: &PlannedNode) -> Result<()> {
         let object = format!("node {:?}", node.name);
         let Some(dir) = state.groups.sockets_dir(node.id.get()) else { return Ok(()) };
@@ -77,7 +76,7 @@ impl Guards {
         set.map(drop).map_err(Error::of(&object, "limit its sockets"))
     }
 
-    /// What counts for a node's socket limit; `None` where it has none.
+    /// The counts of a node's socket limit; `None` if it has none.
     pub(crate) fn sockets(&self, state: &State, node: &PlannedNode) -> Option<SocketCounts> {
         node.limits.sockets?;
         let dir = state.groups.sockets_dir(node.id.get())?;
@@ -102,7 +101,7 @@ impl Guards {
             (false, false) => inner.change_budget(context, slot, &new.protect)?,
         }
         match (old.charge_receive, new.charge_receive) {
-            // Kernel threads cannot be put into an ordinary user's groups.
+            // Kernel threads cannot be moved into an ordinary user's cgroups.
             _ if context.state.user => Ok(()),
             (false, true) => inner.charge(context, slot),
             (true, false) => inner.uncharge(context, slot),
@@ -110,8 +109,8 @@ impl Guards {
         }
     }
 
-    /// Takes a node's protection down for as long as one of its interfaces goes elsewhere or comes home;
-    /// [`Guards::fit_node`] puts it up again.
+    /// Removes a node's protection while one of its interfaces moves away or comes home;
+    /// [`Guards::fit_node`] sets it up again.
     pub(crate) fn lift(&self, context: &Context<'_>, slot: Slot) -> Result<()> {
         if context.state.plan.nodes[slot].protect.is_empty() {
             return Ok(());
@@ -119,7 +118,7 @@ impl Guards {
         self.inner().unprotect(context, slot)
     }
 
-    /// What came to a protected node.
+    /// Counts of traffic to a protected node.
     pub(crate) fn protection(&self, state: &State, slot: Slot) -> Option<ProtectView> {
         let node = &state.plan.nodes[slot];
         if node.protect.is_empty() {
@@ -143,7 +142,7 @@ impl Guards {
         Some(view)
     }
 
-    /// CPU time of a node's kernel threads in nanoseconds; `None` where receiving is not charged.
+    /// CPU time of a node's kernel threads in nanoseconds; `None` if receiving is not charged.
     pub(crate) fn receive_time(&self, node: &PlannedNode) -> Option<u64> {
         let inner = self.inner();
         let threads = inner.threads.get(&node.id)?;
@@ -152,7 +151,7 @@ impl Guards {
 }
 
 impl Keeper for Guards {
-    /// Limits of sockets for the nodes, protection and charging for these and those at the links' ends.
+    /// Socket limits for the nodes; protection and charging for these and for nodes at the links' ends.
     fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
         let plan = &context.state.plan;
         let core = plan.core_slot();
@@ -189,19 +188,19 @@ impl Keeper for Guards {
         Ok(())
     }
 
-    /// Kernel threads of the nodes leave their groups, which could not be removed otherwise.
+    /// Moves the nodes' kernel threads out of their cgroups, which otherwise could not be removed.
     fn forget(&self, state: &State, gone: Gone<'_>) {
         let mut inner = self.inner();
         for node in gone.nodes {
             for tid in inner.threads.remove(node).unwrap_or_default() {
-                // One that has ended has left.
+                // A thread that has ended has left its cgroup.
                 let _ = state.groups.release_thread(tid);
             }
             inner.shields.remove(node);
             if let (Some(limits), Some(dir)) =
                 (&inner.sockets, state.groups.sockets_dir(node.get()))
             {
-                // A group that is gone takes no more.
+                // The target cgroup may have been removed.
                 let _ = GroupId::of(&dir).and_then(|id| limits.forget(id));
             }
         }
@@ -298,7 +297,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the node's ends of its links do their receiving in threads of the node's groups.
+    /// Makes the node's ends of its links receive in threads of the node's cgroups.
     fn charge(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
@@ -308,7 +307,7 @@ impl Inner {
             for name in names {
                 match charge::enable(name) {
                     Ok(made) => threads.extend(made),
-                    // Such a kernel receives in the sender's time: the account says so.
+                    // Such a kernel receives on the sender's CPU time; accounts say so.
                     Err(netloom_netlink::Error::Unsupported { .. }) => return Ok(None),
                     Err(e) => return Err(Error::of(&object, "charge its receiving")(e)),
                 }
@@ -354,12 +353,12 @@ impl Inner {
     }
 }
 
-/// The core has many interfaces, a node few.
+/// Sizes by namespace: the core has many interfaces, a node few.
 fn new_shield(space: NodeId) -> netloom_ebpf::Result<Shield> {
     if space == NodeId::CORE { Shield::create() } else { Shield::create_small() }
 }
 
-/// The number that programs know a node by.
+/// The number that identifies a node in programs.
 fn number(node: &PlannedNode) -> u32 {
     u32::try_from(node.id.get()).unwrap_or(u32::MAX)
 }
@@ -368,9 +367,9 @@ fn budget(of: &Protect) -> Budget {
     Budget { frames: of.packets, bytes: of.bytes }
 }
 
-/// Names of a node's own interfaces that are there.
+/// Names of a node's own interfaces that are present.
 fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
-    // A tap's frames are received in the time of its plug, which has no queue for threads.
+    // A tap's frames are received on the CPU time of its plug; it has no queue for threads.
     let queues = |i: &&Interface| {
         !state.plan.link_at(i.link).is_some_and(|link| state.form(link) == LinkForm::Tap)
     };
@@ -378,10 +377,10 @@ fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
     here.map(|i| i.name.as_str()).collect()
 }
 
-/// Where frames for a node come by: one point an interface.
+/// The points where frames reach a node: one per interface.
 fn points_of(state: &State, slot: Slot) -> Vec<AttachPoint> {
     let node = &state.plan.nodes[slot];
-    // What comes by an interface that is elsewhere is not for this node.
+    // Frames at an interface that is elsewhere are not for this node.
     let here = node.interfaces.iter().enumerate().filter(|(_, i)| !is_absent(state, node, i));
     let point = |(interface, planned): (usize, &Interface)| {
         let link = &state.plan.links[planned.link];
@@ -416,7 +415,7 @@ fn add(view: &mut ProtectView, state: &State, slot: Slot, space: NodeId, totals:
     }
 }
 
-/// Who sends by an interface: the other end of its link.
+/// The sender at an interface: the other end of its link.
 fn sender_words(state: &State, slot: Slot, space: NodeId, interface: u32) -> String {
     let plan = &state.plan;
     if space == NodeId::CORE {
@@ -435,7 +434,7 @@ fn sender_words(state: &State, slot: Slot, space: NodeId, interface: u32) -> Str
     direct.or_else(|| only_neighbour(state, slot)).unwrap_or_else(|| "(neighbours)".to_owned())
 }
 
-/// At a node's own interfaces the program does not tell who sent; with one link there is one.
+/// At a node's own interfaces the program does not know the sender; with a single link there is only one.
 fn only_neighbour(state: &State, slot: Slot) -> Option<String> {
     let plan = &state.plan;
     let mut others = plan.nodes[slot].interfaces.iter().enumerate().filter_map(|(at, planned)| {

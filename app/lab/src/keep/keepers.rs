@@ -16,7 +16,7 @@ pub(crate) struct Keepers {
 }
 
 impl Keepers {
-    /// All, in the order in which they are fitted.
+    /// All keepers, in the order in which they attach.
     pub(crate) fn all(&self) -> [&dyn Keeper; 4] {
         [&self.doors, &self.guards, &self.wires, &self.switches]
     }

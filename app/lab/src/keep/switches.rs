@@ -1,14 +1,14 @@
 //! The shared-memory switches of a lab: their processes, and the plugs that join nodes and doors to them.
 //!
 //! A switch is a process of its own that hands out rings, found by its socket; programs of the host may
-//! join there, too, as its mode lets them. A link that ends in such a switch has a plug at that end: a
+//! join there, too, if its mode permits. A link that ends in such a switch has a plug at that end: a
 //! process that carries frames between the switch and an interface. The interface is a tap in
-//! the node itself where that can be made and nothing else has to stand in the way; else one end of the
-//! veth pair that the link is, in the core namespace, read and written by a packet socket. A door of the
-//! host's is read and written where it is.
+//! the node itself, if taps can be made and nothing has to be between node and switch; otherwise the end in the core
+//! namespace of the link's veth pair, read and written by a packet socket. An interface of the host is read and
+//! written where it is.
 //!
-//! Switches and plugs live on when the lab process is killed, and are started again when they end: ports
-//! of a switch that comes back go on by themselves, frames of a link without its plug are lost meanwhile.
+//! Switches and plugs survive a kill of the lab process, and are restarted when they end. Ports
+//! of a restarted switch continue by themselves; frames of a link without its plug are lost meanwhile.
 
 mod ports;
 mod process;
@@ -37,7 +37,7 @@ use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result};
 
-/// How long new ports may take to join, and how often that is looked for.
+/// Time limit for new ports to join, and the interval of checks.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
 const JOIN_LOOK: Duration = Duration::from_millis(2);
 
@@ -60,7 +60,7 @@ impl Switches {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts what is missing of the switches, and the plugs of these links (places in the plan) anew.
+    /// Starts missing switches, and the plugs of these links anew.
     pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
@@ -77,8 +77,8 @@ impl Switches {
         self.await_ports(context, &links)
     }
 
-    /// Waits until the ports of these links are on their switches. One that ends meanwhile is no reason to
-    /// fail: it is started again.
+    /// Waits until the ports of these links have joined their switches. A plug that ends meanwhile is no
+    /// failure: it is restarted.
     fn await_ports(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
         let plan = &context.state.plan;
         let mut wanted: BTreeMap<SwitchSlot, BTreeSet<String>> = BTreeMap::new();
@@ -120,7 +120,7 @@ impl Switches {
         remove_files(folder, switch);
     }
 
-    /// Asks a switch.
+    /// Sends a request to a switch.
     pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
         let object = format!("switch {switch:?}");
         let socket = process::socket(folder, switch);
@@ -261,7 +261,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Joins one end of a link to its switch, if it is in one.
+    /// Starts the plug of one end of a link, if that end is in such a switch.
     fn plug_in(&mut self, context: &Context<'_>, link: &PlannedLink, side: usize) -> Result<()> {
         let plan = &context.state.plan;
         let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { return Ok(()) };
@@ -274,7 +274,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Forgets what has ended; how long the shortest of it lived.
+    /// Forgets processes that have ended; returns the shortest life among them.
     fn take_ended(&mut self) -> Option<Duration> {
         let mut shortest = None;
         let mut keep = |process: &Process| {
@@ -298,7 +298,7 @@ impl Inner {
         state.plan.switches.iter().any(switch) || joined(state).any(plug)
     }
 
-    /// Starts whatever is missing, as far as its interface is there.
+    /// Starts all missing processes, plugs only if their interface is present.
     fn restore(&mut self, context: &Context<'_>) -> Result<()> {
         self.start_switches(context)?;
         let mut failed = None;
@@ -317,14 +317,14 @@ pub(crate) fn ends(plan: &Plan) -> impl Iterator<Item = (&PlannedLink, usize)> {
     both.filter(|(link, side)| plan.shm_switch_at(&link.ends[*side]).is_some())
 }
 
-/// Those that are to be joined: a link that is down, or whose interface is lost, has no plugs.
+/// The ends that need a plug: a link that is down, or with a lost interface, has none.
 fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
     let out = |id: &LinkId| state.down.contains(id) || state.lost.contains_key(id);
     ends(&state.plan).filter(move |(link, _)| !out(&link.id))
 }
 
-/// What the port of a link's end is called on its switch: as the other end where that has a name that no
-/// other link's has, else as the link.
+/// The name on the switch of the port of a link's end: the other end's name, if it is unique among the
+/// links, else the link's name.
 fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
     match &link.ends[1 - side] {
         end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => shortened(&plan.end_text(end)),
@@ -332,7 +332,7 @@ fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
     }
 }
 
-/// A name as a port can have it: one that is too long keeps its beginning, and a hash of all of it.
+/// A name for a port: one that is too long keeps its beginning, followed by a hash of the whole.
 fn shortened(name: &str) -> String {
     if name.len() <= MOST_NAME {
         return name.to_owned();
@@ -347,12 +347,12 @@ fn shortened(name: &str) -> String {
 fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
     let state = context.folder.switch_state(name);
     make_private_dir(&context.folder.switch_files(), true)?;
-    // Who may join a switch must reach its socket.
+    // Users that may join a switch must reach its socket.
     make_shared_dir(&process::socket(context.folder, name))?;
     let fresh = !state.exists();
     let process = process::start_switch(context.folder, name, &options_text(name, options)?)?;
     if fresh && let Err(e) = set_rules(context.folder, name, options) {
-        // With half of its rules it would let pass what is not to.
+        // With only a part of its rules it would pass frames that it must not pass.
         process.end();
         remove_files(context.folder, name);
         return Err(e);
@@ -360,7 +360,7 @@ fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Resul
     Ok(process)
 }
 
-/// Ends the switches and plugs of a lab whose own process is gone.
+/// Ends the switches and plugs of a lab whose lab process has ended.
 fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
     for lock in folder.plug_locks() {
         if let Some(process) = process::find_plug(&lock)? {
@@ -376,7 +376,7 @@ fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
     Ok(())
 }
 
-/// What a switch leaves: its socket and state. The folder of sockets goes with the last.
+/// Removes the files of a switch, its socket and state; the folder of sockets with the last one.
 fn remove_files(folder: &Folder, switch: &str) {
     let socket = process::socket(folder, switch);
     for path in [&socket, &folder.switch_state(switch)] {

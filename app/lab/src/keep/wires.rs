@@ -1,14 +1,14 @@
-//! The wires of a lab: put into links that are impaired, taken out when they no longer are.
+//! The wires of a lab: inserted into impaired links, and removed once a link is no longer impaired.
 //!
-//! Frames are carried by a process of its own, which has no rights and lives on when the lab process
-//! is killed. Where the lab may load BPF programs, a link stays the veth pair it is: at the point
-//! where a direction passes ([`attach`](crate::stage::attach)) frames are led through a hidden tap, so that a
-//! wire can be put into a running link and taken out again without a reset. In an ordinary user's
-//! lab only links that were declared with impairments have a wire: such a link is made of two veth
+//! A process of its own carries the frames. It has no rights and survives a kill of the lab process.
+//! If the lab may load BPF programs, an impaired link remains a veth pair: at the point
+//! where a direction passes ([`attach`](crate::stage::attach)), a program redirects frames through a hidden tap, so
+//! that a wire can be inserted into a running link and removed without a reset. In an ordinary user's
+//! lab only links declared with impairments have a wire: such a link consists of two veth
 //! pairs, whose inner ends, in the core namespace, the process reads and writes by packet sockets.
 //!
-//! A direction that is not impaired has no wire in its path. If the process ends, links that need
-//! it carry nothing until it has been started again, which the lab process does.
+//! A direction without impairments has no wire in its path. If the process ends, links that need
+//! it carry nothing until the lab process has restarted it.
 
 mod ports;
 mod process;
@@ -52,7 +52,7 @@ struct Inner {
     pause: Duration,
     /// By namespace.
     splices: BTreeMap<NodeId, Splice>,
-    /// Directions with a wire: link's id and the sending end, and where frames are caught (`None`:
+    /// Directions with a wire: link's id and sending end, and the point where frames are caught (`None`:
     /// the wire is built in).
     placed: BTreeMap<LinkSide, Option<AttachPoint>>,
 }
@@ -62,7 +62,7 @@ impl Wires {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts in, changes or takes out what these links (places in the plan) need.
+    /// Inserts, changes or removes the wires of these links, as their impairments need.
     pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
         let mut inner = self.inner();
         for index in links {
@@ -74,8 +74,8 @@ impl Wires {
         Ok(())
     }
 
-    /// Takes the wires out of a link whose interface is about to go elsewhere, and every program off it
-    /// where it is now.
+    /// Removes the wires of a link whose interface is about to move, and every program at its current
+    /// place.
     pub(crate) fn take_out(&self, context: &Context<'_>, link: &PlannedLink) -> Result<()> {
         let mut inner = self.inner();
         for from in [0, 1] {
@@ -93,7 +93,7 @@ impl Wires {
         Ok(())
     }
 
-    /// How the wires of all links are, by link's id and sending end; `None` when the process is gone.
+    /// The states of all wires, by link's id and sending end; `None` if the process has ended.
     pub(crate) fn states(
         &self,
         context: &Context<'_>,
@@ -110,12 +110,12 @@ impl Wires {
         Some(states)
     }
 
-    /// How often the process was started again.
+    /// Number of restarts of the process.
     pub(crate) fn restarts(&self) -> u32 {
         self.inner().restarts
     }
 
-    /// Asks the process about one direction.
+    /// Sends the process a request about one direction.
     pub(crate) fn ask<T>(
         &self,
         link: &PlannedLink,
@@ -237,7 +237,7 @@ impl Keeper for Wires {
 }
 
 impl Inner {
-    /// What the process of an earlier lab process carries: nothing if it has ended.
+    /// The wires in the process that an earlier lab process started; none if it has ended.
     fn find_known(&mut self, context: &Context<'_>) -> Result<BTreeMap<usize, WireState>> {
         let Some(process) = Process::find(context.folder)? else { return Ok(BTreeMap::new()) };
         match process.connection.list(None) {
@@ -245,7 +245,7 @@ impl Inner {
                 self.process = Some(process);
                 Ok(known)
             }
-            // It was ending when it was found.
+            // It was about to end when it was found.
             Err(_) if process.ends_soon() => Ok(BTreeMap::new()),
             Err(e) => Err(Error::of("wires", "list")(e)),
         }
@@ -268,8 +268,8 @@ impl Inner {
         }
     }
 
-    /// What a tap dropped because it was not read in time: the process cannot see that, the kernel
-    /// counts it at the interface. It was offered and lost.
+    /// Adds frames that taps dropped because they were not read in time. The kernel counts them at the
+    /// interface, the process does not see them. They count as offered and lost.
     fn count_overruns(
         &self,
         context: &Context<'_>,
@@ -302,7 +302,7 @@ impl Inner {
     fn change(&mut self, link: &PlannedLink, from: usize, wanted: &Impairments) -> Result<()> {
         let object = format!("link {:?}", link.name);
         let process = self.process.as_ref().filter(|p| p.lives());
-        // One that is started again gets what is asked for then.
+        // A restarted process gets the settings of that moment.
         let Some(process) = process else { return Ok(()) };
         let request = Request::Set {
             wire: link.wire_number(from),
@@ -339,7 +339,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Carries a direction that was put in by an earlier lab process.
+    /// Adopts a direction that an earlier lab process inserted.
     fn carry_again(
         &mut self,
         context: &Context<'_>,
@@ -356,7 +356,7 @@ impl Inner {
         self.carry(context, link, from, point)
     }
 
-    /// Makes the ports of a direction, gives them to the process, and leads frames there.
+    /// Makes the ports of a direction, passes them to the process, and redirects frames there.
     fn carry(
         &mut self,
         context: &Context<'_>,
@@ -418,7 +418,7 @@ impl Inner {
             if let Err(netloom_ebpf::Error::Exists { .. }) =
                 splice.attach_tap(tap, point.index, point.direction)
             {
-                // It came with the programs of a namespace that is no more.
+                // It belongs to the programs of a namespace that no longer exists.
                 Splice::strip(point.index).map_err(Error::of(object, "take old programs off"))?;
             }
             splice
@@ -437,7 +437,7 @@ impl Inner {
         if self.splices.contains_key(&point.space) {
             return Ok(());
         }
-        // Links of a node that has ended are made anew, with their wires.
+        // Links of a node that has ended will be made anew, with their wires.
         let found = attach::run_in_living(context.inits, point.space, "wires", || {
             Splice::reopen(point.index).map_err(Error::of("wires", "find programs"))
         })?;
@@ -467,7 +467,7 @@ impl Inner {
             })?;
         }
         match self.process.as_ref().filter(|p| p.lives()) {
-            // What is held is delivered at its time; the caller does not wait for that.
+            // Delayed frames are delivered on time; the caller does not wait for that.
             Some(process) => process
                 .connection
                 .remove(link.wire_number(from), drain)
@@ -477,16 +477,16 @@ impl Inner {
         }
     }
 
-    /// Drops what is known of a direction whose link is no more.
+    /// Forgets a direction whose link no longer exists.
     fn forget(&mut self, link: &PlannedLink, from: usize) {
         let known = self.placed.remove(&(link.id, from)).is_some();
         if let (true, Some(process)) = (known, self.process.as_ref().filter(|p| p.lives())) {
-            // Its ports are gone in any case.
+            // Its ports no longer exist in any case.
             let _ = process.connection.remove(link.wire_number(from), false);
         }
     }
 
-    /// Makes sure that the process runs.
+    /// Starts the process unless it runs.
     fn start(&mut self, context: &Context<'_>) -> Result<()> {
         if self.process.as_ref().is_some_and(Process::lives) {
             return Ok(());

@@ -1,11 +1,11 @@
-//! Who needs which kernel setting of the host: counted for the whole machine, whatever runtime directory
-//! a lab is in, so that the last one out, and nobody before, restores what was.
+//! Which labs need which sysctl of the host: counted for the whole machine, across runtime directories, so
+//! that the last user, and none before, restores the old value.
 //!
-//! One file for each network namespace that plays the host, in a folder of root's that is locked for each
-//! change and goes with its last file. A user is a lab's folder; it counts only while its own list of
-//! changes ([`Folder::read_host_changes`]) names the setting, which is written before anything here and
-//! removed after it. So whoever comes next finds users that were removed without a word, and a process that
-//! is killed between two steps leaves a count that is right.
+//! One file for each network namespace that acts as the host, in a folder of root's that is locked for each
+//! change and removed with its last file. A user is a lab's folder. It counts only while its own list of
+//! changes ([`Folder::read_host_changes`]) has the sysctl; that list is written before anything here and
+//! cleared afterwards. So the next process detects users that were removed without a release, and a process
+//! killed between two steps leaves a correct count.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -20,10 +20,10 @@ use crate::store::state::Folder;
 use crate::store::whole_file;
 use crate::{Error, Result};
 
-/// Where root's labs count.
+/// The folder of the counts of root's labs.
 const HOME: &str = "/run/netloom-host";
 
-/// What one setting was, and who needs it to be otherwise.
+/// The old value of one sysctl, and the labs that need another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     old: String,
@@ -42,7 +42,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// That of the network namespace of the calling process.
+    /// The ledger of the calling process's network namespace.
     pub(super) fn open() -> Result<Ledger> {
         let space = "/proc/self/ns/net";
         let inode = fs::metadata(space).map_err(Error::at(space, "look at"))?.ino();
@@ -54,7 +54,7 @@ impl Ledger {
         Ledger { home: home.to_owned(), settings: settings.to_owned(), file }
     }
 
-    /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes names it already.
+    /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes has it already.
     pub(super) fn take(&self, path: &str, value: &str, user: &Path) -> Result<()> {
         self.locked(|entries| {
             match entries.get_mut(path) {
@@ -65,13 +65,13 @@ impl Ledger {
                     entries.insert(path.to_owned(), Entry { old, users: vec![user.to_owned()] });
                 }
             }
-            // Written down before it is done.
+            // Recorded before it is done.
             self.write(entries)?;
             self.set(path, value)
         })
     }
 
-    /// The lab in `user` needs it no longer. `old` is what it found, for a setting that was not counted.
+    /// Releases the lab in `user`. `old` is the value that it found, for a sysctl that was not counted.
     pub(super) fn release(&self, path: &str, old: &str, user: &Path) -> Result<()> {
         self.locked(|entries| {
             let Some(entry) = entries.get_mut(path) else { return self.set(path, old) };
@@ -84,12 +84,12 @@ impl Ledger {
         })
     }
 
-    /// Whether a setting is as a lab has made it, and what it was before.
+    /// Whether a lab has set a sysctl, and the value before.
     pub(super) fn before(&self, path: &str) -> Result<Option<String>> {
         self.locked(|entries| Ok(entries.get(path).map(|entry| entry.old.clone())))
     }
 
-    /// Runs `work` on the entries while nobody else of this machine can, after what is without users was
+    /// Runs `work` on the entries under the machine-wide lock, after sysctls without users were
     /// restored.
     fn locked<T>(&self, work: impl FnOnce(&mut Entries) -> Result<T>) -> Result<T> {
         let lock = self.lock()?;
@@ -106,7 +106,7 @@ impl Ledger {
             self.write(&entries)?;
         }
         let outcome = work(&mut entries);
-        // Only an empty folder goes; who waits for the lock sees that it has gone.
+        // Only an empty folder is removed; a process that waits for the lock notices that.
         let _ = fs::remove_dir(&self.home);
         drop(lock);
         outcome
@@ -132,7 +132,7 @@ impl Ledger {
         }
     }
 
-    /// Writes down who needs what; the file goes with its last entry.
+    /// Writes the entries; the file is removed with its last entry.
     fn write(&self, entries: &Entries) -> Result<()> {
         if !entries.is_empty() {
             return whole_file::write_json(&self.file, entries);
@@ -145,26 +145,26 @@ impl Ledger {
         }
     }
 
-    /// What a setting is; `None` where the kernel has none of that name.
+    /// The value of a sysctl; `None` if the kernel has none of that name.
     pub(super) fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.settings.join(path)).ok().map(|text| text.trim().to_owned())
     }
 
     fn set(&self, path: &str, value: &str) -> Result<()> {
-        // Written again, some of them reset others.
+        // Writing some sysctls again would reset others.
         if self.read(path).as_deref() == Some(value) {
             return Ok(());
         }
         let full = self.settings.join(path);
         match fs::write(&full, value) {
-            // It went with its interface.
+            // It was removed with its interface.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
             outcome => outcome.map_err(Error::at(full, "set sysctl")),
         }
     }
 }
 
-/// Whether the lab in this folder says that it needs a setting.
+/// Whether the list of the lab in this folder has a sysctl.
 fn needs(user: &Path, path: &str) -> bool {
     let (Some(runtime), Some(name)) = (user.parent(), user.file_name().and_then(|n| n.to_str()))
     else {
@@ -180,7 +180,7 @@ mod tests {
 
     const PATH: &str = "net/ipv4/ip_forward";
 
-    /// A machine of the test's own: settings, labs, and where they count.
+    /// A machine of the test's own: sysctls, labs, and the folder of counts.
     struct Machine(tempfile::TempDir);
 
     impl Machine {
@@ -199,7 +199,7 @@ mod tests {
             self.ledger().read(PATH).unwrap()
         }
 
-        /// A lab in a runtime directory of its own, which has written down what it will do.
+        /// A lab in a runtime directory of its own, which has recorded what it will do.
         fn lab(&self, runtime: &str) -> PathBuf {
             let runtime = self.0.path().join(runtime);
             let folder = Folder::new(&runtime, "lab");
@@ -233,7 +233,7 @@ mod tests {
         fs::remove_dir_all(&gone).unwrap();
         assert_eq!(ledger.before(PATH).unwrap(), None);
         assert_eq!(machine.value(), "0");
-        // One that comes then is the first.
+        // The next one is the first again.
         let next = machine.lab("next");
         ledger.take(PATH, "1", &next).unwrap();
         ledger.release(PATH, "0", &next).unwrap();
@@ -244,11 +244,11 @@ mod tests {
     fn what_a_killed_process_had_begun_is_finished_by_the_next() {
         let machine = Machine::new();
         let (lab, ledger) = (machine.lab("a"), machine.ledger());
-        // Killed before anything was counted: what it found is restored.
+        // Killed before anything was counted: the value that it found is restored.
         fs::write(machine.0.path().join("sys").join(PATH), "1").unwrap();
         ledger.release(PATH, "0", &lab).unwrap();
         assert_eq!(machine.value(), "0");
-        // Killed after it was counted, and before it was done.
+        // Killed after it was counted, and before the sysctl was set.
         ledger.take(PATH, "1", &lab).unwrap();
         fs::write(machine.0.path().join("sys").join(PATH), "0").unwrap();
         ledger.take(PATH, "1", &lab).unwrap();

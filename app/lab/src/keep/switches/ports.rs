@@ -1,5 +1,5 @@
 //! The interfaces that plugs read and write: a tap in a node, a port in the core namespace, a card of the
-//! host's.
+//! host.
 
 use std::os::fd::OwnedFd;
 
@@ -16,12 +16,12 @@ use crate::stage::spaces::on_a_thread;
 use crate::store::moved::Home;
 use crate::{Error, Result};
 
-/// Frames that wait in a tap for its plug, which may not be given a CPU for a while: as long as a scheduler
-/// may leave it out among others, at rates that a CPU carries.
+/// Frames that a tap queues for its plug: enough for the time that a scheduler may keep the plug waiting, at rates
+/// that one CPU carries.
 const QUEUE: u32 = 10_000;
 
-/// Makes the taps of links that are one in their node, down and without
-/// addresses. They stay when nobody has them open, so that a plug can be started again.
+/// Makes the taps of links of that form, down and without addresses. They are persistent, so that a plug
+/// can be restarted.
 pub(super) fn make_taps(ground: &Ground<'_>) -> Result<()> {
     let plan = &ground.state.plan;
     let taps = ground.links(|form| form == LinkForm::Tap);
@@ -46,14 +46,14 @@ pub(super) fn make_taps(ground: &Ground<'_>) -> Result<()> {
     })
 }
 
-/// Makes a tap that stays, or opens the one that is there.
+/// Makes a persistent tap, or opens an existing one.
 fn open_tap(name: &str, index: u32, object: &str) -> Result<OwnedFd> {
     let options = TapOptions { index: Some(index), persistent: true, ..TapOptions::default() };
     let tap = Tap::create(name, options).map_err(Error::of(object, "open its tap"))?;
     Ok(tap.into_fd())
 }
 
-/// Opens what the plug of a link's end reads and writes: its kind, and the descriptor.
+/// Opens the interface of the plug of a link's end: the kind of port, and its descriptor.
 pub(super) fn open_interface(
     context: &Context<'_>,
     link: &PlannedLink,
@@ -68,7 +68,7 @@ pub(super) fn open_interface(
     if let Some((node, interface)) = link.node_end().filter(|_| is_tap) {
         let own = &plan.nodes[node].interfaces[interface];
         let home = Home::Node { node: plan.nodes[node].id, index: own.index };
-        // One that was moved may have another name there.
+        // A moved interface may have another name there.
         let away = context.state.moved.iter().find(|m| m.home == home);
         let (space, name) =
             away.map_or((plan.nodes[node].id, &own.name), |moved| (moved.node, &moved.name));
@@ -77,14 +77,14 @@ pub(super) fn open_interface(
         return Ok(("tap", fd));
     }
     let fd = attach::run_in(context.inits, NodeId::CORE, &object, || {
-        // Wires and protection stand at the port's egress.
+        // Wires and protection are at the port's egress.
         let port = PacketPort::open_behind_egress(link.port_index(side));
         Ok(port.map_err(Error::of(&object, "open its port"))?.into_fd())
     })?;
     Ok(("packet", fd))
 }
 
-/// A socket on an interface of the host's.
+/// A socket on an interface of the host.
 fn open_card(iface: &str, object: &str) -> Result<(&'static str, OwnedFd)> {
     let mut socket = Socket::open().map_err(Error::of(object, "open a netlink socket"))?;
     let index = socket.index_of(iface).map_err(Error::of(object, "find the interface"))?;

@@ -1,8 +1,8 @@
 //! The processes of a lab's shared-memory switches, and those that carry frames between a switch and an
 //! interface (plugs): found, started, ended.
 //!
-//! A switch is named by its socket: whoever connects learns from the kernel who listens. A plug is named
-//! by the lock that it holds on a file of its own. Both live on when the lab process is killed.
+//! A switch is identified by its socket: the kernel tells a client the listening process. A plug is identified
+//! by the lock that it holds on a file of its own. Both survive a kill of the lab process.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use crate::stage::role::{self, Process, Role};
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
-/// Where a switch of a lab listens.
+/// The socket of a switch of a lab.
 pub(super) fn socket(folder: &Folder, switch: &str) -> PathBuf {
     netloom_shm::name::socket(folder.runtime(), folder.name(), switch)
 }
@@ -30,7 +30,7 @@ pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
     known(listens)
 }
 
-/// Starts a switch with what it needs to know.
+/// Starts a switch with its options.
 pub(super) fn start_switch(folder: &Folder, switch: &str, options: &str) -> Result<Process> {
     let (socket, state) = (socket(folder, switch), folder.switch_state(switch));
     let words = [socket.as_os_str(), state.as_os_str(), OsStr::new(options)];
@@ -42,24 +42,24 @@ pub(super) fn find_plug(lock: &Path) -> Result<Option<Process>> {
     known(|| Ok(netloom_plug::holder(lock)))
 }
 
-/// The process that is named now, if it is named still once its pidfd is open.
+/// The process found now, if it is still found once its pidfd is open.
 fn known(names: impl Fn() -> Result<Option<Pid>>) -> Result<Option<Process>> {
     let pid = names()?;
     let still = || Ok((names()? == pid).then_some(()));
     Ok(Process::known(pid, still)?.map(|(process, ())| process))
 }
 
-/// How a plug is to be.
+/// Options of a plug.
 pub(super) struct Plug<'a> {
     pub(super) lock: &'a Path,
     pub(super) switch: &'a Path,
     /// The port's name on the switch.
     pub(super) name: &'a str,
-    /// What its descriptor is: `tap`, `packet`, or `ring` for a card.
+    /// The kind of its descriptor: `tap`, `packet`, or `ring` for a card.
     pub(super) kind: &'a str,
 }
 
-/// Starts one with the descriptor of its interface.
+/// Starts a plug with the descriptor of its interface.
 pub(super) fn start_plug(plug: &Plug<'_>, fd: OwnedFd) -> Result<Process> {
     let words = [plug.lock.as_os_str(), plug.switch.as_os_str()];
     let words = [words[0], words[1], OsStr::new(plug.name), OsStr::new(plug.kind)];

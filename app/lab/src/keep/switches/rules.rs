@@ -1,4 +1,4 @@
-//! What a lab file says of a shared-memory switch, as its process takes it.
+//! Converts the settings of a shared-memory switch into options and requests for its process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::{process, shortened};
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
-/// What the process of a switch is started with, as JSON.
+/// Start options of the process of a switch, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SwitchOptions {
@@ -38,7 +38,7 @@ pub(super) fn options_text(switch: &str, options: &ShmSwitch) -> Result<String> 
     serde_json::to_string(&options).map_err(Error::at(object, "encode its options"))
 }
 
-/// The number of a user or group that is given by name or number.
+/// The id of a user or group given by name or number.
 fn number_in(file: &str, what: &str, name: &str, object: &str) -> Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -55,7 +55,7 @@ fn number_in(file: &str, what: &str, name: &str, object: &str) -> Result<u32> {
     text.lines().find_map(fields).ok_or_else(none)
 }
 
-/// Numbers of all ports that something is said about, by name: those given, then the lowest free.
+/// Numbers of all ports with settings, by name: given numbers, then the lowest free ones.
 fn numbers(options: &ShmSwitch) -> BTreeMap<&str, u16> {
     let given = options.ports.iter().filter_map(|(name, p)| Some((name.as_str(), p.number?)));
     let mut numbers: BTreeMap<&str, u16> = given.collect();
@@ -73,7 +73,7 @@ fn numbers(options: &ShmSwitch) -> BTreeMap<&str, u16> {
     numbers
 }
 
-/// Tells a new switch its rules.
+/// Sends a new switch its rules.
 pub(super) fn set_rules(folder: &Folder, switch: &str, options: &ShmSwitch) -> Result<()> {
     let object = format!("switch {switch:?}");
     let socket = process::socket(folder, switch);

@@ -1,5 +1,5 @@
-//! Ports of a wire: a hidden tap where frames are led out, or the inner ends of a link with a wire
-//! built in.
+//! Ports of a wire: a hidden tap to which frames are redirected, or the inner ends of a link with a
+//! built-in wire.
 
 use std::os::fd::OwnedFd;
 
@@ -13,7 +13,7 @@ use crate::build::keeper::Context;
 use crate::stage::attach::{self, AttachPoint};
 use crate::{Error, Result};
 
-/// A tap takes super-frames whatever the MTU of the link: the most that the kernel lets it have.
+/// A tap accepts super-frames whatever the link's MTU: the largest MTU that the kernel permits.
 const TAP_MTU: u32 = 65_521;
 
 /// Frames that a tap holds until the wires' process takes them. The kernel's 500 are 25 ms at 20,000 frames a second: a
@@ -32,7 +32,7 @@ pub(super) fn make_tap(
     attach::run_in(context.inits, point.space, object, || {
         let options = TapOptions { index: Some(index), ..TapOptions::default() };
         let tap = Tap::create(&name, options).map_err(Error::of(object, "make its tap"))?;
-        // Nothing of the node's own may be sent over it.
+        // The node must not send frames of its own over it.
         let quiet = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
         if std::path::Path::new(&quiet).exists() {
             std::fs::write(&quiet, "1").map_err(Error::at(&quiet, "set sysctl"))?;
@@ -45,7 +45,7 @@ pub(super) fn make_tap(
     })
 }
 
-/// Opens the inner ends of a link that is built with a wire: the one frames of this direction come
+/// Opens the inner ends of a link with a built-in wire: the one that frames of this direction come
 /// from, and the one they go to.
 pub(super) fn inner_ports(
     context: &Context<'_>,

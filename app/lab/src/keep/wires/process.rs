@@ -1,6 +1,6 @@
-//! The process that carries frames: found, started, ended.
+//! The process that carries frames of wires: found, started, ended.
 //!
-//! Its control socket names it: whoever connects learns from the kernel who listens.
+//! Its control socket identifies it: the kernel tells a client the listening process.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::stage::role::{self, Role};
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
-/// How long one whose sockets are closed may take to end.
+/// Time limit to end for a process whose sockets are closed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running one.
+/// A running process.
 pub(super) struct Process {
     pub(super) own: role::Process,
     pub(super) connection: Connection,
@@ -30,8 +30,8 @@ impl Process {
         Ok(known.map(|(own, connection)| Process { own, connection }))
     }
 
-    /// Starts the process: this program in another role. It ends with the thread that starts it until
-    /// it listens, so that nobody is left whom no socket names.
+    /// Starts the process: this program in another role. Until it listens, it ends with the thread that
+    /// starts it, so that no process is left that no socket identifies.
     pub(super) fn start(folder: &Folder) -> Result<Process> {
         let (path, operation) = (folder.path(), "start the wires' process");
         role::start(Role::Wire, &[path.as_os_str()], None, operation, || Process::find(folder))
@@ -51,7 +51,7 @@ impl Process {
     }
 }
 
-/// Ends the wires' process of a lab whose own process is gone.
+/// Ends the wires' process of a lab whose lab process has ended.
 pub(super) fn end_process(folder: &Folder) -> Result<()> {
     if let Some(process) = Process::find(folder)? {
         process.end();
