@@ -1,5 +1,5 @@
-//! Making what a plan says: inits, links, addresses, routes, programs. What only some links need is made by keepers,
-//! of which only the trait is known here.
+//! Makes a plan real: inits, links, addresses, routes, programs. Keepers make what only some links need; this room
+//! knows only their trait.
 
 pub(crate) mod carrying;
 pub(crate) mod configure;

@@ -1,4 +1,4 @@
-//! What netloom needs of a machine, probed one by one.
+//! Probes the features of a machine that netloom needs, one by one.
 //!
 //! The first [`VITAL`] features are needed by every lab. For each of the others the list says what works without it.
 //! Probes run in child processes, in namespaces of their own, and leave nothing. The process that asks must have one
@@ -15,10 +15,10 @@ use netloom_sys::{Unsupported, caps};
 
 use asking::{as_root, by, needs_root, probe};
 
-/// How many of the first features every lab needs.
+/// The number of leading features that every lab needs.
 pub const VITAL: usize = 4;
 
-/// All features with what was found.
+/// All features with their results.
 pub fn features() -> Vec<Feature> {
     let root = caps::is_privileged();
     let mut all = of_labs(root);

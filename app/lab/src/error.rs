@@ -1,4 +1,4 @@
-//! What went wrong with a lab, with the object and the operation.
+//! Failures of a lab, with the object and the operation.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub enum Error {
     /// This machine or this user lacks something.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// Somebody took the lab down while it was made.
+    /// Another process took the lab down while it was made.
     #[error("was taken down while it was made")]
     TakenDown,
     /// There is no such lab.
@@ -31,21 +31,21 @@ pub enum Error {
     /// A name was not found in the lab.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// Something still lives in what is to go.
+    /// An object to remove is still in use.
     #[error("{object}: {reason}")]
     Busy {
-        /// What it is.
+        /// The object.
         object: String,
-        /// What lives there.
+        /// Its users.
         reason: String,
     },
-    /// All of a lab is gone but what somebody else's process keeps.
+    /// Everything of a lab is removed except what a foreign process keeps.
     #[error(
         "process {pid} ({name}) is not the lab's, but in the network of one of its nodes: that stays until it \
          ends; all else of the lab is gone"
     )]
     Visited {
-        /// Its number.
+        /// Its process id.
         pid: i32,
         /// Its name.
         name: String,
@@ -53,7 +53,7 @@ pub enum Error {
     /// A setting cannot be used.
     #[error("{object}: {reason}")]
     Invalid {
-        /// What was to be set.
+        /// The object of the setting.
         object: String,
         /// Why not.
         reason: String,
@@ -61,7 +61,7 @@ pub enum Error {
     /// The node's init has ended.
     #[error("node {0:?}: its init has ended; `netloom up` of the same file makes it anew")]
     DeadNode(String),
-    /// The request cannot be served as things stand.
+    /// The request conflicts with the lab's current state.
     #[error("lab {lab:?}: {reason}")]
     Conflict {
         /// The lab.
@@ -75,7 +75,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What came of work that goes on past failures.
+    /// The result of work that continues past failures.
     pub(crate) fn of_all(mut failures: Vec<Error>) -> Result<()> {
         match failures.len() {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! What passes between a lab's maker and its process.
+//! Events that the lab process reports to its maker, the command that started it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::Service;
 
-/// Starts what serves a running lab; what it gives is kept until the lab process ends.
+/// Starts the server of a running lab; the returned value is kept until the lab process ends.
 pub(crate) type Serve =
     fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any + Send>, String>;
 
-/// What happens while a lab comes up.
+/// An event while a lab comes up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// So much of something is done.
+    /// Progress of one step.
     Progress {
         /// `nodes`, `links` or `programs`.
         what: String,
@@ -24,16 +24,16 @@ pub enum Event {
         /// Of how many.
         total: usize,
     },
-    /// Everything is there. Names of nodes that were made.
+    /// The lab is up.
     Ready {
-        /// How many nodes were made now.
+        /// The number of nodes made now.
         made: usize,
-        /// Programs that ended with an error: node, program, how, and its last lines.
+        /// Programs that ended with an error: node, program, cause, and its last lines.
         troubles: Vec<String>,
     },
     /// It could not be made. Nothing is left of it, unless it is kept.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The machine or the user lacks something.
         unsupported: bool,

@@ -1,8 +1,8 @@
-//! Bringing a lab up: what the user's command does before and while a lab process makes it.
+//! Brings a lab up: the part of the user's command, before and while a lab process makes it.
 //!
 //! [`Launch::begin`] forks the spawner while the process is small, before the file is read. Then
-//! [`Launch::up`] takes the lab's folder, forks the lab process and listens to its progress. The
-//! lab process goes on when its maker is killed; when its maker asks, it takes down what it made.
+//! [`Launch::up`] takes the lab's folder, forks the lab process and reads its progress. The
+//! lab process continues if its maker is killed; on its maker's request it takes down what it made.
 
 pub(crate) mod comparing;
 pub(crate) mod lab_main;
@@ -36,29 +36,29 @@ use crate::stage::{host, lab_process};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
-/// How long a lock may be held by nobody who can be seen, and the pause between two looks.
+/// Time limit for a lock without a visible holder, and the interval of checks.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_LOOK: Duration = Duration::from_millis(5);
 
-/// What `up` found and did.
+/// The outcome of `up`.
 #[derive(Debug)]
 pub enum Outcome {
     /// A lab process was started; the lab is up.
     Up {
-        /// How many nodes were made.
+        /// The number of nodes made.
         made: usize,
-        /// They joined others that lived already.
+        /// Whether they joined nodes that lived already.
         adopted: bool,
-        /// What was changed by hand of a lab that lived already, a line an object.
+        /// Changes by hand of a lab that lived already, one line per object.
         changed: Vec<String>,
-        /// Programs that ended with an error: node, program, how, and its last lines.
+        /// Programs that ended with an error: node, program, cause, and its last lines.
         troubles: Vec<String>,
         /// The connection to the lab process; see [`Options::foreground`].
         life: UnixStream,
     },
     /// A lab process of the same content runs already.
     Runs {
-        /// What was changed by hand since it came up, a line an object.
+        /// Changes by hand since it came up, one line per object.
         changed: Vec<String>,
     },
 }
@@ -70,19 +70,19 @@ pub struct Options {
     pub runtime: PathBuf,
     /// The folder of the lab file, for paths in it.
     pub base: PathBuf,
-    /// The lab file, given from `/`, where there is one.
+    /// Absolute path of the lab file, if there is one.
     pub file: Option<PathBuf>,
     /// The lab ends when its maker does.
     pub foreground: bool,
-    /// Make nodes without the limits they have in the file, where limits cannot be set.
+    /// Make nodes without their limits if this machine cannot set limits.
     pub ignore_limits: bool,
-    /// Leave a lab that cannot come up as far as it is.
+    /// Keep a lab that cannot come up, as far as it was made.
     pub keep: bool,
-    /// Called with what is waited for, if that takes long, and what is done then.
+    /// Called with the object of a long wait, and with the action after it.
     pub tell: fn(&str),
 }
 
-/// A launch that has its spawner.
+/// A launch with its spawner.
 pub struct Launch {
     spawner: Spawner,
 }
@@ -96,8 +96,8 @@ impl Launch {
     /// Brings the lab up and returns when it is ready.
     ///
     /// # Errors
-    /// Why it could not be made; nothing is left of it then. A lab of the same name and another
-    /// content that runs already is a [`Error::Conflict`].
+    /// Why it could not be made; nothing is left of it then. [`Error::Conflict`] if a lab of the same name and other
+    /// content runs already.
     pub fn up(
         self,
         mut plan: Plan,
@@ -149,7 +149,7 @@ impl Launch {
         }
     }
 
-    /// What an earlier lab process left: a lab to adopt, or remains, which are removed.
+    /// Looks for the remains of an earlier lab process: a lab to adopt, or a broken one, which is removed.
     fn look_at_old(&self, folder: &Folder, asked: Asked<'_>) -> Result<Option<State>> {
         let state = folder.read_state()?;
         match state {
@@ -173,7 +173,7 @@ impl Launch {
 
     fn prepare_user(&self, user: bool, folder: &Folder, adopt: bool) -> Result<()> {
         if !user {
-            // As root everything is tried as it comes; errors name what was refused.
+            // Root needs no preparation; errors name what was refused.
             return Ok(());
         }
         let living = if adopt { teardown::find_inits(folder) } else { vec![] };
@@ -194,15 +194,15 @@ impl Launch {
     }
 }
 
-/// Makes the lab's folder and takes its lock; `None` when somebody has it.
+/// Makes the lab's folder and takes its lock; `None` if another process holds it.
 fn take_folder(folder: &Folder, tell: fn(&str)) -> Result<Option<OwnedFd>> {
     let until = Instant::now() + LOCK_PATIENCE;
     let (mut told, mut ended) = (false, false);
     loop {
         folder.create()?;
         let lock = match folder.try_lock()? {
-            // A killed lab process leaves its spawner, which ends as soon as it sees it; a listing has
-            // the lock for an instant; another maker has yet to note its lab process.
+            // Short-lived holders: the spawner of a killed lab process, which ends as soon as it notices; a
+            // listing; another maker that has not recorded its lab process yet.
             None if !has_lab_process(folder) && Instant::now() < until => {
                 let left = until.saturating_duration_since(Instant::now());
                 if !told && left < LOCK_PATIENCE - orphan::TELL {
@@ -210,7 +210,7 @@ fn take_folder(folder: &Folder, tell: fn(&str)) -> Result<Option<OwnedFd>> {
                     told = true;
                 }
                 if !ended && left < LOCK_PATIENCE / 2 {
-                    // One that is stopped does not see that its client has ended.
+                    // A stopped spawner does not notice that its client has ended.
                     orphan::end_holders(folder, &tell)?;
                     ended = true;
                 }
@@ -220,7 +220,7 @@ fn take_folder(folder: &Folder, tell: fn(&str)) -> Result<Option<OwnedFd>> {
             lock => lock,
         };
         match lock {
-            // Somebody who took the lab down has removed the folder meanwhile: the next one is ours.
+            // The folder was removed meanwhile by a process that took the lab down: try again.
             Some(lock) if !folder.is_locked_by(&lock) => {}
             taken => return Ok(taken),
         }
@@ -261,11 +261,11 @@ fn fresh_state(
     }
 }
 
-/// Whether this machine and this user can have a lab at all, as far as that is seen before anything is
-/// made: doors, limits, and what its nodes show of the host.
+/// Whether this machine and this user can have the lab, as far as can be checked before anything is
+/// made: doors, limits, and paths of the host in its nodes.
 ///
 /// # Errors
-/// The first thing that cannot be had.
+/// The first part that is not possible.
 pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     possible(plan, options)?;
     let mut nodes = plan.nodes.clone();
@@ -286,7 +286,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Where limits can be set; a refusal of doors and limits that cannot be had.
+/// The cgroup hierarchies for limits; refuses doors and limits that are not possible.
 fn possible(plan: &Plan, options: &Options) -> Result<Vec<cgroup::Hierarchy>> {
     let user = !caps::is_privileged();
     if user && host::wanted(plan) {
@@ -327,7 +327,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Listens to the lab process until it is ready or has failed, or the user gives up.
+    /// Reads events of the lab process until it is ready or has failed, or the user interrupts.
     fn follow(mut self, on_event: &mut dyn FnMut(&Event), changed: Vec<String>) -> Result<Outcome> {
         let mut text = Vec::new();
         while self.read_more(&mut text)? {
@@ -354,12 +354,12 @@ impl Making<'_> {
         )))
     }
 
-    /// Reads what comes next; `false` at the end.
+    /// Reads the next events; `false` at the end.
     fn read_more(&mut self, text: &mut Vec<u8>) -> Result<bool> {
         use rustix::event::{PollFd, PollFlags};
         let mut fds =
             [PollFd::new(&self.stream, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-        // Interrupted or refused: reading tells.
+        // On an interruption or a failure, reading reports the cause.
         let _ = rustix::event::poll(&mut fds, None);
         if !fds[1].revents().is_empty() {
             return Err(self.give_up());
@@ -370,9 +370,9 @@ impl Making<'_> {
         Ok(n > 0)
     }
 
-    /// The user does not want it any more: its maker dies, and what it has made goes.
+    /// The user interrupted: ends the lab process and removes what it has made.
     fn give_up(&self) -> Error {
-        // A lab process can be killed at any moment; one that has ended needs no signal.
+        // A lab process may be killed at any moment; no signal is needed if it has ended.
         let _ = process::signal(&self.lab_process, Signal::KILL);
         process::wait_end(&self.lab_process, LOCK_PATIENCE);
         if self.adopted {

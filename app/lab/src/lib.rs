@@ -1,9 +1,9 @@
-//! A plan made real: order, state, undo, teardown; and what a running lab can be asked.
+//! Makes a plan real: order, state, undo, teardown; and serves the running lab.
 //!
 //! [`launch`] brings a lab up: it forks the spawner and the lab process, which makes everything in
 //! the plan, serves [`Service`] and takes it down again. The kernel holds the truth: a lab whose
-//! process was killed lives on, is adopted by the next `up`, or removed by `down` from what its
-//! state folder and its inits' sockets tell.
+//! process was killed lives on. The next `up` adopts it, or `down` removes it by means of its
+//! state folder and its inits' sockets.
 //!
 //! Six rooms, of which each knows only those before it: `store`, `stage`, `build`, `keep`, `run`, [`launch`].
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A running lab: what it is asked, how it changes, how it is watched and mended, and how it is taken down.
+//! A running lab: requests, changes, repair, and teardown.
 
 pub(crate) mod cable;
 pub(crate) mod following;

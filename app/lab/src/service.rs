@@ -1,4 +1,4 @@
-//! What a lab process can be asked: the API serves exactly this.
+//! The requests to a lab process: the API serves exactly these.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use crate::view::{
 
 /// A running lab. All calls may block, and may come from several threads at once.
 pub trait Service: Send + Sync + 'static {
-    /// How it is now.
+    /// The current status.
     fn status(&self) -> Result<LabStatus>;
 
-    /// How one node is now, as in [`status`](Service::status).
+    /// The current status of one node, as in [`status`](Service::status).
     ///
     /// # Errors
     /// No such node.
     fn node(&self, node: &str) -> Result<NodeStatus>;
 
-    /// How one link is now, as in [`status`](Service::status). `link` is its name, an end of it, `NODE:IFACE`, or both
-    /// of its ends, `A,B`.
+    /// The current status of one link, as in [`status`](Service::status). `link` is its name, an end, `NODE:IFACE`, or
+    /// both ends, `A,B`.
     ///
     /// # Errors
     /// No such link, or several are meant.
     fn link(&self, link: &str) -> Result<LinkStatus>;
 
-    /// What was made.
+    /// The plan.
     fn plan(&self) -> Arc<Plan>;
 
     /// Makes nodes anew whose init has ended.
     fn repair(&self) -> Result<Repaired>;
 
-    /// Sends one echo request from every node to every other, in the families asked for (4, 6).
+    /// Sends one echo request from every node to every other, in the requested families (4, 6).
     /// `timeout` bounds the wait for each answer.
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability>;
 
-    /// Sends echo requests from one node to another, in the families asked for (4, 6) that both have an
-    /// address of.
+    /// Sends echo requests from one node to another, in those of the requested families (4, 6) in which both have
+    /// addresses.
     ///
     /// # Errors
     /// No such node, or its init has ended.
@@ -58,13 +58,13 @@ pub trait Service: Send + Sync + 'static {
         pace: Pace,
     ) -> Result<PairReachability>;
 
-    /// What a node's programs wrote after `after_ns`, waiting up to `wait` for something.
+    /// Output of a node's programs after `after_ns`; waits up to `wait` for some.
     ///
     /// # Errors
     /// No such node.
     fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>>;
 
-    /// What is needed to enter a node.
+    /// Descriptors for entering a node.
     ///
     /// # Errors
     /// No such node, or its init has ended.
@@ -80,10 +80,10 @@ pub trait Service: Send + Sync + 'static {
     /// The same for the lab's core namespace, where the ports of its switches are.
     ///
     /// # Errors
-    /// Its init has ended; asked from inside a node.
+    /// Its init has ended, or the request comes from inside a node.
     fn core(&self) -> Result<Door>;
 
-    /// Makes a node. Its name is given back as it is known from here.
+    /// Makes a node. Returns its name as known here.
     ///
     /// # Errors
     /// The name is taken or cannot be one, the parent may not have more children, a setting is wrong.
@@ -103,7 +103,7 @@ pub trait Service: Send + Sync + 'static {
     /// then is the end that sends.
     fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus>;
 
-    /// Makes a link between two nodes, or a node and a switch. Its name is given back.
+    /// Makes a link between two nodes, or a node and a switch. Returns its name.
     ///
     /// # Errors
     /// No such end, a name or an address is taken, a setting is wrong.
@@ -115,11 +115,11 @@ pub trait Service: Send + Sync + 'static {
     /// No such link; it is a door or joins two switches; an interface of it is elsewhere.
     fn delete_link(&self, link: &str) -> Result<Changed>;
 
-    /// Notes the fate of every packet of a link from now on (`keep` of them a direction), or stops
-    /// to (`None`).
+    /// Records the fate of every packet of a link from now on (the last `keep` per direction), or stops
+    /// that (`None`).
     fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()>;
 
-    /// Fates noted in one direction with a sequence number above `after`, at most 4096; waits up to
+    /// Recorded fates of one direction with a sequence number above `after`, at most 4096; waits up to
     /// `wait` for some.
     fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates>;
 
@@ -135,16 +135,16 @@ pub trait Service: Send + Sync + 'static {
     /// No such switch, or a link of the lab ends in it.
     fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed>;
 
-    /// Asks a shared-memory switch.
+    /// Sends a request to a shared-memory switch.
     ///
     /// # Errors
-    /// No such switch, it is of another kind or its process is not there, or it refused.
+    /// No such switch, it is of another kind, its process does not run, or it refused.
     fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer>;
 
-    /// What measures at the lab's interfaces. Its sessions end with the lab.
+    /// The probe for measurements at the lab's interfaces. Its sessions end with the lab.
     ///
     /// # Errors
-    /// Asked from inside a node; the lab is being taken down.
+    /// The request comes from inside a node, or the lab is being taken down.
     fn probe(&self) -> Result<Arc<Probe>>;
 
     /// Takes the lab down. Returns when nothing is left but the lab process itself, which ends once

@@ -1,5 +1,5 @@
-//! Where a lab stands: the inits of its nodes, their namespaces, its place on the host, where frames of its links
-//! can be met. Knows only what is stored.
+//! The surroundings of a lab: the inits of its nodes, their namespaces, the host, and the points where frames of its
+//! links can be caught. Knows only the room `store`.
 
 pub(crate) mod absent;
 pub(crate) mod addresses;

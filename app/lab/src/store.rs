@@ -1,4 +1,4 @@
-//! What is written down of a lab: its folder, its state, its names. Lowest room: knows no other.
+//! A lab on disk: its folder, its state, its names. The lowest room: it knows no other.
 
 pub(crate) mod host_change;
 pub(crate) mod moved;

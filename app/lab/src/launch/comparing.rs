@@ -1,8 +1,8 @@
-//! What a lab that runs, or lives on, differs in from the file that `up` is asked to bring up.
+//! Differences between a running or surviving lab and the file of an `up`.
 //!
-//! A running lab may have been changed by hand, and its file may have been edited. The plan as it was
-//! made from the file is kept beside the state by the first change ([`Folder::keep_made`]), so that
-//! the two are told apart. Only words are made here; nothing is changed.
+//! A running lab may have been changed by hand, and its file may have been edited. The first change by hand keeps
+//! the plan of the file beside the state ([`Folder::keep_made`]), so that the two can be distinguished. This module
+//! only describes; it changes nothing.
 
 use std::path::Path;
 
@@ -14,19 +14,19 @@ use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
-/// How many objects are told at most of each kind of change.
+/// The most objects listed for each kind of change.
 const MOST: usize = 10;
 
-/// A lab that is asked for.
+/// The lab that `up` shall bring up.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) plan: &'a Plan,
-    /// The file that it is from.
+    /// Its file.
     pub(crate) file: Option<&'a Path>,
 }
 
-/// How the running lab differs from what its file says, a line an object: what was changed since it
-/// came up. Both are of the same content.
+/// Changes of the running lab since it came up, one line per object. The file is the one that it was made
+/// from.
 pub(crate) fn by_hand(state: &State, asked: &Plan) -> Vec<String> {
     let found = difference(asked, &state.plan);
     let mut lines = found.lines(&state.plan, MOST);
@@ -45,7 +45,7 @@ fn moved_words(plan: &Plan, moved: &crate::store::moved::Moved) -> String {
     format!("interface {home}:{}: moved to node {}", moved.old_name, name(moved.node))
 }
 
-/// The refusal of a lab of the same name and another content: what differs, and what can be done.
+/// The refusal of a lab of the same name and other content: the differences, and what to do.
 ///
 /// # Errors
 /// The plan that the lab was made from cannot be read.

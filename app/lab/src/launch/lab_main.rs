@@ -1,9 +1,8 @@
 //! The life of a lab process: makes the lab, serves it, takes it down.
 //!
-//! Born by [`launch`](crate::launch) as a fork of the user's command, it leaves its maker's session,
-//! keeps nothing open that is not its own, and tells its maker how far it is. It ends when the lab
-//! has been taken down: by a call of its API, by SIGTERM or SIGINT, or, in the foreground, with its
-//! maker. Killed, it leaves everything as it is.
+//! [`launch`](crate::launch) forks it from the user's command. It leaves its maker's session, closes files that are
+//! not its own, and reports its progress to its maker. It ends when the lab has been taken down: by a call of its
+//! API, by SIGTERM or SIGINT, or, in the foreground, with its maker. If it is killed, everything else stays.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,23 +23,23 @@ use crate::stage::lab_process::{few_files, name_process, raise_open_files};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result, Service};
 
-/// How long the end of a lab that is taken down while it is made may take.
+/// Time limit for the end of a lab that is taken down while it is made.
 const DOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What serves a lab while it is kept.
+/// The server of a lab, kept while the lab runs.
 type Server = Box<dyn std::any::Any + Send>;
 
-/// A lab process about to live.
+/// A lab process at its start.
 pub(crate) struct Birth {
     pub(crate) folder: Folder,
     pub(crate) state: State,
     /// The lab's lock, held for life.
     pub(crate) lock: OwnedFd,
-    /// The lab lives already and is taken over.
+    /// Whether the lab lives already and is adopted.
     pub(crate) adopt: bool,
-    /// The lab ends when its maker does.
+    /// Whether the lab ends with its maker.
     pub(crate) foreground: bool,
-    /// If it cannot come up it stays as far as it is.
+    /// Whether a lab that cannot come up is kept.
     pub(crate) keep: bool,
 }
 
@@ -49,9 +48,9 @@ impl Birth {
     pub(crate) fn live(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> ! {
         name_process(self.folder.name());
         disposition::restore_defaults();
-        // It leaves the session: no key and no hang-up of the maker's terminal reaches it.
+        // Leave the session: signals of the maker's terminal no longer reach this process.
         let _ = rustix::process::setsid();
-        // What the maker's caller had open stays with the caller.
+        // Close files inherited from the maker's caller.
         let mut keep = spawner.descriptors().to_vec();
         keep.extend([self.lock.as_fd(), maker.as_fd()]);
         process::close_all_but(&keep);
@@ -124,7 +123,7 @@ impl Birth {
     }
 }
 
-/// A lab that is to come up.
+/// A lab that comes up.
 struct Coming<'a> {
     running: &'a Arc<Running>,
     telling: &'a Telling,
@@ -135,7 +134,7 @@ struct Coming<'a> {
 }
 
 impl Coming<'_> {
-    /// Brings the lab up, or leaves it as far as it is where that is wished; gives what serves it.
+    /// Brings the lab up, or keeps it as far as it was made if requested; returns its server.
     ///
     /// # Errors
     /// Why it cannot come up; the maker has been told. It has been taken down, unless it lived before.
@@ -160,16 +159,16 @@ impl Coming<'_> {
                 process::wait_end(self.end, DOWN_TIMEOUT);
                 (Error::TakenDown, Ok(()), None)
             }
-            // A lab that lived before stays as it is: only what was to be made is missing.
+            // A lab that lived before stays: only the missing parts are still missing.
             _ if self.adopt => (error, Ok(()), None),
             _ => (error, running.take_down(), hint),
         };
-        // Who asks for something, as for the end of the lab, gets an answer first.
+        // Running calls, as one for the end of the lab, get their answer first.
         drop(server);
         Err(give_up(telling, error, removed, hint, running.state().plan.nodes.len()))
     }
 
-    /// Finds what lives, and serves the lab from then on: it can be looked into while it is made.
+    /// Finds living parts, and serves the lab from then on: it can be inspected while it is made.
     fn serve(&self, serve: Serve) -> Result<Server> {
         let running = self.running;
         crate::run::hosts_file::watch(Arc::downgrade(running));
@@ -198,7 +197,7 @@ fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
     Ok(())
 }
 
-/// Notes that the lab could not come up and stays as far as it is, and tells the maker.
+/// Marks the lab as one that could not come up and is kept, and tells the maker.
 fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
     let mut reason = describe(error);
     if let Err(unnoted) = running.folder.mark_failed(&reason) {
@@ -210,8 +209,8 @@ fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
     telling.tell(&Event::Failed { reason, unsupported: false });
 }
 
-/// Tells why the lab could not be made, and what could not be removed; else what could be done to see
-/// more. Gives the reason back.
+/// Tells the maker why the lab could not be made, and what could not be removed or else how to see more.
+/// Returns the reason.
 fn give_up(
     telling: &Telling,
     error: Error,
@@ -235,7 +234,7 @@ fn give_up(
     error
 }
 
-/// Tells the maker; a maker that went away does not matter.
+/// Tells the maker; it does not matter if the maker has ended.
 struct Telling(UnixStream);
 
 impl Telling {
@@ -247,7 +246,7 @@ impl Telling {
     }
 }
 
-/// Standard input from nowhere, output into the lab's own log.
+/// Redirects standard input from /dev/null and output to the lab's log.
 fn redirect_output(folder: &Folder) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let path = folder.path().join("lab.log");
@@ -261,9 +260,9 @@ fn redirect_output(folder: &Folder) -> Result<()> {
     rustix::stdio::dup2_stderr(&log).map_err(fail)
 }
 
-/// Waits until the lab is to end: by a signal, with its maker, or because it has been taken down
-/// (`true`). Meanwhile tends what ends on its own. `pipes`: the one written to when the lab is down,
-/// and the one written to when there is something else to watch.
+/// Waits for the end of the lab: by a signal, with its maker, or because it has been taken down
+/// (`true`). Meanwhile restarts what ends on its own. `pipes`: one is written to when the lab is down, the other
+/// when the set of watched descriptors has changed.
 fn wait_for_end(
     running: &Running,
     signals: &OwnedFd,
@@ -272,7 +271,7 @@ fn wait_for_end(
 ) -> bool {
     use rustix::event::{PollFd, PollFlags};
     let [end, woken] = pipes;
-    // What could not be started when the lab was adopted is tried again.
+    // Try again what could not be started when the lab was adopted.
     let mut again = Some(Duration::ZERO);
     loop {
         let watched = running.watched();
@@ -294,7 +293,7 @@ fn wait_for_end(
         }
         if ready(1) {
             let mut drained = [0; 64];
-            // What was written only says that something is new.
+            // The content is irrelevant: it only wakes this loop.
             let _ = rustix::io::read(woken, &mut drained);
         }
         if again.is_some() || (first..fds.len()).any(ready) {

@@ -1,4 +1,4 @@
-//! Which labs there are: from their folders, whether their processes live or not.
+//! Lists labs by their folders, whether their processes live or not.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub fn labs(runtime: &Path) -> Result<Vec<LabSummary>> {
 fn summary(folder: &Folder) -> Result<LabSummary> {
     let state = folder.read_state()?;
     let pid = folder.read_pid().filter(|p| is_lab_process(folder, *p));
-    // Held by somebody: it is run, made, or taken down.
+    // The lock is held: the lab runs, or is made or taken down.
     let held = folder.try_lock()?.is_none();
     let standing = match (held, folder.is_up()) {
         (true, false) if folder.has_failed() => LabState::Failed,
@@ -38,7 +38,7 @@ fn summary(folder: &Folder) -> Result<LabSummary> {
     })
 }
 
-/// Whether as many inits live as there should be, no link is lost, and no program ended with an error.
+/// Whether all inits live, no link is lost, and no program ended with an error.
 fn whole(folder: &Folder, state: &Option<crate::State>) -> LabState {
     let nodes = state.as_ref().map_or(&[][..], |s| s.plan.nodes.as_slice());
     let failed = |n: &PlannedNode| {

@@ -1,7 +1,7 @@
-//! Taking down a lab from its folder alone: its process is gone, or does not serve yet.
+//! Takes down a lab from its folder alone: its process has ended, or does not serve yet.
 //!
-//! The folder's lock says when nothing more is being made; the inits' sockets say what lives; the
-//! state says what else there is.
+//! The folder's lock tells when nothing more is being made; the inits' sockets tell which nodes live; the
+//! state lists all other objects.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -16,25 +16,25 @@ use crate::stage::lab_process::{is_lab_process, is_spawner};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
-/// Pause between two looks at a lock that somebody has.
+/// Interval of checks of a lock that is held.
 const LOCK_LOOK: Duration = Duration::from_millis(5);
 
-/// When it is told who is waited for.
+/// Wait before the user is told the reason of the wait.
 pub(crate) const TELL: Duration = Duration::from_secs(1);
 
-/// How long a lab process may take to end that was asked to: one that is stopped, and any other.
+/// Time limit for a lab process that was asked to end: a stopped one, and any other.
 const STOPPED: Duration = Duration::from_secs(3);
 const HUNG: Duration = Duration::from_secs(60);
 
-/// How long the lock may be held when there is no lab process.
+/// Time limit for the lock to be held without a lab process.
 const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a killed process may take to end.
+/// Time limit for a killed process to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Takes down a lab whose process is gone. The caller's process must have one thread and is not
-/// good for much afterwards: an ordinary user's joins the lab's user namespace. `tell` is called with what is
-/// waited for, if that takes long, and what is done then.
+/// Takes down a lab whose process has ended. The calling process must have one thread; that of an ordinary user is
+/// in the lab's user namespace afterwards. `tell` is called with the object of a long wait, and with the action
+/// after it.
 ///
 /// # Errors
 /// [`Error::NoLab`] when there is none, [`Error::Conflict`] when its process lives.
@@ -45,15 +45,15 @@ pub fn down_orphan(runtime: &Path, name: &str, tell: &dyn Fn(&str)) -> Result<()
     }
     let _lock = match end_and_lock(&folder, tell) {
         Ok(lock) => lock,
-        // Its process has just removed it.
+        // The lab process has just removed it.
         Err(_) if !folder.exists() => return Ok(()),
         Err(e) => return Err(e),
     };
     if folder.exists() { clean(&folder, folder.read_state()?.as_ref()) } else { Ok(()) }
 }
 
-/// Waits for the lock, and asks whoever still makes or runs the lab to end; who does not is killed. A lab
-/// process notes itself a moment after it has the lock, so it is looked for until it is found.
+/// Waits for the lock, and asks a process that still makes or runs the lab to end, or kills it. A lab
+/// process records itself shortly after it has the lock, so the search repeats until it is found.
 fn end_and_lock(folder: &Folder, tell: &dyn Fn(&str)) -> Result<OwnedFd> {
     let (mut asked, mut told) = (None, false);
     let mut last_seen = Instant::now();
@@ -96,12 +96,12 @@ fn end_and_lock(folder: &Folder, tell: &dyn Fn(&str)) -> Result<OwnedFd> {
     }
 }
 
-/// How long a lab process that was asked to end may take: one that is stopped cannot.
+/// Time limit for a lab process that was asked to end, which a stopped one cannot do.
 fn patience(pid: i32) -> Duration {
     if process::is_stopped(pid) { STOPPED } else { HUNG }
 }
 
-/// Kills a lab's process, if it lives, and waits until it has ended; its lab goes on without it.
+/// Kills a lab process, if it lives, and waits until it has ended; its lab lives on.
 ///
 /// # Errors
 /// It does not end.
@@ -120,7 +120,7 @@ fn spawners(folder: &Folder) -> Vec<i32> {
     pids.filter(|pid| is_spawner(folder, *pid)).collect()
 }
 
-/// Who is waited for, when there is no lab process and somebody has the lab's lock.
+/// The object of the wait, when there is no lab process and the lock is held.
 pub(crate) fn holders_words(folder: &Folder) -> String {
     match spawners(folder).first() {
         Some(pid) => format!("waiting for the lab's spawner (pid {pid}) to end"),
@@ -128,7 +128,7 @@ pub(crate) fn holders_words(folder: &Folder) -> String {
     }
 }
 
-/// Kills what has a lab's lock open, when there is no lab process: a spawner that should have ended.
+/// Kills spawners that hold a lab's lock, when there is no lab process: they should have ended.
 pub(crate) fn end_holders(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
     for pid in spawners(folder) {
         tell(&format!("the lab's spawner (pid {pid}) is killed, because it does not end"));
@@ -164,7 +164,7 @@ fn clean(folder: &Folder, state: Option<&State>) -> Result<()> {
     teardown::take_down(folder, state, inits)
 }
 
-/// Removes remains and leaves the calling process where it is.
+/// Removes remains without changing the calling process's namespaces.
 pub(crate) fn empty_in_child(
     folder: &Folder,
     state: Option<&State>,
@@ -176,7 +176,7 @@ pub(crate) fn empty_in_child(
             None => Ok(()),
         };
         match result.and_then(|()| teardown::empty(folder, state, inits)) {
-            // Nothing of the lab's is left; what somebody keeps is in nobody's way.
+            // Everything of the lab is removed; what a foreign process keeps does no harm.
             Ok(()) | Err(Error::Visited { .. }) => Ok(()),
             Err(e) => Err(Failure::new("remains", "remove", describe(&e)).into()),
         }

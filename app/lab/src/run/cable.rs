@@ -1,11 +1,11 @@
-//! Links taken down and up again, as if their cable were pulled and put back.
+//! Sets links down and up again, as if their cable were pulled and plugged in.
 //!
-//! Both ends lose their carrier and keep everything else: on the side of a switch its port is set down, a
-//! plug is ended, and of a link that is built with a wire the inner ends are set down, where no node can reach
-//! them. A link between two nodes without a wire is one pair of interfaces, of which the kernel takes the
-//! carrier only when one of the two is set down: the second. That one gets back what it had.
+//! Both ends lose their carrier and keep everything else: at a switch its port is set down, a plug is ended, and
+//! of a link with a built-in wire the inner ends are set down, where no node can reach them. A link between two
+//! nodes without a wire is one pair of interfaces, which loses its carrier only if one of the two is set down:
+//! the second, whose configuration is restored later.
 //!
-//! Which links are down is in the lab's state, and the kernel keeps it when the lab process is killed.
+//! The lab's state records which links are down; they stay down when the lab process is killed.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::stage::spaces;
 use crate::store::state::State;
 use crate::{Error, Result};
 
-/// How long the kernel's worker may take at most to begin with an address.
+/// Time limit for the kernel's worker to begin with an address.
 const SETTLING: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Takes a link, by its place, down or up.
+    /// Sets a link down or up.
     pub(crate) fn set_up(&self, work: &mut Work, at: LinkSlot, up: bool) -> Result<()> {
         let id = self.state().plan.links[at].id;
         let was_down = self.state().down.contains(&id);
@@ -53,7 +53,7 @@ impl Running {
         })
     }
 
-    /// Cuts these links again that are down and were made anew.
+    /// Sets down those of these newly made links that shall be down.
     pub(crate) fn cut_again(&self, inits: &Inits, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
         let down =
@@ -112,7 +112,7 @@ impl Running {
     }
 }
 
-/// Where an interface of a node is now.
+/// The current place of an interface of a node.
 fn place(state: &State, node: Slot, interface: usize) -> AttachPoint {
     attach::at_interface(state, node, interface, netloom_ebpf::Direction::Ingress)
 }
@@ -121,15 +121,15 @@ fn open(object: &str) -> Result<Socket> {
     Socket::open().map_err(Error::of(object, "open a netlink socket"))
 }
 
-/// Sets an interface of the calling thread's namespace down, which keeps its addresses; what else it loses by
-/// that. `None` when it is down already.
+/// Sets an interface of the calling thread's namespace down, keeping its addresses; returns what it loses besides.
+/// `None` if it is down already.
 fn set_node_down(object: &str, index: u32) -> Result<Option<Carried>> {
     let mut socket = open(object)?;
     let links = socket.links().map_err(Error::of(object, "look up"))?;
     let Some(found) = links.iter().find(|l| l.index == index).filter(|l| l.up) else {
         return Ok(None);
     };
-    // The kernel would take IPv6 addresses.
+    // The kernel would remove IPv6 addresses.
     let keep = format!("/proc/sys/net/ipv6/conf/{}/keep_addr_on_down", found.name);
     if std::path::Path::new(&keep).exists() {
         std::fs::write(&keep, "1").map_err(Error::at(&keep, "set sysctl"))?;
@@ -142,9 +142,9 @@ fn set_node_down(object: &str, index: u32) -> Result<Option<Carried>> {
     Ok(Some(carried))
 }
 
-/// Waits until IPv6 addresses that were just given have their local routes, which a worker of the kernel makes. An
-/// interface that is set down before, with addresses that stay, is up again without them for good, and answers
-/// nobody (addrconf_dad_work in net/ipv6/addrconf.c).
+/// Waits until new IPv6 addresses have their local routes, which a worker of the kernel makes. An interface that is
+/// set down before that and keeps its addresses never gets those routes and does not answer
+/// (addrconf_dad_work in net/ipv6/addrconf.c).
 fn settle_addresses(index: u32) {
     let until = Instant::now() + SETTLING;
     while has_unsettled(index) && Instant::now() < until {
@@ -152,8 +152,8 @@ fn settle_addresses(index: u32) {
     }
 }
 
-/// Whether an interface of the calling thread's namespace has addresses that need no detection of duplicates
-/// (IFA_F_NODAD), and no local routes for them yet.
+/// Whether an interface of the calling thread's namespace has addresses without duplicate address detection
+/// (IFA_F_NODAD) that still lack their local routes.
 fn has_unsettled(index: u32) -> bool {
     const NODAD: u32 = 0x02;
     // A kernel without IPv6 has no such files.
@@ -172,12 +172,12 @@ fn has_unsettled(index: u32) -> bool {
     own.into_iter().any(|address| !routes.lines().any(|line| is_local(address, line)))
 }
 
-/// Whether a route, or one of its next hops, leaves by an interface.
+/// Whether a route or one of its next hops uses an interface.
 fn leaves_by(route: &netloom_model::plan::Route, interface: usize) -> bool {
     route.interface == interface || route.also.iter().any(|hop| hop.interface == interface)
 }
 
-/// Sets a node's interface up and gives it what the plan says, and what it had besides.
+/// Sets a node's interface up and restores its planned and its saved configuration.
 fn restore(
     inits: &Inits,
     state: &State,
@@ -188,7 +188,7 @@ fn restore(
     let own = &planned.interfaces[interface];
     let object: Arc<str> = format!("interface \"{}:{}\"", planned.name, own.name).into();
     let point = place(state, node, interface);
-    // What was moved elsewhere has there what it brought along.
+    // A moved interface keeps the configuration that it brought along.
     let home = point.space == planned.id;
     attach::run_in(inits, point.space, &object, || {
         let mut socket = open(&object)?;

@@ -1,8 +1,7 @@
-//! What living nodes have besides links, made to follow a plan that has changed: routes. Names follow by
+//! Updates the routes of living nodes after a change of the plan. Names are updated by
 //! [`resolving`](crate::run::resolving).
 //!
-//! Only what the two plans say differently is touched: routes that somebody changed in a node stay as they
-//! are there.
+//! Only differences between the two plans are applied: routes that somebody changed in a node stay.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,8 +22,8 @@ use crate::store::state::State;
 use crate::{Error, Result};
 
 impl Running {
-    /// Makes routes of all living nodes those of the plan as it is now, where `old` was before, and lets their
-    /// names follow.
+    /// Changes the routes of all living nodes from those of the plan `old` to the current ones, and updates
+    /// names.
     pub(crate) fn follow_plan(&self, work: &mut Work, old: &Plan) -> Result<()> {
         let state = self.state();
         for (slot, node) in state.plan.slots().zip(&state.plan.nodes) {
@@ -34,7 +33,7 @@ impl Running {
             if batch.is_empty() {
                 continue;
             }
-            // One that ends meanwhile has no routes.
+            // A node that ends meanwhile has no routes.
             let Ok(space) = init.network(&node.name) else { continue };
             give_settings(&space, node, before)?;
             give_routes(&space, batch, &format!("node {:?}", node.name))?;
@@ -44,8 +43,8 @@ impl Running {
     }
 }
 
-/// What has to be asked for in a node. Its own routes by interfaces that are not there are left out: those
-/// that were moved away, and those that are down because their link is.
+/// The requests for a node. Routes by absent interfaces are left out: those that were moved away, and those
+/// that are down because their link is.
 fn routes(state: &State, slot: Slot, before: Option<&PlannedNode>) -> Batch {
     let node = &state.plan.nodes[slot];
     let there = |at: usize| !is_away(state, slot, at) && !absent::is_cut_here(state, slot, at);
@@ -68,7 +67,7 @@ fn routes(state: &State, slot: Slot, before: Option<&PlannedNode>) -> Batch {
     batch
 }
 
-/// Writes those settings of a node's network that it did not have before: a kernel may lack some.
+/// Sets sysctls that the node did not have before; the kernel may lack some.
 fn give_settings(space: &OwnedFd, new: &PlannedNode, old: Option<&PlannedNode>) -> Result<()> {
     let known = old.map_or(&[][..], |old| &old.sysctls);
     let fresh: Vec<_> = new.sysctls.iter().filter(|setting| !known.contains(setting)).collect();

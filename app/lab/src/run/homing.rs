@@ -1,9 +1,9 @@
-//! How interfaces that were moved come home: when the node they are in is deleted or killed, and when their
+//! Returns moved interfaces home: when the node they are in is deleted or killed, and when their
 //! lab is taken down.
 //!
-//! One that cannot come home is *lost*: it goes with the node that it was in, its link is noted in the lab's
-//! state with the reason, and `up` of the same file makes the link anew. A card that was in a killed node is
-//! put into the host by the kernel, maybe under another name: it is found there by its hardware address.
+//! An interface that cannot come home is *lost*: it is removed with the node that it was in, the lab's state records
+//! its link and the reason, and `up` of the same file makes the link anew. The kernel moves a card of a killed node
+//! to the host, maybe under another name: it is found there by its hardware address.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,7 +22,7 @@ use crate::store::state::State;
 use crate::{Error, Result};
 
 impl Running {
-    /// Brings home every interface of the host's, as far as that goes: the lab is about to be taken down.
+    /// Returns as many interfaces of the host as possible: the lab is about to be taken down.
     pub(crate) fn return_everything(&self, work: &mut Work) {
         let state = self.state();
         let hosts: Vec<Moved> =
@@ -32,10 +32,10 @@ impl Running {
         }
     }
 
-    /// Brings home every interface that is in one of these nodes, or belongs to one of them.
+    /// Returns every interface that is in one of these nodes or belongs to one.
     ///
     /// # Errors
-    /// The first that cannot come home; it is noted as lost.
+    /// The first that cannot come home; it is recorded as lost.
     pub(crate) fn bring_home(&self, work: &mut Work, nodes: &[NodeId]) -> Result<()> {
         let state = self.state();
         let touched = |m: &&Moved| {
@@ -46,7 +46,7 @@ impl Running {
         if moved.is_empty() {
             return Ok(());
         }
-        // An interface whose home stays gets back what stood there.
+        // An interface whose home stays gets its planned configuration back.
         let homes = moved.iter().filter_map(|m| match m.home {
             Home::Node { node, index } if !nodes.contains(&node) => Some((node, index)),
             _ => None,
@@ -55,7 +55,7 @@ impl Running {
         let links: Vec<LinkSlot> =
             homes.iter().filter_map(|(node, index)| planned_link(&state, *node, *index)).collect();
         for link in &links {
-            // Where its holder was killed there is nobody to take it from.
+            // If its holder was killed, there is no wire to remove.
             let _ = self.take_wire_out(work, *link);
         }
         for (node, _) in &homes {
@@ -79,8 +79,8 @@ impl Running {
         }
     }
 
-    /// Writes down which of the moved are home, and which are lost; gives why. What belongs to a node of
-    /// `going` is neither. A card that is not home stays in the state: `down` looks for it on the host.
+    /// Records which moved interfaces are home and which are lost; returns the reasons. Interfaces that belong to a node
+    /// of `going` are neither. A card that is not home stays in the state: `down` looks for it on the host.
     fn note_returned(
         &self,
         work: &mut Work,
@@ -109,7 +109,7 @@ impl Running {
         Ok(failed.into_iter().map(words).collect())
     }
 
-    /// Ends what carries frames of links that are lost.
+    /// Ends the processes that carry frames of lost links.
     fn drop_lost(&self, lost: &[(LinkId, String)]) {
         let state = self.state();
         let is_lost = |id: LinkId| lost.iter().any(|(lost, _)| *lost == id);
@@ -117,7 +117,7 @@ impl Running {
         self.kept.forget(&state, Gone { nodes: &[], links: &links });
     }
 
-    /// Brings home what is in nodes that have ended on their own, and notes what went with others.
+    /// Returns interfaces from nodes that ended on their own, and records those that were removed with others.
     pub(crate) fn tend_guests(&self, work: &mut Work) {
         let ended = self.ended_guests();
         if !ended.is_empty() {
@@ -128,7 +128,7 @@ impl Running {
         }
     }
 
-    /// Notes interfaces as lost that went with a node whose namespace nobody kept: its init was killed while
+    /// Records interfaces as lost that were removed with a node whose namespace nobody kept: its init was killed while
     /// there was no lab process.
     pub(crate) fn note_strays(&self, work: &mut Work) -> Result<()> {
         let state = self.state();
@@ -156,8 +156,8 @@ impl Running {
         Ok(())
     }
 
-    /// Forgets where interfaces of these links (places in the plan) were moved, which are about to be made
-    /// anew at home; what is left of them elsewhere is removed.
+    /// Forgets the moves of interfaces of these links, which are about to be made anew at home; removes their
+    /// remains elsewhere.
     pub(crate) fn recall(&self, work: &mut Work, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
         let of_these = |m: &&Moved| match m.home {
@@ -184,8 +184,8 @@ impl Running {
         Ok(())
     }
 
-    /// Makes the links anew that were lost, all of whose nodes live. What cannot be made is told, and stays
-    /// lost: the lab goes on without it.
+    /// Makes lost links anew whose nodes all live. Returns failures; such a link stays lost, and the lab works
+    /// without it.
     pub(crate) fn make_lost(&self, work: &mut Work) -> Result<Vec<String>> {
         let mut told = Vec::new();
         let lost: Vec<LinkId> = self.state().lost.keys().copied().collect();
@@ -207,7 +207,7 @@ impl Running {
         Ok(told)
     }
 
-    /// Notes that links (places in the plan) have been made anew that were lost.
+    /// Records that these lost links have been made anew.
     pub(crate) fn found_again(&self, work: &mut Work, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
         let made: BTreeSet<LinkId> = links.iter().map(|at| state.plan.links[*at].id).collect();
@@ -221,7 +221,7 @@ impl Running {
     }
 }
 
-/// Removes an interface from the node that it was moved to; one that is gone is no failure.
+/// Removes an interface from the node that it was moved to; a missing one is no failure.
 fn remove(here: &OwnedFd, m: &Moved) -> Result<()> {
     let object = format!("interface {:?}", m.old_name);
     let Some(found) = found_moved(here, &object, m)? else { return Ok(()) };
@@ -238,7 +238,7 @@ fn lost_link(state: &State, m: &Moved) -> Option<LinkId> {
     planned_link(state, node, index).map(|at| state.plan.links[at].id)
 }
 
-/// What is noted of an interface that cannot come home: its link's id, and why.
+/// The record of an interface that cannot come home: its link's id and the reason.
 fn lost(state: &State, m: &Moved, why: &str) -> Option<(LinkId, String)> {
     let link = lost_link(state, m)?;
     let Home::Node { node, .. } = m.home else { return None };

@@ -1,10 +1,10 @@
-//! The nodes' `/etc/hosts`, kept right while addresses change.
+//! Keeps the nodes' `/etc/hosts` up to date while addresses change.
 //!
-//! A thread of the lab process hears of changes of addresses in all nodes by one socket (see
-//! [`AddressWatch`]), asks the nodes that changed, and writes the file when its text is another. Nothing
-//! is done while nothing changes. The file is one for all nodes, in the tmpfs below their overlays, and is
-//! written in place: a file that took its place would not be seen. A node that wrote its own `/etc/hosts`
-//! keeps that. The core's init shows the file to lab processes that come later, the spawner has it, too.
+//! A thread of the lab process receives address changes of all nodes by one socket (see
+//! [`AddressWatch`]), queries the changed nodes, and writes the file if its text differs. It is idle while nothing
+//! changes. All nodes share one file, in the tmpfs below their overlays. It is written in place, because nodes would
+//! not see a replacement. A node that wrote its own `/etc/hosts` keeps that. Later lab processes reach the file
+//! through the core's init, or through the spawner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -31,14 +31,14 @@ use crate::stage::spaces::on_a_thread;
 use crate::store::state::State;
 use crate::{Error, Result};
 
-/// How long addresses that change are let come to rest before they are read.
+/// Delay between a change of addresses and their reading, so that several changes are read at once.
 const REST: Duration = Duration::from_millis(10);
 
-/// How long somebody who changed the lab waits for names at most.
+/// Time limit of the wait for names after a change of the lab.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Waits until names are those of the lab as it is now, for a bounded time.
+    /// Waits, for a bounded time, until the file has the names of the current lab.
     pub(crate) fn settle_names(&self) {
         let resolving = &self.kept.resolving;
         resolving.wake();
@@ -48,13 +48,13 @@ impl Running {
         let waited = resolving.done.wait_timeout_while(table, PATIENCE, behind);
         let (table, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !table.runs {
-            // Nobody follows: what the plan says is the best there is.
+            // No thread follows: the planned addresses are the best available.
             write(&self.state().plan.hosts, &files(self, &table));
         }
     }
 }
 
-/// Keeps the file right from now on, on a thread of its own, as long as the lab is there.
+/// Keeps the file up to date on a thread of its own, as long as the lab exists.
 pub(crate) fn watch(running: Weak<Running>) {
     let thread = std::thread::Builder::new().name("netloom-hosts".into()).stack_size(256 << 10);
     let runs = |running: &Weak<Running>, runs: bool| {
@@ -74,20 +74,20 @@ pub(crate) fn watch(running: Weak<Running>) {
         runs(&theirs, false);
     });
     if started.is_err() {
-        // The file then is as the plan has it.
+        // Without the thread the file stays as planned.
         runs(&running, false);
     }
 }
 
-/// The thread: it lives in a network namespace of its own, in which each node's has a number.
+/// The thread, in a network namespace of its own, which has an id for the namespace of each node.
 struct Follower {
     watch: AddressWatch,
-    /// The nodes that are heard, by id: their inits and numbers. A number is used once.
+    /// The watched nodes, by id: their inits and namespace ids. A namespace id is used once.
     heard: BTreeMap<NodeId, (Pid, i32)>,
     next: i32,
-    /// What nodes have, by id.
+    /// Addresses of nodes, by id.
     held: BTreeMap<NodeId, Vec<Held>>,
-    /// What was written last.
+    /// The text written last.
     written: String,
 }
 
@@ -112,7 +112,7 @@ impl Follower {
                 std::thread::sleep(REST);
             }
             let mut count = [0; 8];
-            // What was written only says that something is new.
+            // The content is irrelevant: it only wakes this thread.
             let _ = rustix::io::read(&wake, &mut count);
             let Some(running) = running.upgrade() else { return Ok(()) };
             let (inits, files, told) = {
@@ -131,7 +131,7 @@ impl Follower {
         }
     }
 
-    /// The nodes whose addresses are to be read: those that are new, and those that were heard.
+    /// The nodes whose addresses to read: new ones, and those with changes.
     fn changed(&mut self, inits: &BTreeMap<NodeId, Pid>) -> Result<BTreeSet<NodeId>> {
         let same = |id: &NodeId, pid: &Pid| inits.get(id) == Some(pid);
         self.heard.retain(|id, (pid, _)| same(id, pid));
@@ -144,7 +144,7 @@ impl Follower {
         let mut spaces = Vec::new();
         for (id, pid) in &fresh {
             self.heard.insert(*id, (*pid, self.next));
-            // An init that ended just now has no addresses.
+            // An init that has just ended has no addresses.
             spaces.extend(namespace::network_of(*pid).ok().map(|space| (self.next, space)));
             self.next += 1;
         }
@@ -162,7 +162,7 @@ impl Follower {
         Ok(changed)
     }
 
-    /// Asks nodes what they have.
+    /// Reads the addresses of nodes.
     fn read(
         &mut self,
         state: &State,
@@ -176,7 +176,7 @@ impl Follower {
         let found: Vec<(NodeId, Vec<Held>)> = on_a_thread(|| {
             let one = |node: &netloom_model::plan::PlannedNode| {
                 let space = namespace::network_of(*inits.get(&node.id)?).ok()?;
-                // One that is ending cannot be asked, and is forgotten soon.
+                // A node that is ending cannot be read, and is forgotten soon.
                 Some((node.id, addresses::read(node, space.as_fd()).ok()?))
             };
             Ok(nodes.filter_map(one).collect())
@@ -185,7 +185,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Writes the file where its text is another than before.
+    /// Writes the file if its text has changed.
     fn write(&mut self, plan: &Plan, files: &[PathBuf]) {
         let text = plan.hosts_with(|node| {
             let held = self.held.get(&node.id)?.iter();
@@ -206,7 +206,7 @@ impl Follower {
 fn write(text: &str, files: &[PathBuf]) {
     let mut done = BTreeSet::new();
     for path in files {
-        // A lab that an earlier version made shows no file to the core.
+        // The core of a lab of an earlier version does not have the file.
         let Ok(file) = File::options().read(true).write(true).open(path) else { continue };
         let Ok(found) = file.metadata() else { continue };
         if done.insert((found.dev(), found.ino()))
@@ -217,7 +217,7 @@ fn write(text: &str, files: &[PathBuf]) {
     }
 }
 
-/// Puts a text into a file that others read: all of it at once, then what is left of the old one goes.
+/// Writes a text to a file that others read: in a single write, before the rest of the old text is cut off.
 fn put(file: &File, text: &str) -> io::Result<()> {
     let length = text.len() as u64;
     let mut old = vec![0; text.len()];
@@ -229,7 +229,7 @@ fn put(file: &File, text: &str) -> io::Result<()> {
     file.set_len(length)
 }
 
-/// Where the file is: as the core's init shows it, and in the spawner's mount namespace.
+/// Paths of the file: through the core's init, and through the spawner's mount namespace.
 fn files(running: &Running, table: &Table) -> Vec<PathBuf> {
     let root = |pid: Pid| format!("/proc/{}/root", pid.as_raw_nonzero());
     let core = table.inits.get(&NodeId::CORE).map(|pid| root(*pid) + HOSTS_OF_THE_CORE);

@@ -1,4 +1,4 @@
-//! What a running link does to frames: shown, changed, and watched packet by packet.
+//! Impairments of a running link: shown, changed, and observed packet by packet.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::store::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
 use crate::{Error, Result, Service};
 
-/// Pause between two looks for somebody who waits for fates.
+/// Interval of checks for a caller that waits for fates.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Most fates of one answer.
@@ -59,7 +59,7 @@ impl Running {
         self.link(&link.name)
     }
 
-    /// Makes these impairments hold; as it was where that is refused.
+    /// Applies these impairments; restores the old ones if that fails.
     fn put_impairments(
         &self,
         work: &mut Work,
@@ -75,7 +75,7 @@ impl Running {
         };
         self.change(work, put(wanted))?;
         if let Err(refused) = self.put_wire_in(work, at) {
-            // What was put in half is taken out.
+            // Remove what was inserted partly.
             self.change(work, put(old))?;
             let _ = self.put_wire_in(work, at);
             return Err(refused);
@@ -141,8 +141,8 @@ pub(crate) fn has_wire(state: &State, link: &PlannedLink) -> bool {
     link.is_impaired() || state.form(link) == LinkForm::Wired
 }
 
-/// The wire of a link as it is shown; `None` where there is none. `directions` are those of the whole
-/// lab, or `None` when the process is gone.
+/// The view of a link's wire; `None` if it has none. `directions` are those of the whole
+/// lab, or `None` if the process has ended.
 pub(crate) fn view(
     state: &State,
     link: &PlannedLink,

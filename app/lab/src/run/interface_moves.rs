@@ -1,9 +1,9 @@
-//! Interfaces moved from node to node, and back to where they belong.
+//! Moves interfaces from node to node, and back home.
 //!
-//! An interface belongs to the node the plan gave it to, or to the host. Where it is instead is in the
-//! lab's state before it is moved, so that it finds home when its node ends, by command, by a kill, or
-//! when the lab is taken down by another process: see [`homing`](crate::run::homing). Its name and index there
-//! are kept for it: what comes to its home meanwhile gets others.
+//! The home of an interface is its node in the plan, or the host. Its new place is in the lab's state before it is
+//! moved, so that it can return when that node ends, by command, by a kill, or when another process takes the lab
+//! down: see [`homing`](crate::run::homing). Its name and index stay reserved at home: interfaces that are moved
+//! there meanwhile get others.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -24,7 +24,7 @@ use crate::store::state::State;
 use crate::view::{Changed, MoveInterface};
 use crate::{Error, Result};
 
-/// Where an interface is or goes.
+/// The place of an interface, current or future.
 enum Holder {
     Host,
     /// A node, by slot.
@@ -66,7 +66,7 @@ impl Running {
             Home::Host => None,
         });
         let wanted = own.map_or_else(|| room.index(&state, &to, found.index), |(_, own)| Some(own));
-        // Home under its own name it gets what the plan says, unless it brings its own along.
+        // At home under its own name it gets its planned configuration, unless it brings its own.
         let planned = own.filter(|_| home.is_some_and(|m| m.old_name == name));
         let luggage = if request.carry { pack(here, &object, &found)? } else { Carried::default() };
         let link = self.link_of(&state, &from, &found);
@@ -108,7 +108,7 @@ impl Running {
         Ok(Changed { name, notes: notes.collect() })
     }
 
-    /// Writes down where the interface will be. `None` when it comes home.
+    /// Records where the interface will be; `None` if it comes home.
     fn note_move(
         &self,
         work: &mut Work,
@@ -175,7 +175,7 @@ impl Running {
     }
 }
 
-/// Where an interface of a node belongs: the node's id, and its index there; `None`: to the host.
+/// The home of an interface of a node: the node's id, and its index there; `None` for the host.
 fn origin(state: &State, from: &Holder, found: &LinkInfo) -> Option<(NodeId, u32)> {
     let Holder::Node(slot) = from else { return None };
     let id = state.plan.nodes[*slot].id;
@@ -187,7 +187,7 @@ fn origin(state: &State, from: &Holder, found: &LinkInfo) -> Option<(NodeId, u32
     }
 }
 
-/// The node it belongs to.
+/// The node that is its home.
 fn owner(state: &State, from: &Holder, found: &LinkInfo) -> Option<NodeId> {
     origin(state, from, found).map(|(node, _)| node)
 }
@@ -204,7 +204,7 @@ fn same(one: &Holder, other: &Holder) -> bool {
     }
 }
 
-/// What is known of an interface that is moved to where it belongs.
+/// The record of an interface that is moved home.
 fn homecoming(state: &State, from: &Holder, to: &Holder, found: &LinkInfo) -> Option<Moved> {
     let Holder::Node(slot) = from else { return None };
     let holder = state.plan.nodes[*slot].id;
@@ -217,17 +217,17 @@ fn homecoming(state: &State, from: &Holder, to: &Holder, found: &LinkInfo) -> Op
     home.then(|| moved.clone())
 }
 
-/// What is taken where an interface is to go.
+/// Names and indexes that are taken at the destination of an interface.
 struct Room {
-    /// Names of what is there.
+    /// Names of existing interfaces.
     names: Vec<String>,
     indexes: Vec<u32>,
-    /// Names and indexes kept for interfaces of that place that are elsewhere.
+    /// Names and indexes reserved for interfaces whose home this is.
     kept: Vec<(String, u32)>,
 }
 
 impl Room {
-    /// Looks into the place `to`; `coming` is what is known of an interface that comes home there.
+    /// Reads the place `to`; `coming` is the record of an interface that comes home there.
     fn look(
         state: &State,
         to: &Holder,
@@ -265,7 +265,7 @@ impl Room {
         Ok(name.to_owned())
     }
 
-    /// The name itself where it is free, else the next free one of its kind: `eth0` -> `eth1`.
+    /// The name itself if it is free, else the next free one of its kind: `eth0` -> `eth1`.
     fn next_free(&self, name: &str) -> String {
         let free = |name: &String| !self.names.contains(name) && !self.is_kept(name);
         let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -274,7 +274,7 @@ impl Room {
         candidates.find(free).unwrap_or_else(|| name.to_owned())
     }
 
-    /// The index that a guest gets: its own where nobody has or needs it. `None`: what the kernel gives.
+    /// The index of a guest: its own, if it is neither taken nor reserved. `None`: the kernel chooses.
     fn index(&self, state: &State, to: &Holder, own: u32) -> Option<u32> {
         let Holder::Node(slot) = to else { return None };
         let free = |index: &u32| {
@@ -286,7 +286,7 @@ impl Room {
     }
 }
 
-/// Names and indexes of a node's interfaces that are elsewhere, but for one that comes home.
+/// Names and indexes of a node's interfaces that are elsewhere, except one that comes home.
 fn kept_for_absent(state: &State, slot: Slot, coming: Option<&Moved>) -> Vec<(String, u32)> {
     let node = &state.plan.nodes[slot];
     let comes = |index: u32| coming.is_some_and(|m| m.home == Home::Node { node: node.id, index });
@@ -295,7 +295,7 @@ fn kept_for_absent(state: &State, slot: Slot, coming: Option<&Moved>) -> Vec<(St
     others.map(|(_, interface)| (interface.name.clone(), interface.index)).collect()
 }
 
-/// Which interfaces must stay: `lo`, hidden ones of wires, ports of bridges.
+/// Whether an interface must stay: `lo`, hidden ones of wires, ports of bridges.
 fn check_movable(from: &Holder, found: &LinkInfo) -> std::result::Result<(), String> {
     let hidden = matches!(from, Holder::Node(_)) && found.name.starts_with(HIDDEN);
     if found.name == "lo" || hidden {

@@ -25,7 +25,7 @@ pub(crate) struct Places(pub(crate) Weak<Running>);
 /// An interface as it is now.
 struct Found {
     space: NodeId,
-    /// Its index where that is known, else its name.
+    /// Its index if known, else its name.
     interface: std::result::Result<u32, String>,
 }
 
@@ -59,7 +59,7 @@ impl Interfaces for Places {
     }
 }
 
-/// Where an interface of the lab is.
+/// The place of an interface of the lab.
 fn place(state: &State, point: &Point) -> Option<Found> {
     let name = match &point.place {
         Place::Host => return None,
@@ -75,7 +75,7 @@ fn place(state: &State, point: &Point) -> Option<Found> {
     Some(Found { space: spot.space, interface: Ok(spot.index) })
 }
 
-/// The network namespace of a node, or the core's; none when its init has ended.
+/// The network namespace of a node, or the core's; `None` if its init has ended.
 fn space(running: &Running, id: NodeId) -> Option<OwnedFd> {
     attach::open(&running.work().inits, id).ok().flatten()
 }

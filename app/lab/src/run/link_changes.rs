@@ -1,8 +1,8 @@
 //! Links of a running lab: made and removed.
 //!
-//! The lab's state says what is to be before anything is made; while it is being made or removed, the link
-//! is among the unfinished ones there, which the next lab process removes when this one is killed. Routes of
-//! all nodes and their hosts file follow the plan's.
+//! The lab's state has the new plan before anything is made. While a link is being made or removed, the state lists
+//! it as unfinished: the next lab process removes such links if this one is killed. Routes of all nodes and their
+//! hosts file follow the plan.
 
 use std::os::fd::AsFd;
 
@@ -50,7 +50,7 @@ impl Running {
             Ok(())
         })?;
         if let Err(e) = self.lay(&mut work, &old.plan, at) {
-            // What was made of it goes; the error is what the caller needs to know.
+            // Remove what was made; the caller gets the error.
             let _ = self.take_away(&mut work, id);
             return Err(e);
         }
@@ -61,7 +61,7 @@ impl Running {
         Ok(Changed { name, notes: vec![] })
     }
 
-    /// The link that is asked for, checked against what there is.
+    /// The requested link, checked against the lab.
     fn asked_link(&self, work: &Work, plan: &Plan, request: &NewLink) -> Result<plan::NewLink> {
         let object = format!("link {:?}", format!("{}--{}", request.a, request.b));
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
@@ -127,13 +127,13 @@ impl Running {
         Ok(NewEnd::Node { node, iface, there })
     }
 
-    /// Makes a link that is in the state, and what follows from it.
+    /// Makes a link of the state, and applies its consequences.
     fn lay(&self, work: &mut Work, old: &Plan, at: LinkSlot) -> Result<()> {
         self.lay_one(work, &self.state(), at)?;
         self.follow_plan(work, old)
     }
 
-    /// Makes a link as a state has it, where nothing of it is left; what may be left of it is removed.
+    /// Makes a link of a state; removes its remains first.
     pub(crate) fn lay_again(&self, work: &Work, state: &State, at: LinkSlot) -> Result<()> {
         let spaces = self.spaces_of(work, state, &[at])?;
         links::remove_links(&state.plan, &spaces, &[at], |_| true)?;
@@ -142,7 +142,7 @@ impl Running {
     }
 
     fn lay_one(&self, work: &Work, state: &State, at: LinkSlot) -> Result<()> {
-        // What leaves by interfaces that are elsewhere has no place here.
+        // Routes by interfaces that are elsewhere are left out.
         let plan = without_absent(state);
         let spaces = self.spaces_of(work, state, &[at])?;
         links::make_links(&plan, &spaces, &[at])?;
@@ -196,7 +196,7 @@ impl Running {
         Ok(Changed { name: link.name.clone(), notes: vec![] })
     }
 
-    /// Removes links that were neither wholly made nor wholly removed when the lab process was killed.
+    /// Removes links that were only partly made or removed when the lab process was killed.
     pub(crate) fn end_unfinished(&self, work: &mut Work) {
         let ids: Vec<LinkId> = self.state().unfinished.iter().copied().collect();
         for id in ids {
@@ -206,7 +206,7 @@ impl Running {
         }
     }
 
-    /// Removes all of a link, by its id, however much of it there is.
+    /// Removes a link by its id, complete or not.
     fn take_away(&self, work: &mut Work, id: LinkId) -> Result<()> {
         self.change(work, |state| {
             state.unfinished.insert(id);
@@ -245,14 +245,14 @@ impl Running {
     }
 }
 
-/// The addresses that are asked for an end of a link, as they are written.
+/// The requested addresses of an end of a link, as text.
 struct AskedAddresses<'r> {
     side: usize,
     end: &'r str,
     texts: Vec<&'r str>,
 }
 
-/// The addresses that are asked for, by the side of their end.
+/// The requested addresses, by side.
 fn by_end<'r>(
     ends: [&String; 2],
     asked: &'r [(String, String)],
@@ -270,7 +270,7 @@ fn by_end<'r>(
     Ok(found)
 }
 
-/// The nodes at the ends of a link, by place.
+/// The nodes at the ends of a link.
 pub(crate) fn nodes_of(link: &PlannedLink) -> impl Iterator<Item = Slot> + '_ {
     link.ends.iter().filter_map(|end| match end {
         PlannedEnd::Node { node, .. } => Some(*node),
@@ -287,7 +287,7 @@ fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {
     })
 }
 
-/// Deletes the interfaces of a link where they are; those that are gone are no failure.
+/// Deletes the interfaces of a link, wherever they are; missing ones are no failure.
 fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
     let object = format!("link {:?}", link.name);
     for side in [0, 1] {

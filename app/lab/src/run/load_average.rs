@@ -1,8 +1,8 @@
-//! Load averages of nodes: how many of their tasks ran or waited for a device, as the kernel tells of
+//! Load averages of nodes: the number of their tasks that run or wait for a device, as the kernel computes it for
 //! the whole machine (`/proc/loadavg`).
 //!
-//! Every [`LOOK`] one pass over the processes of the machine finds tasks in the states R and D; they
-//! are told apart by their PID namespace. Nodes without such tasks cost nothing in a pass.
+//! Every [`LOOK`] one pass over the processes of the machine counts tasks in the states R and D by
+//! PID namespace. Nodes without such tasks cost nothing in a pass.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use netloom_model::plan::NodeId;
 use netloom_stats::Load;
 
-/// As often as the kernel looks (`LOAD_FREQ` of linux/sched/loadavg.h, 5 s).
+/// The kernel's own interval (`LOAD_FREQ` of linux/sched/loadavg.h, 5 s).
 pub(crate) const LOOK: Duration = Duration::from_secs(5);
 
 /// The load averages of a lab's nodes, by node's id.
@@ -21,13 +21,13 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    /// A node's; nothing yet counts as none.
+    /// A node's load averages; zero before the first pass.
     pub(crate) fn of(&self, node: NodeId) -> [f64; 3] {
         let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.get(&node).map_or([0.0; 3], |l| [l.one, l.five, l.fifteen])
     }
 
-    /// Takes in one look: how many tasks were found in each of these nodes.
+    /// Adds one pass: the number of tasks found in each of these nodes.
     pub(crate) fn observe(&self, found: &BTreeMap<NodeId, u32>, elapsed: Duration) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.retain(|id, _| found.contains_key(id));

@@ -1,7 +1,7 @@
 //! Changes of a running lab: nodes made, removed and set.
 //!
-//! Every change is written down before it is made, under the lock that making and taking down have,
-//! and undone when it fails. What lives in a node is never ended without being asked for.
+//! Every change is recorded before it is made, under the lock that making and taking down use,
+//! and undone if it fails. Processes in a node are never ended unless requested.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl Running {
             Ok(())
         })?;
         if let Err(e) = self.make_with(&mut work) {
-            // What was made of it goes; the error is what the caller needs to know.
+            // Remove what was made; the caller gets the error.
             let _ = self.forget(&mut work, &[id]);
             return Err(e);
         }
@@ -41,7 +41,7 @@ impl Running {
         Ok(Changed { name, notes: vec![] })
     }
 
-    /// The node that is asked for, checked against what there is.
+    /// The requested node, checked against the lab.
     fn fresh(&self, request: &NewNode) -> Result<PlannedNode> {
         let state = self.state();
         let plan = &state.plan;
@@ -54,7 +54,7 @@ impl Running {
         if let Some(problem) = node_name_problem(last) {
             return Err(invalid(problem));
         }
-        // Not what is asked for is wrong, but what there is already stands in its way.
+        // The request is valid, but conflicts with the current state.
         let full = |reason: String| Error::Busy { object: object.clone(), reason };
         if plan.is_taken(&request.name) {
             return Err(full("there is one of this name already".into()));
@@ -103,7 +103,7 @@ impl Running {
         Ok(Changed { name: node.to_owned(), notes: vec![] })
     }
 
-    /// Refuses when processes or sockets live in one of these nodes, saying which.
+    /// Refuses if there are processes or sockets in one of these nodes, and names them.
     fn refuse_inhabited(
         &self,
         work: &Work,
@@ -123,9 +123,9 @@ impl Running {
         Ok(())
     }
 
-    /// Ends these nodes and removes everything of them: all of it is tried, all failures are told.
+    /// Ends these nodes and removes everything of them; continues past failures and returns all of them.
     fn forget(&self, work: &mut Work, ids: &[NodeId]) -> Result<()> {
-        // Who comes after a kill goes on with it.
+        // After a kill the next lab process completes this.
         self.change(work, |state| {
             state.leaving.extend(ids);
             Ok(())
@@ -145,7 +145,7 @@ impl Running {
         teardown::stop_programs(&self.folder, &names);
         let inits = ids.iter().filter_map(|id| work.inits.remove(id)).collect();
         failures.extend(teardown::end_inits(inits, || true).err());
-        // Children's groups lie in their parents': the deepest go first.
+        // Children's cgroups lie in their parents': remove the deepest first.
         for id in ids.iter().rev() {
             let removed = state.groups.remove_node(id.get());
             failures.extend(removed.err().map(Error::of("cgroups", "remove")));
@@ -169,11 +169,11 @@ impl Running {
         Error::of_all(failures)
     }
 
-    /// Removes the rest of nodes whose removal was cut off when the lab process was killed.
+    /// Completes removals of nodes that a kill of the lab process interrupted.
     pub(crate) fn end_leaving(&self, work: &mut Work) {
         let state = self.state();
         let left = |id: &NodeId| state.leaving.contains(id);
-        // In the order of the plan: parents before what is in them.
+        // In the plan's order: parents before their children.
         let ids: Vec<NodeId> = state.plan.nodes.iter().map(|node| node.id).filter(left).collect();
         if ids.is_empty() {
             return;
@@ -311,7 +311,7 @@ impl Running {
     }
 }
 
-/// A root must be a directory that is there.
+/// A root must be an existing directory.
 fn check_root(object: &str, root: &std::path::Path) -> Result<()> {
     if root.is_absolute() && root.is_dir() {
         return Ok(());

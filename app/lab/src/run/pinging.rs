@@ -1,4 +1,4 @@
-//! Echo requests between nodes, to the addresses that they have now.
+//! Echo requests between nodes, to their current addresses.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use crate::store::state::State;
 use crate::view::{Family, PairFamily, PairReachability, Reachability};
 use crate::{Error, Result};
 
-/// A node that asks and answers; without a namespace when it is dead.
+/// A node that sends and answers; without a namespace if it is dead.
 struct Pinged<'a> {
     node: &'a PlannedNode,
     space: Option<OwnedFd>,
@@ -75,7 +75,7 @@ impl Running {
         Ok(PairReachability { from: from.to_owned(), to: to.to_owned(), families: found })
     }
 
-    /// Nodes as they are now: a dead one has the addresses that it was planned to have.
+    /// Nodes with their current addresses, a dead one with its planned ones.
     fn pinged<'a>(&self, state: &'a State, slots: &[Slot]) -> Result<Vec<Pinged<'a>>> {
         let pids = self.pids(&state.plan);
         crate::stage::spaces::on_a_thread(|| {
@@ -101,7 +101,7 @@ fn version_of(lab: &str, version: u8) -> Result<Version> {
 }
 
 fn ping_family(lab: &str, version: u8, nodes: &[Pinged<'_>], timeout: Duration) -> Result<Family> {
-    // A dead node neither asks nor answers: its row and column stay empty.
+    // A dead node neither sends nor answers: its row and column stay empty.
     let living: Vec<usize> = (0..nodes.len()).filter(|i| nodes[*i].space.is_some()).collect();
     let probers: Vec<Prober<'_>> =
         living.iter().filter_map(|i| nodes[*i].prober(version)).collect();

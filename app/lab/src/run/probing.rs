@@ -1,4 +1,4 @@
-//! The probe of a lab, which has the sessions of its measurements. Points are links of this process: they go with
+//! The probe of a lab, which holds its measuring sessions. Points are BPF links of this process: they end with
 //! it, and when the lab is taken down.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use netloom_measure::{Interfaces, Probe};
 
 use crate::{Error, Result};
 
-/// The probe of a lab, made when somebody first asks for it.
+/// The probe of a lab, made on first use.
 pub(crate) struct Probing {
     places: Arc<dyn Interfaces>,
     stage: Mutex<Stage>,
 }
 
 enum Stage {
-    /// Nobody asked yet.
+    /// Not used yet.
     Unasked,
     There(Arc<Probe>),
     /// The lab is being taken down.
@@ -50,13 +50,13 @@ impl Probing {
         }
     }
 
-    /// Ends all sessions; there are none any more. Not to be called by who has the work, for which a
-    /// session that starts may wait.
+    /// Ends all sessions and refuses new ones. Never call while holding the work lock: a starting session may wait
+    /// for it (deadlock).
     pub(crate) fn end(&self) {
         let stage = std::mem::replace(&mut *self.stage(), Stage::Over);
         let Stage::There(probe) = stage else { return };
         for session in probe.list() {
-            // One that is gone already has ended.
+            // A missing session has ended.
             let _ = probe.delete(session.id);
         }
     }

@@ -1,4 +1,4 @@
-//! What the thread that keeps the nodes' `/etc/hosts` is told: which inits live, and that something changed.
+//! Messages to the thread that keeps the nodes' `/etc/hosts`: which inits live, and that something changed.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use rustix::process::Pid;
 
 use crate::stage::inits::Inits;
 
-/// What the thread is to know.
+/// Data shared with the thread.
 pub(crate) struct Resolving {
     pub(crate) table: Mutex<Table>,
-    /// Told when the thread has done a round.
+    /// Signalled when the thread has completed a round.
     pub(crate) done: Condvar,
     /// Written to when the table or the lab changes.
     pub(crate) wake: Option<OwnedFd>,
@@ -27,7 +27,7 @@ pub(crate) struct Table {
     pub(crate) over: bool,
     /// Whether the thread runs.
     pub(crate) runs: bool,
-    /// How often something was told to the thread, and how much of that it has seen to.
+    /// The number of changes reported to the thread, and how many it has processed.
     pub(crate) told: u64,
     pub(crate) seen_to: u64,
 }
@@ -36,7 +36,7 @@ impl Resolving {
     pub(crate) fn new(spawner: Pid) -> Resolving {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let table = Table { spawner: Some(spawner), ..Table::default() };
-        // Without it the file stays as the plan has it.
+        // Without it the file stays as planned.
         Resolving { table: Mutex::new(table), done: Condvar::new(), wake: wake.ok() }
     }
 
@@ -44,32 +44,32 @@ impl Resolving {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These nodes (ids) have inits now, or other ones than before.
+    /// These nodes (ids) have new inits.
     pub(crate) fn follow(&self, inits: &Inits, ids: impl IntoIterator<Item = NodeId>) {
         let found = ids.into_iter().filter_map(|id| Some((id, inits.get(&id)?.pid)));
         self.table().inits.extend(found);
         self.wake();
     }
 
-    /// These nodes are going.
+    /// These nodes are being removed.
     pub(crate) fn forget(&self, ids: &[NodeId]) {
         self.table().inits.retain(|id, _| !ids.contains(id));
         self.wake();
     }
 
-    /// The file is shown by another spawner from now on, too.
+    /// A new spawner also has the file.
     pub(crate) fn follow_spawner(&self, spawner: Pid) {
         self.table().spawner = Some(spawner);
         self.wake();
     }
 
-    /// The lab is going.
+    /// The lab is being taken down.
     pub(crate) fn end(&self) {
         self.table().over = true;
         self.wake();
     }
 
-    /// What is to exist may have changed.
+    /// The plan may have changed.
     pub(crate) fn wake(&self) {
         self.table().told += 1;
         if let Some(wake) = &self.wake {

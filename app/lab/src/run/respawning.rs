@@ -1,8 +1,8 @@
-//! A spawner in place of one that was killed.
+//! Starts a new spawner after the old one was killed.
 //!
-//! The first spawner is forked by `up` while that has one thread. The lab process has several, so it
-//! starts this program anew, in the role of a spawner, when something is to be made and its spawner has
-//! ended. In a user namespace the new one is in the lab's from the start, as the lab process is.
+//! `up` forks the first spawner while it has one thread. The lab process has several, so if its spawner has ended when
+//! something is to be made, it executes this program in the role of a spawner. In a user's lab the new spawner is in
+//! the lab's user namespace from the start, as the lab process is.
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +16,7 @@ use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
 impl Running {
-    /// Starts another spawner if the one there was has ended.
+    /// Starts a new spawner if the old one has ended.
     pub(crate) fn keep_spawner(&self, work: &mut Work) -> Result<()> {
         if work.spawner.as_ref().is_none_or(Spawner::lives) {
             return Ok(());
@@ -41,7 +41,7 @@ fn start() -> Result<Spawner> {
         .stdin(Stdio::from(theirs))
         .spawn()
         .map_err(Error::at("/proc/self/exe", "start a spawner"))?;
-    // Not waited for yet, so the number is its own.
+    // Not reaped yet, so the id is its own.
     let spawner = Spawner::of(ours, Pid::from_child(&started));
     crate::stage::role::reap_later(started);
     Ok(spawner?)

@@ -1,7 +1,6 @@
-//! A running lab: its state, what it keeps, and making what is missing of it. What it is asked is in `serving`.
+//! A running lab: its state, its keepers, and making of missing parts. `serving` answers requests.
 //!
-//! Two things never happen at once: making and taking down, under one lock. What is shown is read
-//! from the kernel when it is asked for.
+//! Making and taking down exclude each other by one lock. Views are read from the kernel on request.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -35,10 +34,10 @@ use crate::stage::reports::forget_reports;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
-/// How long a killed init may take to end.
+/// Time limit for a killed init to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How far a lab is.
+/// The phase of a lab's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Its nodes and links are being made.
@@ -47,13 +46,13 @@ pub(crate) enum Phase {
     Starting,
     /// It has come up.
     Up,
-    /// It could not come up, and is kept to be looked into.
+    /// It could not come up, and is kept for inspection.
     Failed,
     /// It is being taken down, or has been.
     Ended,
 }
 
-/// What was made.
+/// Parts that were made anew.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     /// Names of nodes.
@@ -66,7 +65,7 @@ pub(crate) struct Made {
 pub(crate) struct Running {
     pub(crate) folder: Folder,
     phase: Mutex<Phase>,
-    /// What is to exist: replaced as a whole by each change.
+    /// The state; each change replaces it as a whole.
     state: Mutex<Arc<State>>,
     work: Mutex<Work>,
     pub(crate) kept: Kept,
@@ -75,27 +74,27 @@ pub(crate) struct Running {
     pub(crate) ended: OwnedFd,
 }
 
-/// Called with what is being done and how much of it is done.
+/// Called with the current step, and how much of it is done of how much.
 type Progress<'a> = dyn Fn(&str, usize, usize) + Sync + 'a;
 
-/// What a spawner is given besides the lab's state.
+/// Data for a spawner beside the lab's state.
 pub(crate) struct Again {
     /// The lab's lock.
     pub(crate) lock: OwnedFd,
-    /// How many files a program of a node may open.
+    /// Limit of open files of a node's programs.
     pub(crate) open_files: (Option<u64>, Option<u64>),
 }
 
-/// What only one may use at a time.
+/// Objects that only one thread may use at a time.
 pub(crate) struct Work {
     pub(crate) spawner: Option<Spawner>,
     pub(crate) reports: OwnedFd,
-    /// What another spawner needs when this one was killed.
+    /// Data for a new spawner, if this one is killed.
     pub(crate) again: Again,
     pub(crate) inits: Inits,
 }
 
-/// Kept beside a lab's nodes.
+/// Objects beside a lab's nodes.
 pub(crate) struct Kept {
     pub(crate) keepers: Keepers,
     pub(crate) probing: Probing,
@@ -103,19 +102,19 @@ pub(crate) struct Kept {
     pub(crate) resolving: Resolving,
     pub(crate) scopes: Mutex<Scopes>,
     pub(crate) guests: Mutex<BTreeMap<NodeId, Guest>>,
-    /// Written to when what is watched changes.
+    /// Written to when the set of watched descriptors changes.
     wake: OwnedFd,
 }
 
 pub(crate) struct Scopes {
     pub(crate) serve: Serve,
     pub(crate) running: Weak<Running>,
-    /// What serves, by node's id.
+    /// Servers of views, by node's id.
     pub(crate) servers: BTreeMap<NodeId, Box<dyn std::any::Any + Send>>,
 }
 
-/// A node that holds an interface of another's: its namespace lives on with us, and what is in it can
-/// come home, even when the node was killed.
+/// A node that holds an interface of another node: this process keeps its namespace, so that the interface
+/// can come home even if the node was killed.
 pub(crate) struct Guest {
     pub(crate) space: OwnedFd,
     pub(crate) init: OwnedFd,
@@ -148,7 +147,7 @@ impl Kept {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has all keepers let go of what is going.
+    /// Makes all keepers forget objects being removed.
     pub(crate) fn forget(&self, state: &State, gone: Gone<'_>) {
         for keeper in self.keepers.all() {
             keeper.forget(state, gone);
@@ -181,17 +180,17 @@ impl Running {
         }
     }
 
-    /// What is to exist, as of now.
+    /// The current state.
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How far it is.
+    /// The phase.
     pub(crate) fn phase(&self) -> Phase {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how far it is. One that is being taken down stays that; whether it was noted.
+    /// Sets the phase, unless the lab is being taken down; returns whether it was set.
     pub(crate) fn enter(&self, next: Phase) -> bool {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         if *phase != Phase::Ended {
@@ -200,13 +199,13 @@ impl Running {
         *phase == next
     }
 
-    /// Waits for whoever makes, changes or removes something.
+    /// Takes the work lock; waits for another thread that makes, changes or removes something.
     pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
-        // What a panicking call left is looked at anew by the next.
+        // The next call checks again what a panicking one left.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is to exist: on disk first. The caller has the work.
+    /// Changes the state, on disk first. The caller holds the work lock.
     pub(crate) fn change<T>(
         &self,
         _: &mut Work,
@@ -221,7 +220,7 @@ impl Running {
         Ok(result)
     }
 
-    /// Finds the inits that live already.
+    /// Finds the living inits.
     pub(crate) fn adopt(&self) -> Result<()> {
         let state = self.state();
         let mut work = self.work();
@@ -249,14 +248,14 @@ impl Running {
                 continue;
             }
             if let Some(init) = work.inits.remove(&id) {
-                // It is dying, or hangs for good: either way it goes before another takes its place.
+                // It is dying or hangs: in both cases it must end before another replaces it.
                 let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
                 process::wait_end(&init.pidfd, END_TIMEOUT);
             }
         }
     }
 
-    /// Makes what is missing and starts its programs. While these start others may have the work.
+    /// Makes missing parts and starts their programs; while these start, the work lock is free.
     pub(crate) fn make(&self, progress: &Progress<'_>) -> Result<Made> {
         let (slots, lost) = self.make_network(&mut self.work(), progress)?;
         if self.phase() == Phase::Making {
@@ -265,13 +264,13 @@ impl Running {
         self.start(&slots, lost, progress)
     }
 
-    /// The same for somebody who has the work, and keeps it.
+    /// The same for a caller that holds the work lock, and keeps it.
     pub(crate) fn make_with(&self, work: &mut Work) -> Result<Made> {
         let (slots, lost) = self.make_network(work, &|_, _, _| {})?;
         self.start(&slots, lost, &|_, _, _| {})
     }
 
-    /// Makes all that is missing but programs; gives the slots, and which links cannot be made anew.
+    /// Makes missing parts except programs; returns the new slots, and links that could not be made anew.
     fn make_network(
         &self,
         work: &mut Work,
@@ -328,8 +327,8 @@ impl Running {
     ) -> Result<Made> {
         let state = self.state();
         if slots.len() < state.plan.nodes.len() {
-            // Those that live on may have lost addresses and got them again. A lab that is made as a whole
-            // has the names of its plan.
+            // Surviving nodes may have lost addresses and got them again. A lab that is made as a whole
+            // has the planned names.
             self.settle_names();
         }
         troubles.extend(starting::start(&self.folder, &state.plan, slots, progress)?);
@@ -344,10 +343,10 @@ impl Running {
         let mut work = self.work();
         self.return_everything(&mut work);
         self.end_kept();
-        // Without its client the spawner ends, and nothing more is born.
+        // Without its client the spawner ends, so no more inits are made.
         match work.spawner.take() {
             Some(spawner) => spawner.end(),
-            // Somebody else has taken it down.
+            // Another process has taken it down.
             None if !self.folder.exists() => return Ok(()),
             None => {}
         }
@@ -355,7 +354,7 @@ impl Running {
         let mut inits: Vec<Init> = std::mem::take(&mut work.inits).into_values().collect();
         inits.retain(Init::lives);
         if inits.len() <= state.plan.nodes.len() {
-            // Making may have stopped before all were known; their sockets name them.
+            // Making may have stopped before all inits were known; their sockets identify them.
             let known: Vec<_> = inits.iter().map(|i| i.pid).collect();
             let found = teardown::find_inits(&self.folder).into_iter();
             inits.extend(found.filter(|i| !known.contains(&i.pid)));
@@ -385,7 +384,7 @@ impl Running {
         plan.nodes.iter().map(living).collect()
     }
 
-    /// The same of some nodes; the others have none here.
+    /// The same for some nodes; others get none.
     pub(crate) fn pids_of(&self, plan: &Plan, slots: &BTreeSet<Slot>) -> Vec<Option<Pid>> {
         let work = self.work();
         let mut pids = vec![None; plan.nodes.len()];
@@ -414,17 +413,17 @@ impl Running {
     }
 }
 
-/// Ends the inits that were made among others that lived, and are not whole: they are made anew next time.
+/// Ends incomplete inits that were made beside living ones: they are made anew next time.
 fn end_new(inits: &mut Inits, lived: &BTreeSet<NodeId>) {
     let ids: Vec<NodeId> = inits.keys().copied().filter(|id| !lived.contains(id)).collect();
     for init in ids.into_iter().filter_map(|id| inits.remove(&id)) {
-        // One that has ended needs no signal.
+        // No signal is needed if it has ended.
         let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
         process::wait_end(&init.pidfd, END_TIMEOUT);
     }
 }
 
-/// The numbers and names of all inits.
+/// Ids and names of all inits.
 fn names(plan: &Plan) -> impl Iterator<Item = (NodeId, &str)> {
     let nodes = plan.nodes.iter().map(|n| (n.id, n.name.as_str()));
     nodes.chain([(NodeId::CORE, "(core)")])

@@ -1,4 +1,4 @@
-//! What interfaces had that were set down, to be given back.
+//! Saved configuration of interfaces that were set down, to be restored.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use netloom_model::plan::LinkId;
 use netloom_netlink::Carried;
 
-/// What interfaces of nodes had that were set down, by the link's id: routes that no plan knows.
+/// Saved configuration of nodes' interfaces that were set down, by the link's id: routes that are not planned.
 #[derive(Default)]
 pub(crate) struct Luggage(Mutex<BTreeMap<LinkId, Carried>>);
 

@@ -1,10 +1,10 @@
 //! A running lab as seen and managed from inside one of its nodes: the nodes in it and nothing else.
 //!
-//! What a caller may do follows from the socket he calls on, never from what he says: each node that
-//! may have children has a folder of sockets of its own, shown in it below `/run/netloom`. Names go
-//! without the node's own; `.` is the node itself. What is outside is neither shown nor
-//! reachable: a link that leaves the subtree has no name here. Nor is a path of the host: nobody in here names
-//! a root, a node that is made here gets that of the node it is in, and no descriptor of a directory is handed
+//! The socket of a call determines what its caller may do, never the content of the call: each node that
+//! may have children has a folder of sockets of its own, visible in it below `/run/netloom`. Names omit
+//! the node's own; `.` is the node itself. Objects outside are neither shown nor
+//! reachable: a link that leaves the subtree has no name here. Nor are paths of the host: a request cannot name
+//! a root, a new node gets that of the node it is in, and no descriptor of a directory is handed
 //! out, since `..` leads up from one.
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ pub(crate) struct Scoped {
     root: NodeId,
 }
 
-/// Why no root is taken from inside a node.
+/// Why a request from inside a node cannot name a root.
 const NO_ROOT: &str = "a root is given from outside of it only, because its path is one of the host; a node made in here \
                        gets the root of the node that it is in";
 
@@ -46,14 +46,14 @@ pub(crate) fn make_folder(running: &Running, node: NodeId) -> Result<std::path::
     let path = running.folder.scope(node);
     make_private_dir(&path, true)?;
     let mark = path.join(SCOPE_MARK);
-    // What lies there may be of the node's making: a link of its own is not followed.
+    // The node may have made what lies there: symbolic links are not followed.
     let flags =
         OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&mark, flags, Mode::RUSR | Mode::WUSR).map_err(Error::at(&mark, "write"))?;
     Ok(path)
 }
 
-/// What a node is called inside itself: without the names of those it lives in.
+/// A node's name inside itself: without the names of the nodes around it.
 fn short(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_owned()
 }
@@ -73,7 +73,7 @@ fn without_outside(error: LookupError, lab: String, local: impl Fn(&str) -> Stri
     }
 }
 
-/// A text of the lab's in the words of this view: names that begin with `prefix` go without it.
+/// A text of the lab in the words of this view: removes `prefix` from names.
 fn strip(text: &str, prefix: &str) -> String {
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let mut out = String::with_capacity(text.len());
@@ -86,7 +86,7 @@ fn strip(text: &str, prefix: &str) -> String {
         out.push_str(kept);
         rest = &after[prefix.len()..];
         if begins {
-            // What follows is the name itself, which may begin alike.
+            // The rest is the name itself, which may begin with the same text.
             let end = rest.find(|c| !of_a_name(c)).unwrap_or(rest.len());
             let end = rest[..end].find("--").unwrap_or(end);
             out.push_str(&rest[..end]);
@@ -97,7 +97,7 @@ fn strip(text: &str, prefix: &str) -> String {
     out
 }
 
-/// A node as it is shown in here, if it is: `shown` has the names of the links that are.
+/// A node as shown here, if it is visible: `shown` has the names of visible links.
 fn local_node(mut node: NodeStatus, prefix: &str, shown: &BTreeSet<String>) -> Option<NodeStatus> {
     let local = |name: &str| name.strip_prefix(prefix).map(str::to_owned);
     node.name = local(&node.name)?;
@@ -112,7 +112,7 @@ fn local_node(mut node: NodeStatus, prefix: &str, shown: &BTreeSet<String>) -> O
     Some(node)
 }
 
-/// Names of the links that lie wholly below a node.
+/// Names of the links with both ends below a node.
 fn links_below(plan: &Plan, prefix: &str) -> BTreeSet<String> {
     let inner = |end: &PlannedEnd| plan.end_text(end).starts_with(prefix);
     let links = plan.links.iter().filter(|link| link.ends.iter().all(inner));
@@ -144,7 +144,7 @@ impl Scoped {
         Ok(if node == "." { own } else { format!("{own}/{node}") })
     }
 
-    /// The same of a node that is changed: not the node itself.
+    /// The same for a node to change, which must not be the node itself.
     fn below(&self, node: &str) -> Result<String> {
         if node == "." {
             return Err(self.refused("a node cannot change what bounds itself"));
@@ -152,7 +152,7 @@ impl Scoped {
         self.full(node)
     }
 
-    /// Refuses a root that is named from in here: its path would be one of the host's.
+    /// Refuses a root in a request from here: its path would be one of the host.
     fn refuse_root<'a>(
         &self,
         mut settings: impl Iterator<Item = &'a (String, String)>,
@@ -190,7 +190,7 @@ impl Scoped {
         }
     }
 
-    /// `NODE:IFACE` in here, as the lab calls it.
+    /// The lab's name of `NODE:IFACE`.
     fn interface(&self, interface: &str) -> Result<String> {
         match interface.split_once(':') {
             Some(("host", _)) | None => {
@@ -201,7 +201,7 @@ impl Scoped {
         }
     }
 
-    /// The link that is meant, which must lie wholly in here.
+    /// The requested link, which must have both ends in here.
     fn link_here(&self, link: &str) -> Result<String> {
         let own = self.own_name()?;
         let state = self.running.state();
@@ -216,7 +216,7 @@ impl Scoped {
         let inside = state.plan.subtree(slot);
         let (found, end) = netloom_model::lookup::find_link(&inside, link)?;
         match end {
-            // An end names the direction: it is kept.
+            // An end also selects the direction: keep it.
             Some(side) => {
                 let end = inside.end_text(&inside.links[found].ends[side]);
                 Ok(format!("{own}/{end}"))
@@ -229,7 +229,7 @@ impl Scoped {
         }
     }
 
-    /// What is shown of a lab.
+    /// The visible part of a lab's status.
     fn view(&self, mut status: LabStatus) -> Result<LabStatus> {
         let own = self.own_name()?;
         let prefix = format!("{own}/");
@@ -242,7 +242,7 @@ impl Scoped {
         }
         status.switches.clear();
         let whole = status.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
-        // A view of a lab that is being made, or was kept after it failed, is that, too.
+        // A view of a starting lab, or of one kept after a failure, has the same state.
         if matches!(status.state, LabState::Up | LabState::Degraded) {
             status.state = if whole { LabState::Up } else { LabState::Degraded };
         }
@@ -346,7 +346,7 @@ impl Service for Scoped {
 
     fn door(&self, node: &str) -> Result<Door> {
         let mut door = self.running.door(&self.below(node)?).map_err(|e| self.seen(e))?;
-        // The caller lives in the lab's user namespace already.
+        // The caller is in the lab's user namespace already.
         door.user = false;
         door.by_init = !self.is_privileged();
         door.groups

@@ -1,4 +1,4 @@
-//! What a running lab is asked: implements [`Service`]. What is shown is read from the kernel when it is asked for.
+//! Answers requests to a running lab: implements [`Service`]. Views are read from the kernel on request.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,10 +27,10 @@ use crate::view::{
 };
 use crate::{Error, Result, Service};
 
-/// Pause between two looks at a node's log for somebody who waits.
+/// Interval of checks of a node's log for a caller that waits.
 const LOG_LOOK: Duration = Duration::from_millis(40);
 
-/// How long an init may take to accept a caller that is passed on to it.
+/// Time limit for an init to accept a caller.
 const PASSING_ON: Duration = Duration::from_secs(5);
 
 impl Service for Running {
@@ -215,7 +215,7 @@ impl Service for Running {
     fn down(&self) -> Result<()> {
         self.enter(Phase::Ended);
         let result = self.take_down();
-        // The lab process ends in any case: what is left is found by the next `down`.
+        // The lab process ends in any case: the next `down` finds what is left.
         let _ = rustix::io::write(&self.ended, b".");
         result
     }

@@ -1,4 +1,4 @@
-//! Reads how a lab is: inits, cgroups, programs and interfaces, from the kernel.
+//! Reads the status of a lab from the kernel: inits, cgroups, programs and interfaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -28,24 +28,24 @@ use crate::view::{
 };
 use crate::{Error, Result};
 
-/// Threads that look at nodes at most, and nodes that a thread is worth.
+/// The most threads that read nodes, and the fewest nodes that justify another thread.
 const MOST_THREADS: usize = 4;
 const FEWEST_A_THREAD: usize = 64;
 
-/// What a reading needs.
+/// The inputs of a reading.
 pub(crate) struct Sources<'a> {
     pub(crate) running: &'a Running,
     pub(crate) state: &'a State,
-    /// The living inits of nodes, by slot; only those of the nodes that are read need be there.
+    /// Pids of the living inits of nodes, by slot; only nodes to read are required.
     pub(crate) pids: &'a [Option<Pid>],
-    /// How far the lab is.
+    /// The lab's phase.
     pub(crate) phase: Phase,
 }
 
-/// What the wires' process tells of its wires, by link and end.
+/// States of wires from their process, by link and end.
 type Directions = BTreeMap<LinkSide, DirectionState>;
 
-/// What one visit to a node's namespace finds.
+/// The result of one visit to a node's namespace.
 #[derive(Default)]
 struct Visit {
     links: Vec<LinkInfo>,
@@ -53,7 +53,7 @@ struct Visit {
     sockets: Option<u64>,
 }
 
-/// Reads all of it. `whole`: all inits and what the lab keeps live.
+/// Reads the whole lab. `whole`: all inits and keepers are complete.
 pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let state = sources.state;
     let plan = &state.plan;
@@ -82,7 +82,7 @@ pub(crate) fn read_node(sources: &Sources<'_>, slot: Slot) -> Result<NodeStatus>
     on_a_thread(|| Ok(node(sources, slot, &visit(sources, slot)?)))
 }
 
-/// Reads one link, by its place in the plan: visits the nodes where its interfaces belong or are.
+/// Reads one link: visits the home and the current node of its interfaces.
 pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatus> {
     let state = sources.state;
     let planned = &state.plan.links[at];
@@ -101,7 +101,7 @@ pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatu
     Ok(link(sources, planned, directions.as_ref(), &found, &slots))
 }
 
-/// Places of the nodes at the ends of a link, and of those to which its interfaces were moved.
+/// The nodes at the ends of a link, and those to which its interfaces were moved.
 pub(crate) fn ends_and_guests(state: &State, link: &PlannedLink) -> BTreeSet<Slot> {
     let plan = &state.plan;
     let mut slots = BTreeSet::new();
@@ -126,7 +126,7 @@ fn lab_state(sources: &Sources<'_>, whole: bool, nodes: &[NodeStatus]) -> LabSta
     }
 }
 
-/// All nodes, by as many threads as there are processors, which visit their namespaces.
+/// Reads all nodes, with up to one thread per processor; the threads visit the nodes' namespaces.
 fn nodes(sources: &Sources<'_>) -> Result<Vec<NodeStatus>> {
     let all: Vec<Slot> = sources.state.plan.slots().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
@@ -149,17 +149,17 @@ fn nodes(sources: &Sources<'_>) -> Result<Vec<NodeStatus>> {
     Ok(nodes)
 }
 
-/// What is seen from inside a node's network. The calling thread ends afterwards.
+/// Reads a node's network from inside its namespace. The calling thread ends afterwards.
 fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     let Some(pid) = sources.pids[slot.get()] else { return Ok(Visit::default()) };
     let object = || format!("node {:?}", sources.state.plan.nodes[slot].name);
-    // An init that ends meanwhile has no interfaces.
+    // A node whose init ends meanwhile has no interfaces.
     let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
     namespace::enter_network(ns.as_fd()).map_err(Error::of(object(), "look into"))?;
     let mut socket = Socket::open_to_ask().map_err(Error::of(object(), "open a netlink socket"))?;
     let links = socket.links().map_err(Error::of(object(), "read its interfaces"))?;
     let addresses = socket.addresses().map_err(Error::of(object(), "read its addresses"))?;
-    // The one that asks is not the node's.
+    // The socket of this query does not belong to the node.
     drop(socket);
     Ok(Visit { links, addresses, sockets: diag::in_use().ok() })
 }
@@ -220,7 +220,7 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
     }
 }
 
-/// The addresses that a node has.
+/// The current addresses of a node.
 fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
     let planned = &sources.state.plan.nodes[slot];
     match sources.pids[slot.get()] {
@@ -229,7 +229,7 @@ fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
     }
 }
 
-/// What a node lost, by cause; causes that lost nothing are left out.
+/// A node's losses by cause, without causes that lost nothing.
 fn drops(protect: Option<&ProtectView>, interfaces: &[InterfaceStatus]) -> Vec<DropView> {
     let traffic = || interfaces.iter().filter_map(|i| i.traffic);
     let causes = [
@@ -241,7 +241,7 @@ fn drops(protect: Option<&ProtectView>, interfaces: &[InterfaceStatus]) -> Vec<D
     some.map(|(cause, packets)| DropView { cause: cause.to_owned(), packets }).collect()
 }
 
-/// What a node's init tells; nothing where it has nothing to do.
+/// The answer of a node's init; empty if it has no programs.
 pub(crate) fn report(folder: &Folder, planned: &PlannedNode) -> Option<NodeReport> {
     if !has_work(planned) {
         return None;
@@ -251,7 +251,7 @@ pub(crate) fn report(folder: &Folder, planned: &PlannedNode) -> Option<NodeRepor
     if let Some(report) = connect()?.report().ok().flatten() {
         return Some(report);
     }
-    // An init of a version before knows but this question.
+    // An init of an older version understands only this question.
     match connect()?.ask(&Request::Programs) {
         Ok(Some(Answer::Programs(programs))) => Some(NodeReport::of_programs(programs)),
         _ => None,
@@ -269,7 +269,7 @@ fn program(state: &ProgramState) -> ProgramView {
     }
 }
 
-/// Where a node stands, and why it is not up.
+/// A node's state, and why it is not up.
 fn standing(
     phase: Phase,
     alive: bool,
@@ -291,13 +291,13 @@ fn standing(
     }
 }
 
-/// Why interfaces of a node are lost.
+/// The reasons why interfaces of a node are lost.
 fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
     let why = |i: &Interface| state.lost.get(&state.plan.links[i.link].id).cloned();
     planned.interfaces.iter().filter_map(why).collect()
 }
 
-/// The interfaces that a node has: its own that are not elsewhere, and others' that are here.
+/// The interfaces in a node: its own that are not elsewhere, and guests.
 fn interface_statuses(
     state: &State,
     slot: Slot,
@@ -327,7 +327,7 @@ fn interface_statuses(
     own.chain(guests).collect()
 }
 
-/// The link that an interface belongs to; nothing for one of the host's.
+/// The name of an interface's link; empty for an interface of the host.
 fn link_of(plan: &Plan, home: &Home) -> String {
     let Home::Node { node, index } = home else { return String::new() };
     let home = plan.nodes.iter().find(|n| n.id == *node);
@@ -381,7 +381,7 @@ fn switch(plan: &Plan, slot: SwitchSlot) -> SwitchStatus {
     }
 }
 
-/// A link. `found` has the interfaces of nodes, as far as these may have one of the link's: `slots`.
+/// The status of a link. `found` has the interfaces of the nodes that may have one of the link: `slots`.
 fn link<'f>(
     sources: &Sources<'_>,
     link: &PlannedLink,
@@ -397,7 +397,7 @@ fn link<'f>(
     let up = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, interface } => {
             let name = &plan.nodes[*node].interfaces[*interface].name;
-            // One that was moved is seen where it is.
+            // A moved interface is read where it is.
             let here = found(*node).iter().find(|i| i.name == *name);
             let all = slots.iter().flat_map(|slot| found(*slot));
             here.or_else(|| all.into_iter().find(|i| i.link == link.name)).and_then(|i| i.up)

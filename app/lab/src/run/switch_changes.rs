@@ -1,4 +1,4 @@
-//! Switches of a running lab: made, removed, asked.
+//! Switches of a running lab: made, removed, queried.
 
 use netloom_model::lookup::LookupError;
 use netloom_model::plan::SwitchSlot;
@@ -73,7 +73,7 @@ impl Running {
         Ok(Changed { name: switch.to_owned(), notes: vec![] })
     }
 
-    /// Names of the ports that are on a switch.
+    /// Names of the ports of a switch.
     fn ports_of(&self, switch: &str) -> Vec<String> {
         let Ok(Answer::Shown(shown)) =
             self.kept.keepers.switches.ask(&self.folder, switch, &Request::Show)

@@ -1,8 +1,8 @@
-//! Takes a lab down: from what a running lab process knows, or from its folder alone.
+//! Takes a lab down: with the knowledge of a running lab process, or from its folder alone.
 //!
-//! Goes on past every failure and reports all of them. Programs are asked to end first; then every
-//! init is killed, and with it everything in its node. It returns when the kernel has taken links
-//! and namespaces apart, which is seen by links into some of them, planted before.
+//! Continues past every failure and reports all of them. Programs are first asked to end; then every
+//! init is killed, and with it everything in its node. It returns when the kernel has destroyed links
+//! and namespaces, which it detects by links into some of them, planted before.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -27,13 +27,13 @@ use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
-/// How long programs may take to end when asked to.
+/// Grace period of programs that were asked to end.
 const GRACE: Duration = Duration::from_millis(1000);
 
-/// How long the kernel may take to end a killed process, and to take namespaces apart.
+/// Time limit for the kernel to end a killed process, and to destroy namespaces.
 const KERNEL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Into how many namespaces a link is planted.
+/// The number of namespaces with a planted link.
 const WITNESSES: usize = 8;
 
 /// Takes down everything of a lab and removes its folder. The caller holds the lab's lock, or is
@@ -45,12 +45,12 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
     }
 }
 
-/// Takes down everything of a lab and empties its folder but for the lock.
+/// Takes down everything of a lab and empties its folder except for the lock.
 ///
 /// # Errors
-/// What could not be removed, and then the folder is left as it is; [`Error::Visited`] when all was.
+/// Everything that could not be removed; the folder then stays. [`Error::Visited`] if everything was removed.
 pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>) -> Result<()> {
-    // Where only few files may be open there must be some left for the rest: others are found again.
+    // With a low limit of open files, leave some for the rest: other inits are found again later.
     let has_guest = |init: &Init| state.is_some_and(|s| s.moved.iter().any(|m| m.node == init.id));
     inits.sort_by_key(|init| !has_guest(init));
     inits.truncate(room());
@@ -66,8 +66,8 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     let plan = state.map(|s| &s.plan);
     let keepers = Keepers::default();
     failures.extend(keepers.all().iter().filter_map(|keeper| keeper.sweep(folder, plan).err()));
-    // While the kernel takes namespaces apart, the rest goes; but kernel threads that count as a
-    // node's stay in its groups until its network is gone.
+    // The rest is removed while the kernel destroys namespaces; but kernel threads charged to a
+    // node stay in its cgroups until its network namespace is destroyed.
     let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));
     let mut rest = Vec::new();
     let strangers = Strangers::with(&inits);
@@ -85,7 +85,7 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
         rest.extend(remove_rest(&keepers, folder, state));
     }
     failures.extend(rest);
-    // What could not be removed must stay findable.
+    // Objects that could not be removed must stay findable.
     if failures.is_empty() {
         failures.extend(folder.empty().err());
     }
@@ -96,15 +96,15 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     Error::of_all(failures)
 }
 
-/// Undoes changes of the host and removes cgroups; goes on past failures and returns them.
+/// Undoes changes of the host and removes cgroups; continues past failures and returns them.
 fn remove_rest(keepers: &Keepers, folder: &Folder, state: Option<&State>) -> Vec<Error> {
     let restored = keepers.all().into_iter().map(|keeper| keeper.restore_host(folder));
     let removed = state.map_or(Ok(()), |s| remove_groups(&s.groups));
     restored.chain([removed]).filter_map(Result::err).collect()
 }
 
-/// Removes a lab's cgroups. An init that was on its way when the making stopped may be in one still: it has not
-/// listened yet, so nobody has found it, and it is about to end with its spawner.
+/// Removes a lab's cgroups. An unfinished init may still be in one: it does not listen yet, so it was not found,
+/// and it is about to end with its spawner.
 fn remove_groups(groups: &Groups) -> Result<()> {
     let until = Instant::now() + KERNEL_TIMEOUT;
     loop {
@@ -112,7 +112,7 @@ fn remove_groups(groups: &Groups) -> Result<()> {
         let mut unfinished = groups.everybody();
         unfinished.retain(|pid| is_init(*pid));
         if unfinished.is_empty() || Instant::now() >= until {
-            // Who was in them may have ended meanwhile.
+            // Their processes may have ended meanwhile.
             let object = "cgroups";
             return groups.remove().map_err(|_| Error::of(object, "remove")(refused));
         }
@@ -139,7 +139,7 @@ pub(crate) fn find_inits(folder: &Folder) -> Vec<Init> {
     living(folder).take(room()).collect()
 }
 
-/// How many inits of a lab listen in its folder.
+/// The number of inits of a lab that listen in its folder.
 pub(crate) fn count_inits(folder: &Folder) -> usize {
     living(folder).count()
 }
@@ -151,7 +151,7 @@ fn living(folder: &Folder) -> impl Iterator<Item = Init> {
     ids.filter_map(|id| Init::find(folder, id, &id.to_string()).ok().flatten())
 }
 
-/// Ends the inits that nobody has found yet, as many at a time as files may be open.
+/// Ends the inits that were not found yet, as many at a time as files may be open.
 fn end_others(folder: &Folder) -> Result<()> {
     loop {
         let others = find_inits(folder);
@@ -162,13 +162,13 @@ fn end_others(folder: &Folder) -> Result<()> {
     }
 }
 
-/// How many inits or connections to them this process may hold open and still work.
+/// The number of inits, or connections to them, that this process may hold open and still work.
 fn room() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX).max(1))
 }
 
-/// Gives the host back what was moved into nodes.
+/// Returns interfaces of the host that were moved into nodes.
 fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
     let hosts: Vec<_> = state.moved.iter().filter(|m| m.home == Home::Host).cloned().collect();
     if hosts.is_empty() {
@@ -204,14 +204,14 @@ fn stop_some(folder: &Folder, nodes: &[(NodeId, String)]) {
     }
     let until = Instant::now() + GRACE + Duration::from_millis(200);
     for connection in &asked {
-        // The end of the connection is the end of the init.
+        // The connection ends with the init.
         process::wait_readable(connection, until.saturating_duration_since(Instant::now()));
     }
 }
 
-/// Kills inits and waits until they, their namespaces and their links are gone; once the processes
-/// have ended it does `meanwhile`, in any case, in the caller's namespace, which tells whether the kernel can
-/// take the namespaces apart.
+/// Kills inits and waits until they, their namespaces and their links no longer exist. Once the processes
+/// have ended it always runs `meanwhile`, in the caller's namespace; that returns whether the kernel can
+/// destroy the namespaces.
 pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() -> bool) -> Result<()> {
     let witnesses = on_a_thread(|| Ok(plant(&inits)));
     let until = Instant::now() + KERNEL_TIMEOUT;
@@ -240,8 +240,8 @@ fn kill(inits: &[Init], until: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Makes a namespace for this thread with links into some of the inits'; it lives on with the socket.
-/// `None` where that is not possible; then nobody waits for the kernel's part.
+/// Makes a namespace for this thread with links into some of the inits'; it lives as long as the socket.
+/// `None` if that is not possible; then teardown does not wait for the kernel.
 fn plant(inits: &[Init]) -> Option<Socket> {
     if inits.is_empty() {
         return None;

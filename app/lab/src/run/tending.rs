@@ -1,8 +1,8 @@
-//! What a lab process keeps beside nodes and links: guards, wires, switches, measurements, views from inside
-//! nodes, and namespaces of nodes that hold others' interfaces.
+//! Drives what a lab process keeps beside nodes and links: guards, wires, switches, measurements, views from inside
+//! nodes, and namespaces of nodes that hold interfaces of others.
 //!
-//! [`Running::tend`] is called when one of the things of [`Running::watched`] has ended: the wires'
-//! process is started again, and interfaces come home from a node that was killed.
+//! [`Running::tend`] is called when a descriptor of [`Running::watched`] is readable: it restarts the wires'
+//! process, and returns interfaces from a killed node.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,8 +28,8 @@ impl Running {
         Context { folder: &self.folder, state, inits }
     }
 
-    /// Puts in what stands between nodes and their network, when these links were made: protection
-    /// and charging of the nodes at their ends, and wires.
+    /// Attaches keepers after these links were made: protection and charging of the nodes at their ends, and
+    /// wires.
     pub(crate) fn fit(
         &self,
         state: &State,
@@ -61,7 +61,7 @@ impl Running {
         Ok(())
     }
 
-    /// Takes away what is kept for these nodes, which are going.
+    /// Removes what is kept for these nodes, which are being removed.
     pub(crate) fn unfit(&self, state: &State, nodes: &[NodeId]) {
         self.kept.resolving.forget(nodes);
         let slots: Vec<Slot> = nodes.iter().filter_map(|id| state.plan.slot_of(*id)).collect();
@@ -136,20 +136,20 @@ impl Running {
         Ok(())
     }
 
-    /// Lets go of namespaces that hold nothing of others any more.
+    /// Drops namespaces that no longer hold interfaces of others.
     pub(crate) fn let_go(&self, state: &State) {
         let holds = |id: &NodeId| state.moved.iter().any(|m| m.node == *id);
         self.kept.guests().retain(|id, _| holds(id));
     }
 
-    /// The nodes that hold others' interfaces and have ended, by id.
+    /// Ids of the nodes that hold interfaces of others and have ended.
     pub(crate) fn ended_guests(&self) -> Vec<NodeId> {
         let guests = self.kept.guests();
         let ended = guests.iter().filter(|(_, g)| netloom_sys::process::has_ended(g.init.as_fd()));
         ended.map(|(id, _)| *id).collect()
     }
 
-    /// Lets go of the namespaces of these nodes.
+    /// Drops the namespaces of these nodes.
     pub(crate) fn release(&self, nodes: &[NodeId]) {
         self.kept.guests().retain(|id, _| !nodes.contains(id));
     }
@@ -161,7 +161,7 @@ impl Running {
         guests.iter().filter_map(copy).collect()
     }
 
-    /// What becomes readable when there is something to tend.
+    /// Descriptors that become readable when there is something to tend.
     pub(crate) fn watched(&self) -> Vec<OwnedFd> {
         let guests: Vec<OwnedFd> =
             self.kept.guests().values().filter_map(|g| g.init.try_clone().ok()).collect();
@@ -169,7 +169,7 @@ impl Running {
         guests.into_iter().chain(kept).collect()
     }
 
-    /// Sets right what has ended on its own. When to look again, if something failed.
+    /// Restarts what has ended on its own. Returns when to try again, if something failed.
     pub(crate) fn tend(&self) -> Option<Duration> {
         let mut work = self.work();
         // A lab that is down has nothing to tend.
@@ -177,12 +177,12 @@ impl Running {
         self.tend_guests(&mut work);
         let state = self.state();
         let context = self.context(&state, &work.inits);
-        // Each is tended, whatever the others say.
+        // Each is tended, whatever the others return.
         let again = self.kept.keepers.all().map(|keeper| keeper.tend(&context));
         again.into_iter().flatten().min()
     }
 
-    /// How the wires of all links are; `None` when their process is gone.
+    /// States of the wires of all links; `None` if their process has ended.
     pub(crate) fn wire_states(
         &self,
         state: &State,
@@ -191,28 +191,28 @@ impl Running {
         self.kept.keepers.wires.states(&self.context(state, &work.inits))
     }
 
-    /// Takes the wires out of a link whose interface goes elsewhere.
+    /// Removes the wires of a link whose interface is about to move.
     pub(crate) fn take_wire_out(&self, work: &Work, link: LinkSlot) -> Result<()> {
         let state = self.state();
         let context = self.context(&state, &work.inits);
         self.kept.keepers.wires.take_out(&context, &state.plan.links[link])
     }
 
-    /// Takes down what protects a node, by its id, if it lives; see [`Running::raise_guards`].
+    /// Removes the guards of a node, by its id, if it lives; see [`Running::raise_guards`].
     pub(crate) fn lift_guards(&self, work: &Work, node: NodeId) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
         self.kept.keepers.guards.lift(&self.context(&state, &work.inits), slot)
     }
 
-    /// Puts it up again, for the interfaces that it has now.
+    /// Sets the guards up again, for the node's current interfaces.
     pub(crate) fn raise_guards(&self, work: &Work, node: NodeId) -> Result<()> {
         let state = self.state();
         let Some(slot) = state.plan.slot_of(node) else { return Ok(()) };
         self.kept.keepers.guards.fit_node(&self.context(&state, &work.inits), slot)
     }
 
-    /// Puts them in where it is now.
+    /// Inserts the wires where the interface is now.
     pub(crate) fn put_wire_in(&self, work: &Work, link: LinkSlot) -> Result<()> {
         let state = self.state();
         self.kept.keepers.wires.fit_links(&self.context(&state, &work.inits), &[link])
@@ -225,7 +225,7 @@ impl Running {
     }
 }
 
-/// Looks from now on, on a thread of its own, as long as the lab is there.
+/// Measures load averages on a thread of its own, as long as the lab exists.
 pub(crate) fn watch_loads(running: Weak<Running>) {
     let thread = std::thread::Builder::new().name("netloom-load".into()).stack_size(128 << 10);
     let look = move || {
