@@ -280,7 +280,7 @@ pub enum PlannedEnd {
     },
     /// A port of a bridge in the core namespace.
     Port {
-        /// The switch.
+        /// Index into the plan's switches.
         #[cfg_attr(feature = "schema", schema(value_type = usize))]
         switch: SwitchSlot,
         /// The port's interface name in the core namespace: unique there, at most 15 bytes.

@@ -20,7 +20,15 @@ const ORDINARY: u32 = 65534;
 /// Search path of an ordinary user; root's own may contain folders that this user cannot enter.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Data that tests read.
-const DATA: &[&str] = &["examples", "tests", "docs", "Cargo.toml", "README.md"];
+const DATA: &[&str] = &[
+    "examples",
+    "tests",
+    "docs",
+    "Cargo.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "SPECIFICATION.md",
+];
 
 /// The temporary folder, removed when dropped.
 #[derive(Debug)]
