@@ -9,7 +9,7 @@
 //! anything but the frame's bytes and its length (ancillary data: negative offsets) is refused: filters
 //! compiled for Ethernet frames do not need it.
 //!
-//! `host/libpcap` compiles an expression to a program; before that [`words`] replaces names of nodes
+//! `host/libpcap` compiles an expression to a program; before that [`expand`] replaces names of nodes
 //! and flows in it.
 
 #![forbid(unsafe_code)]

@@ -111,7 +111,7 @@ impl Replayer {
     /// frames are sent, or `stop` is set.
     ///
     /// # Errors
-    /// [`Error::Pcap`] for a malformed or truncated file, after its intact frames are sent; [`Error::Open`];
+    /// [`Error::Pcap`] for a malformed or truncated file, after its intact frames are sent; [`Error::Failed`] if it cannot be opened;
     /// [`Error::Down`], [`Error::Gone`].
     pub fn run<R: Read>(
         &mut self,

@@ -22,7 +22,7 @@ pub struct Wanted {
 /// A point of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// The interface, by a name that the session's [`Interfaces`] knows.
+    /// The interface, by a name that the session's [`Interfaces`](crate::Interfaces) knows.
     pub netif: String,
     /// The direction of frames.
     pub direction: Direction,

@@ -180,6 +180,7 @@ pub(crate) enum MirrorDirection {
 }
 
 /// `plug`.
+#[allow(rustdoc::broken_intra_doc_links, reason = "the text of --help has brackets")]
 #[derive(Debug, Args)]
 pub(crate) struct Plug {
     /// The interface, in the network namespace of the caller.

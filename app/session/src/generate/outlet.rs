@@ -159,7 +159,7 @@ impl Outlet {
     /// Sends the frames of a recording, until they are sent or `stop` is set.
     ///
     /// # Errors
-    /// [`Error::Play`], [`Error::Generate`]; an interface that is not there any more.
+    /// [`Error::Failed`], [`Error::Generate`]; an interface that is not there any more.
     pub fn replay(
         self,
         file: &Path,

@@ -56,7 +56,7 @@ pub enum Seat {
         /// Index into [`PlannedNode::interfaces`](super::PlannedNode::interfaces).
         interface: usize,
     },
-    /// At an interface of the core namespace, with [`port_index`].
+    /// At an interface of the core namespace, with [`PlannedLink::port_index`].
     Port,
     /// In a plug, without an interface of its own.
     Plug,

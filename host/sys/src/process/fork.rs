@@ -158,7 +158,7 @@ impl Birth {
 /// child's and the socket it is given. The child is its sibling (clone(2), `CLONE_PARENT`) and
 /// inherits all of this. Tracing or inspecting any of them takes `CAP_SYS_PTRACE` over the user
 /// namespace in which the caller's program was started (prctl(2), `PR_SET_DUMPABLE`), until the
-/// child calls [`show`] or executes another program.
+/// child calls [`show`](super::show) or executes another program.
 ///
 /// A process can create a PID namespace only inside its own, and one that has entered another for its
 /// children may not be allowed back. So [`Ready::inside`] needs one more go-between: it starts in that
