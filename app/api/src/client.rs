@@ -16,7 +16,7 @@ use netloom_lab::view::{
     NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use netloom_model::Plan;
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
 use netloom_switch::control::requests;
@@ -25,10 +25,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use self::exchange::Call;
 use crate::change::Noting;
-use crate::door::Asked;
+use crate::entry::Asked;
 use crate::handles::Ask;
 use crate::routes::Ended;
-use crate::{API_SOCKET, Result, door};
+use crate::{API_SOCKET, Result, entry};
 
 /// Timeout of quick calls.
 const QUICK: Duration = Duration::from_secs(60);
@@ -302,36 +302,36 @@ impl Client {
         self.json(&Call::new(Method::POST, uri, QUICK).with(request))
     }
 
-    /// The door to a node: everything needed to enter it.
+    /// The entry to a node: everything needed to enter it.
     ///
     /// # Errors
     /// [`crate::Error::Refused`] with status 404 when there is no such node, 409 when its init has ended.
-    pub fn door(&self, node: &str) -> Result<Door> {
+    pub fn entry(&self, node: &str) -> Result<Entry> {
         let question = Ask { node: Some(node.to_owned()), run: false };
-        self.ask(&question, &[])?.door()
+        self.ask(&question, &[])?.entry()
     }
 
     /// Passes descriptors to the init of a node, which starts a program with them
     /// ([`netloom_node::by_init::Call`]).
     ///
     /// # Errors
-    /// As [`Client::door`].
+    /// As [`Client::entry`].
     pub fn run_in(&self, node: &str, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let question = Ask { node: Some(node.to_owned()), run: true };
         self.ask(&question, fds)?.passed()
     }
 
-    /// The door to the core namespace, which contains the ports of switches.
+    /// The entry to the core namespace, which contains the ports of switches.
     ///
     /// # Errors
     /// [`crate::Error::Refused`] with status 409 from inside a node.
-    pub fn core(&self) -> Result<Door> {
-        self.ask(&Ask { node: None, run: false }, &[])?.door()
+    pub fn core(&self) -> Result<Entry> {
+        self.ask(&Ask { node: None, run: false }, &[])?.entry()
     }
 
     /// If this takes long, checks whether the lab process answers at all, as every call does.
     fn ask(&self, question: &Ask, given: &[BorrowedFd<'_>]) -> Result<Asked> {
-        let asked = door::ask(&self.folder, question, given)?;
+        let asked = entry::ask(&self.folder, question, given)?;
         if !asked.is_answered(LOOK) {
             self.runtime.block_on(async {
                 tokio::select! {

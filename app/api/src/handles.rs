@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_lab::Service;
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_sys::scm;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -45,7 +45,7 @@ pub(crate) struct Ask {
     /// Name of the node; an explicit `null` means the core namespace.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) node: Option<String>,
-    /// Requests no door: the node's init starts a program for the caller, whose descriptors are attached.
+    /// Requests no entry: the node's init starts a program for the caller, whose descriptors are attached.
     #[serde(default)]
     pub(crate) run: bool,
 }
@@ -54,13 +54,14 @@ pub(crate) struct Ask {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reply {
-    /// With descriptors: the init, then `tasks`, then the v2 directory.
-    Door {
+    /// With descriptors: the init, then `tasks`, then the v2 directory. Lab processes of earlier versions call it so.
+    #[serde(rename = "door")]
+    Entry {
         /// The node's name.
         node: String,
-        /// See [`Door`].
+        /// See [`Entry`].
         user: bool,
-        /// See [`Door`].
+        /// See [`Entry`].
         #[serde(default)]
         own_user: bool,
         /// Environment of its programs.
@@ -69,13 +70,13 @@ pub(crate) enum Reply {
         tasks: usize,
         /// Whether there is a v2 directory.
         v2: bool,
-        /// See [`Door`].
+        /// See [`Entry`].
         #[serde(default)]
         nested: bool,
-        /// See [`Door`].
+        /// See [`Entry`].
         #[serde(default)]
         privileged: bool,
-        /// See [`Door`].
+        /// See [`Entry`].
         #[serde(default)]
         by_init: bool,
     },
@@ -176,7 +177,7 @@ impl Handles {
         };
         if received > 0 {
             let sent = match self.answer(&buffer[..received], &fds) {
-                Ok(Some(door)) => send_door(socket, &door),
+                Ok(Some(entry)) => send_entry(socket, &entry),
                 Ok(None) => scm::send(socket, &encode(&Reply::Passed), &[]),
                 Err(failure) => send_refusal(socket, failure),
             };
@@ -187,47 +188,47 @@ impl Handles {
         true
     }
 
-    /// A door, or `None` when the init got the program's descriptors.
-    fn answer(&self, ask: &[u8], fds: &[OwnedFd]) -> std::result::Result<Option<Door>, Rejection> {
+    /// An entry, or `None` when the init got the program's descriptors.
+    fn answer(&self, ask: &[u8], fds: &[OwnedFd]) -> std::result::Result<Option<Entry>, Rejection> {
         let wrong = |why: String| Rejection::new(axum::http::StatusCode::BAD_REQUEST, why);
         if ask.len() > MAX_ASK {
             return Err(wrong(format!("question: larger than {MAX_ASK} bytes")));
         }
         let Ask { node, run } =
             serde_json::from_slice(ask).map_err(|e| wrong(format!("question: {e}")))?;
-        let door = || match &node {
+        let entry = || match &node {
             Some(node) if run => self.service.run_in(node, fds).map(|()| None),
-            Some(node) => self.service.door(node).map(Some),
+            Some(node) => self.service.entry(node).map(Some),
             None => self.service.core().map(Some),
         };
-        match catch_unwind(AssertUnwindSafe(door)) {
-            Ok(door) => door.map_err(Rejection::from),
+        match catch_unwind(AssertUnwindSafe(entry)) {
+            Ok(entry) => entry.map_err(Rejection::from),
             Err(_) => Err(Rejection::panicked()),
         }
     }
 }
 
-fn send_door(socket: &OwnedFd, door: &Door) -> netloom_sys::Result<usize> {
-    let groups = &door.groups;
-    let fds: Vec<BorrowedFd<'_>> = std::iter::once(&door.init)
+fn send_entry(socket: &OwnedFd, entry: &Entry) -> netloom_sys::Result<usize> {
+    let groups = &entry.groups;
+    let fds: Vec<BorrowedFd<'_>> = std::iter::once(&entry.init)
         .chain(&groups.tasks)
         .chain(&groups.v2)
         .map(AsFd::as_fd)
         .collect();
-    let reply = Reply::Door {
-        node: door.node.clone(),
-        user: door.user,
-        own_user: door.own_user,
-        env: door.env.clone(),
+    let reply = Reply::Entry {
+        node: entry.node.clone(),
+        user: entry.user,
+        own_user: entry.own_user,
+        env: entry.env.clone(),
         tasks: groups.tasks.len(),
         v2: groups.v2.is_some(),
-        nested: door.nested,
-        privileged: door.privileged,
-        by_init: door.by_init,
+        nested: entry.nested,
+        privileged: entry.privileged,
+        by_init: entry.by_init,
     };
     let bytes = encode(&reply);
     if bytes.len() > MAX_REPLY || fds.len() > scm::MAX_FDS {
-        let why = format!("node {:?}: its environment or its groups are too many", door.node);
+        let why = format!("node {:?}: its environment or its groups are too many", entry.node);
         let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
         return send_refusal(socket, Rejection::new(status, why));
     }

@@ -11,7 +11,7 @@
 mod change;
 pub mod client;
 mod document;
-mod door;
+mod entry;
 mod error;
 mod forward;
 mod handler;

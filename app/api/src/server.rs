@@ -32,7 +32,7 @@ pub struct Server {
 
 /// Serves a lab on the two sockets in its folder, which should have mode 0700, until [`Server::stop`].
 ///
-/// Starts the threads `netloom-api` and `netloom-doors`, and threads called `netloom-call` while calls run.
+/// Starts the threads `netloom-api` and `netloom-entries`, and threads called `netloom-call` while calls run.
 /// They inherit the signal mask of the calling thread.
 ///
 /// # Errors
@@ -61,7 +61,7 @@ pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     let handles = Handles { listener, path, service, stop: Arc::clone(&server.stop_handles) };
 
     server.start("netloom-api", move || rest.run())?;
-    server.start("netloom-doors", move || handles.run())?;
+    server.start("netloom-entries", move || handles.run())?;
     Ok(server)
 }
 

@@ -2,7 +2,7 @@
 
 use netloom_lab::view::LinkStatus;
 use netloom_model::Plan;
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_session::{Lab, Outcome};
 use netloom_switch::control::requests::{Answer, Request};
 
@@ -13,11 +13,11 @@ impl Lab for Client {
         Ok(Client::plan(self)?)
     }
 
-    fn door(&self, node: &str) -> Outcome<Door> {
-        Ok(Client::door(self, node)?)
+    fn entry(&self, node: &str) -> Outcome<Entry> {
+        Ok(Client::entry(self, node)?)
     }
 
-    fn core(&self) -> Outcome<Door> {
+    fn core(&self) -> Outcome<Entry> {
         Ok(Client::core(self)?)
     }
 

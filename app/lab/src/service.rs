@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use netloom_measure::Probe;
 use netloom_model::Plan;
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
 use netloom_switch::control::requests::{Answer, Request};
@@ -68,7 +68,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// No such node, or its init has ended.
-    fn door(&self, node: &str) -> Result<Door>;
+    fn entry(&self, node: &str) -> Result<Entry>;
 
     /// Passes a caller's descriptors on to a node's init, which starts a program with them
     /// ([`netloom_node::by_init`]).
@@ -81,7 +81,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// Its init has ended, or the request comes from inside a node.
-    fn core(&self) -> Result<Door>;
+    fn core(&self) -> Result<Entry>;
 
     /// Makes a node. Returns its name as known here.
     ///

@@ -2,7 +2,7 @@
 
 use netloom_lab::view::LinkStatus;
 use netloom_model::Plan;
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_switch::control::requests::{Answer, Request};
 
 /// What a lab answers; its failures keep their type, as sources of [`Error::Lab`](crate::Error::Lab).
@@ -16,17 +16,17 @@ pub trait Lab {
     /// The lab does not answer.
     fn plan(&self) -> Outcome<Plan>;
 
-    /// The door to a node.
+    /// The entry to a node.
     ///
     /// # Errors
     /// There is no such node, or its init has ended.
-    fn door(&self, node: &str) -> Outcome<Door>;
+    fn entry(&self, node: &str) -> Outcome<Entry>;
 
-    /// The door to the core namespace, which has the ports of switches.
+    /// The entry to the core namespace, which has the ports of switches.
     ///
     /// # Errors
     /// The caller may not enter it.
-    fn core(&self) -> Outcome<Door>;
+    fn core(&self) -> Outcome<Entry>;
 
     /// All links as they are now.
     ///

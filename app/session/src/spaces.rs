@@ -1,4 +1,4 @@
-//! The network namespaces of a session: resolves targets, opens doors.
+//! The network namespaces of a session: resolves targets, opens entries.
 //!
 //! The caller's own process does the work: a short-lived thread enters a namespace and opens what is needed
 //! there; descriptors work everywhere. Namespaces are held by their inits' pidfds, which do not keep them
@@ -40,7 +40,7 @@ pub fn needs_lab(targets: &[String]) -> bool {
 }
 
 impl Spaces {
-    /// Resolves targets in a lab, and opens the doors to their places; with `all`, every link of the lab.
+    /// Resolves targets in a lab, and opens the entries to their places; with `all`, every link of the lab.
     ///
     /// # Errors
     /// [`Error::NoLab`] if a target [needs one](needs_lab); [`Error::Lookup`]; a place that cannot be entered.
@@ -63,7 +63,7 @@ impl Spaces {
         Ok((spaces, found))
     }
 
-    /// A lab without any open door.
+    /// A lab without any open entry.
     ///
     /// # Errors
     /// The lab does not tell its plan.
@@ -93,22 +93,22 @@ impl Spaces {
         self.lab.as_ref().map(|(lab, plan)| (&**lab, plan)).ok_or(Error::NoLab)
     }
 
-    /// Opens the door to a place.
+    /// Opens the entry to a place.
     ///
     /// # Errors
     /// The lab refuses, or the caller may not enter.
     pub fn open(&mut self, place: &Place) -> Result<()> {
         let Some((lab, _)) = &self.lab else { return Ok(()) };
-        let door = match place {
+        let entry = match place {
             Place::Host => return Ok(()),
             _ if self.inits.contains_key(place) => return Ok(()),
-            Place::Node(node) => lab.door(node),
+            Place::Node(node) => lab.entry(node),
             Place::Core => lab.core(),
         };
-        let door = door.map_err(Error::Lab)?;
-        door.check_entry()?;
-        let init = Arc::new(door.init);
-        if door.user {
+        let entry = entry.map_err(Error::Lab)?;
+        entry.check_entry()?;
+        let init = Arc::new(entry.init);
+        if entry.user {
             self.outside = Some(Arc::clone(&init));
         }
         self.inits.insert(place.clone(), init);

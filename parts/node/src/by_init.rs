@@ -24,7 +24,7 @@ use rustix::termios::{isatty, tcgetwinsize};
 use serde::{Deserialize, Serialize};
 
 use self::screen::Screen;
-use crate::entry::{Door, Task, check_root, node_environment};
+use crate::entry::{Entry, Task, check_root, node_environment};
 use crate::error::failed;
 use crate::{Error, Result};
 
@@ -89,13 +89,13 @@ impl Call {
     ///
     /// # Errors
     /// The task would show the caller's files to the node, or the kernel refuses.
-    pub fn prepare(door: &Door, task: &Task) -> Result<Call> {
-        check_root(door, task)?;
-        let fail = |operation| failed(&door.node, operation);
+    pub fn prepare(entry: &Entry, task: &Task) -> Result<Call> {
+        check_root(entry, task)?;
+        let fail = |operation| failed(&entry.node, operation);
         let terminal = terminal_size();
         let keys_are_screens = terminal.is_some();
         let ignored = PASSED_ON.iter().map(|s| s.as_raw()).filter(|s| disposition::is_ignored(*s));
-        let order = order(door, task, terminal, ignored.collect())
+        let order = order(entry, task, terminal, ignored.collect())
             .map_err(|e| fail("write its command")(Failure::new("command", "write", e).into()))?;
         let mut caught: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
         if keys_are_screens {
@@ -103,7 +103,7 @@ impl Call {
         }
         let signals = process::catch(&caught).map_err(fail("catch signals"))?;
         let (ours, theirs) = socket().map_err(fail("make a socket for"))?;
-        Ok(Call { node: door.node.clone(), ours, theirs, order, signals })
+        Ok(Call { node: entry.node.clone(), ours, theirs, order, signals })
     }
 
     /// Descriptors to hand to the node's init.
@@ -172,7 +172,7 @@ fn socket() -> netloom_sys::Result<(OwnedFd, OwnedFd)> {
 
 /// Writes the order to an unnamed file. The node's environment overrides the caller's.
 fn order(
-    door: &Door,
+    entry: &Entry,
     task: &Task,
     terminal: Option<(u16, u16)>,
     ignored: Vec<i32>,
@@ -180,11 +180,11 @@ fn order(
     let text = |value: std::ffi::OsString| value.into_string().ok();
     let own = std::env::vars_os().filter_map(|(key, value)| Some((text(key)?, text(value)?)));
     let mut env: Vec<(String, String)> = own.collect();
-    let node_env = node_environment(door);
+    let node_env = node_environment(entry);
     env.retain(|(key, _)| !node_env.iter().any(|(of_node, _)| of_node == key));
     env.extend(node_env);
     let directory = std::env::current_dir().ok().and_then(|d| text(d.into_os_string()));
-    let (node, argv) = (door.node.clone(), task.argv.clone());
+    let (node, argv) = (entry.node.clone(), task.argv.clone());
     let order = Order { node, argv, env, directory, terminal, ignored };
     let mut file = File::from(rustix::fs::memfd_create("netloom-order", MemfdFlags::CLOEXEC)?);
     file.write_all(&serde_json::to_vec(&order)?)?;

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 /// Everything needed to enter a node, as the lab process hands it out.
 #[derive(Debug)]
-pub struct Door {
+pub struct Entry {
     /// The node's name.
     pub node: String,
     /// The init's pidfd.
@@ -45,7 +45,7 @@ pub struct Door {
     pub by_init: bool,
 }
 
-impl Door {
+impl Entry {
     /// Refuses a caller that may not enter.
     ///
     /// # Errors
@@ -103,9 +103,9 @@ impl Ignored {
 }
 
 /// Refuses to show the caller's files to programs that others manage.
-pub(crate) fn check_root(door: &Door, task: &Task) -> Result<()> {
-    match task.keep_root && door.nested {
-        true => Err(Error::ShowsFiles { node: door.node.clone() }),
+pub(crate) fn check_root(entry: &Entry, task: &Task) -> Result<()> {
+    match task.keep_root && entry.nested {
+        true => Err(Error::ShowsFiles { node: entry.node.clone() }),
         false => Ok(()),
     }
 }
@@ -115,24 +115,24 @@ pub(crate) fn check_root(door: &Door, task: &Task) -> Result<()> {
 /// # Errors
 /// The node cannot be entered. A program that cannot be started yields exit status 126 or 127 and a line on
 /// standard error, as in a shell.
-pub fn run(door: &Door, task: &Task) -> Result<Exit> {
-    check_root(door, task)?;
-    door.check_entry()?;
+pub fn run(entry: &Entry, task: &Task) -> Result<Exit> {
+    check_root(entry, task)?;
+    entry.check_entry()?;
     let directory = std::env::current_dir().ok();
     let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
-    let signals = process::catch(&passed).map_err(failed(&door.node, "catch signals"))?;
+    let signals = process::catch(&passed).map_err(failed(&entry.node, "catch signals"))?;
     let ignored = Ignored::now();
     let stdin = io::stdin();
     let front = if task.own_group { Foreground::remember(&stdin) } else { None };
     // Nobody writes to this pipe; its end closes when this process ends.
     let (caller, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(Failure::of("pipe", "make"))
-        .map_err(failed(&door.node, "enter"))?;
-    let forked = process::fork_prepared(|maker| prepare(door, task, (maker, &caller)))
-        .map_err(failed(&door.node, "fork"))?;
+        .map_err(failed(&entry.node, "enter"))?;
+    let forked = process::fork_prepared(|maker| prepare(entry, task, (maker, &caller)))
+        .map_err(failed(&entry.node, "fork"))?;
     match forked {
         Prepared::Child(()) => {
-            let program = Program { door, task, directory, front: front.as_ref(), ignored };
+            let program = Program { entry, task, directory, front: front.as_ref(), ignored };
             child(program, caller.as_fd())
         }
         Prepared::Parent(birth) => {
@@ -140,8 +140,8 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
             let deputy = birth.finish();
             // It has ended, or ends when its pipe closes.
             let _ = process::wait_or_stop(stage);
-            let deputy = deputy.map_err(failed(&door.node, "enter"))?;
-            let exit = parent_wait(&door.node, &deputy, &signals);
+            let deputy = deputy.map_err(failed(&entry.node, "enter"))?;
+            let exit = parent_wait(&entry.node, &deputy, &signals);
             drop(held);
             exit
         }
@@ -151,23 +151,23 @@ pub fn run(door: &Door, task: &Task) -> Result<Exit> {
 /// Steps before the deputy becomes visible in the node: by then it keeps nothing of the caller but the
 /// standard streams and, if requested, the root.
 fn prepare(
-    door: &Door,
+    entry: &Entry,
     task: &Task,
     (maker, caller): (&OwnedFd, &OwnedFd),
 ) -> netloom_sys::Result<Ready<()>> {
-    let group = door.groups.v2.as_ref().map(AsFd::as_fd);
+    let group = entry.groups.v2.as_ref().map(AsFd::as_fd);
     let group = group.map(group_alone).transpose()?;
-    let user = door.user || (door.own_user && !task.keep_root);
-    namespace::enter_node(door.init.as_fd(), user, !task.keep_root)?;
-    if door.privileged {
+    let user = entry.user || (entry.own_user && !task.keep_root);
+    namespace::enter_node(entry.init.as_fd(), user, !task.keep_root)?;
+    if entry.privileged {
         keyring::leave_session();
     } else if !task.keep_root {
         keyring::forbid()?;
     }
     // With more capabilities than the node's programs, it cannot be traced by them, which would expose the
     // caller's files.
-    Grant::of(door.privileged || task.keep_root).limit()?;
-    let kept = [maker, caller].into_iter().chain(&group).chain(&door.groups.tasks);
+    Grant::of(entry.privileged || task.keep_root).limit()?;
+    let kept = [maker, caller].into_iter().chain(&group).chain(&entry.groups.tasks);
     process::close_all_but(&kept.map(AsFd::as_fd).collect::<Vec<_>>());
     Ok(Ready { value: (), inside: None, group, mortal: false })
 }
@@ -182,13 +182,13 @@ fn group_alone(dir: BorrowedFd<'_>) -> netloom_sys::Result<OwnedFd> {
 /// The caller's deputy in the node: starts the program, forwards signals, and ends everything the program has
 /// started when the caller is killed.
 fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
-    let door = program.door;
+    let entry = program.entry;
     let refused = |what: &str, e: &netloom_sys::Error| -> ! {
         let why = netloom_sys::describe(e);
-        netloom_sys::journal::line(format_args!("netloom: node {:?}: {what}: {why}", door.node));
+        netloom_sys::journal::line(format_args!("netloom: node {:?}: {what}: {why}", entry.node));
         process::exit_now(1)
     };
-    if let Err(e) = door.groups.enter_files() {
+    if let Err(e) = entry.groups.enter_files() {
         refused("join cgroups", &e);
     }
     process::close_all_but(&[caller]);
@@ -211,7 +211,7 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
 
 /// A program ready to start.
 struct Program<'a> {
-    door: &'a Door,
+    entry: &'a Entry,
     task: &'a Task,
     directory: Option<std::path::PathBuf>,
     front: Option<&'a Foreground<'a>>,
@@ -221,7 +221,7 @@ struct Program<'a> {
 impl Program<'_> {
     /// Execs the program.
     fn become_it(self) -> ! {
-        let Program { door, task, directory, front, ignored } = self;
+        let Program { entry, task, directory, front, ignored } = self;
         let _ = process::die_with_parent(true);
         if task.own_group {
             let _ = rustix::process::setpgid(None, None);
@@ -232,9 +232,9 @@ impl Program<'_> {
         }
         ignored.restore();
         process::unblock_signals();
-        let error = command(door, task, directory).exec();
+        let error = command(entry, task, directory).exec();
         let name = task.argv.first().map_or("", String::as_str);
-        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {error}", door.node));
+        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {error}", entry.node));
         let missing = error.kind() == io::ErrorKind::NotFound;
         process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
     }
@@ -303,9 +303,9 @@ fn identity(name: &str) -> Option<(i32, i32, Vec<i32>)> {
 }
 
 /// The command: the node's environment over the caller's, in the caller's directory if the node has it.
-fn command(door: &Door, task: &Task, directory: Option<std::path::PathBuf>) -> Command {
+fn command(entry: &Entry, task: &Task, directory: Option<std::path::PathBuf>) -> Command {
     let mut command = Command::new(task.argv.first().map_or("", String::as_str));
-    command.args(task.argv.iter().skip(1)).envs(node_environment(door));
+    command.args(task.argv.iter().skip(1)).envs(node_environment(entry));
     let directory = directory.filter(|d| d.is_dir()).unwrap_or_else(|| "/".into());
     // Change directory here so that a relative program path resolves there: `current_dir()` does not promise
     // it.
@@ -314,10 +314,10 @@ fn command(door: &Door, task: &Task, directory: Option<std::path::PathBuf>) -> C
 }
 
 /// The part of the node's environment that overrides the caller's.
-pub(crate) fn node_environment(door: &Door) -> Vec<(String, String)> {
+pub(crate) fn node_environment(entry: &Entry) -> Vec<(String, String)> {
     let callers_path = std::env::var("PATH").unwrap_or_default();
     let has_language = std::env::var_os("LANG").is_some();
-    let merged = door.env.iter().filter(|(key, _)| key != "LANG" || !has_language);
+    let merged = entry.env.iter().filter(|(key, _)| key != "LANG" || !has_language);
     merged
         .map(|(key, value)| match key.as_str() {
             // Keep the caller's search path and append the node's directories.

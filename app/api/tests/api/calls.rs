@@ -53,9 +53,9 @@ fn refusals_keep_status_and_words() {
     let words = "node \"h2\": not in lab \"fake\"; did you mean \"h1\"".to_owned();
     let log = client.node_log("h2", 0, Duration::ZERO);
     assert_eq!(refused(log.unwrap_err()), (404, words.clone()));
-    assert_eq!(refused(client.door("h2").unwrap_err()), (404, words));
+    assert_eq!(refused(client.entry("h2").unwrap_err()), (404, words));
     let words = "node \"dead\": its init has ended; `netloom up` of the same file makes it anew";
-    assert_eq!(refused(client.door("dead").unwrap_err()), (409, words.to_owned()));
+    assert_eq!(refused(client.entry("dead").unwrap_err()), (409, words.to_owned()));
     let (status, words) = refused(client.ping(&[], Duration::from_secs(1)).unwrap_err());
     assert_eq!((status, words.as_str()), (400, "parameter \"family\": takes 4, 6 or 4,6"));
 }
@@ -65,13 +65,13 @@ fn a_fault_in_a_call_answers_500_and_the_server_goes_on() {
     let served = Served::new();
     let client = served.client();
     *served.fake.panics.lock().unwrap() = true;
-    for error in [client.repair().unwrap_err(), client.door("fault").unwrap_err()] {
+    for error in [client.repair().unwrap_err(), client.entry("fault").unwrap_err()] {
         assert!(matches!(error, Error::Refused { status: 500, .. }), "{error}");
     }
     *served.fake.panics.lock().unwrap() = false;
     client.repair().unwrap();
     assert_eq!(client.status().unwrap(), status());
-    client.door("h1").unwrap();
+    client.entry("h1").unwrap();
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn fifty_clients_at_once_are_all_served() {
                 scope.spawn(|| {
                     let client = Client::connect(folder).unwrap();
                     assert_eq!(client.status().unwrap(), expected);
-                    assert_eq!(client.door("h1").unwrap().node, "h1");
+                    assert_eq!(client.entry("h1").unwrap().node, "h1");
                     client.node_log("h1", 0, Duration::from_millis(1)).unwrap()
                 })
             })

@@ -16,7 +16,7 @@ use netloom_lab::{Error, Result, Service};
 use netloom_measure::{Interfaces, Probe};
 use netloom_model::Plan;
 use netloom_model::lookup::LookupError;
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
 use netloom_switch::control::requests::{Answer, MacEntry, MacTable, Request, Shown};
@@ -116,7 +116,7 @@ impl Fake {
         self.written.notify_all();
     }
 
-    /// The files behind the `tasks` descriptors of a door.
+    /// The files behind the `tasks` descriptors of an entry.
     pub(crate) fn tasks(&self) -> [PathBuf; 2] {
         ["tasks-cpu", "tasks-pids"].map(|name| self.folder.join(name))
     }
@@ -235,10 +235,10 @@ impl Service for Fake {
         Ok(after(&waited.unwrap().0))
     }
 
-    fn door(&self, node: &str) -> Result<Door> {
+    fn entry(&self, node: &str) -> Result<Entry> {
         self.known(node)?;
         let tasks = self.tasks().map(|path| File::create(path).unwrap().into()).into();
-        Ok(Door {
+        Ok(Entry {
             node: node.to_owned(),
             init: netloom_sys::process::pidfd(rustix::process::getpid())?,
             groups: Join { tasks, v2: Some(File::open(&self.folder).unwrap().into()) },
@@ -259,8 +259,8 @@ impl Service for Fake {
         Ok(())
     }
 
-    fn core(&self) -> Result<Door> {
-        Ok(Door { node: "(core)".to_owned(), ..self.door("h1")? })
+    fn core(&self) -> Result<Entry> {
+        Ok(Entry { node: "(core)".to_owned(), ..self.entry("h1")? })
     }
 
     fn create_node(&self, request: &NewNode) -> Result<Changed> {

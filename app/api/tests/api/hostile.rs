@@ -64,10 +64,10 @@ fn callers_that_stop_in_the_middle_hold_up_nobody() {
     let mut body = connect(served.path());
     body.write_all(&post("content-length: 100", b"half")).unwrap();
     let silent = connect(served.path());
-    let door = packets(served.path());
+    let entry = packets(served.path());
     assert_eq!(served.client().status().unwrap(), status());
-    assert_eq!(served.client().door("h1").unwrap().node, "h1");
-    drop((half, body, silent, door));
+    assert_eq!(served.client().entry("h1").unwrap().node, "h1");
+    drop((half, body, silent, entry));
     assert_eq!(served.client().status().unwrap(), status());
 }
 
@@ -109,7 +109,7 @@ fn wrong_questions_for_doors_are_refused_without_descriptors() {
         assert_eq!(scm::receive(&socket, &mut buffer).unwrap().0, 0, "one question a connection");
     }
     let name = "x".repeat(100_000);
-    let error = served.client().door(&name).unwrap_err();
+    let error = served.client().entry(&name).unwrap_err();
     assert!(matches!(error, netloom_api::Error::Refused { status: 404, .. }), "{error}");
-    served.client().door("h1").unwrap();
+    served.client().entry("h1").unwrap();
 }

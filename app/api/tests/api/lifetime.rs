@@ -31,7 +31,7 @@ fn stop_leaves_no_thread_no_descriptor_and_no_socket() {
         let Served { fake, server, folder } = Served::new();
         let client = Client::connect(folder.path()).unwrap();
         assert_eq!(client.status().unwrap(), status());
-        drop(client.door("h1").unwrap());
+        drop(client.entry("h1").unwrap());
         assert!(threads().len() >= threads_before.len() + 2);
         server.stop();
         drop(client);
@@ -59,14 +59,14 @@ fn the_client_starts_no_thread() {
         // A thread names itself, a little after it was started.
         netloom_kit::wait_until("server's threads", Duration::from_secs(20), || {
             let named = |name: &str| threads().values().any(|n| n == name);
-            (named("netloom-api") && named("netloom-doors")).then_some(())
+            (named("netloom-api") && named("netloom-entries")).then_some(())
         });
         let before = foreign();
         let client = served.client();
         client.status().unwrap();
         client.plan().unwrap();
         client.node_log("h1", 0, Duration::from_millis(1)).unwrap();
-        client.door("h1").unwrap();
+        client.entry("h1").unwrap();
         assert_eq!(foreign(), before);
     });
 }
@@ -90,7 +90,7 @@ fn a_folder_is_served_once() {
     let error = serve(served.path(), fake).unwrap_err();
     assert!(matches!(error, Error::Busy(_)), "{error}");
     assert_eq!(served.client().status().unwrap(), status());
-    served.client().door("h1").unwrap();
+    served.client().entry("h1").unwrap();
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_killed_server_s_sockets_are_replaced_and_nobody_listens_on_them() {
     assert_eq!(client.status().unwrap(), status());
     drop(server);
     assert!(matches!(client.status().unwrap_err(), Error::NotRunning(_)));
-    assert!(matches!(client.door("h1").unwrap_err(), Error::NotRunning(_)));
+    assert!(matches!(client.entry("h1").unwrap_err(), Error::NotRunning(_)));
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The served lab as other processes see it: every route, measurements, hostile callers, doors, start and end.
+//! The served lab as other processes see it: every route, measurements, hostile callers, entries, start and end.
 
 #![forbid(unsafe_code)]
 
 mod calls;
 mod changes;
 mod document;
-mod doors;
+mod entries;
 mod fake;
 mod hostile;
 mod http;

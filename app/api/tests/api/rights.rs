@@ -50,12 +50,12 @@ fn another_user_is_refused_by_both_sockets() {
     let served = Served::new();
     served.open_to_all();
     let folder = served.path();
-    let (call, door) = as_nobody(|| {
+    let (call, entry) = as_nobody(|| {
         let client = Client::connect(folder).unwrap();
-        (client.status().unwrap_err(), client.door("h1").unwrap_err())
+        (client.status().unwrap_err(), client.entry("h1").unwrap_err())
     });
     assert!(matches!(call, Error::Closed { .. }), "{call}");
-    assert!(matches!(door, Error::Closed { .. }), "{door}");
+    assert!(matches!(entry, Error::Closed { .. }), "{entry}");
     assert_eq!(*served.fake.asked.lock().unwrap(), [""; 0]);
     assert_eq!(served.client().status().unwrap(), status());
 }

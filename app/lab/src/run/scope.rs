@@ -16,7 +16,7 @@ use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::lookup::LookupError;
 use netloom_model::plan::{NodeId, PlannedEnd};
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
 use netloom_switch::control::requests::{Answer, Request};
@@ -344,23 +344,24 @@ impl Service for Scoped {
         self.running.log(&self.below(node)?, after_ns, wait).map_err(|e| self.seen(e))
     }
 
-    fn door(&self, node: &str) -> Result<Door> {
-        let mut door = self.running.door(&self.below(node)?).map_err(|e| self.seen(e))?;
+    fn entry(&self, node: &str) -> Result<Entry> {
+        let mut entry = self.running.entry(&self.below(node)?).map_err(|e| self.seen(e))?;
         // The caller is in the lab's user namespace already.
-        door.user = false;
-        door.by_init = !self.is_privileged();
-        door.groups
+        entry.user = false;
+        entry.by_init = !self.is_privileged();
+        entry
+            .groups
             .without_directory()
             .map_err(Error::of(format!("node {node:?}"), "open its cgroups"))?;
-        node.clone_into(&mut door.node);
-        Ok(door)
+        node.clone_into(&mut entry.node);
+        Ok(entry)
     }
 
     fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
         self.running.run_in(&self.below(node)?, fds).map_err(|e| self.seen(e))
     }
 
-    fn core(&self) -> Result<Door> {
+    fn core(&self) -> Result<Entry> {
         Err(self.refused("what is between nodes is seen outside of them"))
     }
 

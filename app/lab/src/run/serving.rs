@@ -10,7 +10,7 @@ use netloom_model::Plan;
 use netloom_model::lookup::{find_link, slot};
 use netloom_model::plan::{NodeId, Slot};
 use netloom_node::control::{self, Connection};
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_node::init;
 use netloom_node::log::{self, Record};
 use netloom_node::ping::Pace;
@@ -104,7 +104,7 @@ impl Service for Running {
         }
     }
 
-    fn door(&self, node: &str) -> Result<Door> {
+    fn entry(&self, node: &str) -> Result<Entry> {
         self.with_init(node, |state, planned, found| {
             let object = format!("node {node:?}");
             let init = found.pidfd.try_clone().map_err(Error::at(&object, "copy its pidfd"))?;
@@ -115,7 +115,7 @@ impl Service for Running {
             let mut spec = NodeSpec::core(planned.id.get(), node);
             spec.env.clone_from(&planned.env);
             let env = init::environment(&state.plan.lab, &spec);
-            Ok(Door {
+            Ok(Entry {
                 node: node.to_owned(),
                 init,
                 groups,
@@ -138,7 +138,7 @@ impl Service for Running {
         Ok(init.send_with(&control::Request::Run, &fds)?)
     }
 
-    fn core(&self) -> Result<Door> {
+    fn core(&self) -> Result<Entry> {
         let state = self.state();
         let (lab, user) = (state.plan.lab.clone(), state.user);
         let work = self.work();
@@ -147,7 +147,7 @@ impl Service for Running {
         let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
         let init = init.pidfd.try_clone().map_err(Error::at(object, "copy its pidfd"))?;
         let groups = Join { tasks: vec![], v2: None };
-        Ok(Door {
+        Ok(Entry {
             node: lab,
             init,
             groups,

@@ -47,7 +47,7 @@ fn side(text: &str) -> Side<'_> {
 }
 
 fn root(lab: Option<&str>, node: &str) -> Result<std::os::fd::OwnedFd> {
-    let door = labs::connect(lab)?.door(node)?;
-    door.check_entry()?;
-    Ok(copy::open_root(node, door.init.as_fd())?)
+    let entry = labs::connect(lab)?.entry(node)?;
+    entry.check_entry()?;
+    Ok(copy::open_root(node, entry.init.as_fd())?)
 }

@@ -23,14 +23,14 @@ pub(crate) fn shell(lab: Option<&str>, node: &str) -> Result<i32> {
 
 fn enter(lab: Option<&str>, node: &str, task: Task) -> Result<i32> {
     let client = labs::connect(lab)?;
-    let door = client.door(node)?;
-    let exit = if door.by_init {
-        let call = Call::prepare(&door, &task)?;
+    let entry = client.entry(node)?;
+    let exit = if entry.by_init {
+        let call = Call::prepare(&entry, &task)?;
         client.run_in(node, &call.handed_over())?;
         call.wait()?
     } else {
         drop(client);
-        entry::run(&door, &task)?
+        entry::run(&entry, &task)?
     };
     Ok(exit.shell_code())
 }

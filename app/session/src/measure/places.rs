@@ -1,4 +1,4 @@
-//! Locates a measurement's interfaces: by name, in namespaces whose doors are open.
+//! Locates a measurement's interfaces: by name, in namespaces whose entries are open.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use crate::Spaces;
 pub(super) struct Places(BTreeMap<String, (Option<Arc<OwnedFd>>, String)>);
 
 impl Places {
-    /// Maps names to interfaces; the doors to their places must be open.
+    /// Maps names to interfaces; the entries to their places must be open.
     pub(super) fn of<'a>(
         spaces: &Spaces,
         named: impl IntoIterator<Item = (String, &'a Place, &'a str)>,

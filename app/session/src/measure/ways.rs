@@ -115,7 +115,7 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Queries each node on the path, and opens the doors to all of them.
+    /// Queries each node on the path, and opens the entries to all of them.
     pub(super) fn find(
         spaces: &mut Spaces,
         ends: &Ends,

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use netloom_node::entry::Door;
+use netloom_node::entry::Entry;
 use netloom_sys::scm;
 use netloom_sys::{Failure, cgroup::Join};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -73,16 +73,16 @@ impl Asked {
         Ok(())
     }
 
-    /// The door, if the question asked for one.
-    pub(crate) fn door(self) -> Result<Door> {
+    /// The entry, if the question asked for one.
+    pub(crate) fn entry(self) -> Result<Entry> {
         match self.read()? {
             (
-                Reply::Door { node, user, own_user, env, tasks, v2, nested, privileged, by_init },
+                Reply::Entry { node, user, own_user, env, tasks, v2, nested, privileged, by_init },
                 fds,
             ) => {
                 let (init, groups) = sort(fds, tasks, v2)
                     .ok_or_else(|| self.wrong("the descriptors are not those it tells of"))?;
-                Ok(Door { node, init, groups, user, own_user, env, nested, privileged, by_init })
+                Ok(Entry { node, init, groups, user, own_user, env, nested, privileged, by_init })
             }
             _ => Err(self.wrong("it is none for this question")),
         }

@@ -22,23 +22,23 @@ fn the_client_knows_the_process_that_serves() {
 #[test]
 fn a_door_brings_the_init_the_groups_and_the_environment() {
     let served = Served::new();
-    let door = served.client().door("h1").unwrap();
-    assert_eq!((door.node.as_str(), door.user), ("h1", true));
-    assert_eq!((door.nested, door.privileged, door.by_init), (true, false, true));
+    let entry = served.client().entry("h1").unwrap();
+    assert_eq!((entry.node.as_str(), entry.user), ("h1", true));
+    assert_eq!((entry.nested, entry.privileged, entry.by_init), (true, false, true));
     let env = [("PATH".to_owned(), "/bin".to_owned()), ("X".to_owned(), "1 \"2\"\n".to_owned())];
-    assert_eq!(door.env, env);
+    assert_eq!(entry.env, env);
 
     // The init of the fake is this process.
-    assert_eq!(process_behind(&door.init), std::process::id().to_string());
+    assert_eq!(process_behind(&entry.init), std::process::id().to_string());
 
-    door.groups.enter_files().unwrap();
+    entry.groups.enter_files().unwrap();
     for file in served.fake.tasks() {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "0", "{file:?}");
     }
-    let v2 = rustix::fs::fstat(door.groups.v2.as_ref().unwrap()).unwrap();
+    let v2 = rustix::fs::fstat(entry.groups.v2.as_ref().unwrap()).unwrap();
     assert_eq!(v2.st_ino, served.path().metadata().unwrap().ino());
 
-    for fd in [&door.init, &door.groups.tasks[0], door.groups.v2.as_ref().unwrap()] {
+    for fd in [&entry.init, &entry.groups.tasks[0], entry.groups.v2.as_ref().unwrap()] {
         let flags = rustix::io::fcntl_getfd(fd.as_fd()).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
     }
@@ -47,9 +47,9 @@ fn a_door_brings_the_init_the_groups_and_the_environment() {
 #[test]
 fn the_core_namespace_has_a_door_of_its_own() {
     let served = Served::new();
-    let door = served.client().core().unwrap();
-    assert_eq!(door.node, "(core)");
-    assert_eq!(process_behind(&door.init), std::process::id().to_string());
+    let entry = served.client().core().unwrap();
+    assert_eq!(entry.node, "(core)");
+    assert_eq!(process_behind(&entry.init), std::process::id().to_string());
 }
 
 #[test]
