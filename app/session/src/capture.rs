@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use netloom_capture::engine::Wish;
 use netloom_capture::{End, EngineKind, Format, Options, Pipeline, Report, Source, Target};
-use netloom_model::lookup::target::Place;
+use netloom_model::lookup::target::Space;
 
 use crate::{Error, Found, Result, Spaces};
 use filter::Filter;
@@ -80,7 +80,7 @@ impl Prepared {
         let filter = Filter::compile(&wanted.filter, spaces.plan())?;
         if !found.mirrors.is_empty() {
             // Switches live as long as their lab, and so does its core.
-            spaces.open(&Place::Core)?;
+            spaces.open(&Space::Core)?;
         }
         let mirrors = Mirrors::join(&spaces, lab, &found.mirrors)?;
         Ok(Prepared { spaces, found, wanted, filter, mirrors })

@@ -9,9 +9,9 @@ pub mod between;
 mod book;
 mod flows;
 mod note;
+mod paths;
 mod places;
 mod watch;
-mod ways;
 
 use crate::Spaces;
 
@@ -19,8 +19,8 @@ pub use between::Measurement;
 pub use book::{Blocks, Book, Entry};
 pub use flows::{Flow, FlowPorts, Flows, Method, Packets, configuration};
 pub use note::Note;
+pub use paths::{LeftOut, Measured, Paths, point_name};
 pub use watch::Watch;
-pub use ways::{LeftOut, Measured, Ways, point_name};
 
 /// Blocks that a session keeps until its caller reads them.
 const KEEP: usize = 64;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use netloom_model::Plan;
-use netloom_model::lookup::target::{self, Mirrored, Place, Point, Target};
+use netloom_model::lookup::target::{self, Mirrored, Point, Space, Target};
 use netloom_netlink::{LinkInfo, Socket};
 use netloom_sys::{Failure, namespace, process};
 
@@ -18,7 +18,7 @@ use crate::{Error, Lab, Result};
 /// The namespaces of a session.
 pub struct Spaces {
     lab: Option<(Box<dyn Lab>, Plan)>,
-    inits: BTreeMap<Place, Arc<OwnedFd>>,
+    inits: BTreeMap<Space, Arc<OwnedFd>>,
     /// One of the places is the host.
     on_host: bool,
     /// The lab's user namespace, if this process has not entered it yet.
@@ -55,10 +55,10 @@ impl Spaces {
             found.points = target::all(plan);
         }
         let mut seen = BTreeSet::new();
-        found.points.retain(|p| seen.insert((p.place.clone(), p.interface.clone())));
-        spaces.on_host = found.points.iter().any(|p| p.place == Place::Host);
+        found.points.retain(|p| seen.insert((p.space.clone(), p.interface.clone())));
+        spaces.on_host = found.points.iter().any(|p| p.space == Space::Host);
         for point in &found.points {
-            spaces.open(&point.place)?;
+            spaces.open(&point.space)?;
         }
         Ok((spaces, found))
     }
@@ -97,13 +97,13 @@ impl Spaces {
     ///
     /// # Errors
     /// The lab refuses, or the caller may not enter.
-    pub fn open(&mut self, place: &Place) -> Result<()> {
+    pub fn open(&mut self, space: &Space) -> Result<()> {
         let Some((lab, _)) = &self.lab else { return Ok(()) };
-        let entry = match place {
-            Place::Host => return Ok(()),
-            _ if self.inits.contains_key(place) => return Ok(()),
-            Place::Node(node) => lab.entry(node),
-            Place::Core => lab.core(),
+        let entry = match space {
+            Space::Host => return Ok(()),
+            _ if self.inits.contains_key(space) => return Ok(()),
+            Space::Node(node) => lab.entry(node),
+            Space::Core => lab.core(),
         };
         let entry = entry.map_err(Error::Lab)?;
         entry.check_entry()?;
@@ -111,7 +111,7 @@ impl Spaces {
         if entry.user {
             self.outside = Some(Arc::clone(&init));
         }
-        self.inits.insert(place.clone(), init);
+        self.inits.insert(space.clone(), init);
         Ok(())
     }
 
@@ -134,8 +134,8 @@ impl Spaces {
     }
 
     /// The init whose end ends a place; `None` for the host.
-    pub fn init(&self, place: &Place) -> Option<Arc<OwnedFd>> {
-        self.inits.get(place).cloned()
+    pub fn init(&self, space: &Space) -> Option<Arc<OwnedFd>> {
+        self.inits.get(space).cloned()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Weak;
 
 use netloom_ebpf::Direction;
 use netloom_measure::{Error as MeasureError, Interfaces};
-use netloom_model::lookup::target::{self, Place, Point};
+use netloom_model::lookup::target::{self, Point, Space};
 use netloom_model::plan::NodeId;
 use netloom_netlink::Socket;
 use netloom_sys::namespace;
@@ -44,7 +44,7 @@ impl Interfaces for Places {
         let none = || MeasureError::NoInterface { netif: netif.to_owned() };
         let running = self.0.upgrade().ok_or_else(none)?;
         let state = running.state();
-        let found = target::interface(&state.plan, netif).and_then(|p| place(&state, &p));
+        let found = target::interface(&state.plan, netif).and_then(|p| find(&state, &p));
         let found = found.ok_or_else(none)?;
         let space = space(&running, found.space).ok_or_else(none)?;
         namespace::run_in(space.as_fd(), "netloom-point", || {
@@ -60,13 +60,13 @@ impl Interfaces for Places {
 }
 
 /// The place of an interface of the lab.
-fn place(state: &State, point: &Point) -> Option<Found> {
-    let name = match &point.place {
-        Place::Host => return None,
-        Place::Core => {
+fn find(state: &State, point: &Point) -> Option<Found> {
+    let name = match &point.space {
+        Space::Host => return None,
+        Space::Core => {
             return Some(Found { space: NodeId::CORE, interface: Err(point.interface.clone()) });
         }
-        Place::Node(name) => name,
+        Space::Node(name) => name,
     };
     let slot = state.plan.node(name)?;
     let mut interfaces = state.plan.nodes[slot].interfaces.iter();

@@ -60,7 +60,7 @@ impl Common {
 
 /// An interface to capture from.
 #[derive(Clone)]
-struct Spot {
+struct Tapped {
     common: Common,
     init: Option<Arc<OwnedFd>>,
     /// Its name in its namespace, and in the lab.
@@ -85,9 +85,9 @@ pub(super) fn open(
     let common = Common::of(wanted, filter, points.len() > 1);
     let mut all = (vec![], vec![]);
     for (number, point) in (0..).zip(points) {
-        let spot = Spot {
+        let spot = Tapped {
             common: common.clone(),
-            init: spaces.init(&point.place),
+            init: spaces.init(&point.space),
             name: point.interface.clone(),
             shown: point.name.clone(),
             number,
@@ -107,7 +107,7 @@ pub(super) fn file_name(shown: &str) -> String {
     format!("{}.txt", shown.chars().map(plain).collect::<String>())
 }
 
-impl Spot {
+impl Tapped {
     fn source(&self, plan: Option<&Plan>, point: &Point) -> Result<(Source, String)> {
         let (engines, link, addresses, words) = run_in(self.init.as_deref(), || {
             let link = interface(&self.name, &self.shown)?;

@@ -13,14 +13,14 @@ use netloom_generate::{
 };
 use netloom_lab::{Folder, runtime_dir};
 use netloom_model::Plan;
-use netloom_model::lookup::target::{Place, Point};
+use netloom_model::lookup::target::{Point, Space};
 use netloom_model::plan::PlannedEnd;
 use netloom_netlink::{LinkInfo, Socket};
 use netloom_shm::JoinOptions;
 use netloom_sys::Failure;
 use netloom_traffic::{Addresses, SentFrames};
 
-use super::way::{Destination, Way};
+use super::addressing::{Addressing, Destination};
 use crate::spaces::{interface, run_in};
 use crate::{Error, Lab, Result, Spaces, switch};
 
@@ -76,13 +76,13 @@ impl Outlet {
     /// Source and destination of frames sent from here.
     ///
     /// # Errors
-    /// As [`Way::find`].
-    pub fn way(&self, destination: &Destination) -> Result<Way> {
+    /// As [`Addressing::find`].
+    pub fn way(&self, destination: &Destination) -> Result<Addressing> {
         let point = match &self.end {
             End::Interface { point, .. } => Some(point),
             End::Port(_) => None,
         };
-        Way::find(self.spaces.plan(), point, destination)
+        Addressing::find(self.spaces.plan(), point, destination)
     }
 
     /// Enters the lab's user namespace, if any, before any other thread starts.
@@ -109,7 +109,7 @@ impl Outlet {
     /// [`Error::NoSource`], [`Error::Generate`]; an interface that is not there any more.
     pub fn send(
         self,
-        way: &Way,
+        way: &Addressing,
         engine: Engine,
         spec: impl FnOnce(Addresses) -> Spec + Send,
         stop: &AtomicBool,
@@ -191,7 +191,7 @@ impl Outlet {
                 Some(FarEnd { netns, index: link.index })
             }
         };
-        let init = self.spaces.init(&point.place);
+        let init = self.spaces.init(&point.space);
         run_in(init.as_deref(), || {
             let link = interface(&point.interface, &point.name)?;
             f(Target::Interface { index: link.index, far }, Some(&link))
@@ -216,30 +216,30 @@ fn join(lab: Option<&str>, switch: &str) -> Result<Box<SwitchPort>> {
 /// The other end of a point's link, if it is an interface of the lab.
 fn far(spaces: &mut Spaces, point: &Point) -> Result<Option<(Arc<OwnedFd>, String)>> {
     let other = spaces.plan().and_then(|plan| other_end(plan, point));
-    let Some((place, name)) = other else { return Ok(None) };
-    spaces.open(&place)?;
-    Ok(spaces.init(&place).map(|init| (init, name)))
+    let Some((space, name)) = other else { return Ok(None) };
+    spaces.open(&space)?;
+    Ok(spaces.init(&space).map(|init| (init, name)))
 }
 
-/// Place and name of the interface at the other end of a point's link.
-fn other_end(plan: &Plan, point: &Point) -> Option<(Place, String)> {
+/// Space and name of the interface at the other end of a point's link.
+fn other_end(plan: &Plan, point: &Point) -> Option<(Space, String)> {
     let link = &plan.links[plan.link(point.link.as_deref()?)?];
-    let all: Vec<(Place, String)> = link
+    let all: Vec<(Space, String)> = link
         .ends
         .iter()
         .filter_map(|end| match end {
             PlannedEnd::Node { node, interface } => {
                 let node = &plan.nodes[*node];
                 let name = node.interfaces[*interface].name.clone();
-                Some((Place::Node(node.name.clone()), name))
+                Some((Space::Node(node.name.clone()), name))
             }
             PlannedEnd::Port { switch, name, .. } if plan.switches[*switch].kind.is_in_kernel() => {
-                Some((Place::Core, name.clone()))
+                Some((Space::Core, name.clone()))
             }
             _ => None,
         })
         .collect();
-    let own = |(place, name): &(Place, String)| *place == point.place && *name == point.interface;
+    let own = |(space, name): &(Space, String)| *space == point.space && *name == point.interface;
     match all.iter().position(own) {
         Some(at) => all.into_iter().enumerate().find(|(i, _)| *i != at).map(|(_, end)| end),
         None => None,

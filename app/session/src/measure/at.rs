@@ -8,7 +8,7 @@ use netloom_ebpf::feature::measure_supported;
 use netloom_ebpf::measure::{Clock, Marking};
 use netloom_marking::session::{Configuration, Program};
 use netloom_measure::{Session, Setup, Spot, Told};
-use netloom_model::lookup::target::{Place, Point};
+use netloom_model::lookup::target::{Point, Space};
 
 use super::places::Places;
 use super::watch::Watch;
@@ -38,7 +38,7 @@ impl Prepared {
                 "switch {switch:?}: it is in shared memory; measure at its nodes' interfaces"
             )));
         }
-        let on_host = found.points.iter().any(|point| point.place == Place::Host);
+        let on_host = found.points.iter().any(|point| point.space == Space::Host);
         let clock = if on_host { Clock::Tai } else { Clock::Monotonic };
         measure_supported(clock)?;
         let spots = spots(&found.points, &configuration, mark)?;
@@ -59,7 +59,7 @@ impl Prepared {
     /// # Errors
     /// [`Error::Measure`].
     pub fn start(self, interrupts: Arc<AtomicU32>) -> Result<Running> {
-        let named = self.points.iter().map(|p| (name(p), &p.place, p.interface.as_str()));
+        let named = self.points.iter().map(|p| (name(p), &p.space, p.interface.as_str()));
         let places = Arc::new(Places::of(&self.spaces, named));
         let watch = Watch::start(Session::prepare(places, self.setup)?, interrupts)?;
         Ok(Running { spaces: self.spaces, watch })
@@ -68,8 +68,8 @@ impl Prepared {
 
 /// An interface's name in records; on the host its own name.
 fn name(point: &Point) -> String {
-    match point.place {
-        Place::Host => point.interface.clone(),
+    match point.space {
+        Space::Host => point.interface.clone(),
         _ => point.name.clone(),
     }
 }

@@ -12,9 +12,9 @@ use netloom_measure::{Session, Setup, Spot, Told};
 use super::book::{Blocks, Book};
 use super::flows::{self, Flow, Flows, Method, Packets};
 use super::note::Note;
+use super::paths::{self, Ends, Paths};
 use super::places::Places;
 use super::watch::Watch;
-use super::ways::{self, Ends, Ways};
 use super::{KEEP, probe};
 use crate::{Error, Lab, Result, Spaces};
 
@@ -38,7 +38,7 @@ pub struct Request {
 /// A measurement whose paths are found and whose configuration is valid.
 pub struct Prepared {
     spaces: Spaces,
-    ways: Ways,
+    ways: Paths,
     flows: Vec<Flow>,
     configuration: Configuration,
     marking: bool,
@@ -63,7 +63,7 @@ impl Prepared {
         let pairs: Vec<_> = ends.destinations.iter().map(|address| (*address, *address)).collect();
         flows::configuration(&request.method, &flows, &[(&pairs, false)], None)?;
         measure_supported(Clock::Monotonic)?;
-        let ways = Ways::find(&mut spaces, &ends, request.one_way, tell)?;
+        let ways = Paths::find(&mut spaces, &ends, request.one_way, tell)?;
         if request.flows.connected {
             flows = flows::sockets(&spaces, &ways, &request.flows.each, tell)?;
         }
@@ -83,7 +83,7 @@ impl Prepared {
     }
 
     /// The paths.
-    pub fn ways(&self) -> &Ways {
+    pub fn ways(&self) -> &Paths {
         &self.ways
     }
 
@@ -200,7 +200,7 @@ impl Measurement<'_> {
     /// Links on the paths that got or lost a wire while they were measured: figures of hops next to them cannot be
     /// relied on.
     pub fn rewired(&self) -> Vec<String> {
-        ways::rewired(&self.prepared.spaces, &self.prepared.ways)
+        paths::rewired(&self.prepared.spaces, &self.prepared.ways)
     }
 
     /// Packets that left the nodes so far without being measured.

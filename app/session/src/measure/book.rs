@@ -5,7 +5,7 @@ use netloom_marking::total::{Side, WayBlock, WayTotal};
 use netloom_measure::Told;
 
 use super::flows::Flow;
-use super::ways::{Ways, point_name};
+use super::paths::{Paths, point_name};
 use crate::{Error, Result};
 
 /// Maximum number of delays kept per hop, over all flows.
@@ -39,7 +39,7 @@ impl Book {
     /// Finds a spot for each point of each path: by its name, its direction, and whether frames leave their
     /// node there.
     pub(super) fn new(
-        ways: &Ways,
+        ways: &Paths,
         flows: &[Flow],
         mut spot: impl FnMut(&str, bool, bool) -> usize,
     ) -> Book {

@@ -8,11 +8,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use netloom_marking::session::{Body, BodyFilter, Configuration, NamedFilter};
-use netloom_model::lookup::target::Place;
+use netloom_model::lookup::target::Space;
 use netloom_netlink::diag::{self, Protocol, SocketInfo};
 
 use super::note::Note;
-use super::ways::{LeftOut, Ways};
+use super::paths::{LeftOut, Paths};
 use crate::spaces::run_in;
 use crate::{Error, Result, Spaces};
 
@@ -133,14 +133,14 @@ fn with_rest(flows: impl IntoIterator<Item = FlowPorts>) -> Vec<Flow> {
 /// Flows of sockets currently connected between the nodes, as seen at either.
 pub(super) fn sockets(
     spaces: &Spaces,
-    ways: &Ways,
+    ways: &Paths,
     given: &[FlowPorts],
     tell: &mut dyn FnMut(Note),
 ) -> Result<Vec<Flow>> {
     let nodes = ways.all.first().map(|way| [(&way.way.from, false), (&way.way.to, true)]);
     let mut found: BTreeSet<FlowPorts> = given.iter().cloned().collect();
     for (node, turned) in nodes.into_iter().flatten() {
-        let init = spaces.init(&Place::Node(node.clone()));
+        let init = spaces.init(&Space::Node(node.clone()));
         let sockets = run_in(init.as_deref(), || Ok(diag::sockets()?));
         let sockets = sockets.map_err(Error::asking(node, "list its sockets"))?;
         for (from, to) in ways.all.iter().filter(|way| !way.back).flat_map(|way| &way.pairs) {

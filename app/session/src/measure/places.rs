@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use netloom_measure::{Error, Host, Interfaces, Result};
-use netloom_model::lookup::target::Place;
+use netloom_model::lookup::target::Space;
 use netloom_sys::namespace;
 
 use crate::Spaces;
@@ -17,12 +17,12 @@ impl Places {
     /// Maps names to interfaces; the entries to their places must be open.
     pub(super) fn of<'a>(
         spaces: &Spaces,
-        named: impl IntoIterator<Item = (String, &'a Place, &'a str)>,
+        named: impl IntoIterator<Item = (String, &'a Space, &'a str)>,
     ) -> Places {
-        let place = |(name, place, interface): (String, &Place, &str)| {
-            (name, (spaces.init(place), interface.to_owned()))
+        let space = |(name, space, interface): (String, &Space, &str)| {
+            (name, (spaces.init(space), interface.to_owned()))
         };
-        Places(named.into_iter().map(place).collect())
+        Places(named.into_iter().map(space).collect())
     }
 }
 

@@ -16,14 +16,14 @@ use crate::kinds::CapturedAt;
 use crate::plan::{LinkSlot, PlannedEnd, PlannedNode, Slot, SwitchSlot};
 
 use crate::lookup::slot;
-use crate::lookup::target::Place;
+use crate::lookup::target::Space;
 use crate::lookup::{LookupError, Result};
 
 /// An interface that packets pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
     /// Its network namespace.
-    pub place: Place,
+    pub space: Space,
     /// Its name there.
     pub interface: String,
     /// Its name in the lab: `h1:eth0`, `s1/h1:eth0` for a bridge's port.
@@ -36,7 +36,7 @@ pub struct Passage {
 
 /// A path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct PacketPath {
     /// The node that sends.
     pub from: String,
     /// The node that receives.
@@ -83,10 +83,10 @@ pub fn node<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedNode> {
 
 /// The first node on a path whose planned route to the end has several next hops, and how many: flows with
 /// other ports may diverge there.
-pub fn branch<'p>(plan: &'p Plan, way: &Way) -> Option<(&'p str, usize)> {
+pub fn branch<'p>(plan: &'p Plan, way: &PacketPath) -> Option<(&'p str, usize)> {
     let leaving = way.points.iter().filter(|point| point.out);
-    let nodes = leaving.filter_map(|point| match &point.place {
-        Place::Node(name) => plan.node(name).map(|slot| &plan.nodes[slot]),
+    let nodes = leaving.filter_map(|point| match &point.space {
+        Space::Node(name) => plan.node(name).map(|slot| &plan.nodes[slot]),
         _ => None,
     });
     let mut several = nodes.filter_map(|node| {
@@ -131,7 +131,7 @@ impl<'a> Finder<'a> {
         (from, to): (&str, &str),
         (source, destination): (Option<IpAddr>, IpAddr),
         routes: &mut Routes<'_, E>,
-    ) -> std::result::Result<Way, E> {
+    ) -> std::result::Result<PacketPath, E> {
         let (mut at, target) = (slot(self.plan, from)?, slot(self.plan, to)?);
         let mut trace = Trace::default();
         let mut found_source = source;
@@ -173,7 +173,7 @@ impl<'a> Finder<'a> {
         }
         let source = found_source.ok_or_else(|| fail("a node sends nothing to itself".into()))?;
         let (from, to) = (from.to_owned(), to.to_owned());
-        Ok(Way { from, to, source, destination, points: trace.points, hops: trace.hops })
+        Ok(PacketPath { from, to, source, destination, points: trace.points, hops: trace.hops })
     }
 
     /// The crossings from a node's interface to the station with an address, and its owner.
@@ -269,7 +269,7 @@ impl<'a> Finder<'a> {
             && self.wired.contains(&(planned.name.as_str(), end));
         let interface = if at_tap { planned.hidden_name(end) } else { name.clone() };
         let name = format!("{}/{}", switch.name, self.plan.end_text(far));
-        Some(Passage { place: Place::Core, interface, name, out, wire: at_tap })
+        Some(Passage { space: Space::Core, interface, name, out, wire: at_tap })
     }
 }
 
@@ -292,9 +292,9 @@ impl Trace {
 
     fn at_node(&mut self, node: &str, interface: &str, out: bool) {
         let name = format!("{node}:{interface}");
-        let place = Place::Node(node.to_owned());
+        let space = Space::Node(node.to_owned());
         let interface = interface.to_owned();
-        self.point(Passage { place, interface, name, out, wire: false });
+        self.point(Passage { space, interface, name, out, wire: false });
     }
 
     fn leave(&mut self, finder: &Finder<'_>, node: Slot, interface: &str) {

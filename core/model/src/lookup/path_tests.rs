@@ -39,7 +39,7 @@ fn address(plan: &Plan, node: &str) -> IpAddr {
     plan.nodes[plan.node(node).unwrap()].ipv4().unwrap().into()
 }
 
-fn names(way: &Way) -> Vec<String> {
+fn names(way: &PacketPath) -> Vec<String> {
     let word = |p: &Passage| format!("{} {}", p.name, if p.out { "out" } else { "in" });
     way.points.iter().map(word).collect()
 }
@@ -88,7 +88,7 @@ fn every_interface_on_the_way_is_a_point() {
         (name, _) => format!("{name} in"),
     };
     assert_eq!(names(&back), mirrored.iter().map(turned).collect::<Vec<_>>());
-    assert!(back.points.iter().filter(|p| p.place == Place::Core).all(|p| !p.interface.is_empty()));
+    assert!(back.points.iter().filter(|p| p.space == Space::Core).all(|p| !p.interface.is_empty()));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::lookup::{self, LookupError, Result};
 
 /// The network namespace that an interface is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Space {
     /// That of a node.
     Node(String),
     /// The lab's core, with the ports of kernel bridges.
@@ -26,7 +26,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Where it is.
-    pub place: Place,
+    pub space: Space,
     /// Its name there.
     pub interface: String,
     /// Its name in the lab: `h1:eth0`, `s1/h1:eth0` for a bridge's port, `host:eth1`.
@@ -60,7 +60,7 @@ pub enum Target {
 pub fn host(text: &str) -> Option<Point> {
     let interface = text.strip_prefix("host:")?;
     Some(Point {
-        place: Place::Host,
+        space: Space::Host,
         interface: interface.to_owned(),
         name: text.to_owned(),
         link: None,
@@ -140,13 +140,13 @@ pub fn interface(plan: &Plan, name: &str) -> Option<Point> {
     if name.contains('/') {
         found.extend(points(&format!("switch:{name}")));
     }
-    found.into_iter().find(|point| point.place != Place::Host && point.name == name)
+    found.into_iter().find(|point| point.space != Space::Host && point.name == name)
 }
 
 fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: LinkSlot) -> Point {
     let shown = plan.link_at(link);
     Point {
-        place: Place::Node(node.name.clone()),
+        space: Space::Node(node.name.clone()),
         interface: interface.to_owned(),
         name: format!("{}:{interface}", node.name),
         link: shown.map(|l| l.name.clone()),
@@ -190,7 +190,7 @@ fn at_port(plan: &Plan, link: &PlannedLink, end: usize, only_in: bool) -> Option
     }
     let other = plan.end_text(&link.ends[1 - end]);
     Some(Point {
-        place: Place::Core,
+        space: Space::Core,
         interface: name.clone(),
         name: format!("{}/{other}", switch.name),
         link: Some(link.name.clone()),

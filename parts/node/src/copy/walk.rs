@@ -48,7 +48,7 @@ pub(super) fn copy(from: &Given<'_>, to: &Given<'_>) -> Result<Summary> {
     };
     let name = CString::new(name.as_bytes()).map_err(fail(&target.shown, "create"))?;
     let spot =
-        Spot { dir: target.dir.as_fd(), name: &name, shown: &target.shown, depth: Depth::top() };
+        Landing { dir: target.dir.as_fd(), name: &name, shown: &target.shown, depth: Depth::top() };
     walk.put_opened(source, &stat, &from.shown, &spot)?;
     Ok(walk.summary)
 }
@@ -67,7 +67,7 @@ impl Depth {
 }
 
 /// Destination of an entry.
-struct Spot<'a> {
+struct Landing<'a> {
     dir: BorrowedFd<'a>,
     name: &'a CStr,
     shown: &'a str,
@@ -107,14 +107,14 @@ impl Walk {
             let dir = entries.fd().map_err(fail(shown_from, "read directory"))?;
             let shown = OsStr::from_bytes(name.to_bytes());
             let (source, target) = (below(shown_from, shown), below(shown_to, shown));
-            let spot = Spot { dir: to, name, shown: &target, depth };
+            let spot = Landing { dir: to, name, shown: &target, depth };
             self.put_entry(dir, &source, &spot)?;
         }
         Ok(())
     }
 
     /// Copies a directory entry under the same name.
-    fn put_entry(&mut self, from: BorrowedFd<'_>, shown: &str, spot: &Spot<'_>) -> Result<()> {
+    fn put_entry(&mut self, from: BorrowedFd<'_>, shown: &str, spot: &Landing<'_>) -> Result<()> {
         let stat = statat(from, spot.name, AtFlags::SYMLINK_NOFOLLOW);
         let stat = stat.map_err(fail(shown, "look at"))?;
         let flags = match kind_of(&stat) {
@@ -138,7 +138,7 @@ impl Walk {
         from: OwnedFd,
         stat: &Stat,
         shown: &str,
-        spot: &Spot<'_>,
+        spot: &Landing<'_>,
     ) -> Result<()> {
         match kind_of(stat) {
             FileType::RegularFile => self.put_file(&from, stat, shown, spot),
@@ -152,7 +152,7 @@ impl Walk {
         from: &OwnedFd,
         stat: &Stat,
         shown: &str,
-        spot: &Spot<'_>,
+        spot: &Landing<'_>,
     ) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let make = |name: &CStr| openat(spot.dir, name, flags, Mode::RUSR | Mode::WUSR);
@@ -173,7 +173,7 @@ impl Walk {
         from: BorrowedFd<'_>,
         stat: &Stat,
         shown: &str,
-        spot: &Spot<'_>,
+        spot: &Landing<'_>,
     ) -> Result<()> {
         let to = readlinkat(from, spot.name, Vec::new()).map_err(fail(shown, "read link"))?;
         let make = |name: &CStr| symlinkat(&to, spot.dir, name);
@@ -190,7 +190,7 @@ impl Walk {
         from: OwnedFd,
         stat: &Stat,
         shown: &str,
-        spot: &Spot<'_>,
+        spot: &Landing<'_>,
     ) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |name: &CStr| openat(spot.dir, name, flags, Mode::empty());
@@ -219,7 +219,7 @@ impl Walk {
     }
 }
 
-impl Spot<'_> {
+impl Landing<'_> {
     /// Type of the entry that has the name now.
     fn existing(&self) -> Result<Option<FileType>> {
         match statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW) {

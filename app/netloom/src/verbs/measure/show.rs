@@ -7,10 +7,10 @@ use netloom_marking::Completeness;
 use netloom_marking::total::WayTotal;
 use netloom_measure::Told;
 use netloom_measure::view::ScheduleView;
-use netloom_model::lookup::path::{Passage, Way};
+use netloom_model::lookup::path::{PacketPath, Passage};
 use netloom_session::measure::between::{Closed, Prepared};
 use netloom_session::measure::{
-    Book, Entry, Flow, Measured, Measurement, Watch, Ways, point_name as name,
+    Book, Entry, Flow, Measured, Measurement, Paths, Watch, point_name as name,
 };
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ const WHOLE: &str = "way";
 
 /// The output.
 pub(super) struct Output<'a> {
-    ways: &'a Ways,
+    ways: &'a Paths,
     flows: &'a [Flow],
     probe: String,
     args: &'a Measure,
@@ -194,7 +194,7 @@ impl<'a> Output<'a> {
         print(&words)
     }
 
-    fn way(&self, entry: &Entry) -> &'a Way {
+    fn way(&self, entry: &Entry) -> &'a PacketPath {
         &self.ways.all[entry.way].way
     }
 

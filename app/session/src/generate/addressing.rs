@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use netloom_model::Plan;
-use netloom_model::lookup::target::{Place, Point};
+use netloom_model::lookup::target::{Point, Space};
 use netloom_model::plan::{Interface, PlannedEnd, PlannedNode};
 use netloom_netlink::LinkInfo;
 use netloom_traffic::Addresses;
@@ -28,20 +28,24 @@ pub struct Destination {
 
 /// Source and destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Addressing {
     from: Option<IpAddr>,
     to: IpAddr,
     to_mac: [u8; 6],
     port: u16,
 }
 
-impl Way {
+impl Addressing {
     /// Determines how frames get from a point to a destination.
     ///
     /// # Errors
     /// [`Error::Destination`]; [`Error::NoDestination`] and [`Error::NoStation`] where neither the lab nor the
     /// request determines it.
-    pub fn find(plan: Option<&Plan>, point: Option<&Point>, asked: &Destination) -> Result<Way> {
+    pub fn find(
+        plan: Option<&Plan>,
+        point: Option<&Point>,
+        asked: &Destination,
+    ) -> Result<Addressing> {
         let own = plan.zip(point).and_then(|(plan, point)| sender(plan, point));
         let targets = match (plan, asked.to.as_deref()) {
             (Some(plan), Some(name)) if plan.node(name).is_some() => {
@@ -78,7 +82,7 @@ impl Way {
             let own = own.map(|(_, interface)| interface.addresses.iter().map(|a| a.addr()));
             own.into_iter().flatten().find(|from| from.is_ipv4() == to.is_ipv4())
         });
-        Ok(Way { from, to, to_mac, port: asked.port })
+        Ok(Addressing { from, to, to_mac, port: asked.port })
     }
 
     /// Addresses of frames sent from an interface or, without one, from a port of a switch.
@@ -106,7 +110,7 @@ impl Way {
 
 /// The node and the interface of a point.
 fn sender<'a>(plan: &'a Plan, point: &Point) -> Option<(&'a PlannedNode, &'a Interface)> {
-    let Place::Node(name) = &point.place else { return None };
+    let Space::Node(name) = &point.space else { return None };
     let node = &plan.nodes[plan.node(name)?];
     Some((node, node.interfaces.iter().find(|i| i.name == point.interface)?))
 }
@@ -167,10 +171,10 @@ mod tests {
         netloom_model::plan::plan(&lab).unwrap()
     }
 
-    fn way(plan: &Plan, from: &str, to: Option<&str>) -> Result<Way> {
+    fn way(plan: &Plan, from: &str, to: Option<&str>) -> Result<Addressing> {
         let Target::Points(points) = target::resolve(plan, from).unwrap() else { panic!("{from}") };
         let asked = Destination { to: to.map(str::to_owned), port: 9, ..Destination::default() };
-        Way::find(Some(plan), points.first(), &asked)
+        Addressing::find(Some(plan), points.first(), &asked)
     }
 
     #[test]
@@ -197,9 +201,9 @@ mod tests {
         assert!(matches!(error(Some("nobody")), Error::Destination { text } if text == "nobody"));
         assert!(matches!(error(None), Error::NoDestination), "the other end is a switch's port");
         let stranger = Destination { to: Some("192.0.2.1".into()), ..Destination::default() };
-        assert!(matches!(Way::find(None, None, &stranger), Err(Error::NoStation { .. })));
+        assert!(matches!(Addressing::find(None, None, &stranger), Err(Error::NoStation { .. })));
         let known = Destination { to_mac: Some([2, 0, 0, 0, 0, 1]), ..stranger };
-        let way = Way::find(None, None, &known).unwrap();
+        let way = Addressing::find(None, None, &known).unwrap();
         assert!(matches!(way.addresses(None), Err(Error::NoSource)));
         assert!(way.addresses(None).unwrap_err().is_request());
     }

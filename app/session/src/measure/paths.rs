@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use netloom_lab::view::LinkStatus;
-use netloom_model::lookup::path::{self, Finder, Next, Passage, Question, Way};
-use netloom_model::lookup::target::Place;
+use netloom_model::lookup::path::{self, Finder, Next, PacketPath, Passage, Question};
+use netloom_model::lookup::target::Space;
 use netloom_model::plan::PlannedNode;
 use netloom_netlink::{Found, Lookup, Socket};
 
@@ -84,7 +84,7 @@ impl Ends {
 /// A path, and the packets that take it.
 pub struct Measured {
     /// The path.
-    pub way: Way,
+    pub way: PacketPath,
     /// Pairs of sender and receiver: in one family, or in both if they take the same path.
     pub pairs: Vec<(IpAddr, IpAddr)>,
     /// Whether this is the path back.
@@ -105,7 +105,7 @@ impl Measured {
 }
 
 /// The path there and, if measured, the path back; one per family where they differ.
-pub struct Ways {
+pub struct Paths {
     /// Those there and those back.
     pub all: Vec<Measured>,
     /// The unmeasured family.
@@ -114,14 +114,14 @@ pub struct Ways {
     wired: Vec<(String, usize)>,
 }
 
-impl Ways {
+impl Paths {
     /// Queries each node on the path, and opens the entries to all of them.
     pub(super) fn find(
         spaces: &mut Spaces,
         ends: &Ends,
         one_way: bool,
         tell: &mut dyn FnMut(Note),
-    ) -> Result<Ways> {
+    ) -> Result<Paths> {
         let plan = spaces.lab()?.1.clone();
         let wired = wired(spaces)?;
         let finder = Finder::new(&plan, wired.iter().map(|(link, end)| (link.as_str(), *end)));
@@ -129,7 +129,7 @@ impl Ways {
             let mut ask = |question: &Question<'_>| next(spaces, question);
             finder.find((from, to), addresses, &mut ask)
         };
-        let mut of_family = |destination| -> Result<Vec<(Way, bool)>> {
+        let mut of_family = |destination| -> Result<Vec<(PacketPath, bool)>> {
             let there = find(&ends.from, &ends.to, (None, destination))?;
             let addresses = (Some(there.destination), there.source);
             let mut both = vec![(there, false)];
@@ -162,17 +162,17 @@ impl Ways {
                 tell(Note::SeveralWays { node: node.to_owned(), count, to: way.way.to.clone() });
             }
         }
-        let ways = Ways { all, left_out, wired };
+        let ways = Paths { all, left_out, wired };
         for passage in ways.all.iter().flat_map(|way| &way.way.points) {
-            spaces.open(&passage.place)?;
+            spaces.open(&passage.space)?;
         }
         Ok(ways)
     }
 
     /// All interfaces on the paths, by the names of their points.
-    pub(super) fn passages(&self) -> impl Iterator<Item = (String, &Place, &str)> {
+    pub(super) fn passages(&self) -> impl Iterator<Item = (String, &Space, &str)> {
         let all = self.all.iter().flat_map(|way| &way.way.points);
-        all.map(|p| (point_name(p), &p.place, p.interface.as_str()))
+        all.map(|p| (point_name(p), &p.space, p.interface.as_str()))
     }
 
     /// Whether a path needs its family as a label, because the other family takes another path.
@@ -182,7 +182,7 @@ impl Ways {
 }
 
 /// Merges paths of several families that pass the same points.
-fn together(found: Vec<(Way, bool)>) -> Vec<Measured> {
+fn together(found: Vec<(PacketPath, bool)>) -> Vec<Measured> {
     let mut all: Vec<Measured> = vec![];
     for (way, back) in found {
         let pair = (way.source, way.destination);
@@ -204,9 +204,9 @@ pub fn point_name(passage: &Passage) -> String {
 
 /// The next hop according to a node's kernel.
 fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
-    let place = Place::Node(question.node.to_owned());
-    spaces.open(&place)?;
-    let init = spaces.init(&place);
+    let space = Space::Node(question.node.to_owned());
+    spaces.open(&space)?;
+    let init = spaces.init(&space);
     let operation = format!("ask for its route to {}", question.to);
     let asked = run_in(init.as_deref(), || {
         let mut socket = Socket::open_to_ask()?;
@@ -234,7 +234,7 @@ fn wired(spaces: &Spaces) -> Result<Vec<(String, usize)>> {
 }
 
 /// Links on the paths that got or lost a wire in the meantime: their points were then in the wrong place.
-pub(super) fn rewired(spaces: &Spaces, ways: &Ways) -> Vec<String> {
+pub(super) fn rewired(spaces: &Spaces, ways: &Paths) -> Vec<String> {
     // A lab that is gone has no wires to report.
     let Ok(now) = wired(spaces) else { return vec![] };
     let mut changed: BTreeSet<&str> = BTreeSet::new();
@@ -251,15 +251,15 @@ pub(super) fn rewired(spaces: &Spaces, ways: &Ways) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn way(addresses: [&str; 2], middle: &str) -> Way {
+    fn way(addresses: [&str; 2], middle: &str) -> PacketPath {
         let point = |name: &str, out| Passage {
-            place: Place::Node(name.to_owned()),
+            space: Space::Node(name.to_owned()),
             interface: "eth0".into(),
             name: format!("{name}:eth0"),
             out,
             wire: false,
         };
-        Way {
+        PacketPath {
             from: "a".into(),
             to: "b".into(),
             source: addresses[0].parse().unwrap(),
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(same[0].families(), "IPv4 and IPv6");
         let apart = together(vec![(way(four, "r"), false), (way(six, "s"), false)]);
         assert_eq!(apart.iter().map(Measured::families).collect::<Vec<_>>(), ["IPv4", "IPv6"]);
-        let ways = Ways { all: apart, left_out: None, wired: vec![] };
+        let ways = Paths { all: apart, left_out: None, wired: vec![] };
         assert!(ways.differs(&ways.all[0]) && ways.differs(&ways.all[1]));
         // There and back are two paths, even through the same points.
         let both = together(vec![(way(four, "r"), false), (way(four, "r"), true)]);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_wire_s_point_has_a_name_of_its_own() {
         let mut passage = Passage {
-            place: Place::Core,
+            space: Space::Core,
             interface: "nlw3".into(),
             name: "s1/r1:eth0".into(),
             out: true,
