@@ -75,6 +75,12 @@ pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
     Ok(report)
 }
 
+/// Speed of direct writes to a folder, in GB/s: 1 GiB, 16 MiB each.
+pub(crate) fn raw(folder: &Path) -> Result<f64> {
+    let folder = Folder::open(folder, QUICK_TOTAL, BLOCK)?;
+    Ok(folder.write(Way::Raw(BLOCK)).context("write past the page cache")?.gbytes_per_s)
+}
+
 /// The ways of a round.
 fn ways(quick: bool) -> Vec<Way> {
     let mut ways = vec![Way::Raw(BLOCK), Way::Writer, Way::Pwrite, Way::Buffered(BLOCK)];

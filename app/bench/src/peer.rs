@@ -17,6 +17,7 @@ mod plain;
 mod point;
 mod ports;
 mod pour;
+mod receive;
 mod stop;
 mod stream;
 
@@ -50,7 +51,7 @@ pub fn peer(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["on", core, ..] => {
-            pin(figure(core)?)?;
+            pin(None, figure(core)?)?;
             peer(&args[2..])?;
         }
         ["tcp", time] => number(tcp(seconds(time)?)?),
@@ -94,6 +95,7 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["plug-plain", interface, switch] => object(&plain::plug(interface, switch)?),
         ["merging-on", interface] => object(&offloads::merge(interface)?),
         ["offloads-off", interface] => object(&offloads::off(interface)?),
+        ["receive-apart", interface, core] => object(&receive::apart(interface, figure(core)?)?),
         ["port-edges", switch, count] => object(&edges::weigh(switch, figure(count)?)?),
         ["port-send", line, bytes, time] => {
             object(&ports::send(line, figure(bytes)?, seconds(time)?)?)
@@ -113,15 +115,15 @@ pub fn peer(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Pins the calling thread, and threads it starts, to one core.
-fn pin(number: usize) -> Result<()> {
+/// Pins a thread, by default the calling one and those it starts, to one of the cores that this process may use.
+fn pin(thread: Option<rustix::thread::Pid>, number: usize) -> Result<()> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let allowed = sched_getaffinity(None).context("bench-peer: ask for own cores")?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
     let core = cores.get(number % cores.len().max(1)).context("bench-peer: no core")?;
     let mut one = CpuSet::new();
     one.set(*core);
-    sched_setaffinity(None, &one).context("bench-peer: keep to a core")
+    sched_setaffinity(thread, &one).context("bench-peer: keep to a core")
 }
 
 fn seconds(text: &str) -> Result<Duration> {

@@ -8,6 +8,7 @@ mod about;
 mod engines;
 mod filter;
 mod mirrors;
+mod sink;
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -76,7 +77,7 @@ impl Prepared {
         wanted: Wanted,
         format: Format,
     ) -> Result<Prepared> {
-        check(&found, wanted.wish.engine, format)?;
+        check(&found, &wanted.wish, format)?;
         let filter = Filter::compile(&wanted.filter, spaces.plan())?;
         if !found.mirrors.is_empty() {
             // Switches live as long as their lab, and so does its core.
@@ -106,7 +107,7 @@ impl Prepared {
 }
 
 /// Refuses what does not go together.
-fn check(found: &Found, engine: Option<EngineKind>, format: Format) -> Result<()> {
+fn check(found: &Found, wish: &Wish, format: Format) -> Result<()> {
     let interfaces = found.points.len() + found.mirrors.len();
     if interfaces == 0 {
         return Err(Error::NoLink);
@@ -117,7 +118,15 @@ fn check(found: &Found, engine: Option<EngineKind>, format: Format) -> Result<()
         )));
     }
     if let Some(mirrored) = found.mirrors.first()
-        && !matches!(engine, None | Some(EngineKind::Switch))
+        && wish.sink
+    {
+        let switch = &mirrored.switch;
+        return Err(Error::Request(format!(
+            "switch {switch:?}: its mirror port gets copies of frames, so --sink has nothing to end; leave it out"
+        )));
+    }
+    if let Some(mirrored) = found.mirrors.first()
+        && !matches!(wish.engine, None | Some(EngineKind::Switch))
     {
         let switch = &mirrored.switch;
         return Err(Error::Request(format!(

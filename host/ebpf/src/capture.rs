@@ -186,8 +186,8 @@ impl Tap {
         self.ring.take(each)
     }
 
-    /// Waits up to `most` for blocks; returns whether there are any. It polls every 20 µs at first
-    /// and every millisecond after a while: programs wake nobody.
+    /// Waits up to `most` for blocks; returns whether there are any. Programs wake nobody: it pauses
+    /// before each look, at first as long as the rings surely have room, a millisecond at most.
     pub fn wait(&self, most: Duration) -> bool {
         self.ring.wait(most)
     }

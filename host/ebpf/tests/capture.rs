@@ -485,6 +485,39 @@ fn frames_for_other_stations_end_where_only_the_stack_would_drop_them() {
 }
 
 #[test]
+fn every_frame_passes_a_tap_that_is_no_sink() {
+    netloom_kit::root_only!("attaches BPF programs");
+    super::traffic::insight_only!();
+    let pair = pair();
+    let near = pair.near.run(|| Packets::open(2));
+    // Sees all interfaces, so that the program of a sink knows nothing of it.
+    let anywhere = pair.far.run(|| Packets::open(0));
+    let to = |number, first: u8, last: u8| {
+        let mut bytes = numbered(100, number);
+        bytes[0] = first;
+        bytes[5] ^= last;
+        bytes
+    };
+    let own = numbered(100, 1);
+    let other = to(2, own[0], 0x40);
+    let multicast = to(3, own[0] | 1, 0);
+    let mut broadcast = numbered(100, 4);
+    broadcast[..6].fill(0xff);
+    let all = [other, own, multicast, broadcast];
+    for (at, sink) in [(Where::Tc, false), (Where::Xdp, false), (Where::Xdp, true)] {
+        let of_type = TapOptions { filter: only(ETHERTYPE), ..small(at) };
+        let mut tap = pair.tap(&TapOptions { others: sink, veth: true, ..of_type });
+        near.send_in_order(&all);
+        passed(&tap, 4);
+        assert_eq!(data(&ours(&take(&mut tap))), sorted(all.to_vec()), "{at:?} {sink}");
+        let arriving = if sink { &all[1..] } else { &all[..] };
+        let arrived = anywhere.collect(arriving.len(), BOUND);
+        let arrived: Vec<_> = arrived.into_iter().map(|seen| seen.bytes).collect();
+        assert_eq!(arrived, arriving, "{at:?} {sink}");
+    }
+}
+
+#[test]
 fn a_reading_of_the_clock_is_shared_by_frames_of_one_poll_only() {
     netloom_kit::root_only!("attaches BPF programs");
     let pair = pair();

@@ -6,6 +6,7 @@ mod background;
 mod between;
 mod capture;
 mod capture_order;
+mod capture_sink;
 mod capture_twice;
 mod check;
 mod completions;

@@ -1,25 +1,39 @@
 //! The capturers, how each is started, and a single run.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::pair::{Pair, cores, sent};
+use super::pair::{Pair, SMALL, cores, refused, sent};
 use super::program::{Program, Said};
 use super::said::{self, Account};
+use super::search::Load;
 use super::traffic::Traffic;
 use crate::driver::output;
 
-/// Bytes kept of each frame.
+/// Bytes kept of each small frame, and of large ones: all.
 const SNAPLEN: &str = "96";
+const WHOLE: &str = "0";
+
+/// Bytes kept of frames of a size, as all capturers' `-s` takes it.
+fn snaplen(size: u32) -> &'static str {
+    if size == SMALL { SNAPLEN } else { WHOLE }
+}
+
+fn shown(size: u32) -> &'static str {
+    if size == SMALL { "-s 96" } else { "-s 0" }
+}
 
 /// A capturer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
-    /// netloom with `--fast`: a single copy, at XDP on ingress, at tc on egress.
+    /// netloom with `--sink`: at XDP on ingress, where frames for others end, at tc on egress.
+    Sink,
+    /// netloom with `--fast`: the same, and every frame passes.
     Fast,
     /// netloom's own choice, which never changes the network.
     Auto,
@@ -30,14 +44,26 @@ pub(super) enum Who {
     Tcpdump,
     Dumpcap,
     Netsniff,
+    /// No capturer: what the core receives at most.
+    Nobody,
 }
 
 impl Who {
-    pub(super) const ALL: [Who; 7] =
-        [Who::Fast, Who::Auto, Who::Tpacket, Who::Pcap, Who::Tcpdump, Who::Dumpcap, Who::Netsniff];
+    /// All capturers.
+    pub(super) const ALL: [Who; 8] = [
+        Who::Sink,
+        Who::Fast,
+        Who::Auto,
+        Who::Tpacket,
+        Who::Pcap,
+        Who::Tcpdump,
+        Who::Dumpcap,
+        Who::Netsniff,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
+            Who::Sink => "netloom --sink",
             Who::Fast => "netloom --fast",
             Who::Auto => "netloom",
             Who::Tpacket => "netloom, tpacket",
@@ -45,20 +71,34 @@ impl Who {
             Who::Tcpdump => "tcpdump",
             Who::Dumpcap => "dumpcap",
             Who::Netsniff => "netsniff-ng",
+            Who::Nobody => "no capturer",
         }
     }
 
-    /// Its settings, for the rows.
-    pub(super) fn settings(self) -> &'static str {
-        match self {
-            Who::Fast => "xdp-ring in, tc-ring out; --ring 64MiB, -s 96, pcapng",
-            Who::Auto => "tc-ring; --ring 64MiB, -s 96, pcapng",
-            Who::Tpacket => "--engine tpacket --ring 64MiB, -s 96, pcapng",
-            Who::Pcap => "--engine pcap --ring 64MiB, -s 96, pcapng",
-            Who::Tcpdump => "-B 65536 -s 96, pcap; a process for each interface",
-            Who::Dumpcap => "-B 64 -s 96, pcapng",
-            Who::Netsniff => "--ring-size 64MiB, whole frames, pcap; a process for each interface",
-        }
+    /// Its settings for frames of a size, for the rows.
+    pub(super) fn settings(self, size: u32) -> String {
+        let (how, format) = match self {
+            Who::Sink => {
+                ("xdp-ring in, tc-ring out, frames for others end; --ring 64MiB", "pcapng")
+            }
+            Who::Fast => ("xdp-ring in, tc-ring out, all frames pass; --ring 64MiB", "pcapng"),
+            Who::Auto => ("tc-ring, all frames pass; --ring 64MiB", "pcapng"),
+            Who::Tpacket => ("--engine tpacket --ring 64MiB", "pcapng"),
+            Who::Pcap => ("--engine pcap --ring 64MiB", "pcapng"),
+            Who::Tcpdump => ("a process for each interface; -B 65536", "pcap"),
+            Who::Dumpcap => ("-B 64", "pcapng"),
+            Who::Netsniff => ("a process for each interface; --ring-size 64MiB", "pcap"),
+            Who::Nobody => {
+                return "the most that a capturer without any cost would be offered".to_owned();
+            }
+        };
+        let kept = if self == Who::Netsniff { "whole frames" } else { shown(size) };
+        format!("{how}, {kept}, {format}")
+    }
+
+    /// Its name and settings.
+    pub(super) fn given(self, size: u32) -> String {
+        format!("{}, {}", self.title(), self.settings(size))
     }
 
     /// The peer's program; `None` for netloom.
@@ -77,10 +117,11 @@ impl Who {
     /// Its message once it captures.
     fn begun(self) -> &'static str {
         match self {
-            Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => "b:eth",
+            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => "b:eth",
             Who::Tcpdump => "listening on",
             Who::Dumpcap => "File: ",
             Who::Netsniff => "Running!",
+            Who::Nobody => "",
         }
     }
 
@@ -94,39 +135,42 @@ impl Who {
         }
     }
 
-    /// Commands that capture on links 0 to `interfaces`, each with its file, `None` if nothing is stored.
+    /// Commands that capture on links, each with its file, `None` if nothing is stored.
     fn commands(
         self,
         pair: &Pair<'_>,
-        interfaces: usize,
+        snaplen: &str,
+        links: Range<usize>,
         folder: Option<&Path>,
     ) -> Result<Vec<(Command, Option<PathBuf>)>> {
-        let names = (0..interfaces).map(|link| pair.receiver(link)).collect::<Result<Vec<_>>>()?;
+        let names = links.map(|link| pair.receiver(link)).collect::<Result<Vec<_>>>()?;
         let file = |name: &str| folder.map(|folder| folder.join(format!("bench-capture.{name}")));
         let or_null =
             |file: &Option<PathBuf>| file.clone().unwrap_or_else(|| PathBuf::from("/dev/null"));
         let core = cores()[1];
         match self {
-            Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => {
+            Who::Nobody => Ok(vec![]),
+            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => {
                 let mut command = pair.netloom(core);
                 command.arg("capture").args(names.iter().map(|name| format!("b:{name}")));
-                command.args(["-s", SNAPLEN, "--ring", "64MiB", "--json"]);
+                command.args(["-s", snaplen, "--ring", "64MiB", "--json"]);
                 command.args(match self {
-                    Who::Fast => &["--fast"][..],
+                    Who::Sink => &["--sink"][..],
+                    Who::Fast => &["--fast"],
                     Who::Tpacket => &["--engine", "tpacket"],
                     Who::Pcap => &["--engine", "pcap"],
                     _ => &[],
                 });
                 let file = file("pcapng");
                 if let Some(file) = &file {
-                    command.arg("-w").arg(file);
+                    command.args(["--sync", "-w"]).arg(file);
                 }
                 Ok(vec![(command, file)])
             }
             Who::Dumpcap => {
                 let mut command = pair.program("b", core, "dumpcap")?;
                 for name in names {
-                    command.args(["-i", name, "-B", "64", "-s", SNAPLEN]);
+                    command.args(["-i", name, "-B", "64", "-s", snaplen]);
                 }
                 let file = file("pcapng");
                 command.arg("-w").arg(or_null(&file));
@@ -137,7 +181,7 @@ impl Who {
                     let (file, program) = (file(&format!("{name}.pcap")), self.title());
                     let mut command = pair.program("b", core, program)?;
                     if self == Who::Tcpdump {
-                        command.args(["-n", "-Z", "root", "-B", "65536", "-s", SNAPLEN]);
+                        command.args(["-n", "-Z", "root", "-B", "65536", "-s", snaplen]);
                         command.args(["-i", name, "-w"]).arg(or_null(&file));
                     } else {
                         command.args(["--silent", "--ring-size", "64MiB", "--notouch-irq"]);
@@ -153,10 +197,11 @@ impl Who {
 
     fn account(self, said: &Said) -> Result<Account> {
         match self {
-            Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => said::netloom(said),
+            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => said::netloom(said),
             Who::Tcpdump => said::tcpdump(said),
             Who::Dumpcap => said::dumpcap(said),
             Who::Netsniff => said::netsniff(said),
+            Who::Nobody => Ok(Account::default()),
         }
     }
 }
@@ -172,9 +217,13 @@ pub(crate) fn version(program: &str) -> Option<String> {
 /// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Run {
-    /// Frames that reached the interfaces, and their rate per second.
+    /// Frames that reached the interfaces.
     pub(super) offered: u64,
-    pub(super) rate: f64,
+    /// Frames per second that were made, and that reached the interfaces.
+    pub(super) load: Load,
+    /// Bytes stored, and the time from the first frame until they were.
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
     /// Frames that the capturer has, and frames that it reports as lost.
     pub(super) account: Account,
 }
@@ -187,36 +236,48 @@ impl Run {
 
     /// Percent of frames captured.
     pub(super) fn captured(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "counts of seconds are below 2^53")]
-        let (lost, offered) = (self.lost().min(self.offered) as f64, self.offered.max(1) as f64);
-        100.0 * (1.0 - lost / offered)
+        let (lost, offered) = (self.lost().min(self.offered), self.offered.max(1));
+        100.0 * (1.0 - float(lost) / float(offered))
+    }
+
+    /// Frames captured per second of those offered.
+    pub(super) fn rate(&self) -> f64 {
+        self.load.taken * self.captured() / 100.0
+    }
+
+    /// Gigabytes stored a second.
+    pub(super) fn gbytes_per_s(&self) -> f64 {
+        float(self.bytes) / self.seconds.max(1e-9) / 1e9
     }
 }
 
-/// Captures on the first links while each carries traffic; stores into `folder` if requested.
+/// Captures on these links while each carries traffic; stores into `folder` if requested.
 pub(super) fn run(
     pair: &Pair<'_>,
     who: Who,
     traffic: &Traffic,
-    interfaces: usize,
+    links: Range<usize>,
     folder: Option<&Path>,
 ) -> Result<Run> {
     let mut programs = vec![];
-    for (number, (mut command, file)) in
-        who.commands(pair, interfaces, folder)?.into_iter().enumerate()
-    {
+    let commands = who.commands(pair, snaplen(traffic.size()), links.clone(), folder)?;
+    for (number, (mut command, file)) in commands.into_iter().enumerate() {
         let name = format!("capturer-{number}");
         let program = Program::start(pair.driver().folder(), &mut command, &name)?;
         programs.push((program.until_it_says(who.begun())?, file));
     }
-    let senders = (0..interfaces).map(|link| traffic.start(pair, link));
+    let senders = links.map(|link| traffic.start(pair, link));
     let senders = senders.collect::<Result<Vec<_>>>()?;
     let mut run = Run::default();
     for sender in senders {
-        let (frames, rate) = sent(&sender.result()?)?;
+        let report = sender.result()?;
+        let (frames, rate) = sent(&report)?;
         run.offered += frames;
-        run.rate += rate;
+        run.load += load(frames, rate, refused(&report));
+        run.seconds = run.seconds.max(float(frames) / rate.max(1.0));
     }
+    let over = Instant::now();
+    let mut drained = Duration::ZERO;
     sleep(who.holds());
     for (program, _) in &programs {
         program.until_idle();
@@ -224,6 +285,9 @@ pub(super) fn run(
     for (program, file) in programs {
         let mut account = who.account(&program.interrupt()?)?;
         if let Some(file) = file {
+            drained = over.elapsed();
+            let size = file.metadata().with_context(|| format!("look at {}", file.display()))?;
+            run.bytes += size.len();
             // After a reported loss, counting a large file is pointless.
             if account.lost == 0 {
                 account.kept = in_file(&file)?;
@@ -232,7 +296,23 @@ pub(super) fn run(
         }
         run.account += account;
     }
+    run.seconds += drained.as_secs_f64();
+    if who == Who::Nobody {
+        run.account.kept = run.offered;
+    }
     Ok(run)
+}
+
+/// A count of frames or bytes of seconds.
+#[expect(clippy::cast_precision_loss, reason = "counts of seconds are below 2^53")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// The load of a sender: `frames` were taken, `rate` a second.
+fn load(frames: u64, rate: f64, refused: u64) -> Load {
+    let more = float(refused) / float(frames.max(1));
+    Load { made: rate * (1.0 + more), taken: rate }
 }
 
 /// Frames in a file, by capinfos.
@@ -246,7 +326,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_lost_whoever_says_so() {
-        let run = |kept, lost| Run { offered: 1000, rate: 1e6, account: Account { kept, lost } };
+        let run =
+            |kept, lost| Run { offered: 1000, account: Account { kept, lost }, ..Run::default() };
         assert_eq!(run(1000, 0).lost(), 0);
         // Other nodes' frames, also captured.
         assert_eq!(run(1002, 0).lost(), 0);
@@ -254,11 +335,19 @@ mod tests {
         assert_eq!(run(990, 2).lost(), 10);
         assert!((run(750, 0).captured() - 75.0).abs() < 1e-9);
         assert!((run(0, 5000).captured()).abs() < 1e-9);
+        let stored = Run { bytes: 3_000_000_000, seconds: 2.0, ..run(1000, 0) };
+        assert!((stored.gbytes_per_s() - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_refused_was_made() {
+        assert_eq!(load(1000, 1e6, 3000), Load { made: 4e6, taken: 1e6 });
+        assert_eq!(load(0, 0.0, 5).taken, 0.0);
     }
 
     #[test]
     fn a_missing_program_has_no_version() {
         assert_eq!(version("no-such-program-anywhere"), None);
-        assert!(Who::Fast.version().is_none());
+        assert!(Who::Sink.version().is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! Two nodes with links between them: `a` sends, `b` captures. Senders are pinned to the first core,
 //! capturers to the second, all alike.
 //!
-//! Frames go to a station that does not exist: they cost the receiving node as little as possible, and
-//! nothing answers. If this process is killed, a shell that waits for its end cleans up.
+//! Frames go to a station that does not exist, which costs the receiving node as little as possible, or to the node
+//! itself. If this process is killed, a shell that waits for its end cleans up.
 
 use std::process::{Child, Command, Stdio};
 
@@ -18,7 +18,29 @@ use crate::running::Running;
 /// The station that does not exist: a locally administered address, in no lab.
 pub(crate) const NOBODY: &str = "02:00:5e:10:00:01";
 /// Smallest frame: its bytes as RFC 2544 counts them, and as an interface does.
-pub(crate) const SMALL: &str = "64";
+pub(crate) const SMALL: u32 = 64;
+/// Largest frame without a tag, likewise.
+pub(crate) const LARGE: u32 = 1518;
+
+/// The station that frames are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum To {
+    /// One that does not exist.
+    Nobody,
+    /// The receiving node.
+    Node,
+}
+
+/// Generated frames.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stream<'a> {
+    pub(crate) to: To,
+    /// Bytes as RFC 2544 counts them, with the check sequence.
+    pub(crate) size: u32,
+    pub(crate) engine: &'a str,
+    pub(crate) rate: &'a str,
+    pub(crate) seconds: f64,
+}
 
 /// A lab of two nodes.
 pub(crate) struct Pair<'a> {
@@ -108,7 +130,7 @@ impl<'a> Pair<'a> {
         Ok(command)
     }
 
-    /// Starts `netloom generate` with smallest frames on a link, for this many seconds.
+    /// Starts `netloom generate` with smallest frames for nobody on a link, for this many seconds.
     pub(crate) fn generate(
         &self,
         link: usize,
@@ -116,13 +138,40 @@ impl<'a> Pair<'a> {
         rate: &str,
         seconds: f64,
     ) -> Result<Running> {
+        self.stream(link, &Stream { to: To::Nobody, size: SMALL, engine, rate, seconds })
+    }
+
+    /// Starts `netloom generate` on a link.
+    pub(crate) fn stream(&self, link: usize, stream: &Stream<'_>) -> Result<Running> {
+        let Stream { to: station, size, engine, rate, seconds } = *stream;
         let (from, to) = self.link(link)?;
         let mut command = self.netloom(cores()[0]);
         command.arg("generate").arg(format!("a:{}", from.name));
-        command.args(["--to", &to.address, "--to-mac", NOBODY, "--size", SMALL]);
+        let mac = if station == To::Nobody { NOBODY } else { &to.mac };
+        command.args(["--to", &to.address, "--to-mac", mac, "--size", &size.to_string()]);
         command.args(["--rate", rate, "--engine", engine, "--json"]);
         command.args(["--duration", &milliseconds(seconds)]);
         Running::start(&mut command, &format!("generate {engine} {rate}"))
+    }
+
+    /// Number of links.
+    pub(crate) fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Has the first links' frames received by threads of the kernel on the capturers' core: the sender's core only sends.
+    pub(crate) fn receive_apart(&self, links: usize) -> Result<()> {
+        for (_, end) in self.links.iter().take(links) {
+            let mut command = inside(self.driver, &self.lab, "b", "env")?;
+            command.arg(self.driver.exe()).args([
+                "bench-peer",
+                "receive-apart",
+                &end.name,
+                cores()[1],
+            ]);
+            output(&mut command)?;
+        }
+        Ok(())
     }
 
     /// Frames received so far by the other end of a link, from its interface's counters.
@@ -143,6 +192,11 @@ pub(crate) fn sent(report: &Value) -> Result<(u64, f64)> {
         report["frames_sent"].as_u64().with_context(|| format!("no frames in {report}"))?;
     let rate = report["packets_per_second"].as_f64();
     Ok((frames, rate.with_context(|| format!("no rate in {report}"))?))
+}
+
+/// Frames that a generator made and the interface refused: the receiver had no room.
+pub(crate) fn refused(report: &Value) -> u64 {
+    report["frames_refused"].as_u64().unwrap_or(0)
 }
 
 /// Received frames from a line of /proc/net/dev: `eth0: BYTES FRAMES ...`.

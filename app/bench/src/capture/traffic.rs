@@ -1,4 +1,4 @@
-//! The offered traffic: smallest frames at a rate, or a recorded trace at top speed.
+//! The offered traffic: generated frames at a rate, or a recorded trace at top speed.
 //!
 //! `NETLOOM_BENCH_TRACE` may name the trace file; otherwise one is recorded: a TCP stream between two nodes,
 //! without offloads, so that frame sizes are those of a real cable.
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::pair::{Pair, cores};
+use super::pair::{Pair, SMALL, Stream, To, cores};
 use super::program::Program;
 use super::search::Ask;
 use crate::running::Running;
@@ -17,24 +17,43 @@ const FRAMES: u64 = 400_000;
 /// Port of the recorded stream.
 const PORT: &str = "7000";
 
+/// Generated frames: of which size and for whom, at which rate, for how many seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    pub(super) size: u32,
+    pub(super) to: To,
+    pub(super) ask: Ask,
+    pub(super) seconds: f64,
+}
+
 /// Traffic of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Traffic {
-    /// Smallest frames, for this many seconds.
-    Small(Ask, f64),
+    /// Generated frames.
+    Made(Made),
     /// A trace file.
     Trace(PathBuf),
 }
 
 impl Traffic {
+    /// Bytes of a generated frame; of a trace, only the first are of interest, as of a small one.
+    pub(super) fn size(&self) -> u32 {
+        match self {
+            Traffic::Made(made) => made.size,
+            Traffic::Trace(_) => SMALL,
+        }
+    }
+
     /// Starts a sender on a link.
     pub(super) fn start(&self, pair: &Pair<'_>, link: usize) -> Result<Running> {
         match self {
-            Traffic::Small(Ask::Max, seconds) => {
-                pair.generate(link, "live-frames", "max", *seconds)
-            }
-            Traffic::Small(Ask::Rate(rate), seconds) => {
-                pair.generate(link, "live-frames", &format!("{rate:.0}pps"), *seconds)
+            Traffic::Made(Made { size, to, ask, seconds }) => {
+                let rate = match ask {
+                    Ask::Max => "max".to_owned(),
+                    Ask::Rate(rate) => format!("{rate:.0}pps"),
+                };
+                let (to, size, seconds) = (*to, *size, *seconds);
+                pair.stream(link, &Stream { to, size, engine: "live-frames", rate: &rate, seconds })
             }
             Traffic::Trace(file) => {
                 let mut command = pair.netloom(cores()[0]);

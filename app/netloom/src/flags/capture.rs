@@ -46,9 +46,14 @@ pub(crate) struct Capture {
     /// How frames are captured.
     #[arg(long, value_enum, default_value_t = CaptureEngine::Auto)]
     pub(crate) engine: CaptureEngine,
-    /// Use the fastest engine even if it changes an interface: XDP turns segmentation offload of a veth off.
+    /// Use the fastest engine even if it changes an interface: XDP turns segmentation offload of a veth off. Every
+    /// frame still passes.
     #[arg(long)]
     pub(crate) fast: bool,
+    /// End incoming frames for other stations (other hardware addresses) at the capture, which spares the kernel the
+    /// work of dropping them. Frames that a bridge, program or socket at the interface takes still pass. Implies --fast.
+    #[arg(long)]
+    pub(crate) sink: bool,
     /// Threads that share each interface's frames (engine tpacket).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
@@ -127,9 +132,9 @@ pub(crate) enum CaptureEngine {
     Auto,
     /// A packet socket with a ring of blocks.
     Tpacket,
-    /// BPF copies each frame once, at XDP on ingress and at tc on egress.
+    /// BPF copies frames into a ring, at XDP on ingress and at tc on egress.
     XdpRing,
-    /// BPF copies each frame once, at tc.
+    /// BPF copies frames into a ring, at tc.
     TcRing,
     /// A mirror port of a shared-memory switch.
     Switch,

@@ -23,7 +23,7 @@ use netloom_netlink::{LinkInfo, Socket};
 use netloom_sys::process;
 
 use super::filter::{Filter, WHOLE};
-use super::{Choice, Wanted};
+use super::{Choice, Wanted, sink};
 use crate::spaces::{interface, run_in};
 use crate::{Error, Result, Spaces};
 
@@ -157,7 +157,8 @@ impl Tapped {
             };
         }
         let refused = |why: String| Error::unfit(format!("interface {:?}", self.shown), why);
-        let fastest = wish.fast || wish.engine == Some(EngineKind::XdpRing);
+        let sink = if wish.sink { sink::words(link) } else { String::new() };
+        let fastest = wish.fast || wish.sink || wish.engine == Some(EngineKind::XdpRing);
         if fastest && wish.direction == Direction::Both {
             // XDP for ingress, tc for egress.
             let half = Wish { direction: Direction::In, ..wish };
@@ -165,11 +166,12 @@ impl Tapped {
             if choice.engine == EngineKind::XdpRing {
                 let both =
                     [(EngineKind::XdpRing, Direction::In), (EngineKind::TcRing, Direction::Out)];
-                return Ok((both.to_vec(), format!("xdp-ring in, tc-ring out: {}", choice.reason)));
+                let words = format!("xdp-ring in, tc-ring out: {}{sink}", choice.reason);
+                return Ok((both.to_vec(), words));
             }
         }
         let choice = choose(kind, &self.common.machine, &wish).map_err(refused)?;
-        let words = format!("{}: {}", choice.engine, choice.reason);
+        let words = format!("{}: {}{sink}", choice.engine, choice.reason);
         Ok((vec![(choice.engine, choice.direction)], words))
     }
 
@@ -206,7 +208,7 @@ impl Tapped {
                     bytes_per_cpu: common.ring,
                     filter: common.filter.clone(),
                     direction: direction == Direction::Both,
-                    others: common.wish.fast,
+                    others: common.wish.sink,
                     veth: link.kind.as_deref() == Some("veth"),
                     ..TapOptions::at(at)
                 };

@@ -34,9 +34,12 @@ const BYTES: usize = 8;
 /// Sizes of chunks: the bytes in which blocks begin.
 const SMALLEST: u32 = 4 << 10;
 const LARGEST: u32 = 1 << 20;
-/// Pauses between polls of [`Ring::wait`].
-const FIRST_PAUSE: Duration = Duration::from_micros(20);
-const LAST_PAUSE: Duration = Duration::from_millis(1);
+/// Pauses between polls of [`Ring::wait`]. Each costs two switches of tasks and a timer, which is much
+/// where the same CPU receives frames.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+/// Pauses are as long as an eighth of a CPU's ring lasts at this many bytes per microsecond.
+const BYTES_PER_MICROSECOND: u64 = 1000;
 /// Longest wait for a program that is writing, which takes about 100 ns.
 const SETTLE: Duration = Duration::from_secs(1);
 
@@ -59,6 +62,13 @@ impl Shape {
         let chunk = (bytes / 16).next_power_of_two().clamp(SMALLEST, LARGEST);
         let shape = Self { chunk, most, chunks: 2 };
         Self { chunks: (bytes / shape.stride()).max(2), ..shape }
+    }
+
+    /// The pause before a poll: short for small rings.
+    fn pause(&self) -> Duration {
+        let bytes = u64::from(self.chunk) * u64::from(self.chunks);
+        Duration::from_micros(bytes / 8 / BYTES_PER_MICROSECOND)
+            .clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
     }
 
     /// Bytes from one chunk to the next: the map's value size.
@@ -216,17 +226,17 @@ impl Ring {
 
     pub(super) fn wait(&self, most: Duration) -> bool {
         let until = Instant::now() + most;
-        let mut pause = FIRST_PAUSE;
+        let mut pause = self.shape.pause();
         loop {
+            let left = until.saturating_duration_since(Instant::now());
+            std::thread::sleep(pause.min(left));
             if self.readers.iter().any(|reader| reader.tail(&self.words.memory) != reader.head()) {
                 return true;
             }
-            let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(LAST_PAUSE);
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -310,6 +320,14 @@ impl Reader {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn pauses_are_short_for_small_rings_and_bounded() {
+        let pause = |bytes| Shape::of(bytes, 96).pause();
+        assert_eq!(pause(0), SHORTEST_PAUSE);
+        assert!((100..300).contains(&pause(2 << 20).as_micros()), "{:?}", pause(2 << 20));
+        assert_eq!(pause(64 << 20), LONGEST_PAUSE);
+    }
 
     proptest! {
         #[test]

@@ -55,8 +55,11 @@ pub struct Wish {
     /// Use this engine, at any cost; else the best is chosen.
     pub engine: Option<EngineKind>,
     /// The fastest engine, even if it changes the interface's behaviour (XDP turns off a veth's
-    /// segmentation offload) and sees frames that the kernel drops anyway.
+    /// segmentation offload). Every frame continues as without the capture.
     pub fast: bool,
+    /// Incoming frames for other stations end at the capture, unless something above the interface
+    /// takes them. Only XDP can end them, so this also implies `fast`.
+    pub sink: bool,
     /// The wanted directions.
     pub direction: Direction,
 }
@@ -103,9 +106,10 @@ pub fn choose(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Cho
     let mut choice = match wish.engine {
         Some(engine) => {
             may(engine, kind, machine, wish)?;
-            because(engine, "it was asked for")
+            let sink = if wish.sink { "; frames for other stations end here" } else { "" };
+            because(engine, &format!("it was asked for{sink}"))
         }
-        None => automatic(kind, machine, wish),
+        None => automatic(kind, machine, wish)?,
     };
     choice.direction = wish.direction;
     // There a packet socket sees a frame as sent and, again, as received.
@@ -116,6 +120,9 @@ pub fn choose(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Cho
     Ok(choice)
 }
 
+/// The requirement of a sink.
+const SINK: &str = "--sink ends frames at XDP only, as the interface receives them";
+
 /// Whether an engine is possible.
 fn may(
     engine: EngineKind,
@@ -125,6 +132,12 @@ fn may(
 ) -> Result<(), String> {
     let of_switch = kind == InterfaceKind::Switch;
     match engine {
+        _ if wish.sink && of_switch => {
+            Err(format!("{SINK}; a mirror port of a switch gets copies"))
+        }
+        _ if wish.sink && engine != EngineKind::XdpRing => {
+            Err(format!("{SINK}; leave out --sink, or --engine {engine}"))
+        }
         EngineKind::Switch if !of_switch => {
             Err("it is not on a switch in shared memory".to_owned())
         }
@@ -142,29 +155,38 @@ fn may(
     }
 }
 
-fn automatic(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Choice {
+fn automatic(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Choice, String> {
     let can = |engine| may(engine, kind, machine, wish);
-    if kind == InterfaceKind::Switch {
-        return because(EngineKind::Switch, "frames of the switch come by a mirror port");
+    if kind == InterfaceKind::Switch && !wish.sink {
+        return Ok(because(EngineKind::Switch, "frames of the switch come by a mirror port"));
     }
-    if wish.fast && can(EngineKind::XdpRing).is_ok() {
-        let reason = match kind {
-            InterfaceKind::Veth => {
-                "the fastest; segmentation offload of this veth is off meanwhile, and frames \
-                 for other stations end here"
-            }
-            _ => "the fastest; frames for other stations end here",
-        };
-        return because(EngineKind::XdpRing, reason);
+    if wish.sink {
+        can(EngineKind::XdpRing)?;
+    }
+    if (wish.fast || wish.sink) && can(EngineKind::XdpRing).is_ok() {
+        return Ok(because(EngineKind::XdpRing, &fastest(kind, wish.sink)));
     }
     // On loopback a packet socket can omit the copy of each sent frame.
     if kind == InterfaceKind::Loopback {
-        return because(EngineKind::Tpacket, "loopback shows each frame twice but to this one");
+        return Ok(because(EngineKind::Tpacket, "loopback shows each frame twice but to this one"));
     }
-    match can(EngineKind::TcRing) {
-        Ok(()) => because(EngineKind::TcRing, "frames are copied once, and nothing is turned off"),
+    Ok(match can(EngineKind::TcRing) {
+        Ok(()) => because(EngineKind::TcRing, "nothing is turned off, and every frame passes"),
         Err(reason) => because(EngineKind::Tpacket, &format!("no BPF ring here: {reason}")),
-    }
+    })
+}
+
+/// The reason for XDP.
+fn fastest(kind: InterfaceKind, sink: bool) -> String {
+    let veth = match kind {
+        InterfaceKind::Veth => "; segmentation offload of this veth is off meanwhile",
+        _ => "",
+    };
+    let frames = match sink {
+        true => "frames for other stations end here",
+        false => "every frame passes (--sink ends those for other stations here)",
+    };
+    format!("the fastest{veth}; {frames}")
 }
 
 fn because(engine: EngineKind, reason: &str) -> Choice {
@@ -194,12 +216,33 @@ mod tests {
             assert_eq!(engine(&none(), wish), EngineKind::Tpacket);
             assert_eq!(engine(&none(), Wish { fast: true, ..wish }), EngineKind::Tpacket);
         }
-        let fast = Wish { fast: true, direction: Direction::In, engine: None };
+        let fast = Wish { fast: true, direction: Direction::In, ..Wish::default() };
         assert_eq!(engine(&all(), fast), EngineKind::XdpRing);
         let both = Wish { direction: Direction::Both, ..fast };
         assert_eq!(engine(&all(), both), EngineKind::TcRing, "XDP does not see what goes out");
         let told = choose(kind, &none(), &Wish::default()).unwrap();
         assert!(told.reason.contains("not root"), "{}", told.reason);
+    }
+
+    #[test]
+    fn a_sink_is_at_xdp_or_refused() {
+        let sink = Wish { sink: true, direction: Direction::In, ..Wish::default() };
+        let veth = |machine: &Machine, wish| choose(InterfaceKind::Veth, machine, &wish);
+        let chosen = veth(&all(), sink).unwrap();
+        assert_eq!(chosen.engine, EngineKind::XdpRing);
+        assert!(chosen.reason.contains("end here"), "{}", chosen.reason);
+        let passing = veth(&all(), Wish { fast: true, sink: false, ..sink }).unwrap();
+        assert_eq!(passing.engine, EngineKind::XdpRing);
+        assert!(passing.reason.contains("every frame passes"), "{}", passing.reason);
+        assert!(veth(&none(), sink).unwrap_err().contains("not root"));
+        for engine in [EngineKind::TcRing, EngineKind::Tpacket, EngineKind::Pcap] {
+            let refused = veth(&all(), Wish { engine: Some(engine), ..sink }).unwrap_err();
+            assert!(refused.contains("leave out --sink"), "{refused}");
+        }
+        let outgoing = veth(&all(), Wish { direction: Direction::Out, ..sink });
+        assert!(outgoing.unwrap_err().contains("receives"));
+        let switch = choose(InterfaceKind::Switch, &all(), &sink);
+        assert!(switch.unwrap_err().contains("copies"));
     }
 
     #[test]

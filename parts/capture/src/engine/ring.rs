@@ -47,9 +47,6 @@ impl Engine for Ring {
             self.compared = Instant::now();
             self.tap.refresh_clock();
         }
-        if self.take(into)? > 0 {
-            return Ok(Round::Some);
-        }
         if self.tap.wait(wait) {
             self.take(into)?;
             return Ok(Round::Some);

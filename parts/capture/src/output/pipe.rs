@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use netloom_sys::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, major, minor};
 use rustix::io::Errno;
 
 use super::{Made, Output, Refused};
@@ -21,6 +21,8 @@ use crate::shared::Shared;
 
 /// Bytes that a writable pipe accepts without waiting (pipe(7), `PIPE_BUF`).
 const PART: usize = 4096;
+/// The device numbers of /dev/null (Linux's list of allocated devices).
+const NULL: [u32; 2] = [1, 3];
 /// Interval of checks whether the capture is to end.
 const LOOK: Duration = Duration::from_millis(100);
 /// Longest wait after that for a reader that does not read.
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A stream to a reader.
 pub(crate) struct Pipe {
     fd: OwnedFd,
-    /// It is a file, which never waits for a reader.
+    /// It is a file or /dev/null, which never waits for a reader.
     file: bool,
     encoder: Encoder,
     shared: Arc<Shared>,
@@ -40,7 +42,11 @@ impl Pipe {
     /// A pipe that begins with the head of a file.
     pub(crate) fn new(fd: OwnedFd, encoder: Encoder, shared: Arc<Shared>) -> Result<Pipe, Error> {
         let stat = rustix::fs::fstat(&fd).map_err(|e| Failure::new("output", "look at", e))?;
-        let file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let file = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => true,
+            FileType::CharacterDevice => [major(stat.st_rdev), minor(stat.st_rdev)] == NULL,
+            _ => false,
+        };
         Ok(Pipe { fd, file, encoder, shared, bytes: 0 })
     }
 
