@@ -81,6 +81,7 @@ vde_plug2tap|vde2|vde2|joins switches in tests, by libvdeplug
 vdens|vdens|vdens|joins switches in tests, by libvdeplug
 qemu-system-x86_64|qemu-system-x86 ipxe-qemu|qemu-system-x86-core ipxe-roms-qemu|joins switches in tests, by libvdeplug
 vtysh|frr|frr|routing daemons in examples
+ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests
 dnsmasq|dnsmasq-base|dnsmasq|DHCP and DNS server in examples
 udhcpc|udhcpc|busybox|DHCP client in examples
 ovs-vsctl|openvswitch-switch|openvswitch|peer in benches: its userspace switch

@@ -1,6 +1,7 @@
 //! Others' programs on our switches, in one executable.
 
 mod lab;
+mod openflow;
 mod qemu;
 mod vde;
 

@@ -1,0 +1,25 @@
+//! What must hold for any bytes: shared by the tests and the fuzz target.
+
+use netloom_openflow::{Message, decode, encode};
+
+/// Decodes; what is accepted is encoded to the same bytes, but for padding that was not zero.
+pub fn try_message(bytes: &[u8]) -> Option<Message> {
+    let (header, message) = match decode(bytes) {
+        Ok(read) => read,
+        Err(refused) => {
+            let answer = refused.answer(netloom_openflow::Version::V13, bytes);
+            assert!(answer.data.len() <= 64);
+            assert!(!refused.to_string().is_empty());
+            return None;
+        }
+    };
+    let Some(version) = header.version() else { return Some(message) };
+    let again = encode(version, header.xid, &message).expect("encode what was decoded");
+    assert_eq!(again.len(), usize::from(header.length));
+    for (index, (written, read)) in again.iter().zip(bytes).enumerate() {
+        assert!(written == read || *written == 0, "byte {index} of {message:?}");
+    }
+    let (_, same) = decode(&again).expect("decode what was encoded");
+    assert_eq!(same, message);
+    Some(message)
+}
