@@ -1,0 +1,212 @@
+//! Changes of groups and meters (sections 6.5 and 6.6, 7.3.4.2, 7.3.4.4).
+
+use netloom_openflow::action::{GROUP_ALL, GROUP_ANY, GROUP_MAX};
+use netloom_openflow::flow::RemovedReason;
+use netloom_openflow::group::{GroupCommand, GroupMod, GroupType};
+use netloom_openflow::meter::{
+    BandKind, METER_ALL, METER_CONTROLLER, METER_MAX, METER_SLOWPATH, MeterCommand, MeterFlags,
+    MeterMod,
+};
+use netloom_openflow::{Bucket, PortNumber, Reason, Version};
+
+use super::{Outputs, Switch};
+use crate::group::Group;
+use crate::meter::Meter;
+use crate::rule::{Rule, Time};
+
+/// Buckets that a group may have.
+const MOST_BUCKETS: usize = 2048;
+/// Bands that a meter may have.
+pub(super) const MOST_BANDS: u8 = 16;
+
+impl Switch {
+    pub(super) fn group_mod(
+        &mut self,
+        change: GroupMod,
+        now: Time,
+        out: &mut Outputs,
+    ) -> Result<(), Reason> {
+        let number = change.group;
+        match change.command {
+            GroupCommand::Delete => self.delete_groups(number, now, out)?,
+            GroupCommand::Add if self.groups.0.contains_key(&number) => {
+                return Err(Reason::GroupModFailedGroupExists);
+            }
+            GroupCommand::Modify if !self.groups.0.contains_key(&number) => {
+                return Err(Reason::GroupModFailedUnknownGroup);
+            }
+            GroupCommand::Add | GroupCommand::Modify => {
+                let created = self.groups.0.get(&number).map_or(now, |group| group.created);
+                let group = self.checked_group(change, created)?;
+                self.groups.0.insert(number, group);
+            }
+            GroupCommand::Other(_) => return Err(Reason::GroupModFailedBadCommand),
+        }
+        self.changed();
+        Ok(())
+    }
+
+    fn checked_group(&self, change: GroupMod, created: Time) -> Result<Group, Reason> {
+        let GroupMod { kind, group: number, buckets, .. } = change;
+        if number > GROUP_MAX {
+            return Err(Reason::GroupModFailedInvalidGroup);
+        }
+        let alike =
+            self.groups.0.iter().filter(|(other, group)| **other != number && group.kind == kind);
+        if alike.count() >= usize::try_from(self.options.max_groups).unwrap_or(usize::MAX) {
+            return Err(Reason::GroupModFailedOutOfGroups);
+        }
+        if buckets.len() > MOST_BUCKETS {
+            return Err(Reason::GroupModFailedOutOfBuckets);
+        }
+        if kind == GroupType::Indirect && buckets.len() != 1 {
+            return Err(Reason::GroupModFailedInvalidGroup);
+        }
+        for bucket in &buckets {
+            check_bucket(kind, bucket)?;
+            self.check_watched(number, bucket)?;
+        }
+        let group = Group::new(kind, buckets, created);
+        // A loop is told before a group that does not exist yet: it may be itself.
+        if self.groups.would_loop(number, &group) {
+            return Err(Reason::GroupModFailedLoop);
+        }
+        for bucket in &group.buckets {
+            self.check_actions(&bucket.actions, Version::V13, false)?;
+        }
+        Ok(group)
+    }
+
+    fn check_watched(&self, number: u32, bucket: &Bucket) -> Result<(), Reason> {
+        let group = bucket.watch_group;
+        let known = group == GROUP_ANY || group == number || self.groups.0.contains_key(&group);
+        let port = bucket.watch_port;
+        let usable = port == PortNumber::ANY || port == PortNumber::LOCAL || !port.is_reserved();
+        if known && usable { Ok(()) } else { Err(Reason::GroupModFailedBadWatch) }
+    }
+
+    fn delete_groups(&mut self, number: u32, now: Time, out: &mut Outputs) -> Result<(), Reason> {
+        if number == GROUP_ALL {
+            let all: Vec<u32> = std::mem::take(&mut self.groups.0).into_keys().collect();
+            for group in all {
+                self.remove_users(
+                    |rule| rule.uses_group(group),
+                    RemovedReason::GroupDelete,
+                    now,
+                    out,
+                );
+            }
+            return Ok(());
+        }
+        if number > GROUP_MAX {
+            return Err(Reason::GroupModFailedInvalidGroup);
+        }
+        // Deleting what does not exist is no error.
+        if !self.groups.0.contains_key(&number) {
+            return Ok(());
+        }
+        if self.groups.references(number) > 0 {
+            return Err(Reason::GroupModFailedChainedGroup);
+        }
+        self.groups.0.remove(&number);
+        self.remove_users(|rule| rule.uses_group(number), RemovedReason::GroupDelete, now, out);
+        Ok(())
+    }
+
+    /// Removes the entries that use what is gone.
+    fn remove_users(
+        &mut self,
+        uses: impl Fn(&Rule) -> bool,
+        reason: RemovedReason,
+        now: Time,
+        out: &mut Outputs,
+    ) {
+        let users: Vec<_> = self.rules().filter(|rule| uses(rule)).map(|rule| rule.id).collect();
+        for id in users {
+            self.remove(id, reason, now, out);
+        }
+    }
+
+    pub(super) fn meter_mod(
+        &mut self,
+        change: MeterMod,
+        now: Time,
+        out: &mut Outputs,
+    ) -> Result<(), Reason> {
+        let number = change.meter;
+        match change.command {
+            MeterCommand::Delete if number == METER_ALL => {
+                for meter in std::mem::take(&mut self.meters).into_keys() {
+                    self.remove_users(
+                        |rule| rule.uses_meter(meter),
+                        RemovedReason::Delete,
+                        now,
+                        out,
+                    );
+                }
+            }
+            MeterCommand::Delete => {
+                // Deleting what does not exist is no error.
+                self.meters.remove(&number);
+                self.remove_users(|rule| rule.uses_meter(number), RemovedReason::Delete, now, out);
+            }
+            MeterCommand::Add if self.meters.contains_key(&number) => {
+                return Err(Reason::MeterModFailedMeterExists);
+            }
+            MeterCommand::Modify if !self.meters.contains_key(&number) => {
+                return Err(Reason::MeterModFailedUnknownMeter);
+            }
+            MeterCommand::Add | MeterCommand::Modify => {
+                self.check_meter(&change)?;
+                let mut meter = Meter::new(change.flags, change.bands, now);
+                if let Some(old) = self.meters.get(&number) {
+                    (meter.created, meter.packets, meter.bytes) =
+                        (old.created, old.packets, old.bytes);
+                }
+                self.meters.insert(number, meter);
+            }
+            MeterCommand::Other(_) => return Err(Reason::MeterModFailedBadCommand),
+        }
+        self.changed();
+        Ok(())
+    }
+
+    fn check_meter(&self, change: &MeterMod) -> Result<(), Reason> {
+        let reserved = matches!(change.meter, METER_CONTROLLER | METER_SLOWPATH);
+        if change.meter == 0 || change.meter > METER_MAX && !reserved {
+            return Err(Reason::MeterModFailedInvalidMeter);
+        }
+        let full = self.meters.len() >= usize::try_from(self.options.max_meters).unwrap_or(0);
+        if full && !self.meters.contains_key(&change.meter) {
+            return Err(Reason::MeterModFailedOutOfMeters);
+        }
+        let (kilobits, packets) =
+            (change.flags.has(MeterFlags::KBPS), change.flags.has(MeterFlags::PKTPS));
+        if kilobits && packets {
+            return Err(Reason::MeterModFailedBadFlags);
+        }
+        if change.bands.len() > usize::from(MOST_BANDS) {
+            return Err(Reason::MeterModFailedOutOfBands);
+        }
+        for band in &change.bands {
+            match band.kind {
+                BandKind::Experimenter { .. } => return Err(Reason::MeterModFailedBadBand),
+                BandKind::DscpRemark(0) => return Err(Reason::MeterModFailedBadBandValue),
+                _ if band.rate == 0 => return Err(Reason::MeterModFailedBadRate),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_bucket(kind: GroupType, bucket: &Bucket) -> Result<(), Reason> {
+    let watches = bucket.watch_port != PortNumber::ANY || bucket.watch_group != GROUP_ANY;
+    match kind {
+        GroupType::FastFailover if !watches => Err(Reason::GroupModFailedBadWatch),
+        GroupType::Select => Ok(()),
+        // A weight is for groups that select; Open vSwitch's tools send 1.
+        _ if bucket.weight > 1 => Err(Reason::GroupModFailedInvalidGroup),
+        _ => Ok(()),
+    }
+}

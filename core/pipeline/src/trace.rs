@@ -1,0 +1,102 @@
+//! What happened to a packet: for explanations, and for a cache that does the same to packets like it.
+//!
+//! A cache may keep a trace's [`Trace::effects`] for all packets that agree with this one in the bits of
+//! [`Trace::consulted`], for as long as [`crate::Switch::generation`] does not change, unless [`Trace::uncacheable`]
+//! says why not. It must send packets with a TTL of 1 or less here when an effect decrements it.
+
+use netloom_openflow::{Action, PortNumber};
+
+use crate::key::FlowKey;
+use crate::rule::RuleId;
+
+/// A table that a packet was looked up in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The table.
+    pub table: u8,
+    /// The entry that matched, if any did.
+    pub rule: Option<RuleId>,
+    /// The key that was looked up.
+    pub key: FlowKey,
+}
+
+/// One thing that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The packet was changed by an action.
+    Edit(Action),
+    /// It was sent by a port, in a queue of it.
+    Send {
+        /// The port.
+        port: PortNumber,
+        /// The queue, if one was set.
+        queue: Option<u32>,
+    },
+    /// A copy begins; what follows is done to the copy.
+    Copy,
+    /// The copy ends; what follows is done to the packet before it.
+    CopyEnd,
+}
+
+/// Why a packet got no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Drop {
+    /// No entry matched.
+    NoMatch,
+    /// The entry has no output.
+    NoOutput,
+    /// A meter.
+    Meter,
+    /// Its TTL is not valid.
+    Ttl,
+    /// The port it came in by is down or does not receive.
+    Receive,
+    /// The port it was to be sent by is down, does not forward, or does not exist.
+    Send,
+    /// The port it was to be sent by is the one it came in by.
+    Hairpin,
+    /// It is a fragment, which the configuration drops.
+    Fragment,
+    /// A group without a live bucket, or that does not exist.
+    Group,
+    /// It is shorter than an Ethernet header.
+    Short,
+    /// No controller takes it.
+    Controller,
+    /// More work than one packet may make.
+    Limit,
+}
+
+/// What happened to a packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// The tables it went through.
+    pub steps: Vec<Step>,
+    /// The bits of its key that decided: a packet that agrees in them is treated alike.
+    pub consulted: FlowKey,
+    /// What was done, in order.
+    pub effects: Vec<Effect>,
+    /// The groups it went through, with the bucket.
+    pub groups: Vec<(u32, usize)>,
+    /// The meters it went through.
+    pub meters: Vec<u32>,
+    /// Where it, or a copy of it, got no further.
+    pub drops: Vec<Drop>,
+    /// Whether a controller got it.
+    pub controller: bool,
+    /// Why the result holds for this packet alone.
+    pub uncacheable: Option<&'static str>,
+}
+
+impl Trace {
+    /// Whether it was neither sent nor told to a controller, and nothing says why.
+    pub(crate) fn got_nowhere(&self) -> bool {
+        let sent = |effect: &Effect| matches!(effect, Effect::Send { .. });
+        !self.controller && self.drops.is_empty() && !self.effects.iter().any(sent)
+    }
+
+    /// The result depends on more than the consulted bits; the first reason is kept.
+    pub(crate) fn only_this(&mut self, why: &'static str) {
+        self.uncacheable.get_or_insert(why);
+    }
+}

@@ -1,0 +1,18 @@
+//! Tests of this crate from outside, in one executable.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "helpers are shared by modules that use some of them"
+)]
+
+mod bench;
+mod cache;
+mod cases;
+mod controllers;
+mod edits;
+mod frames;
+mod groups;
+mod outside;
+mod seeds;
+mod tables;
+mod v10;
