@@ -6,6 +6,9 @@
 //! sender's CPU time, and packet sockets that bypass the sender's own egress do not bypass them.
 //! All interfaces of a node in the namespace share its budget.
 //!
+//! Ports by which a protected node's neighbours enter its switch can be [gates](Shield::gate): they look
+//! ahead, and drop what would be dropped at the node's port anyway before the switch forwards it.
+//!
 //! On a switch's ports the senders share the budget fairly: a sender within its share, the budget
 //! divided by the number of recent senders, always passes; the rest is first come, first served.
 //! `bpf/protect/protect.bpf.c` has the full rule. TSO stays on: a super-frame counts as one frame.
@@ -28,6 +31,8 @@ const PORTS: &str = "nl_pr_ports";
 const RATES: &str = "nl_pr_rates";
 const STATE: &str = "nl_pr_state";
 const SENDERS: &str = "nl_pr_senders";
+const GATES: &str = "nl_pr_gates";
+const OWNERS: &str = "nl_pr_owners";
 /// Words of `struct nl_pr_state`, `nl_pr_rate` and `nl_pr_sender`.
 const STATE_WORDS: usize = 6;
 const RATE_WORDS: usize = 6;
@@ -126,13 +131,19 @@ pub struct Protection {
 /// A sender to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The interface by which its frames entered the namespace; 0 if unknown: at a node's own
-    /// interface, and for the namespace's own frames.
+    /// The interface by which its frames entered the namespace. Where none tells, at a node's own
+    /// interface and for frames of the namespace's own processes: [`sender_of_mac`]. 0 if unknown.
     pub ifindex: u32,
     /// Frames that passed.
     pub passed: Count,
     /// Frames that were dropped.
     pub dropped: Count,
+}
+
+/// What stands for a sender that is known by the source address of its frames: the end of the address.
+pub fn sender_of_mac(mac: [u8; 6]) -> u32 {
+    let [_, _, a, b, c, d] = mac;
+    u32::from_ne_bytes([a, b, c, d])
 }
 
 /// The protected interfaces of one network namespace. Dropping it changes nothing.
@@ -144,6 +155,15 @@ pub struct Shield {
     rates: Map,
     state: Map,
     senders: Map,
+    /// Absent in programs of a version that did not look ahead.
+    ahead: Option<Ahead>,
+}
+
+/// What gates know.
+#[derive(Debug)]
+struct Ahead {
+    gates: Map,
+    owners: Map,
 }
 
 impl Shield {
@@ -180,6 +200,7 @@ impl Shield {
             rates: loaded.map(RATES)?,
             state: loaded.map(STATE)?,
             senders: loaded.map(SENDERS)?,
+            ahead: Some(Ahead { gates: loaded.map(GATES)?, owners: loaded.map(OWNERS)? }),
         })
     }
 
@@ -197,6 +218,10 @@ impl Shield {
             rates: program.map(RATES, 4, WORD * RATE_WORDS)?,
             state: program.map(STATE, 4, WORD * STATE_WORDS)?,
             senders: program.map(SENDERS, WORD, WORD * SENDER_WORDS)?,
+            ahead: match (program.map(GATES, 4, WORD), program.map(OWNERS, WORD, WORD)) {
+                (Ok(gates), Ok(owners)) => Some(Ahead { gates, owners }),
+                _ => None,
+            },
             program,
         }))
     }
@@ -228,6 +253,75 @@ impl Shield {
         self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, by_sender))])
     }
 
+    /// Makes a port of a switch look ahead for the nodes that [own](Shield::own) addresses on that switch;
+    /// `switch` tells the switches of a namespace apart. Does nothing if it does already.
+    ///
+    /// # Errors
+    /// There is no such interface, or another shield has it ([`Error::Exists`]).
+    pub fn gate(&self, ifindex: u32, switch: u16) -> Result<()> {
+        let Some(ahead) = &self.ahead else { return Ok(()) };
+        let value = u64::from_ne_bytes(pair(u32::from(switch), 0));
+        ahead.gates.put(&ifindex.to_ne_bytes(), &[value])?;
+        let direction = Direction::Ingress;
+        attach::attach(self.hook, &self.program, ifindex, direction, Order::First)
+    }
+
+    /// Ends that; the interface may be gone. Returns whether it looked ahead.
+    ///
+    /// # Errors
+    /// The map cannot be written, or the program cannot be detached.
+    pub fn ungate(&self, ifindex: u32) -> Result<bool> {
+        let Some(ahead) = &self.ahead else { return Ok(false) };
+        let key = ifindex.to_ne_bytes();
+        if !ahead.gates.remove(&key)? {
+            return Ok(false);
+        }
+        // What comes in there may be protected for its own sake.
+        if self.ports.get(&key)?.is_some_and(|[port]| unpair(port.to_ne_bytes()).1 == 0) {
+            return Ok(true);
+        }
+        let direction = Direction::Ingress;
+        attach::detach(self.hook, &self.program, ifindex, direction, Order::First)?;
+        Ok(true)
+    }
+
+    /// Forgets a gate whose interface is gone.
+    pub fn forget_gate(&self, ifindex: u32) {
+        if let Some(ahead) = &self.ahead {
+            // There is nothing to do about a map that cannot be written.
+            let _ = ahead.gates.remove(&ifindex.to_ne_bytes());
+        }
+    }
+
+    /// Says that frames to an address on a switch leave by a protected port. It is forgotten when that port's
+    /// protection ends.
+    ///
+    /// # Errors
+    /// The interface is not protected ([`Error::Unknown`]), or the map cannot be written.
+    pub fn own(&self, ifindex: u32, mac: [u8; 6], switch: u16) -> Result<()> {
+        let Some(ahead) = &self.ahead else { return Ok(()) };
+        let port = self.ports.get(&ifindex.to_ne_bytes())?;
+        let [port] = port.ok_or_else(|| Error::Unknown {
+            object: format!("interface {ifindex}"),
+            reason: "it is not protected",
+        })?;
+        let (node, _) = unpair(port.to_ne_bytes());
+        let value = u64::from_ne_bytes(pair(node, ifindex));
+        ahead.owners.put(&address(mac, switch), &[value])
+    }
+
+    /// Forgets the addresses behind a port.
+    fn disown(&self, ifindex: u32) -> Result<()> {
+        let Some(ahead) = &self.ahead else { return Ok(()) };
+        for key in ahead.owners.keys() {
+            let found = ahead.owners.get(&key)?;
+            if found.is_some_and(|[owner]| unpair(owner.to_ne_bytes()).1 == ifindex) {
+                ahead.owners.remove(&key)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Changes a node's budget, at once.
     ///
     /// # Errors
@@ -247,6 +341,7 @@ impl Shield {
         let Some([port]) = self.ports.get(&key)? else { return Ok(false) };
         let (node, by_sender) = unpair(port.to_ne_bytes());
         let direction = if by_sender == 1 { Direction::Egress } else { Direction::Ingress };
+        self.disown(ifindex)?;
         self.ports.remove(&key)?;
         if !self.nodes()?.contains(&node) {
             self.forget(node)?;
@@ -323,6 +418,13 @@ impl Shield {
     }
 }
 
+/// `struct nl_pr_address`.
+fn address(mac: [u8; 6], switch: u16) -> [u8; WORD] {
+    let [a, b, c, d, e, f] = mac;
+    let [low, high] = switch.to_ne_bytes();
+    [a, b, c, d, e, f, low, high]
+}
+
 /// Loads and unloads the programs: whether the kernel accepts them.
 pub(crate) fn probe() -> Result<()> {
     load(Some(SMALL)).map(drop)
@@ -336,7 +438,7 @@ pub(crate) fn any_program() -> Result<Program> {
 fn load(entries: Option<u32>) -> Result<Loaded> {
     PART.load(|open| {
         let Some(entries) = entries else { return Ok(()) };
-        for map in [PORTS, RATES, STATE, SENDERS] {
+        for map in [PORTS, RATES, STATE, SENDERS, GATES, OWNERS] {
             set_entries(open, map, entries)?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::support;
 
 use std::time::{Duration, Instant};
 
-use netloom_ebpf::protect::{Budget, Shield};
+use netloom_ebpf::protect::{Budget, Shield, sender_of_mac};
 use netloom_ebpf::{Direction, Error, Hook, feature};
 use netloom_kit::wait_until;
 use support::net::{End, NetNs, link, mac};
@@ -79,7 +79,8 @@ fn a_flood_at_a_nodes_own_interface_is_held_to_the_budget() {
         assert_eq!(got.passed.bytes, got.passed.frames * 60, "{case}");
         assert!(bounds(500, 64, 1, time).contains(&got.passed.frames), "{case}");
         let [only] = &got.senders[..] else { panic!("one sender: {case}") };
-        assert_eq!((only.ifindex, only.passed, only.dropped), (0, got.passed, got.dropped));
+        let flooder = sender_of_mac(mac(2));
+        assert_eq!((only.ifindex, only.passed, only.dropped), (flooder, got.passed, got.dropped));
     }
 }
 
@@ -113,12 +114,16 @@ fn star() -> Star {
 #[test]
 fn a_sender_within_its_share_passes_beside_a_flooder() {
     netloom_kit::root_only!("attaches BPF programs");
-    for hook in hooks() {
+    for (hook, gated) in hooks().into_iter().flat_map(|hook| [(hook, false), (hook, true)]) {
         let star = star();
         let budget = frames(500);
         let shield = star.core.run(|| {
             let shield = Shield::create_by(hook).unwrap();
             shield.protect(PORTS[2], Direction::Egress, NODE, &budget).unwrap();
+            if gated {
+                shield.own(PORTS[2], mac(23), 1).unwrap();
+                PORTS.iter().for_each(|port| shield.gate(*port, 1).unwrap());
+            }
             shield
         });
         let start = Instant::now();
@@ -130,7 +135,7 @@ fn a_sender_within_its_share_passes_beside_a_flooder() {
         let time = start.elapsed();
         let got = shield.read(NODE).unwrap();
         let [flooder, kind] = &got.senders[..] else { panic!("two senders: {got:?}") };
-        let case = format!("{hook:?}: {got:?} in {time:?}");
+        let case = format!("{hook:?}, gated {gated}: {got:?} in {time:?}");
         assert_eq!([flooder.ifindex, kind.ifindex], [PORTS[0], PORTS[1]], "{case}");
         assert_eq!(kind.passed.frames, polite, "{case}");
         assert_eq!(kind.dropped.frames, 0, "{case}");
@@ -159,6 +164,83 @@ fn polite(space: &NetNs, index: u32, rate: u32, time: Duration) -> u64 {
         }
         sent
     })
+}
+
+#[test]
+fn a_gate_spares_the_switch_what_its_node_would_not_get() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let star = star();
+        let send = |count| {
+            star.nodes[0].run(|| {
+                let socket = Packets::open(21);
+                (0..count).for_each(|_| assert!(socket.send(&frame(mac(23), mac(21), 60))));
+            });
+        };
+        star.core.run(|| {
+            let shield = Shield::create_by(hook).unwrap();
+            let unknown = shield.own(PORTS[2], mac(23), 1);
+            assert!(matches!(unknown, Err(Error::Unknown { .. })));
+            shield.protect(PORTS[2], Direction::Egress, NODE, &frames(1)).unwrap();
+            shield.own(PORTS[2], mac(23), 1).unwrap();
+            shield.gate(PORTS[0], 1).unwrap();
+            shield.gate(PORTS[0], 1).unwrap();
+            // The port's own way out, to the flooder, is nobody's.
+            assert!(Shield::reopen(PORTS[0], Direction::Egress).unwrap().is_none());
+            send(500);
+            let got = wait_until("all frames are seen", Duration::from_secs(30), || {
+                let got = shield.read(NODE).unwrap();
+                (got.passed.frames + got.dropped.frames >= 500).then_some(got)
+            });
+            assert!((64..=70).contains(&got.passed.frames), "{hook:?}: {got:?}");
+            let found = Shield::reopen(PORTS[2], Direction::Egress).unwrap().expect("attached");
+            assert!(found.ungate(PORTS[0]).unwrap() && !found.ungate(PORTS[0]).unwrap());
+            assert!(Shield::reopen(PORTS[0], Direction::Ingress).unwrap().is_none());
+            // Nor does the program go where what comes in is protected itself, as at a door.
+            found.protect(PORTS[0], Direction::Ingress, NODE + 1, &frames(1)).unwrap();
+            found.gate(PORTS[0], 1).unwrap();
+            assert!(found.ungate(PORTS[0]).unwrap());
+            assert!(Shield::reopen(PORTS[0], Direction::Ingress).unwrap().is_some());
+            assert!(found.unprotect(PORTS[2]).unwrap());
+            let none = found.own(PORTS[2], mac(23), 1);
+            assert!(matches!(none, Err(Error::Unknown { .. })), "{none:?}");
+        });
+    }
+}
+
+#[test]
+fn senders_behind_one_link_are_told_apart_by_their_addresses() {
+    netloom_kit::root_only!("attaches BPF programs");
+    let [near, far] = [NetNs::create(), NetNs::create()];
+    link(near.end(2), far.end(3));
+    let shield = far.run(|| {
+        let shield = Shield::create_small().unwrap();
+        shield.protect(3, Direction::Ingress, NODE, &frames(500)).unwrap();
+        shield
+    });
+    let polite = std::thread::scope(|scope| {
+        scope.spawn(|| flood(near.end(2), mac(3), 60, true, FLOOD));
+        let polite = scope.spawn(|| {
+            near.run(|| {
+                let socket = Packets::open(2);
+                // A few of each hundred ms of its share.
+                (0..15_u64)
+                    .map(|_| {
+                        std::thread::park_timeout(FLOOD / 15);
+                        u64::from(socket.send(&frame(mac(3), mac(99), 60)))
+                    })
+                    .sum::<u64>()
+            })
+        });
+        polite.join().unwrap()
+    });
+    let got = shield.read(NODE).unwrap();
+    let of = |address| {
+        let found = got.senders.iter().find(|s| s.ifindex == sender_of_mac(address));
+        found.unwrap_or_else(|| panic!("{got:?}"))
+    };
+    assert!(of(mac(2)).dropped.frames > 0, "{got:?}");
+    assert_eq!((of(mac(99)).passed.frames, of(mac(99)).dropped.frames), (polite, 0), "{got:?}");
 }
 
 #[test]

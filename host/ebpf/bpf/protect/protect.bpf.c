@@ -20,6 +20,13 @@
  * only frames that a socket still owns, so the copy is received on the sender's CPU time. If nothing of a
  * sender was dropped in this or the last window, its frames are received on the node's own time.
  *
+ * A switch's other ports look ahead: a frame that the budget of the node it is addressed to would not let
+ * pass is dropped where it enters the switch, before the switch forwards it. That costs the sender half
+ * as much, and nothing is charged there: what goes on is charged where it leaves toward the node.
+ *
+ * Where no interface identifies a sender (at a node's own interface, behind a process that switches), the
+ * last four bytes of the frame's source address do.
+ *
  * Several CPUs at once may each pass one frame on the same room; all are charged, so the rate
  * holds. A dropped frame reads the buckets and writes only its sender's counters. When the budget
  * changes, a debt under the old one is cut to the new one's burst. Senders that find no entry left
@@ -62,6 +69,23 @@ struct {
 	__type(key, struct nl_pr_pair);
 	__type(value, struct nl_pr_sender);
 } nl_pr_senders SEC(".maps");
+
+/* Ports that look ahead, and the switch that each belongs to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct nl_pr_gate);
+} nl_pr_gates SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct nl_pr_address);
+	__type(value, struct nl_pr_owner);
+} nl_pr_owners SEC(".maps");
 
 static __always_inline struct nl_pr_sender *sender_of(__u32 node, __u32 sender)
 {
@@ -107,6 +131,8 @@ static __always_inline __u64 sharers(struct nl_pr_state *state, struct nl_pr_sen
 struct cost {
 	__u64 packets;
 	__u64 bytes;
+	/* Into how many the budget is divided: a share fills that much slower, and holds the same burst. */
+	__u64 parts;
 };
 
 /* Limits the debt under an older budget. */
@@ -126,14 +152,17 @@ static __always_inline void renew(struct nl_pr_buckets *own, const struct nl_pr_
 static __always_inline bool take(struct nl_pr_buckets *own, const struct nl_pr_rate *rate, __u64 now,
 				 const struct cost *cost)
 {
+	__u64 packet_burst = rate->packet_burst * cost->parts;
+	__u64 byte_burst = rate->byte_burst * cost->parts;
+
 	renew(own, rate, now);
-	if (rate->byte && !nl_bucket_room(&own->bytes, now, rate->byte_burst, cost->bytes))
+	if (rate->byte && !nl_bucket_room(&own->bytes, now, byte_burst, cost->bytes))
 		return false;
 	if (rate->packet &&
-	    !nl_bucket_take(&own->packets, now, rate->packet_burst, cost->packets, true))
+	    !nl_bucket_take(&own->packets, now, packet_burst, cost->packets, true))
 		return false;
-	return !rate->byte || nl_bucket_take(&own->bytes, now, rate->byte_burst, cost->bytes,
-					     rate->packet == 0);
+	return !rate->byte ||
+	       nl_bucket_take(&own->bytes, now, byte_burst, cost->bytes, rate->packet == 0);
 }
 
 static __always_inline void charge(struct nl_pr_buckets *own, const struct nl_pr_rate *rate, __u64 now,
@@ -158,14 +187,56 @@ static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sende
 	struct cost whole = {
 		.packets = (rate->packet + half) >> NL_PR_COST_BITS,
 		.bytes = (rate->byte * bytes + half) >> NL_PR_COST_BITS,
+		.parts = 1,
 	};
-	struct cost share = { .packets = whole.packets * count, .bytes = whole.bytes * count };
+	struct cost share = {
+		.packets = whole.packets * count,
+		.bytes = whole.bytes * count,
+		.parts = count,
+	};
 
 	if (take(&sender->buckets, rate, now, &share)) {
 		charge(&state->buckets, rate, now, &whole);
 		return true;
 	}
 	return take(&state->buckets, rate, now, &whole);
+}
+
+/* Whether a frame would pass now; nothing is charged. */
+static __always_inline bool has_room(const struct nl_pr_buckets *own, const struct nl_pr_rate *rate,
+				     __u64 now, const struct cost *cost)
+{
+	/* A debt under another budget is not for here. */
+	if (NL_READ(own->version) != rate->version)
+		return true;
+	if (rate->byte &&
+	    !nl_bucket_room(&own->bytes, now, rate->byte_burst * cost->parts, cost->bytes))
+		return false;
+	return !rate->packet ||
+	       nl_bucket_room(&own->packets, now, rate->packet_burst * cost->parts, cost->packets);
+}
+
+static __always_inline bool would_pass(struct nl_pr_state *state, struct nl_pr_sender *sender,
+				       const struct nl_pr_rate *rate, __u64 bytes)
+{
+	const __u64 half = 1ULL << (NL_PR_COST_BITS - 1);
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 step = rate->step_bits & 31;
+	__u64 now = (now_ns >> step) << (step + NL_PR_TICK_BITS);
+	__u64 count = sharers(state, sender, now_ns);
+	struct cost whole = {
+		.packets = (rate->packet + half) >> NL_PR_COST_BITS,
+		.bytes = (rate->byte * bytes + half) >> NL_PR_COST_BITS,
+		.parts = 1,
+	};
+	struct cost share = {
+		.packets = whole.packets * count,
+		.bytes = whole.bytes * count,
+		.parts = count,
+	};
+
+	return has_room(&sender->buckets, rate, now, &share) ||
+	       has_room(&state->buckets, rate, now, &whole);
 }
 
 static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool passed)
@@ -194,17 +265,57 @@ static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender
 	return NL_NEXT;
 }
 
+/* Looks ahead at a port where frames enter a switch. */
+static __always_inline int look_ahead(struct __sk_buff *skb, __u32 ifindex, const struct nl_pr_gate *gate)
+{
+	struct nl_pr_address to = { .segment = gate->segment };
+	struct nl_pr_sender *sender;
+	struct nl_pr_owner *owner;
+	struct nl_pr_state *state;
+	struct nl_pr_rate *rate;
+	__u32 node;
+
+	if (bpf_skb_load_bytes(skb, 0, to.mac, sizeof(to.mac)))
+		return NL_NEXT;
+	owner = bpf_map_lookup_elem(&nl_pr_owners, &to);
+	if (!owner)
+		return NL_NEXT;
+	node = owner->node;
+	rate = bpf_map_lookup_elem(&nl_pr_rates, &node);
+	state = bpf_map_lookup_elem(&nl_pr_state, &node);
+	if (!rate || !state)
+		return NL_NEXT;
+	sender = sender_of(node, ifindex);
+	if (!sender || would_pass(state, sender, rate, skb->len))
+		return NL_NEXT;
+	count(sender, skb->len, false);
+	return NL_DROP;
+}
+
+/* Who sent a frame: the interface by which it entered this namespace, or its source address. */
+static __always_inline __u32 sender_key(struct __sk_buff *skb, bool by_sender)
+{
+	__u32 key = 0;
+
+	if (by_sender && skb->ingress_ifindex)
+		return skb->ingress_ifindex;
+	if (bpf_skb_load_bytes(skb, 8, &key, sizeof(key)))
+		return 0;
+	return key;
+}
+
 SEC("tc")
 int nl_protect(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
 	__u64 bytes = skb->len;
 	struct nl_pr_sender *sender;
+	struct nl_pr_gate *gate;
 	struct nl_pr_state *state;
 	struct nl_pr_port *port;
 	struct nl_pr_rate *rate;
 	__u32 node;
-	bool by_sender, passed;
+	bool by_sender, enters, passed;
 
 	if (skb->mark == NL_WIRE_MARK)
 		return NL_NEXT;
@@ -212,8 +323,16 @@ int nl_protect(struct __sk_buff *skb)
 		skb->mark = 0;
 		return NL_NEXT;
 	}
+	/* Where a frame enters it has just come by the interface; a switch never sends it back there. */
+	enters = skb->ingress_ifindex == ifindex;
+	if (enters) {
+		gate = bpf_map_lookup_elem(&nl_pr_gates, &ifindex);
+		if (gate && look_ahead(skb, ifindex, gate) == NL_DROP)
+			return NL_DROP;
+	}
 	port = bpf_map_lookup_elem(&nl_pr_ports, &ifindex);
-	if (!port)
+	/* Of a switch's port both directions may come by here, and one is protected. */
+	if (!port || (port->by_sender && enters))
 		return NL_NEXT;
 	node = port->node;
 	rate = bpf_map_lookup_elem(&nl_pr_rates, &node);
@@ -221,7 +340,7 @@ int nl_protect(struct __sk_buff *skb)
 	if (!rate || !state)
 		return NL_NEXT;
 	by_sender = port->by_sender;
-	sender = sender_of(node, by_sender ? skb->ingress_ifindex : 0);
+	sender = sender_of(node, sender_key(skb, by_sender));
 	if (!sender)
 		sender = sender_of(node, 0);
 	if (!sender)

@@ -49,10 +49,31 @@ struct nl_pr_state {
 };
 _Static_assert(sizeof(struct nl_pr_state) == 48, "read as six words");
 
+/* nl_pr_gates: interface index -> the switch by which frames that enter there go on. */
+struct nl_pr_gate {
+	__u32 segment;
+	__u32 none;
+};
+_Static_assert(sizeof(struct nl_pr_gate) == 8, "read as two half words");
+
+/* Key of nl_pr_owners: an address of a protected node on a switch. */
+struct nl_pr_address {
+	__u8 mac[6];
+	__u16 segment;
+};
+_Static_assert(sizeof(struct nl_pr_address) == 8, "written as six bytes and a half word");
+
+/* nl_pr_owners: address -> the node that it belongs to. */
+struct nl_pr_owner {
+	__u32 node;
+	__u32 ifindex; /* the port at which the node's budget is charged */
+};
+_Static_assert(sizeof(struct nl_pr_owner) == 8, "read as two half words");
+
 /* Key of nl_pr_senders. */
 struct nl_pr_pair {
 	__u32 node;
-	__u32 sender; /* the ingress interface of its frames, or 0 */
+	__u32 sender; /* the ingress interface of its frames, the end of their source address, or 0 */
 };
 _Static_assert(sizeof(struct nl_pr_pair) == 8, "read as two half words");
 
