@@ -182,6 +182,12 @@ pub struct ProtectView {
     pub packets: Option<u64>,
     /// Bytes a second.
     pub bytes: Option<u64>,
+    /// Whether the budget follows what the node keeps up with.
+    #[serde(default)]
+    pub auto: bool,
+    /// Frames a second that it is now, where it follows; `null` while the node keeps up with everything.
+    #[serde(default)]
+    pub auto_packets: Option<u64>,
     /// Frames that came through.
     pub passed_packets: u64,
     /// Bytes that came through.

@@ -130,12 +130,21 @@ pub struct Protect {
     pub packets: Option<u64>,
     /// Bytes a second.
     pub bytes: Option<u64>,
+    /// Whether the budget follows what the node keeps up with; `packets` is then the most. `false`: nor is a
+    /// door guarded that it has. By default only doors are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto: Option<bool>,
 }
 
 impl Protect {
     /// Whether nothing is bounded.
     pub fn is_empty(&self) -> bool {
-        *self == Protect::default()
+        self.packets.is_none() && self.bytes.is_none() && !self.follows()
+    }
+
+    /// Whether the budget follows what the node keeps up with.
+    pub fn follows(&self) -> bool {
+        self.auto == Some(true)
     }
 }
 

@@ -266,6 +266,125 @@ fn a_node_without_a_switch_is_protected_too() {
     machine.down();
 }
 
+/// The lab with a switch in shared memory, whose nodes have taps as root.
+fn shared_memory(victim: &str) -> String {
+    LAB.replace("{s: {}}", "{s: {kind: shm}}").replace("protect: {packets: 2000/s}", victim)
+}
+
+#[test]
+fn a_node_with_a_tap_is_protected_from_the_file_and_while_it_runs() {
+    root_only!("floods are stopped by programs in the kernel");
+    for later in [false, true] {
+        let machine = machine!();
+        let budget = if later { "" } else { "protect: {packets: 2000/s}, charge-receive: false" };
+        machine.up(&shared_memory(budget));
+        let shown = machine.exec("victim", &["ip", "-d", "link", "show", "eth0"]).ok();
+        assert!(shown.contains("tun type tap"), "{shown}");
+        if later {
+            machine.ok("node set victim packets=2000/s");
+        }
+        machine.exec("modest", &["ping", "-c", "1", "-W", "30", "victim"]).finish().code(0);
+        let before = received(&machine.node("victim"));
+        let Flood { passed, took, .. } = flood(&machine, FLOOD, 1, 1);
+        assert!(passed <= most(BUDGET, took), "{passed} passed in {took:?}");
+        let view = machine.node("victim");
+        // An interface counts what comes to it; the node's programs get what passed.
+        assert!(received(&view) - before >= passed, "{view}");
+        assert_eq!(from(&view, "flooder:eth0")[1], came(&view)[1], "{view}");
+        assert!(from(&view, "modest:eth0")[0] > 0, "{view}");
+        machine.ok("node set victim packets=none");
+        assert!(machine.node("victim")["protect"].is_null());
+        machine.exec("flooder", &["ping", "-c", "1", "-W", "30", "victim"]).finish().code(0);
+        machine.down();
+    }
+}
+
+#[test]
+fn a_node_behind_a_wire_is_protected_before_the_wire() {
+    root_only!("floods are stopped by programs in the kernel");
+    let with_switch = LAB
+        .replace("[victim, s]", "{ends: [victim, s], delay: 1ms}")
+        .replace("[flooder, s]", "{ends: [flooder, s], delay: 1ms}");
+    let without = "name: floods\npool: {ipv6: none}\nnodes: {flooder: {}, victim: {protect: {packets: \
+                   2000/s}}}\nlinks: [{ends: [flooder, victim], delay: 1ms}]\n";
+    for lab in [with_switch.as_str(), without] {
+        let machine = machine!();
+        machine.up(lab);
+        let before = received(&machine.node("victim"));
+        let Flood { passed, took, .. } = flood(&machine, FLOOD, 1, 1);
+        assert!(passed <= most(BUDGET, took), "{passed} passed in {took:?}");
+        let view = machine.node("victim");
+        if lab != without {
+            assert!(received(&view) - before <= most(BUDGET, took), "{view}");
+        }
+        assert_eq!(from(&view, "flooder:eth0")[1], came(&view)[1], "{view}");
+        machine.down();
+    }
+}
+
+#[test]
+fn neighbours_that_come_later_enter_by_a_gate_too() {
+    root_only!("floods are stopped by programs in the kernel");
+    let machine = machine!();
+    machine.up(&LAB.replace("  - [flooder, s]\n", ""));
+    machine.ok("link create flooder s");
+    let Flood { passed, took, .. } = flood(&machine, FLOOD, 1, 1);
+    assert!(passed <= most(BUDGET, took), "{passed} passed in {took:?}");
+    machine.ok("node set victim packets=none");
+    machine.exec("flooder", &["ping", "-c", "1", "-W", "30", "victim"]).finish().code(0);
+    machine.ok("node set victim packets=2000/s");
+    flood(&machine, FLOOD, 1, 1);
+    machine.ok("link delete flooder:eth0");
+    machine.exec("modest", &["ping", "-c", "1", "-W", "30", "victim"]).finish().code(0);
+    machine.down();
+}
+
+/// Opens the port that is flooded and never reads, until its input ends.
+const DEAF: &str = r#"
+import socket, sys
+at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+at.bind(('0.0.0.0', 6001))
+print('open', flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn a_budget_follows_what_a_node_keeps_up_with() {
+    root_only!("floods are stopped by programs in the kernel");
+    let machine = machine!();
+    let file = machine.file(&LAB.replace("{packets: 2000/s}", "auto"));
+    machine.up_file(&file);
+    let auto = || {
+        let view = machine.node("victim");
+        assert_eq!(view["protect"]["auto"], true, "{view}");
+        view["protect"]["auto_packets"].as_u64()
+    };
+    assert_eq!(auto(), None);
+    let mut deaf = Held::start(machine.python("victim", DEAF, &[]));
+    assert_eq!(deaf.line(), "open");
+    let mut flooder = Held::start(machine.python("flooder", FLOOD, &[]));
+    assert_eq!(flooder.line(), "sends");
+    wait_until("the budget is what is read, or the least", SOON, || {
+        auto().filter(|budget| *budget < 1_000_000)
+    });
+    let shown = machine.ok("node show victim").text();
+    assert!(shown.contains("auto, now "), "{shown}");
+    // The next lab process follows on.
+    kill_and_wait(machine.lab_process());
+    machine.up_file(&file);
+    wait_until("it is found again", SOON, auto);
+    // Not above what is given beside it.
+    machine.ok("node set victim packets=500/s");
+    flood(&machine, FLOOD, 1, 1);
+    machine.ok("node set victim protect=off");
+    assert!(machine.node("victim")["protect"].is_null());
+    machine.ok("node set victim protect=700/s");
+    assert_eq!(machine.node("victim")["protect"]["packets"], 700);
+    machine.ok("node set victim protect=none");
+    flooder.rest();
+    machine.down();
+}
+
 #[test]
 fn receiving_counts_as_the_receivers_own_work() {
     root_only!("receive work is moved by root");

@@ -3,31 +3,43 @@
 //! * **Sockets**: one pair of BPF programs per lab, at the lab's cgroup of version 2; loaded
 //!   with the first node that has a socket limit.
 //! * **Protection**: a node's budget applies at every point where frames reach it: at the egress of the
-//!   switch's port, else at the ingress of its own interface. One set of programs per namespace.
+//!   switch's port, else at the ingress of its own interface. One set of programs per namespace. The other ports
+//!   of a bridge are gates: they drop early what the budget would not let pass.
+//! * **Doors** to the host are guarded by default. That and `protect: auto` are load feedback
+//!   ([`following`]): the lab process reads what nodes waste and sets budgets.
 //! * **Charging**: the node's ends of its links receive in kernel threads, which are moved
 //!   into the node's cgroups.
 //!
 //! Programs live as long as the object they are attached to; an adopting lab process finds them there.
 
+mod doors;
+mod follow;
+mod following;
+mod points;
+mod told;
+mod waste;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use netloom_ebpf::Direction;
-use netloom_ebpf::protect::{Budget, Protection, Shield};
+use netloom_ebpf::protect::{Budget, Shield};
 use netloom_ebpf::sockets::{GroupId, SocketCounts, SocketLimits};
 use netloom_model::lab::Protect;
 use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
-use netloom_model::plan::form::{LinkForm, Seat};
-use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{Interface, LinkSlot, PlannedEnd, PlannedNode};
 use netloom_netlink::charge;
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::absent::is_absent;
 use crate::stage::attach::{self, AttachPoint};
 use crate::store::state::State;
-use crate::view::{ProtectView, SenderView};
+use crate::view::ProtectView;
 use crate::{Error, Result};
+use follow::Followed;
+pub(crate) use following::pause;
+use points::{Point, points_of};
 
 /// The guards of a lab.
 #[derive(Default)]
@@ -42,6 +54,8 @@ struct Inner {
     shields: BTreeMap<NodeId, Shield>,
     /// Kernel threads charged to a node, by the node's id.
     threads: BTreeMap<NodeId, Vec<i32>>,
+    /// By the number that programs know a node or a door by.
+    followed: BTreeMap<u32, Followed>,
 }
 
 impl Guards {
@@ -49,18 +63,12 @@ impl Guards {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets up the guards of a node with new links.
+    /// Sets up the guards of a node whose interfaces came home.
     pub(crate) fn fit_node(&self, context: &Context<'_>, slot: Slot) -> Result<()> {
-        let node = &context.state.plan.nodes[slot];
         let mut inner = self.inner();
-        if !node.protect.is_empty() {
-            inner.protect(context, slot)?;
-        }
-        // Kernel threads cannot be moved into an ordinary user's cgroups.
-        if node.charge_receive && !context.state.user {
-            inner.charge(context, slot)?;
-        }
-        Ok(())
+        inner.fit_node(context, slot)?;
+        let links = points::links_around(context.state, slot);
+        inner.gate_links(context, &links)
     }
 
     /// Sets or removes a node's socket limit. Its cgroup must exist.
@@ -94,12 +102,19 @@ impl Guards {
         new: &PlannedNode,
     ) -> Result<()> {
         let mut inner = self.inner();
+        inner.followed.remove(&number(new));
+        inner.unguard_doors(context, slot, &old.protect)?;
         match (old.protect.is_empty(), new.protect.is_empty()) {
             (true, true) => {}
             (_, true) => inner.unprotect(context, slot)?,
-            (true, false) => inner.protect_with(context, slot, &new.protect)?,
+            (true, false) => {
+                inner.protect_with(context, slot, &new.protect)?;
+                let links = points::links_around(context.state, slot);
+                inner.gate(context, &points::ports_of(context.state, &links))?;
+            }
             (false, false) => inner.change_budget(context, slot, &new.protect)?,
         }
+        inner.guard_doors(context, slot, &new.protect);
         match (old.charge_receive, new.charge_receive) {
             // Kernel threads cannot be moved into an ordinary user's cgroups.
             _ if context.state.user => Ok(()),
@@ -112,8 +127,9 @@ impl Guards {
     /// Removes a node's protection while one of its interfaces moves away or comes home;
     /// [`Guards::fit_node`] sets it up again.
     pub(crate) fn lift(&self, context: &Context<'_>, slot: Slot) -> Result<()> {
-        if context.state.plan.nodes[slot].protect.is_empty() {
-            return Ok(());
+        let protect = context.state.plan.nodes[slot].protect;
+        if protect.is_empty() {
+            return self.inner().unguard_doors(context, slot, &protect);
         }
         self.inner().unprotect(context, slot)
     }
@@ -121,22 +137,25 @@ impl Guards {
     /// Counts of traffic to a protected node.
     pub(crate) fn protection(&self, state: &State, slot: Slot) -> Option<ProtectView> {
         let node = &state.plan.nodes[slot];
-        if node.protect.is_empty() {
-            return None;
-        }
         let inner = self.inner();
+        if node.protect.is_empty() {
+            return inner.at_doors(state, slot);
+        }
+        let followed = inner.followed.get(&number(node));
         let mut view = ProtectView {
             packets: node.protect.packets,
             bytes: node.protect.bytes,
+            auto: node.protect.follows(),
+            auto_packets: followed.and_then(Followed::budget),
             ..ProtectView::default()
         };
-        let mut spaces: Vec<NodeId> = points_of(state, slot).iter().map(|s| s.space).collect();
+        let mut spaces: Vec<NodeId> = points_of(state, slot).iter().map(|p| p.at.space).collect();
         spaces.sort_unstable();
         spaces.dedup();
         for space in spaces {
             let read = inner.shields.get(&space).and_then(|s| s.read(number(node)).ok());
             if let Some(totals) = read {
-                add(&mut view, state, slot, space, &totals);
+                told::add(&mut view, state, slot, Some(space), &totals);
             }
         }
         Some(view)
@@ -169,16 +188,26 @@ impl Keeper for Guards {
         }));
         touched.sort_unstable();
         touched.dedup();
-        touched.into_iter().try_for_each(|slot| self.fit_node(context, slot))
+        let mut inner = self.inner();
+        touched.into_iter().try_for_each(|slot| inner.fit_node(context, slot))?;
+        for link in fresh.links {
+            inner.guard_door(context, &plan.links[*link]);
+        }
+        inner.gate_links(context, fresh.links)
     }
 
     fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
         let plan = &context.state.plan;
+        for link in &plan.links {
+            if let Some(door) = doors::of(context.state, link, None) {
+                inner.reopen(context, door.at)?;
+            }
+        }
         for (slot, node) in plan.slots().zip(&plan.nodes) {
             if !node.protect.is_empty() {
                 for point in points_of(context.state, slot) {
-                    inner.reopen(context, point)?;
+                    inner.reopen(context, point.at)?;
                 }
             }
             if node.charge_receive {
@@ -204,6 +233,10 @@ impl Keeper for Guards {
                 let _ = GroupId::of(&dir).and_then(|id| limits.forget(id));
             }
         }
+        if let Some(shield) = inner.shields.get(&NodeId::CORE) {
+            let indexes = gone.links.iter().flat_map(|l| [0, 1].map(|side| l.port_index(side)));
+            indexes.for_each(|index| shield.forget_gate(index));
+        }
         if gone.nodes.contains(&NodeId::CORE) {
             inner.shields.remove(&NodeId::CORE);
         }
@@ -226,6 +259,19 @@ impl Inner {
         Ok(self.sockets.as_ref())
     }
 
+    fn fit_node(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
+        let node = &context.state.plan.nodes[slot];
+        if !node.protect.is_empty() {
+            self.protect(context, slot)?;
+        }
+        self.guard_doors(context, slot, &node.protect);
+        // Kernel threads cannot be put into an ordinary user's groups.
+        if node.charge_receive && !context.state.user {
+            self.charge(context, slot)?;
+        }
+        Ok(())
+    }
+
     fn protect(&mut self, context: &Context<'_>, slot: Slot) -> Result<()> {
         let protect = context.state.plan.nodes[slot].protect;
         self.protect_with(context, slot, &protect)
@@ -235,31 +281,45 @@ impl Inner {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for point in points_of(context.state, slot) {
-            let known = self.shields.remove(&point.space);
-            let shield = attach::run_in_living(context.inits, point.space, &object, || {
+            let known = self.shields.remove(&point.at.space);
+            let shield = attach::run_in_living(context.inits, point.at.space, &object, || {
                 let shield = match known {
                     Some(shield) => shield,
-                    None => {
-                        new_shield(point.space).map_err(Error::of(&object, "load its programs"))?
-                    }
+                    None => new_shield(point.at.space)
+                        .map_err(Error::of(&object, "load its programs"))?,
                 };
-                shield
-                    .protect(point.index, point.direction, number(node), &budget(with))
+                place(&shield, context.state, &point, number(node), &budget(with))
                     .map_err(Error::of(&object, "protect"))?;
                 Ok(shield)
             })?;
             if let Some(shield) = shield {
-                self.shields.insert(point.space, shield);
+                self.shields.insert(point.at.space, shield);
             }
         }
         Ok(())
+    }
+
+    /// Makes gates of those of these links' ports that belong to a switch with a protected node.
+    fn gate_links(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
+        self.gate(context, &points::gates_of(context.state, links))
+    }
+
+    fn gate(&self, context: &Context<'_>, gates: &[(u32, u16)]) -> Result<()> {
+        let Some(shield) = self.shields.get(&NodeId::CORE).filter(|_| !gates.is_empty()) else {
+            return Ok(());
+        };
+        attach::run_in_living(context.inits, NodeId::CORE, "protection", || {
+            let each = gates.iter().try_for_each(|(index, switch)| shield.gate(*index, *switch));
+            each.map_err(Error::of("protection", "look ahead at a switch's port"))
+        })
+        .map(drop)
     }
 
     fn change_budget(&mut self, context: &Context<'_>, slot: Slot, to: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for point in points_of(context.state, slot) {
-            if let Some(shield) = self.shields.get(&point.space) {
+            if let Some(shield) = self.shields.get(&point.at.space) {
                 shield
                     .change(number(node), &budget(to))
                     .map_err(Error::of(&object, "change its protection"))?;
@@ -272,11 +332,12 @@ impl Inner {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for point in points_of(context.state, slot) {
-            let Some(shield) = self.shields.get(&point.space) else { continue };
-            attach::run_in_living(context.inits, point.space, &object, || {
+            let Some(shield) = self.shields.get(&point.at.space) else { continue };
+            let idle = points::idle_gates(context.state, &point, slot);
+            attach::run_in_living(context.inits, point.at.space, &object, || {
                 shield
-                    .unprotect(point.index)
-                    .map(drop)
+                    .unprotect(point.at.index)
+                    .and_then(|_| idle.iter().try_for_each(|i| shield.ungate(*i).map(drop)))
                     .map_err(Error::of(&object, "take its protection away"))
             })?;
         }
@@ -377,72 +438,15 @@ fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
     here.map(|i| i.name.as_str()).collect()
 }
 
-/// The points where frames reach a node: one per interface.
-fn points_of(state: &State, slot: Slot) -> Vec<AttachPoint> {
-    let node = &state.plan.nodes[slot];
-    // Frames at an interface that is elsewhere are not for this node.
-    let here = node.interfaces.iter().enumerate().filter(|(_, i)| !is_absent(state, node, i));
-    let point = |(interface, planned): (usize, &Interface)| {
-        let link = &state.plan.links[planned.link];
-        let here = PlannedEnd::Node { node: slot, interface };
-        let side = link.ends.iter().position(|e| *e == here).unwrap_or(0);
-        match state.seat(link, 1 - side) {
-            Seat::Port => AttachPoint {
-                space: NodeId::CORE,
-                index: link.port_index(1 - side),
-                direction: Direction::Egress,
-            },
-            Seat::Node { .. } | Seat::Plug | Seat::Host => {
-                attach::at_interface(state, slot, interface, Direction::Ingress)
-            }
-        }
-    };
-    here.map(point).collect()
-}
-
-fn add(view: &mut ProtectView, state: &State, slot: Slot, space: NodeId, totals: &Protection) {
-    view.passed_packets += totals.passed.frames;
-    view.passed_bytes += totals.passed.bytes;
-    view.dropped_packets += totals.dropped.frames;
-    view.dropped_bytes += totals.dropped.bytes;
-    for sender in &totals.senders {
-        view.senders.push(SenderView {
-            sender: sender_words(state, slot, space, sender.ifindex),
-            passed_packets: sender.passed.frames,
-            dropped_packets: sender.dropped.frames,
-            dropped_bytes: sender.dropped.bytes,
-        });
-    }
-}
-
-/// The sender at an interface: the other end of its link.
-fn sender_words(state: &State, slot: Slot, space: NodeId, interface: u32) -> String {
-    let plan = &state.plan;
-    if space == NodeId::CORE {
-        let behind = |(link, side): (&PlannedLink, usize)| plan.end_text(&link.ends[1 - side]);
-        return plan.port_of(interface).map_or_else(|| "(the switch)".to_owned(), behind);
-    }
-    let node = &plan.nodes[slot];
-    let direct = node.interfaces.iter().enumerate().find_map(|(at, planned)| {
-        let link = &plan.links[planned.link];
-        let here = PlannedEnd::Node { node: slot, interface: at };
-        let side = link.ends.iter().position(|e| *e == here)?;
-        let other = &link.ends[1 - side];
-        (planned.index == interface && !matches!(other, PlannedEnd::Port { .. }))
-            .then(|| plan.end_text(other))
-    });
-    direct.or_else(|| only_neighbour(state, slot)).unwrap_or_else(|| "(neighbours)".to_owned())
-}
-
-/// At a node's own interfaces the program does not know the sender; with a single link there is only one.
-fn only_neighbour(state: &State, slot: Slot) -> Option<String> {
-    let plan = &state.plan;
-    let mut others = plan.nodes[slot].interfaces.iter().enumerate().filter_map(|(at, planned)| {
-        let link = &plan.links[planned.link];
-        let here = PlannedEnd::Node { node: slot, interface: at };
-        let side = link.ends.iter().position(|e| *e == here)?;
-        let other = &link.ends[1 - side];
-        (!matches!(other, PlannedEnd::Port { .. })).then(|| plan.end_text(other))
-    });
-    others.next().filter(|_| others.next().is_none())
+/// Protects a node at a point.
+fn place(
+    shield: &Shield,
+    state: &State,
+    point: &Point,
+    node: u32,
+    budget: &Budget,
+) -> netloom_ebpf::Result<()> {
+    shield.protect(point.at.index, point.at.direction, node, budget)?;
+    let Some(switch) = point.switch else { return Ok(()) };
+    shield.own(point.at.index, point.mac, points::switch_number(state, switch))
 }

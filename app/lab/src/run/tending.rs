@@ -16,6 +16,7 @@ use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_sys::namespace;
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
+use crate::keep::guards;
 use crate::run::load_average;
 use crate::run::running::{Guest, Running, Work};
 use crate::run::scope::{self, Scoped};
@@ -225,8 +226,16 @@ impl Running {
     }
 }
 
-/// Measures load averages on a thread of its own, as long as the lab exists.
+impl Running {
+    /// Lets budgets follow what nodes keep up with; whether there are any that follow.
+    pub(crate) fn follow_loads(&self) -> bool {
+        self.kept.keepers.guards.follow(&self.state(), || self.living_inits())
+    }
+}
+
+/// Measures load averages and lets budgets follow on threads of their own, as long as the lab exists.
 pub(crate) fn watch_loads(running: Weak<Running>) {
+    watch_budgets(Weak::clone(&running));
     let thread = std::thread::Builder::new().name("netloom-load".into()).stack_size(128 << 10);
     let look = move || {
         let mut last = Instant::now();
@@ -239,6 +248,22 @@ pub(crate) fn watch_loads(running: Weak<Running>) {
         }
     };
     // Without the thread loads stay at zero.
+    let _ = thread.spawn(look);
+}
+
+/// Lets budgets follow from now on, on a thread of its own, as long as the lab is there.
+fn watch_budgets(running: Weak<Running>) {
+    let thread = std::thread::Builder::new().name("netloom-budgets".into()).stack_size(128 << 10);
+    let look = move || {
+        let mut wait = guards::pause(true, Duration::ZERO);
+        loop {
+            std::thread::sleep(wait);
+            let Some(running) = running.upgrade() else { return };
+            let start = Instant::now();
+            wait = guards::pause(running.follow_loads(), start.elapsed());
+        }
+    };
+    // Without the thread budgets stay as they are.
     let _ = thread.spawn(look);
 }
 

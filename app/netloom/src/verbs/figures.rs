@@ -122,7 +122,11 @@ pub(super) fn programs(node: &NodeStatus) -> String {
 pub(super) fn budget(view: &ProtectView) -> Vec<String> {
     let packets = view.packets.map(|n| format!("packets {n}/s"));
     let octets = view.bytes.map(|n| format!("bytes {}/s", bytes(n)));
-    packets.into_iter().chain(octets).collect()
+    let auto = view.auto.then(|| match view.auto_packets {
+        Some(now) => format!("auto, now {now}/s"),
+        None => "auto, not limited now".to_owned(),
+    });
+    packets.into_iter().chain(octets).chain(auto).collect()
 }
 
 /// All limits of a node, on one line.

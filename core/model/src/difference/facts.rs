@@ -53,6 +53,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.put("limits.sockets", number(limits.sockets));
     facts.put("protect.packets", protect.packets.map(|rate| format!("{rate}/s")));
     facts.put("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
+    facts.put("protect.auto", protect.auto.map(|auto| auto.to_string()));
     facts.put("charge-receive", yes(node.charge_receive));
     facts.put("children", number(node.children));
     facts.put("privileged", yes(node.privileged));

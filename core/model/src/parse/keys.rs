@@ -192,8 +192,15 @@ pub(crate) static NODE: Object = Object {
         key("limits", Value::Object(&LIMITS), "What its processes may use together."),
         key(
             "protect",
-            Value::Object(&PROTECT),
-            "What may be sent to it; more is dropped before it costs the node anything.",
+            Value::AnyOf(&[
+                Value::Called(
+                    "auto, off, or packets per second like 200k/s",
+                    &Value::NumberOrPattern(r"^(auto|off|[0-9]+(\.[0-9]+)? *[kKMG]?(/s)?)$"),
+                ),
+                Value::Object(&PROTECT),
+            ]),
+            "What may be sent to it; more is dropped before it costs the node anything. auto: as much as it keeps \
+             up with. off: nothing is dropped, at doors neither. Or a map.",
         ),
         key(
             "charge-receive",
@@ -303,6 +310,12 @@ pub(crate) static PROTECT: Object = Object {
                 ),
             ),
             "Bytes per second, like 1GB/s; at least 10kB/s.",
+        ),
+        key(
+            "auto",
+            Value::Boolean,
+            "true: the budget follows what the node keeps up with, `packets` at most. false: doors of the node are \
+             not guarded either.",
         ),
     ],
     kinds: &[],

@@ -1,7 +1,7 @@
 //! Reads a node's bounds: `limits`, `protect`, `charge-receive`, `storage`, `privileged`, and the limit of
 //! `children`.
 
-use netloom_config::{Node as Yaml, Path, Place, Report, read};
+use netloom_config::{Kind, Node as Yaml, Path, Place, Report, read};
 
 use super::keys::{CHILDREN, LIMITS, PROTECT};
 use super::raw::NodeBody;
@@ -118,6 +118,9 @@ fn memory(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
 
 fn protect(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Protect {
     let mut protect = Protect::default();
+    if let Some(of_word) = protect_word(value, path, report) {
+        return of_word;
+    }
     let Some(fields) = Fields::open(value, path, &PROTECT, report) else { return protect };
     for key in PROTECT.names() {
         if let Some(value) = fields.get(key) {
@@ -125,6 +128,30 @@ fn protect(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Protect {
         }
     }
     protect
+}
+
+/// Reads `protect` where it is not a map, but `auto`, `off`, or packets per second.
+pub(super) fn protect_word(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Protect> {
+    let auto = |auto| Some(Protect { auto: Some(auto), ..Protect::default() });
+    let is_number = value.text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    match (&value.kind, value.text.as_str()) {
+        (Kind::Map(_), _) => None,
+        (Kind::Str, "auto") => auto(true),
+        (Kind::Str, "off") => auto(false),
+        (Kind::Str | Kind::Int(_) | Kind::Float(_), _) if is_number => {
+            Some(Protect { packets: packets(value, path, report), ..Protect::default() })
+        }
+        _ => {
+            let found = value.describe();
+            let expected = "auto, off, packets per second like 200k/s, or a map of protect keys";
+            report.error(value.place, format!("{path}: expected {expected}, found {found}"));
+            Some(Protect::default())
+        }
+    }
+}
+
+fn packets(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u64> {
+    bounded(read::packet_rate, (1, "one packet per second"), (value, path), report)
 }
 
 /// Reads a key of `protect`; no value takes it away.
@@ -136,11 +163,8 @@ pub(super) fn budget(
     report: &mut Report,
 ) {
     match key {
-        "packets" => {
-            let least = (1, "one packet per second");
-            protect.packets =
-                value.and_then(|v| bounded(read::packet_rate, least, (v, path), report));
-        }
+        "packets" => protect.packets = value.and_then(|v| packets(v, path, report)),
+        "auto" => protect.auto = value.and_then(|v| read::boolean(v, path, report)),
         _ => {
             let least = (LEAST_BYTES, "10kB/s");
             protect.bytes = value.and_then(|v| bounded(read::byte_rate, least, (v, path), report));

@@ -147,7 +147,7 @@ fn settings_of_nodes_are_read_as_in_the_file() {
     let mut seen = 0;
     for key in node_keys() {
         let (map, inner) = match key {
-            "charge-receive" | "privileged" => (None, key),
+            "charge-receive" | "privileged" | "protect" => (None, key),
             "children" => (Some("children"), "limit"),
             _ if PROTECT.names().any(|of| of == key) => (Some("protect"), key),
             _ => (Some("limits"), key),
@@ -351,6 +351,7 @@ fn every_key_of_a_node_is_set_and_taken_away() {
         ("sockets", "500"),
         ("packets", "200k/s"),
         ("bytes", "1GB/s"),
+        ("auto", "true"),
         ("charge-receive", "false"),
         ("children", "0"),
         ("privileged", "true"),
@@ -362,8 +363,8 @@ fn every_key_of_a_node_is_set_and_taken_away() {
         (Some(1500), Some(300), Some(1 << 28))
     );
     assert_eq!((limits.processes, limits.sockets), (Some(100), Some(500)));
-    let Protect { packets, bytes } = settings.protect;
-    assert_eq!((packets, bytes), (Some(200_000), Some(1_000_000_000)));
+    let Protect { packets, bytes, auto } = settings.protect;
+    assert_eq!((packets, bytes, auto), (Some(200_000), Some(1_000_000_000), Some(true)));
     assert_eq!((settings.charge_receive, settings.children), (Some(false), Some(0)));
     assert!(settings.privileged);
     let before = settings.clone();
@@ -393,8 +394,8 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
     ] {
         assert_eq!(set(&[(key, text)]).unwrap_err(), reason);
     }
-    let keys = "keys: cpu, memory, processes, weight, sockets, packets, bytes, charge-receive, \
-                children, privileged";
+    let keys = "keys: cpu, memory, processes, weight, sockets, packets, bytes, auto, protect, \
+                charge-receive, children, privileged";
     assert_eq!(set(&[("colour", "red")]).unwrap_err(), format!("unknown key \"colour\"; {keys}"));
     let of_files = "storage: cannot be given in a running lab; ";
     assert_eq!(set(&[("storage", "1G")]).unwrap_err(), format!("{of_files}{keys}"));

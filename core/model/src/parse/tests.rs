@@ -264,6 +264,22 @@ fn a_repeated_entry_reports_each_place_once() {
 }
 
 #[test]
+fn protection_is_a_word_a_rate_or_a_map() {
+    for (text, packets, auto, bounds) in [
+        ("auto", None, Some(true), true),
+        ("off", None, Some(false), false),
+        ("50k/s", Some(50_000), None, true),
+        ("7", Some(7), None, true),
+        ("{auto: true, packets: 9}", Some(9), Some(true), true),
+        ("{auto: false, packets: 9}", Some(9), Some(false), true),
+    ] {
+        let protect = lab(&format!("nodes: {{a: {{protect: {text}}}}}\n")).nodes[0].protect;
+        assert_eq!((protect.packets, protect.auto), (packets, auto), "{text}");
+        assert_eq!(!protect.is_empty(), bounds, "{text}");
+    }
+}
+
+#[test]
 fn bounds_of_a_node_are_read() {
     let lab = lab("
 nodes:

@@ -137,8 +137,8 @@ pub fn can_have_wire(plan: &Plan, link: &PlannedLink) -> bool {
 fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
     let free = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, .. } => {
-            let node = &plan.nodes[*node];
-            node.protect.is_empty() && !node.charge_receive
+            // A plug has no queue for threads. A budget stands at the tap.
+            !plan.nodes[*node].charge_receive
         }
         end => plan.shm_switch_at(end).is_some(),
     };
