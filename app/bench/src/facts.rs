@@ -61,6 +61,16 @@ impl Facts {
         })
     }
 
+    /// A node's global IPv6 address on a link, without the prefix length.
+    pub(crate) fn address6(&self, node: &str, link: &str) -> Result<String> {
+        let all = self.node(node)?["interfaces"].as_array().context("status has no interfaces")?;
+        let found = all.iter().filter(|i| i["link"] == link);
+        let addresses = found.filter_map(|i| i["addresses"].as_array()).flatten();
+        let mut ipv6 = addresses.filter_map(|a| a.as_str()?.split_once('/')).map(|(a, _)| a);
+        let found = ipv6.find(|a| a.contains(':') && !a.starts_with("fe80"));
+        found.map(str::to_owned).with_context(|| format!("{node} has no IPv6 address on {link}"))
+    }
+
     /// Packets that a link's wire handled from its first end.
     pub(crate) fn ledger(&self, link: &str) -> Result<Ledger> {
         let found = by_name(&self.0["links"], link).context("status has no such link")?;
@@ -132,6 +142,7 @@ mod tests {
         assert_eq!(facts.counter("a", "cpu_ns").unwrap(), Some(3));
         assert_eq!(facts.counter("a", "cpu_receive_ns").unwrap(), None);
         let interface = facts.interface("a", "a--b").unwrap();
+        assert_eq!(facts.address6("a", "a--b").unwrap(), "fd00::1");
         assert_eq!((interface.name.as_str(), interface.address.as_str()), ("eth0", "10.0.0.1"));
         let ledger = facts.ledger("a--b").unwrap();
         let expected = Ledger { offered: 9, sent: 5, held: 1, by_chance: 2, otherwise: 1 };

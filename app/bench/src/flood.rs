@@ -1,11 +1,16 @@
 //! `flood`: how much throughput and latency a node keeps while its neighbours flood it.
 //!
+//! Two fields. In the first (`hurt`) the flood hurts: four and eight flooders send to a service that the victim
+//! reads. In the second, one or two flooders send to a port that nobody reads, beside TCP.
+//!
 //! A flooder sends as many 60-byte frames to a packet socket as one core can. Neighbours that merely spin
 //! separate the cost of a flood from that of any busy neighbour. All cells of a round alternate, forwards and
 //! backwards. Root only: BPF programs enforce the budgets.
 
 mod cells;
 mod field;
+mod hurt;
+mod storms;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,10 +32,10 @@ type Results = BTreeMap<Cell, Vec<Measured>>;
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("flood");
-    let window = Duration::from_millis(if options.quick { 400 } else { 1000 });
+    let window = Duration::from_millis(if options.quick { 300 } else { 1000 });
     let field = Field::up(&driver, window)?;
     let mut results = Results::new();
-    let time = Duration::from_secs(if options.quick { 108 } else { 900 });
+    let time = Duration::from_secs(if options.quick { 60 } else { 700 });
     let one_round = |round: usize, results: &mut Results| {
         let plan = plan(round, options.quick);
         eprintln!("bench flood: round {}, {} cells", round + 1, plan.len());
@@ -46,6 +51,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
         report.left_out(&cell.to_string(), cell.victim.title(), "--quick");
     }
     ratios(&results, &mut report);
+    hurt::run(&options, &driver, &mut report)?;
     Ok(report)
 }
 
@@ -125,7 +131,7 @@ fn ratios(results: &Results, report: &mut Report) {
     };
     let idle = |_| Others::Idle;
     for (name, kept) in [
-        ("paced_kept", kept(Victim::Protected, Measure::Paced, idle)),
+        ("paced_tcp_kept", kept(Victim::Protected, Measure::Paced, idle)),
         ("goodput_kept", kept(Victim::Protected, Measure::Unpaced, Others::Spin)),
         ("goodput_unprotected", kept(Victim::Plain, Measure::Unpaced, Others::Spin)),
     ] {
@@ -194,7 +200,7 @@ mod tests {
         assert!(close("goodput_kept", 0.92), "{report:?}");
         assert!(close("tcp_protected_vs_plain", 30.0 / 32.0));
         assert!((report.values["victim_receive_cpu_percent"] - 8.0).abs() < 1e-9);
-        assert_eq!(report.ratios["paced_kept"], None, "nothing was measured for it");
+        assert_eq!(report.ratios["paced_tcp_kept"], None, "nothing was measured for it");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod ports;
 mod pour;
 mod receive;
 mod stop;
+mod storm;
 mod stream;
 
 use std::io::{ErrorKind, Read, Write};
@@ -63,6 +64,10 @@ pub fn peer(args: &[String]) -> Result<()> {
             let frame = burn::frame(mac, from, to)?;
             object(&burn::frames(interface, &frame, burn::path(path)?, seconds(time)?)?)
         }
+        ["storm", interface, mac, from, to, to6, port, kind, time] => {
+            let pair = storm::Pair::new(interface, [mac, from, to, to6, port])?;
+            object(&storm::storm(interface, pair, kind, seconds(time)?)?)
+        }
         ["tcp-sink", port, skip, time] => {
             object(&stream::sink(figure(port)?, seconds(skip)?, seconds(time)?)?)
         }
@@ -70,6 +75,9 @@ pub fn peer(args: &[String]) -> Result<()> {
             object(&stream::source(figure(to)?, figure(rate)?, seconds(time)?)?)
         }
         ["echo-server", port, time] => object(&echo::server(figure(port)?, seconds(time)?)?),
+        ["service", port, work, time] => {
+            object(&echo::service(figure(port)?, figure(work)?, seconds(time)?)?)
+        }
         ["echo-client", to, rate, time] => {
             object(&echo::client(figure(to)?, figure(rate)?, seconds(time)?)?)
         }

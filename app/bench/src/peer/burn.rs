@@ -96,7 +96,7 @@ pub(super) fn frame(mac: &str, from: &str, to: &str) -> Result<[u8; LENGTH]> {
     Ok(frame)
 }
 
-fn mac_of(text: &str) -> Result<[u8; 6]> {
+pub(super) fn mac_of(text: &str) -> Result<[u8; 6]> {
     let bytes: Option<Vec<u8>> =
         text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
     let six = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
@@ -109,9 +109,8 @@ pub(super) fn frames(
     path: Path,
     most: Duration,
 ) -> Result<Flooded> {
-    let own = std::fs::read_to_string(format!("/sys/class/net/{interface}/address"));
     let mut frame = *frame;
-    frame[6..12].copy_from_slice(&mac_of(own.context("read the interface's MAC")?.trim())?);
+    frame[6..12].copy_from_slice(&own_mac(interface)?);
     let index = index_of(interface)?;
     let mut sender = Sender::open(index, path)?;
     let mut frames = Frames::round(&[&frame], BATCH)?;
@@ -127,7 +126,12 @@ pub(super) fn frames(
     Ok(Flooded { offered_per_s, refused: tally.refused })
 }
 
-fn index_of(interface: &str) -> Result<u32> {
+pub(super) fn own_mac(interface: &str) -> Result<[u8; 6]> {
+    let own = std::fs::read_to_string(format!("/sys/class/net/{interface}/address"));
+    mac_of(own.context("read the interface's MAC")?.trim())
+}
+
+pub(super) fn index_of(interface: &str) -> Result<u32> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/ifindex"));
     figure(text.with_context(|| format!("find the interface {interface}"))?.trim())
 }

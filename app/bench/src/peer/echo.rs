@@ -1,12 +1,17 @@
-//! `echo-server PORT SECONDS`: sends every datagram back; prints `{"echoed"}`.
+//! `echo-server PORT SECONDS`: sends every datagram back; prints `{"echoed"}`. Connections to the port are
+//! taken by nobody.
+//! `service PORT MICROSECONDS SECONDS`: the same after so much CPU time of work on each.
 //! `echo-client ADDRESS RATE SECONDS`: sends at its pace, whatever comes back; prints
-//! `{"sent", "received", "p50_us", "p99_us"}`, times from sending a datagram to reading its echo.
+//! `{"sent", "received", "p50_us", "p99_us"}`, times from sending a datagram to reading its echo; null when
+//! none came back.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use netloom_stats::percentile;
+use rustix::net::{SendFlags, sendto};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::clock::{Pace, nanoseconds, now};
@@ -30,16 +35,28 @@ pub(super) struct Echoed {
 }
 
 pub(super) fn server(port: u16, most: Duration) -> Result<Echoed> {
+    service(port, 0, most)
+}
+
+/// Works on each datagram for so many microseconds of CPU time, then sends it back.
+pub(super) fn service(port: u16, work: u64, most: Duration) -> Result<Echoed> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).context("bind")?;
     socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?;
+    let _queue = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).context("listen")?;
     let stop = Stop::new(most);
     ready();
-    let (mut buffer, mut echoed) = ([0; 2048], 0);
+    let (mut buffer, mut echoed) = ([0; 2048], 0_u64);
     while !stop.over() {
         match socket.recv_from(&mut buffer) {
             Ok((count, from)) => {
-                socket.send_to(&buffer[..count], from).context("send back")?;
-                echoed += 1;
+                let until = cpu_time() + work * 1000;
+                while cpu_time() < until {
+                    std::hint::spin_loop();
+                }
+                // Nobody may be there, only a broadcast address, or one whose neighbour is not found yet, for
+                // which everybody else would wait.
+                let sent = sendto(&socket, &buffer[..count], SendFlags::DONTWAIT, &from);
+                echoed += u64::from(sent.is_ok());
             }
             Err(error) if idle(error.kind()) => {}
             Err(error) => return Err(error).context("receive"),
@@ -48,13 +65,20 @@ pub(super) fn server(port: u16, most: Duration) -> Result<Echoed> {
     Ok(Echoed { echoed })
 }
 
+/// Nanoseconds of CPU time of this thread.
+fn cpu_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let [seconds, nanoseconds] = [time.tv_sec, time.tv_nsec].map(|n| u64::try_from(n).unwrap_or(0));
+    seconds * 1_000_000_000 + nanoseconds
+}
+
 /// Result of `echo-client`.
 #[derive(Debug, Serialize)]
 pub(super) struct Latency {
     sent: u64,
     received: usize,
-    p50_us: f64,
-    p99_us: f64,
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
 }
 
 pub(super) fn client(to: SocketAddr, rate: f64, time: Duration) -> Result<Latency> {
@@ -67,8 +91,8 @@ pub(super) fn client(to: SocketAddr, rate: f64, time: Duration) -> Result<Latenc
     let sent = send_all(&socket, rate, time)?;
     let Ok(times) = reading.join() else { bail!("the reader panicked") };
     let times = times?;
-    let at = |percent| percentile(&times, percent).context("no echo came back");
-    Ok(Latency { sent, received: times.len(), p50_us: at(50.0)?, p99_us: at(99.0)? })
+    let at = |percent| percentile(&times, percent).ok();
+    Ok(Latency { sent, received: times.len(), p50_us: at(50.0), p99_us: at(99.0) })
 }
 
 fn send_all(socket: &UdpSocket, rate: f64, time: Duration) -> Result<u64> {
@@ -124,6 +148,6 @@ mod tests {
         echoing.join().unwrap();
         assert!((1..=50).contains(&latency.sent), "{latency:?}");
         assert_eq!(latency.received as u64, latency.sent);
-        assert!(latency.p50_us > 0.0 && latency.p50_us <= latency.p99_us, "{latency:?}");
+        assert!(latency.p50_us > Some(0.0) && latency.p50_us <= latency.p99_us, "{latency:?}");
     }
 }
