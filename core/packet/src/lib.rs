@@ -1,4 +1,4 @@
-//! Frames: views of their headers, checksums, segmentation, and a hash that forwarding does not change.
+//! Frames: views of their headers, checksums, segmentation, merging, and a hash that forwarding does not change.
 //!
 //! Bytes come as arguments and may be anything: every function is total. A frame begins with its
 //! Ethernet header; its [`VnetHeader`], which says what offload left undone, is passed separately.
@@ -9,12 +9,14 @@ mod error;
 mod frames;
 pub mod headers;
 mod identity;
+pub mod merge;
 pub mod segment;
 pub mod vnet;
 
 pub use error::{Error, Result};
 pub use headers::{Fragment, Headers, Ip};
 pub use identity::{hash, identity};
+pub use merge::Merger;
 pub use segment::{Segmenter, packets, segment};
 pub use vnet::{Gso, VnetHeader};
 

@@ -2,10 +2,12 @@
 //!
 //! A frame that finds no room in the switch waits in place, and nothing more is taken from the interface,
 //! whose queue then fills. After [`PATIENCE`] it is dropped, and so are later frames at once, until one finds
-//! room again. A truncated frame is never forwarded.
+//! room again. A truncated frame is never forwarded. From a card, TCP segments that have arrived one behind the
+//! other may be merged into super-frames; none waits for one that has not arrived.
 
 use std::time::{Duration, Instant};
 
+use netloom_packet::merge::{Merger, Offered};
 use netloom_port::{Lent, MOST_FRAME, Port, Received};
 
 use crate::burst::{BURST, BURST_BYTES, End, Moved};
@@ -24,6 +26,8 @@ pub(crate) struct Inward {
     /// Since when frames find no room.
     full: Option<Instant>,
     waits: bool,
+    /// Merges segments, if that is wanted.
+    merger: Option<Merger>,
 }
 
 /// Result of handling a frame.
@@ -38,7 +42,12 @@ enum Step {
 
 impl Inward {
     pub(crate) fn new() -> Inward {
-        Inward { buffer: vec![0; MOST_FRAME], held: None, full: None, waits: false }
+        Inward { buffer: vec![0; MOST_FRAME], held: None, full: None, waits: false, merger: None }
+    }
+
+    /// Merges segments from now on.
+    pub(crate) fn merge(&mut self) {
+        self.merger = Some(Merger::new());
     }
 
     /// Whether a frame waits for room.
@@ -81,27 +90,10 @@ impl Inward {
         counters: &mut Counters,
         end: &mut Option<End>,
     ) -> Result<Step> {
-        if self.held.is_none() {
-            match port.lend() {
-                Lent::Frame(frame) => {
-                    let given = member.queue(frame)?;
-                    let step = self.note(given, frame, counters, end);
-                    if matches!(step, Step::Over(_)) {
-                        port.give_back();
-                    }
-                    return Ok(step);
-                }
-                Lent::Truncated => {
-                    counters.lost.truncated += 1;
-                    port.give_back();
-                    return Ok(Step::Over(0));
-                }
-                Lent::Empty => return Ok(Step::Empty),
-                Lent::Never => {}
-            }
-            if let Some(step) = self.copy(port, counters, end) {
-                return Ok(step);
-            }
+        if self.held.is_none()
+            && let Some(step) = self.next(port, member, counters, end)?
+        {
+            return Ok(step);
         }
         let Some((start, length)) = self.held else { return Ok(Step::Empty) };
         // Moved out for now: the frame borrows the buffer while the rest of `self` is modified.
@@ -113,6 +105,74 @@ impl Inward {
             self.held = None;
         }
         step
+    }
+
+    /// Handles the next frame in place, or copies it into the buffer and returns `None`.
+    fn next(
+        &mut self,
+        port: &mut dyn Port,
+        member: &mut dyn Member,
+        counters: &mut Counters,
+        end: &mut Option<End>,
+    ) -> Result<Option<Step>> {
+        if let Lent::Frame(frame) = port.lend() {
+            match self.merger.as_mut().map_or(Offered::Alone, |merger| merger.offer(frame)) {
+                Offered::Kept => {
+                    let length = frame.len();
+                    port.give_back();
+                    return Ok(Some(Step::Over(length)));
+                }
+                Offered::Apart => return self.pass_merged(member, counters, end),
+                Offered::Alone => {}
+            }
+            let given = member.queue(frame)?;
+            let step = self.note(given, frame, counters, end);
+            if matches!(step, Step::Over(_)) {
+                port.give_back();
+            }
+            return Ok(Some(step));
+        }
+        // What was merged comes first.
+        if let Some(step) = self.pass_merged(member, counters, end)? {
+            return Ok(Some(step));
+        }
+        match port.lend() {
+            // One came meanwhile.
+            Lent::Frame(_) => Ok(Some(Step::Over(0))),
+            Lent::Truncated => {
+                counters.lost.truncated += 1;
+                port.give_back();
+                Ok(Some(Step::Over(0)))
+            }
+            Lent::Empty => Ok(Some(Step::Empty)),
+            Lent::Never => Ok(self.copy(port, counters, end)),
+        }
+    }
+
+    /// Passes on what is merged, if anything is. Its segments were counted in the burst already.
+    fn pass_merged(
+        &mut self,
+        member: &mut dyn Member,
+        counters: &mut Counters,
+        end: &mut Option<End>,
+    ) -> Result<Option<Step>> {
+        let Some(mut merger) = self.merger.take() else { return Ok(None) };
+        let step = match merger.held() {
+            Some(frame) => {
+                let given = member.queue(frame)?;
+                Some(self.note(given, frame, counters, end))
+            }
+            None => None,
+        };
+        let step = step.map(|step| match step {
+            Step::Over(_) => {
+                merger.clear();
+                Step::Over(0)
+            }
+            other => other,
+        });
+        self.merger = Some(merger);
+        Ok(step)
     }
 
     /// Copies the next frame into the buffer, or returns why there is none.

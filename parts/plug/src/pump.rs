@@ -56,6 +56,14 @@ impl Pump {
         }
     }
 
+    /// Merges TCP segments from the interface into super-frames from now on: for interfaces that deliver
+    /// single packets, as cards without receive offload do.
+    #[must_use]
+    pub fn merging(mut self) -> Pump {
+        self.inward.merge();
+        self
+    }
+
     /// A handle to read its counters.
     pub fn reading(&self) -> Reading {
         self.reading.clone()

@@ -81,7 +81,9 @@ pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
     caps::drop_all().map_err(Failure::of("plug", "drop capabilities"))?;
     let home = identity(&options.folder);
     let mut stays = || identity(&options.folder) == home;
-    let end = Pump::new(port, Box::new(member)).run(signals.as_fd(), &mut stays);
+    let pump = Pump::new(port, Box::new(member));
+    let mut pump = if options.kind == Kind::Ring { pump.merging() } else { pump };
+    let end = pump.run(signals.as_fd(), &mut stays);
     drop(lock);
     end
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use netloom_kit::{isolated, skip, wait_until};
 use netloom_netlink::{Change, DeleteLink};
-use netloom_plug::{Counters, End, Lock};
+use netloom_packet::{VnetHeader, checksum};
+use netloom_plug::{Counters, End, Lock, Member, Taken};
 use netloom_port::{HEADER, PacketPort, Port, Received, RingOptions, RingPort, Sent};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use world::{Memory, Net, Running, Site, change, stream, tap_node, tcp_counts};
@@ -55,7 +56,7 @@ fn streams_cross_whole_both_ways_with_offloads_on() {
             let seen = [b.watch(), a.watch()];
             let options = RingOptions { transmit, ..RingOptions::default() };
             let [a, b] = [(&sites[0], a), (&sites[1], b)]
-                .map(|(site, end)| Running::start(Box::new(site.port(options)), Box::new(end)));
+                .map(|(site, end)| Running::merging(Box::new(site.port(options)), Box::new(end)));
             let bytes = 64 << 20;
             let rates = [0, 1].map(|to| stream(nodes, to, bytes));
             for to in [0, 1] {
@@ -132,6 +133,73 @@ fn merged_packets_are_lost_and_counted_where_offloads_are_not_handled() {
         assert_eq!(counters.lost.truncated, 5, "{counters:?}");
         assert!(seen().longest <= 1514, "{:?}", seen());
         drop((b, listener));
+    });
+}
+
+/// Packets of a TCP stream with their checksums, the last one with PSH.
+fn segments(count: u16) -> Vec<Vec<u8>> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+    frame.extend((40 + count * 1000).to_be_bytes());
+    frame.extend([0, 1, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
+    frame.extend([0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+    frame.extend((0..u32::from(count) * 1000).map(|n| n.to_le_bytes()[0]));
+    let header = VnetHeader {
+        needs_csum: true,
+        gso: netloom_packet::Gso::TcpV4,
+        gso_size: 1000,
+        csum_start: 34,
+        csum_offset: 16,
+        ..VnetHeader::default()
+    };
+    packets(&[&header.encode()[..], &frame].concat())
+}
+
+/// The packets of a frame with its header, finished.
+fn packets(whole: &[u8]) -> Vec<Vec<u8>> {
+    let (header, frame) = whole.split_at(HEADER);
+    let mut all = vec![];
+    let out = &mut |header: &VnetHeader, packet: &[u8]| {
+        let mut packet = packet.to_vec();
+        checksum::finish(header, &mut packet).unwrap();
+        all.push(packet);
+    };
+    netloom_packet::segment(&VnetHeader::parse(header).unwrap(), frame, out).unwrap();
+    all
+}
+
+#[test]
+fn single_packets_are_merged_and_none_is_changed() {
+    isolated!({
+        let site = Site::new(0);
+        let port = ring(&site);
+        let mut witness = site.core.run(|| PacketPort::open(100).unwrap());
+        let mut node = packet_port(&site.node);
+        let mut sent = segments(40);
+        sent.insert(20, frame(&[], b"in between"));
+        sent.push(frame(&[], b"behind"));
+        for frame in &sent {
+            send(&mut node, frame);
+        }
+        // What this one has, the ring has, too.
+        let mut seen = 0;
+        while seen < sent.len() {
+            seen += usize::from(sent.contains(&next(&mut witness)));
+        }
+        let [a, mut b] = Memory::pair(4 << 20, false);
+        let pump = Running::merging(port, Box::new(a));
+        let (mut got, mut merged) = (vec![], 0);
+        let mut buffer = vec![0; netloom_port::MOST_FRAME];
+        wait_until("all packets", WAIT, || {
+            while let Taken::Frame { start, length } = b.receive(&mut buffer).unwrap() {
+                let packets = packets(&buffer[start..start + length]);
+                merged += usize::from(packets.len() > 1);
+                got.extend(packets.into_iter().filter(|packet| sent.contains(packet)));
+            }
+            (got.len() >= sent.len()).then_some(())
+        });
+        assert!(got == sent, "{} of {}", got.len(), sent.len());
+        assert_eq!(merged, 2, "those before and those behind another frame");
+        drop(pump);
     });
 }
 

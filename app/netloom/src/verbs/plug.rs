@@ -44,7 +44,7 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
         "interface {interface} is port {number} of switch {}; Ctrl-C ends it\n",
         args.switch
     ))?;
-    let mut pump = Pump::new(Box::new(port), Box::new(member));
+    let mut pump = Pump::new(Box::new(port), Box::new(member)).merging();
     let end = pump.run(signals.as_fd(), &mut || true)?;
     print(&text(&pump.reading().read()))?;
     match end {

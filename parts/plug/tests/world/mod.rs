@@ -207,9 +207,17 @@ pub struct Running {
 
 impl Running {
     pub fn start(port: Box<dyn Port>, member: Box<dyn Member>) -> Running {
+        Running::run(Pump::new(port, member))
+    }
+
+    /// One that merges what comes from its port.
+    pub fn merging(port: Box<dyn Port>, member: Box<dyn Member>) -> Running {
+        Running::run(Pump::new(port, member).merging())
+    }
+
+    fn run(mut pump: Pump) -> Running {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("eventfd");
         let stop = Arc::new(stop);
-        let mut pump = Pump::new(port, member);
         let reading = pump.reading();
         let until = stop.clone();
         let carry = move || {
