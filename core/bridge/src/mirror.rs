@@ -120,6 +120,11 @@ impl Mirrors {
         if by == sender { self.entering(by) } else { self.leaving(by) }
     }
 
+    /// Whether a port makes copies for another.
+    pub fn feeds(&self, from: PortNumber, to: PortNumber) -> bool {
+        self.of(self.entering(from) | self.leaving(from)).any(|session| session.to == to)
+    }
+
     /// The sessions of these bits.
     pub fn of(&self, bits: u16) -> impl Iterator<Item = &MirrorSession> {
         self.sessions.iter().enumerate().filter_map(move |(n, s)| (bits >> n & 1 != 0).then_some(s))
@@ -151,6 +156,9 @@ mod tests {
         let to = |bits| mirrors.of(bits).map(|s| s.to).collect::<Vec<_>>();
         assert_eq!(to(0), []);
         assert_eq!(to(0b10), [8]);
+        let feeds = |from| [8, 9, 7].map(|to| mirrors.feeds(from, to));
+        assert_eq!(feeds(1), [true, true, false]);
+        assert_eq!((feeds(2), feeds(9)), ([false, true, false], [false; 3]));
         assert_eq!(to(0xffff), [9, 8]);
     }
 

@@ -30,6 +30,22 @@ pub enum VlanMode {
     },
 }
 
+impl VlanMode {
+    /// In a VLAN-aware switch: the VLAN of untagged frames, and those of tagged ones.
+    fn vlans(&self) -> (Option<Vid>, &VidSet) {
+        match self {
+            VlanMode::Any => (Some(Vid::ONE), &VidSet::EMPTY),
+            VlanMode::Access(vid) => (Some(*vid), &VidSet::EMPTY),
+            VlanMode::Trunk { native, allowed } => (*native, allowed),
+        }
+    }
+
+    fn has(&self, vid: Vid) -> bool {
+        let (untagged, tagged) = self.vlans();
+        untagged == Some(vid) || tagged.contains(vid)
+    }
+}
+
 /// How many addresses a port may be locked to.
 pub const MOST_LOCKED: usize = 8;
 
@@ -171,6 +187,16 @@ impl SwitchRules {
         self.aware
     }
 
+    /// Whether frames of some VLAN may pass between two ports.
+    pub fn share_vlan(&self, one: PortNumber, other: PortNumber) -> bool {
+        let (one, other) = (&self.port(one).vlan, &self.port(other).vlan);
+        let (ours, theirs) = (one.vlans(), other.vlans());
+        !self.aware
+            || ours.0.is_some_and(|vid| other.has(vid))
+            || theirs.0.is_some_and(|vid| one.has(vid))
+            || ours.1.words().iter().zip(theirs.1.words()).any(|(a, b)| a & b != 0)
+    }
+
     /// The port that an address is locked to; the lowest of several.
     #[inline]
     pub fn locked_to(&self, mac: Mac) -> Option<PortNumber> {
@@ -248,6 +274,49 @@ mod tests {
         rules.set(1, PortRules::OPEN).unwrap();
         assert_eq!(rules.locked_to(mac(1)), None);
         assert_eq!(rules.locked_to(mac(2)), Some(2));
+    }
+
+    /// As [`crate::classify`] and [`crate::egress`] decide for single frames.
+    #[test]
+    fn ports_share_a_vlan_if_a_frame_of_some_vlan_may_pass() {
+        let vid = |number| Vid::new(number).unwrap();
+        let trunk = |native: Option<u16>, numbers: &[u16]| {
+            let mut allowed = VidSet::EMPTY;
+            for number in numbers {
+                allowed.insert(vid(*number));
+            }
+            VlanMode::Trunk { native: native.map(vid), allowed }
+        };
+        let modes = [
+            VlanMode::Any,
+            VlanMode::Access(vid(1)),
+            VlanMode::Access(vid(7)),
+            trunk(None, &[7, 8]),
+            trunk(Some(1), &[9, 4094]),
+            trunk(Some(8), &[]),
+            trunk(None, &[]),
+        ];
+        let ports = (1..).zip(modes.clone());
+        let rules = |(port, vlan)| (port, PortRules { vlan, ..PortRules::OPEN });
+        let rules = SwitchRules::of(ports.map(rules)).unwrap();
+        let passes = |from, to| {
+            (0..=4094_u16).any(|number| {
+                let mut frame = vec![2; 64];
+                if number > 0 {
+                    frame[12..14].copy_from_slice(&[0x81, 0]);
+                    frame[14..16].copy_from_slice(&number.to_be_bytes());
+                }
+                let class = crate::classify(&rules, from, &frame);
+                class.is_ok_and(|class| crate::egress(&rules, to, class).is_ok())
+            })
+        };
+        for one in 1..=8 {
+            for other in 1..=8 {
+                let expected = passes(one, other);
+                assert_eq!(rules.share_vlan(one, other), expected, "{one} and {other}");
+            }
+        }
+        assert!(SwitchRules::new().share_vlan(1, 200));
     }
 
     #[test]

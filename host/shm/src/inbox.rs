@@ -204,6 +204,14 @@ impl Inbox {
         }
     }
 
+    /// Frames of a sender that were not taken; 0 for an invalid sender number.
+    pub fn drops_of(&self, sender: u16) -> u64 {
+        match usize::from(sender) < PORTS {
+            true => self.memory.word(cell(sender) + at::CELL_DROPS).load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
     /// Writes entry `slot` of the MAC table, or removes it. Ignores slots beyond the table.
     pub fn set_entry(&self, slot: usize, entry: Option<Entry>) {
         if slot >= at::ENTRIES {
@@ -362,6 +370,7 @@ mod tests {
         inbox.add_drops(255, 1);
         inbox.add_taken(256, 9, 9);
         inbox.add_drops(256, 9);
+        assert_eq!((inbox.drops_of(255), inbox.drops_of(256)), (1, 0));
         assert_eq!(peer.of_sender(255), SenderCounters { frames: 2, bytes: 120, drops: 1 });
         assert_eq!(peer.of_sender(256), SenderCounters::default());
         let entry = |n: u8| Entry {

@@ -276,6 +276,76 @@ fn an_edge_that_is_refused_loses_what_was_held() {
 }
 
 #[test]
+fn an_edge_that_may_not_be_is_not_asked_for_again() {
+    let hand = Hand::new("denied");
+    let [(mut a, mut at), (_b, _bt)] = acquainted(&hand);
+    a.send(&frame(mac(2), mac(1), b"1")).expect("send");
+    at.open_to(2);
+    let refused = Refused { reason: Reason::Denied, number: 2, text: "no VLAN" };
+    at.tell(&Message::Refused(refused), &[]);
+    assert_eq!(count(&mut a, Counter::DroppedGone), 1);
+    // The switch is to judge what comes next.
+    let again = frame(mac(2), mac(1), b"2");
+    assert_eq!(a.send(&again).expect("send"), Sent::Done);
+    assert_eq!((hand.risen(&mut at), at.message().is_none()), (vec![again], true));
+}
+
+fn station(number: u8, vid: u16, mac: [u8; 6]) -> Message<'static> {
+    Message::Station { number, vid, mac }
+}
+
+#[test]
+fn frames_to_a_station_that_the_switch_tells_of_go_by_an_edge_behind_the_earlier_ones() {
+    let hand = Hand::new("told");
+    let [(mut a, mut at), (mut b, mut bt)] = [hand.port(1), hand.port(2)];
+    let numbered = |n: u8| frame(mac(2), mac(1), &[n]);
+    a.send(&numbered(0)).expect("send");
+    at.tell(&station(2, 0, mac(2)), &[]);
+    let mut sent = 1;
+    // Messages are looked for at every so many frames, not at each.
+    let ring = loop {
+        assert_eq!(a.send(&numbered(sent)).expect("send"), Sent::Done);
+        sent += 1;
+        if let Some((text, mut fds)) = at.message() {
+            assert_eq!(text, "Open { to: 2 }");
+            break fds.pop().expect("a ring");
+        }
+        assert!(sent < 100, "it does not listen");
+    };
+    for _ in 0..10 {
+        a.send(&numbered(sent)).expect("send");
+        sent += 1;
+    }
+    hand.relay(&mut at, &mut bt);
+    hand.connect(&mut at, &mut bt, &ring);
+    a.send(&numbered(sent)).expect("send");
+    for n in 0..=sent {
+        assert_eq!(take(&mut b), Some(numbered(n)), "{n} of {sent}");
+    }
+    assert_eq!(take(&mut b), None);
+    assert!(hand.risen(&mut at).is_empty());
+    assert_eq!(a.counters().dropped(), 0);
+}
+
+#[test]
+fn what_a_port_has_heard_itself_counts_more_than_what_it_is_told() {
+    let hand = Hand::new("heard");
+    let [(mut a, mut at), (_b, _bt)] = acquainted(&hand);
+    // Of itself, of a VLAN where there are none, and of a station that it knows.
+    for told in [station(1, 0, mac(7)), station(2, 9, mac(8)), station(3, 0, mac(2))] {
+        at.tell(&told, &[]);
+    }
+    a.service().expect("service");
+    for n in [7, 8] {
+        let unknown = frame(mac(n), mac(1), b"?");
+        a.send(&unknown).expect("send");
+        assert_eq!(hand.risen(&mut at), [unknown]);
+    }
+    a.send(&frame(mac(2), mac(1), b"1")).expect("send");
+    at.open_to(2);
+}
+
+#[test]
 fn what_stands_in_the_ring_of_one_that_is_gone_is_read() {
     let hand = Hand::new("gone");
     let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);

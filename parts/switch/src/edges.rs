@@ -29,6 +29,13 @@ impl Edges {
         self.all.remove(&ends).is_some()
     }
 
+    /// Removes the edges for which this holds, and returns them.
+    pub(crate) fn remove_if(&mut self, gone: impl Fn(Ends) -> bool) -> Vec<Ends> {
+        let found: Vec<Ends> = self.all.keys().copied().filter(|ends| gone(*ends)).collect();
+        self.all.retain(|ends, _| !found.contains(ends));
+        found
+    }
+
     /// Removes all edges of a port; returns the ports at their other ends.
     pub(crate) fn leave(&mut self, port: u8) -> BTreeSet<u8> {
         let mut others = BTreeSet::new();
@@ -79,5 +86,9 @@ mod tests {
         assert_eq!(edges.count(), 1);
         assert!(!edges.remove((1, 2)) && edges.remove((2, 3)));
         assert_eq!(edges.leave(2), BTreeSet::new());
+        edges.add((5, 6), 1);
+        edges.add((6, 5), 1);
+        assert_eq!(edges.remove_if(|(from, _)| from == 5), [(5, 6)]);
+        assert_eq!(edges.count(), 1);
     }
 }

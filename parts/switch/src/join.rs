@@ -1,12 +1,15 @@
 //! Ports join, open edges to each other, and leave.
 //!
-//! Opening an edge preserves frame order: the switch relays the sender's earlier frames before it announces
+//! An edge opens only between ports that may exchange frames by the rules: two members that both break them
+//! have no memory in common. Opening preserves frame order: the switch relays the sender's earlier frames before it announces
 //! the edge to the receiver, and the receiver drains the switch's ring to it before it reads the edge. A port
 //! that does not read its messages gets no further edges.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Instant;
 
+use netloom_bridge::Vid;
 use netloom_shm::memory::Foreign;
 use netloom_shm::protocol::{Direction, EdgeName, Joined, Message, Peer, Reason, Token, VERSION};
 use netloom_shm::wake::Bell;
@@ -20,6 +23,7 @@ use crate::seats::{Refusal, Seat, Wish, seat};
 use crate::server::Server;
 use crate::state::Known;
 use crate::system::random;
+use crate::told::Hint;
 
 /// Most messages queued for a port, beyond its socket's buffer, while others may open edges to it: each
 /// unannounced edge holds two descriptors here.
@@ -141,7 +145,11 @@ impl Server {
                 return;
             }
             let other = self.state.ports.iter().find(|port| port.number == edge.number);
-            if other.is_none_or(|other| other.generation != edge.generation) {
+            let is_permitted = match edge.direction {
+                Direction::Out => self.hub.permits(number, edge.number),
+                Direction::In => self.hub.permits(edge.number, number),
+            };
+            if !is_permitted || other.is_none_or(|other| other.generation != edge.generation) {
                 let EdgeName { number, generation, .. } = *edge;
                 let _ = self.post(id, Message::PortGone { number, generation }, vec![]);
                 continue;
@@ -179,6 +187,9 @@ impl Server {
     fn receiver(&self, from: u8, to: u8) -> Result<&Port, Refusal> {
         let receiver = self.hub.port(to).filter(|_| from != to);
         let receiver = receiver.ok_or_else(|| (Reason::NoPort, format!("no port {to}")))?;
+        if !self.hub.permits(from, to) {
+            return Err((Reason::Denied, format!("ports {from} and {to} share no VLAN")));
+        }
         let unread = self.clients.get(&receiver.client).map_or(0, |client| client.unread());
         if unread >= MOST_UNREAD {
             return Err((Reason::Other, format!("port {to} does not read what it is told")));
@@ -209,6 +220,37 @@ impl Server {
         Ok(())
     }
 
+    /// Tells a sender where a station is. One that does not read its messages is not told: its frames are
+    /// relayed nevertheless.
+    pub(crate) fn tell(&mut self, hint: Hint) {
+        let Some(id) = self.hub.port(hint.from).map(|port| port.client) else { return };
+        let Some(client) = self.clients.get_mut(&id).filter(|client| !client.has_unread()) else {
+            return;
+        };
+        let vid = hint.vid.map_or(0, Vid::number);
+        let message = Message::Station { number: hint.to, vid, mac: hint.mac.0 };
+        let _ = client.channel.send(&message, &[]);
+    }
+
+    /// Closes the edges that the rules no longer permit. For each end the other is gone, unless an edge in the
+    /// other direction stays.
+    pub(crate) fn close_forbidden(&mut self) {
+        let hub = &self.hub;
+        for (from, to) in self.edges.remove_if(|(from, to)| !hub.permits(from, to)) {
+            for (at, other, direction) in [(from, to, Direction::Out), (to, from, Direction::In)] {
+                let Some(id) = self.hub.port(at).map(|port| port.client) else { continue };
+                let known = self.state.ports.iter().find(|known| known.number == other);
+                let message = match known.filter(|_| !self.hub.permits(to, from)) {
+                    Some(Known { generation, .. }) => {
+                        Message::PortGone { number: other, generation: *generation }
+                    }
+                    None => Message::Close { number: other, direction },
+                };
+                let _ = self.post(id, message, vec![]);
+            }
+        }
+    }
+
     /// A port closed an edge at its end; the other end is told if the edge existed.
     pub(crate) fn close(&mut self, at: u8, number: u8, direction: Direction) {
         let ends = match direction {
@@ -223,8 +265,9 @@ impl Server {
         let _ = self.post(other, Message::Close { number: at, direction }, vec![]);
     }
 
-    /// A port leaves: everything kept for it is dropped.
+    /// A port leaves: what it has sent is relayed, everything kept for it is dropped.
     pub(crate) fn leave(&mut self, number: u8) {
+        self.hub.finish(number, Instant::now());
         let here = self.hub.take(number);
         if let Some(port) = &here {
             self.unwatch(port.bell.as_fd());

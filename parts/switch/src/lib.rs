@@ -15,6 +15,7 @@ mod heard;
 mod join;
 mod manage;
 mod options;
+mod pace;
 mod port;
 mod publish;
 mod relay;
@@ -24,6 +25,7 @@ mod server;
 mod shares;
 mod state;
 mod system;
+mod told;
 
 pub use error::{Error, Result};
 pub use options::{Options, listen};

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use netloom_shm::inbox::Counter;
 use netloom_shm::protocol::MOST_NAME;
 use netloom_sys::describe;
 
@@ -109,7 +110,9 @@ impl Server {
             return Err(e);
         }
         self.dirty = false;
-        self.hub.set_rules(&self.state.rules)
+        self.hub.set_rules(&self.state.rules)?;
+        self.close_forbidden();
+        Ok(())
     }
 
     /// Disconnects a port from a client that may no longer have it.
@@ -189,6 +192,9 @@ impl Server {
         shown.checksums = port.capabilities.checksums;
         shown.counters = counters_of(port).collect::<BTreeMap<_, _>>();
         shown.counters.insert("missed".into(), port.missed);
+        // The port itself knows this later, and not at all if it does not look.
+        let dropped = self.hub.inbox.drops_of(number).wrapping_sub(port.dropped_before);
+        shown.counters.insert(Counter::RelayDropped.name().into(), dropped);
         shown
     }
 

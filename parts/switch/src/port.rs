@@ -1,5 +1,6 @@
 //! The switch's side of a port: its memories and its identity.
 
+use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,8 +13,10 @@ use netloom_shm::ring::{Outgoing, Reader, Writer};
 use netloom_shm::wake::Bell;
 use netloom_sys::describe;
 
+use crate::pace::{Pace, Reached};
 use crate::shares::Shares;
 use crate::system::{now, random};
+use crate::told::Told;
 
 /// Most bytes of an uplink: the backlog that a port can have the switch relay before it gets an edge.
 const MOST_UPLINK: u64 = (1 << 20) + 4096;
@@ -39,12 +42,18 @@ pub(crate) struct Port {
     /// Bytes it may still send in this turn; negative if it has overdrawn.
     pub(crate) credit: i64,
     /// A frame of its uplink that no receiver has room for yet.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<Held<'static>>,
     pub(crate) downlink: Outgoing,
     /// Each sender's share of the downlink.
     pub(crate) shares: Shares,
     /// Position at which a wait for it timed out: there is no further wait until it moves.
     pub(crate) stalled: Option<u64>,
+    /// How it has kept up with frames for many.
+    pub(crate) pace: Option<Pace>,
+    /// What it was told of stations.
+    pub(crate) told: Told,
+    /// What the switch had dropped of earlier ports with this number.
+    pub(crate) dropped_before: u64,
     /// Whether its downlink has frames that are not published yet.
     pub(crate) written: bool,
     /// Relayed frames that its downlink had no room for.
@@ -72,10 +81,22 @@ fn slot_bytes(bytes: usize) -> u64 {
     u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
-/// A frame with its header that waits for room, and blocks its uplink.
-pub(crate) struct Held {
-    pub(crate) whole: Vec<u8>,
+/// A frame with its header on its way to receivers; while it waits for room it blocks its uplink.
+pub(crate) struct Held<'a> {
+    pub(crate) whole: Cow<'a, [u8]>,
     pub(crate) since: Instant,
+    pub(crate) reached: Reached,
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn new(whole: &'a [u8], now: Instant) -> Held<'a> {
+        Held { whole: Cow::Borrowed(whole), since: now, reached: Reached::default() }
+    }
+
+    /// To be kept.
+    pub(crate) fn owned(self) -> Held<'static> {
+        Held { whole: Cow::Owned(self.whole.into_owned()), ..self }
+    }
 }
 
 /// A requested edge.
@@ -138,6 +159,9 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
         held: None,
         shares: Shares::new(downlink.size()),
         stalled: None,
+        pace: None,
+        told: Told::new(Instant::now()),
+        dropped_before: own.drops_of(brought.number.into()),
         bell: up.clone(),
         downlink,
         written: false,

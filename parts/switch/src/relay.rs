@@ -1,12 +1,13 @@
 //! The switch's own forwarding: frames that no edge carries.
 //!
-//! Frames arrive on uplinks and are copied into downlinks. Uplinks get turns of equal length (deficit round
-//! robin) and each sender a share of each downlink (`shares.rs`): a sender that floods loses its own frames.
-//! A frame that no receiver has room for is held together with its uplink, so that its sender waits; the wait
-//! is bounded, and happens once for a receiver that does not move. A frame is copied before it is inspected,
-//! judged by the rules of the sending port, and forwarded unchanged with its origin; receivers add and remove
-//! tags. A sender of impossible data loses its port; others are not affected. See IEEE 802.1Q-2022, 8.6
-//! (forwarding) and 8.7 (learning).
+//! Frames arrive on uplinks, which get turns of equal length (deficit round robin), and are copied into
+//! downlinks (`relay/spread.rs`). A frame that a receiver has no room for is held together with its uplink, so
+//! that its sender waits, bounded. A sender of frames for a station that the switch knows is told where it is
+//! (`told.rs`). A frame is copied before it is inspected, judged by the rules of the sending port, and
+//! forwarded unchanged with its origin; receivers add and remove tags. A sender of impossible data loses its
+//! port; others are not affected. See IEEE 802.1Q-2022, 8.6 (forwarding) and 8.7 (learning).
+
+mod spread;
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -14,14 +15,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_bridge::{
-    Class, Destination, Drop, Mac, MacTable, Mirrors, SwitchRules, Vid, classify, decide, egress,
+    Destination, Drop, Mac, MacTable, Mirrors, SwitchRules, classify, decide, egress,
 };
 use netloom_packet::VnetHeader;
 use netloom_shm::inbox::{Counter, Inbox};
 use netloom_shm::layout::{HEADER, LONGEST_FRAME, PORTS};
 use netloom_shm::page::Page;
-use netloom_shm::protocol::MIRRORED;
-use netloom_shm::ring::{Pushed, Taken};
+use netloom_shm::ring::Taken;
 use netloom_sys::Failure;
 
 use crate::Result;
@@ -31,6 +31,8 @@ use crate::port::{Held, Open, Port};
 use crate::publish;
 use crate::rules::Rules;
 use crate::system::random;
+use crate::told::Hint;
+use spread::{Frame, Patience};
 
 /// Bytes of frames taken from one uplink per turn. A frame that exceeds the turn is charged to the next one.
 const TURN: i64 = 32 * 1024;
@@ -38,7 +40,7 @@ const TURN: i64 = 32 * 1024;
 /// Minimum cost of a frame, in bytes of a turn.
 const LEAST: usize = 256;
 
-/// How long a frame is held for receivers without room. A receiver that has not moved by then is not waited
+/// How long a frame is held for a receiver without room. A receiver that has not moved by then is not waited
 /// for again until it moves.
 const HOLD: Duration = Duration::from_millis(100);
 
@@ -67,34 +69,11 @@ pub(crate) struct Hub {
     opening: Vec<u8>,
     /// Ports that had no room for the current frame.
     full: Vec<u8>,
+    /// Stations that senders are to be told of.
+    hints: Vec<Hint>,
     /// Number of held uplinks.
     holding: usize,
     asleep: bool,
-}
-
-/// Result of giving a frame to a port.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Given {
-    Done,
-    /// There is no room, or none for this sender.
-    Full,
-    No,
-}
-
-/// Whether a frame may be held when no receiver has room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    Waits,
-    IsOver,
-}
-
-/// A frame being relayed.
-struct Frame<'a> {
-    /// The number of its sender.
-    from: u8,
-    vid: Option<Vid>,
-    /// Its header and the frame itself.
-    whole: &'a [u8],
 }
 
 impl Hub {
@@ -114,6 +93,7 @@ impl Hub {
             bad: Vec::new(),
             opening: Vec::new(),
             full: Vec::new(),
+            hints: Vec::new(),
             holding: 0,
             asleep: false,
         };
@@ -134,6 +114,12 @@ impl Hub {
 
     pub(crate) fn is_vlan_aware(&self) -> bool {
         self.rules.vlan_aware()
+    }
+
+    /// Whether a port may have an edge to another: they share a VLAN, or it makes copies for it.
+    pub(crate) fn permits(&self, from: u8, to: u8) -> bool {
+        let (from, to) = (from.into(), to.into());
+        self.rules.share_vlan(from, to) || self.mirrors.feeds(from, to)
     }
 
     pub(crate) fn page(&self) -> &Page {
@@ -158,6 +144,27 @@ impl Hub {
             *place = Some(Box::new(port));
             self.here.push(number);
         }
+    }
+
+    /// Relays or drops what a port that leaves has sent up to now; nothing waits.
+    pub(crate) fn finish(&mut self, number: u8, now: Instant) {
+        let uplink = self.port(number).map(|port| &port.uplink).filter(|ring| !ring.is_corrupt());
+        let Some(end) = uplink.and_then(netloom_shm::ring::Reader::shown) else { return };
+        let seconds = seconds();
+        if let Some(mut held) = self.unhold(number) {
+            self.pass(number, &mut held, seconds, now, Patience::IsOver);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while let Some(port) = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut)
+            && port.uplink.taken() < end
+        {
+            port.credit = TURN;
+            let Some(found) = self.draw(number, &mut buffer) else { break };
+            let whole = buffer.get(found).unwrap_or_default();
+            self.pass(number, &mut Held::new(whole, now), seconds, now, Patience::IsOver);
+        }
+        self.buffer = buffer;
+        self.flush();
     }
 
     pub(crate) fn take(&mut self, number: u8) -> Option<Box<Port>> {
@@ -267,8 +274,9 @@ impl Hub {
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(found) = self.draw(number, &mut buffer) {
             let whole = buffer.get(found).unwrap_or_default();
-            if !self.pass(number, whole, seconds, Patience::Waits) {
-                self.hold(number, Held { whole: whole.to_vec(), since: now });
+            let mut frame = Held::new(whole, now);
+            if !self.pass(number, &mut frame, seconds, now, Patience::Waits) {
+                self.hold(number, frame.owned());
                 break;
             }
             any = true;
@@ -307,9 +315,9 @@ impl Hub {
         }
     }
 
-    /// Keeps a frame that no receiver has room for: nothing more is taken from its sender until the frame is
+    /// Keeps a frame that receivers have no room for: nothing more is taken from its sender until the frame is
     /// gone.
-    fn hold(&mut self, number: u8, held: Held) {
+    fn hold(&mut self, number: u8, held: Held<'static>) {
         if let Some(port) = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut) {
             port.credit = 0;
             port.held = Some(held);
@@ -317,14 +325,19 @@ impl Hub {
         }
     }
 
+    fn unhold(&mut self, number: u8) -> Option<Held<'static>> {
+        let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut)?;
+        let held = port.held.take()?;
+        self.holding -= 1;
+        Some(held)
+    }
+
     /// Retries a port's held frame; returns whether it is gone now.
     fn try_held(&mut self, number: u8, seconds: u32, now: Instant) -> bool {
-        let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut);
-        let Some(held) = port.and_then(|port| port.held.take()) else { return false };
-        self.holding -= 1;
+        let Some(mut held) = self.unhold(number) else { return false };
         let is_over = now.saturating_duration_since(held.since) >= HOLD;
         let patience = if is_over { Patience::IsOver } else { Patience::Waits };
-        let is_gone = self.pass(number, &held.whole, seconds, patience);
+        let is_gone = self.pass(number, &mut held, seconds, now, patience);
         if !is_gone {
             self.hold(number, held);
         }
@@ -332,9 +345,16 @@ impl Hub {
     }
 
     /// Relays or drops one frame; false if it must be held.
-    fn pass(&mut self, from: u8, whole: &[u8], now: u32, patience: Patience) -> bool {
-        let bytes = whole.len().saturating_sub(HEADER);
-        let judged = self.judge(from, whole, now, patience);
+    fn pass(
+        &mut self,
+        from: u8,
+        held: &mut Held<'_>,
+        seconds: u32,
+        now: Instant,
+        patience: Patience,
+    ) -> bool {
+        let bytes = held.whole.len().saturating_sub(HEADER);
+        let judged = self.judge(from, held, seconds, now, patience);
         if judged == Ok(false) {
             return false;
         }
@@ -351,159 +371,58 @@ impl Hub {
     fn judge(
         &mut self,
         from: u8,
-        whole: &[u8],
-        now: u32,
+        held: &mut Held<'_>,
+        seconds: u32,
+        now: Instant,
         patience: Patience,
     ) -> std::result::Result<bool, Drop> {
-        let (header, frame) = whole.split_at_checked(HEADER).ok_or(Drop::Runt)?;
+        let (header, body) = held.whole.split_at_checked(HEADER).ok_or(Drop::Runt)?;
         let port = u16::from(from);
-        let class = classify(&self.rules, port, frame)?;
+        let class = classify(&self.rules, port, body)?;
         VnetHeader::parse(header).map_err(|_| Drop::Header)?;
-        let source = Mac::source(frame).ok_or(Drop::Runt)?;
-        let destination = Mac::destination(frame).ok_or(Drop::Runt)?;
+        let source = Mac::source(body).ok_or(Drop::Runt)?;
+        let destination = Mac::destination(body).ok_or(Drop::Runt)?;
         if self.rules.port(port).learn {
-            self.table.learn(class.vid, source, port, now);
+            self.table.learn(class.vid, source, port, seconds);
         }
         let only = match decide(destination) {
             Destination::Reserved(_) => return Err(Drop::Reserved),
-            Destination::Unicast => self.table.lookup(class.vid, destination, now),
+            Destination::Unicast => self.table.lookup(class.vid, destination, seconds),
             Destination::Broadcast | Destination::Multicast => None,
         };
         if only == Some(port) {
             return Err(Drop::Same);
         }
-        let frame = Frame { from, vid: class.vid, whole };
-        let Some(leaving) = self.spread(&frame, class, only, patience) else { return Ok(false) };
+        let may_leave = only.map_or(Ok(()), |to| egress(&self.rules, to, class).map(drop));
+        if let (Some(to), Ok(())) = (only.and_then(|only| u8::try_from(only).ok()), may_leave) {
+            self.hint(Hint { from, to, vid: class.vid, mac: destination }, now);
+        }
+        let frame = Frame { from, vid: class.vid, whole: &held.whole };
+        let reached = &mut held.reached;
+        let Some(leaving) = self.spread(&frame, reached, (class, only), (now, patience)) else {
+            return Ok(false);
+        };
         let sessions = self.mirrors.entering(port) | leaving;
         if sessions != 0 {
             self.mirror(sessions, &frame);
         }
-        Ok(true)
+        may_leave.map(|()| true)
     }
 
-    /// Gives a frame to all its receivers. Returns the mirror sessions that copy it on egress, or `None` if
-    /// no receiver had room, one may soon, and the frame may still wait.
-    fn spread(
-        &mut self,
-        frame: &Frame<'_>,
-        class: Class,
-        only: Option<u16>,
-        patience: Patience,
-    ) -> Option<u16> {
-        self.full.clear();
-        let (mut sessions, mut is_given) = (0, false);
-        for place in 0..self.here.len() {
-            let Some(to) = self.here.get(place).copied() else { break };
-            let wanted = to != frame.from && only.is_none_or(|only| only == u16::from(to));
-            if !wanted || egress(&self.rules, u16::from(to), class).is_err() {
-                continue;
-            }
-            match self.give(to, u16::from(frame.from), frame) {
-                Given::Done => {
-                    is_given = true;
-                    sessions |= self.mirrors.leaving(u16::from(to));
-                }
-                Given::Full => self.full.push(to),
-                Given::No => {}
-            }
+    /// Notes that a sender is to be told where a station is, unless it was just now or may have no edge there.
+    fn hint(&mut self, hint: Hint, now: Instant) {
+        if !self.has(hint.to) || !self.permits(hint.from, hint.to) {
+            return;
         }
-        if self.full.is_empty() {
-            return Some(sessions);
-        }
-        let full = std::mem::take(&mut self.full);
-        let waits = patience == Patience::Waits && !is_given && self.any_moves(&full);
-        if !waits {
-            self.miss(frame.from, &full, patience);
-        }
-        self.full = full;
-        (!waits).then_some(sessions)
-    }
-
-    /// Whether any of these ports has moved since the last wait for it timed out.
-    fn any_moves(&self, ports: &[u8]) -> bool {
-        let moves = |port: &Port| port.stalled != Some(port.shares.tail());
-        ports.iter().any(|number| self.port(*number).is_some_and(moves))
-    }
-
-    /// Counts a frame that these ports had no room for, on them and on its sender.
-    fn miss(&mut self, from: u8, ports: &[u8], patience: Patience) {
-        for number in ports {
-            let port = self.ports.get_mut(usize::from(*number)).and_then(Option::as_mut);
-            let Some(port) = port else { continue };
-            port.missed += 1;
-            if patience == Patience::IsOver {
-                port.stalled = Some(port.shares.tail());
-            }
-            self.drop_frame(from, Drop::Full);
+        let port = self.ports.get_mut(usize::from(hint.from)).and_then(Option::as_mut);
+        if port.is_some_and(|port| port.told.admits(hint, now)) {
+            self.hints.push(hint);
         }
     }
 
-    fn mirror(&mut self, sessions: u16, frame: &Frame<'_>) {
-        let body = frame.whole.get(HEADER..).unwrap_or_default();
-        let wanted = self.mirrors.of(sessions).filter(|s| s.filter.matches(frame.vid, body));
-        let to: Vec<u16> = wanted.map(|s| s.to).filter(|to| *to != u16::from(frame.from)).collect();
-        for to in to.into_iter().filter_map(|to| u8::try_from(to).ok()) {
-            match self.give(to, u16::from(frame.from) | MIRRORED, frame) {
-                Given::Done => self.inbox.add(Counter::Mirrored, 1),
-                Given::Full => {
-                    self.inbox.add(Counter::DroppedFull, 1);
-                    let port = self.ports.get_mut(usize::from(to)).and_then(Option::as_mut);
-                    port.into_iter().for_each(|port| port.missed += 1);
-                }
-                Given::No => {}
-            }
-        }
-    }
-
-    /// Writes a frame to a downlink, if the sender's share allows it.
-    fn give(&mut self, to: u8, origin: u16, frame: &Frame<'_>) -> Given {
-        let port = self.ports.get_mut(usize::from(to)).and_then(Option::as_mut);
-        let Some(port) = port else { return Given::No };
-        let pushed = match port.admits(frame.from, frame.whole.len()) {
-            Some(true) => port.downlink.queue(origin, frame.whole),
-            Some(false) => Pushed::Full,
-            None => Pushed::Corrupt,
-        };
-        match pushed {
-            Pushed::Done => {
-                port.shares.wrote(frame.from, port.downlink.written());
-                if !std::mem::replace(&mut port.written, true) {
-                    self.written.push(to);
-                }
-                let bytes = frame.whole.len().saturating_sub(HEADER);
-                self.inbox.add(Counter::SentFrames, 1);
-                self.inbox.add(Counter::SentBytes, bytes as u64);
-                Given::Done
-            }
-            Pushed::Full => {
-                // Publish at once: a slow receiver must not also wait for the end of the turn.
-                if port.downlink.flush() {
-                    self.inbox.add(Counter::Wakes, 1);
-                }
-                Given::Full
-            }
-            Pushed::Refused => {
-                self.inbox.add(Counter::DroppedOversize, 1);
-                Given::No
-            }
-            Pushed::Corrupt => {
-                self.inbox.add(Counter::CorruptEdges, 1);
-                self.bad.push(to);
-                Given::No
-            }
-        }
-    }
-
-    /// Publishes written frames.
-    fn flush(&mut self) {
-        for number in std::mem::take(&mut self.written) {
-            let port = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut);
-            let Some(port) = port else { continue };
-            port.written = false;
-            if port.downlink.flush() {
-                self.inbox.add(Counter::Wakes, 1);
-            }
-        }
+    /// The messages that are due.
+    pub(crate) fn hints(&mut self) -> Vec<Hint> {
+        std::mem::take(&mut self.hints)
     }
 
     fn drop_frame(&self, from: u8, cause: Drop) {

@@ -6,10 +6,11 @@ use std::os::fd::AsFd;
 use netloom_shm::inbox::PeerInbox;
 use netloom_shm::layout::ring::LEAST_ARENA;
 use netloom_shm::protocol::{Capabilities, Peer};
-use netloom_shm::ring::{Outgoing, Reader, Writer};
+use netloom_shm::ring::{Outgoing, Pushed, Reader, Writer};
 use netloom_shm::wake::Bell;
 
 use super::*;
+use crate::pace::SHARED;
 use crate::port::{Brought, Made, make};
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -193,6 +194,121 @@ fn who_does_not_read_is_waited_for_once() {
     sender.send(mac(1), 9, 1);
     relay(&mut hub, now + HOLD);
     assert_eq!(deaf.take(usize::MAX), [(2, 9)]);
+}
+
+#[test]
+fn frames_for_many_wait_for_who_keeps_up() {
+    let (mut hub, now) = (hub(), Instant::now());
+    let (mut slow, mut quick) = (join(&mut hub, 1), join(&mut hub, 3));
+    let mut sender = join(&mut hub, 2);
+    let (mut sent, mut waits) = (0, 0);
+    let mut got = [vec![], vec![]];
+    for step in 0..400 {
+        let more = sender.send(ALL, sent, 500);
+        sent += more;
+        waits += u32::from(more < 500);
+        // Each lot is taken in less time than frames wait for it.
+        relay(&mut hub, now + SHARED / 20 * step);
+        got[0].extend(slow.take(100));
+        got[1].extend(quick.take(usize::MAX));
+    }
+    assert!(waits > 100, "{waits}");
+    for step in 0..1000 {
+        relay(&mut hub, now + SHARED / 20 * (400 + step));
+        got[0].extend(slow.take(100));
+        got[1].extend(quick.take(usize::MAX));
+    }
+    for got in &got {
+        assert_eq!(of(got, 2), (0..sent).collect::<Vec<_>>());
+    }
+    assert_eq!((sender.drops(&hub), hub.pause()), (0, None));
+}
+
+#[test]
+fn frames_for_many_wait_little_for_who_does_not_keep_up() {
+    let (mut hub, now) = (hub(), Instant::now());
+    let (mut slow, mut quick) = (join(&mut hub, 1), join(&mut hub, 3));
+    let mut sender = join(&mut hub, 2);
+    let mut sent = 0;
+    let mut fill = |hub: &mut Hub, quick: &mut Member, sender: &mut Member, at| {
+        for _ in 0..20 {
+            sent += sender.send(ALL, sent, 500);
+            relay(hub, at);
+            quick.take(usize::MAX);
+        }
+        sent
+    };
+    fill(&mut hub, &mut quick, &mut sender, now);
+    assert_eq!((sender.drops(&hub), hub.pause()), (0, Some(LOOK)));
+    relay(&mut hub, now + SHARED - Duration::from_nanos(1));
+    assert_eq!((sender.drops(&hub), hub.pause()), (0, Some(LOOK)));
+    // The wait is over: from now on the other one is not held up, even if this one reads a frame now and then.
+    let later = now + SHARED;
+    for _ in 0..10 {
+        relay(&mut hub, later);
+        quick.take(usize::MAX);
+    }
+    for n in 0..10 {
+        let before = sender.drops(&hub);
+        assert_eq!(sender.send(ALL, 7 + n, 2), 2);
+        relay(&mut hub, later);
+        assert_eq!((hub.pause(), quick.take(usize::MAX).len()), (None, 2));
+        assert!(sender.drops(&hub) > before);
+        slow.take(1);
+    }
+    let lost = sender.drops(&hub);
+    assert_eq!(lost, hub.port(1).unwrap().missed);
+    // It has read all: it is waited for again.
+    slow.take(usize::MAX);
+    fill(&mut hub, &mut quick, &mut sender, later);
+    assert_eq!((sender.drops(&hub), hub.pause()), (lost, Some(LOOK)));
+}
+
+#[test]
+fn who_sends_to_a_known_station_is_told_where_it_is() {
+    let (mut hub, now) = (hub(), Instant::now());
+    let (mut station, mut sender) = (join(&mut hub, 1), join(&mut hub, 2));
+    station.send(ALL, 0, 1);
+    relay(&mut hub, now);
+    assert_eq!(hub.hints(), []);
+    sender.send(mac(9), 0, 5);
+    sender.send(ALL, 0, 5);
+    relay(&mut hub, now);
+    assert_eq!(hub.hints(), [], "of nobody that it has not heard of");
+    let hint = Hint { from: 2, to: 1, vid: None, mac: Mac(mac(1)) };
+    for after in [0, 1] {
+        sender.send(mac(1), 0, 100);
+        relay(&mut hub, now + after * Duration::from_millis(10));
+        assert_eq!(hub.hints(), [hint]);
+    }
+    hub.take(1);
+    sender.send(mac(1), 0, 1);
+    relay(&mut hub, now + Duration::from_secs(1));
+    assert_eq!(hub.hints(), []);
+}
+
+#[test]
+fn what_was_sent_before_its_sender_left_is_relayed() {
+    let (mut hub, now) = (hub(), Instant::now());
+    let (mut receiver, mut sender) = (join(&mut hub, 1), join(&mut hub, 2));
+    assert_eq!(sender.send(mac(1), 0, 1000), 1000);
+    hub.finish(2, now);
+    hub.take(2);
+    assert_eq!(of(&receiver.take(usize::MAX), 2), (0..1000).collect::<Vec<_>>());
+    // A held frame, and what is behind it, are counted if there is no room in the end.
+    let mut sender = join(&mut hub, 3);
+    let mut sent = 0;
+    for _ in 0..10 {
+        sent += sender.send(mac(1), sent, 1000);
+        relay(&mut hub, now);
+    }
+    assert_eq!(hub.pause(), Some(LOOK));
+    hub.finish(3, now);
+    let got = receiver.take(usize::MAX).len();
+    assert_eq!(sender.drops(&hub) + got as u64, u64::from(sent));
+    hub.take(3);
+    relay(&mut hub, now);
+    assert_eq!(hub.pause(), None);
 }
 
 #[test]

@@ -187,6 +187,9 @@ impl Server {
             for (from, open) in self.hub.due() {
                 self.open_due(from, &open);
             }
+            for hint in self.hub.hints() {
+                self.tell(hint);
+            }
             if self.awaiting.is_some_and(|until| until <= Instant::now()) {
                 self.give_up_waiting();
             }

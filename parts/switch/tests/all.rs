@@ -10,5 +10,6 @@ mod joining;
 mod killing;
 mod process;
 mod relaying;
+mod stations;
 mod talking;
 mod world;

@@ -14,6 +14,7 @@ const KINDS: [(&str, &[(&str, &str)]); 8] = [
         "hostile member of a switch",
         &[
             ("parts/switch", "integration::hostile::"),
+            ("parts/switch", "integration::stations::who_does_not_listen"),
             ("host/shm", "integration::ring_hostile::any"),
         ],
     ),

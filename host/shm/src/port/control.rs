@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use netloom_bridge::{Mac, Vid};
 use netloom_sys::Failure;
 use rustix::event::epoll;
 use rustix::time::{
@@ -110,6 +111,12 @@ impl Control {
         u32::try_from(seconds & u64::from(u32::MAX)).unwrap_or(0)
     }
 
+    /// Whether a check for messages is due by a fresh look at the clock.
+    pub(super) fn is_due_now(&mut self) -> bool {
+        self.look_at_clock();
+        self.is_due()
+    }
+
     /// Whether a check for messages is due.
     pub(super) fn is_due(&mut self) -> bool {
         let due = self.now - self.looked >= DUE;
@@ -160,6 +167,7 @@ fn detached(message: Message<'_>) -> Option<Message<'static>> {
         Message::Edge { from, generation } => Message::Edge { from, generation },
         Message::PortGone { number, generation } => Message::PortGone { number, generation },
         Message::Close { number, direction } => Message::Close { number, direction },
+        Message::Station { number, vid, mac } => Message::Station { number, vid, mac },
         _ => return None,
     })
 }
@@ -204,6 +212,10 @@ impl SwitchPort {
             Message::Close { number, direction: Direction::In } => self.end_edge(*number, |_| true),
             Message::Refused(Refused { number, reason, .. }) if *number != 0 => {
                 self.obey_refused(*number, *reason);
+                Ok(())
+            }
+            Message::Station { number, vid, mac } => {
+                self.obey_station(*number, Vid::new(*vid), Mac(*mac));
                 Ok(())
             }
             _ => Ok(()),
@@ -253,12 +265,22 @@ impl SwitchPort {
         if !matches!(self.outs.get(usize::from(number)), Some(Out::Opening(_))) {
             return;
         }
-        if reason == Reason::NoPort {
+        if matches!(reason, Reason::NoPort | Reason::Denied) {
             self.stations.forget_port(&self.inbox, number.into());
             self.lose_out(number, Out::Closed);
         } else {
             let until = self.stations.now() + 1;
             self.lose_out(number, Out::Blocked { until });
+        }
+    }
+
+    /// The switch has heard of a station that frames from here went to through it. What this port itself
+    /// has heard counts more.
+    fn obey_station(&mut self, number: u8, vid: Option<Vid>, mac: Mac) {
+        let is_known = self.stations.find(vid, mac).is_some();
+        let is_current = vid.is_some() == self.rules.switch.vlan_aware();
+        if number != self.number && !is_known && is_current {
+            self.stations.learn(&self.inbox, vid, mac, number.into());
         }
     }
 

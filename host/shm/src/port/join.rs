@@ -89,6 +89,7 @@ impl SwitchPort {
             outs,
             dirty: Vec::with_capacity(PORTS),
             opening: 0,
+            sought: 0,
             ins: Vec::new(),
             current: 0,
             budget: 0,

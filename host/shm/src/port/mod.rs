@@ -9,6 +9,7 @@
 
 mod accept;
 mod control;
+mod drain;
 mod frames;
 mod idle;
 mod join;
@@ -155,6 +156,8 @@ pub struct SwitchPort {
     dirty: Vec<u8>,
     /// Number of edges being opened.
     opening: u32,
+    /// Counts frames to stations that are not known here.
+    sought: u32,
     /// The downlink first.
     ins: Vec<In>,
     current: usize,

@@ -21,10 +21,10 @@ use crate::{Error, Result};
 const HELD: usize = 128 * 1024;
 
 /// Longest wait for the answer to an Open before the frame is left for later.
-const ANSWER: Duration = Duration::from_millis(5);
+pub(super) const ANSWER: Duration = Duration::from_millis(5);
 
-/// Interval for checking whether receivers have taken the frames.
-const LOOK: Duration = Duration::from_micros(200);
+/// Frames to stations not known here between two checks for what the switch tells of them.
+const SEEK: u32 = 32;
 
 /// Seconds until a closed edge may be requested again.
 const PAUSE: u32 = 1;
@@ -56,7 +56,7 @@ pub(super) enum Out {
 
 impl Out {
     /// Frames here that the receiver has not taken.
-    fn untaken(&mut self) -> u64 {
+    pub(super) fn untaken(&mut self) -> u64 {
         match self {
             Out::Open(edge) => edge.ring.untaken(),
             Out::Opening(opening) => opening.held.len() as u64,
@@ -146,6 +146,7 @@ impl SwitchPort {
         }
         self.look_at_rules();
         let number = match self.route(frame) {
+            Ok(0) if is_for_one(frame) => self.seek(frame)?,
             Ok(number) => number,
             Err(cause) => {
                 self.count(cause);
@@ -207,6 +208,17 @@ impl SwitchPort {
         Ok(found.and_then(|port| u8::try_from(port).ok()).unwrap_or(0))
     }
 
+    /// The port of a station that is not known here, if the switch has told of it meanwhile; else 0.
+    #[cold]
+    fn seek(&mut self, frame: &[u8]) -> Result<u8> {
+        self.sought = self.sought.wrapping_add(1);
+        if !self.sought.is_multiple_of(SEEK) && !self.control.is_due_now() {
+            return Ok(0);
+        }
+        self.messages()?;
+        Ok(self.route(frame).unwrap_or(0))
+    }
+
     /// The path without room, or without a ring.
     #[cold]
     fn give_slowly(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {
@@ -236,7 +248,7 @@ impl SwitchPort {
     }
 
     /// Carries out the switch's messages while something `is_missing`, for at most `most`.
-    fn await_answers(
+    pub(super) fn await_answers(
         &mut self,
         most: Duration,
         is_missing: impl Fn(&SwitchPort) -> bool,
@@ -250,32 +262,6 @@ impl SwitchPort {
             self.messages()?;
         }
         Ok(())
-    }
-
-    /// Publishes all accepted frames, including those held for edges if the switch answers soon.
-    pub(super) fn finish(&mut self) {
-        self.flush();
-        let _ = self.await_answers(ANSWER, |port| port.opening != 0);
-    }
-
-    /// Publishes all accepted frames and waits, at most `bound`, until their receivers, the other
-    /// ports and the switch, have taken them. Returns the number of frames left, which are lost
-    /// when the port ends: their receivers are slow, or have gone meanwhile.
-    ///
-    /// # Errors
-    /// As [`SwitchPort::send`].
-    pub fn drain(&mut self, bound: Duration) -> Result<u64> {
-        let end = Instant::now() + bound;
-        self.finish();
-        loop {
-            // Before handling messages, which may remove an edge with its frames.
-            let left: u64 = self.outs.iter_mut().map(Out::untaken).sum();
-            if left == 0 || Instant::now() >= end || self.is_gone() {
-                return Ok(left);
-            }
-            std::thread::sleep(LOOK);
-            self.messages()?;
-        }
     }
 
     fn give_waiting(&mut self, number: u8, frame: &[u8], waits: bool) -> Result<Sent> {
@@ -441,6 +427,12 @@ impl SwitchPort {
         };
         self.count(if done { Counter::Mirrored } else { Counter::DroppedFull });
     }
+}
+
+/// Whether a frame is for one station.
+#[inline]
+fn is_for_one(frame: &[u8]) -> bool {
+    frame.get(HEADER).is_some_and(|first| first & 1 == 0)
 }
 
 /// A ring's generation: unique across all processes, except for one chance in 2^32.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use netloom_bridge::{Mac, Vid};
+
 use super::{
     Capabilities, Direction, EdgeName, Edges, Join, Joined, MOST_EDGES, MOST_MESSAGE, MOST_NAME,
     MOST_PART, MOST_TEXT, Message, Reason, Refused, Token,
@@ -43,6 +45,13 @@ impl<'a> Message<'a> {
             }
             Message::Close { number, direction } => {
                 to.extend([port(number)?, direction.number(), 0, 0]);
+            }
+            Message::Station { number, vid, mac } => {
+                check_station(vid, mac).map_err(unsent)?;
+                to.extend([port(number)?, 0]);
+                to.extend(vid.to_le_bytes());
+                to.extend(mac);
+                to.extend([0; 2]);
             }
             Message::Bye => {}
             Message::Request { id, last, body } => encode_part(id, last, false, body, to)?,
@@ -95,6 +104,7 @@ impl<'a> Message<'a> {
                 let (id, last, failed, body) = decode_part(&mut from)?;
                 Message::Answer { id, last, failed, body }
             }
+            12 => decode_station(&mut from)?,
             _ => return Err(wrong("unknown kind")),
         };
         if from.0.is_empty() { Ok(message) } else { Err(wrong("longer than its kind")) }
@@ -113,6 +123,7 @@ impl<'a> Message<'a> {
             Message::Bye => 9,
             Message::Request { .. } => 10,
             Message::Answer { .. } => 11,
+            Message::Station { .. } => 12,
         }
     }
 }
@@ -178,6 +189,23 @@ fn decode_refused<'a>(from: &mut Reader<'a>) -> Result<Refused<'a>> {
     limit(text.len(), MOST_TEXT, "text too long").map_err(as_read)?;
     let text = std::str::from_utf8(text).map_err(|_| wrong("text is none"))?;
     Ok(Refused { reason, number, text })
+}
+
+fn decode_station<'a>(from: &mut Reader<'a>) -> Result<Message<'a>> {
+    let number = from.port()?;
+    from.zeros(1)?;
+    let (vid, mac) = (from.u16()?, from.array()?);
+    from.zeros(2)?;
+    check_station(vid, mac).map_err(wrong)?;
+    Ok(Message::Station { number, vid, mac })
+}
+
+/// Whether a VLAN (0 for none) and an address can be a station's.
+fn check_station(vid: u16, mac: [u8; 6]) -> Result<(), &'static str> {
+    if vid != 0 && Vid::new(vid).is_none() {
+        return Err("no VLAN has this number");
+    }
+    if Mac(mac).is_station() { Ok(()) } else { Err("no station has this address") }
 }
 
 fn encode_part(id: u32, last: bool, failed: bool, body: &[u8], to: &mut Vec<u8>) -> Result<()> {

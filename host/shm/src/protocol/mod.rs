@@ -174,6 +174,15 @@ pub enum Message<'a> {
         /// Direction of its frames, as seen by the port that receives or sends this message.
         direction: Direction,
     },
+    /// Switch to port: where a station is to which the port has sent frames through the switch.
+    Station {
+        /// The number of its port.
+        number: u8,
+        /// Its VLAN; 0 if VLANs are not separated.
+        vid: u16,
+        /// Its address.
+        mac: [u8; 6],
+    },
     /// Port to switch: leaves; it will not return with its token.
     Bye,
     /// Manager to switch: a part of a request. The first on its socket, instead of [`Join`].
@@ -208,6 +217,7 @@ impl Message<'_> {
             Message::Refused(_)
             | Message::PortGone { .. }
             | Message::Close { .. }
+            | Message::Station { .. }
             | Message::Bye
             | Message::Request { .. }
             | Message::Answer { .. } => 0,

@@ -75,13 +75,16 @@ proptest! {
         round(&Message::PortGone { number, generation });
         let direction = if last { Direction::Out } else { Direction::In };
         round(&Message::Close { number, direction });
+        let mac = [2, token[0], token[1], token[2], token[3], token[4]];
+        round(&Message::Station { number, vid: u16::from(number), mac });
+        round(&Message::Station { number, vid: 0, mac });
         round(&Message::Bye);
         round(&Message::Request { id, last, body: &body });
         round(&Message::Answer { id, last, failed, body: &body });
     }
 
     #[test]
-    fn what_is_read_is_written_the_same(bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u8..14) {
+    fn what_is_read_is_written_the_same(bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u8..15) {
         let mut bytes = bytes;
         if let Some(start) = bytes.first_chunk_mut() {
             *start = [kind, 0, 0, 0];
@@ -120,7 +123,11 @@ fn what_no_one_writes_is_refused() {
     refused(&[9, 0, 0], "shorter than its kind");
     refused(&[9, 0, 0, 1], "reserved bytes set");
     refused(&[9, 0, 0, 0, 0], "longer than its kind");
-    refused(&[12, 0, 0, 0], "unknown kind");
+    refused(&[13, 0, 0, 0], "unknown kind");
+    refused(&[12, 0, 0, 0, 1, 1, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0], "reserved bytes set");
+    refused(&[12, 0, 0, 0, 1, 0, 255, 15, 2, 0, 0, 0, 0, 1, 0, 0], "no VLAN has this number");
+    refused(&[12, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 1, 0, 0], "no station has this address");
+    refused(&[12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "no station has this address");
     refused(&[4, 0, 0, 0, 0, 0, 0, 0], "0 is no port");
     refused(&[8, 0, 0, 0, 1, 2, 0, 0], "unknown direction");
     refused(&[10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0], "unknown flags");

@@ -23,6 +23,8 @@ const PLAIN: [&str; 6] = [
 const DROPPED: &str = "dropped-";
 /// Counter of frames from the switch that found no room.
 const MISSED: &str = "missed";
+/// Counter of frames of the port that the switch did not relay, once for every receiver.
+const RELAY: &str = "relay-dropped";
 
 type Counters = BTreeMap<String, u64>;
 
@@ -78,6 +80,8 @@ fn process(shown: &Shown) -> Vec<(&'static str, String)> {
     for (name, count) in shown.ports.iter().flat_map(|p| &p.counters) {
         *all.entry(name.clone()).or_default() += count;
     }
+    // Receivers count the same frames as missed.
+    all.remove(RELAY);
     let [received, sent] = traffic(&all);
     let [relay_in, relay_out] = traffic(&shown.relay);
     let mut lines = vec![
@@ -154,7 +158,7 @@ pub(super) fn port(port: &PortShown) -> String {
 }
 
 fn is_other(name: &str) -> bool {
-    !PLAIN.contains(&name) && !name.starts_with(DROPPED) && name != MISSED
+    !PLAIN.contains(&name) && !name.starts_with(DROPPED) && ![MISSED, RELAY].contains(&name)
 }
 
 /// The rules of a port, one per line.
@@ -263,6 +267,7 @@ fn traffic(counters: &Counters) -> [String; 2] {
 fn losses(counters: &Counters) -> String {
     let cause = |name: &str| match name {
         MISSED => Some(MISSED.to_owned()),
+        RELAY => Some("relay".to_owned()),
         name => name.strip_prefix(DROPPED).map(str::to_owned),
     };
     let causes = counters.iter().filter_map(|(name, n)| Some((cause(name)?, *n)));
