@@ -58,7 +58,8 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["tcp", time] => number(tcp(seconds(time)?)?),
         ["flood", time] => number(flood(seconds(time)?)?),
         ["spin", time] => object(&burn::spin(seconds(time)?)),
-        ["bells", time] => object(&bells::ping(seconds(time)?)?),
+        ["bells", time] => object(&bells::ping(seconds(time)?, false)?),
+        ["bells-apart", time] => object(&bells::ping(seconds(time)?, true)?),
         ["hold", time] => object(&burn::hold(seconds(time)?)?),
         ["frames", interface, mac, from, to, path, time] => {
             let frame = burn::frame(mac, from, to)?;
@@ -110,6 +111,11 @@ pub fn peer(args: &[String]) -> Result<()> {
         }
         ["port-receive", line, bytes, skip, time] => {
             object(&ports::receive(line, figure(bytes)?, seconds(skip)?, seconds(time)?)?)
+        }
+        ["port-station", line, time] => object(&ports::station(line, seconds(time)?)?),
+        ["port-send-to", line, bytes, process, time] => {
+            let (bytes, process) = (figure(bytes)?, figure(process)?);
+            object(&ports::send_to(line, bytes, process, seconds(time)?)?)
         }
         ["port-echo", line, how, time] => {
             object(&ports::echo(line, ports::how(how)?, seconds(time)?)?)

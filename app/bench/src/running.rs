@@ -30,6 +30,11 @@ impl Running {
         Ok(Running { name: name.to_owned(), child, lines: BufReader::new(out) })
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until it prints `ready`.
     pub(crate) fn ready(mut self) -> Result<Running> {
         let mut line = String::new();

@@ -24,7 +24,7 @@ use crate::report::side;
 use crate::rounds::rounds;
 use crate::vde;
 use crate::{Options, Report};
-use frames::{BALL, Flow, How, Switches, Way};
+use frames::{Announced, BALL, Flow, How, Switches, Way};
 use stations::{DATA, Datagrams, Kind, Stations, Streams};
 
 /// Frame sizes in bytes, Ethernet header included.
@@ -47,9 +47,11 @@ const SHORT: f64 = 1.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cell {
     Flow(u32, Way),
+    /// To a station that announced itself before the sender joined.
+    Announced(Way),
     Ping(How, Way),
     /// The cost of sleeping on this machine, independent of any switch.
-    Bells,
+    Bells(How),
     Edge,
     Streams(usize, Kind),
     Datagrams(usize, Kind),
@@ -59,9 +61,10 @@ enum Cell {
 #[derive(Default)]
 struct Results {
     flows: BTreeMap<(u32, Way), Vec<Flow>>,
+    announced: BTreeMap<Way, Vec<Announced>>,
     /// Median and 99th percentile.
     pings: BTreeMap<(How, Way), Vec<(f64, f64)>>,
-    bells: Vec<(f64, f64)>,
+    bells: BTreeMap<How, Vec<(f64, f64)>>,
     edges: Vec<f64>,
     streams: BTreeMap<(usize, Kind), Vec<Streams>>,
     datagrams: BTreeMap<(usize, Kind), Vec<Datagrams>>,
@@ -118,6 +121,7 @@ fn plan(quick: bool) -> Vec<Cell> {
     for size in sizes {
         cells.extend(ways.iter().map(|way| Cell::Flow(*size, *way)));
     }
+    cells.extend([Way::Plugin, Way::Vde].map(Cell::Announced));
     let pings = [(How::Block, Way::Plugin), (How::Apart, Way::Plugin), (How::Wait, Way::Library)];
     cells.extend(pings.map(|(how, way)| Cell::Ping(how, way)));
     if !quick {
@@ -125,7 +129,7 @@ fn plan(quick: bool) -> Vec<Cell> {
         let ways = [Way::Plugin, Way::Vde, Way::Library];
         cells.extend(ways.map(|way| Cell::Ping(How::Spin, way)));
     }
-    cells.push(Cell::Bells);
+    cells.extend([How::Block, How::Apart].map(Cell::Bells));
     cells.push(Cell::Edge);
     for count in counts {
         let kinds = [Kind::Shm, Kind::Vde, Kind::Bridge, Kind::Vswitch];
@@ -143,8 +147,8 @@ fn plan(quick: bool) -> Vec<Cell> {
 /// Why a cell cannot be measured here.
 fn why_not(cell: Cell, switches: &Switches<'_>) -> Option<String> {
     match cell {
-        Cell::Flow(_, way) | Cell::Ping(_, way) => switches.missing(way),
-        Cell::Bells | Cell::Edge => None,
+        Cell::Flow(_, way) | Cell::Announced(way) | Cell::Ping(_, way) => switches.missing(way),
+        Cell::Bells(_) | Cell::Edge => None,
         Cell::Streams(_, kind) | Cell::Datagrams(_, kind) => {
             stations::missing(kind).map(str::to_owned)
         }
@@ -162,11 +166,17 @@ fn measure(
             let flow = switches.flow(way, size, 0.5)?;
             results.flows.entry((size, way)).or_default().push(flow);
         }
+        Cell::Announced(way) => {
+            let announced = switches.announced(way, 0.5)?;
+            results.announced.entry(way).or_default().push(announced);
+        }
         Cell::Ping(how, way) => {
             let times = switches.ping(way, how, 0.5)?;
             results.pings.entry((how, way)).or_default().push(times);
         }
-        Cell::Bells => results.bells.push(switches.bells(0.3)?),
+        Cell::Bells(how) => {
+            results.bells.entry(how).or_default().push(switches.bells(how, 0.3)?);
+        }
         Cell::Edge => results.edges.push(switches.edge()?),
         Cell::Streams(count, kind) => {
             let Some(lab) = labs.get(&kind) else { return Ok(()) };
@@ -196,8 +206,8 @@ fn pace(count: usize, gbps: f64) -> f64 {
 
 fn who(cell: Cell) -> &'static str {
     match cell {
-        Cell::Flow(_, way) | Cell::Ping(_, way) => way.title(),
-        Cell::Bells => "machine",
+        Cell::Flow(_, way) | Cell::Announced(way) | Cell::Ping(_, way) => way.title(),
+        Cell::Bells(_) => "machine",
         Cell::Edge => "netloom",
         Cell::Streams(_, kind) | Cell::Datagrams(_, kind) => kind.title(),
     }
@@ -206,8 +216,9 @@ fn who(cell: Cell) -> &'static str {
 fn title(cell: Cell) -> String {
     match cell {
         Cell::Flow(size, _) => format!("process to process, {size} bytes"),
+        Cell::Announced(_) => format!("to a station announced before, {BALL} bytes"),
         Cell::Ping(how, _) => format!("ping-pong, {BALL} bytes, {}", how.title()),
-        Cell::Bells => "ping-pong, two eventfds".to_owned(),
+        Cell::Bells(how) => format!("ping-pong, two eventfds, {}", how.title()),
         Cell::Edge => "memory of one more edge".to_owned(),
         Cell::Streams(count, _) => format!("TCP sum, {count} stations"),
         Cell::Datagrams(count, _) => format!("UDP lost, {count} stations"),
@@ -233,16 +244,24 @@ fn rows(results: &Results, report: &mut Report) {
         let mpps = each(all, |flow| flow.mpps);
         report.point("process to process", axes, way.title(), f64::from(*size), &mpps);
     }
+    for (way, all) in &results.announced {
+        let what = title(Cell::Announced(*way));
+        let elsewhere: f64 = all.iter().map(|announced| announced.elsewhere).sum();
+        let note = format!("{}; {elsewhere:.0} frames came to a bystander", way.settings());
+        report.measured(&what, way.title(), "Mpps", &each(all, |a| a.mpps), &note);
+        report.measured(&format!("{what}, lost"), way.title(), "%", &each(all, |a| a.lost), &note);
+    }
     for ((how, way), all) in &results.pings {
         let what = title(Cell::Ping(*how, *way));
         let note = format!("there and back; {}", way.settings());
         report.measured(&format!("{what}, p50"), way.title(), "us", &each(all, |p| p.0), &note);
         report.measured(&format!("{what}, p99"), way.title(), "us", &each(all, |p| p.1), &note);
     }
-    let (what, note) =
-        (title(Cell::Bells), "two threads, poll(2): what of `block` is the machine's");
-    report.measured(&format!("{what}, p50"), "machine", "us", &each(&results.bells, |p| p.0), note);
-    report.measured(&format!("{what}, p99"), "machine", "us", &each(&results.bells, |p| p.1), note);
+    for (how, all) in &results.bells {
+        let (what, note) = (title(Cell::Bells(*how)), "two threads, poll(2): the machine's part");
+        report.measured(&format!("{what}, p50"), "machine", "us", &each(all, |p| p.0), note);
+        report.measured(&format!("{what}, p99"), "machine", "us", &each(all, |p| p.1), note);
+    }
     let note = "of its memories, once it has been used all through";
     report.measured(&title(Cell::Edge), "netloom", "KiB", &results.edges, note);
     for ((count, kind), all) in &results.streams {
@@ -318,7 +337,23 @@ fn figures(results: &Results, report: &mut Report) {
     report.value("pingpong_block_us", &ping(How::Block, Way::Plugin));
     report.value("pingpong_two_cores_us", &ping(How::Apart, Way::Plugin));
     report.value("pingpong_spin_us", &ping(How::Wait, Way::Library));
-    report.value("eventfd_pingpong_us", &each(&results.bells, |p| p.0));
+    let bells = |how| results.bells.get(&how).map_or(vec![], |all| each(all, |p| p.0));
+    report.value("eventfd_pingpong_us", &bells(How::Block));
+    report.value("eventfd_two_cores_us", &bells(How::Apart));
+    let apart = (ping(How::Apart, Way::Plugin), bells(How::Apart));
+    let given = [Way::Plugin.settings(), "two threads that wake each other by eventfds"];
+    let sides = (side(given[0], &apart.0), side(given[1], &apart.1));
+    report.ratio("pingpong_two_cores_vs_eventfd", sides.0, sides.1);
+    let announced = |way, figure: fn(&Announced) -> f64| {
+        results.announced.get(&way).map_or(vec![], |all| each(all, figure))
+    };
+    let both = [Way::Plugin, Way::Vde].map(|way| announced(way, |a| a.mpps));
+    let given = [Way::Plugin, Way::Vde].map(|way| format!("{}: {}", way.title(), way.settings()));
+    report.ratio("announced60_vs_vde", side(&given[0], &both[0]), side(&given[1], &both[1]));
+    let lost = announced(Way::Plugin, |a| a.lost);
+    if let Some(worst) = lost.into_iter().reduce(f64::max) {
+        report.of_all("announced60_lost_percent", worst);
+    }
     report.value("kib_per_edge", &results.edges);
     let long = results.datagrams.get(&(MOST, Kind::Shm));
     let switch = |d: &Datagrams| d.cpu.switch.unwrap_or(0.0);

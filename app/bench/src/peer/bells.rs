@@ -1,5 +1,6 @@
 //! `bells SECONDS`: two threads wake each other by eventfds and sleep in poll(2) in between: the minimum cost
-//! of sleeping on this machine. Prints `{"count", "p50_us", "p99_us"}`.
+//! of sleeping on this machine. Prints `{"count", "p50_us", "p99_us"}`. `bells-apart SECONDS`: a core for
+//! each thread.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -19,16 +20,22 @@ pub(super) struct Times {
     p99_us: f64,
 }
 
-pub(super) fn ping(time: Duration) -> Result<Times> {
+pub(super) fn ping(time: Duration, is_apart: bool) -> Result<Times> {
     let bell = || eventfd(0, EventfdFlags::CLOEXEC).context("make an eventfd");
     let (there, back) = (bell()?, bell()?);
     let (heard, answer) = (there.try_clone()?, back.try_clone()?);
     let answering = std::thread::spawn(move || -> Result<()> {
+        if is_apart {
+            super::pin(None, 1)?;
+        }
         while hear(&heard)? == 1 {
             ring(&answer, 1)?;
         }
         Ok(())
     });
+    if is_apart {
+        super::pin(None, 0)?;
+    }
     let (start, mut times) = (Instant::now(), vec![]);
     while start.elapsed() < time {
         let asked = now();
@@ -64,7 +71,10 @@ mod tests {
 
     #[test]
     fn two_threads_wake_each_other() {
-        let times = ping(Duration::from_millis(20)).unwrap();
-        assert!(times.count > 0 && times.p50_us > 0.0 && times.p50_us <= times.p99_us, "{times:?}");
+        for is_apart in [false, true] {
+            let times = ping(Duration::from_millis(20), is_apart).unwrap();
+            assert!(times.count > 0 && times.p50_us > 0.0, "{times:?}");
+            assert!(times.p50_us <= times.p99_us, "{times:?}");
+        }
     }
 }

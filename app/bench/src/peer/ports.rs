@@ -3,7 +3,10 @@
 //! `port-receive LINE BYTES SKIP SECONDS`: announces itself by broadcasts until frames arrive, then counts
 //! for SECONDS, from SKIP seconds after the first one; prints `{"frames", "bytes", "cut", "seconds"}`, where
 //! `cut` counts frames of another length. `port-send LINE BYTES SECONDS`: waits for that broadcast, then
-//! sends until stopped; prints `{"taken", "lost"}`. `port-echo LINE HOW SECONDS` sends frames back,
+//! sends until stopped; prints `{"taken", "lost"}`. `port-station LINE SECONDS` announces itself once, and
+//! counts frames until stopped; prints as `port-receive`, `seconds` from its first frame to its last.
+//! `port-send-to LINE BYTES PROCESS SECONDS` sends for SECONDS to such a station without having heard of it,
+//! and prints as `port-send`. `port-echo LINE HOW SECONDS` sends frames back,
 //! `port-ping LINE BYTES HOW SECONDS` times the round trip; prints `{"count", "lost", "p50_us", "p99_us"}`.
 //! HOW to wait for a frame: `block` in poll(2), `spin`, or `wait` as the library does. BYTES is the frame
 //! size, Ethernet header included.
@@ -60,10 +63,13 @@ pub(super) fn how(word: &str) -> Result<How> {
 fn own() -> Mac {
     // Query the pid once: it is a system call.
     static OWN: OnceLock<Mac> = OnceLock::new();
-    *OWN.get_or_init(|| {
-        let [a, b, c, d] = std::process::id().to_be_bytes();
-        [2, 0, a, b, c, d]
-    })
+    *OWN.get_or_init(|| address(std::process::id()))
+}
+
+/// The address of a process.
+fn address(process: u32) -> Mac {
+    let [a, b, c, d] = process.to_be_bytes();
+    [2, 0, a, b, c, d]
 }
 
 /// A frame behind the header that every line expects.
@@ -119,6 +125,13 @@ pub(super) fn send(line: &str, bytes: usize, most: Duration) -> Result<Given> {
     flood(&mut *line, &frame(to, own(), bytes)?, &stop)
 }
 
+/// Ends with the port closed.
+pub(super) fn send_to(line: &str, bytes: usize, process: u32, time: Duration) -> Result<Given> {
+    let mut line = open(line, "bench-send")?;
+    line.only_send()?;
+    flood(&mut *line, &frame(address(process), own(), bytes)?, &Stop::new(time))
+}
+
 fn flood(line: &mut dyn Line, frame: &[u8], stop: &Stop) -> Result<Given> {
     let mut given = Given { taken: 0, lost: 0 };
     while !stop.over() {
@@ -153,6 +166,38 @@ pub(super) fn receive(line: &str, bytes: usize, skip: Duration, time: Duration) 
     first(&mut *line, &mut buffer)?;
     count(&mut *line, &mut buffer, (bytes, skip))?;
     count(&mut *line, &mut buffer, (bytes, time))
+}
+
+pub(super) fn station(line: &str, most: Duration) -> Result<Taken> {
+    let stop = Stop::new(most);
+    let mut line = open(line, "bench-station")?;
+    line.send(&frame(EVERYBODY, own(), SHORT)?)?;
+    line.flush();
+    ready();
+    let (mut taken, mut buffer, own) = (Taken::default(), vec![0; BUFFER], own());
+    let mut first = None;
+    while !stop.over() {
+        readable(&*line, LOOK)?;
+        let before = taken.frames;
+        while let Some(found) = line.receive(&mut buffer)? {
+            let length = found.len();
+            if is_to(&buffer[found], own) {
+                taken.frames += 1;
+                taken.bytes += length as u64;
+            } else {
+                taken.cut += 1;
+            }
+            // A sender that never pauses must not keep it from the clock.
+            if taken.frames - before >= 1024 {
+                break;
+            }
+        }
+        if taken.frames > before {
+            let first = *first.get_or_insert_with(Instant::now);
+            taken.seconds = first.elapsed().as_secs_f64();
+        }
+    }
+    Ok(taken)
 }
 
 /// Announces this port until the first frame arrives; returns the frame's range.

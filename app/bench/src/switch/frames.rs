@@ -20,6 +20,8 @@ const PLUGIN: &str = "libvdeplug_netloom.so";
 const MOST: &str = "60";
 /// Seconds before frames are counted.
 const SKIP: f64 = 0.2;
+/// Time for announcements, and for frames on their way.
+const SETTLE: Duration = Duration::from_millis(100);
 /// Bytes of a ping-pong frame.
 pub(super) const BALL: u32 = 60;
 
@@ -111,6 +113,17 @@ pub(super) struct Flow {
     pub(super) cut: f64,
 }
 
+/// Result of sending to a station that announced itself before the sender joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Announced {
+    /// Frames that came.
+    pub(super) mpps: f64,
+    /// Frames that the sender's switch took, in percent, and that did not come.
+    pub(super) lost: f64,
+    /// Frames that came to a bystander.
+    pub(super) elsewhere: f64,
+}
+
 /// The switches to join; stopped when dropped.
 pub(super) struct Switches<'a> {
     driver: &'a Driver,
@@ -147,6 +160,19 @@ impl<'a> Switches<'a> {
         flow(&got)
     }
 
+    /// Sends to a station that the sender has not heard of, with a bystander on the switch.
+    pub(super) fn announced(&self, way: Way, window: f64) -> Result<Announced> {
+        let (line, bytes, window) = (self.line(way)?, BALL.to_string(), window.to_string());
+        let bystander = self.peer(way, &["port-station", &line, MOST])?.ready()?;
+        let station = self.peer(way, &["port-station", &line, MOST])?.ready()?;
+        sleep(SETTLE);
+        let process = station.pid().to_string();
+        let sent = self.peer(way, &["port-send-to", &line, &bytes, &process, &window])?.result()?;
+        sleep(SETTLE);
+        let (got, others) = (station.end()?, bystander.end()?);
+        announced(&sent, &got, &others)
+    }
+
     /// Median and 99th percentile of round trips in microseconds.
     pub(super) fn ping(&self, way: Way, how: How, window: f64) -> Result<(f64, f64)> {
         let (bytes, window) = (BALL.to_string(), window.to_string());
@@ -160,9 +186,14 @@ impl<'a> Switches<'a> {
         Ok((number(&seen, "p50_us")?, number(&seen, "p99_us")?))
     }
 
-    /// The same for two threads that only wake each other, on one core.
-    pub(super) fn bells(&self, window: f64) -> Result<(f64, f64)> {
-        let seen = self.peer(Way::Library, &["on", "0", "bells", &window.to_string()])?.result()?;
+    /// The same for two threads that only wake each other, on one core or two.
+    pub(super) fn bells(&self, how: How, window: f64) -> Result<(f64, f64)> {
+        let window = window.to_string();
+        let words: &[&str] = match how {
+            How::Apart => &["bells-apart", &window],
+            _ => &["on", "0", "bells", &window],
+        };
+        let seen = self.peer(Way::Library, words)?.result()?;
         Ok((number(&seen, "p50_us")?, number(&seen, "p99_us")?))
     }
 
@@ -215,6 +246,17 @@ fn flow(got: &Value) -> Result<Flow> {
     })
 }
 
+fn announced(sent: &Value, got: &Value, others: &Value) -> Result<Announced> {
+    let (taken, frames) = (number(sent, "taken")?, number(got, "frames")?);
+    // Of the bystander's frames one is the station's announcement.
+    let elsewhere = (number(others, "cut")? - 1.0).max(0.0);
+    Ok(Announced {
+        mpps: frames / number(got, "seconds")?.max(1e-9) / 1e6,
+        lost: 100.0 * (taken - frames) / taken.max(1.0),
+        elsewhere,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -229,5 +271,10 @@ mod tests {
         assert!((flow.mpps - 1.5).abs() < 1e-9 && (flow.gbps - 0.72).abs() < 1e-9, "{flow:?}");
         assert!((flow.cut - 0.25).abs() < 1e-9);
         assert!(super::flow(&json!({"frames": 1})).is_err());
+        let sent = json!({"taken": 4_000_000, "lost": 5});
+        let others = json!({"frames": 0, "cut": 3});
+        let announced = super::announced(&sent, &got, &others).unwrap();
+        assert!((announced.mpps - 1.5).abs() < 1e-9 && (announced.lost - 25.0).abs() < 1e-9);
+        assert!((announced.elsewhere - 2.0).abs() < 1e-9);
     }
 }
