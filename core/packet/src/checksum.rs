@@ -10,9 +10,12 @@ use crate::vnet::VnetHeader;
 /// Adds bytes to a sum, as 16-bit words; an odd last byte is padded with zero. All parts except
 /// the last must have even length.
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
-    // Adds 32-bit words into 64 bits: 2^32 of them fit, and folding treats both halves alike.
+    // Adds 32-bit words into 64 bits: 2^32 of them fit, and folding treats both halves alike. In the
+    // machine's byte order, which compilers turn into wide additions: a folded sum's bytes can be
+    // swapped afterwards (RFC 1071, section 2 (B)).
     let (words, rest) = bytes.as_chunks::<4>();
-    let sum = words.iter().fold(sum, |sum, word| sum + u64::from(u32::from_be_bytes(*word)));
+    let native = words.iter().fold(0, |sum, word| sum + u64::from(u32::from_ne_bytes(*word)));
+    let sum = sum + u64::from(u16::from_be(fold(native)));
     let (words, rest) = rest.as_chunks::<2>();
     let sum = words.iter().fold(sum, |sum, word| sum + u64::from(u16::from_be_bytes(*word)));
     rest.iter().fold(sum, |sum, byte| sum + (u64::from(*byte) << 8))
