@@ -27,6 +27,8 @@ pub struct Completeness {
     pub sum_passed: bool,
     /// The bank was reused for a later block before it was read.
     pub overwritten: bool,
+    /// Packets took another path meanwhile: some may have passed none of the points.
+    pub rerouted: bool,
 }
 
 impl Completeness {
@@ -46,6 +48,7 @@ impl Completeness {
             (self.interface_gone, "the interface went away"),
             (self.sum_passed, "more packets than the sum of times can hold"),
             (self.overwritten, "overwritten before it was read"),
+            (self.rerouted, "the route changed"),
         ];
         all.into_iter().filter_map(|(is, why)| is.then_some(why)).collect()
     }
@@ -61,6 +64,7 @@ impl Completeness {
             interface_gone: self.interface_gone || other.interface_gone,
             sum_passed: self.sum_passed || other.sum_passed,
             overwritten: self.overwritten || other.overwritten,
+            rerouted: self.rerouted || other.rerouted,
         }
     }
 }

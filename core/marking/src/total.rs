@@ -286,6 +286,15 @@ impl WayTotal {
     ///
     /// Records of different blocks, or not one for each point of at least two.
     pub fn add(&mut self, points: &[Side<'_>]) -> Result<WayBlock> {
+        self.add_with(points, Completeness::default())
+    }
+
+    /// The same for a block with these flaws, besides those of its records.
+    ///
+    /// # Errors
+    ///
+    /// As [`WayTotal::add`].
+    pub fn add_with(&mut self, points: &[Side<'_>], flaws: Completeness) -> Result<WayBlock> {
         let [first, .., last] = points else { return Err(Error::Points(points.len())) };
         if points.len() != self.hops.len() + 1 {
             return Err(Error::Points(points.len()));
@@ -294,9 +303,7 @@ impl WayTotal {
         let hops = pairs().map(|(a, b)| HopBlock::of(a, b, self.most)).collect::<Result<_>>()?;
         let block = WayBlock {
             block: first.record.block,
-            completeness: points
-                .iter()
-                .fold(Completeness::default(), |all, side| all.or(side.record.completeness)),
+            completeness: points.iter().fold(flaws, |all, side| all.or(side.record.completeness)),
             hops,
             whole: HopBlock::of(first, last, self.most)?,
         };

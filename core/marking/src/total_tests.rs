@@ -194,6 +194,18 @@ fn a_way_has_the_points_that_it_was_made_for() {
 }
 
 #[test]
+fn a_block_with_flaws_of_the_path_is_told_and_not_summed() {
+    let seen = seen(0, &[(10, [Some(5); 3])], [9; POINTS]);
+    let sides = sides(&seen);
+    let mut total = WayTotal::new(POINTS, 10);
+    let rerouted = Completeness { rerouted: true, ..Completeness::default() };
+    let block = total.add_with(&sides, rerouted).unwrap();
+    assert_eq!(block.completeness.reasons(), ["the route changed"]);
+    assert_eq!((total.blocks, total.incomplete, total.against), (0, 1, rerouted));
+    assert_eq!(block.whole.comparison.sent, 1);
+}
+
+#[test]
 fn packets_that_come_twice_are_gained_and_have_no_delay() {
     let points = seen(0, &[(10, [Some(5); 3]), (20, [Some(5); 3])], [9; POINTS]);
     let doubled: Vec<Sample> = points[3].samples.kept().repeat(2);

@@ -22,7 +22,13 @@ fn a_record_comes_back_from_json() {
         none,
         Completeness { started_within: true, late: true, ..none },
         Completeness { ended_within: true, table_full: true, clock_stepped: true, ..none },
-        Completeness { interface_gone: true, sum_passed: true, overwritten: true, ..none },
+        Completeness {
+            interface_gone: true,
+            sum_passed: true,
+            overwritten: true,
+            rerouted: true,
+            ..none
+        },
     ] {
         let flow = block(completeness);
         let text = serde_json::to_string(&Block::from(&flow)).unwrap();

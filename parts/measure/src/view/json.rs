@@ -94,6 +94,7 @@ pub(super) fn flag(reason: &str) -> Option<Completeness> {
         Completeness { interface_gone: true, ..none },
         Completeness { sum_passed: true, ..none },
         Completeness { overwritten: true, ..none },
+        Completeness { rerouted: true, ..none },
     ];
     all.into_iter().find(|flag| flag.reasons() == [reason])
 }
