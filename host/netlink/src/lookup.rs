@@ -46,7 +46,8 @@ impl Socket {
     /// [`Error::Refused`], [`Error::Failed`] or [`Error::Answer`].
     pub fn route_to(&mut self, lookup: &Lookup) -> Result<Option<Found>> {
         let object = format!("route to {}", lookup.to);
-        let absent = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES];
+        // The kernel has an error for each kind of route that drops packets; `blackhole` is EINVAL.
+        let absent = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL];
         let mut question = question(lookup);
         match self.ask(&mut question, (&object, "look up"), &absent, read)? {
             Some(Answer::Found(found)) => Ok(Some(found)),

@@ -1,6 +1,6 @@
-//! Address changes in many network namespaces, received by one socket.
+//! Changes in network namespaces: of addresses in many, received by one socket; of routes in one.
 //!
-//! The socket also receives events of every namespace that has an id in its own
+//! The socket of addresses also receives events of every namespace that has an id in its own
 //! (`NETLINK_LISTEN_ALL_NSID`, Linux 4.2), so neither sockets nor entries in the kernel's one list
 //! of listeners grow with the number of namespaces. It reports only whose addresses changed; the
 //! caller queries the addresses, so a lost message costs no more than another query. An id keeps no
@@ -22,8 +22,14 @@ use crate::socket::Socket;
 const RTM_NEWNSID: u16 = 88;
 const NETNSA_NSID: u16 = 1;
 const NETNSA_FD: u16 = 3;
+const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
+const RTNLGRP_IPV4_ROUTE: u32 = 7;
+const RTNLGRP_IPV4_RULE: u32 = 8;
 const RTNLGRP_IPV6_IFADDR: u32 = 9;
+const RTNLGRP_IPV6_ROUTE: u32 = 11;
+const RTNLGRP_IPV6_RULE: u32 = 19;
+const RTNLGRP_NEXTHOP: u32 = 32;
 
 /// Messages are not parsed, so they may be truncated.
 const RECEIVE_BYTES: usize = 64;
@@ -104,6 +110,60 @@ impl AddressWatch {
 impl AsFd for AddressWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
+    }
+}
+
+/// Groups of what routes depend on: links, addresses, rules, routes and next hops.
+const ROUTING_GROUPS: [u32; 8] = [
+    RTNLGRP_LINK,
+    RTNLGRP_IPV4_IFADDR,
+    RTNLGRP_IPV4_ROUTE,
+    RTNLGRP_IPV4_RULE,
+    RTNLGRP_IPV6_IFADDR,
+    RTNLGRP_IPV6_ROUTE,
+    RTNLGRP_IPV6_RULE,
+    RTNLGRP_NEXTHOP,
+];
+
+/// Tells whether routes of one namespace may have changed. What changed is not told: ask again.
+#[derive(Debug)]
+pub struct RouteWatch(Socket);
+
+impl RouteWatch {
+    /// Watches the calling thread's network namespace from now on.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the system refuses it.
+    pub fn open() -> Result<Self> {
+        let socket = Socket::open_to_ask()?;
+        for group in ROUTING_GROUPS {
+            let joined = socket.set_option(libc::NETLINK_ADD_MEMBERSHIP, group);
+            match joined.map_err(io::Error::from) {
+                // A kernel without this group has none of its objects.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+                joined => joined.map_err(refused("join the groups of routes"))?,
+            }
+        }
+        Ok(Self(socket))
+    }
+
+    /// Whether they may have changed since the last call; does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the socket cannot be read.
+    pub fn changed(&mut self) -> Result<bool> {
+        let mut changed = false;
+        loop {
+            match receive(self.0.as_fd()) {
+                Ok(_) => changed = true,
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(changed),
+                    Some(libc::EINTR) => {}
+                    Some(libc::ENOBUFS) => changed = true,
+                    _ => return Err(refused("receive")(e)),
+                },
+            }
+        }
     }
 }
 

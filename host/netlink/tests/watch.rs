@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netloom_kit::wait_until;
 use netloom_netlink::{
-    Address, AddressWatch, Batch, BridgeSpec, Change, Changed, DeleteAddress, Socket,
+    Address, AddressWatch, Batch, BridgeSpec, Change, Changed, DeleteAddress, RouteWatch, Socket,
 };
 
 use super::fresh::{NetNs, with_netns};
@@ -77,5 +77,23 @@ fn a_namespace_is_added_once() {
         let _ = watch.changed().unwrap();
         give(&two, "10.0.0.1/24");
         assert_eq!(watch.changed().unwrap(), Changed::In(BTreeSet::from([5])));
+    });
+}
+
+#[test]
+fn what_routes_depend_on_is_heard_in_its_namespace_only() {
+    with_netns(&what_routes_depend_on_is_heard_in_its_namespace_only, |[here, other]| {
+        let mut watch = here.run(|| RouteWatch::open().unwrap());
+        assert!(!watch.changed().unwrap());
+        prepare(&here);
+        assert!(watch.changed().unwrap(), "an interface");
+        give(&here, "10.0.0.1/24");
+        assert!(watch.changed().unwrap(), "an address and its route");
+        prepare(&other);
+        give(&other, "10.0.0.1/24");
+        // The kernel may tell of the interface's own IPv6 address later, but of nothing without an end.
+        wait_until("it is quiet", Duration::from_secs(30), || {
+            (!watch.changed().unwrap()).then_some(())
+        });
     });
 }
