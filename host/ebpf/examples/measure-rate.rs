@@ -71,6 +71,7 @@ impl Family {
             marks: Marks::new(8, 16, 63, 0).unwrap(),
             filters: (0..filters).map(filter).collect(),
             precedence: Precedence::First,
+            joined: Vec::new(),
             sampling,
             marking: Marking::Off,
             clock: Clock::Tai,

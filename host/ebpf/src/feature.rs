@@ -3,6 +3,8 @@
 //! Programs are loaded and unloaded; a hook is tried in a network namespace that ends with the
 //! thread that made it. Nothing remains.
 
+use std::sync::OnceLock;
+
 use netloom_sys::{Failure, Unsupported, mountinfo, namespace};
 
 use crate::attach::{self, Direction, Hook, Order};
@@ -103,10 +105,17 @@ pub fn generate_supported() -> Result<(), Unsupported> {
 /// # Errors
 /// What is missing and what would provide it.
 pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupported> {
+    // Verifying the programs takes a while; what a kernel can, it can for good.
+    static FOUND: [OnceLock<Hook>; 2] = [OnceLock::new(), OnceLock::new()];
+    let found = &FOUND[usize::from(clock == crate::measure::Clock::Tai)];
+    if let Some(hook) = found.get() {
+        return Ok(*hook);
+    }
     let needs =
         "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.17 or later; 6.1 for TAI";
     crate::measure::probe(clock).map_err(|e| unsupported("measuring", e, needs))?;
-    hook_supported()
+    let hook = hook_supported()?;
+    Ok(*found.get_or_init(|| hook))
 }
 
 /// Attaches a program to the loopback interface of a namespace of its own.

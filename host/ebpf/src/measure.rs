@@ -30,6 +30,7 @@ mod trial;
 
 pub use clock::{Clock, ClockState, Watch};
 use filters::Flows;
+pub use filters::Joined;
 use link::{Attached, LinkHeader, Place};
 use netloom_sys::Failure;
 use programs::Maps;
@@ -61,6 +62,8 @@ pub struct Config {
     pub marks: Marks,
     /// The measured packets: filters with one id form one flow.
     pub filters: Vec<NamedFilter>,
+    /// Flows that count from a later block on.
+    pub joined: Vec<Joined>,
     /// Which filter wins if several match a packet.
     pub precedence: Precedence,
     /// How packets are sampled; ignored by programs that do not sample.
@@ -88,6 +91,7 @@ impl Config {
             schedule,
             marks: session.marks,
             filters: session.filters.clone(),
+            joined: Vec::new(),
             precedence: session.precedence,
             sampling: session.sampling,
             marking: Marking::Off,
@@ -113,10 +117,13 @@ impl Config {
         self.flows.max(flows).max(1)
     }
 
-    /// Room for filters.
+    /// Room for filters: flows for which there is room have as many as the others.
     fn filter_room(&self) -> u32 {
-        let filters = u32::try_from(self.filters.len()).unwrap_or(u32::MAX);
-        self.room().max(filters)
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let flows = number(flow_ids(&self.filters).len()).max(1);
+        let filters = number(self.filters.len());
+        let more = self.room().saturating_sub(flows);
+        filters.max(1).saturating_add(more.saturating_mul(filters.div_ceil(flows).max(1)))
     }
 }
 
@@ -203,10 +210,20 @@ impl Measure {
     ) -> Result<Measure> {
         let header = link::header(ifindex)?;
         let mut measure = Self::load_with(Place::Tc(direction), config, header)?;
-        let program = &measure.program;
-        measure.attached = Some(link::attach(hook, program, ifindex, direction, config.stay)?);
-        measure.watch.restart();
+        measure.attach_loaded(hook, ifindex, direction)?;
         Ok(measure)
+    }
+
+    /// Attaches a point that was [loaded](Measure::load) or [detached](Measure::detach).
+    ///
+    /// # Errors
+    /// The kernel's error.
+    #[doc(hidden)]
+    pub fn attach_loaded(&mut self, hook: Hook, ifindex: u32, direction: Direction) -> Result<()> {
+        let stay = self.config.stay;
+        self.attached = Some(link::attach(hook, &self.program, ifindex, direction, stay)?);
+        self.watch.restart();
+        Ok(())
     }
 
     /// Attaches a point to a card's receive path, before the kernel makes a socket buffer (XDP): in the
@@ -248,10 +265,26 @@ impl Measure {
             return Err(wrong("packets are marked at egress only"));
         }
         let (program, maps) = programs::load(place, config, header)?;
+        maps.start.put(&0u32.to_ne_bytes(), &[config.schedule.start()])?;
         let watch = Watch::new(config.clock);
         let mut flows = Flows::new(config.room());
-        flows.set(&maps, &config.filters, config.precedence, watch.began())?;
+        let since = (config.precedence, watch.began());
+        flows.set(&maps, &config.filters, &config.joined, since)?;
         Ok(Measure { attached: None, program, maps, flows, config: config.clone(), watch })
+    }
+
+    /// Moves the start of block 0; period and guard stay as they were loaded. Packets already counted keep
+    /// their blocks, so call it before block 0 begins.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn begin_at(&mut self, start: u64) -> Result<()> {
+        let (period, guard) = (self.config.schedule.period(), self.config.schedule.guard());
+        let schedule = Schedule::new(start, period, guard)
+            .map_err(|e| Error::call("measurement", "begin", std::io::Error::other(e)))?;
+        self.maps.start.put(&0u32.to_ne_bytes(), &[start])?;
+        self.config.schedule = schedule;
+        Ok(())
     }
 
     /// Replaces the filters atomically, while packets pass. An id with unchanged filters continues
@@ -261,7 +294,21 @@ impl Measure {
     /// A filter given twice, more filters than there is room for, more different masks than
     /// [`netloom_marking::tables::MOST_MASKS`]: then nothing has changed.
     pub fn set_filters(&mut self, filters: &[NamedFilter], precedence: Precedence) -> Result<()> {
-        self.flows.set(&self.maps, filters, precedence, self.watch.now())
+        self.set_flows(filters, &[], precedence)
+    }
+
+    /// The same with flows that count from a later block on: points that get them before that block, a guard
+    /// ahead, switch with the same packet.
+    ///
+    /// # Errors
+    /// As [`Measure::set_filters`].
+    pub fn set_flows(
+        &mut self,
+        filters: &[NamedFilter],
+        joined: &[Joined],
+        precedence: Precedence,
+    ) -> Result<()> {
+        self.flows.set(&self.maps, filters, joined, (precedence, self.watch.now()))
     }
 
     /// Empties the flow cache: useful when it is full ([`Counts::overflow`] grows) and its flows
@@ -352,6 +399,7 @@ pub(crate) fn probe(clock: Clock) -> Result<()> {
         schedule: Schedule::new(1_000_000_000, 1_000_000_000, 0).map_err(wrong)?,
         marks: Marks::new(1, 2, 3, 0).map_err(wrong)?,
         filters: Vec::new(),
+        joined: Vec::new(),
         precedence: Precedence::First,
         sampling: None,
         marking: Marking::Single,

@@ -13,7 +13,7 @@ use measure_support::frames;
 use measure_support::model::{Kept, Model};
 use measure_support::noise::Noise;
 use measure_support::run::run;
-use netloom_ebpf::measure::{Clock, Config, FlowBlock, Marking, Measure};
+use netloom_ebpf::measure::{Clock, Config, FlowBlock, Joined, Marking, Measure};
 use netloom_ebpf::{Direction, Hook};
 use netloom_kit::root_only;
 use netloom_marking::session::{NamedFilter, Program, Sampling};
@@ -64,6 +64,7 @@ fn config(program: Program) -> Config {
         marks: Marks::new(8, 16, 0x38, 0x20).unwrap(),
         filters: filters(),
         precedence: Precedence::First,
+        joined: Vec::new(),
         sampling: None,
         marking: Marking::Off,
         clock: Clock::Frame,
@@ -543,4 +544,64 @@ fn this_machine_measures_or_says_what_it_lacks() {
         Ok(_) => assert!(netloom_kit::is_root()),
         Err(missing) => assert!(!netloom_kit::is_root(), "{missing}"),
     }
+}
+
+#[test]
+fn a_flow_that_joins_counts_from_its_first_block_on() {
+    root_only!("loads BPF programs");
+    stay_on_this_cpu();
+    let named = |id, text| NamedFilter { id, filter: filter(text) };
+    let rest = named(1, ["*", "*", "17", "*", "*"]);
+    let own = named(2, ["*", "*", "17", "*", "5000"]);
+    for marking in [Marking::Off, Marking::Single] {
+        let config = Config { filters: vec![rest], flows: 2, marking, ..config(Program::All) };
+        let mut point = Measure::load(Direction::Egress, &config).unwrap();
+        let frame = |block: u64| {
+            let class = if block.is_multiple_of(2) { 8 << 2 } else { 16 << 2 };
+            frames::udp(class, [[10, 0, 0, 1], [10, 0, 0, 2]], [4000, 5000])
+        };
+        let see = |point: &Measure, block: u64| {
+            let ran = run(point.program(), &frame(block), START + block * PERIOD + PERIOD / 2, 1);
+            assert_eq!(ran.verdict, NEXT);
+        };
+        see(&point, 0);
+        let joined = Joined { id: 2, from: 2, before: 1 };
+        point.set_flows(&[own, rest], &[joined], Precedence::First).unwrap();
+        // One late of block 1 comes between those of block 2.
+        for block in [1, 2, 1, 2, 2, 3] {
+            see(&point, block);
+        }
+        let mut counted = |block: u64| -> Vec<(u32, u64)> {
+            let flows = point.read_bank(block).unwrap();
+            flows.iter().map(|flow| (flow.id, flow.record.all.packets)).collect()
+        };
+        assert_eq!(counted(0), [(2, 0), (1, 1)], "{marking:?}");
+        assert_eq!(counted(1), [(2, 0), (1, 2)], "{marking:?}");
+        assert_eq!(counted(2), [(2, 3), (1, 0)], "{marking:?}");
+        assert_eq!(counted(3), [(2, 1), (1, 0)], "{marking:?}");
+        // No room, and nothing to join.
+        let third = named(3, ["*", "*", "17", "*", "5001"]);
+        assert!(point.set_flows(&[third, own, rest], &[joined], Precedence::First).is_err());
+        assert!(point.set_flows(&[own], &[joined], Precedence::First).is_err());
+    }
+}
+
+#[test]
+fn a_point_counts_nothing_before_it_is_told_when_to_begin() {
+    root_only!("loads BPF programs");
+    let never = Schedule::new(u64::MAX / 2, PERIOD, GUARD).unwrap();
+    let filters = vec![NamedFilter { id: 1, filter: filter(["*", "*", "17", "*", "*"]) }];
+    let marking = Marking::Single;
+    let config = Config { schedule: never, filters, marking, ..config(Program::All) };
+    let mut point = Measure::load(Direction::Egress, &config).unwrap();
+    let frame = frames::udp(8 << 2, [[10, 0, 0, 1], [10, 0, 0, 2]], [4000, 5000]);
+    let plain = frames::udp(0, [[10, 0, 0, 1], [10, 0, 0, 2]], [4000, 5000]);
+    assert_eq!(run(point.program(), &plain, START, 1).bytes, plain.bytes, "it is not marked");
+    run(point.program(), &frame, START, 1);
+    assert_eq!(point.counts().unwrap().outside, 1);
+    point.begin_at(START).unwrap();
+    assert_ne!(run(point.program(), &plain, START, 1).bytes, plain.bytes);
+    let packets =
+        |flows: Vec<FlowBlock>| -> u64 { flows.iter().map(|flow| flow.record.all.packets).sum() };
+    assert_eq!(packets(point.read_bank(0).unwrap()), 1);
 }

@@ -35,6 +35,7 @@ fn config(marking: Marking) -> Config {
         marks: Marks::new(0, 16, 0x3f, 0).unwrap(),
         filters: vec![NamedFilter { id: 1, filter: Filter::default() }],
         precedence: Precedence::First,
+        joined: Vec::new(),
         sampling: None,
         marking,
         clock: Clock::Tai,

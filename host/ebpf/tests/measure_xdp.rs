@@ -44,6 +44,7 @@ fn config(program: Program, function: HashFunction, profile: Profile) -> Config 
         marks: Marks::new(0, 16, 0x38, 0x20).unwrap(),
         filters: filters(),
         precedence: Precedence::First,
+        joined: Vec::new(),
         sampling: Some(Sampling {
             hasher,
             selection: Selection::new(function, 0, 1).unwrap(),

@@ -12,6 +12,7 @@
 mod background;
 mod error;
 mod interfaces;
+mod join;
 mod limits;
 mod lock;
 mod overlap;
@@ -26,8 +27,9 @@ pub mod view;
 
 pub use error::{Error, Result};
 pub use interfaces::{Host, Interfaces};
+pub use limits::flows_that_fit;
 pub use probe::{MOST_SESSIONS, Probe, Summary};
-pub use request::{Closed, SessionId, Setup, Spot, State, Told, Wanted};
+pub use request::{Closed, Join, SessionId, Setup, Spot, State, Told, Wanted};
 pub use session::Session;
 pub use view::Measures;
 

@@ -67,7 +67,7 @@ fn sampling(configuration: &Configuration) -> Option<Sampling> {
 pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
     let configuration = &setup.configuration;
     let points = number(setup.spots.len()).max(1);
-    let flows = number(configuration.flows()).max(1);
+    let flows = setup.room().max(1);
     let tables = points.saturating_mul(flows).saturating_mul(BANKS * cpus.max(1));
     let left = MOST_KERNEL.saturating_sub(tables.saturating_mul(COUNT));
     let most = left / tables / SAMPLE;
@@ -87,9 +87,23 @@ pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
     Ok(Room { cache, samples: small(samples) })
 }
 
+/// How many flows fit into this many bytes of kernel memory, and can be read in half a period.
+pub fn flows_that_fit(setup: &Setup, bytes: u64) -> u32 {
+    let cpus = cpus();
+    let samples = sampling(&setup.configuration).map_or(0, |s| s.npkts.unwrap_or(4_096));
+    let room = Room { cache: 1, samples };
+    let points = number(setup.spots.len()).max(1);
+    let flow = points * BANKS * cpus * (COUNT + u64::from(samples) * SAMPLE);
+    let read = |flows: u32| reading(&Setup { flows, ..setup.clone() }, room, cpus);
+    let (none, one) = (read(0), read(small(setup.room().saturating_add(1))));
+    let each = one.saturating_sub(none).max(1);
+    let left = (setup.configuration.period / 2).saturating_sub(none);
+    small(setup.room().saturating_add(left / each).min(bytes / flow))
+}
+
 /// Upper estimate of the time to read a block at all points, in nanoseconds.
 fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
-    let flows = number(setup.configuration.flows());
+    let flows = setup.room();
     let sampled = match sampling(&setup.configuration) {
         None => 0,
         Some(_) => cpus * (u64::from(room.samples) * SAMPLE * READ_BYTE + READ_FLOW),
@@ -120,7 +134,7 @@ pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> R
         );
         (apart, reason, "a smaller guard")
     } else {
-        let (flows, points) = (setup.configuration.flows(), setup.spots.len());
+        let (flows, points) = (setup.room(), setup.spots.len());
         let reason = format!(
             "each period the counts of {flows} filters at {points} points are read, which may take \
              {reading} ns"
@@ -154,9 +168,7 @@ pub(crate) fn keep(configuration: &Configuration, points: usize) -> usize {
 pub(crate) fn takes(setup: &Setup, cpus: u64) -> Result<u64> {
     let room = room(setup, cpus)?;
     let points = number(setup.spots.len());
-    let tables = points
-        .saturating_mul(number(setup.configuration.flows()))
-        .saturating_mul(BANKS * cpus.max(1));
+    let tables = points.saturating_mul(setup.room()).saturating_mul(BANKS * cpus.max(1));
     let counted = tables.saturating_mul(COUNT + u64::from(room.samples) * SAMPLE);
     let found = points.saturating_mul(u64::from(room.cache) * FOUND);
     let block = block(&setup.configuration, setup.spots.len());

@@ -39,7 +39,7 @@ fn setup(program: Program, period: u64, guard: u64, flows: u32, spots: usize) ->
         marking: Vec::new(),
     };
     let spots = (0..spots).map(spot).collect();
-    Setup { configuration, spots, clock: Clock::Tai, keep: 1, cache: 0 }
+    Setup { configuration, spots, clock: Clock::Tai, keep: 1, cache: 0, flows: 0 }
 }
 
 fn least(setup: &Setup) -> Option<u64> {

@@ -8,9 +8,9 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use netloom_ebpf::Hook;
-use netloom_ebpf::measure::{Config, Counts, FlowBlock, Marking, Measure};
-use netloom_marking::Record;
-use netloom_marking::session::flow_ids;
+use netloom_ebpf::measure::{Config, Counts, FlowBlock, Joined, Marking, Measure};
+use netloom_marking::session::{NamedFilter, flow_ids};
+use netloom_marking::{Record, Schedule};
 
 use crate::background::Background;
 use crate::limits::patience;
@@ -26,6 +26,8 @@ struct Attached {
     since: u64,
     /// The interface has disappeared.
     gone: bool,
+    /// How many filters it has.
+    filters: usize,
 }
 
 /// A spot, and the programs that count there.
@@ -88,6 +90,33 @@ impl Point {
             overflow: 0,
             counted: Counts::default(),
         })
+    }
+
+    /// Tells the point when block 0 begins.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub(crate) fn begin_at(&mut self, schedule: Schedule) -> Result<()> {
+        self.config.schedule = schedule;
+        let failed = |error| failed(&self.spot, "tell when to begin", error);
+        let measure = self.attached.as_mut().map(|attached| &mut attached.measure);
+        measure.map_or(Ok(()), |measure| measure.begin_at(schedule.start())).map_err(failed)
+    }
+
+    /// Adds flows that count from a later block on.
+    ///
+    /// # Errors
+    /// Errors of the kernel; no room for them.
+    pub(crate) fn join(&mut self, filters: &[NamedFilter], joined: &[Joined]) -> Result<()> {
+        let mut config = self.config.clone();
+        config.filters.splice(0..0, filters.iter().copied());
+        config.joined.extend_from_slice(joined);
+        for attached in [&mut self.attached, &mut self.next].into_iter().flatten() {
+            let caught_up = attached.catch_up(&config);
+            caught_up.map_err(|error| failed(&self.spot, "add flows", error))?;
+        }
+        self.config = config;
+        Ok(())
     }
 
     pub(crate) fn is_marker(&self) -> bool {
@@ -191,7 +220,13 @@ impl Point {
         self.returning = None;
         match outcome.unwrap_or_else(|panic| resume_unwind(panic)) {
             Err(Error::NoInterface { .. }) => {}
-            attached => self.next = Some(attached?),
+            attached => {
+                let mut attached = attached?;
+                // Flows may have joined meanwhile.
+                let caught_up = attached.catch_up(&self.config);
+                caught_up.map_err(|error| failed(&self.spot, "add flows", error))?;
+                self.next = Some(attached);
+            }
         }
         Ok(())
     }
@@ -247,6 +282,16 @@ impl Point {
 }
 
 impl Attached {
+    /// Gives it the flows that it lacks.
+    fn catch_up(&mut self, config: &Config) -> netloom_ebpf::Result<()> {
+        if self.filters == config.filters.len() {
+            return Ok(());
+        }
+        self.measure.set_flows(&config.filters, &config.joined, config.precedence)?;
+        self.filters = config.filters.len();
+        Ok(())
+    }
+
     fn is_there(&self, interfaces: &dyn Interfaces, spot: &Spot) -> bool {
         let mut same = false;
         let mut compare = |index| {
@@ -263,7 +308,8 @@ fn attach(interfaces: &dyn Interfaces, spot: &Spot, config: &Config) -> Result<A
         let measure = Measure::attach(ifindex, spot.direction, config)
             .map_err(|error| failed(spot, "attach a point", error))?;
         let since = config.clock.now();
-        attached = Some(Attached { measure, ifindex, since, gone: false });
+        let filters = config.filters.len();
+        attached = Some(Attached { measure, ifindex, since, gone: false, filters });
         Ok(())
     };
     interfaces.visit(&spot.netif, &mut work)?;

@@ -133,7 +133,7 @@ impl Probe {
         netifs.extend(marking.iter().cloned());
         let spots = spots(&netifs, marking, marks(&configuration));
         let keep = limits::keep(&configuration, spots.len());
-        Ok(Setup { configuration, spots, clock: self.clock, keep, cache: 0 })
+        Ok(Setup { configuration, spots, clock: self.clock, keep, cache: 0, flows: 0 })
     }
 
     /// Two sessions that mark a packet at one place would corrupt each other's blocks.

@@ -2,7 +2,7 @@
 
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Clock, FlowBlock, Marking};
-use netloom_marking::session::Configuration;
+use netloom_marking::session::{Configuration, NamedFilter};
 use serde::{Deserialize, Serialize};
 
 /// A session's number.
@@ -44,6 +44,25 @@ pub struct Setup {
     pub keep: usize,
     /// Flows per address family in a point's lookup cache; 0 chooses by the number of spots.
     pub cache: u32,
+    /// Room for flows, those that [join](crate::Session::join) included; at least for those configured.
+    pub flows: u32,
+}
+
+impl Setup {
+    /// Flows for which there is room.
+    pub(crate) fn room(&self) -> u64 {
+        let configured = u64::try_from(self.configuration.flows()).unwrap_or(u64::MAX);
+        configured.max(self.flows.into())
+    }
+}
+
+/// A flow that joins a running measurement.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Its filters, all of one number. They come before those of other flows.
+    pub filters: Vec<NamedFilter>,
+    /// The number of the flow to which its packets belong so far.
+    pub before: u32,
 }
 
 /// State of a session: ready to start, counting, or ended, so that its results can be read.

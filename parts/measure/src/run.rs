@@ -141,6 +141,8 @@ impl Reader<'_> {
     fn tell(&self, block: u64, early: bool) {
         lock(&self.shared.watch).look();
         let stepped = lock(&self.shared.watch).stepped_since(self.schedule.begin(block));
+        let disturbed = lock(&self.shared.inner).disturbed;
+        let disturbed = disturbed.is_some_and(|(first, last)| (first..=last).contains(&block));
         let points = self.shared.points();
         let mut told = Told { block, points: Vec::with_capacity(points.len()) };
         for (spot, point) in points.iter().enumerate() {
@@ -157,6 +159,7 @@ impl Reader<'_> {
             for flow in &mut flows {
                 flow.record.completeness.clock_stepped |= stepped;
                 flow.record.completeness.ended_within |= early;
+                flow.record.completeness.started_within |= disturbed;
             }
             told.points.push(Closed { spot, flows });
         }

@@ -20,8 +20,8 @@ fn shared(blocks: u64, behind: i64) -> Arc<Shared> {
     let ago = behind * i64::try_from(PERIOD).unwrap();
     let schedule = configuration.schedule(monotonic().saturating_add_signed(-ago)).unwrap();
     let clock = Clock::Monotonic;
-    let setup = Setup { configuration, spots: Vec::new(), clock, keep: 100, cache: 0 };
-    let shared = Shared::new(Arc::new(Host), setup, Room { cache: 1, samples: 0 }, 0);
+    let setup = Setup { configuration, spots: Vec::new(), clock, keep: 100, cache: 0, flows: 0 };
+    let shared = Shared::new(Arc::new(Host), setup, Room { cache: 1, samples: 0 });
     shared.set_running(schedule, Vec::new());
     Arc::new(shared)
 }

@@ -9,7 +9,7 @@ use netloom_marking::Schedule;
 
 use crate::lock::lock;
 use crate::shared::Shared;
-use crate::{Error, Interfaces, Result, Setup, State, Told, run, start};
+use crate::{Error, Interfaces, Join, Result, Setup, State, Told, join, run, start};
 
 /// One measurement. Dropping it stops it.
 pub struct Session(Arc<Shared>);
@@ -27,8 +27,8 @@ impl Session {
     /// A spot whose interface is missing, that marks at ingress, or that appears twice; [`Error::Period`];
     /// too much memory for flows and samples; missing features of the kernel or rights of the user.
     pub fn prepare(interfaces: Arc<dyn Interfaces>, setup: Setup) -> Result<Session> {
-        let (room, attaching) = start::check(&*interfaces, &setup)?;
-        Ok(Session(Arc::new(Shared::new(interfaces, setup, room, attaching))))
+        let room = start::check(&*interfaces, &setup)?;
+        Ok(Session(Arc::new(Shared::new(interfaces, setup, room))))
     }
 
     /// Attaches all points (markers last) and begins. Block 0 begins at an even multiple of the period on the
@@ -61,6 +61,15 @@ impl Session {
         while inner.state != State::Ended {
             inner = self.0.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Adds flows while it runs, and returns the block from which on they count. Until then their packets are
+    /// those of the flows in [`Join::before`]. There must be [room](Setup::flows).
+    ///
+    /// # Errors
+    /// [`Error::Order`] unless it is running; no room; errors of the kernel: then some points have them.
+    pub fn join(&self, joins: &[Join]) -> Result<u64> {
+        join::join(&self.0, joins)
     }
 
     /// Its state.

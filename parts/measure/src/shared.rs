@@ -16,8 +16,6 @@ use crate::{Error, Interfaces, Result, Setup, State, Told};
 pub(crate) struct Shared {
     pub(crate) interfaces: Arc<dyn Interfaces>,
     pub(crate) setup: Setup,
-    /// Time to attach a point in nanoseconds, as measured during preparation.
-    pub(crate) attaching: u64,
     pub(crate) room: Room,
     /// In spot order; empty until started.
     points: Mutex<Arc<[Mutex<Point>]>>,
@@ -36,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) schedule: Option<Schedule>,
     pub(crate) told: VecDeque<Arc<Told>>,
     pub(crate) trouble: Option<String>,
+    /// The blocks, from the first to the last, in which points had different flows.
+    pub(crate) disturbed: Option<(u64, u64)>,
 }
 
 /// Why a wait ended.
@@ -60,12 +60,7 @@ impl Drop for Starting<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        interfaces: Arc<dyn Interfaces>,
-        setup: Setup,
-        room: Room,
-        attaching: u64,
-    ) -> Shared {
+    pub(crate) fn new(interfaces: Arc<dyn Interfaces>, setup: Setup, room: Room) -> Shared {
         let inner = Inner {
             state: State::Prepared,
             starting: false,
@@ -73,12 +68,12 @@ impl Shared {
             schedule: None,
             told: VecDeque::new(),
             trouble: None,
+            disturbed: None,
         };
         Shared {
             watch: Mutex::new(Watch::new(setup.clock)),
             interfaces,
             setup,
-            attaching,
             room,
             points: Mutex::new(Arc::new([])),
             inner: Mutex::new(inner),
@@ -152,6 +147,13 @@ impl Shared {
 
     pub(crate) fn complain(&self, trouble: String) {
         lock(&self.inner).trouble = Some(trouble);
+    }
+
+    /// Notes that points got flows during these blocks.
+    pub(crate) fn disturb(&self, from: u64, to: u64) {
+        let mut inner = lock(&self.inner);
+        let (first, last) = inner.disturbed.unwrap_or((from, to));
+        inner.disturbed = Some((first.min(from), last.max(to)));
     }
 
     pub(crate) fn set_ended(&self) {

@@ -1,14 +1,17 @@
-//! Preparation and start of a session: the checks, the begin of block 0, the order of attaching.
+//! Preparation and start of a session: the checks, the order of attaching, the begin of block 0.
+//!
+//! Points are attached with a begin that is never reached, and told the real one when all of them count: so
+//! nothing depends on how long the kernel takes to verify their programs.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use netloom_ebpf::Direction;
 use netloom_ebpf::feature::measure_supported;
-use netloom_ebpf::measure::{Clock, Config, Marking};
+use netloom_ebpf::measure::{Config, Marking};
 use netloom_marking::Schedule;
-use netloom_sys::clock::{monotonic, nanoseconds};
+use netloom_sys::clock::nanoseconds;
 use rustix::time::{ClockId, clock_getres};
 
 use crate::limits::{self, Room};
@@ -17,14 +20,15 @@ use crate::point::Point;
 use crate::shared::Shared;
 use crate::{Error, Interfaces, Result, Setup, Spot};
 
-/// Time allowed in addition to the measured attaching time.
+/// Time to tell all points when block 0 begins.
 const AHEAD: u64 = 20_000_000;
-/// Attempts with growing lead time before block 0 may begin without a point.
+/// Attempts, with growing time, before block 0 may begin without a point.
 const TRIES: u32 = 4;
+/// Begin of block 0 while points are attached, on any clock.
+const NEVER: u64 = u64::MAX / 2;
 
-/// Checks everything that can be checked without attaching. Returns the table sizes and the time to attach
-/// one point, in nanoseconds.
-pub(crate) fn check(interfaces: &dyn Interfaces, setup: &Setup) -> Result<(Room, u64)> {
+/// Checks everything that can be checked without attaching. Returns the table sizes.
+pub(crate) fn check(interfaces: &dyn Interfaces, setup: &Setup) -> Result<Room> {
     check_spots(&setup.spots)?;
     let cpus = limits::cpus();
     let room = limits::room(setup, cpus)?;
@@ -35,20 +39,8 @@ pub(crate) fn check(interfaces: &dyn Interfaces, setup: &Setup) -> Result<(Room,
     for spot in &setup.spots {
         interfaces.visit(&spot.netif, &mut |_| Ok(()))?;
     }
-    Ok((room, supported(setup.clock)?))
-}
-
-/// Checks that the kernel accepts the programs, and returns the time this takes in nanoseconds. It is
-/// measured once.
-fn supported(clock: Clock) -> Result<u64> {
-    static SEEN: [OnceLock<u64>; 2] = [OnceLock::new(), OnceLock::new()];
-    let seen = &SEEN[usize::from(clock == Clock::Tai)];
-    if let Some(took) = seen.get() {
-        return Ok(*took);
-    }
-    let began = monotonic();
-    measure_supported(clock)?;
-    Ok(*seen.get_or_init(|| monotonic().saturating_sub(began)))
+    measure_supported(setup.clock)?;
+    Ok(room)
 }
 
 fn check_spots(spots: &[Spot]) -> Result<()> {
@@ -77,23 +69,23 @@ fn check_spots(spots: &[Spot]) -> Result<()> {
 /// # Errors
 /// The first failure at any point: then none stays attached.
 pub(crate) fn attach(shared: &Shared) -> Result<(Schedule, Vec<Point>)> {
-    let Setup { configuration, spots, clock, .. } = &shared.setup;
-    // Observers and markers each have a last, partial round.
-    let rounds =
-        u64::try_from(spots.len() / limits::workers()).unwrap_or(u64::MAX).saturating_add(2);
-    let mut ahead = shared.attaching.saturating_mul(rounds).saturating_add(AHEAD);
-    let mut left = TRIES;
+    let Setup { configuration, clock, .. } = &shared.setup;
+    let mut points = attach_all(shared, &configuration.schedule(NEVER)?)?;
+    let (mut ahead, mut left) = (AHEAD, TRIES);
     loop {
         left -= 1;
-        let now = clock.now();
         let lead = configuration.guard.saturating_add(ahead);
-        let begin = first_begin(configuration.period, now.saturating_add(lead));
+        let begin = first_begin(configuration.period, clock.now().saturating_add(lead));
         let schedule = configuration.schedule(begin)?;
-        let points = attach_all(shared, &schedule)?;
+        for marks in [false, true] {
+            for point in points.iter_mut().filter(|point| point.is_marker() == marks) {
+                point.begin_at(schedule)?;
+            }
+        }
         if left == 0 || clock.now() < begin.saturating_sub(configuration.guard) {
             return Ok((schedule, points));
         }
-        ahead = ahead.saturating_mul(2).max(clock.now().saturating_sub(now) * 2);
+        ahead = ahead.saturating_mul(4);
     }
 }
 
@@ -109,6 +101,7 @@ fn attach_all(shared: &Shared, schedule: &Schedule) -> Result<Vec<Point>> {
         clock: *clock,
         cache: shared.room.cache,
         samples: shared.room.samples,
+        flows: shared.setup.flows,
         ..Config::of(configuration, *schedule)
     };
     let mut points: Vec<Option<Point>> = spots.iter().map(|_| None).collect();

@@ -10,7 +10,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Clock;
 use netloom_kit::{root_only, wait_until};
 use netloom_marking::compare;
-use netloom_measure::{Error, Interfaces, Session, Setup, State, Told};
+use netloom_measure::{Error, Interfaces, Join, Session, Setup, State, Told};
 use netloom_sys::clock::monotonic;
 use world::*;
 
@@ -488,4 +488,58 @@ fn a_panic_ends_a_session_and_spoils_nothing() {
     assert!(!told.is_empty() && session.spot(0).is_ok());
     assert_eq!(ifindexes.map(attached), [0, 0]);
     session.stop();
+}
+
+#[test]
+fn a_flow_that_joins_takes_its_packets_from_one_block_on_at_all_points() {
+    root_only!("attaches BPF programs");
+    let pair = Pair::create();
+    let session = started(&Ends::of(&[&pair]), Setup { flows: 4, ..setup(0, way()) });
+    until_told(&session, 0);
+    // Filter 9 is a part of filter 1.
+    let own = |id: u32| {
+        let mut filter = session.setup().configuration.filters[0];
+        (filter.id, filter.filter.src_port) = (id, Some(4000));
+        Join { filters: vec![filter], before: 1 }
+    };
+    let stop = AtomicBool::new(false);
+    let (from, sent) = std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let mut sent = 0;
+            while !stop.load(Ordering::Relaxed) {
+                pair.udp(10, 4000);
+                sent += 10;
+            }
+            sent
+        });
+        let from = session.join(&[own(9)]).unwrap();
+        until_told(&session, from + 2);
+        stop.store(true, Ordering::Relaxed);
+        (from, traffic.join().unwrap())
+    });
+    let last = until_told(&session, lasting(&session)).last().unwrap().block;
+    let told = until_told(&session, last + 1);
+    let of = |told: &Told, spot: usize, id: u32| {
+        let found = told.points[spot].flows.iter().find(|flow| flow.id == id);
+        found.map_or(0, |flow| flow.record.all.packets)
+    };
+    for told in &told {
+        let whole = [0, 1].iter().all(|spot| reasons(told, *spot).is_empty());
+        for id in [1, 9] {
+            let [there, here] = [1, 0].map(|spot| of(told, spot, id));
+            assert!(!whole || there == here, "block {}: {there} and {here} of {id}", told.block);
+            let other = if told.block < from { id == 9 } else { id == 1 };
+            assert!(
+                !other || !whole || there == 0,
+                "block {}, from {from}: {there} of {id}",
+                told.block
+            );
+        }
+    }
+    let all: u64 = told.iter().map(|told| of(told, 1, 1) + of(told, 1, 9)).sum();
+    assert_eq!(all, sent);
+    // There is no room for a fifth one, and no session that has ended gets any.
+    assert!(session.join(&[own(10)]).is_err());
+    session.stop();
+    assert!(matches!(session.join(&[own(11)]), Err(Error::Order { .. })));
 }

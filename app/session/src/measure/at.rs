@@ -11,7 +11,7 @@ use netloom_measure::{Session, Setup, Spot, Told};
 use netloom_model::lookup::target::{Point, Space};
 
 use super::places::Places;
-use super::watch::Watch;
+use super::watch::{Event, Watch};
 use super::{KEEP, probe};
 use crate::{Error, Found, Result, Spaces};
 
@@ -42,7 +42,7 @@ impl Prepared {
         let clock = if on_host { Clock::Tai } else { Clock::Monotonic };
         measure_supported(clock)?;
         let spots = spots(&found.points, &configuration, mark)?;
-        let setup = Setup { configuration, spots, clock, keep: KEEP, cache: 0 };
+        let setup = Setup { configuration, spots, clock, keep: KEEP, cache: 0, flows: 0 };
         Ok(Prepared { spaces, points: found.points, setup })
     }
 
@@ -113,9 +113,13 @@ impl Running {
     /// An error of `work`, which ends it; [`Error::Ended`] without any block.
     pub fn each<E: From<Error>>(
         &self,
-        work: impl FnMut(&Told) -> Result<(), E>,
+        mut work: impl FnMut(&Told) -> Result<(), E>,
     ) -> Result<Option<String>, E> {
-        self.watch.each(&self.spaces, work)
+        let are_gone = || self.spaces.are_gone();
+        self.watch.each(are_gone, |event| match event {
+            Event::Look => Ok(()),
+            Event::Closed(told) => work(told),
+        })
     }
 
     /// The session.

@@ -148,11 +148,11 @@ static __noinline __u32 classify_v4(const struct nl_me_v4 *key, struct nl_me_cpu
 }
 
 /* A key's entry in the near cache. */
-static __always_inline struct nl_me_near *near(const struct nl_me_v4 *key, struct nl_me_cpu *cpu)
+static __always_inline struct nl_me_near *near(const word *key, struct nl_me_cpu *cpu)
 {
-	__u64 a = key->src | (__u64)key->dst << 32, b = key->ports | (__u64)key->kind << 32;
+	__u64 a;
 
-	a = (a ^ b * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL;
+	a = (key[0] ^ key[1] * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL;
 	return &cpu->near[a >> 55 & (NL_ME_NEAR - 1)];
 }
 
@@ -199,13 +199,15 @@ static __always_inline __u32 classify(struct packet *p, struct nl_me_cpu *cpu)
 {
 	__u64 active = NL_READ(nl_me_active);
 	struct nl_me_near *at;
+	word *key, *there;
 	__u32 slot;
 
 	if (p->v6)
 		return classify_near_v6(p, cpu, active);
-	at = near(&p->v4, cpu);
-	if (at->value >> 32 == active >> 32 && at->key.src == p->v4.src &&
-	    at->key.dst == p->v4.dst && at->key.ports == p->v4.ports && at->key.kind == p->v4.kind)
+	key = v4_words(&p->v4);
+	at = near(key, cpu);
+	there = v4_words(&at->key);
+	if (at->value >> 32 == active >> 32 && !((there[0] ^ key[0]) | (there[1] ^ key[1])))
 		return at->value;
 	slot = classify_v4(&p->v4, cpu, active);
 	at->key = p->v4;

@@ -45,12 +45,23 @@ struct {
 	__type(value, __u64);
 } nl_me_twice SEC(".maps");
 
+/* Indexed by slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nl_me_join);
+} nl_me_joins SEC(".maps");
+
 /* The current block, or an earlier one: saves a division. Any value is correct. */
 __u64 nl_me_hint;
 
+/* When block 0 begins: set once all points are attached. A separate map of one word. */
+__u64 nl_me_start SEC(".data.start");
+
 /* The properties of a flow's frame. */
 struct seen {
-	__u64 time;
+	__s64 time; /* since block 0 began; before it, less than 0 */
 	__u64 block; /* + 1 */
 	__u32 flow;
 	__u32 packets;
@@ -94,17 +105,25 @@ static __always_inline __u64 block_at(__u64 since, __u64 *within)
 	return block;
 }
 
-/* The block + 1 of a packet with this colour (0: that of even blocks), or 0. */
-static __always_inline __u64 block_of(__u64 time, __u32 colour)
+/* The block + 1 of a packet with this colour (0: that of even blocks), or 0. `time` becomes the time since
+ * the block's origin, half a period before it began. */
+static __always_inline __u64 block_of(const struct seen *s, __u32 colour, __u64 *time)
 {
-	__u64 period = nl_me_options.period, since = time - nl_me_options.start, within, block;
+	__u64 period = nl_me_options.period, within, block;
 
-	if (time < nl_me_options.start)
-		return nl_me_options.start - time <= period / 2 && !colour;
-	block = block_at(since, &within);
+	*time = s->time + period / 2;
+	if (s->time < 0)
+		return (__s64)*time >= 0 && !colour;
+	block = block_at(s->time, &within);
+	*time = within + period / 2;
 	if ((block & 1) == colour)
 		return block + 1;
-	return within < period - period / 2 ? block : block + 2;
+	if (within < period - period / 2) {
+		*time += period;
+		return block;
+	}
+	*time -= period;
+	return block + 2;
 }
 
 #ifndef NL_ME_XDP
@@ -154,13 +173,13 @@ static __always_inline bool twice(__u32 flow, __u64 block, __u64 within)
 static __always_inline void mark(CONTEXT *skb, struct packet *p, const struct seen *s,
 				 struct nl_me_cpu *cpu)
 {
-	__u64 since = s->time - nl_me_options.start, block, within;
+	__u64 block, within;
 	__u32 value;
 	__u8 class;
 
-	if (s->time < nl_me_options.start)
+	if (s->time < 0)
 		return;
-	block = block_at(since, &within);
+	block = block_at(s->time, &within);
 	value = block & 1 ? nl_me_options.next : nl_me_options.starter;
 	if (twice(s->flow, block, within))
 		value |= nl_me_options.delay;
@@ -341,21 +360,30 @@ static __always_inline void choose(CONTEXT *skb, const struct packet *p,
 		count->unhashable++;
 }
 
+/* The slot of a flow that joined later: all points switch to it with the same block. */
+static __noinline __u32 joined(__u32 flow, __u64 block)
+{
+	__u32 slot = flow & ~NL_ME_JOINED;
+	const struct nl_me_join *join = bpf_map_lookup_elem(&nl_me_joins, &slot);
+
+	return join && block < join->from ? join->before : slot;
+}
+
 /* Counts a marked frame. */
 static __always_inline void count(CONTEXT *skb, const struct packet *p, struct seen *s,
 				  struct nl_me_cpu *cpu, __u32 colour, bool is_double)
 {
-	__u64 period = nl_me_options.period, time, origin;
+	__u64 period = nl_me_options.period, time;
 	struct nl_me_count *count;
 
-	s->block = block_of(s->time, colour);
+	s->block = block_of(s, colour, &time);
+	if (s->flow & NL_ME_JOINED)
+		s->flow = joined(s->flow, s->block);
 	count = s->block ? bank(s) : NULL;
 	if (!count) {
 		cpu->outside += s->packets;
 		return;
 	}
-	origin = nl_me_options.start + (s->block - 1) * period - period / 2;
-	time = s->time - origin;
 	if (time > period / 2 + period + nl_me_options.guard) {
 		count->late += s->packets;
 		return;
@@ -367,7 +395,7 @@ static __always_inline void count(CONTEXT *skb, const struct packet *p, struct s
 		count->packets += s->packets;
 	if (is_double) {
 		if (nl_me_options.program != NL_ME_ALL)
-			time = exact_time(skb) - origin;
+			time += exact_time(skb) - NL_READ(nl_me_start) - s->time;
 		tally(&count->double_packets, &count->double_sum, &count->double_first,
 		      &count->double_last, time, s->packets);
 	}
@@ -379,11 +407,12 @@ static __always_inline void see(CONTEXT *skb, struct packet *p, struct nl_me_cpu
 				__u32 flow, bool egress)
 {
 	struct seen s = { .flow = flow };
-	__u32 dscp, delay = nl_me_options.delay;
+	__u32 dscp, colour, delay = nl_me_options.delay;
 	bool is_double;
 
 	count_frame(skb, p, &s);
 	s.time = nl_me_options.program == NL_ME_ALL ? exact_time(skb) : coarse_time(skb, cpu);
+	s.time -= NL_READ(nl_me_start);
 #ifndef NL_ME_XDP
 	if (egress && nl_me_options.marking)
 		mark(skb, p, &s, cpu);
@@ -392,10 +421,9 @@ static __always_inline void see(CONTEXT *skb, struct packet *p, struct nl_me_cpu
 	is_double = delay && (dscp & delay) == delay;
 	if (is_double)
 		dscp &= ~delay;
-	if (dscp == nl_me_options.starter)
-		count(skb, p, &s, cpu, 0, is_double);
-	else if (dscp == nl_me_options.next)
-		count(skb, p, &s, cpu, 1, is_double);
+	colour = dscp == nl_me_options.next;
+	if (colour || dscp == nl_me_options.starter)
+		count(skb, p, &s, cpu, colour, is_double);
 	else
 		cpu->unmarked += s.packets;
 }

@@ -66,6 +66,25 @@ static __always_inline bool has_ports(__u8 protocol)
 	return protocol == TCP || protocol == UDP || protocol == UDP_LITE || protocol == SCTP;
 }
 
+/* The same memory as words. */
+typedef __u64 __attribute__((may_alias)) word;
+
+/* A key of IPv4 as words: the addresses; then ports and protocol. */
+static __always_inline word *v4_words(struct nl_me_v4 *key)
+{
+	return (word *)key;
+}
+
+/* Two halves of a word, in the order of memory. */
+static __always_inline __u64 halves(__u32 first, __u32 second)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return first | (__u64)second << 32;
+#else
+	return (__u64)first << 32 | second;
+#endif
+}
+
 /* A key as words: family, protocol and ports; then the addresses. */
 static __always_inline __u64 *key_words(struct nl_me_key *key)
 {
@@ -135,17 +154,15 @@ static __always_inline int read_v4(CONTEXT *skb, struct packet *p, void *ip, voi
 	p->fragment = bits & 0x1fff ? LATER : bits & 0x2000 ? FIRST : WHOLE;
 	protocol = *(__u8 *)(ip + 9);
 	p->protocol = protocol;
-	p->v4.src = *(__u32 *)(ip + 12);
-	p->v4.dst = *(__u32 *)(ip + 16);
-	p->v4.ports = 0;
-	p->v4.kind = protocol;
+	/* Written as they are read, by words: else a processor waits for the halves. */
+	v4_words(&p->v4)[0] = *(const word *)(ip + 12);
+	v4_words(&p->v4)[1] = halves(0, protocol);
 	if (p->fragment == LATER || !has_ports(protocol) || !within(p, 0, 4))
 		return GOOD;
 	ports = ip + header;
 	if (ports + 4 > end)
 		return CUT;
-	p->v4.ports = *(__u32 *)ports;
-	p->v4.kind = protocol | 256;
+	v4_words(&p->v4)[1] = halves(*(__u32 *)ports, protocol | 256);
 	return GOOD;
 }
 

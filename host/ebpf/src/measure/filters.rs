@@ -1,7 +1,8 @@
 //! Flows: the slots of filters, and the tables in the kernel.
 //!
 //! Of two sets of tables one is active. The other is rewritten, then a single word activates it for
-//! every packet at once, with a new generation that matches no cache entry.
+//! every packet at once, with a new generation that matches no cache entry. A flow may count from a later
+//! block on, so that many points begin with it at the same packet; until then its packets are another flow's.
 
 use std::collections::HashMap;
 
@@ -18,6 +19,20 @@ const MASKS: u32 = 32;
 
 /// The slot of packets that are only tallied (`NL_ME_ASIDE`).
 const ASIDE: u32 = 0x7fff_ffff;
+
+/// A bit of the slot of a flow that counts from a later block on (`NL_ME_JOINED`).
+const JOINED: u32 = 0x4000_0000;
+
+/// A flow that counts from a later block on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The flow.
+    pub id: u32,
+    /// Its first block.
+    pub from: u64,
+    /// The flow of its earlier packets.
+    pub before: u32,
+}
 
 /// A measured flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +80,8 @@ impl Flows {
         &mut self,
         maps: &Maps,
         filters: &[NamedFilter],
-        precedence: Precedence,
-        now: u64,
+        joined: &[Joined],
+        (precedence, now): (Precedence, u64),
     ) -> Result<()> {
         let plain: Vec<Filter> = filters.iter().map(|named| named.filter).collect();
         let tables = Tables::new(&plain, precedence)
@@ -74,7 +89,16 @@ impl Flows {
         let (flows, mut free) = self.assign(filters, now)?;
         let of: HashMap<u32, u32> = flows.iter().map(|flow| (flow.id, flow.slot)).collect();
         let slot = |named: &NamedFilter| of.get(&named.id).copied().unwrap_or(ASIDE);
-        let slots: Vec<u32> = filters.iter().map(slot).collect();
+        let mut slots: Vec<u32> = filters.iter().map(slot).collect();
+        for Joined { id, from, before } in joined {
+            let reason = "a flow that joins, or the one before it, has no filter";
+            let slot = |id: &u32| of.get(id).copied();
+            let (slot, before) =
+                slot(id).zip(slot(before)).ok_or(Error::Unknown { object: object(), reason })?;
+            maps.joins.put(&slot.to_ne_bytes(), &[from + 1, before.into()])?;
+            let own = filters.iter().zip(&mut slots).filter(|(named, _)| named.id == *id);
+            own.for_each(|(_, slot)| *slot |= JOINED);
+        }
         self.write(maps, &tables, &slots)?;
         for old in &self.flows {
             if !flows.iter().any(|flow| flow.slot == old.slot) {

@@ -24,9 +24,11 @@ const CACHE6: &str = "nl_me_cache6";
 const FILTERS: &str = "nl_me_filters";
 const MASKS: &str = "nl_me_masks";
 const ACTIVE: &str = ".data.active";
+const START: &str = ".data.start";
 const CPUS: &str = "nl_me_cpus";
 const COUNTS: &str = "nl_me_counts";
 const TWICE: &str = "nl_me_twice";
+const JOINS: &str = "nl_me_joins";
 const SAMPLES: &str = "nl_me_samples";
 
 /// Bytes of a sample table's header, and of a sample.
@@ -42,7 +44,9 @@ pub(super) struct Maps {
     pub(super) filters: Map,
     pub(super) masks: Map,
     pub(super) active: Map,
+    pub(super) start: Map,
     pub(super) twice: Map,
+    pub(super) joins: Map,
     counts: MapHandle,
     cpus: MapHandle,
     samples: MapHandle,
@@ -107,6 +111,7 @@ fn size(open: &mut OpenObject, config: &Config, room: &Room) -> libbpf_rs::Resul
     set_entries(open, FILTERS, config.filter_room().saturating_mul(2))?;
     set_entries(open, COUNTS, flows.saturating_mul(BANKS))?;
     set_entries(open, TWICE, flows)?;
+    set_entries(open, JOINS, flows)?;
     set_entries(open, SAMPLES, room.tables)?;
     let bytes = u32::try_from(value(room.most)).unwrap_or(u32::MAX);
     match open.maps_mut().find(|map| map.name() == SAMPLES) {
@@ -135,7 +140,7 @@ fn constants(config: &Config, header: LinkHeader, most: u32) -> Vec<u8> {
     let dynamic = sampling.is_some_and(|sampling| sampling.npkts.is_some());
     let selection = sampling.map(|sampling| sampling.selection);
     let threshold = selection.map_or(0, |selection| selection.threshold().value());
-    let longs = [schedule.start(), schedule.period(), schedule.guard(), threshold];
+    let longs = [schedule.period(), schedule.guard(), threshold];
     let hasher = sampling.map(|sampling| sampling.hasher);
     // The distance 0 belongs to match_value.
     let match_value = selection.map_or(0, |selection| selection.distance(0).reverse_bits());
@@ -219,7 +224,9 @@ fn maps(loaded: &Loaded, possible: u32, most: u32) -> Result<Maps> {
         filters: loaded.map(FILTERS)?,
         masks: loaded.map(MASKS)?,
         active: loaded.map(ACTIVE)?,
+        start: loaded.map(START)?,
         twice: loaded.map(TWICE)?,
+        joins: loaded.map(JOINS)?,
         counts: handle(loaded, COUNTS)?,
         cpus: handle(loaded, CPUS)?,
         samples: handle(loaded, SAMPLES)?,

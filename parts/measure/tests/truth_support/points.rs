@@ -45,6 +45,7 @@ pub(crate) fn config(program: Program, filters: &[NamedFilter], period: u64) -> 
         marks: Marks::new(MARKS[0], MARKS[1], 0x3f, TWICE).unwrap(),
         filters: filters.to_vec(),
         precedence: Precedence::First,
+        joined: Vec::new(),
         sampling: None,
         marking: Marking::Off,
         clock: Clock::Monotonic,

@@ -49,7 +49,7 @@ pub(crate) fn session(line: &Arc<Line>, program: &str, clock: Clock) -> Session 
         spot("right", egress, Marking::Off),
         spot("b", ingress, Marking::Off),
     ];
-    let setup = Setup { configuration, spots, clock, keep: 100, cache: 0 };
+    let setup = Setup { configuration, spots, clock, keep: 100, cache: 0, flows: 0 };
     let session = Session::prepare(Arc::new(Places(Arc::clone(line))), setup).unwrap();
     session.start().unwrap();
     session

@@ -207,7 +207,7 @@ pub(crate) fn setup(blocks: u32, spots: Vec<Spot>) -> Setup {
     if blocks == 0 {
         configuration.duration = 0;
     }
-    Setup { configuration, spots, clock: Clock::Monotonic, keep: 1000, cache: 0 }
+    Setup { configuration, spots, clock: Clock::Monotonic, keep: 1000, cache: 0, flows: 0 }
 }
 
 pub(crate) fn prepare(ends: &Arc<Ends>, setup: Setup) -> Session {

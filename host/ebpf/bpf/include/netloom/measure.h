@@ -31,7 +31,6 @@
 
 /* Fixed before loading. */
 struct nl_me_options {
-	__u64 start; /* when block 0 begins */
 	__u64 period;
 	__u64 guard;
 	__u64 threshold; /* initial threshold of selection: 0 to 2^32 */
@@ -55,7 +54,7 @@ struct nl_me_options {
 	__u32 most; /* samples kept in a table */
 	__u32 pad[2];
 };
-_Static_assert(sizeof(struct nl_me_options) == 112, "written as fourteen words");
+_Static_assert(sizeof(struct nl_me_options) == 104, "written as thirteen words");
 
 /* The active set of filters: generation << 32 | set << 8 | number of masks. */
 
@@ -88,6 +87,8 @@ _Static_assert(sizeof(struct nl_me_mask) == 48, "no holes");
 /* Key of a filter: index of its mask, and the masked key to match. Value: slot << 32 | rank. For
  * packets that are only tallied, slot + 1 is negative. */
 #define NL_ME_ASIDE 0x7fffffff
+/* A bit of the slot of a flow that counts from a later block on. */
+#define NL_ME_JOINED 0x40000000
 struct nl_me_filter {
 	__u32 mask; /* set * NL_ME_MASKS + index */
 	struct nl_me_key key;
@@ -144,6 +145,14 @@ struct nl_me_cpu {
 	struct nl_me_near near[NL_ME_NEAR];
 };
 _Static_assert(sizeof(struct nl_me_cpu) == 128 + 32 * NL_ME_NEAR, "below what a CPU's value may have");
+
+/* By slot of such a flow: the first block that counts there, + 1, and the slot of earlier packets. */
+struct nl_me_join {
+	__u64 from;
+	__u32 before;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct nl_me_join) == 16, "two words");
 
 struct nl_me_sample {
 	__u32 hash;
