@@ -11,6 +11,8 @@ mod flows;
 mod note;
 mod paths;
 mod places;
+mod reroutes;
+mod seek;
 mod watch;
 
 use crate::Spaces;
@@ -20,6 +22,7 @@ pub use book::{Blocks, Book, Entry};
 pub use flows::{Flow, FlowPorts, Flows, Method, Packets, configuration};
 pub use note::Note;
 pub use paths::{LeftOut, Measured, Paths, point_name};
+pub use reroutes::{Rerouted, Route};
 pub use watch::Watch;
 
 /// Blocks that a session keeps until its caller reads them.

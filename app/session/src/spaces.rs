@@ -133,6 +133,11 @@ impl Spaces {
         only_nodes && self.inits.values().all(|init| process::has_ended(init.as_fd()))
     }
 
+    /// Whether a node whose door is open has ended.
+    pub(crate) fn any_gone(&self) -> bool {
+        self.inits.values().any(|init| process::has_ended(init.as_fd()))
+    }
+
     /// The init whose end ends a place; `None` for the host.
     pub fn init(&self, space: &Space) -> Option<Arc<OwnedFd>> {
         self.inits.get(space).cloned()

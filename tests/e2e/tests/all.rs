@@ -36,6 +36,7 @@ mod limits_live;
 mod links;
 mod logs;
 mod measure;
+mod measure_while;
 mod own_user;
 mod parts;
 mod pnpm;

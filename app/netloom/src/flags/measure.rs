@@ -101,7 +101,8 @@ pub(crate) struct MeasureWhat {
     #[arg(long = "flow", value_name = "FLOW", conflicts_with = "config",
         conflicts_with_all = ["proto", "src_port", "dst_port"])]
     pub(crate) flow: Vec<FlowPorts>,
-    /// Make a flow of each TCP connection and connected UDP socket between the nodes at the start.
+    /// Make a flow of each TCP connection and connected UDP socket between the nodes, those that begin meanwhile
+    /// included.
     #[arg(long, conflicts_with_all = ["proto", "src_port", "dst_port", "config"])]
     pub(crate) flows: bool,
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
-use netloom_session::measure::between::{Prepared, Request};
+use netloom_session::measure::between::{News, Prepared, Request};
 use rustix::event::{PollFd, PollFlags};
 
 use super::wording::{note, worded};
@@ -44,8 +44,16 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
     let mut measurement = prepared.start(interrupts(signals))?;
     let mut output = show::Output::new(args, &prepared);
     measurement.begin()?;
-    output.begin(measurement.watch())?;
-    ended(measurement.each(|closed| output.block(closed))?);
+    output.begin(measurement.watch(), measurement.flows())?;
+    ended(measurement.each(|news| match news {
+        News::Closed(closed) => output.block(closed),
+        News::Joined { flow, from } => output.joined(flow, from),
+        News::Rerouted(change) => output.rerouted(&change),
+        News::Note(told) => {
+            note(told);
+            anyhow::Ok(())
+        }
+    })?);
     output.end(&measurement)?;
     output.left_out(measurement.left_out()?)?;
     for link in measurement.rewired() {

@@ -60,6 +60,9 @@ pub(super) fn note(note: Note) {
         Note::ManyFlows { found, most } => {
             format!("{found} flows; {most} are told apart, the others are in the rest")
         }
+        Note::NoRoom { most } => {
+            format!("more flows appeared; {most} are told apart, the others are in the rest")
+        }
         Note::Unmeasured { version, error } => {
             format!("IPv{version} is not measured: {}", netloom_sys::describe(&error))
         }

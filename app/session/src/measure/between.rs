@@ -1,5 +1,9 @@
 //! A measurement between two nodes: every hop on the current paths, in both directions.
+//!
+//! While it runs, it looks for new flows, if asked, and for changes of routes.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -7,14 +11,16 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::feature::measure_supported;
 use netloom_ebpf::measure::{Clock, Marking};
 use netloom_marking::session::Configuration;
-use netloom_measure::{Session, Setup, Spot, Told};
+use netloom_measure::{Session, Setup, Spot, State, Told, flows_that_fit};
 
 use super::book::{Blocks, Book};
-use super::flows::{self, Flow, Flows, Method, Packets};
+use super::flows::{self, Flow, FlowPorts, Flows, MOST_FLOWS, Method, Packets, REST};
 use super::note::Note;
 use super::paths::{self, Ends, Paths};
 use super::places::Places;
-use super::watch::Watch;
+use super::reroutes::{Rerouted, Reroutes};
+use super::seek::Seeker;
+use super::watch::{Event, Watch};
 use super::{KEEP, probe};
 use crate::{Error, Lab, Result, Spaces};
 
@@ -35,13 +41,18 @@ pub struct Request {
     pub method: Method,
 }
 
+/// Flows that may join while it runs, and the kernel memory that all may take.
+const LATER: u32 = 64;
+const MOST_MEMORY: u64 = 1 << 27;
+
 /// A measurement whose paths are found and whose configuration is valid.
 pub struct Prepared {
-    spaces: Spaces,
+    /// New paths may lead through other nodes.
+    spaces: RefCell<Spaces>,
     ways: Paths,
     flows: Vec<Flow>,
     configuration: Configuration,
-    marking: bool,
+    request: Request,
 }
 
 impl Prepared {
@@ -67,11 +78,11 @@ impl Prepared {
         if request.flows.connected {
             flows = flows::sockets(&spaces, &ways, &request.flows.each, tell)?;
         }
-        let packets: Vec<Packets<'_>> =
-            ways.all.iter().map(|way| (way.pairs.as_slice(), way.back)).collect();
         let left_out = ways.left_out.as_ref();
-        let configuration = flows::configuration(&request.method, &flows, &packets, left_out)?;
-        Ok(Prepared { spaces, ways, flows, configuration, marking: request.marking })
+        let configuration =
+            flows::configuration(&request.method, &flows, &packets(&ways), left_out)?;
+        let (spaces, request) = (RefCell::new(spaces), request.clone());
+        Ok(Prepared { spaces, ways, flows, configuration, request })
     }
 
     /// Enters the lab's user namespace, if any, before any other thread starts.
@@ -79,7 +90,7 @@ impl Prepared {
     /// # Errors
     /// [`Error::UserNamespace`].
     pub fn enter(&mut self) -> Result<()> {
-        self.spaces.enter()
+        self.spaces.get_mut().enter()
     }
 
     /// The paths.
@@ -94,7 +105,7 @@ impl Prepared {
 
     /// The name in records: the lab's.
     pub fn probe(&self) -> String {
-        probe(&self.spaces)
+        probe(&self.spaces.borrow())
     }
 
     /// Starts it; `interrupts` counts the requests to end it: the first ends it when the current block is closed, the
@@ -103,16 +114,76 @@ impl Prepared {
     /// # Errors
     /// [`Error::Measure`].
     pub fn start(&self, interrupts: Arc<AtomicU32>) -> Result<Measurement<'_>> {
-        let places = Places::of(&self.spaces, self.ways.passages());
+        let places = Places::of(&self.spaces.borrow(), self.ways.passages());
         let mut spots: Vec<Spot> = Vec::new();
         let book = Book::new(&self.ways, &self.flows, |netif, out, marks| {
-            spot(&mut spots, netif, out, marks && self.marking)
+            spot(&mut spots, netif, out, marks && self.request.marking)
         });
         let configuration = self.configuration.clone();
-        let setup = Setup { configuration, spots, clock: Clock::Monotonic, keep: KEEP, cache: 0 };
+        let clock = Clock::Monotonic;
+        let mut setup = Setup { configuration, spots, clock, keep: KEEP, cache: 0, flows: 0 };
+        let seeker = self.seeker(&mut setup);
+        // Before points are attached: what changes from now on is noticed.
+        let reroutes = Reroutes::watch(&self.spaces.borrow(), &self.ways, clock.now())?;
         let session = Session::prepare(Arc::new(places), setup)?;
         let watch = Watch::start(session, interrupts)?;
-        Ok(Measurement { prepared: self, watch, book, before: 0 })
+        let flows = self.flows.clone();
+        Ok(Measurement { prepared: self, watch, book, flows, seeker, reroutes, before: 0 })
+    }
+
+    /// What looks for flows while it runs; makes room for them.
+    fn seeker(&self, setup: &mut Setup) -> Option<Seeker> {
+        if !self.request.flows.connected {
+            return None;
+        }
+        let known: BTreeSet<FlowPorts> = self.flows.iter().filter_map(Flow::ports).collect();
+        let ways = u32::try_from(self.ways.all.len()).unwrap_or(1).max(1);
+        let now = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+        let fitting = flows_that_fit(setup, MOST_MEMORY) / ways;
+        let most = u32::try_from(MOST_FLOWS).unwrap_or(u32::MAX);
+        let room = fitting.min(most.saturating_add(1)).saturating_sub(now).min(LATER);
+        setup.flows = now.saturating_add(room).saturating_mul(ways);
+        Some(Seeker::new(known, usize::try_from(room).unwrap_or(0)))
+    }
+}
+
+/// The packets of all paths.
+fn packets(ways: &Paths) -> Vec<Packets<'_>> {
+    ways.all.iter().map(|way| (way.pairs.as_slice(), way.back)).collect()
+}
+
+impl Prepared {
+    /// Adds flows to a running session and its book; returns their indices and first blocks.
+    fn join(
+        &self,
+        session: &Session,
+        (book, flows): (&mut Book, &mut Vec<Flow>),
+        found: Vec<FlowPorts>,
+    ) -> Result<Vec<(usize, u64)>> {
+        let rest = flows.iter().position(|flow| flow.name == REST);
+        let Some(rest) = rest.filter(|_| !found.is_empty() && session.state() == State::Running)
+        else {
+            return Ok(vec![]);
+        };
+        let packets = packets(&self.ways);
+        let mut all = Vec::new();
+        let first = flows.len();
+        for (index, flow) in (first..).zip(found.into_iter().map(Flow::from)) {
+            all.extend(flows::joins(&self.request.method, (&flow, index), rest, &packets)?);
+            flows.push(flow);
+        }
+        let from = match session.join(&all) {
+            Ok(from) => from,
+            // It ended meanwhile.
+            Err(netloom_measure::Error::Order { .. }) => {
+                flows.truncate(first);
+                return Ok(vec![]);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let joined = first..flows.len();
+        joined.clone().for_each(|flow| book.join(flow, from));
+        Ok(joined.map(|flow| (flow, from)).collect())
     }
 }
 
@@ -135,6 +206,10 @@ pub struct Measurement<'p> {
     prepared: &'p Prepared,
     watch: Watch,
     book: Book,
+    /// Those of the start, and those that joined.
+    flows: Vec<Flow>,
+    seeker: Option<Seeker>,
+    reroutes: Reroutes,
     /// Packets that had left without being measured when block 0 began.
     before: u64,
 }
@@ -148,8 +223,27 @@ pub struct Closed<'m> {
     pub blocks: &'m Blocks,
     /// The book, with this block in it.
     pub book: &'m Book,
+    /// The flows.
+    pub flows: &'m [Flow],
     /// The session.
     pub watch: &'m Watch,
+}
+
+/// What a running measurement tells.
+pub enum News<'m> {
+    /// A block is closed.
+    Closed(Closed<'m>),
+    /// A flow appeared, which is measured from this block on.
+    Joined {
+        /// The flow.
+        flow: &'m Flow,
+        /// Its first block.
+        from: u64,
+    },
+    /// Packets of a path take another one, or the measured one again.
+    Rerouted(Rerouted),
+    /// Something else to know.
+    Note(Note),
 }
 
 impl Measurement<'_> {
@@ -163,20 +257,44 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// Passes each closed block to `work`, and returns when there are no more: with the reason, if the session
-    /// ended early.
+    /// Passes each closed block to `work`, and what changes meanwhile, and returns when there are no more: with
+    /// the reason, if the session ended early.
     ///
     /// # Errors
     /// An error of `work`, which ends it; [`Error::Ended`] without any block; [`Error::Marking`].
     pub fn each<E: From<Error>>(
         &mut self,
-        mut work: impl FnMut(Closed<'_>) -> Result<(), E>,
+        mut work: impl FnMut(News<'_>) -> Result<(), E>,
     ) -> Result<Option<String>, E> {
-        let (watch, book) = (&self.watch, &mut self.book);
-        watch.each(&self.prepared.spaces, |told| {
-            let blocks = &book.add(told)?;
-            work(Closed { told, blocks, book, watch })
+        let Measurement { prepared, watch, book, flows, seeker, reroutes, .. } = self;
+        let (spaces, ways) = (&prepared.spaces, &prepared.ways);
+        let are_gone = || spaces.borrow().are_gone();
+        watch.each(are_gone, |event| {
+            let told = match event {
+                Event::Closed(told) => told,
+                Event::Look => {
+                    let (now, schedule) = (watch.now(), &watch.schedule);
+                    for change in reroutes.look(&mut spaces.borrow_mut(), ways, schedule, now) {
+                        work(News::Rerouted(change))?;
+                    }
+                    let Some(seeker) = seeker else { return Ok(()) };
+                    let (found, note) = seeker.look(&spaces.borrow(), ways, now);
+                    note.map_or(Ok(()), |note| work(News::Note(note)))?;
+                    let news = prepared.join(&watch.session, (book, flows), found)?;
+                    for (flow, from) in news {
+                        work(News::Joined { flow: &flows[flow], from })?;
+                    }
+                    return Ok(());
+                }
+            };
+            let blocks = &book.add(told, |way| reroutes.flawed(way, told.block))?;
+            work(News::Closed(Closed { told, blocks, book, flows, watch }))
         })
+    }
+
+    /// The flows: those of the start, and those that joined.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
     }
 
     /// The session.
@@ -200,7 +318,7 @@ impl Measurement<'_> {
     /// Links on the paths that got or lost a wire while they were measured: figures of hops next to them cannot be
     /// relied on.
     pub fn rewired(&self) -> Vec<String> {
-        paths::rewired(&self.prepared.spaces, &self.prepared.ways)
+        paths::rewired(&self.prepared.spaces.borrow(), &self.prepared.ways)
     }
 
     /// Packets that left the nodes so far without being measured.

@@ -1,10 +1,11 @@
 //! The book of a measurement: the spot and filter of each point on each path, and all blocks so far.
 
 use netloom_ebpf::measure::FlowBlock;
+use netloom_marking::Completeness;
 use netloom_marking::total::{Side, WayBlock, WayTotal};
 use netloom_measure::Told;
 
-use super::flows::Flow;
+use super::flows::{Flow, flow_number};
 use super::paths::{Paths, point_name};
 use crate::{Error, Result};
 
@@ -19,6 +20,8 @@ pub struct Entry {
     pub flow: usize,
     /// Index of the path.
     pub way: usize,
+    /// Its first block.
+    pub from: u64,
     /// All its blocks together.
     pub total: WayTotal,
 }
@@ -28,11 +31,13 @@ pub struct Book {
     /// For each path, the spot of each point.
     spots: Vec<Vec<usize>>,
     ways: usize,
-    /// Flow by flow, each path.
+    /// Delays kept for each hop and flow.
+    most: usize,
+    /// Flow by flow, each path; those with a later first block come later.
     pub entries: Vec<Entry>,
 }
 
-/// A block of an entry, by the entry's index.
+/// A block of each entry that has begun, by the entry's index.
 pub type Blocks = Vec<WayBlock>;
 
 impl Book {
@@ -49,13 +54,17 @@ impl Book {
             spots.push(points.map(|(n, p)| spot(&point_name(p), p.out, n == 0)).collect());
         }
         let most = (MOST_DELAYS / flows.len().max(1)).max(LEAST_DELAYS);
-        let pairs =
-            (0..flows.len()).flat_map(|flow| (0..ways.all.len()).map(move |way| (flow, way)));
-        let entry = |(flow, way): (usize, usize)| {
-            let points = ways.all[way].way.points.len();
-            Entry { flow, way, total: WayTotal::new(points, most) }
-        };
-        Book { spots, ways: ways.all.len(), entries: pairs.map(entry).collect() }
+        let mut book = Book { spots, ways: ways.all.len(), most, entries: vec![] };
+        (0..flows.len()).for_each(|flow| book.join(flow, 0));
+        book
+    }
+
+    /// Adds a flow on all paths, from this block on; not before that of an earlier call.
+    pub(super) fn join(&mut self, flow: usize, from: u64) {
+        for (way, spots) in self.spots.iter().enumerate() {
+            let total = WayTotal::new(spots.len(), self.most);
+            self.entries.push(Entry { flow, way, from, total });
+        }
     }
 
     /// The spots where packets leave their nodes, without duplicates.
@@ -73,35 +82,44 @@ impl Book {
         entry: &Entry,
         told: &'t Told,
     ) -> impl Iterator<Item = Option<&'t FlowBlock>> {
-        let filter = entry.flow * self.ways + entry.way;
+        let number = number(entry, self.ways);
         let spots = self.spots.get(entry.way).map(Vec::as_slice).unwrap_or_default();
-        spots.iter().map(move |spot| {
-            let point = told.points.iter().find(|point| point.spot == *spot);
-            point.and_then(|point| point.flows.get(filter))
-        })
+        spots.iter().map(move |spot| record(told, *spot, number))
     }
 
-    /// Adds a block of all points.
+    /// Adds a block of all points; `rerouted` tells whether packets of a path may have missed points in it.
     ///
     /// # Errors
     /// The block lacks a point or a flow.
-    pub(super) fn add(&mut self, told: &Told) -> Result<Blocks> {
+    pub(super) fn add(&mut self, told: &Told, rerouted: impl Fn(usize) -> bool) -> Result<Blocks> {
         let mut blocks = Vec::with_capacity(self.entries.len());
-        for entry in &mut self.entries {
-            let filter = entry.flow * self.ways + entry.way;
+        let begun = self.entries.iter_mut().take_while(|entry| entry.from <= told.block);
+        for entry in begun {
+            let number = number(entry, self.ways);
             let mut sides = Vec::new();
             for spot in &self.spots[entry.way] {
-                let point = told.points.iter().find(|point| point.spot == *spot);
-                let Some(flow) = point.and_then(|point| point.flows.get(filter)) else {
-                    let reason = format!("it lacks filter {filter} of spot {spot}");
+                let Some(flow) = record(told, *spot, number) else {
+                    let reason = format!("it lacks flow {number} of spot {spot}");
                     return Err(Error::unfit(format!("block {}", told.block), reason));
                 };
                 let whole = flow.sampled.as_ref().filter(|sampled| sampled.unkept == 0);
                 let samples = whole.map(|s| (s.selection, s.samples.as_slice()));
                 sides.push(Side { record: &flow.record, samples });
             }
-            blocks.push(entry.total.add(&sides)?);
+            let flaws = Completeness { rerouted: rerouted(entry.way), ..Completeness::default() };
+            blocks.push(entry.total.add_with(&sides, flaws)?);
         }
         Ok(blocks)
     }
+}
+
+/// The number of an entry's flow at points.
+fn number(entry: &Entry, ways: usize) -> u32 {
+    flow_number(entry.flow, ways, entry.way)
+}
+
+/// The record of a flow at a spot.
+fn record(told: &Told, spot: usize, number: u32) -> Option<&FlowBlock> {
+    let point = told.points.iter().find(|point| point.spot == spot)?;
+    point.flows.iter().find(|flow| flow.id == number)
 }

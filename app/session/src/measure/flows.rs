@@ -8,8 +8,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use netloom_marking::session::{Body, BodyFilter, Configuration, NamedFilter};
+use netloom_measure::Join;
 use netloom_model::lookup::target::Space;
-use netloom_netlink::diag::{self, Protocol, SocketInfo};
+use netloom_netlink::diag::{self, Protocol, SocketInfo, State};
 
 use super::note::Note;
 use super::paths::{LeftOut, Paths};
@@ -19,7 +20,7 @@ use crate::{Error, Result, Spaces};
 /// Default block length.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum number of socket flows; further ones are part of the rest.
-const MOST_FLOWS: usize = 256;
+pub(super) const MOST_FLOWS: usize = 256;
 
 /// Ports and protocol of a flow, as text `80/tcp` or `5000->80/udp`, with `*` for any port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +76,9 @@ pub struct Flows {
     pub connected: bool,
 }
 
+/// A flow of packets that no other flow has.
+pub(super) const REST: &str = "rest";
+
 /// A flow: measured separately, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
@@ -83,6 +87,14 @@ pub struct Flow {
     proto: Option<String>,
     src_port: Option<u16>,
     dst_port: Option<u16>,
+}
+
+impl Flow {
+    /// Its ports, if it has a protocol.
+    pub(super) fn ports(&self) -> Option<FlowPorts> {
+        let proto = self.proto.clone()?;
+        Some(FlowPorts { src_port: self.src_port, dst_port: self.dst_port, proto })
+    }
 }
 
 impl From<FlowPorts> for Flow {
@@ -126,19 +138,29 @@ pub struct Method {
 /// The flows, and the rest.
 fn with_rest(flows: impl IntoIterator<Item = FlowPorts>) -> Vec<Flow> {
     let mut flows: Vec<Flow> = flows.into_iter().map(Flow::from).collect();
-    flows.push(Flow { name: "rest".to_owned(), ..Flow::default() });
+    flows.push(Flow { name: REST.to_owned(), ..Flow::default() });
     flows
 }
 
-/// Flows of sockets currently connected between the nodes, as seen at either.
+/// The given flows, and those of sockets currently connected between the nodes.
 pub(super) fn sockets(
     spaces: &Spaces,
     ways: &Paths,
     given: &[FlowPorts],
     tell: &mut dyn FnMut(Note),
 ) -> Result<Vec<Flow>> {
+    let mut found = connected(spaces, ways)?;
+    found.extend(given.iter().cloned());
+    if found.len() > MOST_FLOWS {
+        tell(Note::ManyFlows { found: found.len(), most: MOST_FLOWS });
+    }
+    Ok(with_rest(found.into_iter().take(MOST_FLOWS)))
+}
+
+/// Flows of sockets connected between the nodes, as seen at either.
+pub(super) fn connected(spaces: &Spaces, ways: &Paths) -> Result<BTreeSet<FlowPorts>> {
     let nodes = ways.all.first().map(|way| [(&way.way.from, false), (&way.way.to, true)]);
-    let mut found: BTreeSet<FlowPorts> = given.iter().cloned().collect();
+    let mut found = BTreeSet::new();
     for (node, turned) in nodes.into_iter().flatten() {
         let init = spaces.init(&Space::Node(node.clone()));
         let sockets = run_in(init.as_deref(), || Ok(diag::sockets()?));
@@ -148,15 +170,16 @@ pub(super) fn sockets(
             found.extend(sockets.iter().filter_map(|socket| flow_of(socket, own, peer, turned)));
         }
     }
-    if found.len() > MOST_FLOWS {
-        tell(Note::ManyFlows { found: found.len(), most: MOST_FLOWS });
-    }
-    Ok(with_rest(found.into_iter().take(MOST_FLOWS)))
+    Ok(found)
 }
 
 /// The flow of a socket connected from `own` to `peer`; reversed if `turned`, as the peer sees it.
 fn flow_of(socket: &SocketInfo, own: IpAddr, peer: IpAddr, turned: bool) -> Option<FlowPorts> {
     let (local, remote) = socket.local.zip(socket.remote)?;
+    // What remains of a closed connection, without a process, sends nothing any more.
+    if socket.state == State::Closing && socket.inode == 0 {
+        return None;
+    }
     // A dual-stack socket has IPv4-mapped addresses.
     let plain = |address: IpAddr| address.to_canonical();
     let proto = match socket.protocol {
@@ -215,6 +238,35 @@ pub fn configuration(
         configuration.duration = 0;
     }
     Ok(configuration)
+}
+
+/// The number of a flow on a path at points, of so many paths.
+pub(super) fn flow_number(flow: usize, ways: usize, way: usize) -> u32 {
+    u32::try_from(flow * ways + way).unwrap_or(NamedFilter::ASIDE - 1)
+}
+
+/// What makes a flow join a running measurement: filters for each path. `flow` is its index, `rest` that of the
+/// flow that has its packets so far.
+///
+/// # Errors
+/// As [`configuration`].
+pub(super) fn joins(
+    method: &Method,
+    (flow, index): (&Flow, usize),
+    rest: usize,
+    ways: &[Packets<'_>],
+) -> Result<Vec<Join>> {
+    let configuration = configuration(method, std::slice::from_ref(flow), ways, None)?;
+    let join = |way: usize| {
+        let of = configuration
+            .filters
+            .iter()
+            .filter(|named| named.id == flow_number(0, ways.len(), way));
+        let id = flow_number(index, ways.len(), way);
+        let filters = of.map(|named| NamedFilter { id, ..*named }).collect();
+        Join { filters, before: flow_number(rest, ways.len(), way) }
+    };
+    Ok((0..ways.len()).map(join).collect())
 }
 
 /// Filters, numbered as in a request, and the number of each filter's flow.
@@ -325,7 +377,7 @@ mod tests {
             protocol: Protocol::Tcp,
             local: Some(local.parse().unwrap()),
             remote: Some(remote.parse().unwrap()),
-            state: diag::State::Established,
+            state: State::Established,
             interface: None,
             inode: 1,
         };

@@ -12,6 +12,11 @@ pub enum Note {
         /// How many are told apart.
         most: usize,
     },
+    /// More flows appeared than there is room for; they stay part of the rest.
+    NoRoom {
+        /// How many are told apart.
+        most: usize,
+    },
     /// A family has no path that can be measured.
     Unmeasured {
         /// 4 or 6.

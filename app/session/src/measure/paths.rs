@@ -124,7 +124,7 @@ impl Paths {
     ) -> Result<Paths> {
         let plan = spaces.lab()?.1.clone();
         let wired = wired(spaces)?;
-        let finder = Finder::new(&plan, wired.iter().map(|(link, end)| (link.as_str(), *end)));
+        let finder = Finder::new(&plan, named(&wired));
         let mut find = |from: &str, to: &str, addresses| {
             let mut ask = |question: &Question<'_>| next(spaces, question);
             finder.find((from, to), addresses, &mut ask)
@@ -175,6 +175,11 @@ impl Paths {
         all.map(|p| (point_name(p), &p.space, p.interface.as_str()))
     }
 
+    /// The directions of links that had a wire when the paths were found.
+    pub(super) fn wired(&self) -> impl Iterator<Item = (&str, usize)> {
+        named(&self.wired)
+    }
+
     /// Whether a path needs its family as a label, because the other family takes another path.
     pub fn differs(&self, way: &Measured) -> bool {
         self.all.iter().filter(|other| other.back == way.back).count() > 1
@@ -202,8 +207,12 @@ pub fn point_name(passage: &Passage) -> String {
     if passage.wire { format!("{} (wire)", passage.name) } else { passage.name.clone() }
 }
 
+fn named(wired: &[(String, usize)]) -> impl Iterator<Item = (&str, usize)> {
+    wired.iter().map(|(link, end)| (link.as_str(), *end))
+}
+
 /// The next hop according to a node's kernel.
-fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
+pub(super) fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
     let space = Space::Node(question.node.to_owned());
     spaces.open(&space)?;
     let init = spaces.init(&space);

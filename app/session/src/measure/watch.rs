@@ -12,10 +12,18 @@ use netloom_marking::Schedule;
 use netloom_measure::{Session, State, Told};
 use netloom_sys::clock;
 
-use crate::{Error, Result, Spaces};
+use crate::{Error, Result};
 
-/// Interval between checks for interrupts.
+/// Interval between checks for interrupts, and for changes of what is measured.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// What happens while a session runs.
+pub(super) enum Event<'t> {
+    /// Time to look after what changes meanwhile: comes before each block, and between blocks.
+    Look,
+    /// A block is closed.
+    Closed(&'t Told),
+}
 
 /// A running session.
 pub struct Watch {
@@ -37,7 +45,7 @@ impl Watch {
     }
 
     /// Now on the session's clock.
-    fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         match self.session.setup().clock {
             Clock::Tai => clock::tai(),
             _ => clock::monotonic(),
@@ -60,26 +68,28 @@ impl Watch {
     }
 
     /// Passes each closed block to `work`, and returns when there are no more: with the reason, if the session
-    /// ended early.
+    /// ended early. It also ends when all nodes `are_gone`.
     ///
     /// # Errors
     /// An error of `work`, which ends it; [`Error::Ended`] without any block.
     pub(super) fn each<E: From<Error>>(
         &self,
-        spaces: &Spaces,
-        mut work: impl FnMut(&Told) -> Result<(), E>,
+        are_gone: impl Fn() -> bool,
+        mut work: impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<Option<String>, E> {
         let mut next = 0;
         // The last block to wait for, once an end was requested.
         let mut last = None;
         loop {
             let ended = self.session.state() == State::Ended;
-            for told in self.session.blocks(next, LOOK) {
+            let closed = self.session.blocks(next, LOOK);
+            work(Event::Look)?;
+            for told in closed {
                 if last.is_some_and(|last| told.block > last) {
                     break;
                 }
                 next = told.block + 1;
-                work(&told)?;
+                work(Event::Closed(&told))?;
             }
             if ended {
                 break;
@@ -90,7 +100,7 @@ impl Watch {
                     None => break,
                 }
             }
-            if last.is_some_and(|last| next > last) || self.interrupts() > 1 || spaces.are_gone() {
+            if last.is_some_and(|last| next > last) || self.interrupts() > 1 || are_gone() {
                 break;
             }
         }

@@ -10,7 +10,7 @@ use netloom_measure::view::ScheduleView;
 use netloom_model::lookup::path::{PacketPath, Passage};
 use netloom_session::measure::between::{Closed, Prepared};
 use netloom_session::measure::{
-    Book, Entry, Flow, Measured, Measurement, Paths, Watch, point_name as name,
+    Book, Entry, Flow, Measured, Measurement, Paths, Rerouted, Route, Watch, point_name as name,
 };
 use serde_json::{Value, json};
 
@@ -31,7 +31,6 @@ const WHOLE: &str = "way";
 /// The output.
 pub(super) struct Output<'a> {
     ways: &'a Paths,
-    flows: &'a [Flow],
     probe: String,
     args: &'a Measure,
     /// Lines to be overwritten by the next block, on a terminal.
@@ -40,17 +39,17 @@ pub(super) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(super) fn new(args: &'a Measure, prepared: &'a Prepared) -> Output<'a> {
-        let (ways, flows, probe) = (prepared.ways(), prepared.flows(), prepared.probe());
-        Output { ways, flows, probe, args, shown: 0 }
+        let (ways, probe) = (prepared.ways(), prepared.probe());
+        Output { ways, probe, args, shown: 0 }
     }
 
     /// Prints what is measured. Call it once block 0 has begun: everything sent from then on is counted.
-    pub(super) fn begin(&self, watch: &Watch) -> Result<()> {
+    pub(super) fn begin(&self, watch: &Watch, flows: &[Flow]) -> Result<()> {
         if self.args.csv {
             return line(CSV);
         }
         if self.args.json {
-            return line(&self.head(watch).to_string());
+            return line(&self.head(watch, flows).to_string());
         }
         let first = &self.ways.all[0];
         let back = if self.ways.all.iter().any(|way| way.back) { " and back" } else { "" };
@@ -68,7 +67,7 @@ impl<'a> Output<'a> {
         ))
     }
 
-    fn head(&self, watch: &Watch) -> Value {
+    fn head(&self, watch: &Watch, flows: &[Flow]) -> Value {
         let point = |p: &Passage| json!({ "name": name(p), "direction": direction(p) });
         let way = |measured: &Measured| {
             let way = &measured.way;
@@ -86,14 +85,14 @@ impl<'a> Output<'a> {
             "program": self.args.program,
             "schedule": ScheduleView::from(watch.schedule),
             "ways": self.ways.all.iter().map(way).collect::<Vec<_>>(),
-            "flows": self.flows.iter().map(|flow| &flow.name).collect::<Vec<_>>(),
+            "flows": flows.iter().map(|flow| &flow.name).collect::<Vec<_>>(),
         });
         merged([json!({ "type": "way" }), clock(&self.probe, watch.session.clock()), rest])
     }
 
     /// Shows a closed block.
     pub(super) fn block(&mut self, closed: Closed<'_>) -> Result<()> {
-        let Closed { told, blocks, book, watch } = closed;
+        let Closed { told, blocks, book, flows, watch } = closed;
         if self.args.quiet {
             return Ok(());
         }
@@ -104,7 +103,8 @@ impl<'a> Output<'a> {
                 let (number, complete) = (block.block, block.completeness);
                 if self.args.csv {
                     let begin = watch.schedule.begin(number);
-                    self.csv_lines(entry, (number, begin), &figures, whole, complete)?;
+                    let label = (flows[entry.flow].name.as_str(), number, begin);
+                    self.csv_lines(entry, label, &figures, whole, complete)?;
                 } else {
                     let about = json!({
                         "type": "block",
@@ -114,7 +114,9 @@ impl<'a> Output<'a> {
                         "points": self.points(entry, book, told),
                     });
                     let parts = [about, clock(&self.probe, watch.session.clock())];
-                    line(&self.object(entry, parts, &figures, whole, complete).to_string())?;
+                    let flow = &flows[entry.flow];
+                    let object = self.object((entry, flow), parts, &figures, whole, complete);
+                    line(&object.to_string())?;
                 }
             }
             return Ok(());
@@ -122,7 +124,7 @@ impl<'a> Output<'a> {
         let mut text = String::new();
         for (entry, block) in book.entries.iter().zip(blocks) {
             let figures: Vec<Figures<'_>> = block.hops.iter().map(Figures::from).collect();
-            text += &format!("\nblock {}: {}\n", block.block, self.label(entry));
+            text += &format!("\nblock {}: {}\n", block.block, self.label(entry, flows));
             text += &self.table(entry, &figures, Figures::from(&block.whole));
             if !block.completeness.is_complete() {
                 text += &format!("not complete: {}\n", block.completeness.reasons().join(", "));
@@ -137,9 +139,50 @@ impl<'a> Output<'a> {
         print(&text)
     }
 
+    /// Tells of a flow that joined.
+    pub(super) fn joined(&mut self, flow: &Flow, from: u64) -> Result<()> {
+        if self.args.json {
+            let text = json!({ "type": "flow", "flow": flow.name, "from_block": from });
+            return line(&text.to_string());
+        }
+        if self.args.quiet || self.args.csv {
+            return Ok(());
+        }
+        self.shown = 0;
+        print(&format!("\nflow {}: measured from block {from} on\n", flow.name))
+    }
+
+    /// Tells that packets take another path, or the measured one again.
+    pub(super) fn rerouted(&mut self, change: &Rerouted) -> Result<()> {
+        let Rerouted { way, version, block, route } = change;
+        let PacketPath { from, to, .. } = &self.ways.all[*way].way;
+        if self.args.json {
+            let mut text = json!({
+                "type": "route", "from": from, "to": to, "family": version, "block": block,
+                "measured": matches!(route, Route::Measured),
+            });
+            match route {
+                Route::Measured => {}
+                Route::Other(hops) => text["hops"] = json!(hops),
+                Route::Ends(why) | Route::Unknown(why) => text["why"] = json!(why),
+            }
+            return line(&text.to_string());
+        }
+        self.shown = 0;
+        let what = match route {
+            Route::Measured => "take the measured path again".to_owned(),
+            Route::Other(hops) => format!("take another path: {}", hops.join(", ")),
+            Route::Ends(why) => format!("do not arrive: {why}"),
+            Route::Unknown(why) => format!("take another path: {why}"),
+        };
+        eprintln!("note: {from} -> {to}, block {block}: IPv{version} packets {what}");
+        Ok(())
+    }
+
     /// Shows all blocks together.
     pub(super) fn end(&self, measurement: &Measurement<'_>) -> Result<()> {
         let (book, watch) = (measurement.book(), measurement.watch());
+        let flows = measurement.flows();
         if self.args.csv {
             return Ok(());
         }
@@ -153,13 +196,15 @@ impl<'a> Output<'a> {
                     "type": "total", "blocks": total.blocks, "incomplete": total.incomplete,
                 });
                 let parts = [about, clock(&self.probe, watch.session.clock())];
-                line(&self.object(entry, parts, &figures, whole, total.against).to_string())?;
+                let flow = &flows[entry.flow];
+                let object = self.object((entry, flow), parts, &figures, whole, total.against);
+                line(&object.to_string())?;
                 continue;
             }
             let blocks = crate::output::count(usize::try_from(total.blocks).unwrap_or(0), "block");
-            text += &format!("\n{blocks} together: {}\n", self.label(entry));
+            text += &format!("\n{blocks} together: {}\n", self.label(entry, flows));
             text += &self.table(entry, &figures, whole);
-            last += &verdict(total, &self.way(entry).hops, &self.label(entry));
+            last += &verdict(total, &self.way(entry).hops, &self.label(entry, flows));
         }
         print(&format!("{text}{}{last}", if text.is_empty() { "" } else { "\n" }))
     }
@@ -198,14 +243,14 @@ impl<'a> Output<'a> {
         &self.ways.all[entry.way].way
     }
 
-    fn label(&self, entry: &Entry) -> String {
+    fn label(&self, entry: &Entry, flows: &[Flow]) -> String {
         let (way, measured) = (self.way(entry), &self.ways.all[entry.way]);
         let mut label = format!("{} -> {}", way.from, way.to);
         if self.ways.differs(measured) {
             label += &format!(", {}", measured.families());
         }
-        if let [_, _, ..] = self.flows {
-            label += &format!(", {}", self.flows[entry.flow].name);
+        if let [_, _, ..] = flows {
+            label += &format!(", {}", flows[entry.flow].name);
         }
         label
     }
@@ -231,7 +276,7 @@ impl<'a> Output<'a> {
 
     fn object(
         &self,
-        entry: &Entry,
+        (entry, flow): (&Entry, &Flow),
         parts: [Value; 2],
         figures: &[Figures<'_>],
         whole: Figures<'_>,
@@ -242,7 +287,7 @@ impl<'a> Output<'a> {
         let hops: Vec<Value> = hops.map(|(hop, (a, b), f)| f.json(hop, (&a, &b))).collect();
         let ends = way.points.first().zip(way.points.last());
         let whole = ends.map(|(a, b)| whole.json(WHOLE, (&name(a), &name(b))));
-        let flow = &self.flows[entry.flow].name;
+        let flow = &flow.name;
         let families: Vec<u8> = self.ways.all[entry.way].versions().collect();
         let about = json!({ "from": way.from, "to": way.to, "families": families, "flow": flow });
         let [kind, clock] = parts;
@@ -263,7 +308,7 @@ impl<'a> Output<'a> {
     fn csv_lines(
         &self,
         entry: &Entry,
-        (block, begin): (u64, u64),
+        (flow, block, begin): (&str, u64, u64),
         figures: &[Figures<'_>],
         whole: Figures<'_>,
         complete: Completeness,
@@ -281,7 +326,7 @@ impl<'a> Output<'a> {
                 begin.to_string(),
                 way.from.clone(),
                 way.to.clone(),
-                self.flows[entry.flow].name.clone(),
+                flow.to_owned(),
                 hop.to_owned(),
                 figures.sent.to_string(),
                 figures.received.to_string(),
