@@ -10,6 +10,7 @@ mod costs;
 mod delays;
 mod rates;
 mod source;
+mod unmeasured;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,9 +24,10 @@ use crate::report::side;
 use crate::rounds::rounds;
 use crate::{Options, Report};
 use asked::{ALL, DUMMY, FIXED, Kind};
-use costs::{Cost, Seen, Trials, cost};
+use costs::{Cost, Place, Seen, Trials, cost, egress};
 use delays::{Delay, Told};
 use rates::{Ends, Rate, SIZES};
+use unmeasured::Turns;
 
 /// The lab.
 const LAB: &str = "bench-measure";
@@ -35,10 +37,11 @@ struct Amount {
     costs: u64,
     rates: u64,
     delays: u64,
+    turns: u64,
 }
 
-const QUICK: Amount = Amount { costs: 12, rates: 68, delays: 32 };
-const FULL: Amount = Amount { costs: 120, rates: 900, delays: 120 };
+const QUICK: Amount = Amount { costs: 12, rates: 48, delays: 28, turns: 30 };
+const FULL: Amount = Amount { costs: 120, rates: 900, delays: 120, turns: 90 };
 
 /// All rounds.
 #[derive(Default)]
@@ -46,6 +49,7 @@ struct Results {
     costs: BTreeMap<Cost, Vec<f64>>,
     rates: BTreeMap<rates::Path, Vec<Rate>>,
     delays: BTreeMap<Delay, Vec<Told>>,
+    turns: Vec<Turns>,
 }
 
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
@@ -60,6 +64,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let amount = if options.quick { QUICK } else { FULL };
     all_costs(costs, amount.costs, &mut results)?;
     let pair = Pair::with(&driver, LAB, &delays::LINKS)?;
+    all_turns(&pair, amount.turns, &mut results)?;
     all_rates(&pair, paths, amount.rates, &mut results)?;
     all_delays(&pair, amount.delays, &mut results)?;
     pair.down()?;
@@ -86,6 +91,15 @@ fn all_costs(mut costs: Vec<Cost>, seconds: u64, results: &mut Results) -> Resul
         trials.check()
     };
     rounds(Duration::from_secs(seconds), results, one_round, costs_figures)
+}
+
+fn all_turns(pair: &Pair<'_>, seconds: u64, results: &mut Results) -> Result<()> {
+    let one_round = |round: usize, results: &mut Results| {
+        eprintln!("bench measure: unmeasured TCP, round {}", round + 1);
+        results.turns.push(unmeasured::measure(pair)?);
+        Ok(())
+    };
+    rounds(Duration::from_secs(seconds), results, one_round, turns_figures)
 }
 
 fn all_rates(
@@ -122,9 +136,11 @@ fn all_delays(pair: &Pair<'_>, seconds: u64, results: &mut Results) -> Result<()
 
 fn rows(results: &Results, report: &mut Report) {
     for (cost, rounds) in &results.costs {
-        let note = "1,000,000 test runs a round, less the empty program's";
+        let note =
+            "1,000,000 test runs a round in five parts, the quickest, less the empty program's";
         report.measured(&cost.to_string(), "netloom", "ns", rounds, note);
     }
+    turn_rows(&results.turns, report);
     for (path, rounds) in &results.rates {
         rate_rows(*path, rounds, report);
     }
@@ -142,6 +158,16 @@ fn rows(results: &Results, report: &mut Report) {
         let errors: Vec<f64> = rounds.iter().map(|told| told.error).collect();
         report.measured(&delay.to_string(), "netloom", "us", &errors, &note);
     }
+}
+
+fn turn_rows(rounds: &[Turns], report: &mut Report) {
+    let mut row = |what: &str, rates: fn(&Turns) -> &[f64]| {
+        let rates = rounds.iter().flat_map(rates);
+        let gbps: Vec<f64> = rates.map(|bytes| bytes * 8.0 / 1e9).collect();
+        report.measured(what, "netloom", "Gb/s", &gbps, "one connection, super-frames, in turns");
+    };
+    row("TCP of another flow", |turns| &turns.without);
+    row("TCP of another flow, marking point", |turns| &turns.with);
 }
 
 fn rate_rows(path: rates::Path, rounds: &[Rate], report: &mut Report) {
@@ -164,6 +190,7 @@ fn rate_rows(path: rates::Path, rounds: &[Rate], report: &mut Report) {
 
 fn figures(results: &Results, report: &mut Report) {
     costs_figures(results, report);
+    turns_figures(results, report);
     rates_figures(results, report);
     delays_figures(results, report);
 }
@@ -175,10 +202,22 @@ fn costs_figures(results: &Results, report: &mut Report) {
     report.value("unmatched_ns", of(ALL, 1, Seen::Unmatched));
     report.value("matched_ns", of(ALL, 1, Seen::Matched));
     report.value("matched_ns_10000", of(ALL, 10_000, Seen::Matched));
+    let of_egress =
+        |place, seen| results.costs.get(&egress(place, seen)).map_or(&[][..], Vec::as_slice);
+    report.value("egress_unmatched_ns", of_egress(Place::Marks, Seen::Unmatched));
+    report.value("egress_ns", of_egress(Place::Marks, Seen::Matched));
+    report.value("egress_rewriting_ns", of_egress(Place::Rewrites, Seen::Matched));
     let [sampling, all] = [FIXED, ALL].map(|kind| of(kind, 1, Seen::Mixed));
     report.value("sampling_ns", sampling);
     let [one, other] = [FIXED, ALL].map(|kind| format!("{}, cost of a packet", kind.settings()));
     report.ratio("sampling_vs_all", side(&one, sampling), side(&other, all));
+}
+
+fn turns_figures(results: &Results, report: &mut Report) {
+    let turns: Vec<f64> = results.turns.iter().filter_map(Turns::ratio).collect();
+    let without = vec![1.0; turns.len()];
+    let with = side("TCP past a marking point that does not measure it", &turns);
+    report.ratio("marking_tcp_ratio", with, side("the same without the point, as 1", &without));
 }
 
 fn rates_figures(results: &Results, report: &mut Report) {
@@ -207,7 +246,9 @@ mod tests {
 
     fn results() -> Results {
         let mut results = Results::default();
-        for (cost, ns) in costs::quick().into_iter().zip([20.0, 60.0, 66.0, 60.0, 45.0]) {
+        for (cost, ns) in
+            costs::quick().into_iter().zip([20.0, 60.0, 66.0, 60.0, 45.0, 21.0, 61.0, 62.0])
+        {
             results.costs.insert(cost, vec![ns; 3]);
         }
         for (path, per_s) in rates::quick().into_iter().zip([1e6, 0.9e6, 0.95e6]) {
@@ -216,6 +257,7 @@ mod tests {
         for (delay, error) in delays::all().into_iter().zip([1.0, 2.0, 3.0]) {
             results.delays.insert(delay, vec![Told { error, ..Told::default() }; 3]);
         }
+        results.turns = vec![Turns { with: vec![2.97e9; 3], without: vec![3e9; 3] }; 3];
         results
     }
 
@@ -229,6 +271,10 @@ mod tests {
         near(report.values["matched_ns_10000"], 66.0);
         near(report.values["owd_error_us"], 1.0);
         near(report.values["owd_error_sampled_us"], 3.0);
+        near(report.values["egress_unmatched_ns"], 21.0);
+        near(report.values["egress_ns"], 61.0);
+        near(report.values["egress_rewriting_ns"], 62.0);
+        near(report.ratios["marking_tcp_ratio"].unwrap(), 0.99);
         near(report.ratios["sampling_vs_all"].unwrap(), 0.75);
         near(report.ratios["kept_vs_dummy"].unwrap(), 0.9);
         near(report.ratios["sampling_kept_vs_dummy"].unwrap(), 0.95);
@@ -238,8 +284,8 @@ mod tests {
     fn each_cell_has_a_row_and_rates_have_two() {
         let mut report = Report::default();
         rows(&results(), &mut report);
-        assert_eq!(report.rows.len(), 5 + 2 * 3 + 3);
-        let frames = &report.rows[6];
+        assert_eq!(report.rows.len(), 8 + 2 + 2 * 3 + 3);
+        let frames = &report.rows[11];
         assert!((frames.mean.unwrap() - 1e6 * 64.0 * 8.0 / 1e9).abs() < 1e-9, "{frames:?}");
     }
 }

@@ -21,6 +21,7 @@ mod receive;
 mod stop;
 mod storm;
 mod stream;
+mod turns;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -97,6 +98,10 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["measure-point", interface, place, samples, file, time] => {
             let (place, samples) = (point::place(place)?, point::samples(samples)?);
             object(&point::point(interface, place, samples, file.as_ref(), seconds(time)?)?)
+        }
+        ["measure-turns", interface, file, count, skip, time] => {
+            let times = [seconds(skip)?, seconds(time)?];
+            object(&turns::turns(interface, file.as_ref(), figure(count)?, times)?)
         }
         ["tcp-trickle", port, skip, time] => {
             object(&stream::trickle(figure(port)?, seconds(skip)?, seconds(time)?)?)

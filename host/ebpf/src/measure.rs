@@ -281,7 +281,7 @@ impl Measure {
     pub fn begin_at(&mut self, start: u64) -> Result<()> {
         let (period, guard) = (self.config.schedule.period(), self.config.schedule.guard());
         let schedule = Schedule::new(start, period, guard)
-            .map_err(|e| Error::call("measurement", "begin", std::io::Error::other(e)))?;
+            .map_err(|e| Failure::new("measurement", "begin", std::io::Error::other(e)))?;
         self.maps.start.put(&0u32.to_ne_bytes(), &[start])?;
         self.config.schedule = schedule;
         Ok(())

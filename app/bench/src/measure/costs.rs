@@ -11,14 +11,16 @@ use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use netloom_ebpf::Direction;
-use netloom_ebpf::measure::{Clock, Config, Trial};
+use netloom_ebpf::measure::{Clock, Config, Marking, Trial};
 use netloom_marking::session::{BodyFilter, Sampling};
-use netloom_marking::{Offload, Packet};
+use netloom_marking::{Offload, Packet, Schedule};
 
 use super::asked::{ALL, DUMMY, FIXED, Kind, MARKS, configuration};
 
 /// Runs of a program over a frame.
 const REPEAT: u32 = 1_000_000;
+/// Parts of those runs, of which the quickest counts.
+const PARTS: u32 = 5;
 /// Packets of each kind, and runs over each: fewer over selected ones, which take up space.
 const MIXED: usize = 8;
 const MIXED_REPEATS: [u32; 2] = [4096, REPEAT / 8];
@@ -28,6 +30,8 @@ const SAMPLES: u32 = 1 << 18;
 const PORTS: [u16; 2] = [10_000, 80];
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
+/// Nanoseconds of a block, where each run is to find either mark: some runs.
+const SHORT: u64 = 200;
 /// Bytes of a frame without its check sequence.
 const FRAME: usize = 60;
 
@@ -49,6 +53,18 @@ pub(super) struct Point {
     pub(super) filters: u16,
     /// TAI, as for points on several machines; otherwise the monotonic clock.
     pub(super) tai: bool,
+    pub(super) place: Place,
+}
+
+/// Where a point is, and whether it marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// Where packets arrive.
+    In,
+    /// Where they leave, and are marked: most have their mark already.
+    Marks,
+    /// The same with blocks so short that each run finds either mark, so that half of the packets get another.
+    Rewrites,
 }
 
 /// A cell of the experiment.
@@ -60,7 +76,12 @@ pub(super) struct Cost {
 
 /// Cost of a program with this many filters, on the monotonic clock.
 pub(super) fn cost(kind: Kind, filters: u16, seen: Seen) -> Cost {
-    Cost { point: Point { kind, filters, tai: false }, seen }
+    Cost { point: Point { kind, filters, tai: false, place: Place::In }, seen }
+}
+
+/// Cost of the program that counts all, with one filter, where packets leave.
+pub(super) fn egress(place: Place, seen: Seen) -> Cost {
+    Cost { point: Point { kind: ALL, filters: 1, tai: false, place }, seen }
 }
 
 /// Cells that feed values and ratios.
@@ -71,6 +92,9 @@ pub(super) fn quick() -> Vec<Cost> {
         cost(ALL, 10_000, Seen::Matched),
         cost(ALL, 1, Seen::Mixed),
         cost(FIXED, 1, Seen::Mixed),
+        egress(Place::Marks, Seen::Unmatched),
+        egress(Place::Marks, Seen::Matched),
+        egress(Place::Rewrites, Seen::Matched),
     ]
 }
 
@@ -85,15 +109,15 @@ pub(super) fn rest() -> Vec<Cost> {
     all.extend(
         hashes.into_iter().chain([FIXED.numbered(4)]).map(|kind| cost(kind, 1, Seen::Mixed)),
     );
-    let tai =
-        quick().into_iter().map(|cost| Cost { point: Point { tai: true, ..cost.point }, ..cost });
+    let arriving = quick().into_iter().filter(|cost| cost.point.place == Place::In);
+    let tai = arriving.map(|cost| Cost { point: Point { tai: true, ..cost.point }, ..cost });
     all.extend(tai);
     all
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Point { kind, filters, tai } = self.point;
+        let Point { kind, filters, tai, place } = self.point;
         let seen = match self.seen {
             Seen::Unmatched => "unmatched",
             Seen::Matched => "matched",
@@ -104,6 +128,11 @@ impl fmt::Display for Cost {
             "{seen} packet, {kind}, {filters} filter{}",
             if filters == 1 { "" } else { "s" }
         )?;
+        f.write_str(match place {
+            Place::In => "",
+            Place::Marks => ", marking",
+            Place::Rewrites => ", marking anew every other time",
+        })?;
         if tai { f.write_str(", TAI") } else { Ok(()) }
     }
 }
@@ -119,7 +148,7 @@ pub(super) struct Trials {
 impl Trials {
     /// Loads the programs for these costs.
     pub(super) fn load(costs: &[Cost]) -> Result<Trials> {
-        let empty = load(Point { kind: DUMMY, filters: 1, tai: false })?;
+        let empty = load(cost(DUMMY, 1, Seen::Matched).point)?;
         let mut trials = Trials { empty, points: BTreeMap::new(), mixed: BTreeMap::new() };
         for cost in costs {
             let point = cost.point;
@@ -147,10 +176,12 @@ impl Trials {
         }
     }
 
-    /// Time of a program on a frame, minus that of the empty program.
+    /// Time of a program on a frame, minus that of the empty program: the least of some parts of the runs each,
+    /// so that what interrupts one part does not count.
     fn over(&self, trial: &Trial, frame: &[u8], repeat: u32) -> Result<f64> {
-        let nothing = self.empty.nanoseconds(frame, None, repeat, 1)?;
-        Ok(trial.nanoseconds(frame, None, repeat, 1)? - nothing)
+        let part = repeat.div_ceil(PARTS);
+        let nothing = self.empty.nanoseconds(frame, None, part, PARTS)?;
+        Ok(trial.nanoseconds(frame, None, part, PARTS)? - nothing)
     }
 
     fn over_both(&self, trial: &Trial, hash: &'static str) -> Result<f64> {
@@ -213,7 +244,13 @@ fn load(point: Point) -> Result<Trial> {
     let schedule = configuration.schedule(configuration.period)?;
     let clock = if point.tai { Clock::Tai } else { Clock::Monotonic };
     let config = Config { clock, samples: SAMPLES, ..Config::of(&configuration, schedule) };
-    Ok(Trial::load(&config, Direction::Ingress)?)
+    if point.place == Place::In {
+        return Ok(Trial::load(&config, Direction::Ingress)?);
+    }
+    let schedule =
+        if point.place == Place::Rewrites { Schedule::new(SHORT, SHORT, 0)? } else { schedule };
+    let config = Config { marking: Marking::Single, schedule, ..config };
+    Ok(Trial::load(&config, Direction::Egress)?)
 }
 
 fn sampling(hash: &'static str) -> Result<Sampling> {

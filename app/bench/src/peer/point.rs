@@ -74,10 +74,7 @@ pub(super) fn point(
     file: &Path,
     most: Duration,
 ) -> Result<Pointed> {
-    let body = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
-    let session = Configuration::read(&body);
-    let session =
-        session.map_err(|problems| anyhow::anyhow!("{}: {problems:?}", file.display()))?;
+    let session = configuration(file)?;
     let schedule = session.schedule(session.period)?;
     let config = Config {
         clock: Clock::Monotonic,
@@ -106,8 +103,15 @@ pub(super) fn point(
     Ok(told)
 }
 
+/// The session in a file.
+pub(super) fn configuration(file: &Path) -> Result<Configuration> {
+    let body = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    let session = Configuration::read(&body);
+    session.map_err(|problems| anyhow::anyhow!("{}: {problems:?}", file.display()))
+}
+
 /// The index in this process's network namespace: /sys may show another one.
-fn index_of(interface: &str) -> Result<u32> {
+pub(super) fn index_of(interface: &str) -> Result<u32> {
     use rustix::net::{AddressFamily, SocketType, netdevice, socket};
     let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None).context("open a socket")?;
     netdevice::name_to_index(&socket, interface)
