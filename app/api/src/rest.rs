@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use netloom_lab::Service;
@@ -115,11 +116,19 @@ impl Listener {
     }
 }
 
+/// The router, made when the first request comes: its documented routes take milliseconds and megabytes, and
+/// many labs are never asked.
+type Routes = Arc<LazyLock<Router, Box<dyn FnOnce() -> Router + Send>>>;
+
+fn later(routes: impl FnOnce() -> Router + Send + 'static) -> Routes {
+    Arc::new(LazyLock::new(Box::new(routes)))
+}
+
 /// Everything that the thread needs, made before it starts, so that the thread cannot fail.
 pub(crate) struct Rest {
     runtime: Runtime,
     listener: Listener,
-    router: Router,
+    routes: Routes,
     stopping: watch::Receiver<bool>,
     limits: Limits,
 }
@@ -139,8 +148,8 @@ impl Rest {
             UnixListener::from_std(socket.into()).map_err(|e| Failure::path(&path, "watch", e))?;
         drop(entered);
         let lab = Lab { service, stopping: stopping.clone(), patience: limits.call };
-        let router = with_bounds(routes::router().split_for_parts().0, lab, limits);
-        Ok(Rest { runtime, listener: Listener::Unix(listener, path), router, stopping, limits })
+        let routes = later(move || with_bounds(routes::router().split_for_parts().0, lab, limits));
+        Ok(Rest { runtime, listener: Listener::Unix(listener, path), routes, stopping, limits })
     }
 
     /// Serves measurements on a port to callers with a token.
@@ -183,15 +192,16 @@ impl Rest {
         drop(entered);
         // Added last, so it runs first: without the token nothing of a request is read.
         let router = router.layer(from_fn_with_state(Arc::new(token), authorized));
-        Ok(Rest { runtime, listener: Listener::Tcp(listener), router, stopping, limits })
+        let routes = later(|| router);
+        Ok(Rest { runtime, listener: Listener::Tcp(listener), routes, stopping, limits })
     }
 
     /// Serves until stopped, then lets requests in progress finish within the grace period.
     pub(crate) fn run(self) {
-        let Rest { runtime, listener, router, stopping, limits } = self;
+        let Rest { runtime, listener, routes, stopping, limits } = self;
         let end = runtime.block_on(async move {
             let mut connections = JoinSet::new();
-            accept(&listener, router, stopping, limits, &mut connections).await;
+            accept(&listener, routes, stopping, limits, &mut connections).await;
             let end = Instant::now() + limits.grace;
             let all = async { while connections.join_next().await.is_some() {} };
             if timeout_at(end, all).await.is_err() {
@@ -216,7 +226,7 @@ fn runtime() -> Result<Runtime> {
 
 async fn accept(
     listener: &Listener,
-    router: Router,
+    routes: Routes,
     mut stopping: watch::Receiver<bool>,
     limits: Limits,
     connections: &mut JoinSet<()>,
@@ -229,10 +239,10 @@ async fn accept(
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok(Accepted::Unix(stream)) => {
-                    connections.spawn(connection(stream, router.clone(), stopped, limits));
+                    connections.spawn(connection(stream, Arc::clone(&routes), stopped, limits));
                 }
                 Ok(Accepted::Tcp(stream)) => {
-                    connections.spawn(connection(stream, router.clone(), stopped, limits));
+                    connections.spawn(connection(stream, Arc::clone(&routes), stopped, limits));
                 }
                 Ok(Accepted::Refused) => {}
                 Err(e) => {
@@ -246,15 +256,17 @@ async fn accept(
 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
+    routes: Routes,
     mut stopping: watch::Receiver<bool>,
     limits: Limits,
 ) {
+    let answer =
+        service_fn(move |request| TowerToHyperService::new(Router::clone(&routes)).call(request));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.request)
         .max_buf_size(MAX_BODY)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), answer);
     let mut served = pin!(served);
     let stopped = async { stopping.wait_for(|s| *s).await.is_ok() };
     let result = tokio::select! {
@@ -356,7 +368,7 @@ mod tests {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let stream = UnixStream::from_std(ours).unwrap();
-                connection(stream, router, stopping, limits).await;
+                connection(stream, later(|| router), stopping, limits).await;
             });
         });
         callers.write_all(bytes).unwrap();

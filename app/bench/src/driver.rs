@@ -6,22 +6,24 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
 
+use crate::machine::is_root;
 use crate::running::Running;
 
-/// The binary and its folder; labs still up are taken down when it is dropped.
+/// The binary and its folders; labs still up are taken down when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Driver {
     exe: PathBuf,
-    folder: tempfile::TempDir,
+    folder: TempDir,
+    runtime: TempDir,
 }
 
 impl Driver {
     pub(crate) fn new(exe: &Path) -> Result<Driver> {
-        let folder = tempfile::Builder::new().prefix("netloom-bench-").tempdir();
-        let folder = folder.context("make a folder for the labs")?;
-        std::fs::create_dir(folder.path().join("run")).context("make the runtime directory")?;
-        Ok(Driver { exe: exe.to_owned(), folder })
+        let folder = named().tempdir().context("make a folder for the labs")?;
+        let runtime = runtime().context("make the runtime directory")?;
+        Ok(Driver { exe: exe.to_owned(), folder, runtime })
     }
 
     /// The binary's path.
@@ -36,7 +38,7 @@ impl Driver {
 
     /// The runtime directory of its labs.
     pub(crate) fn runtime(&self) -> PathBuf {
-        self.folder.path().join("run")
+        self.runtime.path().to_owned()
     }
 
     /// Writes a lab file and gives its path.
@@ -85,6 +87,22 @@ impl Driver {
         command.env("NETLOOM_RUNTIME_DIR", self.runtime());
         command
     }
+}
+
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("netloom-bench-");
+    builder
+}
+
+/// A runtime directory on the file system of netloom's default one, which is no disk; else among temporary files.
+fn runtime() -> std::io::Result<TempDir> {
+    let default = match is_root() {
+        true => Some("/run".into()),
+        false => std::env::var_os("XDG_RUNTIME_DIR"),
+    };
+    let there = default.and_then(|dir| named().tempdir_in(dir).ok());
+    there.map_or_else(|| named().tempdir(), Ok)
 }
 
 impl Drop for Driver {

@@ -1,8 +1,9 @@
 //! `lab`: how long a lab takes to come up and go down, compared with `ip -batch` and Mininet.
 //!
 //! Hosts on per-link segments: 2 nodes + 1 link, 100 + 180, 1,000 + 2,000. Times are wall times of the whole
-//! command. `ip` makes the same namespaces, links and addresses (no processes, file systems, names or
-//! limits). Each round starts after the kernel has finished cleaning up the previous one.
+//! command; `exec` in the smallest is measured, too. `ip` makes the same namespaces, links and addresses (no
+//! processes, file systems, names or limits). Each round starts after the kernel has finished cleaning up the
+//! previous one.
 
 mod ip_batch;
 mod mininet;
@@ -60,6 +61,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut report = Report::new("lab");
     let seconds = |quick, full| Duration::from_secs(if options.quick { quick } else { full });
     pair(&driver, seconds(8, 60), &mut report)?;
+    exec(&driver, seconds(2, 10), &mut report)?;
     hundred(&driver, seconds(15, 60), &mut report)?;
     routed(&driver, seconds(8, 60), &mut report)?;
     memory(&driver, seconds(15, 60), &mut report)?;
@@ -73,6 +75,24 @@ fn pair(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
         let ms: Vec<f64> = both.ours.up.iter().map(|seconds| seconds * 1000.0).collect();
         report.value("up_2_ms", &ms);
     })
+}
+
+/// The shortest use of a lab that is up: a program that does nothing.
+fn exec(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
+    let what = "exec, 2 nodes + 1 link";
+    eprintln!("bench lab: {what}");
+    driver.up(&driver.lab_file(shape::LAB, &PAIR.lab_file())?)?;
+    let mut times = Vec::new();
+    let one_round = |_: usize, times: &mut Vec<f64>| {
+        times.push(driver.time(&["exec", "n0", "--", "true"])? * 1000.0);
+        Ok(())
+    };
+    let figures = |times: &Vec<f64>, report: &mut Report| report.value("exec_ms", times);
+    rounds(time, &mut times, one_round, figures)?;
+    driver.down(shape::LAB)?;
+    report.measured(what, "netloom", "ms", &times, "whole `netloom exec NODE -- true`");
+    figures(&times, report);
+    Ok(())
 }
 
 fn hundred(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {

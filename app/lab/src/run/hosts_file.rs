@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::{PoisonError, Weak};
@@ -65,7 +65,7 @@ pub(crate) fn watch(running: Weak<Running>) {
     runs(&running, true);
     let theirs = Weak::clone(&running);
     let started = thread.spawn(move || {
-        if let Err(e) = Follower::new().and_then(|mut f| f.run(&theirs)) {
+        if let Err(e) = follow(&theirs) {
             let why = describe(&e);
             journal::line(format_args!(
                 "netloom: /etc/hosts of nodes no longer follows addresses: {why}"
@@ -77,6 +77,18 @@ pub(crate) fn watch(running: Weak<Running>) {
         // Without the thread the file stays as planned.
         runs(&running, false);
     }
+}
+
+/// Follows addresses from the time when there are nodes: the thread's own network namespace takes the kernel as
+/// long as a node's, which the nodes shall not wait for.
+fn follow(running: &Weak<Running>) -> Result<()> {
+    let Some(wake) = running.upgrade().and_then(|r| r.kept.resolving.wake_of()) else {
+        return Ok(());
+    };
+    let mut first = [PollFd::from_borrowed_fd(wake.as_fd(), PollFlags::IN)];
+    // The count stays, so the follower looks at once. Interrupted, it only begins earlier.
+    let _ = rustix::event::poll(&mut first, None);
+    Follower::new()?.run(running, &wake)
 }
 
 /// The thread, in a network namespace of its own, which has an id for the namespace of each node.
@@ -100,10 +112,7 @@ impl Follower {
         Ok(Follower { watch, heard, next: 1, held, written: String::new() })
     }
 
-    fn run(&mut self, running: &Weak<Running>) -> Result<()> {
-        let Some(wake) = running.upgrade().and_then(|r| r.kept.resolving.wake_of()) else {
-            return Ok(());
-        };
+    fn run(&mut self, running: &Weak<Running>, wake: &OwnedFd) -> Result<()> {
         loop {
             let mut fds = [self.watch.as_fd(), wake.as_fd()]
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -113,7 +122,7 @@ impl Follower {
             }
             let mut count = [0; 8];
             // The content is irrelevant: it only wakes this thread.
-            let _ = rustix::io::read(&wake, &mut count);
+            let _ = rustix::io::read(wake, &mut count);
             let Some(running) = running.upgrade() else { return Ok(()) };
             let (inits, files, told) = {
                 let table = running.kept.resolving.table();
