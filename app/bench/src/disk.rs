@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::{Options, Report};
-use write::{Folder, Way};
+use write::{Folder, Writing};
 
 /// Bytes of a file.
 const QUICK_TOTAL: u64 = 1 << 30;
@@ -31,7 +31,7 @@ const BLOCKS: [usize; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, BLOCK];
 const SOURCE: [f64; 2] = [11.09 / 8.0, 11.23 / 8.0];
 
 /// All rounds, in GB/s.
-type Results = BTreeMap<Way, Vec<f64>>;
+type Results = BTreeMap<Writing, Vec<f64>>;
 
 /// Writes files in `folder`; by default in the system's folder for temporary files.
 pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
@@ -78,32 +78,33 @@ pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
 /// Speed of direct writes to a folder, in GB/s: 1 GiB, 16 MiB each.
 pub(crate) fn raw(folder: &Path) -> Result<f64> {
     let folder = Folder::open(folder, QUICK_TOTAL, BLOCK)?;
-    Ok(folder.write(Way::Raw(BLOCK)).context("write past the page cache")?.gbytes_per_s)
+    Ok(folder.write(Writing::Raw(BLOCK)).context("write past the page cache")?.gbytes_per_s)
 }
 
 /// The ways of a round.
-fn ways(quick: bool) -> Vec<Way> {
-    let mut ways = vec![Way::Raw(BLOCK), Way::Writer, Way::Pwrite, Way::Buffered(BLOCK)];
+fn ways(quick: bool) -> Vec<Writing> {
+    let mut ways =
+        vec![Writing::Raw(BLOCK), Writing::Writer, Writing::Pwrite, Writing::Buffered(BLOCK)];
     if !quick {
         let smaller = BLOCKS.into_iter().filter(|block| *block != BLOCK);
-        ways.extend(smaller.flat_map(|block| [Way::Raw(block), Way::Buffered(block)]));
-        ways.extend(BLOCKS.map(Way::Gathered));
+        ways.extend(smaller.flat_map(|block| [Writing::Raw(block), Writing::Buffered(block)]));
+        ways.extend(BLOCKS.map(Writing::Gathered));
     }
     ways
 }
 
 fn figures(results: &Results, report: &mut Report) {
     let of = |way| results.get(&way).map_or(&[][..], Vec::as_slice);
-    let raw = of(Way::Raw(BLOCK));
+    let raw = of(Writing::Raw(BLOCK));
     let by_hand = side("O_DIRECT writes of 16 MiB", raw);
-    let writer = side("the writer of captures, io_uring", of(Way::Writer));
+    let writer = side("the writer of captures, io_uring", of(Writing::Writer));
     report.ratio("writer_vs_raw", writer, by_hand);
-    let pwrite = side("the writer of captures, pwrite", of(Way::Pwrite));
+    let pwrite = side("the writer of captures, pwrite", of(Writing::Pwrite));
     report.ratio("writer_pwrite_vs_raw", pwrite, by_hand);
-    let buffered = side("writes of 16 MiB through the page cache", of(Way::Buffered(BLOCK)));
+    let buffered = side("writes of 16 MiB through the page cache", of(Writing::Buffered(BLOCK)));
     report.ratio("writer_vs_buffered", writer, buffered);
     report.value("raw_gb_per_s", raw);
-    report.value("writer_gb_per_s", of(Way::Writer));
+    report.value("writer_gb_per_s", of(Writing::Writer));
 }
 
 #[cfg(test)]
@@ -123,9 +124,9 @@ mod tests {
     #[test]
     fn the_ratio_is_of_the_writer_by_large_direct_writes() {
         let mut results = Results::new();
-        results.insert(Way::Raw(BLOCK), vec![2.0; 3]);
-        results.insert(Way::Raw(64 << 10), vec![1.0; 3]);
-        results.insert(Way::Writer, vec![1.8; 3]);
+        results.insert(Writing::Raw(BLOCK), vec![2.0; 3]);
+        results.insert(Writing::Raw(64 << 10), vec![1.0; 3]);
+        results.insert(Writing::Writer, vec![1.8; 3]);
         let mut report = Report::default();
         figures(&results, &mut report);
         assert!((report.ratios["writer_vs_raw"].unwrap() - 0.9).abs() < 1e-9, "{report:?}");

@@ -23,7 +23,7 @@ use crate::driver::Driver;
 use crate::report::{FEWEST, side};
 use crate::rounds::rounds;
 use crate::{Options, Report};
-use cells::{Cell, Measure, Others, Victim, Way, cell};
+use cells::{Cell, Measure, Others, Sending, Victim, cell};
 use field::{Field, Measured};
 
 /// All rounds of all cells.
@@ -118,7 +118,7 @@ fn given(measure: Measure, victim: Victim, others: Others) -> String {
 
 fn ratios(results: &Results, report: &mut Report) {
     let of = |measure, victim, others| figures(results, cell(measure, victim, others));
-    let flood = |n| Others::Flood(n, Way::Direct);
+    let flood = |n| Others::Flood(n, Sending::Direct);
     let kept = |victim: Victim, measure, base: fn(usize) -> Others| {
         let pairs = [1, 2].map(|n| Kept {
             given: [flood(n), base(n)].map(|others| given(measure, victim, others)),
@@ -176,7 +176,7 @@ mod tests {
             let measured = Measured { figure, offered: 1.5e6, ..Measured::default() };
             results.insert(cell(measure, victim, others), vec![measured; 3]);
         };
-        let flood = |n| Others::Flood(n, Way::Direct);
+        let flood = |n| Others::Flood(n, Sending::Direct);
         for (others, figure) in [
             (Others::Idle, 30.0),
             (Others::Spin(1), 20.0),

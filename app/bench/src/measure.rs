@@ -24,7 +24,7 @@ use crate::report::side;
 use crate::rounds::rounds;
 use crate::{Options, Report};
 use asked::{ALL, DUMMY, FIXED, Kind};
-use costs::{Cost, Place, Seen, Trials, cost, egress};
+use costs::{Cost, PointKind, Seen, Trials, cost, egress};
 use delays::{Delay, Told};
 use rates::{Ends, Rate, SIZES};
 use unmeasured::Turns;
@@ -204,9 +204,9 @@ fn costs_figures(results: &Results, report: &mut Report) {
     report.value("matched_ns_10000", of(ALL, 10_000, Seen::Matched));
     let of_egress =
         |place, seen| results.costs.get(&egress(place, seen)).map_or(&[][..], Vec::as_slice);
-    report.value("egress_unmatched_ns", of_egress(Place::Marks, Seen::Unmatched));
-    report.value("egress_ns", of_egress(Place::Marks, Seen::Matched));
-    report.value("egress_rewriting_ns", of_egress(Place::Rewrites, Seen::Matched));
+    report.value("egress_unmatched_ns", of_egress(PointKind::Marks, Seen::Unmatched));
+    report.value("egress_ns", of_egress(PointKind::Marks, Seen::Matched));
+    report.value("egress_rewriting_ns", of_egress(PointKind::Rewrites, Seen::Matched));
     let [sampling, all] = [FIXED, ALL].map(|kind| of(kind, 1, Seen::Mixed));
     report.value("sampling_ns", sampling);
     let [one, other] = [FIXED, ALL].map(|kind| format!("{}, cost of a packet", kind.settings()));

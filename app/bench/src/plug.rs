@@ -18,7 +18,7 @@ use crate::report::side;
 use crate::rounds::rounds;
 use crate::vde;
 use crate::{Options, Report};
-use card::{Card, Direction, Place, Way, Ways};
+use card::{Card, Connector, Direction, PluggedCard, Ways};
 
 /// Mb/s of the source's datagrams, and a rate beyond its cable.
 const RATES: [u32; 3] = [50, 95, 1000];
@@ -32,7 +32,7 @@ struct Cell {
     rate: Option<u32>,
     card: Card,
     direction: Direction,
-    way: Way,
+    way: Connector,
 }
 
 type Results = BTreeMap<Cell, Vec<Ways>>;
@@ -44,11 +44,11 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let all = cells();
     let chosen = |cell: &Cell| !options.quick || is_quick(*cell);
     let mut plan: Vec<Cell> = all.iter().copied().filter(chosen).collect();
-    plan.retain(|cell| cell.way != Way::Pcap || pcap.is_some());
+    plan.retain(|cell| cell.way != Connector::Pcap || pcap.is_some());
     let mut places = BTreeMap::new();
     for cell in &plan {
         if let Entry::Vacant(free) = places.entry((cell.way, cell.card)) {
-            free.insert(Place::up(&driver, cell.way, cell.card)?);
+            free.insert(PluggedCard::up(&driver, cell.way, cell.card)?);
         }
     }
     let mut results = Results::new();
@@ -83,13 +83,13 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
 /// All cells.
 fn cells() -> Vec<Cell> {
     let mut all = vec![];
-    for way in Way::ALL {
+    for way in Connector::ALL {
         for card in Card::ALL {
             for direction in Direction::ALL {
                 all.push(Cell { rate: None, card, direction, way });
                 let rates = RATES.into_iter().filter(|rate| {
                     card == Card::Offloads
-                        && (way == Way::Plug || *rate <= BOTH)
+                        && (way == Connector::Plug || *rate <= BOTH)
                         && (direction != Direction::Both || *rate >= BOTH)
                 });
                 all.extend(rates.map(|rate| Cell { rate: Some(rate), card, direction, way }));
@@ -102,11 +102,11 @@ fn cells() -> Vec<Cell> {
 /// Cells that feed ratio and values, and cells that show the collapse.
 fn is_quick(cell: Cell) -> bool {
     match cell.way {
-        Way::Plug => cell.rate.is_none_or(|rate| rate == BOTH),
-        Way::Plain => {
+        Connector::Plug => cell.rate.is_none_or(|rate| rate == BOTH),
+        Connector::Plain => {
             cell.rate.is_none() && cell.card == Card::Merging && cell.direction != Direction::Both
         }
-        Way::Pcap => false,
+        Connector::Pcap => false,
     }
 }
 
@@ -165,7 +165,7 @@ fn source(report: &mut Report) {
 }
 
 /// What the two sides of a ratio were given: the same card and plug, in and out.
-fn given(card: Card, way: Way) -> [String; 2] {
+fn given(card: Card, way: Connector) -> [String; 2] {
     ["in", "out"].map(|which| format!("TCP {which}, {}, {}", card.title(), way.title()))
 }
 
@@ -179,21 +179,21 @@ fn figures(results: &Results, report: &mut Report) {
         (Card::Merging, "tcp_in_over_out_merging"),
         (Card::Bare, "tcp_in_over_out_bare"),
     ] {
-        let of = |direction| streams(card, direction, Way::Plug);
+        let of = |direction| streams(card, direction, Connector::Plug);
         let (inward, outward) = (inward(of(Direction::In)), outward(of(Direction::Out)));
-        let [given_in, given_out] = given(card, Way::Plug);
+        let [given_in, given_out] = given(card, Connector::Plug);
         report.ratio(name, side(&given_in, &inward), side(&given_out, &outward));
     }
-    let of = |direction| streams(Card::Merging, direction, Way::Plain);
+    let of = |direction| streams(Card::Merging, direction, Connector::Plain);
     let plain = (inward(of(Direction::In)), outward(of(Direction::Out)));
-    let [given_in, given_out] = given(Card::Merging, Way::Plain);
+    let [given_in, given_out] = given(Card::Merging, Connector::Plain);
     report.ratio("tcp_in_over_out_plain", side(&given_in, &plain.0), side(&given_out, &plain.1));
-    let of = |direction| streams(Card::Offloads, direction, Way::Plug);
+    let of = |direction| streams(Card::Offloads, direction, Connector::Plug);
     report.value("tcp_in_gbps", &inward(of(Direction::In)));
     report.value("tcp_out_gbps", &outward(of(Direction::Out)));
-    let ours = results
-        .iter()
-        .filter(|(cell, _)| cell.way == Way::Plug && cell.rate.is_some_and(|rate| rate <= BOTH));
+    let ours = results.iter().filter(|(cell, _)| {
+        cell.way == Connector::Plug && cell.rate.is_some_and(|rate| rate <= BOTH)
+    });
     let lost: Vec<f64> = ours.flat_map(|(_, all)| [inward(all), outward(all)].concat()).collect();
     report.value("udp_loss_percent", &lost);
 }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(all.len(), count);
         let quick: Vec<Cell> = all.into_iter().filter(|cell| is_quick(*cell)).collect();
         for direction in [Direction::In, Direction::Out] {
-            let (rate, card, way) = (None, Card::Offloads, Way::Plug);
+            let (rate, card, way) = (None, Card::Offloads, Connector::Plug);
             assert!(quick.contains(&Cell { rate, card, direction, way }));
         }
     }
@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn the_ratio_is_of_what_goes_in_by_what_goes_out() {
         let mut results = Results::new();
-        let cell = |direction| Cell { rate: None, card: Card::Offloads, direction, way: Way::Plug };
+        let cell =
+            |direction| Cell { rate: None, card: Card::Offloads, direction, way: Connector::Plug };
         let ways = |inward, outward| vec![Ways { inward, outward }; 3];
         results.insert(cell(Direction::In), ways(Some(9.0), None));
         results.insert(cell(Direction::Out), ways(None, Some(10.0)));

@@ -24,7 +24,7 @@ use crate::report::side;
 use crate::rounds::rounds;
 use crate::vde;
 use crate::{Options, Report};
-use frames::{Announced, BALL, Flow, How, Switches, Way};
+use frames::{Announced, BALL, Flow, How, Joining, Switches};
 use stations::{DATA, Datagrams, Kind, Stations, Streams};
 
 /// Frame sizes in bytes, Ethernet header included.
@@ -46,10 +46,10 @@ const SHORT: f64 = 1.0;
 /// A cell of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cell {
-    Flow(u32, Way),
+    Flow(u32, Joining),
     /// To a station that announced itself before the sender joined.
-    Announced(Way),
-    Ping(How, Way),
+    Announced(Joining),
+    Ping(How, Joining),
     /// The cost of sleeping on this machine, independent of any switch.
     Bells(How),
     Edge,
@@ -60,10 +60,10 @@ enum Cell {
 /// All rounds.
 #[derive(Default)]
 struct Results {
-    flows: BTreeMap<(u32, Way), Vec<Flow>>,
-    announced: BTreeMap<Way, Vec<Announced>>,
+    flows: BTreeMap<(u32, Joining), Vec<Flow>>,
+    announced: BTreeMap<Joining, Vec<Announced>>,
     /// Median and 99th percentile.
-    pings: BTreeMap<(How, Way), Vec<(f64, f64)>>,
+    pings: BTreeMap<(How, Joining), Vec<(f64, f64)>>,
     bells: BTreeMap<How, Vec<(f64, f64)>>,
     edges: Vec<f64>,
     streams: BTreeMap<(usize, Kind), Vec<Streams>>,
@@ -114,19 +114,26 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
 
 /// Cells of each round, datagrams last.
 fn plan(quick: bool) -> Vec<Cell> {
-    let (sizes, ways): (&[u32], &[Way]) =
-        if quick { (&QUICK_SIZES, &[Way::Plugin, Way::Vde]) } else { (&SIZES, &Way::ALL) };
+    let (sizes, ways): (&[u32], &[Joining]) = if quick {
+        (&QUICK_SIZES, &[Joining::Plugin, Joining::Vde])
+    } else {
+        (&SIZES, &Joining::ALL)
+    };
     let counts: &[usize] = if quick { &QUICK_COUNTS } else { &COUNTS };
     let mut cells = vec![];
     for size in sizes {
         cells.extend(ways.iter().map(|way| Cell::Flow(*size, *way)));
     }
-    cells.extend([Way::Plugin, Way::Vde].map(Cell::Announced));
-    let pings = [(How::Block, Way::Plugin), (How::Apart, Way::Plugin), (How::Wait, Way::Library)];
+    cells.extend([Joining::Plugin, Joining::Vde].map(Cell::Announced));
+    let pings = [
+        (How::Block, Joining::Plugin),
+        (How::Apart, Joining::Plugin),
+        (How::Wait, Joining::Library),
+    ];
     cells.extend(pings.map(|(how, way)| Cell::Ping(how, way)));
     if !quick {
-        cells.extend([Way::Vde, Way::Library].map(|way| Cell::Ping(How::Block, way)));
-        let ways = [Way::Plugin, Way::Vde, Way::Library];
+        cells.extend([Joining::Vde, Joining::Library].map(|way| Cell::Ping(How::Block, way)));
+        let ways = [Joining::Plugin, Joining::Vde, Joining::Library];
         cells.extend(ways.map(|way| Cell::Ping(How::Spin, way)));
     }
     cells.extend([How::Block, How::Apart].map(Cell::Bells));
@@ -230,7 +237,7 @@ fn rows(results: &Results, report: &mut Report) {
         let what = title(Cell::Flow(*size, *way));
         let cut = mean(&each(all, |flow| 100.0 * flow.cut));
         let mut note = way.settings().to_owned();
-        if *way == Way::Vde && *size > VDE_LIMIT {
+        if *way == Joining::Vde && *size > VDE_LIMIT {
             note += &format!(
                 "; it cuts frames at {VDE_LIMIT} bytes and passes on the rest: {cut:.0} % came \
                  cut, no comparison"
@@ -316,9 +323,10 @@ fn figures(results: &Results, report: &mut Report) {
         ("pps60_vs_vde", 60, (|f| f.mpps) as fn(&Flow) -> f64),
         ("gbps1500_vs_vde", 1500, |f| f.gbps),
     ] {
-        let given = [Way::Plugin, Way::Vde]
+        let given = [Joining::Plugin, Joining::Vde]
             .map(|way| format!("{}, {size} bytes, {}", way.title(), way.settings()));
-        let (ours, theirs) = (flows(size, Way::Plugin, figure), flows(size, Way::Vde, figure));
+        let (ours, theirs) =
+            (flows(size, Joining::Plugin, figure), flows(size, Joining::Vde, figure));
         report.ratio(name, side(&given[0], &ours), side(&given[1], &theirs));
     }
     for (name, peer) in [("tcp_vs_vde", Kind::Vde), ("tcp_vs_bridge", Kind::Bridge)] {
@@ -334,23 +342,24 @@ fn figures(results: &Results, report: &mut Report) {
         report.ratio(name, side(&given[0], &ours), side(&given[1], &theirs));
     }
     let ping = |how, way| results.pings.get(&(how, way)).map_or(vec![], |all| each(all, |p| p.0));
-    report.value("pingpong_block_us", &ping(How::Block, Way::Plugin));
-    report.value("pingpong_two_cores_us", &ping(How::Apart, Way::Plugin));
-    report.value("pingpong_spin_us", &ping(How::Wait, Way::Library));
+    report.value("pingpong_block_us", &ping(How::Block, Joining::Plugin));
+    report.value("pingpong_two_cores_us", &ping(How::Apart, Joining::Plugin));
+    report.value("pingpong_spin_us", &ping(How::Wait, Joining::Library));
     let bells = |how| results.bells.get(&how).map_or(vec![], |all| each(all, |p| p.0));
     report.value("eventfd_pingpong_us", &bells(How::Block));
     report.value("eventfd_two_cores_us", &bells(How::Apart));
-    let apart = (ping(How::Apart, Way::Plugin), bells(How::Apart));
-    let given = [Way::Plugin.settings(), "two threads that wake each other by eventfds"];
+    let apart = (ping(How::Apart, Joining::Plugin), bells(How::Apart));
+    let given = [Joining::Plugin.settings(), "two threads that wake each other by eventfds"];
     let sides = (side(given[0], &apart.0), side(given[1], &apart.1));
     report.ratio("pingpong_two_cores_vs_eventfd", sides.0, sides.1);
     let announced = |way, figure: fn(&Announced) -> f64| {
         results.announced.get(&way).map_or(vec![], |all| each(all, figure))
     };
-    let both = [Way::Plugin, Way::Vde].map(|way| announced(way, |a| a.mpps));
-    let given = [Way::Plugin, Way::Vde].map(|way| format!("{}: {}", way.title(), way.settings()));
+    let both = [Joining::Plugin, Joining::Vde].map(|way| announced(way, |a| a.mpps));
+    let given =
+        [Joining::Plugin, Joining::Vde].map(|way| format!("{}: {}", way.title(), way.settings()));
     report.ratio("announced60_vs_vde", side(&given[0], &both[0]), side(&given[1], &both[1]));
-    let lost = announced(Way::Plugin, |a| a.lost);
+    let lost = announced(Joining::Plugin, |a| a.lost);
     if let Some(worst) = lost.into_iter().reduce(f64::max) {
         report.of_all("announced60_lost_percent", worst);
     }
@@ -403,8 +412,8 @@ mod tests {
             results.streams.insert((count, Kind::Vde), streams(vde));
         }
         let flow = |mpps| vec![Flow { mpps, gbps: mpps, cut: 0.0 }; 3];
-        results.flows.insert((60, Way::Plugin), flow(20.0));
-        results.flows.insert((60, Way::Vde), flow(0.5));
+        results.flows.insert((60, Joining::Plugin), flow(20.0));
+        results.flows.insert((60, Joining::Vde), flow(0.5));
         let lost = Datagrams { sent: 1000.0, lost: 1.0, ..Datagrams::default() };
         results.datagrams.insert((2, Kind::Shm), vec![lost; 2]);
         let mut report = Report::default();

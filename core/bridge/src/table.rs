@@ -58,7 +58,7 @@ pub struct Entry {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Station {
     port: PortNumber,
     seen: u32,
 }
@@ -72,7 +72,7 @@ struct Keys([u64; WAYS]);
 #[derive(Clone, Debug)]
 pub struct MacTable {
     keys: Box<[Keys]>,
-    places: Box<[[Place; WAYS]]>,
+    places: Box<[[Station; WAYS]]>,
     seed: u64,
     multiplier: u64,
     ageing: u32,
@@ -88,7 +88,7 @@ impl MacTable {
         let sets = capacity.clamp(2 * WAYS, 1 << 24).next_power_of_two() / WAYS;
         MacTable {
             keys: vec![Keys([FREE; WAYS]); sets].into(),
-            places: vec![[Place::default(); WAYS]; sets].into(),
+            places: vec![[Station::default(); WAYS]; sets].into(),
             seed,
             multiplier: mix(seed) | 1,
             ageing,
@@ -133,7 +133,7 @@ impl MacTable {
         if before.port == port && before.seen == now {
             return Learned::Same;
         }
-        *place = Place { port, seen: now };
+        *place = Station { port, seen: now };
         if before.port == port {
             return Learned::Refreshed { index };
         }
@@ -151,7 +151,7 @@ impl MacTable {
             keys.0[way] = key;
         }
         if let Some(place) = self.place(set, way) {
-            *place = Place { port, seen: now };
+            *place = Station { port, seen: now };
         }
         Learned::New { index: set * WAYS + way }
     }
@@ -225,7 +225,7 @@ impl MacTable {
     /// The entries that are not too old.
     pub fn entries(&self, now: u32) -> impl Iterator<Item = Entry> + '_ {
         (0..self.capacity()).filter_map(|index| self.entry(index)).filter(move |entry| {
-            let place = Place { port: entry.port, seen: entry.seen };
+            let place = Station { port: entry.port, seen: entry.seen };
             !aged(place, now, self.ageing)
         })
     }
@@ -234,7 +234,7 @@ impl MacTable {
     pub fn entry(&self, index: usize) -> Option<Entry> {
         let (set, way) = (index / WAYS, index % WAYS);
         let key = self.keys.get(set)?.0[way];
-        let Place { port, seen } = self.place_at(set, way);
+        let Station { port, seen } = self.place_at(set, way);
         let vid = u16::try_from(key >> 48).ok().and_then(Vid::new);
         (key != FREE).then_some(Entry { index, vid, mac: Mac::from_u64(key), port, seen })
     }
@@ -290,12 +290,12 @@ impl MacTable {
     }
 
     #[inline]
-    fn place_at(&self, set: usize, way: usize) -> Place {
-        self.places.get(set).map_or(Place::default(), |places| places[way])
+    fn place_at(&self, set: usize, way: usize) -> Station {
+        self.places.get(set).map_or(Station::default(), |places| places[way])
     }
 
     #[inline]
-    fn place(&mut self, set: usize, way: usize) -> Option<&mut Place> {
+    fn place(&mut self, set: usize, way: usize) -> Option<&mut Station> {
         self.places.get_mut(set)?.get_mut(way)
     }
 }
@@ -307,7 +307,7 @@ fn key(vid: Option<Vid>, mac: Mac) -> u64 {
 
 /// Clocks may lag behind one another slightly: an entry seen later than `now` is not old.
 #[inline]
-fn aged(place: Place, now: u32, ageing: u32) -> bool {
+fn aged(place: Station, now: u32, ageing: u32) -> bool {
     let age = now.wrapping_sub(place.seen);
     ageing != 0 && age > ageing && age < 1 << 31
 }

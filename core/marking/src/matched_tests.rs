@@ -6,9 +6,9 @@ use super::*;
 use crate::{HashFunction, Samples, bob};
 
 /// A packet's number, when it left, and the delays of its copies.
-type Way = (u32, u64, Vec<u64>);
+type Sent = (u32, u64, Vec<u64>);
 
-fn ways() -> impl Strategy<Value = Vec<Way>> {
+fn ways() -> impl Strategy<Value = Vec<Sent>> {
     let copies = prop_oneof![2 => 0usize..1, 7 => 1usize..2, 1 => 2usize..4];
     let way = (0u64..10_000, copies)
         .prop_flat_map(|(time, copies)| (Just(time), prop::collection::vec(0u64..500, copies)));
@@ -26,7 +26,7 @@ fn selection(length: u8) -> Selection {
     Selection::new(HashFunction::Bob, 0x1234, length).unwrap()
 }
 
-fn points(ways: &[Way]) -> [Vec<Sample>; 2] {
+fn points(ways: &[Sent]) -> [Vec<Sample>; 2] {
     let first = ways.iter().map(|(number, time, _)| sample(*number, *time)).collect();
     let mut second: Vec<Sample> = ways
         .iter()

@@ -31,7 +31,7 @@ mod trial;
 pub use clock::{Clock, ClockState, Watch};
 use filters::Flows;
 pub use filters::Joined;
-use link::{Attached, LinkHeader, Place};
+use link::{Attached, LinkHeader, Side};
 use netloom_sys::Failure;
 use programs::Maps;
 pub use trial::{Passed, Segments, Trial};
@@ -209,7 +209,7 @@ impl Measure {
         config: &Config,
     ) -> Result<Measure> {
         let header = link::header(ifindex)?;
-        let mut measure = Self::load_with(Place::Tc(direction), config, header)?;
+        let mut measure = Self::load_with(Side::Tc(direction), config, header)?;
         measure.attach_loaded(hook, ifindex, direction)?;
         Ok(measure)
     }
@@ -245,7 +245,7 @@ impl Measure {
         if header != LinkHeader::Ethernet {
             return Err(wrong("XDP is for interfaces with Ethernet frames"));
         }
-        let mut measure = Self::load_with(Place::Xdp, config, header)?;
+        let mut measure = Self::load_with(Side::Xdp, config, header)?;
         measure.attached = Some(link::attach_xdp(&measure.program, ifindex)?);
         measure.watch.restart();
         Ok(measure)
@@ -257,11 +257,11 @@ impl Measure {
     /// As [`Measure::attach`].
     #[doc(hidden)]
     pub fn load(direction: Direction, config: &Config) -> Result<Measure> {
-        Self::load_with(Place::Tc(direction), config, LinkHeader::Ethernet)
+        Self::load_with(Side::Tc(direction), config, LinkHeader::Ethernet)
     }
 
-    fn load_with(place: Place, config: &Config, header: LinkHeader) -> Result<Measure> {
-        if config.marking != Marking::Off && place != Place::Tc(Direction::Egress) {
+    fn load_with(place: Side, config: &Config, header: LinkHeader) -> Result<Measure> {
+        if config.marking != Marking::Off && place != Side::Tc(Direction::Egress) {
             return Err(wrong("packets are marked at egress only"));
         }
         let (program, maps) = programs::load(place, config, header)?;
@@ -409,5 +409,5 @@ pub(crate) fn probe(clock: Clock) -> Result<()> {
         samples: 1,
         stay: false,
     };
-    programs::load(Place::Tc(Direction::Egress), &config, LinkHeader::Ethernet).map(drop)
+    programs::load(Side::Tc(Direction::Egress), &config, LinkHeader::Ethernet).map(drop)
 }

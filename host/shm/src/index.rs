@@ -32,7 +32,7 @@ pub(crate) struct Cell<'a> {
 
 /// The place of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Reservation {
     /// At offset `at` of the arena, after a padding slot at `padding` if there is one.
     At { padding: Option<usize>, at: usize },
     /// There is no room now.
@@ -71,21 +71,25 @@ impl Produce {
 
     /// The place of a frame of `length` bytes; after writing it, call [`Self::written`].
     #[inline(always)]
-    pub(crate) fn place<'a>(&mut self, length: u32, cell: impl FnOnce() -> Cell<'a>) -> Place {
+    pub(crate) fn place<'a>(
+        &mut self,
+        length: u32,
+        cell: impl FnOnce() -> Cell<'a>,
+    ) -> Reservation {
         let (bytes, padding) = self.need(length);
         if self.head + padding + bytes - self.tail > self.size {
             match self.look(cell()) {
                 Some(_) if self.head + padding + bytes - self.tail > self.size => {
-                    return Place::Full;
+                    return Reservation::Full;
                 }
                 Some(_) => {}
-                None => return Place::Corrupt,
+                None => return Reservation::Corrupt,
             }
         }
         let offset = self.offset(self.head);
         match padding {
-            0 => Place::At { padding: None, at: offset },
-            _ => Place::At { padding: Some(offset), at: 0 },
+            0 => Reservation::At { padding: None, at: offset },
+            _ => Reservation::At { padding: Some(offset), at: 0 },
         }
     }
 

@@ -17,7 +17,7 @@ use netloom_pcap::ng;
 
 use crate::queue::{Chunk, Share};
 use crate::shared::Shared;
-use crate::sort::{self, Place};
+use crate::sort::{self, BlockAt};
 
 /// Interval at which threads hand over chunks in progress and declare their progress.
 pub(crate) const SLICE: Duration = Duration::from_millis(40);
@@ -108,7 +108,7 @@ pub(crate) struct Merger {
     last: u64,
     epoch: u64,
     /// Memory for sorting.
-    places: Vec<Place>,
+    places: Vec<BlockAt>,
 }
 
 impl Merger {

@@ -12,10 +12,10 @@ use crate::queue::Chunk;
 const PACKET: u32 = 6;
 
 /// A block: its time, its offset, its length.
-pub(crate) type Place = (u64, u32, u32);
+pub(crate) type BlockAt = (u64, u32, u32);
 
 /// Sorts a chunk by time, if there is memory for it. `places` is scratch memory, reused between calls.
-pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool, places: &mut Vec<Place>) {
+pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool, places: &mut Vec<BlockAt>) {
     if chunk.sorted {
         return;
     }
@@ -61,7 +61,7 @@ pub(crate) fn first(blocks: &[u8]) -> Option<Block> {
 }
 
 /// Finds all blocks; `None` if they are incomplete.
-fn find(blocks: &[u8], places: &mut Vec<Place>) -> Option<()> {
+fn find(blocks: &[u8], places: &mut Vec<BlockAt>) -> Option<()> {
     places.clear();
     let mut start = 0;
     while start < blocks.len() {

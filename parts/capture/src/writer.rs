@@ -12,7 +12,7 @@ use crate::merge::{Merger, TICK};
 use crate::output::{Made, Output, Refused};
 use crate::queue::{Chunk, Next};
 use crate::shared::{End, Shared};
-use crate::sort::{self, Place};
+use crate::sort::{self, BlockAt};
 
 /// Interval at which the output may do pending work.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ pub(crate) struct Writer {
     /// Nothing more can be written.
     broken: bool,
     /// Memory for sorting.
-    places: Vec<Place>,
+    places: Vec<BlockAt>,
     merger: Option<Merger>,
 }
 

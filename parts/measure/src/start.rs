@@ -113,10 +113,10 @@ fn attach_all(shared: &Shared, schedule: &Schedule) -> Result<Vec<Point>> {
     Ok(points.into_iter().flatten().collect())
 }
 
-type Place<'a> = (&'a Spot, &'a mut Option<Point>);
+type Task<'a> = (&'a Spot, &'a mut Option<Point>);
 
 /// Attaches points in parallel on all CPUs: the kernel's verification of a program takes long.
-fn attach_some(interfaces: &dyn Interfaces, config: &Config, places: Vec<Place<'_>>) -> Result<()> {
+fn attach_some(interfaces: &dyn Interfaces, config: &Config, places: Vec<Task<'_>>) -> Result<()> {
     let workers = limits::workers().min(places.len());
     let places = Mutex::new(places);
     let failed = Mutex::new(None);

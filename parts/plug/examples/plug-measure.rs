@@ -17,7 +17,7 @@ use world::{ADDRESS, Memory, Net, Running, Site, tap_node};
 
 /// How the interface's side is read and written.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Access {
     /// Rings for both, long frames aside.
     Rings,
     /// Rings for both, with slots for any frame.
@@ -39,7 +39,7 @@ fn main() {
     let (seconds, rounds) = (number("seconds", 2), number("rounds", 2));
     let has = |what: &str| arguments.iter().any(|a| a == what);
     let all = !has("tcp") && !has("frames") && !has("old");
-    let ways = [Way::Rings, Way::Whole, Way::RingAndCalls, Way::Calls];
+    let ways = [Access::Rings, Access::Whole, Access::RingAndCalls, Access::Calls];
     if all || has("tcp") {
         for offloads in [true, false] {
             for way in ways {
@@ -48,8 +48,8 @@ fn main() {
         }
     }
     if has("old") {
-        tcp(Way::Old, true, seconds, rounds);
-        tcp(Way::Old, false, seconds, rounds);
+        tcp(Access::Old, true, seconds, rounds);
+        tcp(Access::Old, false, seconds, rounds);
     }
     if all || has("frames") {
         for way in ways {
@@ -58,14 +58,16 @@ fn main() {
     }
 }
 
-fn port(site: &Site, way: Way) -> Box<dyn Port> {
+fn port(site: &Site, way: Access) -> Box<dyn Port> {
     let rings = RingOptions::default();
     match way {
-        Way::Rings => Box::new(site.port(rings)),
-        Way::Whole => Box::new(site.port(RingOptions { whole_slots: true, receive: 16, ..rings })),
-        Way::RingAndCalls => Box::new(site.port(RingOptions { transmit: 0, ..rings })),
-        Way::Calls => Box::new(site.core.run(|| PacketPort::open(100).expect("a port"))),
-        Way::Old => Box::new(site.port(RingOptions { without_offloads: true, ..rings })),
+        Access::Rings => Box::new(site.port(rings)),
+        Access::Whole => {
+            Box::new(site.port(RingOptions { whole_slots: true, receive: 16, ..rings }))
+        }
+        Access::RingAndCalls => Box::new(site.port(RingOptions { transmit: 0, ..rings })),
+        Access::Calls => Box::new(site.core.run(|| PacketPort::open(100).expect("a port"))),
+        Access::Old => Box::new(site.port(RingOptions { without_offloads: true, ..rings })),
     }
 }
 
@@ -75,7 +77,7 @@ fn direct(seconds: u64) -> f64 {
     iperf([&nodes[0], &nodes[1]], 1, seconds)
 }
 
-fn tcp(way: Way, offloads: bool, seconds: u64, rounds: u64) {
+fn tcp(way: Access, offloads: bool, seconds: u64, rounds: u64) {
     let beside = direct(seconds);
     let site = Site::new(0);
     let (node, tap) = tap_node(1);
@@ -151,7 +153,7 @@ fn iperf(nodes: [&Net; 2], to: usize, seconds: u64) -> f64 {
 }
 
 /// Frames of 60 bytes from a ring in the node through the plug into memory, where they are thrown away.
-fn frames(way: Way, seconds: u64) {
+fn frames(way: Access, seconds: u64) {
     let site = Site::new(0);
     let [a, mut b] = Memory::pair(1 << 20, false);
     let plug = Running::start(port(&site, way), Box::new(a));

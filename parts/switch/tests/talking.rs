@@ -101,11 +101,15 @@ fn a_sender_is_not_overtaken_by_its_own_edge() {
         // Without the switch the frames stay in the uplink, and the wish for an edge behind them.
         let pid = rustix::process::Pid::from_child(&switch.process.0);
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-        // Until it has stopped it relays, and tells the sender where the station is.
-        let stat = format!("/proc/{}/stat", switch.process.0.id());
+        // Until all its threads have stopped it relays, and tells the sender where the station is.
+        let tasks = format!("/proc/{}/task", switch.process.0.id());
         netloom_kit::wait_until("the switch to stop", BOUND, || {
-            let text = std::fs::read_to_string(&stat).unwrap();
-            text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')).then_some(())
+            let mut tasks = std::fs::read_dir(&tasks).unwrap();
+            let stopped = tasks.all(|task| {
+                let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+                stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+            });
+            stopped.then_some(())
         });
         for other in &mut others {
             let own = mac(other.joined.number);

@@ -14,7 +14,7 @@ use crate::control::DirectionState;
 use crate::departures::Departures;
 use crate::fates::{Kept, Record};
 use crate::lateness::Lateness;
-use crate::store::{Place, Store};
+use crate::store::{Chunked, Store};
 use netloom_sys::clock;
 
 /// Frames and bytes of one round, after which others have their turn.
@@ -37,7 +37,7 @@ pub(crate) struct Tools {
 /// A held frame.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    place: Place,
+    place: Chunked,
     packets: u32,
 }
 

@@ -15,13 +15,13 @@ const ALIGN: usize = 16;
 
 /// The place of a held frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Chunked {
     chunk: usize,
     start: usize,
     length: usize,
 }
 
-impl Place {
+impl Chunked {
     /// Its length in bytes.
     pub(crate) fn length(self) -> usize {
         self.length
@@ -59,20 +59,20 @@ impl Store {
 
     /// Keeps the `length` bytes at `start` of the tail, `copies` times (at least once): each copy
     /// is released separately.
-    pub(crate) fn keep(&mut self, start: usize, length: usize, copies: usize) -> Place {
-        let place = Place { chunk: self.current, start: self.used + start, length };
+    pub(crate) fn keep(&mut self, start: usize, length: usize, copies: usize) -> Chunked {
+        let place = Chunked { chunk: self.current, start: self.used + start, length };
         self.used = (place.start + length).next_multiple_of(ALIGN);
         self.chunks[self.current].frames += copies;
         place
     }
 
     /// A kept frame.
-    pub(crate) fn frame(&self, place: Place) -> &[u8] {
+    pub(crate) fn frame(&self, place: Chunked) -> &[u8] {
         &self.chunks[place.chunk].bytes[place.start..place.start + place.length]
     }
 
     /// Releases one copy.
-    pub(crate) fn release(&mut self, place: Place) {
+    pub(crate) fn release(&mut self, place: Chunked) {
         let chunk = &mut self.chunks[place.chunk];
         chunk.frames -= 1;
         if chunk.frames > 0 {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    fn put(store: &mut Store, value: u8, length: usize) -> Place {
+    fn put(store: &mut Store, value: u8, length: usize) -> Chunked {
         store.tail()[3..3 + length].fill(value);
         store.keep(3, length, 1)
     }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn frames_stay_as_they_were_while_others_come_and_go() {
         let mut store = Store::default();
-        let mut held: VecDeque<(u8, Place)> = VecDeque::new();
+        let mut held: VecDeque<(u8, Chunked)> = VecDeque::new();
         let mut most = 0;
         for step in 0..20_000usize {
             let value = u8::try_from(step % 251).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn trimming_gives_back_what_nothing_is_kept_in() {
         let mut store = Store::default();
-        let places: Vec<Place> = (0..100).map(|i| put(&mut store, i, 60_000)).collect();
+        let places: Vec<Chunked> = (0..100).map(|i| put(&mut store, i, 60_000)).collect();
         for place in &places[1..] {
             store.release(*place);
         }

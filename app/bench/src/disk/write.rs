@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// How a file is written. Numbers are bytes per write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub(super) enum Writing {
     /// pwrite(2) with O_DIRECT.
     Raw(usize),
     /// pwrite(2) through the page cache, and fsync(2).
@@ -26,11 +26,11 @@ pub(super) enum Way {
     Gathered(usize),
 }
 
-impl Way {
+impl Writing {
     pub(super) fn who(self) -> &'static str {
         match self {
-            Way::Raw(_) | Way::Buffered(_) => "by hand",
-            Way::Writer | Way::Pwrite | Way::Gathered(_) => "netloom",
+            Writing::Raw(_) | Writing::Buffered(_) => "by hand",
+            Writing::Writer | Writing::Pwrite | Writing::Gathered(_) => "netloom",
         }
     }
 
@@ -39,14 +39,16 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Writing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Way::Raw(bytes) => write!(f, "O_DIRECT, writes of {}", size(*bytes)),
-            Way::Buffered(bytes) => write!(f, "page cache and fsync, writes of {}", size(*bytes)),
-            Way::Writer => f.write_str("writer"),
-            Way::Pwrite => f.write_str("writer without io_uring"),
-            Way::Gathered(bytes) => write!(f, "writer, writes of {}", size(*bytes)),
+            Writing::Raw(bytes) => write!(f, "O_DIRECT, writes of {}", size(*bytes)),
+            Writing::Buffered(bytes) => {
+                write!(f, "page cache and fsync, writes of {}", size(*bytes))
+            }
+            Writing::Writer => f.write_str("writer"),
+            Writing::Pwrite => f.write_str("writer without io_uring"),
+            Writing::Gathered(bytes) => write!(f, "writer, writes of {}", size(*bytes)),
         }
     }
 }
@@ -96,15 +98,15 @@ impl Folder {
 
     /// Writes and closes a file. The clock runs from before the file is created until it is on the storage;
     /// deleting it is not counted.
-    pub(super) fn write(&self, way: Way) -> Result<Written> {
+    pub(super) fn write(&self, way: Writing) -> Result<Written> {
         // This file must not wait for writeback of earlier ones.
         rustix::fs::syncfs(&self.itself).context("write what waits")?;
         let (seconds, note) = match way {
-            Way::Raw(bytes) => (self.by_hand(bytes, true)?, String::new()),
-            Way::Buffered(bytes) => (self.by_hand(bytes, false)?, String::new()),
-            Way::Writer => self.written(&Options::default())?,
-            Way::Pwrite => self.written(&Options { uring: false, ..Options::default() })?,
-            Way::Gathered(bytes) => {
+            Writing::Raw(bytes) => (self.by_hand(bytes, true)?, String::new()),
+            Writing::Buffered(bytes) => (self.by_hand(bytes, false)?, String::new()),
+            Writing::Writer => self.written(&Options::default())?,
+            Writing::Pwrite => self.written(&Options { uring: false, ..Options::default() })?,
+            Writing::Gathered(bytes) => {
                 let chunk = bytes.min(Options::default().chunk);
                 self.written(&Options { chunk, gather: bytes, ..Options::default() })?
             }
@@ -186,11 +188,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path(), 4 << 20, 1 << 20).unwrap();
         // A file system without O_DIRECT has no `Raw`.
-        let raw = folder.write(Way::Raw(64 << 10));
+        let raw = folder.write(Writing::Raw(64 << 10));
         if let Err(error) = raw {
             assert!(format!("{error:#}").contains("O_DIRECT"), "{error:#}");
         }
-        for way in [Way::Buffered(1 << 20), Way::Writer, Way::Pwrite, Way::Gathered(256 << 10)] {
+        for way in [
+            Writing::Buffered(1 << 20),
+            Writing::Writer,
+            Writing::Pwrite,
+            Writing::Gathered(256 << 10),
+        ] {
             let written = folder.write(way).unwrap();
             assert!(written.gbytes_per_s > 0.0, "{way}");
             assert_eq!(written.note.is_empty(), way.who() != "netloom", "{way}");
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn ways_are_told_apart_by_their_words() {
-        assert_eq!(Way::Raw(64 << 10).title(), "O_DIRECT, writes of 64 KiB");
-        assert_eq!(Way::Gathered(4 << 20).title(), "writer, writes of 4 MiB");
+        assert_eq!(Writing::Raw(64 << 10).title(), "O_DIRECT, writes of 64 KiB");
+        assert_eq!(Writing::Gathered(4 << 20).title(), "writer, writes of 4 MiB");
     }
 }

@@ -44,12 +44,12 @@ pub(super) enum Others {
     /// This many use a core each and send nothing.
     Spin(usize),
     /// This many flood at full rate.
-    Flood(usize, Way),
+    Flood(usize, Sending),
 }
 
 /// How the flooders' packet sockets send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub(super) enum Sending {
     /// Bypassing the sender's queueing discipline (`PACKET_QDISC_BYPASS`).
     Direct,
     /// Through it.
@@ -88,12 +88,12 @@ impl Victim {
     }
 }
 
-impl Way {
+impl Sending {
     /// The word for `bench-peer frames`.
     pub(super) fn word(self) -> &'static str {
         match self {
-            Way::Direct => "direct",
-            Way::Queue => "queue",
+            Sending::Direct => "direct",
+            Sending::Queue => "queue",
         }
     }
 }
@@ -123,7 +123,7 @@ pub(super) fn cell(measure: Measure, victim: Victim, others: Others) -> Cell {
 
 /// Cells of ratios with high variance: measured in every round.
 pub(super) fn noisy() -> Vec<Cell> {
-    let direct = |n| Others::Flood(n, Way::Direct);
+    let direct = |n| Others::Flood(n, Sending::Direct);
     let others = [Others::Idle, Others::Spin(1), direct(1), Others::Spin(2), direct(2)];
     let mut all: Vec<Cell> =
         others.map(|others| cell(Measure::Unpaced, Victim::Protected, others)).to_vec();
@@ -135,7 +135,7 @@ pub(super) fn noisy() -> Vec<Cell> {
 pub(super) fn steady() -> Vec<Cell> {
     use Measure::{Echo, Paced, ReceiveCpu, Unpaced};
     use Victim::{Charged, Plain, Protected, Tight};
-    let direct = |n| Others::Flood(n, Way::Direct);
+    let direct = |n| Others::Flood(n, Sending::Direct);
     let others = [Others::Spin(1), direct(1), Others::Spin(2), direct(2)];
     let mut all = others.map(|others| cell(Unpaced, Plain, others)).to_vec();
     all.extend([Others::Idle, direct(1), direct(2)].map(|others| cell(Paced, Protected, others)));
@@ -151,16 +151,16 @@ pub(super) fn rest() -> Vec<Cell> {
     use Measure::{Echo, Paced, ReceiveCpu, Unpaced};
     use Victim::{Charged, Plain, Protected, Tight};
     let mut all = vec![];
-    let queue = |n| Others::Flood(n, Way::Queue);
+    let queue = |n| Others::Flood(n, Sending::Queue);
     for victim in [Protected, Plain] {
         for measure in [Unpaced, Paced, Echo] {
             all.extend([queue(1), queue(2)].map(|others| cell(measure, victim, others)));
         }
-        all.push(cell(Echo, victim, Others::Flood(1, Way::Direct)));
+        all.push(cell(Echo, victim, Others::Flood(1, Sending::Direct)));
         all.extend([1, 2].map(|n| cell(Echo, victim, Others::Spin(n))));
     }
     all.push(cell(Echo, Plain, Others::Idle));
-    let direct = [1, 2].map(|n| Others::Flood(n, Way::Direct));
+    let direct = [1, 2].map(|n| Others::Flood(n, Sending::Direct));
     all.extend([Others::Idle].into_iter().chain(direct).map(|o| cell(Paced, Plain, o)));
     for victim in [Tight, Charged] {
         all.push(cell(ReceiveCpu, victim, Others::Idle));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn cells_are_told_apart_by_their_words() {
-        let direct = Others::Flood(2, Way::Direct);
+        let direct = Others::Flood(2, Sending::Direct);
         let shown = cell(Measure::Echo, Victim::Plain, direct).to_string();
         assert_eq!(shown, "echo p99, 2 flooders, direct");
         assert_eq!(

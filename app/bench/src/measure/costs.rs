@@ -53,12 +53,12 @@ pub(super) struct Point {
     pub(super) filters: u16,
     /// TAI, as for points on several machines; otherwise the monotonic clock.
     pub(super) tai: bool,
-    pub(super) place: Place,
+    pub(super) place: PointKind,
 }
 
 /// Where a point is, and whether it marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum PointKind {
     /// Where packets arrive.
     In,
     /// Where they leave, and are marked: most have their mark already.
@@ -76,11 +76,11 @@ pub(super) struct Cost {
 
 /// Cost of a program with this many filters, on the monotonic clock.
 pub(super) fn cost(kind: Kind, filters: u16, seen: Seen) -> Cost {
-    Cost { point: Point { kind, filters, tai: false, place: Place::In }, seen }
+    Cost { point: Point { kind, filters, tai: false, place: PointKind::In }, seen }
 }
 
 /// Cost of the program that counts all, with one filter, where packets leave.
-pub(super) fn egress(place: Place, seen: Seen) -> Cost {
+pub(super) fn egress(place: PointKind, seen: Seen) -> Cost {
     Cost { point: Point { kind: ALL, filters: 1, tai: false, place }, seen }
 }
 
@@ -92,9 +92,9 @@ pub(super) fn quick() -> Vec<Cost> {
         cost(ALL, 10_000, Seen::Matched),
         cost(ALL, 1, Seen::Mixed),
         cost(FIXED, 1, Seen::Mixed),
-        egress(Place::Marks, Seen::Unmatched),
-        egress(Place::Marks, Seen::Matched),
-        egress(Place::Rewrites, Seen::Matched),
+        egress(PointKind::Marks, Seen::Unmatched),
+        egress(PointKind::Marks, Seen::Matched),
+        egress(PointKind::Rewrites, Seen::Matched),
     ]
 }
 
@@ -109,7 +109,7 @@ pub(super) fn rest() -> Vec<Cost> {
     all.extend(
         hashes.into_iter().chain([FIXED.numbered(4)]).map(|kind| cost(kind, 1, Seen::Mixed)),
     );
-    let arriving = quick().into_iter().filter(|cost| cost.point.place == Place::In);
+    let arriving = quick().into_iter().filter(|cost| cost.point.place == PointKind::In);
     let tai = arriving.map(|cost| Cost { point: Point { tai: true, ..cost.point }, ..cost });
     all.extend(tai);
     all
@@ -129,9 +129,9 @@ impl fmt::Display for Cost {
             if filters == 1 { "" } else { "s" }
         )?;
         f.write_str(match place {
-            Place::In => "",
-            Place::Marks => ", marking",
-            Place::Rewrites => ", marking anew every other time",
+            PointKind::In => "",
+            PointKind::Marks => ", marking",
+            PointKind::Rewrites => ", marking anew every other time",
         })?;
         if tai { f.write_str(", TAI") } else { Ok(()) }
     }
@@ -244,11 +244,11 @@ fn load(point: Point) -> Result<Trial> {
     let schedule = configuration.schedule(configuration.period)?;
     let clock = if point.tai { Clock::Tai } else { Clock::Monotonic };
     let config = Config { clock, samples: SAMPLES, ..Config::of(&configuration, schedule) };
-    if point.place == Place::In {
+    if point.place == PointKind::In {
         return Ok(Trial::load(&config, Direction::Ingress)?);
     }
     let schedule =
-        if point.place == Place::Rewrites { Schedule::new(SHORT, SHORT, 0)? } else { schedule };
+        if point.place == PointKind::Rewrites { Schedule::new(SHORT, SHORT, 0)? } else { schedule };
     let config = Config { marking: Marking::Single, schedule, ..config };
     Ok(Trial::load(&config, Direction::Egress)?)
 }

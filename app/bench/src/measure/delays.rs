@@ -142,7 +142,7 @@ fn sample(told: &Value) -> Result<Sample> {
 
 /// A packet's path, from the stamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Way {
+struct Trip {
     block: u64,
     /// Nanoseconds.
     took: f64,
@@ -151,7 +151,7 @@ struct Way {
 }
 
 /// Paths of all packets stamped at both ends. `to_unix` converts the points' clock to the stamps'.
-fn ways(file: &Path, asked: &Configuration, to_unix: i64) -> Result<Vec<Way>> {
+fn ways(file: &Path, asked: &Configuration, to_unix: i64) -> Result<Vec<Trip>> {
     let schedule = asked.schedule(asked.period)?;
     let open = File::open(file).with_context(|| format!("open {}", file.display()))?;
     let mut reader = Reader::new(BufReader::new(open))?;
@@ -182,7 +182,7 @@ fn ways(file: &Path, asked: &Configuration, to_unix: i64) -> Result<Vec<Way>> {
     let way = |(number, (time, block, selected)): (u64, (u64, u64, bool))| {
         #[expect(clippy::cast_precision_loss, reason = "a delay in ns is below 2^53")]
         let took = (i128::from(time) - i128::from(*sent.get(&number)?)) as f64;
-        Some(Way { block, took, selected })
+        Some(Trip { block, took, selected })
     };
     Ok(arrived.into_iter().filter_map(way).collect())
 }
@@ -212,7 +212,7 @@ fn marked(
 }
 
 /// Compares the points' results with the truth.
-fn told(asked: &Configuration, first: &Point, second: &Point, ways: &[Way]) -> Result<Told> {
+fn told(asked: &Configuration, first: &Point, second: &Point, ways: &[Trip]) -> Result<Told> {
     let (mut errors, mut truths) = (vec![], vec![]);
     for (number, from) in &first.blocks {
         let Some(to) = second.blocks.get(number) else { continue };
@@ -267,8 +267,8 @@ mod tests {
         point(&json!({"blocks": [block, open], "to_unix_ns": -5})).unwrap()
     }
 
-    fn way(block: u64, took: f64, selected: bool) -> Way {
-        Way { block, took, selected }
+    fn way(block: u64, took: f64, selected: bool) -> Trip {
+        Trip { block, took, selected }
     }
 
     #[test]

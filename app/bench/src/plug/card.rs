@@ -28,7 +28,7 @@ const OUTSIDE: &str = "198.18.0.2";
 
 /// The plug between switch and card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub(super) enum Connector {
     /// `netloom plug`: packet socket rings with offload headers.
     Plug,
     /// Rings without offload headers.
@@ -37,24 +37,24 @@ pub(super) enum Way {
     Pcap,
 }
 
-impl Way {
-    pub(super) const ALL: [Way; 3] = [Way::Plug, Way::Plain, Way::Pcap];
+impl Connector {
+    pub(super) const ALL: [Connector; 3] = [Connector::Plug, Connector::Plain, Connector::Pcap];
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Way::Plug => "netloom plug",
-            Way::Plain => "without offload handling",
-            Way::Pcap => "vde_pcapplug",
+            Connector::Plug => "netloom plug",
+            Connector::Plain => "without offload handling",
+            Connector::Pcap => "vde_pcapplug",
         }
     }
 
     pub(super) fn settings(self) -> &'static str {
         match self {
-            Way::Plug => "packet-socket rings, switch in shared memory, tap",
-            Way::Plain => {
+            Connector::Plug => "packet-socket rings, switch in shared memory, tap",
+            Connector::Plain => {
                 "the same with slots of 2 KiB and no headers of offloads; inside sends none"
             }
-            Way::Pcap => "libpcap, vde_switch -n 32, vde_plug2tap",
+            Connector::Pcap => "libpcap, vde_switch -n 32, vde_plug2tap",
         }
     }
 }
@@ -114,21 +114,21 @@ pub(super) struct Ways {
 }
 
 /// A lab with a plugged card; its auxiliary processes end with it.
-pub(super) struct Place<'a> {
+pub(super) struct PluggedCard<'a> {
     driver: &'a Driver,
     lab: String,
-    way: Way,
+    way: Connector,
     _vde: Option<VdeSwitch>,
     _daemons: Vec<Daemon>,
     _plain: Option<Running>,
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn up(driver: &'a Driver, way: Way, card: Card) -> Result<Place<'a>> {
+impl<'a> PluggedCard<'a> {
+    pub(super) fn up(driver: &'a Driver, way: Connector, card: Card) -> Result<PluggedCard<'a>> {
         let lab = format!("bench-plug-{}-{}", way as u8, card as u8);
         driver.up(&driver.lab_file(&lab, &lab_file(&lab, way))?)?;
         let (_vde, _daemons, _plain) = (None, vec![], None);
-        let mut place = Place { driver, lab, way, _vde, _daemons, _plain };
+        let mut place = PluggedCard { driver, lab, way, _vde, _daemons, _plain };
         place.address("outside", OUTSIDE)?;
         place.prepare(card)?;
         place.plug()?;
@@ -145,7 +145,7 @@ impl<'a> Place<'a> {
         if card == Card::Merging {
             ask("gate", "merging-on")?;
         }
-        if self.way == Way::Plain {
+        if self.way == Connector::Plain {
             // Like the source's guests: their traffic needs no offload.
             ask("inside", "offloads-off")?;
         }
@@ -154,7 +154,7 @@ impl<'a> Place<'a> {
 
     fn plug(&mut self) -> Result<()> {
         let name = format!("{}-plug", self.lab);
-        if self.way == Way::Pcap {
+        if self.way == Connector::Pcap {
             let vde = VdeSwitch::start(self.driver, &format!("{}-vde", self.lab))?;
             let prefixed = format!("{INSIDE}/24");
             self._daemons.push(vde.tap(self.driver, (&self.lab, "inside"), &prefixed)?);
@@ -167,7 +167,7 @@ impl<'a> Place<'a> {
         self.address("inside", INSIDE)?;
         let socket = netloom_shm::name::socket(&self.driver.runtime(), &self.lab, "s");
         let socket = socket.to_str().context("the runtime directory is not UTF-8")?;
-        if self.way == Way::Plain {
+        if self.way == Connector::Plain {
             self._plain = Some(self.peer("gate", &["plug-plain", "eth0", socket])?.ready()?);
             return Ok(());
         }
@@ -263,13 +263,13 @@ fn ends(direction: Direction) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-fn lab_file(lab: &str, way: Way) -> String {
+fn lab_file(lab: &str, way: Connector) -> String {
     let mut text = format!("name: {lab}\nnodes:\n  inside: {{}}\n  gate: {{}}\n  outside: {{}}\n");
-    if way != Way::Pcap {
+    if way != Connector::Pcap {
         text += "switches: {s: {kind: shm}}\n";
     }
     text += "links:\n  - {ends: [outside, gate], name: card}\n";
-    if way != Way::Pcap {
+    if way != Connector::Pcap {
         text += "  - {ends: [inside, s], name: inside}\n";
     }
     text
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn only_ours_stands_on_our_switch() {
-        assert!(lab_file("x", Way::Plug).contains("kind: shm"));
-        assert!(!lab_file("x", Way::Pcap).contains("switches"));
+        assert!(lab_file("x", Connector::Plug).contains("kind: shm"));
+        assert!(!lab_file("x", Connector::Pcap).contains("switches"));
     }
 }

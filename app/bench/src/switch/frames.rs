@@ -27,7 +27,7 @@ pub(super) const BALL: u32 = 60;
 
 /// How programs join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub(super) enum Joining {
     /// netloom's switch, through libvdeplug and netloom's plug-in.
     Plugin,
     /// vde_switch, through libvdeplug.
@@ -38,24 +38,25 @@ pub(super) enum Way {
     Batches,
 }
 
-impl Way {
-    pub(super) const ALL: [Way; 4] = [Way::Plugin, Way::Vde, Way::Library, Way::Batches];
+impl Joining {
+    pub(super) const ALL: [Joining; 4] =
+        [Joining::Plugin, Joining::Vde, Joining::Library, Joining::Batches];
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Way::Plugin => "netloom",
-            Way::Vde => "vde_switch",
-            Way::Library => "netloom library",
-            Way::Batches => "netloom library, batches",
+            Joining::Plugin => "netloom",
+            Joining::Vde => "vde_switch",
+            Joining::Library => "netloom library",
+            Joining::Batches => "netloom library, batches",
         }
     }
 
     pub(super) fn settings(self) -> &'static str {
         match self {
-            Way::Plugin => "libvdeplug with netloom's plug-in; poll, then drain",
-            Way::Vde => "libvdeplug, vde_switch -n 32; sender blocks; poll, then drain",
-            Way::Library => "Rust library; poll, then drain",
-            Way::Batches => "Rust library, 64 frames a flush; poll, then drain",
+            Joining::Plugin => "libvdeplug with netloom's plug-in; poll, then drain",
+            Joining::Vde => "libvdeplug, vde_switch -n 32; sender blocks; poll, then drain",
+            Joining::Library => "Rust library; poll, then drain",
+            Joining::Batches => "Rust library, 64 frames a flush; poll, then drain",
         }
     }
 }
@@ -140,17 +141,17 @@ impl<'a> Switches<'a> {
     }
 
     /// Why this way is unavailable; `None` if it is available.
-    pub(super) fn missing(&self, way: Way) -> Option<String> {
+    pub(super) fn missing(&self, way: Joining) -> Option<String> {
         match way {
-            Way::Vde if self.vde.is_none() => Some("no vde_switch".to_owned()),
-            Way::Plugin if !self.plugins.join(PLUGIN).exists() => {
+            Joining::Vde if self.vde.is_none() => Some("no vde_switch".to_owned()),
+            Joining::Plugin if !self.plugins.join(PLUGIN).exists() => {
                 Some(format!("no {PLUGIN} in {}", self.plugins.display()))
             }
             _ => None,
         }
     }
 
-    pub(super) fn flow(&self, way: Way, bytes: u32, window: f64) -> Result<Flow> {
+    pub(super) fn flow(&self, way: Joining, bytes: u32, window: f64) -> Result<Flow> {
         let (bytes, skip, window) = (bytes.to_string(), SKIP.to_string(), window.to_string());
         let line = self.line(way)?;
         let sender = self.peer(way, &["port-send", &line, &bytes, MOST])?.ready()?;
@@ -161,7 +162,7 @@ impl<'a> Switches<'a> {
     }
 
     /// Sends to a station that the sender has not heard of, with a bystander on the switch.
-    pub(super) fn announced(&self, way: Way, window: f64) -> Result<Announced> {
+    pub(super) fn announced(&self, way: Joining, window: f64) -> Result<Announced> {
         let (line, bytes, window) = (self.line(way)?, BALL.to_string(), window.to_string());
         let bystander = self.peer(way, &["port-station", &line, MOST])?.ready()?;
         let station = self.peer(way, &["port-station", &line, MOST])?.ready()?;
@@ -174,7 +175,7 @@ impl<'a> Switches<'a> {
     }
 
     /// Median and 99th percentile of round trips in microseconds.
-    pub(super) fn ping(&self, way: Way, how: How, window: f64) -> Result<(f64, f64)> {
+    pub(super) fn ping(&self, way: Joining, how: How, window: f64) -> Result<(f64, f64)> {
         let (bytes, window) = (BALL.to_string(), window.to_string());
         let (line, [asker, answerer], how) = (self.line(way)?, how.cores(), how.word());
         let ping = ["port-ping", &line, &bytes, how, &window];
@@ -193,33 +194,36 @@ impl<'a> Switches<'a> {
             How::Apart => &["bells-apart", &window],
             _ => &["on", "0", "bells", &window],
         };
-        let seen = self.peer(Way::Library, words)?.result()?;
+        let seen = self.peer(Joining::Library, words)?.result()?;
         Ok((number(&seen, "p50_us")?, number(&seen, "p99_us")?))
     }
 
     /// KiB of an additional edge after it has been used in full.
     pub(super) fn edge(&self) -> Result<f64> {
-        number(&self.peer(Way::Library, &["port-edges", SWITCH, "8"])?.result()?, "kib_per_edge")
+        number(
+            &self.peer(Joining::Library, &["port-edges", SWITCH, "8"])?.result()?,
+            "kib_per_edge",
+        )
     }
 
-    fn line(&self, way: Way) -> Result<String> {
+    fn line(&self, way: Joining) -> Result<String> {
         Ok(match way {
-            Way::Plugin => format!("vde:netloom://{SWITCH}"),
-            Way::Vde => {
+            Joining::Plugin => format!("vde:netloom://{SWITCH}"),
+            Joining::Vde => {
                 let vde = self.vde.as_ref().context("no vde_switch")?;
                 format!("vde:{}", vde.address()?)
             }
-            Way::Library => format!("shm:{SWITCH}"),
-            Way::Batches => format!("shm-batch:{SWITCH}"),
+            Joining::Library => format!("shm:{SWITCH}"),
+            Joining::Batches => format!("shm-batch:{SWITCH}"),
         })
     }
 
-    /// Runs on the host. Only [`Way::Plugin`] sets the plug-in path, because libvdeplug then finds no other
+    /// Runs on the host. Only [`Joining::Plugin`] sets the plug-in path, because libvdeplug then finds no other
     /// plug-in.
-    fn peer(&self, way: Way, words: &[&str]) -> Result<Running> {
+    fn peer(&self, way: Joining, words: &[&str]) -> Result<Running> {
         let mut command: Command = self.driver.command();
         command.arg("bench-peer").args(words);
-        if way == Way::Plugin {
+        if way == Joining::Plugin {
             command.env("VDEPLUGIN_PATH", &self.plugins);
         }
         Running::start(&mut command, &words.join(" "))

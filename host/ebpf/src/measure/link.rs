@@ -15,9 +15,9 @@ use crate::presence::Presence;
 use crate::program::Program;
 use crate::{Direction, Error, Result};
 
-/// The place at which a point's program runs.
+/// The side of the kernel on which a point's program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Side {
     /// Traffic control, by tcx or clsact.
     Tc(Direction),
     /// A card's receive path.

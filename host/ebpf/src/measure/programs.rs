@@ -5,7 +5,7 @@ use netloom_marking::session::Program as Kind;
 use netloom_marking::{Colour, HashFunction, Mark, Marks, Profile};
 use netloom_sys::Failure;
 
-use super::link::{LinkHeader, Place};
+use super::link::{LinkHeader, Side};
 use super::{Clock, Config, Counts, MOST_SAMPLE_BYTES, Marking};
 use crate::load::{Loaded, Part, set_entries};
 use crate::map::{Map, refused};
@@ -81,15 +81,15 @@ fn value(most: u32) -> usize {
 }
 
 /// Loads the program of a place.
-pub(super) fn load(place: Place, config: &Config, header: LinkHeader) -> Result<(Program, Maps)> {
+pub(super) fn load(place: Side, config: &Config, header: LinkHeader) -> Result<(Program, Maps)> {
     let possible = libbpf_rs::num_possible_cpus().map_err(std::io::Error::other);
     let possible = possible.map_err(|e| Failure::new("CPUs", "count", e))?;
     let possible = u32::try_from(possible).unwrap_or(u32::MAX);
     let room = Room::of(config, possible)?;
     let (part, name) = match place {
-        Place::Tc(Direction::Ingress) => (PART, "nl_me_in"),
-        Place::Tc(Direction::Egress) => (PART, "nl_me_eg"),
-        Place::Xdp => (XDP_PART, "nl_me_xdp"),
+        Side::Tc(Direction::Ingress) => (PART, "nl_me_in"),
+        Side::Tc(Direction::Egress) => (PART, "nl_me_eg"),
+        Side::Xdp => (XDP_PART, "nl_me_xdp"),
     };
     let loaded = part.load(|open| {
         for mut program in open.progs_mut() {

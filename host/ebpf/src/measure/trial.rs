@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use libbpf_sys::bpf_test_run_opts;
 use netloom_sys::Failure;
 
-use super::link::{LinkHeader, Place};
+use super::link::{LinkHeader, Side};
 use super::{Config, Measure};
 use crate::{Direction, Error, Result};
 
@@ -55,7 +55,7 @@ impl Trial {
     /// # Errors
     /// As [`Measure::attach`], except those of interfaces.
     pub fn load(config: &Config, direction: Direction) -> Result<Trial> {
-        Self::load_at(Place::Tc(direction), config)
+        Self::load_at(Side::Tc(direction), config)
     }
 
     /// Loads the program of [`Measure::attach_xdp`].
@@ -63,12 +63,12 @@ impl Trial {
     /// # Errors
     /// As [`Trial::load`].
     pub fn load_xdp(config: &Config) -> Result<Trial> {
-        Self::load_at(Place::Xdp, config)
+        Self::load_at(Side::Xdp, config)
     }
 
-    fn load_at(place: Place, config: &Config) -> Result<Trial> {
+    fn load_at(place: Side, config: &Config) -> Result<Trial> {
         let point = Measure::load_with(place, config, LinkHeader::Ethernet)?;
-        Ok(Trial { point, xdp: place == Place::Xdp })
+        Ok(Trial { point, xdp: place == Side::Xdp })
     }
 
     /// Nanoseconds of a run over this frame: the minimum of `rounds` rounds of that many runs. For

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::inbox::PeerInbox;
-use crate::index::{PADDING, Place, Produce, Wait, slot_bytes};
+use crate::index::{PADDING, Produce, Reservation, Wait, slot_bytes};
 use crate::layout::{HEADER, LONGEST_FRAME, PORTS, SHORTEST_FRAME, ring as at};
 use crate::memory::Sealed;
 use crate::ring::copy::copy;
@@ -140,7 +140,7 @@ impl Outgoing {
         let length = length as u32;
         let (inbox, number) = (&self.inbox, self.number);
         match self.index.place(length, || inbox.cell(number)) {
-            Place::At { padding, at } => {
+            Reservation::At { padding, at } => {
                 if let Some(at) = padding {
                     // SAFETY: `place` returns offsets of slots inside the arena that the reader has
                     // finished with.
@@ -157,8 +157,8 @@ impl Outgoing {
                 self.index.written(length);
                 Pushed::Done
             }
-            Place::Full => Pushed::Full,
-            Place::Corrupt => Pushed::Corrupt,
+            Reservation::Full => Pushed::Full,
+            Reservation::Corrupt => Pushed::Corrupt,
         }
     }
 
