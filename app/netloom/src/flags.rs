@@ -249,8 +249,8 @@ pub(crate) enum Node {
 pub(crate) struct NodeCreate {
     /// The node's name; PARENT/NAME creates it inside another node.
     pub(crate) name: String,
-    /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children,
-    /// privileged.
+    /// Settings: cpu, weight, memory, processes, sockets, protect, auto, packets, bytes,
+    /// charge-receive, children, privileged.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
     /// The directory to use as its root file system.
@@ -283,8 +283,8 @@ pub(crate) struct Show {
 pub(crate) struct NodeSet {
     /// The node.
     pub(crate) node: String,
-    /// Settings: cpu, weight, memory, processes, sockets, packets, bytes, charge-receive, children,
-    /// privileged, root.
+    /// Settings: cpu, weight, memory, processes, sockets, protect, auto, packets, bytes,
+    /// charge-receive, children, privileged, root.
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
 }
