@@ -100,17 +100,7 @@ fn a_sender_is_not_overtaken_by_its_own_edge() {
         wait_for_frames(&a);
         // Without the switch the frames stay in the uplink, and the wish for an edge behind them.
         let pid = rustix::process::Pid::from_child(&switch.process.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-        // Until all its threads have stopped it relays, and tells the sender where the station is.
-        let tasks = format!("/proc/{}/task", switch.process.0.id());
-        netloom_kit::wait_until("the switch to stop", BOUND, || {
-            let mut tasks = std::fs::read_dir(&tasks).unwrap();
-            let stopped = tasks.all(|task| {
-                let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
-                stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-            });
-            stopped.then_some(())
-        });
+        netloom_kit::stop(pid.as_raw_nonzero().get());
         for other in &mut others {
             let own = mac(other.joined.number);
             let to_itself = world::whole(&frame(own, own, b"noise"));

@@ -1,13 +1,9 @@
 //! Lab processes and spawners that are stopped: nobody waits for them without bound, and the lab heals.
 
+use netloom_kit::stop;
 use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{Machine, machine, pair, signal, with_command_line};
 use rustix::process::Signal;
-
-/// Stops a process until it is killed.
-fn stop(pid: i32) {
-    signal(pid, Signal::STOP);
-}
 
 /// A lab whose name no other has, and its spawner.
 fn lab(machine: &Machine) -> (String, i32) {

@@ -17,6 +17,7 @@ mod rounds;
 mod run;
 mod scratch;
 mod skip;
+mod stop;
 mod wait;
 
 pub use again::{again, again_by_name};
@@ -30,4 +31,5 @@ pub use rounds::{done, rounds};
 pub use run::{Finished, Run};
 pub use scratch::{LabGuard, Scratch};
 pub use skip::{Skip, cgroups_allowed, is_root, program, record_skip, test_name};
+pub use stop::stop;
 pub use wait::wait_until;
