@@ -269,7 +269,7 @@ impl Measurement<'_> {
         let Measurement { prepared, watch, book, flows, seeker, reroutes, .. } = self;
         let (spaces, ways) = (&prepared.spaces, &prepared.ways);
         let are_gone = || spaces.borrow().are_gone();
-        watch.each(are_gone, |event| {
+        let ended = watch.each(are_gone, |event| {
             let told = match event {
                 Event::Closed(told) => told,
                 Event::Look => {
@@ -289,7 +289,9 @@ impl Measurement<'_> {
             };
             let blocks = &book.add(told, |way| reroutes.flawed(way, told.block))?;
             work(News::Closed(Closed { told, blocks, book, flows, watch }))
-        })
+        });
+        reroutes.end();
+        ended
     }
 
     /// The flows: those of the start, and those that joined.

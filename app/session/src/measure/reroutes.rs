@@ -100,13 +100,17 @@ impl Reroutes {
         schedule: &Schedule,
         now: u64,
     ) -> Vec<Rerouted> {
+        // Nodes that end take their routes with them, and their interfaces, which is told.
+        if spaces.any_gone() {
+            self.end();
+            return vec![];
+        }
         let mut changed = false;
         for socket in &mut self.sockets {
             // A socket that cannot be read is no reason to trust the path.
             changed |= socket.changed().unwrap_or(true);
         }
         let since = std::mem::replace(&mut self.quiet, now);
-        // Nodes that end take their routes with them, and their interfaces, which is told.
         if !changed || spaces.any_gone() {
             return vec![];
         }
@@ -127,6 +131,11 @@ impl Reroutes {
             }
         }
         told
+    }
+
+    /// Ends watching: a socket keeps the network of its node, and so `down` waits for it.
+    pub(super) fn end(&mut self) {
+        self.sockets.clear();
     }
 
     /// Whether packets of a path may have missed points in a block.
