@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod clock;
 mod describe;
 pub mod disposition;
+pub mod envelope;
 mod error;
 mod failure;
 pub mod feature;

@@ -1,8 +1,7 @@
 //! Communication with the wire process, over its control socket.
 //!
 //! A SOCK_SEQPACKET UNIX socket; a message is one JSON value, accompanied by the descriptors of its
-//! ports. A value of more than [`MOST_INLINE`] bytes is put into a memfd, whose descriptor follows
-//! the others; the message is then [`Envelope::Long`]. Each side accepts only peers of its own
+//! ports (`netloom_sys::envelope`). Each side accepts only peers of its own
 //! user. Requests of one connection are answered in order, each before the next is read.
 
 use std::collections::BTreeMap;
@@ -13,6 +12,8 @@ use std::time::Duration;
 
 use netloom_impair::{Impairments, Ledger};
 use netloom_port::Kind;
+use netloom_sys::envelope::{self, Received};
+pub use netloom_sys::envelope::{Envelope, MOST_INLINE, MOST_MESSAGE};
 use netloom_sys::scm;
 use netloom_sys::{Failure, process::wait_readable};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -23,12 +24,6 @@ use crate::error::{CONTROL, WIRES};
 pub use crate::fates::Record;
 pub use crate::lateness::Lateness;
 use crate::{Error, Result};
-
-/// A longer value goes by a memfd: any socket's buffer takes this much in one message.
-pub const MOST_INLINE: usize = 32 * 1024;
-
-/// Longest value in bytes.
-pub const MOST_MESSAGE: usize = 64 << 20;
 
 /// Most records of one [`Request::ReadFates`], and most kept by [`Request::Fates`].
 pub const MOST_RECORDS: usize = 1 << 17;
@@ -182,16 +177,6 @@ pub struct Fates {
     pub missed: u64,
 }
 
-/// The form in which a value is sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Envelope<T> {
-    /// Inline.
-    Short(T),
-    /// In a memfd of this many bytes, the last descriptor.
-    Long(usize),
-}
-
 /// A connection to the process.
 #[derive(Debug)]
 pub struct Connection {
@@ -339,24 +324,7 @@ pub(crate) fn send_value<T: Serialize>(
     value: &T,
     fds: &[BorrowedFd<'_>],
 ) -> Result<()> {
-    let fail = |e: serde_json::Error| {
-        Error::from(Failure::new(CONTROL, "write a message", io::Error::from(e)))
-    };
-    let failed = |e| Error::from(Failure::new(WIRES, "send a message", e));
-    let short = serde_json::to_vec(&Envelope::Short(value)).map_err(fail)?;
-    if short.len() <= MOST_INLINE {
-        return scm::send(socket, &short, fds).map(drop).map_err(failed);
-    }
-    let body = serde_json::to_vec(value).map_err(fail)?;
-    let file = rustix::fs::memfd_create("netloom message", rustix::fs::MemfdFlags::CLOEXEC)
-        .map_err(|e| Failure::new(CONTROL, "make room for a message", e))?;
-    let mut file = std::fs::File::from(file);
-    io::Write::write_all(&mut file, &body)
-        .map_err(|e| Failure::new(CONTROL, "write a message", e))?;
-    let long = serde_json::to_vec(&Envelope::<()>::Long(body.len())).map_err(fail)?;
-    let mut all = fds.to_vec();
-    all.push(file.as_fd());
-    scm::send(socket, &long, &all).map(drop).map_err(failed)
+    Ok(envelope::send(CONTROL, socket, value, fds)?)
 }
 
 /// Receives a value with descriptors; `Ok(None)` if the peer is gone. After [`Error::Message`] the
@@ -364,40 +332,9 @@ pub(crate) fn send_value<T: Serialize>(
 pub(crate) fn receive_value<T: DeserializeOwned>(
     socket: &OwnedFd,
 ) -> Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut buffer = vec![0; MOST_INLINE + 1024];
-    let (length, mut fds) = match scm::receive(socket, &mut buffer) {
-        Ok(received) => received,
-        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) => {
-            return Ok(None);
-        }
-        Err(e) => return Err(Failure::new(WIRES, "receive a message", e).into()),
-    };
-    if length == 0 {
-        return Ok(None);
+    match envelope::receive(CONTROL, socket)? {
+        Received::Value(value, fds) => Ok(Some((value, fds))),
+        Received::Malformed(reason) => Err(Error::Message(reason)),
+        Received::Ended => Ok(None),
     }
-    let fail = |e: serde_json::Error| Error::Message(e.to_string());
-    match serde_json::from_slice(&buffer[..length]).map_err(fail)? {
-        Envelope::Short(value) => Ok(Some((value, fds))),
-        Envelope::Long(length) => {
-            let file = fds.pop().ok_or_else(|| Error::Message("no memory came with it".into()))?;
-            let value = serde_json::from_slice(&read_memory(file, length)?).map_err(fail)?;
-            Ok(Some((value, fds)))
-        }
-    }
-}
-
-/// The content of a memfd. It is read, never mapped: its sender may still change it.
-fn read_memory(file: OwnedFd, length: usize) -> Result<Vec<u8>> {
-    if length > MOST_MESSAGE {
-        return Err(Error::Message(format!("{length} bytes; at most {MOST_MESSAGE}")));
-    }
-    // A pipe or a socket could block the read.
-    let kind = rustix::fs::fstat(&file).map(|s| rustix::fs::FileType::from_raw_mode(s.st_mode));
-    if kind != Ok(rustix::fs::FileType::RegularFile) {
-        return Err(Error::Message("what came with it is no memory".into()));
-    }
-    let mut body = vec![0; length];
-    std::os::unix::fs::FileExt::read_exact_at(&std::fs::File::from(file), &mut body, 0)
-        .map_err(|e| Error::Message(format!("read its memory: {e}")))?;
-    Ok(body)
 }

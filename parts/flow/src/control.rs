@@ -1,0 +1,205 @@
+//! Client for requests to a running switch, over its control socket.
+//!
+//! A SOCK_SEQPACKET UNIX socket; a message is one JSON value with descriptors (`netloom_sys::envelope`). Each side
+//! accepts only peers of its own user, and the switch root. Requests of one connection are answered in order.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use netloom_sys::envelope::{self, Received};
+use netloom_sys::process::wait_readable;
+use netloom_sys::{Failure, scm};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+pub mod requests;
+
+pub use requests::{Answer, PortKey, PortSpec, Request};
+
+use crate::application::{Controller, Fail, Tls};
+use crate::error::CONTROL;
+use crate::{Error, Result};
+use requests::{Shown, Tables, TraceWhat, Traced};
+
+/// Default time to wait for an answer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection to a switch's process.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    patience: Duration,
+}
+
+impl Connection {
+    /// Connects to the socket at `path`. `Ok(None)` if nobody listens.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the system refuses, [`Error::Stranger`] if another user listens.
+    pub fn open(path: &Path) -> Result<Option<Connection>> {
+        let fail = |e: rustix::io::Errno| Error::from(Failure::new(CONTROL, "connect", e));
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+                .map_err(fail)?;
+        let address = SocketAddrUnix::new(path).map_err(fail)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => return Ok(None),
+            Err(e) => return Err(fail(e)),
+        }
+        let peer = scm::peer_uid(&socket).map_err(Failure::of(CONTROL, "ask who listens"))?;
+        let own = rustix::process::geteuid().as_raw();
+        if own != 0 && peer != own {
+            return Err(Error::Stranger(peer));
+        }
+        Ok(Some(Connection { socket, patience: PATIENCE }))
+    }
+
+    /// Limits the wait for each answer from now on.
+    #[must_use]
+    pub fn within(mut self, patience: Duration) -> Connection {
+        self.patience = patience;
+        self
+    }
+
+    /// The process's id in this PID namespace; `None` if it is not visible.
+    pub fn process(&self) -> Option<rustix::process::Pid> {
+        scm::peer_pid(&self.socket)
+    }
+
+    /// Sends a request and waits for the answer; [`Answer::Failed`] becomes [`Error::Refused`]. After
+    /// [`Error::Failed`] the connection is of no more use: an answer may still come.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] if the process ended instead; [`Error::Failed`] for other failures.
+    pub fn ask(&self, request: &Request, with: &[BorrowedFd<'_>]) -> Result<Answer> {
+        match envelope::send(CONTROL, &self.socket, request, with) {
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {
+                return Err(Error::Ended);
+            }
+            sent => sent?,
+        }
+        if !wait_readable(&self.socket, self.patience) {
+            let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+            return Err(Failure::new(CONTROL, "wait for an answer", late).into());
+        }
+        match envelope::receive(CONTROL, &self.socket)? {
+            Received::Value(Answer::Failed(reason), _) => Err(Error::Refused(reason)),
+            Received::Value(answer, _) => Ok(answer),
+            Received::Malformed(reason) => Err(Error::Message(reason)),
+            Received::Ended => Err(Error::Ended),
+        }
+    }
+
+    fn order(&self, request: &Request) -> Result<()> {
+        match self.ask(request, &[])? {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// State of the switch.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`]; the same holds for the methods below.
+    pub fn show(&self) -> Result<Shown> {
+        match self.ask(&Request::Show, &[])? {
+            Answer::Shown(shown) => Ok(*shown),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Adds a port.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn add_port(&self, port: PortSpec) -> Result<()> {
+        self.order(&Request::AddPort(port))
+    }
+
+    /// Removes a port.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn remove_port(&self, port: impl Into<PortKey>) -> Result<()> {
+        self.order(&Request::RemovePort { port: port.into() })
+    }
+
+    /// Gives a network namespace a name.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn set_namespace(&self, name: &str, namespace: impl AsFd) -> Result<()> {
+        let request = Request::SetNamespace { name: name.to_owned() };
+        match self.ask(&request, &[namespace.as_fd()])? {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Forgets a network namespace.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn drop_namespace(&self, name: &str) -> Result<()> {
+        self.order(&Request::DropNamespace { name: name.to_owned() })
+    }
+
+    /// Replaces the controllers.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn set_controllers(&self, controllers: Vec<Controller>, tls: Option<Tls>) -> Result<()> {
+        self.order(&Request::SetControllers { controllers, tls })
+    }
+
+    /// Sets what happens while no controller is connected.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn set_fail(&self, fail: Fail) -> Result<()> {
+        self.order(&Request::SetFail { fail })
+    }
+
+    /// What would happen to a frame.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn trace(&self, what: TraceWhat) -> Result<Traced> {
+        match self.ask(&Request::Trace(what), &[])? {
+            Answer::Traced(traced) => Ok(*traced),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Flow entries, groups and meters; of one table, if given.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn tables(&self, table: Option<u8>) -> Result<Tables> {
+        match self.ask(&Request::Tables { table }, &[])? {
+            Answer::Tables(tables) => Ok(*tables),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends the switch's process.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn stop(&self) -> Result<()> {
+        self.order(&Request::Stop)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn unexpected(answer: &Answer) -> Error {
+    let text: String = format!("{answer:?}").chars().take(60).collect();
+    Error::Message(format!("an answer to something else: {text}"))
+}

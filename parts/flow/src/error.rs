@@ -1,0 +1,55 @@
+//! Failures of an OpenFlow switch, with the object and the operation.
+
+use std::path::PathBuf;
+
+use netloom_sys::Failure;
+
+/// The object of failures that concern the whole switch.
+pub(crate) const SWITCH: &str = "openflow switch";
+
+/// The object of failures of communication over its control socket.
+pub(crate) const CONTROL: &str = "openflow switch: control socket";
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure of a switch's process, or of its client.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// The state file is malformed or contradictory.
+    #[error("openflow switch: state file {}: {reason}", path.display())]
+    BrokenState {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A message is malformed.
+    #[error("openflow switch: message: {0}")]
+    Message(String),
+    /// The peer process belongs to another user.
+    #[error("openflow switch: control socket: the other end is user {0}")]
+    Stranger(u32),
+    /// The switch refused a request.
+    #[error("openflow switch: {0}")]
+    Refused(String),
+    /// The switch's process ended before it answered.
+    #[error("openflow switch: its process has ended")]
+    Ended,
+    /// A port could not be used.
+    #[error("openflow switch: port")]
+    Port(#[from] netloom_port::Error),
+    /// Links could not be asked for.
+    #[error("openflow switch: links")]
+    Links(#[from] netloom_netlink::Error),
+}
+
+impl Error {
+    pub(crate) fn refused(reason: impl Into<String>) -> Self {
+        Error::Refused(reason.into())
+    }
+}

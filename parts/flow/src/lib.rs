@@ -1,0 +1,24 @@
+//! The process of an OpenFlow switch, and its client.
+//!
+//! [`serve`] is the main loop: it speaks OpenFlow with controllers, takes requests over its [`control`] socket, and keeps a
+//! [`data_plane::DataPlane`] equal to the tables. What happens to a packet is decided by `core/pipeline` alone;
+//! messages are those of `core/openflow`. [`application`] is what it is told at its start.
+
+#![forbid(unsafe_code)]
+
+pub mod application;
+pub mod control;
+pub mod data_plane;
+mod error;
+mod server;
+
+pub use application::Application;
+pub use error::{Error, Result};
+pub use server::{NAME, serve};
+
+#[cfg(test)]
+extern crate self as netloom_flow;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

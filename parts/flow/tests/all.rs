@@ -1,0 +1,6 @@
+//! Tests of this crate against the kernel, in one executable.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "helpers are shared by modules that use some of them"
+)]
