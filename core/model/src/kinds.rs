@@ -5,11 +5,13 @@
 //! what a kind needs of them.
 
 pub(crate) mod bridge;
+pub mod openflow;
 pub mod shm;
 
 use netloom_config::{Path, Place, Report};
 use serde::{Deserialize, Serialize};
 
+use self::openflow::{DatapathId, OpenflowSwitch, RawOpenflow};
 use self::shm::{RawShm, ShmSwitch};
 use crate::file::Fields;
 
@@ -22,6 +24,8 @@ pub enum SwitchKind {
     Bridge,
     /// A switch in shared memory, which programs can join.
     Shm(ShmSwitch),
+    /// A switch that controllers program.
+    Openflow(OpenflowSwitch),
 }
 
 /// Where a switch's frames can be captured.
@@ -39,6 +43,7 @@ impl SwitchKind {
         match self {
             SwitchKind::Bridge => bridge::WORD,
             SwitchKind::Shm(_) => shm::WORD,
+            SwitchKind::Openflow(_) => openflow::WORD,
         }
     }
 
@@ -47,13 +52,22 @@ impl SwitchKind {
         match self {
             SwitchKind::Bridge => bridge::MOST_PORTS,
             SwitchKind::Shm(_) => shm::MOST_PORTS,
+            SwitchKind::Openflow(_) => openflow::MOST_PORTS,
         }
     }
 
-    /// Whether the kernel has it and its ports, as interfaces of the core namespace.
-    pub fn is_in_kernel(&self) -> bool {
+    /// Whether it is an interface of the core namespace, to which its ports belong.
+    pub fn is_bridge(&self) -> bool {
         match self {
             SwitchKind::Bridge => true,
+            SwitchKind::Shm(_) | SwitchKind::Openflow(_) => false,
+        }
+    }
+
+    /// Whether frames that come in at a port's interface in the core namespace are the switch's to forward.
+    pub fn forwards_at_ports(&self) -> bool {
+        match self {
+            SwitchKind::Bridge | SwitchKind::Openflow(_) => true,
             SwitchKind::Shm(_) => false,
         }
     }
@@ -61,17 +75,30 @@ impl SwitchKind {
     /// Where its frames are captured.
     pub fn captured_at(&self) -> CapturedAt {
         match self {
-            SwitchKind::Bridge => CapturedAt::Ports,
+            SwitchKind::Bridge | SwitchKind::Openflow(_) => CapturedAt::Ports,
             SwitchKind::Shm(_) => CapturedAt::Mirror,
         }
     }
 
-    /// Whether programs can join it, and its ports can be queried and changed while it runs.
+    /// Whether programs can join it, and its ports can be changed while it runs.
     pub fn can_be_joined(&self) -> bool {
         match self {
-            SwitchKind::Bridge => false,
+            SwitchKind::Bridge | SwitchKind::Openflow(_) => false,
             SwitchKind::Shm(_) => true,
         }
+    }
+
+    /// Whether a process runs it, so that it can be made, queried and removed while its lab runs.
+    pub fn is_process(&self) -> bool {
+        match self {
+            SwitchKind::Bridge => false,
+            SwitchKind::Shm(_) | SwitchKind::Openflow(_) => true,
+        }
+    }
+
+    /// Whether its ports have numbers in the plan.
+    pub fn numbers_ports(&self) -> bool {
+        matches!(self, SwitchKind::Openflow(_))
     }
 
     /// The text below its name in a picture; `bridge` is its interface's name if the kernel has it.
@@ -79,14 +106,31 @@ impl SwitchKind {
         match self {
             SwitchKind::Bridge => format!("bridge {bridge}"),
             SwitchKind::Shm(_) => "shared memory".to_owned(),
+            SwitchKind::Openflow(_) => "OpenFlow".to_owned(),
         }
     }
 
     /// The options of one in shared memory.
     pub fn as_shm(&self) -> Option<&ShmSwitch> {
         match self {
-            SwitchKind::Bridge => None,
+            SwitchKind::Bridge | SwitchKind::Openflow(_) => None,
             SwitchKind::Shm(options) => Some(options),
+        }
+    }
+
+    /// The options of one that controllers program.
+    pub fn as_openflow(&self) -> Option<&OpenflowSwitch> {
+        match self {
+            SwitchKind::Bridge | SwitchKind::Shm(_) => None,
+            SwitchKind::Openflow(options) => Some(options),
+        }
+    }
+
+    /// Decides the number that the file may leave open, from a hash of the names of lab and switch.
+    pub(crate) fn fill_in_number(&mut self, hash: impl FnOnce() -> u64) {
+        match self {
+            SwitchKind::Bridge | SwitchKind::Shm(_) => {}
+            SwitchKind::Openflow(options) => options.fill_in_datapath(hash()),
         }
     }
 
@@ -94,7 +138,7 @@ impl SwitchKind {
     /// at the other end of a port, by the port's name.
     pub(crate) fn fill_in_addresses(&mut self, mac_of: impl Fn(&str) -> Option<[u8; 6]>) {
         match self {
-            SwitchKind::Bridge => {}
+            SwitchKind::Bridge | SwitchKind::Openflow(_) => {}
             SwitchKind::Shm(options) => options.fill_in_own_addresses(mac_of),
         }
     }
@@ -104,22 +148,27 @@ impl SwitchKind {
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedSwitchKind))]
 pub(crate) struct Stored {
-    /// The options of a switch in shared memory; absent for a kernel bridge.
+    /// The options of a switch in shared memory; absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shm: Option<ShmSwitch>,
+    /// The options of an OpenFlow switch; absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    openflow: Option<OpenflowSwitch>,
 }
 
 impl From<Stored> for SwitchKind {
     fn from(stored: Stored) -> SwitchKind {
-        stored.shm.map_or(SwitchKind::Bridge, SwitchKind::Shm)
+        let openflow = stored.openflow.map(SwitchKind::Openflow);
+        stored.shm.map(SwitchKind::Shm).or(openflow).unwrap_or_default()
     }
 }
 
 impl From<SwitchKind> for Stored {
     fn from(kind: SwitchKind) -> Stored {
         match kind {
-            SwitchKind::Bridge => Stored { shm: None },
-            SwitchKind::Shm(options) => Stored { shm: Some(options) },
+            SwitchKind::Bridge => Stored { shm: None, openflow: None },
+            SwitchKind::Shm(options) => Stored { shm: Some(options), openflow: None },
+            SwitchKind::Openflow(options) => Stored { shm: None, openflow: Some(options) },
         }
     }
 }
@@ -130,6 +179,7 @@ pub(crate) enum RawSwitchKind {
     #[default]
     Bridge,
     Shm(RawShm),
+    Openflow(RawOpenflow),
 }
 
 impl RawSwitchKind {
@@ -142,6 +192,7 @@ impl RawSwitchKind {
     ) -> RawSwitchKind {
         match word {
             shm::WORD => RawSwitchKind::Shm(shm::read(fields, path, report)),
+            openflow::WORD => RawSwitchKind::Openflow(openflow::read(fields, path, report)),
             _ => RawSwitchKind::Bridge,
         }
     }
@@ -151,6 +202,15 @@ impl RawSwitchKind {
         match self {
             RawSwitchKind::Bridge => Some(bridge::MOST_PORTS),
             RawSwitchKind::Shm(_) => None,
+            RawSwitchKind::Openflow(_) => Some(openflow::MOST_PORTS),
+        }
+    }
+
+    /// The datapath id that the file gives, with its place.
+    pub(crate) fn datapath(&self) -> Option<(DatapathId, Place)> {
+        match self {
+            RawSwitchKind::Bridge | RawSwitchKind::Shm(_) => None,
+            RawSwitchKind::Openflow(raw) => raw.datapath(),
         }
     }
 
@@ -159,6 +219,7 @@ impl RawSwitchKind {
         match self {
             RawSwitchKind::Bridge => SwitchKind::Bridge,
             RawSwitchKind::Shm(raw) => SwitchKind::Shm(raw.finish(around, report)),
+            RawSwitchKind::Openflow(raw) => SwitchKind::Openflow(raw.finish(around, report)),
         }
     }
 }
@@ -172,6 +233,8 @@ pub(crate) struct Around<'l> {
     pub(crate) ends: &'l [PortEnd],
     /// Whether a node or switch of the lab has this name.
     pub(crate) is_taken: &'l dyn Fn(&str) -> bool,
+    /// Whether a node of the lab has this name.
+    pub(crate) is_node: &'l dyn Fn(&str) -> bool,
 }
 
 /// An end of a link on a switch.
@@ -219,7 +282,8 @@ mod tests {
     #[test]
     fn every_kind_is_a_word_of_the_table() {
         let words = crate::parse::keys::SWITCH.kinds.iter().map(|kind| kind.kind);
-        let all = [SwitchKind::Bridge, SwitchKind::Shm(ShmSwitch::default())];
+        let openflow = SwitchKind::Openflow(OpenflowSwitch::default());
+        let all = [SwitchKind::Bridge, SwitchKind::Shm(ShmSwitch::default()), openflow];
         assert!(words.eq(all.iter().map(SwitchKind::word)));
     }
 }

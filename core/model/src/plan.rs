@@ -287,6 +287,9 @@ pub enum PlannedEnd {
         name: String,
         /// Its locally administered MAC.
         mac: [u8; 6],
+        /// Its number on a switch whose ports have numbers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u32>,
     },
     /// A port of a bridge that holds this interface of the host.
     Host {

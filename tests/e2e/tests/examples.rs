@@ -96,6 +96,7 @@ fn no_example_is_forgotten() {
         "frr-ospf",
         "limits",
         "office",
+        "openflow",
         "shm-switch",
         "tenants",
         "torus",

@@ -75,7 +75,7 @@ fn a_validator_tells_which_key_of_which_node_is_wrong() {
     let schema = machine.netloom(["schema"]).finish().code(0).json();
     let mut labs: Vec<Value> =
         WRONG.iter().map(|(file, ..)| lab(&format!("tests/e2e/bad/{file}.yaml"))).collect();
-    let good = ["all-keys", "shm-switch", "torus", "tenants", "two-sites"];
+    let good = ["all-keys", "shm-switch", "openflow", "torus", "tenants", "two-sites"];
     labs.extend(good.iter().map(|file| lab(&format!("examples/{file}.yaml"))));
     let asked = json!({"schema": schema, "labs": labs}).to_string();
     let python = program("python3").expect("it was there");

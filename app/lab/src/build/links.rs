@@ -22,7 +22,7 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
     inside(core, "core namespace", |socket| {
         let mut batch = Batch::new();
         batch.push("loopback of the core", &Change::of(LOOPBACK).up());
-        for switch in plan.switches.iter().filter(|s| s.kind.is_in_kernel()) {
+        for switch in plan.switches.iter().filter(|s| s.kind.is_bridge()) {
             let object: Arc<str> = format!("switch {:?}", switch.name).into();
             let mut spec = BridgeSpec::new(&switch.bridge);
             spec.index = Some(switch.index);
@@ -94,7 +94,7 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSl
 
 /// Index of a switch's bridge; `None` for a switch outside the kernel.
 fn bridge(plan: &Plan, switch: SwitchSlot) -> Option<u32> {
-    plan.switch_at(switch).filter(|s| s.kind.is_in_kernel()).map(|s| s.index)
+    plan.switch_at(switch).filter(|s| s.kind.is_bridge()).map(|s| s.index)
 }
 
 /// One end of a link for netlink.

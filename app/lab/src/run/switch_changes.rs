@@ -26,7 +26,8 @@ impl Running {
             let reason = "there is one of this name already".into();
             return Err(Error::Busy { object: object.clone(), reason });
         }
-        let kind = switch_kind(&request.name, &request.settings).map_err(invalid)?;
+        let is_node = |name: &str| state.plan.node(name).is_some();
+        let kind = switch_kind(&request.name, &request.settings, &is_node).map_err(invalid)?;
         let mut added = None;
         self.change(&mut work, |state| {
             added = Some(state.plan.add_switch(&request.name, kind));

@@ -233,7 +233,9 @@ fn other_end(plan: &Plan, point: &Point) -> Option<(Space, String)> {
                 let name = node.interfaces[*interface].name.clone();
                 Some((Space::Node(node.name.clone()), name))
             }
-            PlannedEnd::Port { switch, name, .. } if plan.switches[*switch].kind.is_in_kernel() => {
+            PlannedEnd::Port { switch, name, .. }
+                if plan.switches[*switch].kind.forwards_at_ports() =>
+            {
                 Some((Space::Core, name.clone()))
             }
             _ => None,

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 
 use crate::impairment::text;
 use crate::kinds::SwitchKind;
+use crate::kinds::openflow::OpenflowSwitch;
 use crate::kinds::shm::ShmSwitch;
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::setting::{cpu_text, memory_text};
@@ -97,8 +98,20 @@ pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
     match &switch.kind {
         SwitchKind::Bridge => {}
         SwitchKind::Shm(options) => put_shm(&mut facts, options),
+        SwitchKind::Openflow(options) => put_openflow(&mut facts, options),
     }
     facts.0
+}
+
+fn put_openflow(facts: &mut Facts, switch: &OpenflowSwitch) {
+    let words = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(" ");
+    let controllers = words(&mut switch.controllers.iter().map(ToString::to_string));
+    facts.put("controllers", Some(controllers).filter(|all| !all.is_empty()));
+    facts.put("fail", Some(switch.fail.word().to_owned()));
+    facts.put("versions", Some(words(&mut switch.versions.iter().map(|v| v.word().to_owned()))));
+    facts.put("datapath", switch.datapath.map(|id| id.to_string()));
+    facts.put("tables", Some(switch.tables.to_string()));
+    facts.put("max-entries", Some(switch.max_entries.to_string()));
 }
 
 fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {

@@ -2,7 +2,7 @@
 
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
-use crate::kinds::{bridge, shm};
+use crate::kinds::{bridge, openflow, shm};
 
 const CPU: Value = Value::Called(
     "a share like 50% or a number of CPUs like 1.5",
@@ -439,16 +439,16 @@ pub(crate) static SWITCH: Object = Object {
     keys: &[
         key(
             "kind",
-            Value::Choice(&[bridge::WORD, shm::WORD]),
+            Value::Choice(&[bridge::WORD, shm::WORD, openflow::WORD]),
             "kernel (default): a bridge of the Linux kernel. shm: a switch in shared memory, which programs \
-             can join, too.",
+             can join, too. openflow: a switch that controllers program.",
         ),
         key("subnet", SUBNET, "The segment's prefix, or one for each of IPv4 and IPv6."),
         key("mtu", MTU, "MTU of the segment's interfaces. Default 1500."),
         FOR,
         IF,
     ],
-    kinds: &[bridge::KEYS, shm::KEYS],
+    kinds: &[bridge::KEYS, shm::KEYS, openflow::KEYS],
     refused: &[],
     extensions: false,
 };

@@ -23,6 +23,8 @@ mod template;
 mod unroll;
 mod work;
 
+use std::collections::HashMap;
+
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
@@ -36,7 +38,8 @@ use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
 use crate::bounds::{MAX_LINKS, MAX_NODES};
 use crate::file::{Fields, choice, elsewhere, values};
-use crate::kinds::Around;
+use crate::kinds::openflow::DatapathId;
+use crate::kinds::{Around, RawSwitchKind};
 use crate::lab::{Lab, Pool};
 use crate::naming::{lab_name_problem, node_name_problem};
 use crate::plan::ends_of_switches;
@@ -297,16 +300,28 @@ fn finish_kinds(raws: &[Origin<SwitchBody>], lab: &mut Lab, report: &mut Report)
     let is_taken = |name: &str| {
         lab.nodes.iter().any(|n| n.name == name) || lab.switches.iter().any(|s| s.name == name)
     };
+    let is_node = |name: &str| lab.nodes.iter().any(|n| n.name == name);
     let mut kinds = Vec::with_capacity(raws.len());
+    let mut datapaths = HashMap::new();
     for (origin, ends) in raws.iter().zip(&ends) {
         report.set_repetition(origin.repetition.clone());
         let (name, place) = (&origin.value.switch.name, origin.place);
-        let around = Around { name, place, ends, is_taken: &is_taken };
+        let around = Around { name, place, ends, is_taken: &is_taken, is_node: &is_node };
+        check_datapath(&origin.value.kind, &mut datapaths, report);
         kinds.push(origin.value.kind.finish(&around, report));
     }
     report.set_repetition(None);
     for (switch, kind) in lab.switches.iter_mut().zip(kinds) {
         switch.kind = kind;
+    }
+}
+
+/// Controllers could not tell two switches with one datapath id apart.
+fn check_datapath(kind: &RawSwitchKind, taken: &mut HashMap<DatapathId, u32>, report: &mut Report) {
+    let Some((id, place)) = kind.datapath() else { return };
+    match taken.get(&id) {
+        Some(line) => report.error(place, format!("datapath: {id} is taken on line {line}")),
+        None => _ = taken.insert(id, place.line),
     }
 }
 

@@ -70,12 +70,16 @@ fn no_setting(key: &str) -> String {
     unknown_key(key, &keys).to_string()
 }
 
-/// The kind of a switch that is made in a running lab, from settings by key and value, of a kind that can be joined
-/// (`shm` where none is given).
+/// The kind of a switch that is made in a running lab, from settings by key and value, of a kind that a process runs
+/// (`shm` where none is given). `is_node` tells whether the lab has a node of a name.
 ///
 /// # Errors
 /// The first setting that is wrong, and what may stand there.
-pub fn switch_kind(name: &str, settings: &[(String, String)]) -> Result<SwitchKind, String> {
+pub fn switch_kind(
+    name: &str,
+    settings: &[(String, String)],
+    is_node: &dyn Fn(&str) -> bool,
+) -> Result<SwitchKind, String> {
     let mut entries: Vec<Entry> = Vec::with_capacity(settings.len() + 1);
     let entry = |key: &str, text: &str| Entry {
         key: key.to_owned(),
@@ -97,10 +101,10 @@ pub fn switch_kind(name: &str, settings: &[(String, String)]) -> Result<SwitchKi
     let map = Yaml { place: Place::START, kind: Kind::Map(entries), text: String::new() };
     let mut report = Report::new("");
     let body = switch(name, &map, &Path::Root, &mut report);
-    let around = Around { name, place: Place::START, ends: &[], is_taken: &|_| false };
+    let around = Around { name, place: Place::START, ends: &[], is_taken: &|_| false, is_node };
     let kind = body.kind.finish(&around, &mut report);
     match first_problem(report) {
-        None if kind.can_be_joined() => Ok(kind),
+        None if kind.is_process() => Ok(kind),
         None => Err(format!("kind: {} cannot be made in a running lab", kind.word())),
         Some(problem) => Err(problem),
     }

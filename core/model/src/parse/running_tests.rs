@@ -4,6 +4,7 @@ use netloom_impair::Impairments;
 
 use super::*;
 use crate::impairment;
+use crate::kinds::openflow::{FailMode, OpenflowSwitch, OpenflowVersion};
 use crate::kinds::shm::{PortVlan, ShmSwitch};
 use crate::lab::{Lab, Protect};
 use crate::parse::keys::{DIRECTION, LINK};
@@ -275,12 +276,16 @@ fn addresses_of_links_are_read_as_in_the_file() {
 #[test]
 fn settings_of_switches_are_read_as_in_the_file() {
     let mut seen = 0;
+    let openflow = crate::kinds::openflow::KEYS.keys.iter().map(|key| key.name).collect::<Vec<_>>();
     for key in switch_keys().filter(|key| *key != "kind") {
+        let kind = if openflow.contains(&key) { "openflow" } else { "shm" };
         for text in VALUES {
             let file =
-                in_file(&format!("switches: {{s: {{kind: shm, {key}: {}}}}}\n", quoted(text)))
+                in_file(&format!("switches: {{s: {{kind: {kind}, {key}: {}}}}}\n", quoted(text)))
                     .map(|lab| lab.switches[0].kind.clone());
-            let live = switch_kind("s", &[(key.to_owned(), (*text).to_owned())]);
+            let given = [("kind", kind), (key, *text)];
+            let given = given.map(|(key, text)| (key.to_owned(), text.to_owned()));
+            let live = switch_kind("s", &given, &|_| false);
             seen += u32::from(live.is_ok());
             same(&format!("{key}={text}"), &format!("switches.s.{key}"), key, file, live);
         }
@@ -288,7 +293,7 @@ fn settings_of_switches_are_read_as_in_the_file() {
     assert!(seen > 30, "only {seen} values were taken");
     for key in SWITCH.names() {
         let kept_out = ONLY_IN_FILES.contains(&key);
-        let refused = switch_kind("s", &[(key.to_owned(), "7".to_owned())]);
+        let refused = switch_kind("s", &[(key.to_owned(), "7".to_owned())], &|_| false);
         let words = "cannot be given to a switch of a running lab";
         assert_eq!(refused.is_err_and(|problem| problem.ends_with(words)), kept_out, "{key}");
     }
@@ -405,7 +410,7 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
 fn a_switch_of_a_running_lab_is_read_as_in_the_file() {
     let read = |words: &[&str]| {
         let pair = |word: &&str| word.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
-        switch_kind("s", &words.iter().filter_map(pair).collect::<Vec<_>>())
+        switch_kind("s", &words.iter().filter_map(pair).collect::<Vec<_>>(), &|name| name == "c0")
     };
     let given = ["ageing=60s", "arena=1MiB", "mode=0660", "group=vde"];
     let expected = ShmSwitch {
@@ -429,5 +434,16 @@ fn a_switch_of_a_running_lab_is_read_as_in_the_file() {
         let problem = read(&words).unwrap_err();
         assert!(problem.starts_with(wrong), "{problem}");
     }
+    let flow = ["kind=openflow", "controllers=node:c0, tcp:10.0.0.5", "versions=1.3", "tables=2"];
+    let expected = OpenflowSwitch {
+        controllers: ["node:c0", "tcp:10.0.0.5"].map(|text| text.parse().unwrap()).to_vec(),
+        fail: FailMode::Secure,
+        versions: vec![OpenflowVersion::V13],
+        tables: 2,
+        ..OpenflowSwitch::default()
+    };
+    assert_eq!(read(&flow), Ok(SwitchKind::Openflow(expected)));
+    let no_node = read(&["kind=openflow", "controllers=node:c1"]).unwrap_err();
+    assert!(no_node.starts_with("controllers: no node \"c1\" here"), "{no_node}");
     assert_eq!(read(&["mode=0600", "mode=0660"]), Err("mode: given twice".into()));
 }

@@ -1,11 +1,11 @@
 //! Reads the body of a switch: the keys common to all kinds; the kind reads the rest.
 
-use netloom_config::{Kind, Node as Yaml, Path, Report, quote};
+use netloom_config::{Node as Yaml, Path, Report};
 
 use super::keys::SWITCH;
 use super::raw::SwitchBody;
 use crate::file::{Fields, choice, values};
-use crate::kinds::RawSwitchKind;
+use crate::kinds::{RawSwitchKind, openflow};
 use crate::lab::Switch;
 
 /// Reads a switch's body; invalid values keep their default.
@@ -41,22 +41,17 @@ fn refuse_keys_of_others(word: &str, fields: &Fields<'_>, path: &Path<'_>, repor
             let Some(value) = fields.get(key.name) else { continue };
             let kind = other.kind;
             let message = format!("{}: only a switch of kind {kind} has this", path.key(key.name));
-            report.error_with(value.place, message, Some(format!("write kind: {kind}")));
+            let help = match word {
+                openflow::WORD => format!("flow entries do that on a switch of kind {word}"),
+                _ => format!("write kind: {kind}"),
+            };
+            report.error_with(value.place, message, Some(help));
         }
     }
 }
 
-/// The refusal names a kind known from other programs.
+/// One of the kinds.
 fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static str> {
     let kinds: Vec<&str> = SWITCH.kinds.iter().map(|of| of.kind).collect();
-    if value.text == "openflow" && value.kind == Kind::Str {
-        let message = format!(
-            "{path}: switch kind {} is not part of this version; kinds: {}",
-            quote(&value.text),
-            kinds.join(", ")
-        );
-        report.error(value.place, message);
-        return None;
-    }
     choice(value, path, (&SWITCH, "kind"), &kinds, report)
 }

@@ -525,6 +525,90 @@ fn a_switch_in_shared_memory_has_255_ports() {
     assert!(error.contains("\"s\" has 256 ports, one of kind shm at most 255"), "{error}");
 }
 
+#[test]
+fn switches_that_controllers_program() {
+    use crate::kinds::openflow::{DatapathId, FailMode, OpenflowSwitch, OpenflowVersion};
+    let text = "
+nodes: {a: , b: , c0: {children: {nodes: {x: }}}}
+switches:
+  s: {kind: openflow}
+  t:
+    kind: openflow
+    controllers: [node:c0, 'node:c0/x:7', host, 'tls:[fd00::1]:6654']
+    versions: [1.3, 1.0, '1.3']
+    datapath: 0x2a
+    tables: 2
+    max-entries: 1000
+  u: {kind: openflow, controllers: tcp:10.0.0.5, fail: standalone, versions: 1.0}
+links: [[a, s], [s, b], [s, t], [t, a]]
+";
+    let lab = lab(text);
+    let of = |at: usize| lab.switches[at].kind.as_openflow().unwrap();
+    assert_eq!(*of(0), OpenflowSwitch::default());
+    assert_eq!(of(0).fail, FailMode::Standalone);
+    let controllers = ["node:c0:6653", "node:c0/x:7", "host:6653", "tls:[fd00::1]:6654"];
+    let expected = OpenflowSwitch {
+        datapath: DatapathId::new(42),
+        controllers: controllers.map(|text| text.parse().unwrap()).to_vec(),
+        fail: FailMode::Secure,
+        versions: vec![OpenflowVersion::V10, OpenflowVersion::V13],
+        tables: 2,
+        max_entries: 1000,
+    };
+    assert_eq!(*of(1), expected);
+    assert_eq!((of(2).fail, of(2).versions.len()), (FailMode::Standalone, 1));
+
+    let plan = crate::plan::plan(&lab).unwrap();
+    let numbers = |plan: &crate::plan::Plan| {
+        let ends = plan.links.iter().flat_map(|link| &link.ends);
+        let numbers = ends.filter_map(|end| match end {
+            crate::plan::PlannedEnd::Port { switch, number, .. } => Some((switch.get(), *number)),
+            _ => None,
+        });
+        numbers.collect::<Vec<_>>()
+    };
+    let all = [(0, Some(1)), (0, Some(2)), (0, Some(3)), (1, Some(1)), (1, Some(2))];
+    assert_eq!(numbers(&plan), all);
+    let datapath = |at: usize| plan.switches[at].kind.as_openflow().unwrap().datapath.unwrap();
+    assert_eq!(datapath(1).get(), 42);
+    // Controllers know a switch by it, for ever.
+    assert_eq!(datapath(0).to_string(), "00008490568d2b93");
+    assert_ne!(datapath(0), datapath(2));
+}
+
+#[test]
+fn port_numbers_stay_while_links_come_and_go() {
+    use crate::plan::{LinkSlot, NewEnd, NewLink, PlannedEnd, Slot, SwitchSlot};
+    let text = "nodes: {a: , b: , c: }\nswitches: {s: {kind: openflow}, k: {}}\n\
+                links: [[a, s], [b, s], [c, s], [a, k]]";
+    let mut plan = crate::plan::plan(&lab(text)).unwrap();
+    let link = |node: usize, switch: usize| NewLink {
+        name: None,
+        ends: [
+            NewEnd::Switch(SwitchSlot::new(switch)),
+            NewEnd::Node { node: Slot::new(node), iface: None, there: vec![] },
+        ],
+        addresses: [vec![], vec![]],
+        bare: [false, false],
+        mtu: None,
+        impairments: Default::default(),
+    };
+    let number = |plan: &crate::plan::Plan, at: usize| {
+        plan.links[LinkSlot::new(at)].ends.iter().find_map(|end| match end {
+            PlannedEnd::Port { number, .. } => Some(*number),
+            _ => None,
+        })
+    };
+    plan.remove_link(LinkSlot::new(1)).unwrap();
+    assert_eq!([0, 1].map(|at| number(&plan, at)), [Some(Some(1)), Some(Some(3))]);
+    for (node, expected) in [(1, Some(2)), (1, Some(4))] {
+        let slot = plan.add_link(link(node, 0)).unwrap();
+        assert_eq!(number(&plan, slot.get()), Some(expected));
+    }
+    let slot = plan.add_link(link(1, 1)).unwrap();
+    assert_eq!(number(&plan, slot.get()), Some(None));
+}
+
 proptest::proptest! {
     #[test]
     fn errors_always_have_a_place(text in "(nodes|links|switches|a|b|for|x|children|limits|loss|delay|1%|[-:{}\\[\\],*&'\" \n0-9]){0,40}") {

@@ -13,7 +13,7 @@ use super::names::{Names, names};
 use super::segment::{EndRef, Topology, topology};
 use super::{
     DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink,
-    PlannedNode, PlannedSwitch, Route, Scheme, Slot, SwitchSlot, hosts, route, sysctl,
+    PlannedNode, PlannedSwitch, Route, Scheme, Slot, SwitchSlot, hosts, ports, route, sysctl,
 };
 use crate::lab::{End, Lab, Limits, Link, Protect};
 
@@ -100,7 +100,8 @@ impl Builder<'_> {
                 impairments: link.impairments.clone(),
             });
         }
-        super::ports::fill_in_addresses(&mut switches, &nodes, &links);
+        ports::fill_in_addresses(&mut switches, &nodes, &links);
+        ports::number(&switches, &mut links);
         self.add_routes(&interfaces, &mut nodes)?;
         let hosts = hosts::hosts(&nodes);
         let (lab, digest) = (self.lab.name.clone(), String::new());
@@ -149,7 +150,7 @@ impl Builder<'_> {
             bridge: self.names.bridges[index].clone(),
             mac: macs.take("switch", &switch.name, ""),
             mtu: mtu[index],
-            kind: switch.kind.clone(),
+            kind: ports::with_number(&self.lab.name, &switch.name, switch.kind.clone()),
         };
         self.lab.switches.iter().enumerate().map(switch).collect()
     }
@@ -213,7 +214,7 @@ impl Builder<'_> {
             End::Switch { switch } => {
                 let name = self.names.ports[index][side].clone().unwrap_or_default();
                 let mac = macs.take("port", &self.lab.switches[*switch].name, &name);
-                PlannedEnd::Port { switch: SwitchSlot::new(*switch), name, mac }
+                PlannedEnd::Port { switch: SwitchSlot::new(*switch), name, mac, number: None }
             }
             End::Host { iface } => PlannedEnd::Host { iface: iface.clone() },
             End::Internet => PlannedEnd::Internet { addresses: self.addresses(place) },

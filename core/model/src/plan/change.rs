@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::hosts;
 use super::{
     DEFAULT_MTU, LinkSlot, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
-    Route, Slot, SwitchSlot, sysctl,
+    Route, Slot, SwitchSlot, ports, sysctl,
 };
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
 use crate::kinds::SwitchKind;
@@ -56,7 +56,7 @@ impl Plan {
             bridge: String::new(),
             mac: [0; 6],
             mtu: DEFAULT_MTU,
-            kind,
+            kind: ports::with_number(&self.lab, name, kind),
         };
         self.switches.push(switch);
         SwitchSlot::new(self.switches.len() - 1)

@@ -20,7 +20,7 @@ use super::pool::Block;
 use super::segment::{Topology, topology};
 use super::{
     DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink,
-    PlannedNode, Route, Scheme, Slot, SwitchSlot, hosts, route, sysctl,
+    PlannedNode, Route, Scheme, Slot, SwitchSlot, hosts, ports, route, sysctl,
 };
 use crate::bounds::{MAX_LINKS, mtu_problem};
 use crate::lab::{End, Lab, Link, Node, Switch};
@@ -205,7 +205,8 @@ impl Plan {
             NewEnd::Switch(switch) => {
                 let name = self.free_port(&new.ends[1 - side], side, id.get());
                 let mac = macs.take("port", &self.switches[*switch].name, &name);
-                PlannedEnd::Port { switch: *switch, name, mac }
+                let number = ports::free_number(self, *switch);
+                PlannedEnd::Port { switch: *switch, name, mac, number }
             }
         }
     }

@@ -1,14 +1,16 @@
 //! Ports of switches: their names in rules, and the addresses at them.
 //!
 //! A link's port is named after the other end of the link if that is a node or an interface of the
-//! host (`h1:eth0`, `host:eth1`), which no other link has; else after the link.
+//! host (`h1:eth0`, `host:eth1`), which no other link has; else after the link. Where ports have numbers, these count
+//! from 1 in the order of the links; a link made later gets the lowest number that is free, so no number changes.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::hash::hash;
 use super::names::{Names, end_name, names};
-use super::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot, SwitchSlot};
-use crate::kinds::PortEnd;
+use super::{Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot, SwitchSlot};
+use crate::kinds::{PortEnd, SwitchKind};
 use crate::lab::{End, Lab};
 
 /// By switch: the ends of links on it, in the order of the links.
@@ -62,6 +64,40 @@ pub(super) fn fill_in_addresses(
         };
         switch.kind.fill_in_addresses(|port| known.get_or_init(all).get(port).copied());
     }
+}
+
+/// The kind of a switch with the number that controllers know it by, where it has one.
+pub(super) fn with_number(lab: &str, switch: &str, mut kind: SwitchKind) -> SwitchKind {
+    kind.fill_in_number(|| hash(&["datapath", lab, switch]));
+    kind
+}
+
+/// Numbers the ports of switches that number them.
+pub(super) fn number(switches: &[PlannedSwitch], links: &mut [PlannedLink]) {
+    let mut next = vec![1_u32; switches.len()];
+    for end in links.iter_mut().flat_map(|link| &mut link.ends) {
+        let PlannedEnd::Port { switch, number, .. } = end else { continue };
+        let at = switch.get();
+        if switches.get(at).is_some_and(|switch| switch.kind.numbers_ports()) {
+            *number = Some(next[at]);
+            next[at] += 1;
+        }
+    }
+}
+
+/// The number of a new port of a switch, if its ports have numbers.
+pub(super) fn free_number(plan: &Plan, of: SwitchSlot) -> Option<u32> {
+    plan.switch_at(of).filter(|switch| switch.kind.numbers_ports())?;
+    let taken: HashSet<u32> = plan
+        .links
+        .iter()
+        .flat_map(|link| &link.ends)
+        .filter_map(|end| match end {
+            PlannedEnd::Port { switch, number, .. } if *switch == of => *number,
+            _ => None,
+        })
+        .collect();
+    (1..).find(|number| !taken.contains(number))
 }
 
 /// The node and interface at the other end of a link on this switch.

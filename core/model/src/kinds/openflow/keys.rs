@@ -1,0 +1,51 @@
+//! The keys that only a switch of kind `openflow` has.
+
+use super::{MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES};
+use crate::file::table::{Key, Value, key};
+
+const CONTROLLER: Value = Value::Called(
+    "a controller like node:c0, host:6653 or tcp:10.0.0.5:6653",
+    &Value::Pattern(r"^(((tcp|tls|ssl|unix|node):.+)|host(:[0-9]+)?)(, *.+)?$"),
+);
+const VERSION: Value = Value::Called("1.0 or 1.3", &Value::NumberOrPattern(r"^1\.[03]$"));
+
+/// The keys, in the order of the manual.
+pub(super) static KEYS: &[Key] = &[
+    key(
+        "controllers",
+        Value::AnyOf(&[CONTROLLER, Value::List(&CONTROLLER, Some(MOST_CONTROLLERS))]),
+        "openflow: controllers that it connects to, one or a list: node:NAME[:PORT] (in a node of the lab), \
+         host[:PORT] (on this machine), tcp:ADDRESS[:PORT], tls:ADDRESS[:PORT], unix:PATH. PORT is 6653 by default.",
+    ),
+    key(
+        "fail",
+        Value::Choice(&["secure", "standalone"]),
+        "openflow: what it does while no controller is connected. standalone: it forwards like an ordinary switch, \
+         the default without `controllers`. secure: its flow entries alone decide, the default with `controllers`.",
+    ),
+    key(
+        "versions",
+        Value::AnyOf(&[VERSION, Value::List(&VERSION, Some(2))]),
+        "openflow: the versions of OpenFlow that it speaks. Default [1.0, 1.3].",
+    ),
+    key(
+        "datapath",
+        Value::Called(
+            "a datapath id like 0x1",
+            &Value::NumberOrPattern(
+                r"^(0x[0-9A-Fa-f]{1,16}|[0-9A-Fa-f]{1,20}|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){7})$",
+            ),
+        ),
+        "openflow: its datapath id, by which controllers know it, like 0x1. Default: from the names of lab and switch.",
+    ),
+    key(
+        "tables",
+        Value::Integer(1, MOST_TABLES as i64),
+        "openflow: how many flow tables it has. Default 254.",
+    ),
+    key(
+        "max-entries",
+        Value::Integer(1, MOST_ENTRIES as i64),
+        "openflow: how many flow entries each table may have. Default 1000000.",
+    ),
+];

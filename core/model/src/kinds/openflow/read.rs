@@ -1,0 +1,154 @@
+//! Reads the keys of a switch of kind `openflow`.
+//!
+//! [`read`] reads single values; [`RawOpenflow::finish`] checks that the nodes of controllers exist, which needs
+//! the whole lab.
+
+use netloom_config::{Node as Yaml, Path, Place, Report, quote, read};
+
+use super::{
+    Controller, DatapathId, FailMode, MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES, OpenflowSwitch,
+    OpenflowVersion,
+};
+use crate::file::Fields;
+use crate::file::values::{At, each_or_only};
+use crate::kinds::Around;
+
+/// An OpenFlow switch as read, with values that are checked when the whole file is known.
+#[derive(Debug, Default)]
+pub(crate) struct RawOpenflow {
+    options: OpenflowSwitch,
+    /// The nodes of controllers.
+    nodes: Vec<At<String>>,
+    datapath: Option<Place>,
+}
+
+/// Reads the keys of this kind.
+pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> RawOpenflow {
+    let mut raw = RawOpenflow::default();
+    if let Some(value) = fields.get("controllers") {
+        controllers(value, &path.key("controllers"), &mut raw, report);
+    }
+    let options = &mut raw.options;
+    options.fail = match fields.get("fail") {
+        Some(value) => fail(value, &path.key("fail"), report).unwrap_or_default(),
+        None if options.controllers.is_empty() => FailMode::Standalone,
+        None => FailMode::Secure,
+    };
+    if let Some(value) = fields.get("versions") {
+        options.versions = versions(value, &path.key("versions"), report);
+    }
+    if let Some(value) = fields.get("datapath") {
+        options.datapath = datapath(value, &path.key("datapath"), report);
+        raw.datapath = Some(value.place);
+    }
+    if let Some(value) = fields.get("tables") {
+        let tables = number(value, &path.key("tables"), MOST_TABLES.into(), report);
+        options.tables = tables.unwrap_or(options.tables);
+    }
+    if let Some(value) = fields.get("max-entries") {
+        let entries = number(value, &path.key("max-entries"), MOST_ENTRIES, report);
+        options.max_entries = entries.unwrap_or(options.max_entries);
+    }
+    raw
+}
+
+fn number<N: TryFrom<i64>>(
+    value: &Yaml,
+    path: &Path<'_>,
+    most: u32,
+    report: &mut Report,
+) -> Option<N> {
+    read::integer(value, path, 1..=i64::from(most), report).and_then(|n| N::try_from(n).ok())
+}
+
+/// One or a list; on a command line several stand in one text, with commas between them.
+fn controllers(value: &Yaml, path: &Path<'_>, raw: &mut RawOpenflow, report: &mut Report) {
+    each_or_only(value, path, report, |item, path, report| {
+        let Some(text) = read::text(item, path, report) else { return };
+        for one in text.split(',').map(str::trim) {
+            match one.parse::<Controller>() {
+                Ok(controller) => add(controller, item.place, path, raw, report),
+                Err(error) => {
+                    report.error(item.place, format!("{path}: {}: {error}", quote(one)));
+                }
+            }
+        }
+    });
+    let has = raw.options.controllers.len();
+    if has > MOST_CONTROLLERS {
+        let message = format!("{path}: {has} controllers, at most {MOST_CONTROLLERS} are possible");
+        report.error(value.place, message);
+    }
+}
+
+fn add(
+    controller: Controller,
+    place: Place,
+    path: &Path<'_>,
+    raw: &mut RawOpenflow,
+    report: &mut Report,
+) {
+    if raw.options.controllers.contains(&controller) {
+        return report.error(place, format!("{path}: {controller} is given twice"));
+    }
+    raw.nodes.extend(controller.node().map(|node| At { value: node.to_owned(), place }));
+    raw.options.controllers.push(controller);
+}
+
+fn fail(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<FailMode> {
+    let modes = [FailMode::Secure, FailMode::Standalone];
+    let word = read::choice(value, path, &modes.map(FailMode::word), report)?;
+    modes.into_iter().find(|mode| mode.word() == word)
+}
+
+/// Each version once, the lowest first.
+fn versions(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<OpenflowVersion> {
+    let all = [OpenflowVersion::V10, OpenflowVersion::V13];
+    let mut found = Vec::new();
+    each_or_only(value, path, report, |item, path, report| {
+        let words = all.map(OpenflowVersion::word);
+        let words_of = |text: &str| words.iter().position(|word| *word == text.trim());
+        let texts = read::scalar(item).map_or_else(Vec::new, |text| text.split(',').collect());
+        let read: Option<Vec<usize>> = texts.into_iter().map(words_of).collect();
+        match read.filter(|read| !read.is_empty()) {
+            Some(read) => found.extend(read.into_iter().map(|at| all[at])),
+            None => {
+                let message = format!(
+                    "{path}: expected one of {}, found {}",
+                    words.join(", "),
+                    item.describe()
+                );
+                report.error(item.place, message);
+            }
+        }
+    });
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn datapath(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<DatapathId> {
+    let id = read::scalar(value).and_then(|text| text.parse().ok());
+    if id.is_none() {
+        let what = "a datapath id, 64 bits and not 0, like 0x1 or 00:00:00:00:00:00:00:01";
+        read::expected(value, path, what, report);
+    }
+    id
+}
+
+impl RawOpenflow {
+    /// The datapath id that the file gives, with its place.
+    pub(crate) fn datapath(&self) -> Option<(DatapathId, Place)> {
+        Some((self.options.datapath?, self.datapath?))
+    }
+
+    /// Checks that the nodes of controllers exist.
+    pub(crate) fn finish(&self, around: &Around<'_>, report: &mut Report) -> OpenflowSwitch {
+        for node in self.nodes.iter().filter(|node| !(around.is_node)(&node.value)) {
+            let help = "the controller is in a node of the lab; node:NAME names it".to_owned();
+            let shown = quote(&node.value);
+            report.error_with(node.place, format!("controllers: no node {shown} here"), Some(help));
+        }
+        self.options.clone()
+    }
+}
