@@ -14,12 +14,13 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test bench install dist peers fuzz check setup build clean
+.PHONY: help demo test bench conformance install dist peers fuzz check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
 	@echo 'make test      all tests, as an ordinary user and as root where the kernel asks for it'
 	@echo 'make bench     all measurements, beside the peers that are installed'
+	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 10 minutes (needs make peers)'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
 	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
@@ -42,6 +43,9 @@ test: setup
 
 bench: setup
 	cargo xtask bench
+
+conformance: setup
+	cargo xtask conformance
 
 peers:
 	@sh scripts/setup.sh peers

@@ -84,7 +84,20 @@ vtysh|frr|frr|routing daemons in examples
 ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests
 dnsmasq|dnsmasq-base|dnsmasq|DHCP and DNS server in examples
 udhcpc|udhcpc|busybox|DHCP client in examples
-ovs-vsctl|openvswitch-switch|openvswitch|peer in benches: its userspace switch
+ovs-vsctl|openvswitch-switch|openvswitch|peer in benches and conformance tests: its userspace switch
+ovs-testcontroller|openvswitch-testcontroller|openvswitch-testcontroller|controls our switches in tests
+LIST
+}
+
+# Python packages that need versions of their own, each in a virtual environment below this folder, where every
+# user finds them.
+environments=/usr/local/lib/netloom-peers
+
+# folder | packages | what for
+python_peers() {
+    cat <<'LIST'
+os-ken|os-ken==4.2.2|its switch tests, and a controller in tests
+faucet|faucet==1.10.12|controls our switches in tests
 LIST
 }
 
@@ -127,15 +140,45 @@ setup_tools() {
 
 setup_peers() {
     wanted=$(peers | missing "$(system)")
-    [ -n "$wanted" ] || return 0
     # One by one: a distribution may lack one of them, and the others are wanted all the same.
     for package in $wanted; do
         install_packages "$package" || say "not available here: $package (left out)"
-        # Its programs are wanted, not a routing service of this machine's.
-        if [ "$package" = frr ] && have systemctl; then
-            as_root systemctl disable --now frr >/dev/null 2>&1 || :
-        fi
+        # Their programs are wanted, not a service of this machine's.
+        case $package in frr | openvswitch-testcontroller) stop_service "$package" ;; esac
     done
+    python_peers | while IFS='|' read -r folder packages why; do
+        setup_environment "$folder" "$packages" "$why" </dev/null ||
+            say "not available here: $packages (left out)"
+    done
+}
+
+stop_service() {
+    if have systemctl; then
+        as_root systemctl disable --now "$1" >/dev/null 2>&1 || :
+    fi
+    if have update-rc.d && have service; then
+        as_root service "$1" stop >/dev/null 2>&1 || :
+        as_root update-rc.d "$1" disable >/dev/null 2>&1 || :
+    fi
+}
+
+# A virtual environment with these packages, made anew if it has others.
+setup_environment() {
+    folder=$environments/$1
+    [ "$(cat "$folder/packages" 2>/dev/null)" != "$2" ] || return 0
+    say "missing: $2 ($3): installing it into $folder"
+    # The system's, which all users can run; another in PATH may be in somebody's home.
+    python=/usr/bin/python3
+    [ -x "$python" ] || python=python3
+    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+        case $(system) in apt) install_packages python3-venv ;; *) install_packages python3-pip ;; esac || return 1
+    fi
+    # Whole or not at all: the list of packages is written last.
+    # shellcheck disable=SC2016
+    as_root sh -c 'umask 022
+        rm -rf "$1" && mkdir -p "$1" && "$2" -m venv "$1" &&
+            "$1/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check $3 &&
+            printf "%s\n" "$3" >"$1/packages" || { rm -rf "$1"; exit 1; }' sh "$folder" "$python" "$2"
 }
 
 # Whether version $1 is at least $2 (numbers separated by dots).

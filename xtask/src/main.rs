@@ -7,6 +7,7 @@
 mod bench;
 mod check;
 mod codegen;
+mod conformance;
 mod dist;
 mod fuzz;
 mod man;
@@ -30,6 +31,7 @@ usage: cargo xtask VERB
   man [DIR]                 man pages, by default into target/man
   dist                      a tarball in dist/: binary, man pages, completions, README, licences
   fuzz [SECONDS [TARGET]]   every fuzz target, by default 60 s each; or one alone
+  conformance [DIRECTORY...]  os-ken's switch tests on our OpenFlow switch; --help
   loom                      models of the switch's rings (needs no more than cargo)
   bench [NAME]              experiments of the release binary, by default all
 ";
@@ -58,6 +60,7 @@ fn run(args: &[String]) -> Result<()> {
         "dist" => dist::run(),
         "fuzz" => fuzz::run(rest),
         "loom" => models::run(rest),
+        "conformance" => conformance::run(rest),
         "bench" => bench::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

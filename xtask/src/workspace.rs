@@ -70,7 +70,7 @@ impl Artifacts {
     }
 
     /// A binary or example, if it is among them.
-    fn program(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
         let found = self.executables().find(|built| built.target == name && !built.is_test);
         found.map(|built| built.file)
     }
