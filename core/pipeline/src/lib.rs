@@ -13,6 +13,7 @@ mod buffers;
 mod check;
 mod convert;
 mod crc32c;
+mod example;
 mod group;
 pub mod headers;
 pub mod key;
@@ -24,9 +25,13 @@ mod switch;
 mod table;
 mod trace;
 
+pub use example::frame as example;
 pub use key::{FlowKey, Pattern};
 pub use rule::{Rule, RuleId, Time};
-pub use switch::{ConnectionId, FailMode, Frame, Options, Outputs, Switch};
+pub use switch::{
+    Change, ConnectionId, FailMode, Frame, Options, Outputs, SavedGroup, SavedMeter, SavedRule,
+    SavedSettings, Switch,
+};
 pub use trace::{Drop, Effect, Step, Trace};
 
 #[cfg(test)]

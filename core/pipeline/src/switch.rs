@@ -1,6 +1,6 @@
 //! The switch: what it has, what goes in, what comes out. Its rooms: connections and their messages
 //! (`control`, `roles`, `notify`), state that controllers change (`flow_mod`, `group_mod`, `ports`), answers (`stats`, `features`),
-//! packets (`walk`, `output`), time (`expire`).
+//! packets (`walk`, `output`), time (`expire`), what outlives its process (`saved`).
 
 mod control;
 mod expire;
@@ -11,6 +11,7 @@ mod notify;
 mod output;
 mod ports;
 mod roles;
+mod saved;
 mod stats;
 mod walk;
 
@@ -29,6 +30,8 @@ use crate::rule::{Rule, RuleId, Time};
 use crate::table::{Deadline, Table};
 use crate::trace::Trace;
 
+pub use saved::{Change, SavedGroup, SavedMeter, SavedRule, SavedSettings};
+
 use ports::PortState;
 use roles::Connection;
 
@@ -44,6 +47,9 @@ pub enum FailMode {
     Secure,
     /// Packets are forwarded as by a switch without OpenFlow.
     Standalone,
+    /// No controller is expected: the tables go on, and packets without a match in the first are forwarded as by a
+    /// switch without OpenFlow.
+    Learning,
 }
 
 /// What a switch is.
@@ -148,6 +154,8 @@ pub struct Switch {
     generation: u64,
     /// Features of tables that a controller set.
     features: Option<Vec<TableFeatures>>,
+    /// What has changed, if somebody wants to know.
+    changes: Option<Vec<Change>>,
 }
 
 impl Switch {
@@ -168,6 +176,7 @@ impl Switch {
             numbers: 0,
             generation: 0,
             features: None,
+            changes: None,
             options,
         }
     }

@@ -67,6 +67,25 @@ pub enum Drop {
     Limit,
 }
 
+impl std::fmt::Display for Drop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Drop::NoMatch => "no entry matches",
+            Drop::NoOutput => "nothing says where to send it",
+            Drop::Meter => "a meter drops it",
+            Drop::Ttl => "its TTL is not valid",
+            Drop::Receive => "the port does not receive",
+            Drop::Send => "the port to send it by is down, does not forward, or does not exist",
+            Drop::Hairpin => "it would leave by the port that it came in by",
+            Drop::Fragment => "it is a fragment, which the configuration drops",
+            Drop::Group => "its group has no live bucket, or does not exist",
+            Drop::Short => "it is shorter than an Ethernet header",
+            Drop::Controller => "no controller takes it",
+            Drop::Limit => "it makes more work than one packet may",
+        })
+    }
+}
+
 /// What happened to a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {

@@ -1,4 +1,4 @@
-//! Changes in network namespaces: of addresses in many, received by one socket; of routes in one.
+//! Changes in network namespaces: of addresses in many, received by one socket; of routes, or of links, in one.
 //!
 //! The socket of addresses also receives events of every namespace that has an id in its own
 //! (`NETLINK_LISTEN_ALL_NSID`, Linux 4.2), so neither sockets nor entries in the kernel's one list
@@ -152,17 +152,56 @@ impl RouteWatch {
     /// # Errors
     /// [`Error::Failed`] if the socket cannot be read.
     pub fn changed(&mut self) -> Result<bool> {
-        let mut changed = false;
-        loop {
-            match receive(self.0.as_fd()) {
-                Ok(_) => changed = true,
-                Err(e) => match e.raw_os_error() {
-                    Some(libc::EAGAIN) => return Ok(changed),
-                    Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS) => changed = true,
-                    _ => return Err(refused("receive")(e)),
-                },
-            }
+        drained(&self.0)
+    }
+}
+
+/// Tells whether links of one namespace may have changed. What changed is not told: ask again.
+#[derive(Debug)]
+pub struct LinkWatch(Socket);
+
+impl LinkWatch {
+    /// Watches the calling thread's network namespace from now on.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the system refuses it.
+    pub fn open() -> Result<Self> {
+        let socket = Socket::open_to_ask()?;
+        socket
+            .set_option(libc::NETLINK_ADD_MEMBERSHIP, RTNLGRP_LINK)
+            .map_err(io::Error::from)
+            .map_err(refused("join the group of links"))?;
+        Ok(Self(socket))
+    }
+
+    /// Whether they may have changed since the last call; does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the socket cannot be read.
+    pub fn changed(&mut self) -> Result<bool> {
+        drained(&self.0)
+    }
+}
+
+/// Readable if changes are pending.
+impl AsFd for LinkWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Reads all pending messages; returns whether there were any, or some were lost.
+fn drained(socket: &Socket) -> Result<bool> {
+    let mut changed = false;
+    loop {
+        match receive(socket.as_fd()) {
+            Ok(_) => changed = true,
+            Err(e) => match e.raw_os_error() {
+                Some(libc::EAGAIN) => return Ok(changed),
+                Some(libc::EINTR) => {}
+                Some(libc::ENOBUFS) => changed = true,
+                _ => return Err(refused("receive")(e)),
+            },
         }
     }
 }

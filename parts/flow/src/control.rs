@@ -24,6 +24,25 @@ use requests::{Shown, Tables, TraceWhat, Traced};
 /// Default time to wait for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Creates a switch's control socket with mode 0600, in place of one of an earlier process. Its folder should be of mode
+/// 0700, since only that keeps others from it between its creation and the end of this call.
+///
+/// # Errors
+/// The system refuses.
+pub fn listen(path: &Path) -> Result<OwnedFd> {
+    let failed = |operation| Failure::of(format!("{path:?}"), operation);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(failed("make a socket"))?;
+    let address = SocketAddrUnix::new(path).map_err(failed("listen"))?;
+    let _ = rustix::fs::unlink(path);
+    rustix::net::bind(&socket, &address).map_err(failed("bind"))?;
+    rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))
+        .map_err(failed("set its mode"))?;
+    rustix::net::listen(&socket, 16).map_err(failed("listen"))?;
+    Ok(socket)
+}
+
 /// A connection to a switch's process.
 #[derive(Debug)]
 pub struct Connection {

@@ -48,6 +48,13 @@ pub enum Error {
     Links(#[from] netloom_netlink::Error),
 }
 
+/// Failures of the edge to Linux are those of the system here.
+impl From<netloom_sys::Error> for Error {
+    fn from(error: netloom_sys::Error) -> Error {
+        Failure::new(SWITCH, "ask the system", error).into()
+    }
+}
+
 impl Error {
     pub(crate) fn refused(reason: impl Into<String>) -> Self {
         Error::Refused(reason.into())

@@ -7,10 +7,26 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+mod arrivals;
+mod channel;
+mod channels;
 pub mod control;
+mod controllers;
 pub mod data_plane;
+mod dialling;
+mod engine;
 mod error;
+mod explain;
+mod link;
+mod listeners;
+mod manage;
+mod planes;
+mod port_changes;
+mod ports;
+mod reach;
+mod report;
 mod server;
+mod system;
 
 pub use application::Application;
 pub use error::{Error, Result};

@@ -1,13 +1,40 @@
-//! Event loop of a switch's process.
+//! Event loop of a switch's process: frames, connections, requests, time.
+//!
+//! Single-threaded; only epoll blocks. Work of each connection and each port is bounded in a turn, so that none delays the
+//! others. At the end of a turn, in this order: frames have left, changes are in the state file, then answers
+//! leave. Whoever is answered can rely on both.
 
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use netloom_pipeline::{Options, Switch, Time};
+use netloom_sys::{Failure, process};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::process::Signal;
 
 use crate::application::Application;
-use crate::{Error, Result};
+use crate::channel::Channel;
+use crate::controllers::Controllers;
+use crate::engine::Engine;
+use crate::error::SWITCH;
+use crate::listeners::Listeners;
+use crate::ports::Ports;
+use crate::system::{self, SECOND, clock};
+use crate::{Result, planes};
 
 /// What a switch's process is called.
 pub const NAME: &str = "netloom-flow";
+
+/// Frames of a port in a turn.
+const FRAMES: usize = 64;
+
+/// How long connections are served in a turn.
+const TURN: Time = 2_000_000;
+
+/// Interval of checks whether the folder still exists.
+const LOOK: Time = 5 * SECOND;
 
 /// Runs a switch that takes requests over `listener` (SOCK_SEQPACKET, listening, mode 0600), until
 /// [`crate::control::Request::Stop`], SIGTERM, or the end of `folder`. It makes the socket that speaks OpenFlow itself.
@@ -15,9 +42,327 @@ pub const NAME: &str = "netloom-flow";
 /// Call it in the network namespace of the ports, with a single thread; it names the process [`NAME`] and blocks SIGTERM.
 ///
 /// # Errors
-/// The process cannot be set up; [`Error::BrokenState`] if the state file is malformed. Client errors are
+/// The process cannot be set up; [`crate::Error::BrokenState`] if the state file is malformed. Client errors are
 /// answered to the client.
 pub fn serve(listener: OwnedFd, folder: &Path, application: &Application) -> Result<()> {
-    let _ = (listener, folder, application);
-    Err(Error::refused("it is not built yet"))
+    process::set_name(NAME);
+    let signals = process::catch(&[Signal::TERM.as_raw()])
+        .map_err(|e| Failure::new(SWITCH, "catch signals", e))?;
+    let mut server = Server::new(listener, signals, folder, application)?;
+    let ended = server.run();
+    let _ = std::fs::remove_file(&server.application.openflow);
+    ended
+}
+
+/// The source of an event, encoded in the epoll data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Signal,
+    /// Where clients with requests connect.
+    Control,
+    /// Frames wait.
+    Plane,
+    /// Links have changed.
+    Links,
+    Client(u64),
+    Channel(u64),
+    /// A connection that is being made.
+    Dial(u64),
+    /// Where connections that speak OpenFlow arrive.
+    Listener(u64),
+}
+
+impl Key {
+    const KINDS: u64 = 60;
+
+    fn number(self) -> u64 {
+        let (kind, id) = match self {
+            Key::Signal => (0, 0),
+            Key::Control => (1, 0),
+            Key::Plane => (2, 0),
+            Key::Links => (3, 0),
+            Key::Client(id) => (4, id),
+            Key::Channel(id) => (5, id),
+            Key::Dial(id) => (6, id),
+            Key::Listener(id) => (7, id),
+        };
+        kind << Key::KINDS | id
+    }
+
+    fn of(number: u64) -> Key {
+        let id = number & ((1 << Key::KINDS) - 1);
+        match number >> Key::KINDS {
+            0 => Key::Signal,
+            1 => Key::Control,
+            2 => Key::Plane,
+            3 => Key::Links,
+            4 => Key::Client(id),
+            5 => Key::Channel(id),
+            6 => Key::Dial(id),
+            _ => Key::Listener(id),
+        }
+    }
+}
+
+/// What the loop waits on.
+pub(crate) struct Watcher(OwnedFd);
+
+impl Watcher {
+    fn new() -> Result<Watcher> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC);
+        Ok(Watcher(epoll.map_err(|e| Failure::new(SWITCH, "make an epoll", e))?))
+    }
+
+    /// Watches a descriptor, level-triggered.
+    pub(crate) fn add(&self, fd: impl AsFd, key: Key, reads: bool, writes: bool) -> Result<()> {
+        epoll::add(&self.0, fd, EventData::new_u64(key.number()), flags(reads, writes))
+            .map_err(|e| Failure::new(SWITCH, "watch a descriptor", e).into())
+    }
+
+    /// Changes what is watched.
+    pub(crate) fn change(&self, fd: impl AsFd, key: Key, reads: bool, writes: bool) {
+        let data = EventData::new_u64(key.number());
+        let _ = epoll::modify(&self.0, fd, data, flags(reads, writes));
+    }
+
+    /// Stops watching.
+    pub(crate) fn drop(&self, fd: impl AsFd) {
+        let _ = epoll::delete(&self.0, fd);
+    }
+
+    fn wait(&self, span: Option<Time>) -> Result<Vec<Key>> {
+        let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        let mut events = [nothing; 256];
+        let span = span.map(|span| process::timespec(std::time::Duration::from_nanos(span)));
+        match epoll::wait(&self.0, &mut events, span.as_ref()) {
+            Ok(count) => Ok(events.iter().take(count).map(|e| Key::of({ e.data }.u64())).collect()),
+            Err(Errno::INTR) => Ok(vec![]),
+            Err(e) => Err(Failure::new(SWITCH, "wait", e).into()),
+        }
+    }
+}
+
+fn flags(reads: bool, writes: bool) -> EventFlags {
+    let reads = if reads { EventFlags::IN } else { EventFlags::empty() };
+    reads | if writes { EventFlags::OUT } else { EventFlags::empty() }
+}
+
+/// Counters since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Connections that speak OpenFlow: made, and closed because of what they did.
+    pub(crate) connections: u64,
+    pub(crate) dropped: u64,
+    /// Packets that a controller was not told because it does not read.
+    pub(crate) packet_ins_dropped: u64,
+}
+
+/// A switch.
+pub(crate) struct Server {
+    pub(crate) watcher: Watcher,
+    signals: OwnedFd,
+    pub(crate) control: OwnedFd,
+    pub(crate) application: Application,
+    folder: PathBuf,
+    /// Device and inode of the folder.
+    identity: Option<(u64, u64)>,
+    pub(crate) engine: Engine,
+    pub(crate) ports: Ports,
+    pub(crate) channels: BTreeMap<u64, Channel>,
+    /// Connections with messages to read, and those with some to write.
+    pub(crate) ready: BTreeSet<u64>,
+    pub(crate) unsent: BTreeSet<u64>,
+    /// Connections of the control socket.
+    pub(crate) clients: BTreeMap<u64, OwnedFd>,
+    pub(crate) controllers: Controllers,
+    pub(crate) listeners: Listeners,
+    pub(crate) tally: Tally,
+    pub(crate) trouble: Option<String>,
+    /// How many earlier processes there were.
+    pub(crate) takeovers: u64,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+    next: u64,
+    /// When connections are looked at for silence.
+    pub(crate) look: Time,
+    /// The connection that was served last.
+    served: u64,
+    pub(crate) stop: bool,
+}
+
+impl Server {
+    fn new(
+        control: OwnedFd,
+        signals: OwnedFd,
+        folder: &Path,
+        application: &Application,
+    ) -> Result<Server> {
+        system::raise_limit();
+        let watcher = Watcher::new()?;
+        // A client that leaves before it is accepted must not block the loop.
+        rustix::io::ioctl_fionbio(&control, true)
+            .map_err(|e| Failure::new(SWITCH, "make the control socket non-blocking", e))?;
+        let plane = planes::open(application)?;
+        let mut server = Server {
+            engine: Engine::new(Switch::new(options(application)), plane)?,
+            ports: Ports::new()?,
+            channels: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            unsent: BTreeSet::new(),
+            clients: BTreeMap::new(),
+            controllers: Controllers::default(),
+            listeners: Listeners::default(),
+            tally: Tally::default(),
+            trouble: None,
+            takeovers: 0,
+            since: system::now(),
+            next: 0,
+            look: 0,
+            served: 0,
+            stop: false,
+            identity: identity(folder),
+            folder: folder.to_owned(),
+            application: application.clone(),
+            watcher,
+            signals,
+            control,
+        };
+        server.begin()?;
+        Ok(server)
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.watcher.add(&self.signals, Key::Signal, true, false)?;
+        self.watcher.add(&self.control, Key::Control, true, false)?;
+        self.watcher.add(self.engine.plane.as_fd(), Key::Plane, true, false)?;
+        self.watcher.add(self.ports.as_fd(), Key::Links, true, false)?;
+        self.listen_unix()?;
+        let (controllers, tls) =
+            (self.application.controllers.clone(), self.application.tls.clone());
+        self.set_controllers(controllers, tls)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        while !self.stop {
+            let keys = self.watcher.wait(self.pause())?;
+            let now = clock();
+            for key in keys {
+                self.attend(key, now)?;
+            }
+            self.serve_channels(now)?;
+            self.engine.tick(clock())?;
+            self.dial(now);
+            self.look_at_channels(now)?;
+            self.finish_turn()?;
+        }
+        Ok(())
+    }
+
+    /// How long nothing happens by itself.
+    fn pause(&self) -> Option<Time> {
+        if !self.ready.is_empty() {
+            return Some(0);
+        }
+        let now = clock();
+        let due = [self.engine.switch.deadline(), self.controllers.deadline(), Some(self.look)];
+        due.into_iter().flatten().min().map(|at| at.saturating_sub(now))
+    }
+
+    fn attend(&mut self, key: Key, now: Time) -> Result<()> {
+        match key {
+            Key::Signal => self.stop = true,
+            Key::Control => self.welcome_clients(),
+            Key::Plane => self.engine.receive(FRAMES, clock)?,
+            Key::Links => self.follow_links()?,
+            Key::Client(id) => self.hear_client(id)?,
+            Key::Channel(id) => {
+                self.ready.insert(id);
+                self.unsent.insert(id);
+            }
+            Key::Dial(id) => self.dialled(id, now)?,
+            Key::Listener(id) => self.welcome_channels(id, now)?,
+        }
+        Ok(())
+    }
+
+    /// Serves connections in turn, for a bounded time.
+    fn serve_channels(&mut self, start: Time) -> Result<()> {
+        let after = self.ready.range(self.served + 1..).copied();
+        let order: Vec<u64> = after.chain(self.ready.range(..=self.served).copied()).collect();
+        for id in order {
+            self.served = id;
+            self.serve_channel(id)?;
+            if clock() > start + TURN {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets out what the turn brought.
+    fn finish_turn(&mut self) -> Result<()> {
+        self.post();
+        self.flush_channels(clock())
+    }
+
+    /// A number that no other connection or client has had.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Whether the folder is no more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        identity(&self.folder) != self.identity
+    }
+
+    /// When the folder is to be looked for again.
+    pub(crate) fn next_look(now: Time) -> Time {
+        now + LOOK
+    }
+}
+
+/// What the tables are to be.
+fn options(application: &Application) -> Options {
+    let mut options = Options {
+        datapath_id: application.datapath,
+        tables: application.tables,
+        max_entries: application.max_entries,
+        seed: application.datapath,
+        ..Options::default()
+    };
+    if !application.versions.is_empty() {
+        options.versions = application.versions.iter().map(|version| (*version).into()).collect();
+    }
+    if let Some(name) = options.description.last_mut() {
+        name.clone_from(&application.name);
+    }
+    options
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::stat(folder).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_back() {
+        let id = (1 << 59) + 7;
+        for key in [
+            Key::Signal,
+            Key::Control,
+            Key::Plane,
+            Key::Links,
+            Key::Client(id),
+            Key::Channel(id),
+            Key::Dial(0),
+            Key::Listener(id),
+        ] {
+            assert_eq!(Key::of(key.number()), key);
+        }
+    }
 }

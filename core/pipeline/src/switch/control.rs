@@ -151,11 +151,13 @@ impl Switch {
         }
         if self.fragments != config.fragments {
             self.fragments = config.fragments;
+            self.note(super::Change::Settings);
             self.changed();
         }
         let main = self.main(id);
         if let Some(connection) = self.connections.get_mut(&main) {
             connection.miss_send_len = config.miss_send_len;
+            connection.told |= config.miss_send_len > 0;
         }
         Ok(())
     }
@@ -169,6 +171,7 @@ impl Switch {
         let main = self.main(id);
         if let Some(connection) = self.connections.get_mut(&main) {
             connection.interests = config;
+            connection.told = true;
         }
     }
 

@@ -14,6 +14,29 @@ impl Switch {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
+    /// Looks at the entries whose time may have come: those that packets have kept wait on. Returns whether
+    /// [`Switch::tick`] would remove one now.
+    pub fn postpone(&mut self, now: Time) -> bool {
+        while let Some((at, id)) = self.deadlines.first().copied() {
+            if at > now {
+                return false;
+            }
+            let table = self.tables.get_mut(usize::from(id.table));
+            let Some(rule) = table.and_then(|table| table.get_mut(id)) else {
+                self.deadlines.pop_first();
+                continue;
+            };
+            let end = rule.expires();
+            if end.is_some_and(|end| end <= now) {
+                return true;
+            }
+            rule.scheduled = end;
+            self.deadlines.pop_first();
+            self.deadlines.extend(end.map(|end| (end, id)));
+        }
+        false
+    }
+
     /// Removes entries whose time has come.
     pub fn tick(&mut self, now: Time, out: &mut Outputs) {
         while let Some((at, id)) = self.deadlines.first().copied() {

@@ -120,6 +120,7 @@ impl Switch {
             }
         }
         self.features = Some(tables);
+        self.note(super::Change::Settings);
         Ok(())
     }
 }

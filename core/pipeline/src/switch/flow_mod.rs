@@ -7,7 +7,7 @@ use netloom_openflow::flow::{
 use netloom_openflow::matching::check as check_fields;
 use netloom_openflow::{Action, Match, PortNumber, Reason, Version};
 
-use super::{Outputs, Switch};
+use super::{Change, Outputs, Switch};
 use crate::check::{self, Known};
 use crate::key::Pattern;
 use crate::rule::{Rule, RuleId, Time, in_order};
@@ -118,6 +118,7 @@ impl Switch {
                 (rule.packets, rule.bytes) = (old.packets, old.bytes);
             }
             self.forget_deadline(&old);
+            self.note(Change::RuleGone(old.id.number));
         }
         self.insert(rule, change.table);
         Ok(())
@@ -125,13 +126,20 @@ impl Switch {
 
     fn insert(&mut self, rule: Rule, table: u8) {
         self.numbers += 1;
+        if let Some(id) = self.put(rule, table, self.numbers) {
+            self.note(Change::Rule(id));
+        }
+    }
+
+    /// Puts an entry into its table under a number of its own.
+    pub(super) fn put(&mut self, rule: Rule, table: u8, number: u64) -> Option<RuleId> {
         let scheduled = rule.expires();
         let rule = Rule { scheduled, ..rule };
-        let Some(place) = self.tables.get_mut(usize::from(table)) else { return };
-        let id = place.insert(rule, table, self.numbers);
+        let id = self.tables.get_mut(usize::from(table))?.insert(rule, table, number);
         if let Some(at) = scheduled {
             self.deadlines.insert((at, id));
         }
+        Some(id)
     }
 
     fn forget_deadline(&mut self, rule: &Rule) {
@@ -184,6 +192,7 @@ impl Switch {
             } else if change.flags.has(FlowFlags::RESET_COUNTS) {
                 (rule.packets, rule.bytes) = (0, 0);
             }
+            self.note(Change::Rule(id));
         }
         Ok(())
     }
@@ -205,6 +214,7 @@ impl Switch {
         let table = self.tables.get_mut(usize::from(id.table));
         let Some(rule) = table.and_then(|table| table.remove(id)) else { return };
         self.forget_deadline(&rule);
+        self.note(Change::RuleGone(rule.id.number));
         self.tell_removed(&rule, reason, now, out);
     }
 }

@@ -9,7 +9,7 @@ use netloom_openflow::meter::{
 };
 use netloom_openflow::{Bucket, PortNumber, Reason, Version};
 
-use super::{Outputs, Switch};
+use super::{Change, Outputs, Switch};
 use crate::group::Group;
 use crate::meter::Meter;
 use crate::rule::{Rule, Time};
@@ -39,6 +39,7 @@ impl Switch {
                 let created = self.groups.0.get(&number).map_or(now, |group| group.created);
                 let group = self.checked_group(change, created)?;
                 self.groups.0.insert(number, group);
+                self.note(Change::Group(number));
             }
             GroupCommand::Other(_) => return Err(Reason::GroupModFailedBadCommand),
         }
@@ -89,6 +90,7 @@ impl Switch {
         if number == GROUP_ALL {
             let all: Vec<u32> = std::mem::take(&mut self.groups.0).into_keys().collect();
             for group in all {
+                self.note(Change::Group(group));
                 self.remove_users(
                     |rule| rule.uses_group(group),
                     RemovedReason::GroupDelete,
@@ -109,6 +111,7 @@ impl Switch {
             return Err(Reason::GroupModFailedChainedGroup);
         }
         self.groups.0.remove(&number);
+        self.note(Change::Group(number));
         self.remove_users(|rule| rule.uses_group(number), RemovedReason::GroupDelete, now, out);
         Ok(())
     }
@@ -137,6 +140,7 @@ impl Switch {
         match change.command {
             MeterCommand::Delete if number == METER_ALL => {
                 for meter in std::mem::take(&mut self.meters).into_keys() {
+                    self.note(Change::Meter(meter));
                     self.remove_users(
                         |rule| rule.uses_meter(meter),
                         RemovedReason::Delete,
@@ -148,6 +152,7 @@ impl Switch {
             MeterCommand::Delete => {
                 // Deleting what does not exist is no error.
                 self.meters.remove(&number);
+                self.note(Change::Meter(number));
                 self.remove_users(|rule| rule.uses_meter(number), RemovedReason::Delete, now, out);
             }
             MeterCommand::Add if self.meters.contains_key(&number) => {
@@ -164,6 +169,7 @@ impl Switch {
                         (old.created, old.packets, old.bytes);
                 }
                 self.meters.insert(number, meter);
+                self.note(Change::Meter(number));
             }
             MeterCommand::Other(_) => return Err(Reason::MeterModFailedBadCommand),
         }

@@ -38,7 +38,7 @@ impl Switch {
         reason: u32,
     ) -> Vec<(ConnectionId, Version)> {
         let wants = |(id, connection): (&ConnectionId, &super::Connection)| {
-            let version = connection.version.filter(|_| connection.is_main())?;
+            let version = connection.version.filter(|_| connection.is_main() && connection.told)?;
             let bits = *mask(&connection.interests).get(connection.side())?;
             let bit = 1u32.checked_shl(reason).unwrap_or(0);
             (bits & bit != 0).then_some((*id, version))

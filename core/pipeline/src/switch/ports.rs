@@ -31,6 +31,13 @@ impl PortState {
         !self.is(PortConfig::PORT_DOWN) && !self.desc.state.has(StateFlags::LINK_DOWN)
     }
 
+    /// Puts back what was saved.
+    pub(super) fn restore(&mut self, config: PortConfig, stats: PortStats, created: Time) {
+        self.desc.config = config;
+        (self.stats, self.created) = (PortStats { port: self.desc.number, ..stats }, created);
+        self.update_live();
+    }
+
     /// Whether it counts as live for groups.
     fn update_live(&mut self) {
         let live = if self.is_up() { StateFlags::LIVE } else { StateFlags::default() };
@@ -137,6 +144,7 @@ impl Switch {
         }
         self.changed();
         out.ports.push((change.port, desc.config));
+        self.note(super::Change::Port(change.port));
         self.tell_port(PortStatus { reason: PortReason::Modify, port: desc }, out);
         Ok(())
     }

@@ -15,6 +15,10 @@ pub(super) struct Connection {
     pub(super) version: Option<Version>,
     /// The main connection and its number, if this one is auxiliary.
     pub(super) auxiliary: Option<(ConnectionId, u8)>,
+    /// Whether it is no controller, but somebody who asks and orders now and then.
+    pub(super) service: bool,
+    /// Whether it is told what it did not ask for; a service is not before it says what it wants.
+    pub(super) told: bool,
     pub(super) role: Role,
     pub(super) interests: AsyncConfig,
     /// How many bytes it gets of packets without a match.
@@ -24,6 +28,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Whether it is up, and that of a controller.
+    pub(super) fn controls(&self) -> bool {
+        self.is_main() && !self.service
+    }
+
     /// Whether it is up, and not auxiliary.
     pub(super) fn is_main(&self) -> bool {
         self.version.is_some() && self.auxiliary.is_none()
@@ -43,6 +52,23 @@ impl Switch {
         auxiliary: Option<(ConnectionId, u8)>,
         out: &mut Outputs,
     ) {
+        self.begin(id, auxiliary, false, out);
+    }
+
+    /// A connection was made by somebody who is no controller, such as `ovs-ofctl`: says hello. The fail mode does not
+    /// look at it, and it is told of packets, ports and entries only once it sets how much of a packet it wants, or
+    /// which messages.
+    pub fn connect_service(&mut self, id: ConnectionId, out: &mut Outputs) {
+        self.begin(id, None, true, out);
+    }
+
+    fn begin(
+        &mut self,
+        id: ConnectionId,
+        auxiliary: Option<(ConnectionId, u8)>,
+        service: bool,
+        out: &mut Outputs,
+    ) {
         let highest = self.options.versions.iter().copied().max().unwrap_or(Version::V13);
         let hello = match highest {
             // Controllers of that time expect none.
@@ -52,6 +78,8 @@ impl Switch {
         let connection = Connection {
             version: None,
             auxiliary,
+            service,
+            told: !service,
             role: Role::Equal,
             interests: AsyncConfig::default(),
             miss_send_len: 128,
@@ -83,7 +111,20 @@ impl Switch {
     /// Whether packets are forwarded without OpenFlow, because no controller is there.
     pub fn is_standalone(&self) -> bool {
         self.options.fail_mode == FailMode::Standalone
-            && !self.connections.values().any(Connection::is_main)
+            && !self.connections.values().any(Connection::controls)
+    }
+
+    /// The versions that it speaks.
+    pub fn versions(&self) -> &[Version] {
+        &self.options.versions
+    }
+
+    /// Sets what happens while no controller is connected.
+    pub fn set_fail_mode(&mut self, mode: FailMode) {
+        if self.options.fail_mode != mode {
+            self.options.fail_mode = mode;
+            self.changed();
+        }
     }
 
     /// The version agreed on with a connection.
@@ -163,6 +204,7 @@ impl Switch {
             return Err(Reason::RoleRequestFailedStale);
         }
         self.election = Some(generation);
+        self.note(super::Change::Settings);
         Ok(())
     }
 }

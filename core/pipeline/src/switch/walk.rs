@@ -153,6 +153,7 @@ impl Switch {
             numbers: self.numbers,
             generation: self.generation,
             features: self.features.clone(),
+            changes: None,
         }
     }
 
@@ -262,7 +263,10 @@ impl Switch {
     }
 
     /// No entry matched: dropped, but told to controllers of 1.0 (section 5.4; 1.0.0 section 3.4).
-    fn miss(&mut self, table: u8, packet: &Packet, walk: &mut Walk<'_>) {
+    fn miss(&mut self, table: u8, packet: &mut Packet, walk: &mut Walk<'_>) {
+        if table == 0 && self.options.fail_mode == super::FailMode::Learning {
+            return self.normal(packet, walk);
+        }
         let notice = Notice {
             reason: PacketInReason::NoMatch,
             table,

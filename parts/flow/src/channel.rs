@@ -1,0 +1,187 @@
+//! One connection that speaks OpenFlow: bytes to messages, and a bounded queue of what the other end has not taken.
+//!
+//! Nothing here blocks. While the queue is long, no further request is read, so answers are bounded by one
+//! request. Packets for a controller that does not read are left out and counted. Who takes nothing for a while, or lets
+//! too much wait, is closed by the server.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netloom_openflow::header::HEADER_LEN;
+use netloom_openflow::stream::Stream;
+use netloom_pipeline::Time;
+
+use crate::link::Link;
+
+/// Bytes read at a time.
+const READ: usize = 64 * 1024;
+
+/// Queued bytes beyond which no further request is read.
+const PAUSE: usize = 256 * 1024;
+
+/// Queued bytes beyond which packets are left out.
+const MOST_PACKETS: usize = 1 << 20;
+
+/// The type of a packet-in, in both versions.
+const PACKET_IN: u8 = 10;
+
+/// The other end is gone, or did what no peer may.
+#[derive(Debug)]
+pub(crate) struct Gone(pub(crate) String);
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    link: Link,
+    stream: Stream,
+    queue: VecDeque<Vec<u8>>,
+    /// Bytes of the first message in the queue that have been taken.
+    taken: usize,
+    queued: usize,
+    /// The other end, for people.
+    pub(crate) peer: String,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+    /// Messages received and sent, packets left out.
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) packet_ins_dropped: u64,
+    /// When something came last.
+    pub(crate) heard: Time,
+    /// When the queue last became shorter, or something was put into an empty one.
+    pub(crate) moved: Time,
+    /// Whether it was asked for an echo since something came.
+    pub(crate) probed: bool,
+    /// It is closed when the queue is empty.
+    pub(crate) closing: bool,
+    /// Whole messages may wait in the stream.
+    pub(crate) more: bool,
+    /// What epoll watches it for: reading, writing.
+    pub(crate) watched: (bool, bool),
+}
+
+impl Channel {
+    pub(crate) fn new(link: Link, peer: String, now: Time) -> Channel {
+        Channel {
+            link,
+            stream: Stream::default(),
+            queue: VecDeque::new(),
+            taken: 0,
+            queued: 0,
+            peer,
+            since: crate::system::now(),
+            received: 0,
+            sent: 0,
+            packet_ins_dropped: 0,
+            heard: now,
+            moved: now,
+            probed: false,
+            closing: false,
+            more: false,
+            watched: (true, false),
+        }
+    }
+
+    /// Bytes that the other end has not taken.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Whether requests are not read for now.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.queued > PAUSE || self.closing
+    }
+
+    /// What epoll is to watch: reading, writing.
+    pub(crate) fn wants(&self) -> (bool, bool) {
+        (!self.is_paused() && !self.more, self.queued > 0 || self.link.wants_write())
+    }
+
+    /// The next whole message, unless reading is paused or nothing more is there.
+    pub(crate) fn next(&mut self, now: Time) -> Result<Option<Vec<u8>>, Gone> {
+        self.more = true;
+        while !self.is_paused() {
+            let whole = self.stream.next_message().map_err(|e| Gone(e.to_string()))?;
+            if let Some(message) = whole.map(<[u8]>::to_vec) {
+                self.received += 1;
+                return Ok(Some(message));
+            }
+            if !self.fill(now)? {
+                self.more = false;
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads what is there, a bounded amount; returns whether anything was.
+    fn fill(&mut self, now: Time) -> Result<bool, Gone> {
+        let mut buffer = [0; READ];
+        match self.link.read(&mut buffer) {
+            Ok(0) => Err(Gone("the other end closed it".into())),
+            Ok(length) => {
+                self.stream.push(buffer.get(..length).unwrap_or(&[]));
+                self.heard = now;
+                self.probed = false;
+                Ok(true)
+            }
+            Err(e) if is_later(&e) => Ok(false),
+            Err(e) => Err(Gone(e.to_string())),
+        }
+    }
+
+    /// Queues a message; returns whether it was, and not left out.
+    pub(crate) fn post(&mut self, message: Vec<u8>, now: Time) -> bool {
+        let packet = message.get(1) == Some(&PACKET_IN);
+        if packet && self.queued + message.len() > MOST_PACKETS {
+            self.packet_ins_dropped += 1;
+            return false;
+        }
+        if self.queued == 0 {
+            self.moved = now;
+        }
+        debug_assert!(message.len() >= HEADER_LEN, "a message without a header");
+        self.queued += message.len();
+        self.queue.push_back(message);
+        self.sent += 1;
+        true
+    }
+
+    /// Writes what the other end takes.
+    pub(crate) fn flush(&mut self, now: Time) -> Result<(), Gone> {
+        while let Some(message) = self.queue.front() {
+            let rest = message.get(self.taken..).unwrap_or(&[]);
+            match self.link.write(rest) {
+                Ok(0) => break,
+                Ok(length) => {
+                    self.moved = now;
+                    self.taken += length;
+                    self.queued -= length;
+                    if self.taken >= message.len() {
+                        self.queue.pop_front();
+                        self.taken = 0;
+                    }
+                }
+                Err(e) if is_later(&e) => break,
+                Err(e) => return Err(Gone(e.to_string())),
+            }
+        }
+        self.link.flush().map_err(|e| Gone(e.to_string()))
+    }
+
+    /// Whether nothing is left to write.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.queued == 0 && !self.link.wants_write()
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

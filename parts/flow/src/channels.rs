@@ -1,0 +1,238 @@
+//! Connections that speak OpenFlow: served in turn, asked for echoes, closed when they take nothing.
+
+use std::os::fd::OwnedFd;
+
+use netloom_openflow::{Message, encode};
+use netloom_pipeline::{ConnectionId, Time};
+
+use netloom_sys::describe;
+
+use crate::application::Target;
+use crate::channel::{Channel, Gone};
+use crate::link::Link;
+use crate::server::{Key, Server};
+use crate::system::{SECOND, clock};
+use crate::{Error, Result};
+
+/// Messages of a connection in a turn.
+const MESSAGES: usize = 64;
+
+/// Most bytes that wait for all connections together; beyond it the one with most is closed.
+const MOST_QUEUED: usize = 256 << 20;
+
+/// Most connections that others made; beyond it the one that has been silent longest makes room.
+const MOST_SERVICES: usize = 2048;
+
+/// The transaction id of our echo requests.
+const PROBE: u32 = 0x6e6c_6f6d;
+
+impl Server {
+    /// Takes over a connection; `controls` says whether it is that of a controller we were told. Returns its number.
+    pub(crate) fn open_channel(
+        &mut self,
+        link: Link,
+        peer: String,
+        controls: bool,
+        now: Time,
+    ) -> Result<u64> {
+        let id = self.number();
+        let channel = Channel::new(link, peer, now);
+        self.watcher.add(&channel, Key::Channel(id), true, false)?;
+        self.channels.insert(id, channel);
+        self.tally.connections += 1;
+        self.unsent.insert(id);
+        self.look = 0;
+        self.engine.note(|switch, out| match controls {
+            true => switch.connect(ConnectionId(id), None, out),
+            false => switch.connect_service(ConnectionId(id), out),
+        })?;
+        self.post();
+        Ok(id)
+    }
+
+    /// A connection that somebody else made.
+    pub(crate) fn admit(
+        &mut self,
+        socket: OwnedFd,
+        peer: String,
+        tls: bool,
+        now: Time,
+    ) -> Result<()> {
+        self.make_room()?;
+        match self.link_from(socket, tls) {
+            Ok(link) => self.open_channel(link, peer, false, now).map(drop),
+            Err(e) => {
+                self.trouble = Some(describe(&e));
+                Ok(())
+            }
+        }
+    }
+
+    /// The link to a controller that the switch connected to.
+    pub(crate) fn link_to(&self, target: &Target, socket: OwnedFd) -> Result<Link> {
+        match target {
+            Target::Tls(_) => Err(Error::refused("TLS: not yet")),
+            _ => Ok(Link::Plain(socket)),
+        }
+    }
+
+    /// The link to somebody who connected to the switch.
+    fn link_from(&self, socket: OwnedFd, tls: bool) -> Result<Link> {
+        if tls { Err(Error::refused("TLS: not yet")) } else { Ok(Link::Plain(socket)) }
+    }
+
+    fn make_room(&mut self) -> Result<()> {
+        let services = || self.channels.iter().filter(|(id, _)| !self.controllers.has(**id));
+        if services().count() < MOST_SERVICES {
+            return Ok(());
+        }
+        match services().min_by_key(|(_, channel)| channel.heard).map(|(id, _)| *id) {
+            Some(id) => self.drop_channel(id, "it makes room for another"),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a connection's messages, a bounded number.
+    pub(crate) fn serve_channel(&mut self, id: u64) -> Result<()> {
+        let now = clock();
+        for _ in 0..MESSAGES {
+            let Some(channel) = self.channels.get_mut(&id) else { break };
+            match channel.next(now) {
+                Ok(Some(message)) => {
+                    if channel.received == 1 {
+                        self.heard_controller(id);
+                    }
+                    self.engine.message(ConnectionId(id), &message, now)?;
+                    self.post();
+                }
+                Ok(None) => {
+                    self.ready.remove(&id);
+                    self.watch_channel(id);
+                    return Ok(());
+                }
+                Err(Gone(reason)) => return self.close_channel(id, &reason),
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings what the tables say to the connections' queues.
+    pub(crate) fn post(&mut self) {
+        let now = clock();
+        for (ConnectionId(id), message) in self.engine.out.messages.drain(..) {
+            let Some(channel) = self.channels.get_mut(&id) else { continue };
+            if channel.post(message, now) {
+                self.unsent.insert(id);
+            } else {
+                self.tally.packet_ins_dropped += 1;
+            }
+        }
+        for ConnectionId(id) in self.engine.out.closed.drain(..) {
+            if let Some(channel) = self.channels.get_mut(&id) {
+                channel.closing = true;
+                self.unsent.insert(id);
+            }
+        }
+        self.engine.out.ports.clear();
+    }
+
+    /// Writes what the connections take.
+    pub(crate) fn flush_channels(&mut self, now: Time) -> Result<()> {
+        for id in std::mem::take(&mut self.unsent) {
+            let Some(channel) = self.channels.get_mut(&id) else { continue };
+            match channel.flush(now) {
+                Ok(()) if channel.closing && channel.is_flushed() => {
+                    self.close_channel(id, "no version of OpenFlow is spoken by both")?;
+                }
+                Ok(()) => {
+                    if channel.more && !channel.is_paused() {
+                        self.ready.insert(id);
+                    }
+                    self.watch_channel(id);
+                }
+                Err(Gone(reason)) => self.close_channel(id, &reason)?,
+            }
+        }
+        self.bound_queues()
+    }
+
+    /// All queues together are bounded.
+    fn bound_queues(&mut self) -> Result<()> {
+        loop {
+            let queued = self.channels.values().map(Channel::queued);
+            if queued.sum::<usize>() <= MOST_QUEUED {
+                return Ok(());
+            }
+            let longest = self.channels.iter().max_by_key(|(_, channel)| channel.queued());
+            let Some(id) = longest.map(|(id, _)| *id) else { return Ok(()) };
+            self.drop_channel(id, "it does not read")?;
+        }
+    }
+
+    /// Tells epoll what a connection waits for.
+    fn watch_channel(&mut self, id: u64) {
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let wants = channel.wants();
+        if wants != channel.watched {
+            channel.watched = wants;
+            self.watcher.change(&*channel, Key::Channel(id), wants.0, wants.1);
+        }
+    }
+
+    /// Closes a connection because of what it did.
+    fn drop_channel(&mut self, id: u64, reason: &str) -> Result<()> {
+        self.tally.dropped += 1;
+        self.close_channel(id, reason)
+    }
+
+    /// Forgets a connection.
+    pub(crate) fn close_channel(&mut self, id: u64, reason: &str) -> Result<()> {
+        let Some(channel) = self.channels.remove(&id) else { return Ok(()) };
+        self.watcher.drop(&channel);
+        self.ready.remove(&id);
+        self.unsent.remove(&id);
+        self.engine.note(|switch, out| switch.disconnect(ConnectionId(id), out))?;
+        self.lost_controller(id, reason);
+        self.post();
+        Ok(())
+    }
+
+    /// Asks silent connections for an echo, and closes those that are silent still, or take nothing.
+    pub(crate) fn look_at_channels(&mut self, now: Time) -> Result<()> {
+        if now < self.look {
+            return Ok(());
+        }
+        if self.is_abandoned() {
+            self.stop = true;
+        }
+        let span = Time::from(self.application.probe.max(1)) * SECOND;
+        let mut next = Server::next_look(now);
+        let mut wrong = vec![];
+        for (id, channel) in &mut self.channels {
+            let silent = channel.heard + if channel.probed { 2 * span } else { span };
+            let stuck = channel.moved + 2 * span;
+            if channel.queued() > 0 && now >= stuck {
+                wrong.push((*id, "it does not read"));
+            } else if now < silent || channel.is_paused() {
+                next = next.min(if now < silent { silent } else { stuck });
+            } else if channel.probed {
+                wrong.push((*id, "it does not answer"));
+            } else {
+                channel.probed = true;
+                next = next.min(channel.heard + 2 * span);
+                let version = self.engine.switch.version(ConnectionId(*id));
+                // Before both said hello there is nothing to ask.
+                let Some(version) = version else { continue };
+                if let Ok(echo) = encode(version, PROBE, &Message::EchoRequest(vec![])) {
+                    channel.post(echo, now);
+                    self.unsent.insert(*id);
+                }
+            }
+        }
+        self.look = next;
+        for (id, reason) in wrong {
+            self.drop_channel(id, reason)?;
+        }
+        Ok(())
+    }
+}

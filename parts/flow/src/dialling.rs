@@ -1,0 +1,208 @@
+//! Reaching controllers: connecting, trying again, listening.
+
+use std::os::fd::OwnedFd;
+
+use netloom_pipeline::{FailMode, Time};
+use netloom_sys::describe;
+
+use crate::application::{Controller, Fail, Target, Tls};
+use crate::controllers::{FIRST, Known, State};
+use crate::reach::{self, Dialled};
+use crate::server::{Key, Server};
+use crate::system::{SECOND, clock};
+use crate::{Error, Result};
+
+/// How long a connection may take to be made.
+const PATIENCE: Time = 10 * SECOND;
+
+/// Most controllers.
+const MOST: usize = 256;
+
+impl Server {
+    /// Replaces the controllers; those that stay keep their connections.
+    pub(crate) fn set_controllers(
+        &mut self,
+        controllers: Vec<Controller>,
+        tls: Option<Tls>,
+    ) -> Result<()> {
+        if controllers.len() > MOST {
+            let count = controllers.len();
+            return Err(Error::refused(format!("{count} controllers; at most {MOST}")));
+        }
+        let changed = self.controllers.tls != tls;
+        let gone = |known: &Known| {
+            let secure = matches!(known.controller.target, Target::Tls(_) | Target::ListenTls(_));
+            !controllers.contains(&known.controller) || secure && changed
+        };
+        let gone: Vec<u64> =
+            self.controllers.known.iter().filter(|(_, k)| gone(k)).map(|(id, _)| *id).collect();
+        self.controllers.tls = tls;
+        for id in gone {
+            self.forget_controller(id)?;
+        }
+        let now = clock();
+        for controller in controllers {
+            let known = |known: &Known| known.controller == controller;
+            if !self.controllers.known.values().any(known) {
+                let id = self.number();
+                self.controllers.known.insert(id, Known::new(controller, now));
+            }
+        }
+        self.set_fail(self.application.fail)?;
+        self.dial(now);
+        Ok(())
+    }
+
+    /// Sets what happens while no controller is connected.
+    pub(crate) fn set_fail(&mut self, fail: Fail) -> Result<()> {
+        self.application.fail = fail;
+        let mode = match fail {
+            Fail::Secure => FailMode::Secure,
+            Fail::Standalone if self.controllers.has_active() => FailMode::Standalone,
+            Fail::Standalone => FailMode::Learning,
+        };
+        self.engine.note(|switch, _| switch.set_fail_mode(mode))
+    }
+
+    fn forget_controller(&mut self, id: u64) -> Result<()> {
+        let Some(known) = self.controllers.known.remove(&id) else { return Ok(()) };
+        match known.state {
+            State::Dialling(socket, _) => self.watcher.drop(&socket),
+            State::Connected(channel) => self.close_channel(channel, "it is no controller")?,
+            State::Listening(place) => self.stop_listening(place),
+            State::Idle(_) | State::Waiting => {}
+        }
+        Ok(())
+    }
+
+    /// Gives a namespace a name, or forgets it; those that are reached from it begin anew.
+    pub(crate) fn set_namespace(&mut self, name: &str, namespace: Option<OwnedFd>) -> Result<()> {
+        match namespace {
+            Some(namespace) => drop(self.controllers.namespaces.insert(name.to_owned(), namespace)),
+            None => drop(self.controllers.namespaces.remove(name)),
+        }
+        let uses = |known: &Known| known.controller.namespace.as_deref() == Some(name);
+        let users: Vec<Controller> = self
+            .controllers
+            .known
+            .values()
+            .filter(|k| uses(k))
+            .map(|k| k.controller.clone())
+            .collect();
+        let ids: Vec<u64> =
+            self.controllers.known.iter().filter(|(_, k)| uses(k)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.forget_controller(id)?;
+        }
+        let now = clock();
+        for controller in users {
+            let id = self.number();
+            self.controllers.known.insert(id, Known::new(controller, now));
+        }
+        self.dial(now);
+        Ok(())
+    }
+
+    /// Makes the attempts that are due.
+    pub(crate) fn dial(&mut self, now: Time) {
+        if self.controllers.deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        let due: Vec<u64> = self.controllers.known.keys().copied().collect();
+        for id in due {
+            let Some(known) = self.controllers.known.get_mut(&id) else { continue };
+            match &known.state {
+                State::Idle(at) if *at <= now => self.attempt(id, now),
+                State::Dialling(socket, until) if *until <= now => {
+                    self.watcher.drop(socket);
+                    known.failed("no answer".into(), now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn attempt(&mut self, id: u64, now: Time) {
+        let Some(known) = self.controllers.known.get_mut(&id) else { return };
+        let from = match &known.controller.namespace {
+            None => None,
+            Some(name) => match self.controllers.namespaces.get(name) {
+                Some(namespace) => Some(namespace),
+                None => {
+                    known.state = State::Waiting;
+                    return;
+                }
+            },
+        };
+        known.attempts += 1;
+        let target = known.controller.target.clone();
+        let begun = match &target {
+            Target::Tcp(to) | Target::Tls(to) => reach::tcp(*to, from),
+            Target::Unix(path) => reach::unix(path),
+            Target::Listen(at) | Target::ListenTls(at) => {
+                let socket = reach::listen_tcp(*at, from);
+                let tls = matches!(target, Target::ListenTls(_));
+                let place = socket.and_then(|socket| self.listen(socket, tls));
+                return self.settle(id, place.map(State::Listening), now);
+            }
+        };
+        let state = match begun {
+            Ok(Dialled::Done(socket)) => self.arrive(id, socket, now),
+            Ok(Dialled::Pending(socket)) => self
+                .watcher
+                .add(&socket, Key::Dial(id), false, true)
+                .map(|()| State::Dialling(socket, now + PATIENCE)),
+            Err(e) => Err(e),
+        };
+        self.settle(id, state, now);
+    }
+
+    fn settle(&mut self, id: u64, state: Result<State>, now: Time) {
+        let Some(known) = self.controllers.known.get_mut(&id) else { return };
+        match state {
+            Ok(state) => known.state = state,
+            Err(e) => known.failed(describe(&e), now),
+        }
+    }
+
+    /// A connection has been made, or not.
+    pub(crate) fn dialled(&mut self, id: u64, now: Time) -> Result<()> {
+        let Some(known) = self.controllers.known.get_mut(&id) else { return Ok(()) };
+        let State::Dialling(socket, _) = &known.state else { return Ok(()) };
+        self.watcher.drop(socket);
+        if let Ok(Err(e)) | Err(e) = rustix::net::sockopt::socket_error(socket) {
+            known.failed(std::io::Error::from(e).to_string(), now);
+            return Ok(());
+        }
+        let State::Dialling(socket, _) = std::mem::replace(&mut known.state, State::Waiting) else {
+            return Ok(());
+        };
+        let state = self.arrive(id, socket, now);
+        self.settle(id, state, now);
+        Ok(())
+    }
+
+    /// Takes over a connection that has been made.
+    fn arrive(&mut self, id: u64, socket: OwnedFd, now: Time) -> Result<State> {
+        let Some(known) = self.controllers.known.get(&id) else { return Ok(State::Waiting) };
+        let target = known.controller.target.clone();
+        let link = self.link_to(&target, socket)?;
+        self.open_channel(link, target.to_string(), true, now).map(State::Connected)
+    }
+
+    /// A connection has ended: if it was that of a controller, it is tried again.
+    pub(crate) fn lost_controller(&mut self, channel: u64, reason: &str) {
+        let has = |known: &&mut Known| matches!(known.state, State::Connected(id) if id == channel);
+        if let Some(known) = self.controllers.known.values_mut().find(has) {
+            known.failed(reason.to_owned(), clock());
+        }
+    }
+
+    /// A controller has said hello: the next attempt after it is the first again.
+    pub(crate) fn heard_controller(&mut self, channel: u64) {
+        let has = |known: &&mut Known| matches!(known.state, State::Connected(id) if id == channel);
+        if let Some(known) = self.controllers.known.values_mut().find(has) {
+            (known.pause, known.attempts, known.reason) = (FIRST, 0, None);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The tables and the data plane together: nothing changes the one without the other.
+//!
+//! Before anything that can change what happens to packets, the plane is emptied and what it forwarded is credited; so
+//! a request is answered when the plane obeys it, and no packet is counted by an entry that is no more.
+//! Emptying an empty plane costs nothing, so a sequence of changes empties it once.
+
+use std::collections::HashMap;
+
+use netloom_openflow::header::Header;
+use netloom_openflow::role::Role;
+use netloom_openflow::{PortNumber, Version};
+use netloom_packet::{Segmenter, VnetHeader, checksum};
+use netloom_pipeline::{ConnectionId, FlowKey, Outputs, Switch, Time, Trace};
+
+use crate::Result;
+use crate::data_plane::{Credit, DataPlane, Entry, Slot, Upcall};
+
+/// How long a full plane is left as it is.
+const FULL: Time = 1_000_000_000;
+
+/// A kept result, to credit.
+struct Kept {
+    trace: Trace,
+    port: PortNumber,
+}
+
+/// A result that is to be kept.
+struct Fresh {
+    port: PortNumber,
+    key: FlowKey,
+    trace: Trace,
+}
+
+/// What a message may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Changes what happens to packets.
+    Changes,
+    /// Asks for counters.
+    Reads,
+    /// Neither.
+    Nothing,
+}
+
+/// The tables and what moves frames.
+pub(crate) struct Engine {
+    pub(crate) switch: Switch,
+    pub(crate) plane: Box<dyn DataPlane>,
+    /// What is to be sent, to controllers and by ports.
+    pub(crate) out: Outputs,
+    /// Frames that came in damaged.
+    pub(crate) malformed: u64,
+    /// What the plane was told last.
+    epoch: u64,
+    /// Results that the plane keeps, by slot.
+    kept: Vec<Kept>,
+    /// Which results are kept: port, masked key, mask.
+    known: HashMap<(PortNumber, FlowKey, FlowKey), Slot>,
+    /// How many it can keep.
+    capacity: usize,
+    /// Since when it is full.
+    full: Option<Time>,
+    credits: Vec<Credit>,
+    segmenter: Segmenter,
+}
+
+impl Engine {
+    pub(crate) fn new(switch: Switch, plane: Box<dyn DataPlane>) -> Result<Engine> {
+        let capacity = usize::try_from(plane.facts().capacity).unwrap_or(usize::MAX);
+        let mut engine = Engine {
+            switch,
+            plane,
+            out: Outputs::default(),
+            malformed: 0,
+            epoch: 0,
+            kept: vec![],
+            known: HashMap::new(),
+            capacity,
+            full: None,
+            credits: vec![],
+            segmenter: Segmenter::new(),
+        };
+        engine.begin()?;
+        Ok(engine)
+    }
+
+    /// The plane may hold results of an earlier process.
+    fn begin(&mut self) -> Result<()> {
+        self.epoch += 1;
+        self.plane.invalidate(self.epoch)?;
+        self.collect()
+    }
+
+    /// Credits what the plane has forwarded.
+    pub(crate) fn collect(&mut self) -> Result<()> {
+        if self.capacity == 0 {
+            return Ok(());
+        }
+        self.credits.clear();
+        self.plane.credits(&mut self.credits)?;
+        for credit in &self.credits {
+            let Some(kept) = usize::try_from(credit.slot).ok().and_then(|at| self.kept.get(at))
+            else {
+                continue;
+            };
+            let Credit { packets, bytes, used, .. } = *credit;
+            self.switch.credit(&kept.trace, kept.port, packets, bytes, used);
+        }
+        Ok(())
+    }
+
+    /// Empties the plane, and credits what it forwarded until then.
+    pub(crate) fn quiesce(&mut self) -> Result<()> {
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        self.epoch += 1;
+        self.plane.invalidate(self.epoch)?;
+        self.collect()?;
+        self.kept.clear();
+        self.known.clear();
+        self.full = None;
+        Ok(())
+    }
+
+    /// Does something that may change what happens to packets.
+    pub(crate) fn change<T>(
+        &mut self,
+        act: impl FnOnce(&mut Switch, &mut Outputs) -> T,
+    ) -> Result<T> {
+        self.quiesce()?;
+        let done = act(&mut self.switch, &mut self.out);
+        self.send();
+        Ok(done)
+    }
+
+    /// Does something that seldom changes what happens to packets.
+    pub(crate) fn note<T>(
+        &mut self,
+        act: impl FnOnce(&mut Switch, &mut Outputs) -> T,
+    ) -> Result<T> {
+        let before = self.switch.generation();
+        let done = act(&mut self.switch, &mut self.out);
+        if self.switch.generation() != before {
+            self.quiesce()?;
+        }
+        Ok(done)
+    }
+
+    /// A controller's message; returns what it may have done.
+    pub(crate) fn message(&mut self, id: ConnectionId, bytes: &[u8], now: Time) -> Result<Effect> {
+        let effect = self.effect(id, bytes);
+        match effect {
+            Effect::Changes => self.quiesce()?,
+            Effect::Reads => self.collect()?,
+            Effect::Nothing => {}
+        }
+        self.note(|switch, out| switch.message(id, bytes, now, out))?;
+        self.send();
+        Ok(effect)
+    }
+
+    fn effect(&self, id: ConnectionId, bytes: &[u8]) -> Effect {
+        let (Some(header), Some(version)) = (Header::parse(bytes), self.switch.version(id)) else {
+            return Effect::Nothing;
+        };
+        let slave = self.switch.role(id) == Some(Role::Slave);
+        match effect(version, header.kind) {
+            Effect::Changes if slave => Effect::Nothing,
+            effect => effect,
+        }
+    }
+
+    /// Takes what waits at the ports through the tables.
+    pub(crate) fn receive(&mut self, most: usize, now: impl Fn() -> Time) -> Result<()> {
+        let Engine { switch, plane, out, malformed, segmenter, known, capacity, .. } = self;
+        let mut found: Vec<Fresh> = vec![];
+        let keeps = *capacity > 0;
+        plane.receive(most, &mut |upcall| {
+            let mut first = keeps;
+            let port = upcall.port;
+            let whole = each(segmenter, upcall, &mut |frame| {
+                let trace = switch.frame(port, frame, now(), out);
+                if std::mem::take(&mut first) && trace.uncacheable.is_none() {
+                    let key = looked_up(&trace, port);
+                    let name = (port, key.masked(&trace.consulted), trace.consulted);
+                    if !known.contains_key(&name) {
+                        found.push(Fresh { port, key, trace });
+                    }
+                }
+            });
+            *malformed += u64::from(!whole);
+        })?;
+        self.send();
+        for result in found {
+            self.keep(result, &now)?;
+        }
+        Ok(())
+    }
+
+    /// Has the plane keep a result.
+    fn keep(&mut self, result: Fresh, now: &impl Fn() -> Time) -> Result<()> {
+        let Fresh { port, key, trace } = result;
+        if self.kept.len() >= self.capacity {
+            let since = *self.full.get_or_insert_with(now);
+            if now() < since + FULL {
+                return Ok(());
+            }
+            self.quiesce()?;
+        }
+        let name = (port, key.masked(&trace.consulted), trace.consulted);
+        if self.known.contains_key(&name) {
+            return Ok(());
+        }
+        let slot = Slot::try_from(self.kept.len()).unwrap_or(Slot::MAX);
+        let entry = Entry {
+            slot,
+            generation: self.epoch,
+            port,
+            key: &key,
+            consulted: &trace.consulted,
+            effects: &trace.effects,
+        };
+        if self.plane.install(&entry) {
+            self.known.insert(name, slot);
+            self.kept.push(Kept { trace, port });
+        }
+        Ok(())
+    }
+
+    /// Sends the frames that are to be sent.
+    fn send(&mut self) {
+        if !self.out.frames.is_empty() {
+            self.plane.send(&self.out.frames);
+            self.out.frames.clear();
+        }
+    }
+
+    /// Entries whose time has come.
+    pub(crate) fn tick(&mut self, now: Time) -> Result<()> {
+        if self.switch.deadline().is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        self.collect()?;
+        // Packets may have moved their ends.
+        if self.switch.postpone(now) {
+            self.change(|switch, out| switch.tick(now, out))?;
+        }
+        Ok(())
+    }
+}
+
+/// The key that a result was found with.
+fn looked_up(trace: &Trace, port: PortNumber) -> FlowKey {
+    let own = || {
+        let mut key = FlowKey::default();
+        key.set(netloom_openflow::Field::InPort, u128::from(port.0));
+        key
+    };
+    trace.steps.first().map_or_else(own, |step| step.key)
+}
+
+/// Every packet that a frame stands for, finished; returns whether it could be taken apart.
+fn each(segmenter: &mut Segmenter, upcall: Upcall<'_>, take: &mut impl FnMut(&[u8])) -> bool {
+    let Upcall { header, frame, .. } = upcall;
+    if header.gso == netloom_packet::Gso::None {
+        let finished = checksum::finish(&header, frame).is_ok();
+        if finished {
+            take(frame);
+        }
+        return finished;
+    }
+    let mut packet = vec![];
+    let mut finished = true;
+    let cut = segmenter.segment(&header, frame, &mut |header: &VnetHeader, bytes: &[u8]| {
+        packet.clear();
+        packet.extend_from_slice(bytes);
+        finished &= checksum::finish(header, &mut packet).is_ok();
+        take(&packet);
+    });
+    cut.is_ok() && finished
+}
+
+/// What messages of a type may do.
+fn effect(version: Version, kind: u8) -> Effect {
+    match (version, kind) {
+        // Set-config, flow-mod and port-mod; in 1.3 also group-mod, table-mod and meter-mod.
+        (Version::V10, 9 | 14 | 15) | (Version::V13, 9 | 14..=17 | 29) => Effect::Changes,
+        (Version::V10, 16) | (Version::V13, 18) => Effect::Reads,
+        _ => Effect::Nothing,
+    }
+}

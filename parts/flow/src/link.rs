@@ -1,0 +1,68 @@
+//! The bytes of a connection: a stream socket, plain or within TLS. Nothing here blocks.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{RecvFlags, SendFlags};
+
+/// A connected stream socket.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// As it is.
+    Plain(OwnedFd),
+}
+
+impl Link {
+    /// Reads; 0 at the end.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Link::Plain(fd) => receive(fd, buffer),
+        }
+    }
+
+    /// Writes; returns how many bytes were taken.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no room.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Link::Plain(fd) => send(fd, bytes),
+        }
+    }
+
+    /// Passes on what was written and is held here, as far as there is room.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Link::Plain(_) => Ok(()),
+        }
+    }
+
+    /// Whether something that was written is held here.
+    pub(crate) fn wants_write(&self) -> bool {
+        match self {
+            Link::Plain(_) => false,
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Link::Plain(fd) => fd.as_fd(),
+        }
+    }
+}
+
+fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT).map(|(length, _)| length)?)
+}
+
+fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+}

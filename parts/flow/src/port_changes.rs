@@ -1,0 +1,89 @@
+//! Ports that come and go, and what the kernel says of their interfaces.
+//!
+//! A port whose interface is gone is gone for controllers, too; it comes back when it is added anew.
+
+use netloom_netlink::LinkRef;
+use netloom_openflow::port::PortState;
+use netloom_openflow::{Port, PortNumber};
+
+use crate::control::{PortKey, PortSpec};
+use crate::data_plane::PlanePort;
+use crate::ports::{Known, check, described};
+use crate::server::Server;
+use crate::system::clock;
+use crate::{Error, Result};
+
+impl Server {
+    /// Adds a port, or changes the one of this number.
+    pub(crate) fn add_port(&mut self, spec: PortSpec) -> Result<()> {
+        check(&spec, &self.ports.known)?;
+        let link = self.ports.asker.link(LinkRef::Name(&spec.interface))?;
+        let link = link.ok_or_else(|| {
+            Error::refused(format!("port {:?}: no interface {:?}", spec.name, spec.interface))
+        })?;
+        let number = PortNumber(spec.number);
+        let before = self.ports.known.get(&spec.number).and_then(|port| port.index);
+        if before != Some(link.index) {
+            self.engine.quiesce()?;
+            self.engine.plane.add_port(&PlanePort {
+                number,
+                name: spec.name.clone(),
+                index: link.index,
+                interface: spec.interface.clone(),
+            })?;
+        }
+        let port = described(&spec, &link);
+        self.engine.change(|switch, out| switch.set_port(port, &[], clock(), out))?;
+        self.ports.known.insert(spec.number, Known { spec, index: Some(link.index) });
+        Ok(())
+    }
+
+    pub(crate) fn remove_port(&mut self, key: &PortKey) -> Result<()> {
+        let number = self.ports.number(key)?;
+        self.ports.known.remove(&number);
+        self.forget_port(PortNumber(number))
+    }
+
+    fn forget_port(&mut self, number: PortNumber) -> Result<()> {
+        self.engine.change(|switch, out| switch.remove_port(number, out))?;
+        self.engine.plane.remove_port(number);
+        Ok(())
+    }
+
+    /// Links have changed: looks at those of ports.
+    pub(crate) fn follow_links(&mut self) -> Result<()> {
+        if !self.ports.watch.changed()? {
+            return Ok(());
+        }
+        let indexes: Vec<(u32, u32)> = self
+            .ports
+            .known
+            .iter()
+            .filter_map(|(number, port)| Some((*number, port.index?)))
+            .collect();
+        for (number, index) in indexes {
+            match self.ports.asker.link(LinkRef::Index(index))? {
+                Some(link) => {
+                    let Some(known) = self.ports.known.get(&number) else { continue };
+                    let port = described(&known.spec, &link);
+                    let is_new = |old: &Port| {
+                        (old.address, old.state.has(PortState::LINK_DOWN))
+                            != (port.address, port.state.has(PortState::LINK_DOWN))
+                    };
+                    let old = self.engine.switch.ports().find(|old| old.number == port.number);
+                    if old.is_none_or(is_new) {
+                        self.engine
+                            .change(|switch, out| switch.set_port(port, &[], clock(), out))?;
+                    }
+                }
+                None => {
+                    if let Some(known) = self.ports.known.get_mut(&number) {
+                        known.index = None;
+                    }
+                    self.forget_port(PortNumber(number))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

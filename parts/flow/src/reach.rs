@@ -1,0 +1,108 @@
+//! Sockets to and for controllers, in other network namespaces, too.
+//!
+//! A socket belongs to the namespace of the thread that makes it. Each is made by a thread that enters the namespace,
+//! makes it and ends. Making never waits for the other end.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use netloom_sys::{Failure, namespace};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::Result;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 256;
+
+/// Network namespaces by name.
+pub(crate) type Namespaces = BTreeMap<String, OwnedFd>;
+
+/// A socket that is being connected.
+pub(crate) enum Dialled {
+    /// It is connected.
+    Done(OwnedFd),
+    /// It will be writable when it is, or has failed.
+    Pending(OwnedFd),
+}
+
+/// Begins a TCP connection from a namespace; `None`: this process's own.
+pub(crate) fn tcp(to: SocketAddr, from: Option<&OwnedFd>) -> Result<Dialled> {
+    let object = format!("controller {to}");
+    inside(from, move || {
+        let socket = stream(family(to), &object)?;
+        // Small messages are not held back.
+        let _ = sockopt::set_tcp_nodelay(&socket, true);
+        let connected = rustix::net::connect(&socket, &to);
+        begun(socket, connected, &object)
+    })
+}
+
+/// Begins a connection to a UNIX socket.
+pub(crate) fn unix(path: &Path) -> Result<Dialled> {
+    let object = format!("controller {}", path.display());
+    let socket = stream(AddressFamily::UNIX, &object)?;
+    let address = SocketAddrUnix::new(path).map_err(Failure::of(&object, "connect"))?;
+    let connected = rustix::net::connect(&socket, &address);
+    begun(socket, connected, &object)
+}
+
+fn begun(socket: OwnedFd, connected: rustix::io::Result<()>, object: &str) -> Result<Dialled> {
+    match connected {
+        Ok(()) => Ok(Dialled::Done(socket)),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok(Dialled::Pending(socket)),
+        Err(e) => Err(Failure::new(object, "connect", e).into()),
+    }
+}
+
+/// Listens for TCP connections in a namespace.
+pub(crate) fn listen_tcp(at: SocketAddr, from: Option<&OwnedFd>) -> Result<OwnedFd> {
+    let object = format!("listener {at}");
+    inside(from, move || {
+        let failed = |operation| Failure::of(&object, operation);
+        let socket = stream(family(at), &object)?;
+        sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("reuse its address"))?;
+        rustix::net::bind(&socket, &at).map_err(failed("bind"))?;
+        rustix::net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
+        Ok(socket)
+    })
+}
+
+/// Listens at a UNIX socket with mode 0600, in place of one of an earlier process.
+pub(crate) fn listen_unix(path: &Path) -> Result<OwnedFd> {
+    let failed = |operation| Failure::of(format!("{path:?}"), operation);
+    let socket = stream(AddressFamily::UNIX, &format!("{path:?}"))?;
+    let address = SocketAddrUnix::new(path).map_err(failed("listen"))?;
+    // Only one process has this folder; the socket is of one that has ended.
+    let _ = rustix::fs::unlink(path);
+    // The umask at bind sets the socket's mode.
+    let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let bound = rustix::net::bind(&socket, &address);
+    rustix::process::umask(mask);
+    bound.map_err(failed("bind"))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
+    Ok(socket)
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+fn stream(family: AddressFamily, object: &str) -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+        .map_err(|e| Failure::new(object, "make a socket", e).into())
+}
+
+/// Does something in a namespace.
+fn inside<T: Send>(
+    namespace: Option<&OwnedFd>,
+    act: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    match namespace {
+        Some(namespace) => namespace::run_in(namespace.as_fd(), "netloom-reach", act),
+        None => act(),
+    }
+}
