@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::http::Method;
+use netloom_flow::control::requests::{Shown, TraceWhat, Traced};
 use netloom_lab::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
@@ -286,6 +287,25 @@ impl Client {
     pub fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
         let uri = format!("/v1/switches/{}?force={force}", encoded(switch));
         self.json(&Call::new(Method::DELETE, uri, WHOLE))
+    }
+
+    /// State of an OpenFlow switch.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] with status 404 when there is no such switch, 400 when it is of another kind, 409 when
+    /// its process does not run.
+    pub fn show_openflow(&self, switch: &str) -> Result<Shown> {
+        let uri = format!("/v1/switches/{}/openflow", encoded(switch));
+        self.json(&Call::new(Method::GET, uri, QUICK))
+    }
+
+    /// What an OpenFlow switch would do with a frame.
+    ///
+    /// # Errors
+    /// The same, and 400 when the frame is none.
+    pub fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
+        let uri = format!("/v1/switches/{}/trace", encoded(switch));
+        self.json(&Call::new(Method::POST, uri, QUICK).with(what))
     }
 
     /// Sends a request to a shared-memory switch.

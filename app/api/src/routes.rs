@@ -47,6 +47,8 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(switches, crate::switches::create_switch))
         .routes(routes!(crate::switches::delete_switch))
         .routes(routes!(crate::switches::ask_switch))
+        .routes(routes!(crate::switches::show_openflow))
+        .routes(routes!(crate::switches::trace_frame))
         .routes(routes!(document))
         .merge(pnpm::router())
 }

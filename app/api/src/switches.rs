@@ -7,6 +7,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
+use netloom_flow::control::requests::{Shown, TraceWhat, Traced};
 use netloom_lab::view::{Changed, NewSwitch};
 use netloom_switch::control::requests::{Answer as SwitchAnswer, Request};
 
@@ -73,4 +74,48 @@ pub(crate) async fn ask_switch(
     let Path(switch) = switch?;
     let request: Request = body(&bytes)?;
     lab.call(move |s| s.ask_switch(&switch, &request)).await.map(Json)
+}
+
+/// Show an OpenFlow switch
+#[utoipa::path(get, path = "/v1/switches/{switch}/openflow", tag = "parts",
+    params(("switch" = String, Path, description = "The switch's name")),
+    responses(
+        (status = 200, description = "Its process, ports, controllers and counters", body = Shown),
+        (status = 400, description = "The switch is not of kind `openflow`", body = Problem),
+        (status = 404, description = "No such switch", body = Problem),
+        (status = 409, description = "Its process is not there at the moment", body = Problem),
+        (status = "default", description = "Not shown", body = Problem),
+    )
+)]
+pub(crate) async fn show_openflow(
+    State(lab): State<Lab>,
+    switch: Result<Path<String>, PathRejection>,
+) -> Answer<Shown> {
+    let Path(switch) = switch?;
+    lab.call(move |s| s.show_openflow(&switch)).await.map(Json)
+}
+
+/// Trace a frame through an OpenFlow switch
+///
+/// Nothing is counted or sent.
+#[utoipa::path(post, path = "/v1/switches/{switch}/trace", tag = "parts",
+    params(("switch" = String, Path, description = "The switch's name")),
+    request_body = TraceWhat,
+    responses(
+        (status = 200, description = "What would happen to the frame", body = Traced),
+        (status = 400, description = "The body cannot be used, or the switch is not of kind `openflow`",
+            body = Problem),
+        (status = 404, description = "No such switch", body = Problem),
+        (status = 409, description = "Its process is not there at the moment", body = Problem),
+        (status = "default", description = "Not traced", body = Problem),
+    )
+)]
+pub(crate) async fn trace_frame(
+    State(lab): State<Lab>,
+    switch: Result<Path<String>, PathRejection>,
+    bytes: Bytes,
+) -> Answer<Traced> {
+    let Path(switch) = switch?;
+    let what: TraceWhat = body(&bytes)?;
+    lab.call(move |s| s.trace_frame(&switch, &what)).await.map(Json)
 }

@@ -1,6 +1,7 @@
 //! Keepers: what a lab process keeps running beside nodes and links. One file each, all listed in `keepers`.
 
 pub(crate) mod doors;
+pub(crate) mod flows;
 pub(crate) mod guards;
 pub(crate) mod keepers;
 pub(crate) mod switches;

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_node::entry::Entry;
@@ -140,6 +141,18 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// No such switch, it is of another kind, its process does not run, or it refused.
     fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer>;
+
+    /// State of an OpenFlow switch.
+    ///
+    /// # Errors
+    /// No such switch, it is of another kind, or its process does not run.
+    fn show_openflow(&self, switch: &str) -> Result<FlowShown>;
+
+    /// What an OpenFlow switch would do with a frame; nothing is counted or sent.
+    ///
+    /// # Errors
+    /// The same, or the frame is none.
+    fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced>;
 
     /// The probe for measurements at the lab's interfaces. Its sessions end with the lab.
     ///

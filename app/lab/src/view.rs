@@ -289,12 +289,51 @@ pub struct Traffic {
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
-    /// `kernel`, or `shm`: in shared memory.
+    /// `kernel`, `shm` (in shared memory) or `openflow`.
     pub kind: String,
     /// The bridge in the lab's core namespace.
     pub bridge: String,
     /// Names of the links that end in it.
     pub links: Vec<String>,
+    /// What an OpenFlow switch does now; absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openflow: Option<OpenflowStatus>,
+}
+
+/// What an OpenFlow switch does now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OpenflowStatus {
+    /// The UNIX socket that speaks OpenFlow.
+    pub socket: String,
+    /// Whether its process lives and answers.
+    pub running: bool,
+    /// Its datapath id: 16 hexadecimal digits.
+    pub datapath: String,
+    /// What moves its frames: `packet-sockets`, `tcx`, `xdp`.
+    pub plane: Option<String>,
+    /// Why a faster one is not used.
+    pub slower: Option<String>,
+    /// Flow entries.
+    pub entries: u64,
+    /// Whether it forwards like an ordinary switch now, because no controller is connected.
+    pub standalone: bool,
+    /// Its controllers.
+    pub controllers: Vec<OpenflowController>,
+    /// Why it does not answer, or what went wrong last.
+    pub trouble: Option<String>,
+}
+
+/// A controller of an OpenFlow switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OpenflowController {
+    /// As in the lab file: `node:c0:6653`.
+    pub controller: String,
+    /// Whether it is connected.
+    pub connected: bool,
+    /// Why it is not.
+    pub reason: Option<String>,
 }
 
 /// A link.

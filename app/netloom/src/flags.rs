@@ -150,6 +150,18 @@ pub(crate) enum Verb {
         /// Type of the descriptor.
         kind: PortKind,
     },
+    /// Runs an OpenFlow switch in the network namespace that is its standard input.
+    #[command(name = Role::Flow.verb(), hide = true)]
+    FlowProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The lab's folder, with which it ends.
+        folder: PathBuf,
+        /// The path of its control socket.
+        socket: PathBuf,
+        /// What it is, as JSON.
+        application: String,
+    },
     /// The peer process of a measurement.
     #[command(hide = true)]
     BenchPeer {

@@ -120,6 +120,12 @@ impl ProgressLine {
     }
 }
 
+/// Unix time in seconds, to the second.
+pub(crate) fn moment(seconds: u64) -> String {
+    let text = utc(seconds.saturating_mul(1_000_000_000));
+    text.split_once('.').map_or(text.clone(), |(whole, _)| format!("{whole}Z"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netloom_api::{Client, Error, Result};
+use netloom_flow::control::requests::TraceWhat;
 use netloom_lab::view::{
     Changed, LinkSettings, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings,
 };
@@ -106,11 +107,16 @@ fn switches_are_made_asked_and_removed() {
     let change = PortChange { uid: Some(None), learn: Some(false), ..PortChange::default() };
     let set = Request::SetPort { port: "p".into(), change };
     assert_eq!(client.ask_switch("s 1", &set).unwrap(), Answer::Done);
+    assert_eq!(client.show_openflow("s 1").unwrap().entries, 3);
+    let what = TraceWhat::Match("in_port=1,arp".into());
+    assert_eq!(client.trace_frame("s 1", &what).unwrap().port, 7);
     assert_eq!(client.delete_switch("s 1", true).unwrap().name, "s 1");
     let expected = [
         "create switch s/ü [(\"mode\", \"660\")]",
         "ask s 1 \"show\"",
         "ask s 1 {\"set-port\":{\"port\":\"p\",\"change\":{\"uid\":null,\"learn\":false}}}",
+        "show openflow s 1",
+        r#"trace s 1 {"match":"in_port=1,arp"}"#,
         "delete switch s 1 true",
     ];
     assert_eq!(asked(&served), expected);

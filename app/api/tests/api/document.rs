@@ -86,6 +86,8 @@ const CASES: &[(&str, &str, &str, u16)] = &[
     ("delete", "/v1/switches/{switch}", "/v1/switches/s%201", 409),
     ("delete", "/v1/switches/{switch}", "/v1/switches/s%201?force=yes", 400),
     ("delete", "/v1/switches/{switch}", "/v1/switches/none", 404),
+    ("get", "/v1/switches/{switch}/openflow", "/v1/switches/s%201/openflow", 200),
+    ("get", "/v1/switches/{switch}/openflow", "/v1/switches/none/openflow", 404),
     ("get", "/v1/openapi.json", "/v1/openapi.json", 200),
 ];
 
@@ -146,6 +148,10 @@ const BODIES: &[(&str, &str, &str, &str, u16)] = &[
     ),
     ("post", "/v1/switches", "/v1/switches", r#"{"name": "s 1"}"#, 409),
     ("post", "/v1/switches", "/v1/switches", r#"{"name": "s", "mode": "660"}"#, 400),
+    ("post", TRACE, "/v1/switches/s%201/trace", r#"{"match": "in_port=1,arp"}"#, 200),
+    ("post", TRACE, "/v1/switches/s%201/trace", r#"{"frame": {"port": "h1", "hex": ""}}"#, 200),
+    ("post", TRACE, "/v1/switches/s%201/trace", r#""arp""#, 400),
+    ("post", TRACE, "/v1/switches/none/trace", r#"{"match": "arp"}"#, 404),
     ("post", ASK, "/v1/switches/none/requests", r#""show""#, 404),
     ("post", ASK, AT, r#""show""#, 200),
     ("post", ASK, AT, r#""stop""#, 400),
@@ -194,6 +200,7 @@ const BODIES: &[(&str, &str, &str, &str, u16)] = &[
 ];
 
 /// Asking a switch: the route, and where it is for the fake's.
+const TRACE: &str = "/v1/switches/{switch}/trace";
 const ASK: &str = "/v1/switches/{switch}/requests";
 const AT: &str = "/v1/switches/s%201/requests";
 

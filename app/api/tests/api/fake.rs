@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use netloom_api::{Server, serve};
+use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_lab::view::{
     Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
@@ -349,6 +350,18 @@ impl Service for Fake {
             return Err(Error::Busy { object: format!("switch {switch:?}"), reason });
         }
         self.changed(switch, format!("delete switch {switch} {force}"))
+    }
+
+    fn show_openflow(&self, switch: &str) -> Result<FlowShown> {
+        self.known_switch(switch)?;
+        self.note(format!("show openflow {switch}"))?;
+        Ok(FlowShown { name: switch.to_owned(), entries: 3, ..FlowShown::default() })
+    }
+
+    fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
+        self.known_switch(switch)?;
+        self.note(format!("trace {switch} {}", serde_json::to_string(what).unwrap()))?;
+        Ok(Traced { port: 7, ..Traced::default() })
     }
 
     fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {

@@ -2,6 +2,7 @@
 
 use crate::build::keeper::Keeper;
 use crate::keep::doors::Doors;
+use crate::keep::flows::Flows;
 use crate::keep::guards::Guards;
 use crate::keep::switches::Switches;
 use crate::keep::wires::Wires;
@@ -13,11 +14,12 @@ pub(crate) struct Keepers {
     pub(crate) guards: Guards,
     pub(crate) wires: Wires,
     pub(crate) switches: Switches,
+    pub(crate) flows: Flows,
 }
 
 impl Keepers {
     /// All keepers, in the order in which they attach.
-    pub(crate) fn all(&self) -> [&dyn Keeper; 4] {
-        [&self.doors, &self.guards, &self.wires, &self.switches]
+    pub(crate) fn all(&self) -> [&dyn Keeper; 5] {
+        [&self.doors, &self.guards, &self.wires, &self.switches, &self.flows]
     }
 }

@@ -325,7 +325,7 @@ fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
 
 /// The name on the switch of the port of a link's end: the other end's name, if it is unique among the
 /// links, else the link's name.
-fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
+pub(crate) fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
     match &link.ends[1 - side] {
         end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => shortened(&plan.end_text(end)),
         _ => shortened(&link.name),

@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::lookup::LookupError;
@@ -444,6 +445,14 @@ impl Service for Scoped {
     }
 
     fn ask_switch(&self, _: &str, _: &Request) -> Result<Answer> {
+        Err(self.refused("switches are shown and changed outside of nodes"))
+    }
+
+    fn show_openflow(&self, _: &str) -> Result<FlowShown> {
+        Err(self.refused("switches are shown and changed outside of nodes"))
+    }
+
+    fn trace_frame(&self, _: &str, _: &TraceWhat) -> Result<Traced> {
         Err(self.refused("switches are shown and changed outside of nodes"))
     }
 

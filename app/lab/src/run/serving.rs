@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::lookup::{find_link, slot};
@@ -206,6 +207,14 @@ impl Service for Running {
 
     fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
         self.ask_the_switch(switch, request)
+    }
+
+    fn show_openflow(&self, switch: &str) -> Result<FlowShown> {
+        self.show_the_openflow(switch)
+    }
+
+    fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
+        self.trace_a_frame(switch, what)
     }
 
     fn probe(&self) -> Result<Arc<Probe>> {

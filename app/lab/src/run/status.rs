@@ -72,7 +72,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         read_ns: now_ns(),
         user: state.user,
         nodes,
-        switches: plan.switch_slots().map(|slot| switch(plan, slot)).collect(),
+        switches: plan.switch_slots().map(|slot| switch(sources, slot)).collect(),
         links,
     })
 }
@@ -368,7 +368,9 @@ fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
 
-fn switch(plan: &Plan, slot: SwitchSlot) -> SwitchStatus {
+fn switch(sources: &Sources<'_>, slot: SwitchSlot) -> SwitchStatus {
+    let plan = &sources.state.plan;
+    let flows = &sources.running.kept.keepers.flows;
     let switch = &plan.switches[slot];
     let ends_here =
         |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == slot);
@@ -378,6 +380,7 @@ fn switch(plan: &Plan, slot: SwitchSlot) -> SwitchStatus {
         kind: switch.kind.word().into(),
         bridge: switch.bridge.clone(),
         links: links.map(|l| l.name.clone()).collect(),
+        openflow: flows.status(&sources.running.folder, switch),
     }
 }
 

@@ -1,11 +1,15 @@
 //! Switches of a running lab: made, removed, queried.
 
+use netloom_flow::control as flow;
+use netloom_flow::control::requests::{Shown, TraceWhat, Traced};
+use netloom_model::kinds::SwitchKind;
 use netloom_model::lookup::LookupError;
-use netloom_model::plan::SwitchSlot;
+use netloom_model::plan::{PlannedEnd, SwitchSlot};
 use netloom_model::{node_name_problem, switch_kind};
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
-use crate::run::running::Running;
+use crate::run::running::{Running, Work};
+use crate::store::state::State;
 use crate::view::{Changed, NewSwitch};
 use crate::{Error, Result};
 
@@ -34,8 +38,8 @@ impl Running {
             Ok(())
         })?;
         let state = self.state();
-        if let Err(e) = self.kept.keepers.switches.add(&self.context(&state, &work.inits)) {
-            self.kept.keepers.switches.remove(&self.folder, &request.name);
+        if let Err(e) = self.start_switch(&state, &work, &request.name) {
+            self.end_switch(&request.name);
             self.change(&mut work, |state| {
                 added.into_iter().for_each(|slot| state.plan.remove_switch(slot));
                 Ok(())
@@ -51,27 +55,46 @@ impl Running {
     pub(crate) fn remove_switch(&self, switch: &str, force: bool) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();
-        let slot = self.shm_switch(switch)?;
+        let slot = self.switch_of_process(switch)?;
         let object = format!("switch {switch:?}");
         let busy = |reason: String| Error::Busy { object: object.clone(), reason };
-        let ends =
-            crate::keep::switches::ends(&state.plan).map(|(link, side)| (link, &link.ends[side]));
-        let here = ends.filter(|(_, end)| state.plan.shm_switch_at(end) == Some(slot));
-        let links: Vec<&str> = here.map(|(link, _)| link.name.as_str()).collect();
+        let is_here =
+            |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == slot);
+        let here = state.plan.links.iter().filter(|link| link.ends.iter().any(is_here));
+        let links: Vec<&str> = here.map(|link| link.name.as_str()).collect();
         if !links.is_empty() {
             return Err(busy(format!("links of the lab end in it: {}", links.join(", "))));
         }
-        let ports = self.ports_of(switch);
+        let is_shm = state.plan.switches[slot].kind.as_shm().is_some();
+        let ports = if is_shm { self.ports_of(switch) } else { vec![] };
         if let (false, [_, ..]) = (force, ports.as_slice()) {
             let who = ports.join(", ");
             return Err(busy(format!("ports are on it: {who}; delete it with --force")));
         }
-        self.kept.keepers.switches.remove(&self.folder, switch);
+        self.end_switch(switch);
         self.change(&mut work, |state| {
             state.plan.remove_switch(slot);
             Ok(())
         })?;
         Ok(Changed { name: switch.to_owned(), notes: vec![] })
+    }
+
+    /// Starts the process of a switch that is in the plan.
+    fn start_switch(&self, state: &State, work: &Work, switch: &str) -> Result<()> {
+        let context = self.context(state, &work.inits);
+        let keepers = &self.kept.keepers;
+        let planned = state.plan.switches.iter().find(|planned| planned.name == switch);
+        match planned.map(|planned| &planned.kind) {
+            Some(SwitchKind::Shm(_)) => keepers.switches.add(&context),
+            Some(SwitchKind::Openflow(_)) => keepers.flows.add(&context),
+            Some(SwitchKind::Bridge) | None => Ok(()),
+        }
+    }
+
+    /// Ends the process of a switch, whatever its kind.
+    fn end_switch(&self, switch: &str) {
+        self.kept.keepers.switches.remove(&self.folder, switch);
+        self.kept.keepers.flows.remove(&self.folder, switch);
     }
 
     /// Names of the ports of a switch.
@@ -96,20 +119,73 @@ impl Running {
         self.kept.keepers.switches.ask(&self.folder, switch, request)
     }
 
+    /// See [`Service::show_openflow`](crate::Service::show_openflow).
+    pub(crate) fn show_the_openflow(&self, switch: &str) -> Result<Shown> {
+        match self.ask_openflow(switch, &flow::Request::Show)? {
+            flow::Answer::Shown(shown) => Ok(*shown),
+            other => Err(misfit(switch, &other)),
+        }
+    }
+
+    /// See [`Service::trace_frame`](crate::Service::trace_frame).
+    pub(crate) fn trace_a_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
+        match self.ask_openflow(switch, &flow::Request::Trace(what.clone()))? {
+            flow::Answer::Traced(traced) => Ok(*traced),
+            other => Err(misfit(switch, &other)),
+        }
+    }
+
+    fn ask_openflow(&self, switch: &str, request: &flow::Request) -> Result<flow::Answer> {
+        let slot = self.switch_slot(switch)?;
+        let kind = &self.state().plan.switches[slot].kind;
+        if kind.as_openflow().is_none() {
+            let kind = kind.word();
+            let reason = format!("it is of kind {kind}; only one of kind openflow has flow tables");
+            return Err(Error::Invalid { object: format!("switch {switch:?}"), reason });
+        }
+        self.kept.keepers.flows.ask(&self.folder, switch, request)
+    }
+
+    /// The place of a switch that a process runs.
+    fn switch_of_process(&self, switch: &str) -> Result<SwitchSlot> {
+        let slot = self.switch_slot(switch)?;
+        if self.state().plan.switches[slot].kind.is_process() {
+            return Ok(slot);
+        }
+        let reason = "it is a bridge of the kernel, which comes and goes with its lab";
+        Err(Error::Invalid { object: format!("switch {switch:?}"), reason: reason.into() })
+    }
+
     /// The place of a shared-memory switch in the plan.
     fn shm_switch(&self, switch: &str) -> Result<SwitchSlot> {
+        let slot = self.switch_slot(switch)?;
+        let reason = match &self.state().plan.switches[slot].kind {
+            SwitchKind::Shm(_) => return Ok(slot),
+            SwitchKind::Bridge => {
+                "it is a bridge of the kernel; only switches of kind shm can be asked"
+            }
+            SwitchKind::Openflow(_) => {
+                "it is of kind openflow: instead of rules of ports, VLANs and mirror sessions it has \
+                 flow entries, which `netloom flow` shows and changes"
+            }
+        };
+        Err(Error::Invalid { object: format!("switch {switch:?}"), reason: reason.into() })
+    }
+
+    /// The place of a switch in the plan.
+    fn switch_slot(&self, switch: &str) -> Result<SwitchSlot> {
         let state = self.state();
         let none = || LookupError::NoSwitch {
             lab: state.plan.lab.clone(),
             switch: switch.to_owned(),
             hint: String::new(),
         };
-        let slot = state.plan.switch(switch).ok_or_else(none)?;
-        if state.plan.switches[slot].kind.as_shm().is_none() {
-            let reason = "it is a bridge of the kernel; only switches of kind shm can be asked";
-            let object = format!("switch {switch:?}");
-            return Err(Error::Invalid { object, reason: reason.into() });
-        }
-        Ok(slot)
+        state.plan.switch(switch).ok_or_else(|| none().into())
     }
+}
+
+fn misfit(switch: &str, answer: &flow::Answer) -> Error {
+    let text: String = format!("{answer:?}").chars().take(60).collect();
+    let reason = format!("its process answered something else: {text}");
+    Error::Busy { object: format!("switch {switch:?}"), reason }
 }

@@ -23,13 +23,15 @@ pub enum Role {
     Switch,
     /// Carries frames between a switch and an interface; found by the lock that it holds.
     Plug,
+    /// An OpenFlow switch; found by its control socket.
+    Flow,
     /// Clones inits for a lab process whose spawner was killed; ends with its client.
     Spawner,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 4] = [Role::Wire, Role::Switch, Role::Plug, Role::Spawner];
+    pub const ALL: [Role; 5] = [Role::Wire, Role::Switch, Role::Plug, Role::Flow, Role::Spawner];
 
     /// The hidden verb that starts it.
     pub const fn verb(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Role {
             Role::Wire => "wire-process",
             Role::Switch => "switch-process",
             Role::Plug => "plug-process",
+            Role::Flow => "flow-process",
             Role::Spawner => "spawner-process",
         }
     }
@@ -47,6 +50,7 @@ impl Role {
             Role::Wire => netloom_wire::NAME,
             Role::Switch => netloom_switch::NAME,
             Role::Plug => netloom_plug::NAME,
+            Role::Flow => netloom_flow::NAME,
             Role::Spawner => netloom_node::spawner::NAME,
         }
     }

@@ -182,6 +182,26 @@ impl Folder {
         self.switch_files().join(format!("{switch}.json"))
     }
 
+    /// The parent of the folders of OpenFlow switches.
+    pub(crate) fn flow_files(&self) -> PathBuf {
+        self.path().join("o")
+    }
+
+    /// The folder of an OpenFlow switch: its sockets and its state.
+    pub(crate) fn flow_folder(&self, switch: &str) -> PathBuf {
+        self.flow_files().join(short(switch))
+    }
+
+    /// The socket at which an OpenFlow switch takes requests.
+    pub(crate) fn flow_control(&self, switch: &str) -> PathBuf {
+        self.flow_folder(switch).join("control")
+    }
+
+    /// The socket at which an OpenFlow switch speaks OpenFlow.
+    pub(crate) fn flow_socket(&self, switch: &str) -> PathBuf {
+        self.flow_folder(switch).join("openflow")
+    }
+
     /// The file that the plug of a link's end holds a lock on.
     pub(crate) fn plug_lock(&self, link: LinkId, side: usize) -> PathBuf {
         self.switch_files().join(format!("{link}-{side}.lock"))
@@ -434,6 +454,17 @@ pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
             .map_err(Error::at(path, "let others pass"))?;
     }
     Ok(())
+}
+
+/// A name that fits into the path of a socket: a long one keeps its beginning, followed by a hash of the whole.
+fn short(name: &str) -> String {
+    const LONGEST: usize = 24;
+    if name.len() <= LONGEST {
+        return name.to_owned();
+    }
+    let hash = netloom_digest::fnv1a::hash_32(name.as_bytes());
+    let kept = (0..=LONGEST - 9).rev().find_map(|end| name.get(..end)).unwrap_or_default();
+    format!("{kept}~{hash:08x}")
 }
 
 /// Makes a folder for its owner alone; refuses an existing one that others could have prepared.

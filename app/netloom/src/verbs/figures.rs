@@ -3,8 +3,8 @@
 //! Produces text only. Unknown values are `-`.
 
 use netloom_lab::view::{
-    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeState, NodeStatus, ProgramView,
-    ProtectView, SwitchStatus, WireView,
+    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeState, NodeStatus,
+    OpenflowController, OpenflowStatus, ProgramView, ProtectView, SwitchStatus, WireView,
 };
 
 use crate::output::{bytes, or_dash};
@@ -14,6 +14,10 @@ pub(super) const INTERFACES: [&str; 6] = ["INTERFACE", "LINK", "STATE", "RECEIVE
 
 /// Columns of [`switch_rows`].
 pub(super) const SWITCHES: [&str; 3] = ["SWITCH", "KIND", "LINKS"];
+
+/// Columns of [`openflow_rows`].
+pub(super) const OPENFLOW: [&str; 6] =
+    ["OPENFLOW", "STATE", "DATAPATH", "FORWARDS BY", "ENTRIES", "CONTROLLERS"];
 
 /// Columns of [`wire_rows`].
 pub(super) const WIRES: [&str; 7] =
@@ -178,6 +182,50 @@ pub(super) fn switch_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
         vec![s.name.clone(), s.kind.clone(), links]
     };
     switches.iter().map(row).collect()
+}
+
+/// A row for each OpenFlow switch.
+pub(super) fn openflow_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
+    let rows = switches.iter().filter_map(|s| {
+        let of = s.openflow.as_ref()?;
+        Some(vec![
+            s.name.clone(),
+            openflow_state(of),
+            of.datapath.clone(),
+            or_dash(of.plane.as_ref(), |plane| plane_text(plane, of.slower.is_some())),
+            of.entries.to_string(),
+            controllers(of),
+        ])
+    });
+    rows.collect()
+}
+
+fn openflow_state(of: &OpenflowStatus) -> String {
+    match (of.running, of.standalone) {
+        (false, _) => "down".into(),
+        (true, true) => "up, standalone".into(),
+        (true, false) => "up".into(),
+    }
+}
+
+/// What moves a switch's frames.
+pub(super) fn plane_text(plane: &str, slower: bool) -> String {
+    match (plane, slower) {
+        ("packet-sockets", _) => "packet sockets: slower".into(),
+        (plane, true) => format!("{plane}: slower"),
+        (plane, false) => plane.into(),
+    }
+}
+
+fn controllers(of: &OpenflowStatus) -> String {
+    let one = |c: &OpenflowController| {
+        let state = if c.connected { "connected" } else { "not connected" };
+        format!("{} ({state})", c.controller)
+    };
+    match of.controllers.as_slice() {
+        [] => "-".into(),
+        all => all.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Packets and bytes.

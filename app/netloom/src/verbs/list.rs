@@ -71,6 +71,7 @@ fn text(status: &LabStatus) -> String {
     let wires = status.links.iter().flat_map(figures::wire_rows);
     for (head, rows) in [
         (figures::SWITCHES.as_slice(), figures::switch_rows(&status.switches)),
+        (figures::OPENFLOW.as_slice(), figures::openflow_rows(&status.switches)),
         (figures::INTERFACES.as_slice(), interfaces.collect::<Vec<_>>()),
         (figures::WIRES.as_slice(), wires.collect()),
     ] {
@@ -155,11 +156,24 @@ t:eth0--s  running, restarted 1  t:eth0  delay 10ms, loss 1%  10 (1.0 KiB)  3 (l
             kind: "shm".into(),
             bridge: String::new(),
             links: vec!["l".into(), "m".into()],
+            openflow: None,
         };
         let mut status = samples::status();
         (status.nodes, status.links) = (vec![], vec![]);
         status.switches = vec![switch.clone()];
         assert!(text(&status).ends_with("\nSWITCH  KIND  LINKS\ns       shm   l m\n"));
+        switch.openflow = Some(samples::openflow());
+        switch.kind = "openflow".into();
+        status.switches = vec![switch.clone()];
+        let expected = "
+SWITCH  KIND      LINKS
+s       openflow  l m
+
+OPENFLOW  STATE           DATAPATH          FORWARDS BY             ENTRIES  CONTROLLERS
+s         up, standalone  0000000000000001  packet sockets: slower  2        node:c0:6653 (not connected)
+";
+        assert!(text(&status).ends_with(expected), "{}", text(&status));
+        switch.openflow = None;
         switch.kind = "kernel".into();
         status.switches = vec![switch];
         assert!(!text(&status).contains("SWITCH"));

@@ -71,6 +71,9 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::SwitchProcess { starter, socket, state, options } => {
             roles::switch(starter, &socket, &state, &options)
         }
+        Verb::FlowProcess { starter, folder, socket, application } => {
+            roles::flow(starter, &folder, &socket, &application)
+        }
         Verb::PlugProcess { starter, lock, switch, name, kind } => {
             roles::plug(starter, &lock, &switch, &name, kind)
         }

@@ -9,9 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use netloom_flow::Application;
 use netloom_lab::{Folder, SwitchOptions};
 use netloom_plug::{Kind, Lock, Options};
-use netloom_sys::{caps, process};
+use netloom_sys::{caps, namespace, process};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -111,11 +112,7 @@ pub(crate) fn plug(
     kind: PortKind,
 ) -> Result<i32> {
     begin(starter)?;
-    let port = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("its port")?;
-    let nothing = std::fs::File::open("/dev/null").context("open /dev/null")?;
-    rustix::stdio::dup2_stdin(&nothing).context("let go of the standard input")?;
-    // The open descriptors are closed below, without their owner's knowledge.
-    drop(nothing);
+    let port = take_stdin().context("its port")?;
     let kind = match kind {
         PortKind::Tap => Kind::Tap,
         PortKind::Packet => Kind::Packet,
@@ -128,4 +125,25 @@ pub(crate) fn plug(
     // It still needs its capabilities to set the port up.
     netloom_plug::serve(port, lock, &options)?;
     Ok(0)
+}
+
+/// `netloom flow-process`: runs an OpenFlow switch in the network namespace that is its standard input.
+pub(crate) fn flow(starter: i32, folder: &Path, socket: &Path, application: &str) -> Result<i32> {
+    begin(starter)?;
+    let space = take_stdin().context("its network namespace")?;
+    let application: Application = serde_json::from_str(application).context("its options")?;
+    let listener = listen(socket).context("listen")?;
+    detach(&[listener.as_fd(), space.as_fd()])?;
+    namespace::enter_network(space)?;
+    // It still needs its capabilities for its ports and for controllers in other namespaces.
+    netloom_flow::serve(listener, folder, &application)?;
+    Ok(0)
+}
+
+/// The standard input, which is empty from now on.
+fn take_stdin() -> Result<OwnedFd> {
+    let taken = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let nothing = std::fs::File::open("/dev/null").context("open /dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing).context("let go of the standard input")?;
+    Ok(taken)
 }

@@ -1,6 +1,6 @@
 //! A lab for tests of output: everything appears once, known and unknown.
 
-use netloom_lab::view::LabStatus;
+use netloom_lab::view::{LabStatus, OpenflowStatus};
 use netloom_switch::control::requests::Shown;
 use serde_json::json;
 
@@ -37,6 +37,17 @@ pub(super) fn status() -> LabStatus {
         "read_ns": 7, "user": false, "nodes": [full, bare], "switches": [],
         "links": [{"name": "t:eth0--s", "ends": ["t:eth0", "s"], "up": true, "wire": wire},
             {"name": "a:x--b:y", "ends": ["a:x", "b:y"], "up": false, "wire": null}],
+    }))
+    .unwrap()
+}
+
+/// An OpenFlow switch whose controller is not there.
+pub(crate) fn openflow() -> OpenflowStatus {
+    serde_json::from_value(json!({
+        "socket": "/run/netloom/t/o/s/openflow", "running": true, "datapath": "0000000000000001",
+        "plane": "packet-sockets", "slower": "no BPF", "entries": 2, "standalone": true,
+        "controllers": [{"controller": "node:c0:6653", "connected": false, "reason": "refused"}],
+        "trouble": null,
     }))
     .unwrap()
 }

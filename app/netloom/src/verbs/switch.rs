@@ -3,11 +3,13 @@
 //! Requests to a shared-memory switch go through the lab to its process. [`text`] formats output,
 //! [`settings`] parses settings of ports.
 
+mod openflow;
 mod settings;
 mod text;
 
 use anyhow::{Context, Result, bail};
 use netloom_api::Client;
+use netloom_flow::control::requests::{PortShown as FlowPort, Shown as FlowShown};
 use netloom_lab::view::{Changed, NewSwitch, SwitchStatus};
 use netloom_switch::control::requests::{Answer, MacTable, PortKey, PortShown, Request, Shown};
 use netloom_switch::rules::{Direction, Mirror, Source, Vlan};
@@ -21,8 +23,9 @@ use crate::flags::{
 use crate::labs;
 use crate::output::{notes, print, print_json};
 
-/// A switch of this kind has a process; other kinds are bridges of the kernel.
+/// The kinds of switches that have a process; others are bridges of the kernel.
 pub(super) const SHM: &str = "shm";
+const OPENFLOW: &str = "openflow";
 
 /// A switch with its process's answer, as shown in JSON.
 #[derive(Debug, Serialize)]
@@ -34,6 +37,9 @@ struct Whole {
     failure: Option<String>,
     #[serde(flatten)]
     shown: Option<Shown>,
+    /// The answer of an OpenFlow switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<FlowShown>,
 }
 
 /// `netloom switch`
@@ -89,13 +95,21 @@ fn one(client: &Client, name: &str) -> Result<Whole> {
 }
 
 fn whole(client: &Client, status: SwitchStatus) -> Whole {
-    if status.kind != SHM {
-        return Whole { status, failure: None, shown: None };
-    }
-    match shown(client, &status.name) {
-        Ok(shown) => Whole { status, failure: None, shown: Some(shown) },
-        Err(e) => Whole { status, failure: Some(netloom_sys::describe(&*e)), shown: None },
-    }
+    let mut whole = Whole { status, failure: None, shown: None, flow: None };
+    let name = &whole.status.name;
+    let told = match whole.status.kind.as_str() {
+        SHM => shown(client, name).map(|shown| whole.shown = Some(shown)),
+        OPENFLOW => match client.show_openflow(name) {
+            Ok(shown) => {
+                whole.flow = Some(shown);
+                Ok(())
+            }
+            Err(e) => Err(e.into()),
+        },
+        _ => Ok(()),
+    };
+    whole.failure = told.err().map(|e| netloom_sys::describe(&*e));
+    whole
 }
 
 fn shown(client: &Client, switch: &str) -> Result<Shown> {
@@ -138,6 +152,9 @@ fn find<'a>(switch: &str, shown: &'a Shown, key: &PortKey) -> Result<&'a PortSho
 
 fn port(client: &Client, args: &SwitchPort) -> Result<()> {
     let SwitchPort { switch, port, settings, disconnect, json } = args;
+    if !disconnect && settings.is_empty() && kind_of(client, switch)? == OPENFLOW {
+        return openflow_port(client, switch, port, *json);
+    }
     if *disconnect {
         return order(client, switch, &Request::Disconnect { port: port.clone() });
     }
@@ -148,6 +165,28 @@ fn port(client: &Client, args: &SwitchPort) -> Result<()> {
     let shown = shown(client, switch)?;
     let port = find(switch, &shown, port)?;
     if *json { print_json(port) } else { print(&text::port(port)) }
+}
+
+/// The kind of a switch; a name without a switch is told by whatever is asked next.
+fn kind_of(client: &Client, switch: &str) -> Result<String> {
+    let found = client.status()?.switches.into_iter().find(|s| s.name == switch);
+    Ok(found.map_or_else(String::new, |s| s.kind))
+}
+
+fn openflow_port(client: &Client, switch: &str, key: &PortKey, json: bool) -> Result<()> {
+    let shown = client.show_openflow(switch)?;
+    let is = |p: &&FlowPort| match key {
+        PortKey::Number(number) => p.number == u32::from(*number),
+        PortKey::Name(name) => p.name == *name || p.interface == *name,
+    };
+    let has = || shown.ports.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+    let key = match key {
+        PortKey::Number(number) => number.to_string(),
+        PortKey::Name(name) => format!("{name:?}"),
+    };
+    let none = || format!("switch {switch:?}: port {key}: there is none; it has {}", has());
+    let port = shown.ports.iter().find(is).with_context(none)?;
+    if json { print_json(port) } else { print(&openflow::port(port)) }
 }
 
 fn macs(client: &Client, args: &SwitchMac) -> Result<()> {
@@ -224,14 +263,15 @@ mod tests {
             kind: SHM.into(),
             bridge: String::new(),
             links: vec!["l".into()],
+            openflow: None,
         };
         let shown = Some(samples::shown());
-        let whole = Whole { status: status.clone(), failure: None, shown };
+        let whole = Whole { status: status.clone(), failure: None, shown, flow: None };
         let value = serde_json::to_value(&whole).unwrap();
         assert_eq!((&value["name"], &value["pid"]), (&"s".into(), &42.into()));
         assert_eq!(value["ports"][0]["name"], "h1:eth0");
         assert_eq!(value["mirrors"]["2"]["to"], 3);
-        let whole = Whole { status, failure: Some("gone".into()), shown: None };
+        let whole = Whole { status, failure: Some("gone".into()), shown: None, flow: None };
         let value = serde_json::to_value(&whole).unwrap();
         assert_eq!((value.get("pid"), &value["failure"]), (None, &"gone".into()));
     }

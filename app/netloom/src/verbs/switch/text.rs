@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use netloom_switch::control::requests::{MacTable, PortShown, Presence, Shown};
 use netloom_switch::rules::{Direction, PortRules, Source, Vlan};
 
-use super::Whole;
-use crate::output::{bytes, facts, or_dash, table, utc};
+use super::{Whole, openflow};
+use crate::output::{bytes, facts, moment, or_dash, table};
 use crate::verbs::figures::amount;
 
 /// Counters with their own line.
@@ -58,13 +58,22 @@ pub(super) fn whole(whole: &Whole) -> String {
     let status = &whole.status;
     let mut lines = vec![("switch", format!("{}: {}", status.name, status.kind))];
     lines.extend(whole.failure.iter().map(|why| ("down", why.clone())));
-    if whole.shown.is_none() && !status.bridge.is_empty() {
+    if let Some(of) = &status.openflow {
+        lines.extend(openflow::lines(of, whole.flow.as_ref()));
+    }
+    if whole.shown.is_none() && status.openflow.is_none() && !status.bridge.is_empty() {
         lines.push(("bridge", status.bridge.clone()));
     }
     lines.extend(whole.shown.iter().flat_map(process));
     lines.extend((!status.links.is_empty()).then(|| ("links", status.links.join(" "))));
     let mut text = facts(&lines);
     for part in whole.shown.iter().flat_map(|s| [ports(s), mirrors(s)]) {
+        if !part.is_empty() {
+            text.push('\n');
+            text.push_str(&part);
+        }
+    }
+    for part in whole.flow.iter().flat_map(|f| [openflow::ports(f), openflow::controllers(f)]) {
         if !part.is_empty() {
             text.push('\n');
             text.push_str(&part);
@@ -281,12 +290,6 @@ fn kib(count: u64) -> String {
     bytes(count.saturating_mul(1024))
 }
 
-/// Unix time in seconds, to the second.
-fn moment(seconds: u64) -> String {
-    let text = utc(seconds.saturating_mul(1_000_000_000));
-    text.split_once('.').map_or(text.clone(), |(whole, _)| format!("{whole}Z"))
-}
-
 #[cfg(test)]
 mod tests {
     use netloom_lab::view::SwitchStatus;
@@ -296,16 +299,27 @@ mod tests {
 
     fn status(name: &str, kind: &str, bridge: &str) -> SwitchStatus {
         let links = vec!["h1:eth0--s".to_owned()];
-        SwitchStatus { name: name.into(), kind: kind.into(), bridge: bridge.into(), links }
+        SwitchStatus {
+            name: name.into(),
+            kind: kind.into(),
+            bridge: bridge.into(),
+            links,
+            openflow: None,
+        }
     }
 
     #[test]
     fn switches_of_all_kinds_are_listed() {
         let shown = Some(samples::shown());
         let all = [
-            Whole { status: status("s", "shm", ""), failure: None, shown },
-            Whole { status: status("t", "shm", ""), failure: Some("gone".into()), shown: None },
-            Whole { status: status("k", "kernel", "br-k"), failure: None, shown: None },
+            Whole { status: status("s", "shm", ""), failure: None, shown, flow: None },
+            Whole {
+                status: status("t", "shm", ""),
+                failure: Some("gone".into()),
+                shown: None,
+                flow: None,
+            },
+            Whole { status: status("k", "kernel", "br-k"), failure: None, shown: None, flow: None },
         ];
         let expected = "\
 SWITCH  KIND    STATE  PORTS  EDGES  MEMORY   LINKS
@@ -341,15 +355,16 @@ PORT  NAME     STATE  PID  USER  EDGES        MEMORY   VLANS                  SE
 MIRROR  TO       FROM             FRAMES
 2       3 watch  1 h1:eth0 in, 2  vlan 7, tcp
 ";
-        assert_eq!(whole(&Whole { status, failure: None, shown }), expected);
+        assert_eq!(whole(&Whole { status, failure: None, shown, flow: None }), expected);
     }
 
     #[test]
     fn a_switch_without_a_process_is_shown_too() {
-        let kernel = Whole { status: status("k", "kernel", "br-k"), failure: None, shown: None };
+        let kernel =
+            Whole { status: status("k", "kernel", "br-k"), failure: None, shown: None, flow: None };
         assert_eq!(whole(&kernel), "switch  k: kernel\nbridge  br-k\nlinks   h1:eth0--s\n");
         let failure = Some("its process is not there".to_owned());
-        let down = Whole { status: status("s", "shm", ""), failure, shown: None };
+        let down = Whole { status: status("s", "shm", ""), failure, shown: None, flow: None };
         let expected = "\
 switch  s: shm
 down    its process is not there

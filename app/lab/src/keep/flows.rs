@@ -1,0 +1,259 @@
+//! The OpenFlow switches of a lab: a process each, in the lab's core namespace, where its ports are.
+//!
+//! A port is the end of a link's veth pair in that namespace. Processes survive a kill of the lab process and are
+//! restarted when they end; tables and counters are in their folders, so that the next process goes on with them.
+//! What a process is told while it runs (ports, the namespaces of controllers) it is told again by whoever starts or
+//! finds it. A namespace is taken back as soon as its node ends, which the process would keep alive otherwise.
+
+mod agent;
+mod told;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use netloom_flow::control::requests::{ControllerShown, ControllerState};
+use netloom_flow::control::{Answer, Request};
+use netloom_model::Plan;
+use netloom_model::kinds::openflow::OpenflowSwitch;
+use netloom_model::plan::{PlannedEnd, PlannedSwitch, Slot, SwitchSlot};
+
+use self::agent::Agent;
+use crate::build::keeper::{Context, Fresh, Gone, Keeper};
+use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, STEADY};
+use crate::store::state::{Folder, State};
+use crate::view::{OpenflowController, OpenflowStatus};
+use crate::{Error, Result};
+
+/// The OpenFlow switches of a lab.
+#[derive(Default)]
+pub(crate) struct Flows {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By name of the switch.
+    agents: BTreeMap<String, Agent>,
+    pause: Duration,
+}
+
+impl Flows {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts one switch that was added to the plan.
+    pub(crate) fn add(&self, context: &Context<'_>) -> Result<()> {
+        self.inner().start_missing(context).map(drop)
+    }
+
+    /// Ends one switch for good.
+    pub(crate) fn remove(&self, folder: &Folder, switch: &str) {
+        if let Some(agent) = self.inner().agents.remove(switch) {
+            agent.end();
+        }
+        agent::remove_files(folder, switch);
+    }
+
+    /// Sends a request to a switch.
+    pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
+        let object = format!("switch {switch:?}");
+        let none = || Error::Busy {
+            object: object.clone(),
+            reason: "its process is not there at the moment".into(),
+        };
+        let connection = agent::open(folder, switch)?.ok_or_else(none)?;
+        connection.ask(request, &[]).map_err(|e| match e {
+            netloom_flow::Error::Refused(reason) => {
+                Error::Invalid { object: object.clone(), reason }
+            }
+            netloom_flow::Error::Ended => none(),
+            other => Error::of(&object, "ask")(other),
+        })
+    }
+}
+
+impl Flows {
+    /// What a switch does now; `None` for one of another kind.
+    pub(crate) fn status(&self, folder: &Folder, switch: &PlannedSwitch) -> Option<OpenflowStatus> {
+        let options = switch.kind.as_openflow()?;
+        let found = match self.ask(folder, &switch.name, &Request::Show) {
+            Ok(Answer::Shown(shown)) => Ok(*shown),
+            Ok(_) => Err("it answered something else".to_owned()),
+            Err(e) => Err(netloom_sys::describe(&e)),
+        };
+        let shown = found.as_ref().ok();
+        let named = |told: &ControllerShown| -> Option<String> {
+            let mut all = options.controllers.iter();
+            let of = all.find(|of| told::is_of(of, told))?;
+            Some(of.to_string())
+        };
+        let controller = |told: &ControllerShown| OpenflowController {
+            controller: named(told).unwrap_or_else(|| told.target.clone()),
+            connected: told.state == ControllerState::Connected,
+            reason: told.reason.clone().filter(|_| told.state != ControllerState::Connected),
+        };
+        Some(OpenflowStatus {
+            socket: folder.flow_socket(&switch.name).display().to_string(),
+            running: shown.is_some(),
+            datapath: options.datapath.map_or_else(String::new, |id| id.to_string()),
+            plane: shown.map(|s| s.plane.kind.clone()),
+            slower: shown.and_then(|s| s.plane.slower.clone()),
+            entries: shown.map_or(0, |s| s.entries),
+            standalone: shown.is_some_and(|s| s.standalone),
+            controllers: shown
+                .map_or_else(Vec::new, |s| s.controllers.iter().map(controller).collect()),
+            trouble: found.as_ref().map_or_else(|why| Some(why.clone()), |s| s.trouble.clone()),
+        })
+    }
+}
+
+/// The OpenFlow switches of a plan.
+fn switches(plan: &Plan) -> impl Iterator<Item = (SwitchSlot, &PlannedSwitch, &OpenflowSwitch)> {
+    let all = plan.switch_slots().zip(&plan.switches);
+    all.filter_map(|(slot, switch)| Some((slot, switch, switch.kind.as_openflow()?)))
+}
+
+impl Keeper for Flows {
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        let plan = &context.state.plan;
+        if fresh.slots.contains(&plan.core_slot()) {
+            // Processes of an earlier core hold its namespace, which has no ports any more.
+            inner.end_all();
+        }
+        let started = inner.start_missing(context)?;
+        for (slot, switch, _) in switches(plan).filter(|(_, s, _)| !started.contains(&s.name)) {
+            let Some(agent) = inner.agents.get_mut(&switch.name) else { continue };
+            let is_fresh =
+                |node: Option<Slot>| node.is_some_and(|node| fresh.slots.contains(&node));
+            agent.name_spaces(context, switch, |node, _| is_fresh(node))?;
+            let links = fresh.links.iter().map(|at| &plan.links[*at]);
+            agent.add_ports(told::ports(plan, slot, links))?;
+        }
+        Ok(())
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        // What fails here is done when the lab's core is made anew, or is tried again.
+        let started = inner.start_missing(context).unwrap_or_else(|e| {
+            agent::journal(&e);
+            vec![]
+        });
+        for (slot, switch, _) in switches(&context.state.plan) {
+            if let Some(agent) = inner.agents.get_mut(&switch.name)
+                && !started.contains(&switch.name)
+                && let Err(e) = agent.tell_again(context, slot, switch)
+            {
+                agent::journal(&e);
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, state: &State, gone: Gone<'_>) {
+        let mut inner = self.inner();
+        for end in gone.links.iter().flat_map(|link| &link.ends) {
+            let PlannedEnd::Port { switch, number: Some(number), .. } = end else { continue };
+            let name = state.plan.switch_at(*switch).map(|switch| &switch.name);
+            if let Some(agent) = name.and_then(|name| inner.agents.get_mut(name)) {
+                agent.remove_port(*number);
+            }
+        }
+        for node in gone.nodes {
+            inner.agents.values_mut().for_each(|agent| agent.let_go(|space| space.node == *node));
+        }
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        self.inner().agents.values().flat_map(Agent::watched).collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+        let mut inner = self.inner();
+        inner.agents.values_mut().for_each(|agent| agent.let_go(|space| space.has_ended()));
+        let ended = inner.take_ended();
+        if inner.has_all(context.state) {
+            return None;
+        }
+        if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
+            inner.pause = role::longer(inner.pause);
+            if inner.pause > FIRST_PAUSE {
+                return Some(inner.pause);
+            }
+        }
+        match inner.start_missing(context) {
+            Ok(_) => {
+                inner.pause = Duration::ZERO;
+                None
+            }
+            Err(e) => {
+                agent::journal(&e);
+                inner.pause = role::longer(inner.pause);
+                Some(inner.pause)
+            }
+        }
+    }
+
+    fn is_whole(&self, state: &State) -> bool {
+        let inner = self.inner();
+        switches(&state.plan).all(|(_, s, _)| inner.agents.get(&s.name).is_some_and(Agent::lives))
+    }
+
+    fn end(&self, folder: &Folder) {
+        self.inner().end_all();
+        agent::remove_all_files(folder);
+    }
+
+    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+        agent::end_processes(folder)
+    }
+}
+
+impl Inner {
+    /// Finds or starts the processes of switches that have none; returns the names of those that were started, and told
+    /// everything.
+    fn start_missing(&mut self, context: &Context<'_>) -> Result<Vec<String>> {
+        let mut started = Vec::new();
+        for (slot, switch, options) in switches(&context.state.plan) {
+            if self.agents.get(&switch.name).is_some_and(Agent::lives) {
+                continue;
+            }
+            let agent = match Agent::find(context.folder, &switch.name)? {
+                Some(agent) => agent,
+                None => {
+                    let mut agent = Agent::start(context, switch, options)?;
+                    agent.tell_again(context, slot, switch)?;
+                    started.push(switch.name.clone());
+                    agent
+                }
+            };
+            self.agents.insert(switch.name.clone(), agent);
+        }
+        Ok(started)
+    }
+
+    fn has_all(&self, state: &State) -> bool {
+        switches(&state.plan).all(|(_, switch, _)| self.agents.contains_key(&switch.name))
+    }
+
+    /// Forgets processes that have ended; returns the shortest life among them.
+    fn take_ended(&mut self) -> Option<Duration> {
+        let mut shortest: Option<Duration> = None;
+        self.agents.retain(|_, agent| {
+            if !agent.lives() {
+                let lived = agent.age();
+                shortest = Some(shortest.map_or(lived, |s| s.min(lived)));
+            }
+            agent.lives()
+        });
+        shortest
+    }
+
+    fn end_all(&mut self) {
+        std::mem::take(&mut self.agents).into_values().for_each(Agent::end);
+    }
+}
