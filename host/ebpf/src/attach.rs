@@ -86,13 +86,15 @@ impl Hook {
 pub(crate) enum Order {
     First,
     Last,
+    /// After all others, now and later: for what lets no frame continue.
+    End,
 }
 
 impl Order {
     fn tcx_flag(self) -> u32 {
         match self {
             Order::First => libbpf_sys::BPF_F_BEFORE,
-            Order::Last => libbpf_sys::BPF_F_AFTER,
+            Order::Last | Order::End => libbpf_sys::BPF_F_AFTER,
         }
     }
 
@@ -101,9 +103,13 @@ impl Order {
         match self {
             Order::First => 10,
             Order::Last => 20,
+            Order::End => 50,
         }
     }
 }
+
+/// The program that is attached with [`Order::End`].
+pub(crate) const END: &str = "nl_flow";
 
 /// The handle of our filter at its priority.
 const FILTER: u32 = 1;
@@ -138,9 +144,21 @@ pub(crate) fn attach(
         };
     }
     match hook {
-        Hook::Tcx => prog_attach(program, index(ifindex)?, direction.tcx(), order.tcx_flag())
-            .map_err(|e| Failure::new(object(ifindex), "attach program", e).into()),
+        Hook::Tcx => {
+            let end = end_of(order, ifindex, direction)?;
+            let (target, at) = (index(ifindex)?, direction.tcx());
+            prog_attach(program, target, at, order.tcx_flag(), end.as_ref())
+                .map_err(|e| Failure::new(object(ifindex), "attach program", e).into())
+        }
         Hook::Clsact => clsact_attach(program, ifindex, direction, order),
+    }
+}
+
+/// The program with [`Order::End`], before which others are attached.
+pub(crate) fn end_of(order: Order, ifindex: u32, direction: Direction) -> Result<Option<Program>> {
+    match (order, tcx_query(ifindex, direction)) {
+        (Order::Last, Ok(ids)) => Program::find(&ids, END),
+        _ => Ok(None),
     }
 }
 
@@ -196,7 +214,7 @@ pub(crate) fn attach_to_group(
     group: BorrowedFd<'_>,
     at: bpf_attach_type,
 ) -> io::Result<()> {
-    prog_attach(program, group.as_raw_fd(), at, libbpf_sys::BPF_F_ALLOW_MULTI)
+    prog_attach(program, group.as_raw_fd(), at, libbpf_sys::BPF_F_ALLOW_MULTI, None)
 }
 
 /// The programs attached to the group itself.
@@ -207,9 +225,20 @@ pub(crate) fn attached_to_group(
     query(group.as_raw_fd(), at)
 }
 
-fn prog_attach(program: &Program, target: i32, at: bpf_attach_type, flags: u32) -> io::Result<()> {
-    let opts =
+/// Attaches a program; with `end`, right before that one.
+fn prog_attach(
+    program: &Program,
+    target: i32,
+    at: bpf_attach_type,
+    flags: u32,
+    end: Option<&Program>,
+) -> io::Result<()> {
+    let mut opts =
         bpf_prog_attach_opts { sz: sized::<bpf_prog_attach_opts>(), flags, ..Default::default() };
+    if let Some(end) = end {
+        opts.flags = libbpf_sys::BPF_F_BEFORE;
+        opts.relative_fd = end.fd().as_raw_fd();
+    }
     let fd = program.fd().as_raw_fd();
     // SAFETY: `opts` is a complete structure of its stated size and outlives the call.
     let refused = unsafe { libbpf_sys::bpf_prog_attach_opts(fd, target, at, &raw const opts) };
@@ -284,7 +313,7 @@ fn clsact_query(ifindex: u32, direction: Direction) -> Result<Vec<u32>> {
     let ifindex = index(ifindex)?;
     // A query needs no program; standard input's number stands in for a descriptor.
     let none = rustix::stdio::stdin();
-    let asked =
-        [Order::First, Order::Last].map(|order| filter(none, ifindex, direction, order).query());
+    let asked = [Order::First, Order::Last, Order::End]
+        .map(|order| filter(none, ifindex, direction, order).query());
     Ok(asked.into_iter().flatten().filter(|id| *id != 0).collect())
 }

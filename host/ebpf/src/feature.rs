@@ -118,6 +118,22 @@ pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupport
     Ok(*found.get_or_init(|| hook))
 }
 
+/// Whether switches can forward in the kernel ([`crate::flow`]), and by which hook.
+///
+/// # Errors
+/// What is missing and what would provide it.
+pub fn flow_supported() -> Result<Hook, Unsupported> {
+    // Verifying the programs takes a while; what a kernel can, it can for good.
+    static FOUND: OnceLock<Hook> = OnceLock::new();
+    if let Some(hook) = FOUND.get() {
+        return Ok(*hook);
+    }
+    let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.17 or later";
+    crate::flow::probe().map_err(|e| unsupported("OpenFlow switches in the kernel", e, needs))?;
+    let hook = hook_supported()?;
+    Ok(*FOUND.get_or_init(|| hook))
+}
+
 /// Attaches a program to the loopback interface of a namespace of its own.
 fn by(feature: &'static str, hook: Hook, needs: &str) -> Result<(), Unsupported> {
     let tried = std::thread::scope(|scope| {

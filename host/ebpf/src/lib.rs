@@ -6,7 +6,8 @@
 //!
 //! [`capture`] copies frames that pass an interface into mapped memory.
 //!
-//! [`generate`] makes frames in the kernel. [`measure`] counts and marks flows.
+//! [`generate`] makes frames in the kernel. [`measure`] counts and marks flows. [`flow`] forwards as the tables of an
+//! OpenFlow switch say.
 //!
 //! Nothing is pinned. Programs are attached without links, so each lives exactly as long as its
 //! group or interface, whichever process ends; a later process finds programs and maps again by
@@ -18,6 +19,7 @@
 
 pub mod capture;
 pub mod feature;
+pub mod flow;
 pub mod generate;
 pub mod measure;
 pub mod protect;
@@ -28,6 +30,7 @@ mod attach;
 mod error;
 mod load;
 mod map;
+mod memory;
 mod presence;
 mod program;
 

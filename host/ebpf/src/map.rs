@@ -38,6 +38,11 @@ impl Map {
             && usize::try_from(self.handle.value_size()) == Ok(value)
     }
 
+    /// How many entries it has, or can have.
+    pub(crate) fn entries(&self) -> u32 {
+        self.handle.max_entries()
+    }
+
     fn error(&self, operation: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
         refused(self.name, operation)
     }

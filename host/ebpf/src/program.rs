@@ -94,6 +94,15 @@ impl Program {
         Ok(Info { name: name.to_bytes().to_vec(), maps: maps[..count].to_vec() })
     }
 
+    /// The map of this name, whatever its form.
+    pub(crate) fn map_named(&self, name: &'static str) -> Result<Map> {
+        let handles =
+            self.info()?.maps.into_iter().filter_map(|id| MapHandle::from_map_id(id).ok());
+        let found = handles.into_iter().find(|handle| handle.name() == name);
+        let none = Error::Foreign { program: self.name, map: name };
+        found.map(|handle| Map::new(name, handle)).ok_or(none)
+    }
+
     /// The map of this name, whose keys and values must have these sizes in bytes.
     pub(crate) fn map(&self, name: &'static str, key: usize, value: usize) -> Result<Map> {
         for id in self.info()?.maps {

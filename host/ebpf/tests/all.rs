@@ -9,6 +9,12 @@ mod capture;
 mod filter;
 #[path = "../../../core/filter/tests/support/mod.rs"]
 mod filter_support;
+#[path = "../../../core/pipeline/tests/bench.rs"]
+mod flow_bench;
+mod flow_edits;
+#[path = "../../../core/pipeline/tests/frames.rs"]
+mod flow_frames;
+mod flow_keys;
 mod generate;
 mod measure;
 mod measure_paths;

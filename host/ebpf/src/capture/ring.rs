@@ -5,16 +5,15 @@
 //! a slice; everything else is read word by word, atomically.
 
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use netloom_sys::Failure;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::ProtFlags;
 
 use super::TapCounts;
 use super::cpus::Cpus;
-use crate::{Error, Result};
+use crate::Result;
+use crate::memory::Mapping;
 
 /// Overhead of a block beside its data: `NL_TAP_BESIDE`.
 const BESIDE: u32 = 64;
@@ -74,69 +73,6 @@ impl Shape {
     /// Bytes from one chunk to the next: the map's value size.
     pub(super) fn stride(&self) -> u32 {
         8 + self.chunk + self.most.max(SHORT).next_multiple_of(8) + BESIDE
-    }
-}
-
-/// Mapped memory of an array map.
-#[derive(Debug)]
-struct Mapping {
-    at: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the memory belongs to no thread; all access is atomic or to bytes that nobody writes.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn of(
-        map: BorrowedFd<'_>,
-        name: &'static str,
-        length: usize,
-        access: ProtFlags,
-    ) -> Result<Self> {
-        let null = std::ptr::null_mut();
-        // SAFETY: the kernel chooses an unused address.
-        let at = unsafe { rustix::mm::mmap(null, length, access, MapFlags::SHARED, map, 0) };
-        let at = at.map_err(|e| Failure::new(format!("map {name}"), "mmap", e))?;
-        let none =
-            || Error::from(Failure::new(format!("map {name}"), "mmap", rustix::io::Errno::NOMEM));
-        Ok(Self { at: NonNull::new(at.cast()).ok_or_else(none)?, length })
-    }
-
-    fn place<T>(&self, at: usize) -> *mut T {
-        assert!(at + size_of::<T>() <= self.length && at.is_multiple_of(align_of::<T>()));
-        // SAFETY: the offset is inside the mapping, as just checked.
-        unsafe { self.at.byte_add(at) }.cast().as_ptr()
-    }
-
-    fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: the place is inside the mapping and aligned, and lives as long as `self`;
-        // programs access it only by whole words.
-        unsafe { AtomicU64::from_ptr(self.place(at)) }
-    }
-
-    fn half(&self, at: usize) -> &AtomicU32 {
-        // SAFETY: as above.
-        unsafe { AtomicU32::from_ptr(self.place(at)) }
-    }
-
-    /// # Safety
-    /// Nobody may write to these bytes while the slice is in use.
-    unsafe fn bytes(&self, at: usize, length: usize) -> &[u8] {
-        assert!(at <= self.length && length <= self.length - at);
-        // SAFETY: the offset is inside the mapping, as just checked.
-        let first = unsafe { self.at.byte_add(at) };
-        // SAFETY: the bytes are inside the mapping, and nobody writes to them, as the caller guarantees.
-        unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: this is the whole mapping, and references to it borrow `self`.
-        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.length) };
     }
 }
 

@@ -126,12 +126,24 @@ fn create(program: &Program, ifindex: u32, direction: Direction) -> io::Result<O
         Direction::Ingress => libbpf_sys::BPF_TCX_INGRESS,
         Direction::Egress => libbpf_sys::BPF_TCX_EGRESS,
     };
-    link(program, ifindex, at, libbpf_sys::BPF_F_AFTER)
+    // What ends a frame's way there stays last.
+    let end = attach::end_of(Order::Last, ifindex, direction).map_err(io::Error::other)?;
+    let mut opts = options(libbpf_sys::BPF_F_AFTER);
+    if let Some(end) = &end {
+        opts.flags = libbpf_sys::BPF_F_BEFORE;
+        opts.__bindgen_anon_1.tcx.relative_fd = end.fd().as_raw_fd().unsigned_abs();
+    }
+    link(program, ifindex, at, &opts)
+}
+
+fn options(flags: u32) -> bpf_link_create_opts {
+    let sz = size_of::<bpf_link_create_opts>() as u64;
+    bpf_link_create_opts { sz, flags, ..Default::default() }
 }
 
 /// Attaches a program to a card's receive path: in its driver if it can, else right behind it.
 pub(super) fn attach_xdp(program: &Program, ifindex: u32) -> Result<Attached> {
-    match link(program, ifindex, libbpf_sys::BPF_XDP, 0) {
+    match link(program, ifindex, libbpf_sys::BPF_XDP, &options(0)) {
         Ok(link) => Ok(Attached::Xdp(link)),
         Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
             Err(Error::Exists { object: object(ifindex), program: "an XDP program" })
@@ -144,17 +156,12 @@ fn link(
     program: &Program,
     ifindex: u32,
     at: libbpf_sys::bpf_attach_type,
-    flags: u32,
+    opts: &bpf_link_create_opts,
 ) -> io::Result<OwnedFd> {
-    let opts = bpf_link_create_opts {
-        sz: size_of::<bpf_link_create_opts>() as u64,
-        flags,
-        ..Default::default()
-    };
     let target = i32::try_from(ifindex).map_err(io::Error::other)?;
     let fd = program.fd().as_raw_fd();
     // SAFETY: `opts` is a complete structure of its stated size and outlives the call.
-    let link = unsafe { libbpf_sys::bpf_link_create(fd, target, at, &raw const opts) };
+    let link = unsafe { libbpf_sys::bpf_link_create(fd, target, at, opts) };
     if link < 0 {
         return Err(io::Error::from_raw_os_error(-link));
     }

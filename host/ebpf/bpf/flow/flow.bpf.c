@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * The fast path of an OpenFlow switch: at the ports' receiving side, frames for which the pipeline's result is known
+ * are treated as it says, and all others are given to the pipeline. Nothing is decided here.
+ *
+ * A run of the program says when it begins and ends (`entered`, `left`), with a full barrier after it began. So
+ * user space, which changed a result and then finds that every run that began before has ended, knows that nothing
+ * is treated by the old one any more, and that its counters are final: after microseconds, not the milliseconds
+ * of a grace period of the kernel.
+ */
+#include <netloom/kernel.h>
+#include <netloom/flow.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Slots of results, for the place of a CPU's counters; whether stores may pass each other on this processor. */
+const volatile __u32 nl_fl_room SEC(".rodata.options") = 1;
+const volatile __u32 nl_fl_weak SEC(".rodata.options") = 0;
+
+#include "frame.bpf.h"
+#include "work.bpf.h"
+#include "key.bpf.h"
+#include "find.bpf.h"
+#include "act.bpf.h"
+#include "up.bpf.h"
+
+/* By the index of an interface. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nl_fl_port);
+} nl_fl_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nl_fl_count);
+} nl_fl_counts SEC(".maps");
+
+/* How many packets a super-frame stands for, and their bytes as they would arrive one by one. */
+static __always_inline __u32 packets_of(CONTEXT *ctx, const struct nl_fl_work *w, __u64 *bytes)
+{
+	__u32 size = frame_segment(ctx), headers = w->transport, packets;
+
+	*bytes = w->total;
+	if (!size)
+		return 1;
+	if (w->protocol == TCP && w->sum)
+		headers += (*head_at(w, w->transport + 12) >> 4) * 4;
+	else if (w->protocol == UDP && w->sum)
+		headers += 8;
+	else
+		headers = 0;
+	if (!headers || headers >= w->total)
+		return frame_segments(ctx) ? frame_segments(ctx) : 1;
+	packets = (w->total - headers + size - 1) / size;
+	*bytes += (__u64)(packets - 1) * headers;
+	return packets;
+}
+
+static __always_inline void count(CONTEXT *ctx, const struct nl_fl_work *w, __u32 number, __u32 slot)
+{
+	__u32 place = number * nl_fl_room + slot;
+	struct nl_fl_count *c = bpf_map_lookup_elem(&nl_fl_counts, &place);
+	__u64 bytes;
+
+	if (!c)
+		return;
+	c->packets += packets_of(ctx, w, &bytes);
+	c->bytes += bytes;
+	c->used = bpf_ktime_get_ns();
+}
+
+/* Whether the result may be done here with this frame. */
+static __always_inline bool applies(const struct nl_fl_work *w, const struct nl_fl_slot *s)
+{
+	if (s->flags & NL_FL_PLAIN && w->odd)
+		return false;
+#ifdef NL_FL_XDP
+	if (s->flags & NL_FL_CLONES)
+		return false;
+#endif
+	return !s->ttl || !(w->has & NL_FL_IP) || w->ttl > s->ttl;
+}
+
+/* Finds the key: FOUND, or the frame is for the pipeline. */
+static __always_inline int read_key(CONTEXT *ctx, struct nl_fl_work *w)
+{
+	int result;
+
+	if (!read_head(ctx, w, NL_FL_HEAD / 2))
+		return FOREIGN;
+	result = nl_fl_parse(w);
+	if (result != SHORT_VIEW)
+		return result;
+	return read_head(ctx, w, NL_FL_HEAD) ? nl_fl_parse(w) : FOREIGN;
+}
+
+static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu,
+				 struct nl_fl_port *port, __u32 number)
+{
+	struct nl_fl_slot *s;
+	__u32 slot;
+
+	w->key[0] = (__u64)port->number << 32 | port->number;
+	w->foreign = read_key(ctx, w) != FOUND;
+	if (!w->foreign) {
+		slot = find(w, cpu, number);
+		s = bpf_map_lookup_elem(&nl_fl_slots, &slot);
+		if (s && applies(w, s)) {
+			count(ctx, w, number, slot);
+			return act(ctx, w, cpu, s->first);
+		}
+	}
+	cpu->missed++;
+	nl_fl_tell(ctx, w, port);
+	return VERDICT_DROP;
+}
+
+static __always_inline int forward(CONTEXT *ctx)
+{
+	__u32 ifindex = frame_interface(ctx), number = bpf_get_smp_processor_id();
+	struct nl_fl_port *port = bpf_map_lookup_elem(&nl_fl_ports, &ifindex);
+	struct nl_fl_cpu *cpu = bpf_map_lookup_elem(&nl_fl_cpus, &number);
+	struct nl_fl_work *w = bpf_map_lookup_elem(&nl_fl_works, &number);
+	__u64 before;
+	int verdict;
+
+	if (!port || !cpu || !w)
+		return VERDICT_NEXT;
+	before = __sync_fetch_and_add(&cpu->entered, 1);
+	NL_OPAQUE(before);
+	verdict = treat(ctx, w, cpu, port, number);
+	if (nl_fl_weak) {
+		before = __sync_fetch_and_add(&cpu->left, 1);
+		NL_OPAQUE(before);
+	} else {
+		asm volatile("" ::: "memory");
+		NL_WRITE(cpu->left, cpu->left + 1);
+	}
+	return verdict;
+}
+
+#ifdef NL_FL_XDP
+SEC("xdp.frags")
+int nl_flow_xdp(struct xdp_md *ctx)
+{
+	return forward(ctx);
+}
+#else
+SEC("tc")
+int nl_flow(struct __sk_buff *ctx)
+{
+	return forward(ctx);
+}
+#endif

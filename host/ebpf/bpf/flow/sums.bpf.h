@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+ *
+ * Writes bytes of a frame and changes the checksums over them by difference (RFC 1624).
+ *
+ * In a socket buffer a checksum may be unfinished (only the sum of the pseudo-header is in place) or known for the
+ * whole frame. The kernel's helpers keep all three right if told which changes balance: one in an IPv4 header
+ * balances with the header's checksum, one in a transport header with the transport's. One that nothing balances is
+ * written with BPF_F_RECOMPUTE_CSUM; so is an IPv6 address, because the helper counts every change of a
+ * pseudo-header as if a header's checksum balanced the address.
+ */
+#ifndef NETLOOM_FLOW_SUMS_H
+#define NETLOOM_FLOW_SUMS_H
+
+#include "work.bpf.h"
+
+#ifdef NL_FL_XDP
+
+static __always_inline __u32 folded(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* Adds a difference to the checksum at an offset; with `udp`, 0 means that there is none. */
+static __always_inline int add_to_sum(CONTEXT *ctx, __u32 at, __u32 difference, bool udp)
+{
+	__u16 sum;
+
+	if (frame_load(ctx, at, &sum, 2))
+		return -1;
+	if (udp && !sum)
+		return 0;
+	sum = ~folded((__u16)~sum + folded(difference));
+	if (udp && !sum)
+		sum = 0xffff;
+	return bpf_xdp_store_bytes(ctx, at, &sum, 2);
+}
+
+#define frame_store(ctx, at, from, size, balanced) \
+	((void)(balanced), bpf_xdp_store_bytes(ctx, at, from, size))
+#define change_header_sum(ctx, at, difference) add_to_sum(ctx, at, difference, false)
+#define change_transport_sum(ctx, at, difference, pseudo, udp) \
+	((void)(pseudo), add_to_sum(ctx, at, difference, udp))
+
+#else
+
+#define frame_store(ctx, at, from, size, balanced) \
+	bpf_skb_store_bytes(ctx, at, from, size, (balanced) ? 0 : BPF_F_RECOMPUTE_CSUM)
+#define change_header_sum(ctx, at, difference) bpf_l3_csum_replace(ctx, at, 0, difference, 0)
+#define change_transport_sum(ctx, at, difference, pseudo, udp)                             \
+	bpf_l4_csum_replace(ctx, at, 0, difference, ((pseudo) ? BPF_F_PSEUDO_HDR : 0) |    \
+							    ((udp) ? BPF_F_MARK_MANGLED_0 : 0))
+
+#endif
+
+/* Does the change in `w`: 0, or an error. Verified separately, as is all that a loop calls. */
+__noinline int nl_fl_change(CONTEXT *ctx, struct nl_fl_work *w)
+{
+	struct change *c;
+	bool pseudo, covered, balanced;
+	__u32 difference, length;
+
+	if (!w)
+		return -1;
+	c = &w->change;
+	pseudo = c->sums & NL_FL_SUM_PSEUDO;
+	covered = c->sums & (NL_FL_SUM_TRANSPORT | NL_FL_SUM_PSEUDO) && w->sum;
+	balanced = !(c->sums & NL_FL_RECOMPUTE) && (covered || !(c->sums & NL_FL_SUM_TRANSPORT));
+	length = c->length;
+	NL_OPAQUE(length);
+	if (length < 1 || length > sizeof(c->new))
+		return -1;
+	if (frame_store(ctx, frame_at(ctx, c->at), c->new.bytes, length, balanced))
+		return -1;
+	if (!(c->sums & NL_FL_SUM_IP) && !covered)
+		return 0;
+	difference = bpf_csum_diff(c->old.sums, sizeof(c->old), c->new.sums, sizeof(c->new), 0);
+	if (c->sums & NL_FL_SUM_IP &&
+	    change_header_sum(ctx, frame_at(ctx, w->network + 10), difference))
+		return -1;
+	if (!covered)
+		return 0;
+	return change_transport_sum(ctx, frame_at(ctx, w->sum), difference, pseudo, w->protocol == UDP);
+}
+
+/* Prepares a change of bytes, which are read; 0, or an error. */
+__noinline int nl_fl_look(CONTEXT *ctx, struct nl_fl_work *w, __u32 at, __u32 length, __u32 sums)
+{
+	struct change *c;
+
+	if (!w)
+		return -1;
+	c = &w->change;
+	c->at = at;
+	c->length = length;
+	c->sums = sums;
+	c->old.words[0] = c->old.words[1] = 0;
+	NL_OPAQUE(length);
+	if (length < 1 || length > sizeof(c->old))
+		return -1;
+	return frame_load(ctx, frame_at(ctx, at), c->old.bytes, length);
+}
+
+#endif

@@ -1,0 +1,498 @@
+//! The fast path of an OpenFlow switch: frames whose result is known are treated in the kernel.
+//!
+//! A [`Flow`] holds the programs and maps of one switch. [`Flow::attach`] makes an interface a port of it;
+//! [`Flow::install`] keeps a result of the pipeline (`netloom_pipeline::Trace`) for all packets that agree in what was
+//! consulted, under a slot whose counters [`Flow::counts`] reads; frames without a result go to [`Flow::upcalls`].
+//!
+//! * A result counts only while its generation is that of [`Flow::set_generation`]. When that, [`Flow::remove`] or
+//!   [`Flow::settle`] has returned, no frame is treated by what was before, and the counters of what was are final:
+//!   programs say when they run, and these calls wait for all runs that began earlier. So a barrier may be
+//!   answered then: whatever an older result sent is on its way, as if it had left before.
+//! * Super-frames stay whole and checksums unfinished. What programs cannot do exactly is no [`List`].
+//! * Programs are attached without links, as everywhere here: they forward on without any process, and
+//!   [`Flow::reopen`] finds them, their results and counters again.
+
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+
+use netloom_pipeline::FlowKey;
+
+use crate::attach::{self, Direction, Hook, Order};
+use crate::map::Map;
+use crate::program::Program;
+use crate::{Error, Result};
+
+mod list;
+mod loading;
+mod masks;
+mod operations;
+mod shared;
+mod trial;
+mod upcalls;
+
+pub use list::List;
+pub use loading::Options;
+use loading::load;
+pub(crate) use loading::probe;
+use masks::Masks;
+use operations::Operations;
+use shared::Shared;
+pub use trial::{Ran, Trial};
+pub use upcalls::{Upcall, Upcalls};
+
+/// The program at an interface's receiving side.
+const PROGRAM: &str = attach::END;
+const PORTS: &str = "nl_fl_ports";
+const FLOWS: &str = "nl_fl_flows";
+const WORD: usize = size_of::<u64>();
+/// Words of `struct nl_fl_port`, `nl_fl_masked` and `nl_fl_flow`.
+const PORT_WORDS: usize = 8;
+const MASKED_WORDS: usize = 17;
+const FLOW_WORDS: usize = 2;
+
+/// How many frames of a port may become upcalls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// Frames a second; 0: no limit.
+    pub rate: u32,
+    /// Frames at once.
+    pub burst: u32,
+}
+
+/// Counters of a port's upcalls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Frames that became upcalls.
+    pub upcalls: u64,
+    /// Frames beyond the port's limit.
+    pub limited: u64,
+    /// Frames that found the ring full.
+    pub full: u64,
+    /// Frames longer than an upcall can be.
+    pub long: u64,
+}
+
+/// What a result has forwarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets; a super-frame counts as those that it stands for.
+    pub packets: u64,
+    /// Their bytes as they came in, each with its headers.
+    pub bytes: u64,
+    /// When the last came: CLOCK_MONOTONIC, in nanoseconds; 0: none did.
+    pub used: u64,
+}
+
+/// Counters of the programs, of all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Frames found by their whole key.
+    pub exact: u64,
+    /// Frames found by a mask.
+    pub masked: u64,
+    /// Frames without a result.
+    pub missed: u64,
+    /// Frames, or copies, lost because the kernel refused to change or send them.
+    pub failed: u64,
+}
+
+/// A result to keep.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Where it is kept and counted, below [`Options::results`]. What was there is removed.
+    pub slot: u32,
+    /// Its generation.
+    pub generation: u64,
+    /// A number for the caller.
+    pub cookie: u64,
+    /// The key of a packet.
+    pub key: &'a FlowKey,
+    /// The bits of it that must agree.
+    pub mask: &'a FlowKey,
+    /// What is done.
+    pub list: &'a List,
+}
+
+/// A kept result.
+#[derive(Clone, Debug)]
+struct Kept {
+    masked: [u64; MASKED_WORDS],
+    list: u32,
+    generation: u64,
+}
+
+/// The maps, as handles and memory.
+struct Maps {
+    ports: Map,
+    flows: Map,
+    shared: Shared,
+    upcalls: Upcalls,
+}
+
+impl Maps {
+    fn find(map: &dyn Fn(&'static str) -> Result<Map>) -> Result<Maps> {
+        Ok(Maps {
+            ports: checked(map(PORTS)?, 4, PORT_WORDS * WORD, PORTS)?,
+            flows: checked(map(FLOWS)?, MASKED_WORDS * WORD, FLOW_WORDS * WORD, FLOWS)?,
+            shared: Shared::map(map)?,
+            upcalls: Upcalls::map(map)?,
+        })
+    }
+}
+
+/// The fast path of one switch. Dropping it changes nothing.
+#[derive(Debug)]
+pub struct Flow {
+    hook: Hook,
+    program: Program,
+    ports: Map,
+    flows: Map,
+    shared: Shared,
+    upcalls: Upcalls,
+    masks: Masks,
+    operations: Operations,
+    /// Results by slot; those of an older generation are removed as room is needed.
+    kept: HashMap<u32, Kept>,
+    /// Slots by what is compared.
+    slots: HashMap<[u64; MASKED_WORDS], u32>,
+    /// How many are of the current generation.
+    fresh: usize,
+    /// Slots that may have a result of an older one.
+    stale: Vec<u32>,
+    serial: u64,
+    /// Something was taken out that a program may still hold.
+    unsettled: bool,
+}
+
+impl Flow {
+    /// Loads the programs.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the kernel or the user lacks something.
+    pub fn create(options: &Options) -> Result<Flow> {
+        Flow::create_by(Hook::probe(), options)
+    }
+
+    /// The same with a chosen hook.
+    ///
+    /// # Errors
+    /// As [`Flow::create`].
+    pub fn create_by(hook: Hook, options: &Options) -> Result<Flow> {
+        let loaded = load(options)?;
+        Flow::of(hook, loaded.program(PROGRAM)?, Maps::find(&|name| loaded.map(name))?)
+    }
+
+    /// Finds the fast path that an interface is a port of; `None` if it is of none. Its results stay in force.
+    ///
+    /// # Errors
+    /// Another version's programs are attached, or the interface cannot be queried.
+    pub fn reopen(ifindex: u32) -> Result<Option<Flow>> {
+        let found = attach::find(ifindex, Direction::Ingress, PROGRAM)?;
+        let Some((hook, program)) = found else { return Ok(None) };
+        let maps = Maps::find(&|name| program.map_named(name))?;
+        let mut flow = Flow::of(hook, program, maps)?;
+        flow.adopt()?;
+        Ok(Some(flow))
+    }
+
+    fn of(hook: Hook, program: Program, maps: Maps) -> Result<Flow> {
+        Ok(Flow {
+            hook,
+            program,
+            ports: maps.ports,
+            flows: maps.flows,
+            operations: Operations::new(maps.shared.room_for_operations()),
+            shared: maps.shared,
+            upcalls: maps.upcalls,
+            masks: Masks::default(),
+            kept: HashMap::new(),
+            slots: HashMap::new(),
+            fresh: 0,
+            stale: vec![],
+            serial: 0,
+            unsettled: false,
+        })
+    }
+
+    /// Takes over what another process kept.
+    fn adopt(&mut self) -> Result<()> {
+        for number in self.shared.masks_in_use() {
+            self.masks.adopt(number, self.shared.mask(number));
+        }
+        for key in self.flows.keys() {
+            let Some(masked) = words_of(&key) else { continue };
+            let Some([serial, place]) = self.flows.get::<FLOW_WORDS>(&key)? else { continue };
+            let slot = crate::map::unpair(place.to_ne_bytes()).0;
+            let result = self.shared.result(slot);
+            self.serial = self.serial.max(serial);
+            if serial == 0 || result.is_none_or(|result| result.serial != serial) {
+                self.flows.remove(&key)?;
+                continue;
+            }
+            let Some(result) = result else { continue };
+            let list = self.operations.adopt(&self.shared, result.first);
+            self.masks.take(masked[0]);
+            self.keep(slot, Kept { masked, list, generation: result.generation });
+        }
+        self.serial += 1;
+        Ok(())
+    }
+
+    /// The hook by which its programs are attached.
+    pub fn hook(&self) -> Hook {
+        self.hook
+    }
+
+    /// How many results it can keep.
+    pub fn room(&self) -> u32 {
+        self.shared.room()
+    }
+
+    /// How many results of the current generation it keeps.
+    pub fn results(&self) -> usize {
+        self.fresh
+    }
+
+    /// Makes an interface of the calling thread's network namespace a port: its frames are taken from now on.
+    ///
+    /// # Errors
+    /// There is no such interface, or another switch has it ([`Error::Exists`]).
+    pub fn attach(&self, ifindex: u32, port: u32, limit: Limit) -> Result<()> {
+        let key = ifindex.to_ne_bytes();
+        let mut words = self.ports.get::<PORT_WORDS>(&key)?.unwrap_or_default();
+        words[0] = u64::from_ne_bytes(crate::map::pair(port, 0));
+        words[1] = 1_000_000_000_u64.checked_div(u64::from(limit.rate)).unwrap_or(0);
+        words[2] = words[1] * u64::from(limit.burst.max(1));
+        self.ports.put(&key, &words)?;
+        attach::attach(self.hook, &self.program, ifindex, Direction::Ingress, Order::End)
+    }
+
+    /// Ends that; the interface may be gone.
+    ///
+    /// # Errors
+    /// The map cannot be written, or the program cannot be detached.
+    pub fn detach(&self, ifindex: u32) -> Result<()> {
+        self.ports.remove(&ifindex.to_ne_bytes())?;
+        // After a reopen the attached program may be another load of the same one.
+        if let Some((hook, program)) = attach::find(ifindex, Direction::Ingress, PROGRAM)?
+            && program.same_maps(&self.program)?
+        {
+            attach::detach(hook, &program, ifindex, Direction::Ingress, Order::End)?;
+        }
+        Ok(())
+    }
+
+    /// The ports: their interfaces' indices and their numbers.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn ports(&self) -> Result<Vec<(u32, u32)>> {
+        let mut all = vec![];
+        for key in self.ports.keys() {
+            let Ok(ifindex) = <[u8; 4]>::try_from(key.as_slice()) else { continue };
+            if let Some([number, ..]) = self.ports.get::<PORT_WORDS>(&key)? {
+                let number = crate::map::unpair(number.to_ne_bytes()).0;
+                all.push((u32::from_ne_bytes(ifindex), number));
+            }
+        }
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    /// Counters of a port's upcalls; `None` if the interface is no port.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn port_counts(&self, ifindex: u32) -> Result<Option<PortCounts>> {
+        let words = self.ports.get::<PORT_WORDS>(&ifindex.to_ne_bytes())?;
+        Ok(words.map(|[_, _, _, _, upcalls, limited, full, long]| PortCounts {
+            upcalls,
+            limited,
+            full,
+            long,
+        }))
+    }
+
+    /// Keeps a result; returns whether there was room for it. It is in force when this returns.
+    ///
+    /// # Errors
+    /// A map cannot be written.
+    pub fn install(&mut self, entry: &Entry<'_>) -> Result<bool> {
+        if entry.slot >= self.room() {
+            return Ok(false);
+        }
+        self.remove(entry.slot)?;
+        self.sweep(SWEEP)?;
+        let Some((number, mask)) = self.mask_for(entry.mask)? else { return Ok(false) };
+        let mut masked = [0; MASKED_WORDS];
+        masked[0] = u64::from(number);
+        masked[1..].copy_from_slice(&entry.key.masked(&mask).0);
+        if let Some(same) = self.slots.get(&masked).copied() {
+            self.remove(same)?;
+        }
+        // What was taken out may be given out again below.
+        self.settle();
+        let Some(list) = self.operations.add(&self.shared, &entry.list.ops) else {
+            self.release_mask(number);
+            return Ok(false);
+        };
+        self.serial += 1;
+        self.shared.put_result(entry.slot, self.serial, entry, self.operations.first(list));
+        let place = u64::from_ne_bytes(crate::map::pair(entry.slot, 0));
+        if let Err(e) = self.flows.put(&bytes_of(&masked), &[self.serial, place]) {
+            self.shared.end_result(entry.slot);
+            self.operations.release(list);
+            self.release_mask(number);
+            return Err(e);
+        }
+        self.keep(entry.slot, Kept { masked, list, generation: entry.generation });
+        Ok(true)
+    }
+
+    fn keep(&mut self, slot: u32, kept: Kept) {
+        if kept.generation == self.generation() {
+            self.fresh += 1;
+        } else {
+            self.stale.push(slot);
+        }
+        self.slots.insert(kept.masked, slot);
+        self.kept.insert(slot, kept);
+    }
+
+    /// A mask's number, which then is in use once more, and the mask: all bits, if there are too many masks.
+    fn mask_for(&mut self, mask: &FlowKey) -> Result<Option<(u8, FlowKey)>> {
+        let known = self.masks.find(mask);
+        if known.is_none() && !self.masks.has_room() && !self.stale.is_empty() {
+            self.sweep(usize::MAX)?;
+        }
+        self.settle();
+        let Some((number, mask, new)) = self.masks.add(mask) else { return Ok(None) };
+        if new {
+            self.shared.put_mask(number, &mask);
+            self.shared.put_order(&self.masks.order());
+            // Programs that run see either nothing of it or all.
+            self.shared.settle();
+        }
+        Ok(Some((number, mask)))
+    }
+
+    fn release_mask(&mut self, number: u8) {
+        if self.masks.release(u64::from(number)) {
+            self.shared.put_order(&self.masks.order());
+            self.unsettled = true;
+        }
+    }
+
+    /// Removes a result, if there is one: no frame that arrives from now on is treated by it. Its counters are final
+    /// after [`Flow::settle`].
+    ///
+    /// # Errors
+    /// A map cannot be written.
+    pub fn remove(&mut self, slot: u32) -> Result<()> {
+        let Some(kept) = self.kept.remove(&slot) else { return Ok(()) };
+        self.shared.end_result(slot);
+        self.slots.remove(&kept.masked);
+        self.fresh -= usize::from(kept.generation == self.generation());
+        self.unsettled = true;
+        self.operations.release(kept.list);
+        if let Ok(number) = u8::try_from(kept.masked[0]) {
+            self.release_mask(number);
+        }
+        self.flows.remove(&bytes_of(&kept.masked)).map(drop)
+    }
+
+    /// Removes results of older generations, at most that many.
+    fn sweep(&mut self, most: usize) -> Result<()> {
+        let generation = self.generation();
+        for _ in 0..most {
+            let Some(slot) = self.stale.pop() else { return Ok(()) };
+            if self.kept.get(&slot).is_some_and(|kept| kept.generation != generation) {
+                self.remove(slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes results of all other generations ineffective. When it returns, no frame is treated by one.
+    pub fn set_generation(&mut self, generation: u64) {
+        self.shared.generation().store(generation, Ordering::Release);
+        let of = |kept: &Kept| kept.generation == generation;
+        self.fresh = self.kept.values().filter(|kept| of(kept)).count();
+        let old = self.kept.iter().filter(|(_, kept)| !of(kept)).map(|(slot, _)| *slot);
+        self.stale = old.collect();
+        self.shared.settle();
+    }
+
+    /// The generation in force.
+    pub fn generation(&self) -> u64 {
+        self.shared.generation().load(Ordering::Acquire)
+    }
+
+    /// Waits for the programs that run now: a few microseconds at most. What was removed is then out of use.
+    pub fn settle(&mut self) {
+        if std::mem::take(&mut self.unsettled) {
+            self.shared.settle();
+            self.operations.settled();
+            self.masks.settled();
+        }
+    }
+
+    /// What a slot's result has forwarded since it was installed; of a removed one until the slot is used again.
+    pub fn counts(&self, slot: u32) -> Count {
+        self.shared.counts(slot)
+    }
+
+    /// The number given with a result.
+    pub fn cookie(&self, slot: u32) -> Option<u64> {
+        self.kept.get(&slot).and_then(|_| self.shared.result(slot)).map(|result| result.cookie)
+    }
+
+    /// All slots with a result, of any generation.
+    pub fn kept(&self) -> impl Iterator<Item = u32> {
+        self.kept.keys().copied()
+    }
+
+    /// Counters of the programs.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Looks first for the masks that found most since the last call.
+    pub fn order_masks(&mut self) {
+        if self.masks.reorder(&self.shared.hits()) {
+            self.shared.put_order(&self.masks.order());
+        }
+    }
+
+    /// The frames without a result.
+    pub fn upcalls(&mut self) -> &mut Upcalls {
+        &mut self.upcalls
+    }
+
+    /// Readable while upcalls wait.
+    pub fn upcalls_fd(&self) -> BorrowedFd<'_> {
+        self.upcalls.fd()
+    }
+}
+
+/// Results of older generations that are removed for each new one.
+const SWEEP: usize = 4;
+
+fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn words_of(bytes: &[u8]) -> Option<[u64; MASKED_WORDS]> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    rest.is_empty().then_some(words)?.try_into().ok()
+}
+
+/// A map of the expected form.
+fn checked(map: Map, key: usize, value: usize, name: &'static str) -> Result<Map> {
+    if map.is_of(key, value) {
+        return Ok(map);
+    }
+    Err(Error::Foreign { program: PROGRAM, map: name })
+}
