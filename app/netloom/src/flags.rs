@@ -4,6 +4,7 @@
 
 mod capture;
 pub(crate) mod examples;
+mod flow;
 mod generate;
 mod link;
 mod measure;
@@ -17,6 +18,10 @@ use clap_complete::Shell;
 use netloom_lab::Role;
 
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
+pub(crate) use flow::{
+    Flow, FlowAdd, FlowDel, FlowDump, FlowGroups, FlowMeters, FlowMod, FlowMonitor, FlowTrace,
+    GroupChange, MeterChange, OpenFlow, Spoken,
+};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use link::{End, Link, LinkFates, LinkSet};
 pub(crate) use measure::Measure;
@@ -68,6 +73,9 @@ pub(crate) enum Verb {
     /// Create, delete, show and change switches of a running lab.
     #[command(subcommand)]
     Switch(Switch),
+    /// Show and change flow entries, groups and meters of OpenFlow switches, and explain what they do.
+    #[command(subcommand)]
+    Flow(Flow),
     /// Join a host interface to a shared-memory switch, until interrupted.
     Plug(Plug),
     /// Capture frames of links, nodes, switches and host interfaces into a file.

@@ -95,6 +95,11 @@ fn effect(effect: &Effect) -> String {
     }
 }
 
+/// The header fields of a frame, in the syntax of ovs-ofctl.
+pub fn fields_of(frame: &[u8]) -> String {
+    in_words(&headers::parse(frame).1, None)
+}
+
 /// Fields of a key as a match: those that its headers have; with a mask, those bits of them.
 fn in_words(key: &FlowKey, mask: Option<&FlowKey>) -> String {
     let applies = |field: Field| match field.needs() {

@@ -10,6 +10,7 @@ pub mod application;
 mod arrivals;
 mod channel;
 mod channels;
+pub mod client;
 pub mod control;
 mod controllers;
 pub mod data_plane;
@@ -30,6 +31,7 @@ mod system;
 
 pub use application::Application;
 pub use error::{Error, Result};
+pub use explain::fields_of;
 pub use server::{NAME, serve};
 
 #[cfg(test)]

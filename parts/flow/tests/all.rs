@@ -4,3 +4,5 @@
     dead_code,
     reason = "helpers are shared by modules that use some of them"
 )]
+
+mod client;

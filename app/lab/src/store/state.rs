@@ -198,7 +198,7 @@ impl Folder {
     }
 
     /// The socket at which an OpenFlow switch speaks OpenFlow.
-    pub(crate) fn flow_socket(&self, switch: &str) -> PathBuf {
+    pub fn flow_socket(&self, switch: &str) -> PathBuf {
         self.flow_folder(switch).join("openflow")
     }
 

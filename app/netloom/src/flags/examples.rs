@@ -34,6 +34,10 @@ pub(crate) fn text(uses: &Uses) -> String {
     format!("Examples:\n{}", lines.collect::<String>().trim_end())
 }
 
+/// The exit codes of verbs that change a switch.
+const FLOW_EXIT: &[(&str, &str)] =
+    &[("1", "Failed while running, or the switch refused a change; all others were made.")];
+
 const fn uses(verb: &'static str, examples: &'static [(&'static str, &'static str)]) -> Uses {
     Uses { verb, examples, exit: &[] }
 }
@@ -253,6 +257,135 @@ const USES: &[Uses] = &[
     uses(
         "switch mirror delete",
         &[("netloom switch mirror wall delete 1", "end the first session")],
+    ),
+    uses(
+        "flow",
+        &[
+            ("netloom flow add s1 in_port=h1,actions=output:h2", "send what h1 sends to h2"),
+            ("netloom flow dump s1", "see flow entries, and how many packets they matched"),
+        ],
+    ),
+    Uses {
+        verb: "flow add",
+        examples: &[
+            (
+                "netloom flow add s1 in_port=1,actions=output:2 in_port=2,actions=output:1",
+                "two entries",
+            ),
+            ("netloom flow add s1 --file flows.txt", "those of a file, one a line"),
+            (
+                "netloom flow add tcp:10.0.0.9 priority=0,actions=NORMAL",
+                "an entry of any switch that listens for OpenFlow",
+            ),
+        ],
+        exit: FLOW_EXIT,
+    },
+    Uses {
+        verb: "flow mod",
+        examples: &[(
+            "netloom flow mod s1 ip,actions=drop",
+            "let all entries that match IPv4 drop",
+        )],
+        exit: FLOW_EXIT,
+    },
+    Uses {
+        verb: "flow del",
+        examples: &[
+            ("netloom flow del s1 table=0,arp", "delete what matches ARP in table 0"),
+            ("netloom flow del s1 out_port=2", "delete what sends to port 2"),
+            ("netloom flow del s1 --all", "delete everything"),
+        ],
+        exit: FLOW_EXIT,
+    },
+    uses(
+        "flow dump",
+        &[
+            ("netloom flow dump s1 table=0,ip", "entries of table 0 that match IPv4"),
+            ("netloom flow dump s1 --plain", "as flow add reads them, to keep them in a file"),
+        ],
+    ),
+    uses(
+        "flow groups",
+        &[
+            ("netloom flow groups s1", "groups with their counters"),
+            (
+                "netloom flow groups s1 add group_id=1,type=all,bucket=output:1,bucket=output:2",
+                "a group that sends to two ports",
+            ),
+        ],
+    ),
+    Uses {
+        verb: "flow groups add",
+        examples: &[(
+            "netloom flow groups s1 add group_id=1,type=select,bucket=output:1,bucket=output:2",
+            "a group that shares flows among two ports",
+        )],
+        exit: FLOW_EXIT,
+    },
+    Uses {
+        verb: "flow groups mod",
+        examples: &[(
+            "netloom flow groups s1 mod group_id=1,type=all,bucket=output:3",
+            "let group 1 send to port 3 alone",
+        )],
+        exit: FLOW_EXIT,
+    },
+    Uses {
+        verb: "flow groups del",
+        examples: &[(
+            "netloom flow groups s1 del group_id=1",
+            "delete a group and what sends to it",
+        )],
+        exit: FLOW_EXIT,
+    },
+    uses(
+        "flow meters",
+        &[
+            ("netloom flow meters s1", "meters with their counters"),
+            (
+                "netloom flow meters s1 add meter=1,kbps,band=type=drop,rate=1000",
+                "a meter that lets 1 Mb/s through",
+            ),
+        ],
+    ),
+    Uses {
+        verb: "flow meters add",
+        examples: &[(
+            "netloom flow meters s1 add meter=1,pktps,band=type=drop,rate=100",
+            "a meter that lets 100 packets a second through",
+        )],
+        exit: FLOW_EXIT,
+    },
+    Uses {
+        verb: "flow meters mod",
+        examples: &[(
+            "netloom flow meters s1 mod meter=1,kbps,band=type=drop,rate=500",
+            "let half of it through",
+        )],
+        exit: FLOW_EXIT,
+    },
+    Uses {
+        verb: "flow meters del",
+        examples: &[(
+            "netloom flow meters s1 del meter=all",
+            "delete all meters and what uses them",
+        )],
+        exit: FLOW_EXIT,
+    },
+    uses("flow ports", &[("netloom flow ports s1", "ports with their counters")]),
+    uses(
+        "flow trace",
+        &[(
+            "netloom flow trace s1 in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80",
+            "why a request to a web server gets through, or not",
+        )],
+    ),
+    uses(
+        "flow monitor",
+        &[(
+            "netloom flow monitor s1",
+            "packets for controllers, changes of ports, removed entries",
+        )],
     ),
     uses("plug", &[("netloom plug eth1 wall", "join a card of the host to a switch")]),
     Uses {

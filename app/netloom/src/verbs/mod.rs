@@ -10,6 +10,7 @@ mod enter;
 mod fates;
 mod figures;
 mod files;
+mod flow;
 mod generate;
 mod link;
 mod list;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Node(verb) => node::node(lab, verb),
         Verb::Link(verb) => link::link(lab, &verb),
         Verb::Switch(verb) => switch::switch(lab, verb),
+        Verb::Flow(verb) => flow::flow(lab, verb),
         Verb::Plug(args) => plug::plug(labs::name(lab)?.as_deref(), &args),
         Verb::Capture(args) => capture::capture(labs::name(lab)?.as_deref(), &args),
         Verb::Generate(args) => generate::generate(labs::name(lab)?.as_deref(), &args),

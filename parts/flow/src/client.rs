@@ -1,0 +1,366 @@
+//! A client that speaks OpenFlow with a switch, as a controller does: requests and their answers, changes with a barrier.
+//!
+//! It blocks, with a bound on each wait. Messages that were not asked for are left out, except by
+//! [`Client::receive`]. Works with any switch of OpenFlow 1.0 or 1.3.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use netloom_openflow::hello::{self, Hello};
+use netloom_openflow::multipart::{Gather, MultipartRequest, Reply, Request};
+use netloom_openflow::refusal::ErrorMessage;
+use netloom_openflow::stream::Stream;
+use netloom_openflow::{Message, Version, decode, encode};
+use netloom_sys::process::wait_readable;
+
+use crate::application::Target;
+
+/// Default time to wait for an answer.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many changes go out before their answers are read, so that neither side waits for the other to read.
+const AT_ONCE: usize = 256;
+
+/// Maximum bytes of an answer in parts.
+const MOST: usize = 1 << 30;
+
+/// Why a switch could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The system refused.
+    #[error("{target}: {operation}")]
+    Failed {
+        /// The switch.
+        target: String,
+        /// What was tried.
+        operation: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A kind of connection that only switches make.
+    #[error("{target}: a client connects by tcp:ADDRESS[:PORT] or unix:PATH")]
+    Target {
+        /// The target.
+        target: String,
+    },
+    /// It speaks none of the wanted versions.
+    #[error("{target}: the switch does not speak {wanted}")]
+    Versions {
+        /// The switch.
+        target: String,
+        /// The wanted versions.
+        wanted: String,
+    },
+    /// It refused a request.
+    #[error("{target}: the switch refuses the request: {reason}")]
+    Refused {
+        /// The switch.
+        target: String,
+        /// The reason, by its name in the specification.
+        reason: String,
+    },
+    /// It sent what is no OpenFlow, or an answer to something else.
+    #[error("{target}: {reason}")]
+    Strange {
+        /// The switch.
+        target: String,
+        /// What it did.
+        reason: String,
+    },
+    /// The version agreed on lacks what is to be sent.
+    #[error(transparent)]
+    Encode(#[from] netloom_openflow::EncodeError),
+}
+
+/// Result of this module.
+pub type Result<T, E = ClientError> = std::result::Result<T, E>;
+
+/// A change that a switch refused: its place among the changes, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its place, from 0.
+    pub at: usize,
+    /// The reason, by its name in the specification: `OFPFMFC_TABLE_FULL`.
+    pub reason: String,
+}
+
+trait Bytes: Read + Write + AsFd {}
+
+impl<T: Read + Write + AsFd> Bytes for T {}
+
+/// A connection to a switch.
+pub struct Client {
+    socket: Box<dyn Bytes>,
+    /// For errors.
+    target: String,
+    version: Version,
+    stream: Stream,
+    xid: u32,
+    patience: Duration,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("target", &self.target)
+            .field("version", &self.version)
+            .finish()
+    }
+}
+
+impl Client {
+    /// Connects, and agrees on the highest of these versions that the switch speaks.
+    ///
+    /// # Errors
+    /// Nobody listens there, or it speaks none of them.
+    pub fn connect(target: &Target, versions: &[Version]) -> Result<Client> {
+        let name = target.to_string();
+        let fail =
+            |source| ClientError::Failed { target: name.clone(), operation: "connect", source };
+        let socket: Box<dyn Bytes> = match target {
+            Target::Unix(path) => Box::new(UnixStream::connect(path).map_err(fail)?),
+            Target::Tcp(to) => {
+                let socket = TcpStream::connect_timeout(to, PATIENCE).map_err(fail)?;
+                // Requests are small, and each waits for its answer.
+                socket.set_nodelay(true).map_err(fail)?;
+                Box::new(socket)
+            }
+            Target::Tls(_) | Target::Listen(_) | Target::ListenTls(_) => {
+                return Err(ClientError::Target { target: name });
+            }
+        };
+        let version = versions.iter().copied().max().unwrap_or(Version::V13);
+        let mut client = Client {
+            socket,
+            target: name,
+            version,
+            stream: Stream::default(),
+            xid: 0,
+            patience: PATIENCE,
+        };
+        client.greet(versions)?;
+        Ok(client)
+    }
+
+    /// Limits the wait for each answer from now on.
+    #[must_use]
+    pub fn within(mut self, patience: Duration) -> Client {
+        self.patience = patience;
+        self
+    }
+
+    /// The version agreed on.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    fn greet(&mut self, versions: &[Version]) -> Result<()> {
+        self.send(&Message::Hello(Hello::offering(versions)))?;
+        let until = Instant::now() + self.patience;
+        let bytes = self.bytes_until(Some(until))?.ok_or_else(|| self.late())?;
+        let number = bytes.first().copied().unwrap_or(0);
+        let none = || ClientError::Versions {
+            target: self.target.clone(),
+            wanted: versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "),
+        };
+        match decode(&bytes) {
+            Ok((_, Message::Hello(hello))) => {
+                self.version = hello::negotiate(versions, number, &hello).ok_or_else(none)?;
+                Ok(())
+            }
+            Ok((_, Message::Error(_))) => Err(none()),
+            _ => Err(self.strange("it did not begin with a hello of OpenFlow")),
+        }
+    }
+
+    /// Sends a message, and returns its transaction id.
+    ///
+    /// # Errors
+    /// The connection's, or the version lacks the message.
+    pub fn send(&mut self, message: &Message) -> Result<u32> {
+        self.xid = self.xid.wrapping_add(1).max(1);
+        self.send_as(self.xid, message)?;
+        Ok(self.xid)
+    }
+
+    fn send_as(&mut self, xid: u32, message: &Message) -> Result<()> {
+        let bytes = encode(self.version, xid, message)?;
+        self.write(&bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.socket.write_all(bytes).map_err(|e| self.failed("send", e))
+    }
+
+    /// The next message of the switch with its transaction id, within this time or, without one, however long it
+    /// takes; `None` when the time is over. Echo requests are answered and left out.
+    ///
+    /// # Errors
+    /// The connection's end, and what is no OpenFlow.
+    pub fn receive(&mut self, within: Option<Duration>) -> Result<Option<(u32, Message)>> {
+        self.receive_until(within.map(|time| Instant::now() + time))
+    }
+
+    fn receive_until(&mut self, until: Option<Instant>) -> Result<Option<(u32, Message)>> {
+        loop {
+            let Some(bytes) = self.bytes_until(until)? else { return Ok(None) };
+            match decode(&bytes) {
+                Ok((header, Message::EchoRequest(data))) => {
+                    self.send_as(header.xid, &Message::EchoReply(data))?;
+                }
+                Ok((header, message)) => return Ok(Some((header.xid, message))),
+                Err(e) => return Err(self.strange(&e.to_string())),
+            }
+        }
+    }
+
+    /// The bytes of the next message.
+    fn bytes_until(&mut self, until: Option<Instant>) -> Result<Option<Vec<u8>>> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match self.stream.next_message() {
+                Ok(Some(bytes)) => return Ok(Some(bytes.to_vec())),
+                Ok(None) => {}
+                Err(e) => return Err(self.strange(&e.to_string())),
+            }
+            if let Some(until) = until
+                && !wait_readable(
+                    self.socket.as_fd(),
+                    until.saturating_duration_since(Instant::now()),
+                )
+            {
+                return Ok(None);
+            }
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return Err(self.strange("the switch closed the connection")),
+                Ok(length) => self.stream.push(buffer.get(..length).unwrap_or(&[])),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.failed("receive", e)),
+            }
+        }
+    }
+
+    /// The next answer to this request; other messages are left out.
+    fn answer(&mut self, to: u32) -> Result<Message> {
+        let until = Instant::now() + self.patience;
+        loop {
+            match self.receive_until(Some(until))? {
+                None => return Err(self.late()),
+                Some((xid, Message::Error(e))) if xid == to => {
+                    let reason = self.reason(&e);
+                    return Err(ClientError::Refused { target: self.target.clone(), reason });
+                }
+                Some((xid, message)) if xid == to => return Ok(message),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Sends a message that has one answer.
+    ///
+    /// # Errors
+    /// The switch refuses it, or does not answer in time.
+    pub fn ask(&mut self, message: &Message) -> Result<Message> {
+        let xid = self.send(message)?;
+        self.answer(xid)
+    }
+
+    /// Asks for statistics or descriptions, and gathers all parts of the answer.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn request(&mut self, body: Request) -> Result<Reply> {
+        let xid = self.send(&Message::MultipartRequest(MultipartRequest { flags: 0, body }))?;
+        let mut parts = Gather::<Reply>::default();
+        loop {
+            let Message::MultipartReply(part) = self.answer(xid)? else {
+                return Err(self.strange("it answered something else"));
+            };
+            // The length on the wire is not known any more; the bound is on the number of parts.
+            let whole = parts.reply(part, usize::from(u16::MAX), MOST);
+            if let Some(whole) = whole.map_err(|e| self.strange(&e.to_string()))? {
+                return Ok(whole);
+            }
+        }
+    }
+
+    /// Makes changes, and returns when the switch obeys all of them; those that it refused are returned in order.
+    ///
+    /// # Errors
+    /// The connection's; changes before the failure may have been made.
+    pub fn change(&mut self, changes: impl IntoIterator<Item = Message>) -> Result<Vec<Refusal>> {
+        let mut refused = Vec::new();
+        let mut open = BTreeMap::new();
+        for (at, change) in changes.into_iter().enumerate() {
+            let xid = self.send(&change)?;
+            open.insert(xid, at);
+            if open.len() == AT_ONCE {
+                self.barrier(&mut open, &mut refused)?;
+            }
+        }
+        self.barrier(&mut open, &mut refused)?;
+        refused.sort_by_key(|refusal: &Refusal| refusal.at);
+        Ok(refused)
+    }
+
+    /// Waits until everything before is done, noting what was refused.
+    fn barrier(
+        &mut self,
+        open: &mut BTreeMap<u32, usize>,
+        refused: &mut Vec<Refusal>,
+    ) -> Result<()> {
+        let barrier = self.send(&Message::BarrierRequest)?;
+        let until = Instant::now() + self.patience;
+        loop {
+            match self.receive_until(Some(until))? {
+                None => return Err(self.late()),
+                Some((xid, Message::BarrierReply)) if xid == barrier => break,
+                Some((xid, Message::Error(e))) => match open.remove(&xid) {
+                    Some(at) => refused.push(Refusal { at, reason: self.reason(&e) }),
+                    None if xid == barrier => {
+                        let reason = self.reason(&e);
+                        return Err(ClientError::Refused { target: self.target.clone(), reason });
+                    }
+                    None => {}
+                },
+                Some(_) => {}
+            }
+        }
+        open.clear();
+        Ok(())
+    }
+
+    fn reason(&self, error: &ErrorMessage) -> String {
+        match error.reason(self.version) {
+            Some(reason) => reason.name().to_owned(),
+            None => format!("error of type {}, code {}", error.kind, error.code),
+        }
+    }
+
+    fn failed(&self, operation: &'static str, source: io::Error) -> ClientError {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        if matches!(source.kind(), BrokenPipe | ConnectionReset) {
+            return self.strange("the switch closed the connection");
+        }
+        ClientError::Failed { target: self.target.clone(), operation, source }
+    }
+
+    fn late(&self) -> ClientError {
+        self.failed("wait for an answer", io::ErrorKind::TimedOut.into())
+    }
+
+    fn strange(&self, reason: &str) -> ClientError {
+        ClientError::Strange { target: self.target.clone(), reason: reason.to_owned() }
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
