@@ -19,6 +19,7 @@
 //! | 14 | ipv6_nd_sll or arp_sha 48, arp_op 16 |
 //! | 15 | ipv6_nd_tll or arp_tha 48, none 16 |
 
+use netloom_openflow::matching::Prerequisite;
 use netloom_openflow::{Field, Oxm};
 
 /// Words of a key.
@@ -81,6 +82,21 @@ pub(crate) fn low(number: u128) -> u64 {
 }
 
 impl FlowKey {
+    /// The fields that are not zero and that a packet with these protocols has, as exact matches.
+    pub fn fields(&self) -> Vec<Oxm> {
+        let all = Field::ALL.iter().copied();
+        let all = all.filter(|field| self.get(*field) != 0 && self.may_have(*field));
+        all.map(|field| Oxm::exact(field, self.get(field))).collect()
+    }
+
+    /// Whether a packet with these protocols can have a field.
+    pub fn may_have(&self, field: Field) -> bool {
+        match field.needs() {
+            Prerequisite::Is(of, values) => values.contains(&self.get(of)),
+            _ => true,
+        }
+    }
+
     /// The value of a field.
     pub fn get(&self, field: Field) -> u128 {
         let (word, shift) = place(field);
@@ -177,7 +193,6 @@ impl Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netloom_openflow::matching::Prerequisite;
 
     /// Fields that can be in a packet together have bits of their own.
     #[test]

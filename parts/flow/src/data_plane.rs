@@ -10,6 +10,9 @@
 //!   were are in the next [`DataPlane::credits`].
 //! * Memory for upcalls is bounded for each port, so that one that floods does not keep others out.
 //!
+//! * Results may outlive the process that had them kept. They stay in force, under the generation that they
+//!   had, until the next [`DataPlane::invalidate`]; [`DataPlane::inherited`] tells of them.
+//!
 //! Frames go through the agent's own thread; a plane has no other callers.
 
 use std::os::fd::BorrowedFd;
@@ -64,6 +67,19 @@ pub struct Entry<'a> {
     pub consulted: &'a FlowKey,
     /// What is done, in order; nothing: the frame is dropped.
     pub effects: &'a [Effect],
+}
+
+/// A result of an earlier process that is still in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inherited {
+    /// Where it is counted.
+    pub slot: Slot,
+    /// The port of the frames.
+    pub port: PortNumber,
+    /// The bits of the key that decided, others zero.
+    pub key: FlowKey,
+    /// Which bits decided.
+    pub consulted: FlowKey,
 }
 
 /// What entries forwarded since they were asked last.
@@ -150,6 +166,19 @@ pub trait DataPlane {
     /// # Errors
     /// The system refuses.
     fn credits(&mut self, into: &mut Vec<Credit>) -> Result<()>;
+
+    /// The newest generation that an earlier process told it; 0 if there was none.
+    fn generation(&self) -> u64 {
+        0
+    }
+
+    /// Results of an earlier process that are in force, once its ports have been added again.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn inherited(&mut self) -> Result<Vec<Inherited>> {
+        Ok(vec![])
+    }
 
     /// Counters of a port since it was added.
     fn counters(&mut self, number: PortNumber) -> PlaneCounters;

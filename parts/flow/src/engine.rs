@@ -10,7 +10,7 @@ use netloom_openflow::header::Header;
 use netloom_openflow::role::Role;
 use netloom_openflow::{PortNumber, Version};
 use netloom_packet::{Segmenter, VnetHeader, checksum};
-use netloom_pipeline::{ConnectionId, FlowKey, Outputs, Switch, Time, Trace};
+use netloom_pipeline::{ConnectionId, FlowKey, Outputs, Switch, Time, Trace, example};
 
 use crate::Result;
 use crate::data_plane::{Credit, DataPlane, Entry, Slot, Upcall};
@@ -50,10 +50,12 @@ pub(crate) struct Engine {
     pub(crate) out: Outputs,
     /// Frames that came in damaged.
     pub(crate) malformed: u64,
-    /// What the plane was told last.
+    /// The generation that the plane was told last.
     epoch: u64,
     /// Results that the plane keeps, by slot.
-    kept: Vec<Kept>,
+    kept: Vec<Option<Kept>>,
+    /// Whether the plane may have results that are not in `kept`.
+    inherits: bool,
     /// Which results are kept: port, masked key, mask.
     known: HashMap<(PortNumber, FlowKey, FlowKey), Slot>,
     /// How many it can keep.
@@ -65,30 +67,56 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(switch: Switch, plane: Box<dyn DataPlane>) -> Result<Engine> {
+    pub(crate) fn new(switch: Switch, plane: Box<dyn DataPlane>) -> Engine {
+        let epoch = plane.generation();
         let capacity = usize::try_from(plane.facts().capacity).unwrap_or(usize::MAX);
-        let mut engine = Engine {
+        Engine {
             switch,
             plane,
             out: Outputs::default(),
             malformed: 0,
-            epoch: 0,
+            epoch,
             kept: vec![],
+            inherits: epoch > 0,
             known: HashMap::new(),
             capacity,
             full: None,
             credits: vec![],
             segmenter: Segmenter::new(),
-        };
-        engine.begin()?;
-        Ok(engine)
+        }
     }
 
-    /// The plane may hold results of an earlier process.
-    fn begin(&mut self) -> Result<()> {
-        self.epoch += 1;
-        self.plane.invalidate(self.epoch)?;
-        self.collect()
+    /// Takes over results of an earlier process, which the tables must confirm; else the plane is emptied.
+    pub(crate) fn adopt(&mut self, now: Time) -> Result<()> {
+        for entry in self.plane.inherited()? {
+            let frame = example(&entry.key.fields());
+            let (trace, _) = self.switch.explain(entry.port, &frame, now);
+            let slot = usize::try_from(entry.slot).unwrap_or(usize::MAX);
+            let agrees = looked_up(&trace, entry.port).masked(&entry.consulted) == entry.key
+                && trace.consulted == entry.consulted
+                && trace.uncacheable.is_none();
+            if !agrees || slot >= self.capacity {
+                return self.quiesce();
+            }
+            if self.kept.len() <= slot {
+                self.kept.resize_with(slot + 1, || None);
+            }
+            let port = entry.port;
+            self.known.insert((port, entry.key, entry.consulted), entry.slot);
+            self.kept[slot] = Some(Kept { trace, port });
+        }
+        self.inherits = false;
+        Ok(())
+    }
+
+    /// Empties the plane if it may have results that are not known here.
+    pub(crate) fn quiesce_unknown(&mut self) -> Result<()> {
+        if self.inherits { self.quiesce() } else { Ok(()) }
+    }
+
+    /// Whether the plane may forward by itself.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.kept.is_empty() || self.inherits
     }
 
     /// Credits what the plane has forwarded.
@@ -99,7 +127,8 @@ impl Engine {
         self.credits.clear();
         self.plane.credits(&mut self.credits)?;
         for credit in &self.credits {
-            let Some(kept) = usize::try_from(credit.slot).ok().and_then(|at| self.kept.get(at))
+            let Some(kept) =
+                usize::try_from(credit.slot).ok().and_then(|at| self.kept.get(at)?.as_ref())
             else {
                 continue;
             };
@@ -111,7 +140,7 @@ impl Engine {
 
     /// Empties the plane, and credits what it forwarded until then.
     pub(crate) fn quiesce(&mut self) -> Result<()> {
-        if self.kept.is_empty() {
+        if !self.keeps() {
             return Ok(());
         }
         self.epoch += 1;
@@ -119,7 +148,7 @@ impl Engine {
         self.collect()?;
         self.kept.clear();
         self.known.clear();
-        self.full = None;
+        (self.full, self.inherits) = (None, false);
         Ok(())
     }
 
@@ -223,7 +252,7 @@ impl Engine {
         };
         if self.plane.install(&entry) {
             self.known.insert(name, slot);
-            self.kept.push(Kept { trace, port });
+            self.kept.push(Some(Kept { trace, port }));
         }
         Ok(())
     }

@@ -102,12 +102,10 @@ pub fn fields_of(frame: &[u8]) -> String {
 
 /// Fields of a key as a match: those that its headers have; with a mask, those bits of them.
 fn in_words(key: &FlowKey, mask: Option<&FlowKey>) -> String {
-    let applies = |field: Field| match field.needs() {
-        netloom_openflow::matching::Prerequisite::Is(of, values) => values.contains(&key.get(of)),
-        _ => true,
-    };
-    let shown =
-        Field::ALL.iter().copied().filter(|field| *field != Field::InPhyPort && applies(*field));
+    let shown = Field::ALL
+        .iter()
+        .copied()
+        .filter(|field| *field != Field::InPhyPort && key.may_have(*field));
     let fields = shown.filter_map(|field| {
         let bits = mask.map_or(field.full(), |mask| mask.get(field));
         let wanted = bits != 0 && (mask.is_some() || key.get(field) != 0);

@@ -18,6 +18,8 @@ mod dialling;
 mod engine;
 mod error;
 mod explain;
+mod journal;
+mod keeping;
 mod link;
 mod listeners;
 mod manage;
@@ -27,6 +29,7 @@ mod ports;
 mod reach;
 mod report;
 mod server;
+pub mod state;
 mod system;
 
 pub use application::Application;

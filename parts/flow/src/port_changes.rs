@@ -5,6 +5,7 @@
 use netloom_netlink::LinkRef;
 use netloom_openflow::port::PortState;
 use netloom_openflow::{Port, PortNumber};
+use netloom_pipeline::{Outputs, Switch};
 
 use crate::control::{PortKey, PortSpec};
 use crate::data_plane::PlanePort;
@@ -21,26 +22,48 @@ impl Server {
         let link = link.ok_or_else(|| {
             Error::refused(format!("port {:?}: no interface {:?}", spec.name, spec.interface))
         })?;
-        let number = PortNumber(spec.number);
         let before = self.ports.known.get(&spec.number).and_then(|port| port.index);
         if before != Some(link.index) {
-            self.engine.quiesce()?;
+            if !self.keeping.restoring {
+                self.engine.quiesce()?;
+            }
             self.engine.plane.add_port(&PlanePort {
-                number,
+                number: PortNumber(spec.number),
                 name: spec.name.clone(),
                 index: link.index,
                 interface: spec.interface.clone(),
             })?;
         }
-        let port = described(&spec, &link);
-        self.engine.change(|switch, out| switch.set_port(port, &[], clock(), out))?;
-        self.ports.known.insert(spec.number, Known { spec, index: Some(link.index) });
+        let (number, port) = (spec.number, described(&spec, &link));
+        self.ports.known.insert(number, Known { spec, index: Some(link.index) });
+        self.note_port(port)?;
+        self.restore_port(number);
         Ok(())
+    }
+
+    /// A port came or changed.
+    fn note_port(&mut self, port: Port) -> Result<()> {
+        let same = |old: &Port| {
+            (old.address, old.name, old.state.has(PortState::LINK_DOWN))
+                == (port.address, port.name, port.state.has(PortState::LINK_DOWN))
+        };
+        let old = self.engine.switch.ports().find(|old| old.number == port.number);
+        if old.is_some_and(same) {
+            return Ok(());
+        }
+        let set = |switch: &mut Switch, out: &mut Outputs| switch.set_port(port, &[], clock(), out);
+        if self.keeping.restoring {
+            // What the plane inherits is looked at when all ports are there.
+            set(&mut self.engine.switch, &mut self.engine.out);
+            return Ok(());
+        }
+        self.engine.change(set)
     }
 
     pub(crate) fn remove_port(&mut self, key: &PortKey) -> Result<()> {
         let number = self.ports.number(key)?;
         self.ports.known.remove(&number);
+        self.unkeep_port(number);
         self.forget_port(PortNumber(number))
     }
 
@@ -66,15 +89,7 @@ impl Server {
                 Some(link) => {
                     let Some(known) = self.ports.known.get(&number) else { continue };
                     let port = described(&known.spec, &link);
-                    let is_new = |old: &Port| {
-                        (old.address, old.state.has(PortState::LINK_DOWN))
-                            != (port.address, port.state.has(PortState::LINK_DOWN))
-                    };
-                    let old = self.engine.switch.ports().find(|old| old.number == port.number);
-                    if old.is_none_or(is_new) {
-                        self.engine
-                            .change(|switch, out| switch.set_port(port, &[], clock(), out))?;
-                    }
+                    self.note_port(port)?;
                 }
                 None => {
                     if let Some(known) = self.ports.known.get_mut(&number) {

@@ -19,6 +19,7 @@ use crate::channel::Channel;
 use crate::controllers::Controllers;
 use crate::engine::Engine;
 use crate::error::SWITCH;
+use crate::keeping::Keeping;
 use crate::listeners::Listeners;
 use crate::ports::Ports;
 use crate::system::{self, SECOND, clock};
@@ -168,6 +169,7 @@ pub(crate) struct Server {
     identity: Option<(u64, u64)>,
     pub(crate) engine: Engine,
     pub(crate) ports: Ports,
+    pub(crate) keeping: Keeping,
     pub(crate) channels: BTreeMap<u64, Channel>,
     /// Connections with messages to read, and those with some to write.
     pub(crate) ready: BTreeSet<u64>,
@@ -204,8 +206,9 @@ impl Server {
             .map_err(|e| Failure::new(SWITCH, "make the control socket non-blocking", e))?;
         let plane = planes::open(application)?;
         let mut server = Server {
-            engine: Engine::new(Switch::new(options(application)), plane)?,
+            engine: Engine::new(Switch::new(options(application)), plane),
             ports: Ports::new()?,
+            keeping: Keeping::new(&application.state),
             channels: BTreeMap::new(),
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
@@ -232,6 +235,7 @@ impl Server {
     }
 
     fn begin(&mut self) -> Result<()> {
+        self.take_over()?;
         self.watcher.add(&self.signals, Key::Signal, true, false)?;
         self.watcher.add(&self.control, Key::Control, true, false)?;
         self.watcher.add(self.engine.plane.as_fd(), Key::Plane, true, false)?;
@@ -253,8 +257,15 @@ impl Server {
             self.engine.tick(clock())?;
             self.dial(now);
             self.look_at_channels(now)?;
+            if self.engine.keeps() {
+                self.keeping.counted(now);
+            }
+            self.save_counters(now)?;
             self.finish_turn()?;
         }
+        self.engine.collect()?;
+        self.write_counters(clock());
+        self.save();
         Ok(())
     }
 
@@ -264,7 +275,12 @@ impl Server {
             return Some(0);
         }
         let now = clock();
-        let due = [self.engine.switch.deadline(), self.controllers.deadline(), Some(self.look)];
+        let due = [
+            self.engine.switch.deadline(),
+            self.controllers.deadline(),
+            self.keeping.deadline(),
+            Some(self.look),
+        ];
         due.into_iter().flatten().min().map(|at| at.saturating_sub(now))
     }
 
@@ -272,9 +288,16 @@ impl Server {
         match key {
             Key::Signal => self.stop = true,
             Key::Control => self.welcome_clients(),
-            Key::Plane => self.engine.receive(FRAMES, clock)?,
+            Key::Plane => {
+                self.engine.receive(FRAMES, clock)?;
+                self.keeping.counted(now);
+            }
             Key::Links => self.follow_links()?,
-            Key::Client(id) => self.hear_client(id)?,
+            Key::Client(id) => {
+                self.hear_client(id)?;
+                // Before the plane keeps results of it.
+                self.save();
+            }
             Key::Channel(id) => {
                 self.ready.insert(id);
                 self.unsent.insert(id);
@@ -302,6 +325,7 @@ impl Server {
     /// Lets out what the turn brought.
     fn finish_turn(&mut self) -> Result<()> {
         self.post();
+        self.save();
         self.flush_channels(clock())
     }
 

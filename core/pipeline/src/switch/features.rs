@@ -60,7 +60,8 @@ impl Switch {
         set.map_or(self.options.max_entries, |features| features.max_entries)
     }
 
-    pub(super) fn table_features(&self) -> Vec<TableFeatures> {
+    /// Features of all tables.
+    pub fn table_features(&self) -> Vec<TableFeatures> {
         match &self.features {
             Some(set) => set.clone(),
             None => (0..self.options.tables).map(|table| self.all_features(table)).collect(),
