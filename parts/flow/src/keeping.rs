@@ -1,53 +1,42 @@
-//! Keeps the state file equal to the tables, and begins with what it says.
-//!
-//! Changes are in the file at the end of the turn that made them, counters of entries every second while packets flow. Of
-//! a switch that is killed, counters may therefore be a second old; so may be when an entry was used.
+//! What is due for the state file.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::path::Path;
 
-use netloom_openflow::PortNumber;
-use netloom_pipeline::{Change, Time};
-use netloom_sys::describe;
+use netloom_pipeline::Time;
 
-use crate::Result;
-use crate::control::PortSpec;
 use crate::journal::Journal;
-use crate::server::Server;
-use crate::state::{Content, Count, Record, SavedPort};
-use crate::system::{SECOND, clock};
+use crate::state::SavedPort;
+use crate::system::SECOND;
 
-/// Pause between saves of counters, at least; they take a hundredth of the time at most.
-const PAUSE: Time = SECOND;
-const SHARE: Time = 100;
-
-/// Counters of entries in a record.
-const COUNTS: usize = 4096;
+/// Pause between saves of counters, at least.
+pub(crate) const PAUSE: Time = SECOND;
 
 /// The file, and what is due.
 #[derive(Debug)]
 pub(crate) struct Keeping {
-    journal: Journal,
+    pub(crate) journal: Journal,
     /// When counters are to be saved; `None` while none have changed.
-    due: Option<Time>,
+    pub(crate) due: Option<Time>,
     /// Not before.
-    not_before: Time,
+    pub(crate) not_before: Time,
     /// Entries used since then have other counters than the file says.
-    saved: Time,
+    pub(crate) saved: Time,
     /// What an earlier process knew of ports that have not been added yet.
-    ports: std::collections::BTreeMap<u32, SavedPort>,
-    buffer: Vec<u8>,
+    pub(crate) ports: BTreeMap<u32, SavedPort>,
+    pub(crate) buffer: Vec<u8>,
     /// Ports are being added that an earlier process had.
     pub(crate) restoring: bool,
 }
 
 impl Keeping {
-    pub(crate) fn new(path: &std::path::Path) -> Keeping {
+    pub(crate) fn new(path: &Path) -> Keeping {
         Keeping {
             journal: Journal::new(path),
             due: None,
             not_before: 0,
             saved: 0,
-            ports: std::collections::BTreeMap::new(),
+            ports: BTreeMap::new(),
             buffer: vec![],
             restoring: false,
         }
@@ -61,202 +50,5 @@ impl Keeping {
     /// Packets have been counted.
     pub(crate) fn counted(&mut self, now: Time) {
         self.due.get_or_insert(self.not_before.max(now + PAUSE));
-    }
-}
-
-impl Server {
-    /// Begins with what an earlier process knew.
-    pub(crate) fn take_over(&mut self) -> Result<()> {
-        let content = self.keeping.journal.read()?;
-        if let Some(content) = content {
-            self.takeovers = content.processes;
-            self.restore(content);
-            self.restore_ports();
-            self.engine.adopt(clock())?;
-        }
-        self.engine.quiesce_unknown()?;
-        self.engine.switch.note_changes();
-        // Written at once: a switch that cannot write must find out before it has ports.
-        self.rewrite()
-    }
-
-    fn restore(&mut self, content: Content) {
-        let now = clock();
-        let switch = &mut self.engine.switch;
-        // Without effect in another run of the machine, whose clock began anew.
-        let past = |time: Time| time.min(now);
-        for mut group in content.groups.into_values() {
-            group.created = past(group.created);
-            let number = group.change.group;
-            if let Err(reason) = switch.restore_group(group) {
-                self.trouble = Some(format!("group {number} is lost: {}", reason.name()));
-            }
-        }
-        for mut meter in content.meters.into_values() {
-            meter.created = past(meter.created);
-            switch.restore_meter(meter, now);
-        }
-        for mut rule in content.rules.into_values() {
-            (rule.created, rule.used) = (past(rule.created), past(rule.used));
-            if let Err(reason) = switch.restore_rule(rule) {
-                self.trouble = Some(format!("a flow entry is lost: {}", reason.name()));
-            }
-        }
-        if let Some(settings) = content.settings {
-            switch.restore_settings(settings);
-        }
-        self.keeping.ports = content.ports;
-    }
-
-    /// Adds the ports of an earlier process whose interfaces are still there; others wait to be added.
-    fn restore_ports(&mut self) {
-        self.keeping.restoring = true;
-        for port in self.keeping.ports.clone().into_values() {
-            let SavedPort { number, name, interface, mac, .. } = port;
-            let _ = self.add_port(PortSpec { number, name, interface, mac });
-        }
-        self.keeping.restoring = false;
-    }
-
-    /// A port has been added: what an earlier process knew of it.
-    pub(crate) fn restore_port(&mut self, number: u32) {
-        if let Some(port) = self.keeping.ports.remove(&number) {
-            let created = port.created.min(clock());
-            let (config, stats) = (port.config, port.stats());
-            self.engine.switch.restore_port(PortNumber(number), config, stats, created);
-        }
-        if let Some(port) = self.port_record(PortNumber(number)) {
-            let _ = Record::Port(port).write(&mut self.keeping.buffer);
-        }
-    }
-
-    /// A port was removed for good.
-    pub(crate) fn unkeep_port(&mut self, number: u32) {
-        self.keeping.ports.remove(&number);
-        let _ = Record::PortGone(number).write(&mut self.keeping.buffer);
-    }
-
-    /// Saves what the turn has changed.
-    pub(crate) fn save(&mut self) {
-        for change in self.engine.switch.take_changes() {
-            let record = self.record(change);
-            if let Some(Err(reason)) = record.map(|record| record.write(&mut self.keeping.buffer)) {
-                self.trouble = Some(format!("state file: {change:?} is not in it: {reason}"));
-            }
-        }
-        if self.keeping.buffer.is_empty() {
-            return;
-        }
-        let bytes = std::mem::take(&mut self.keeping.buffer);
-        let appended = self.keeping.journal.append(&bytes);
-        self.keeping.buffer = bytes;
-        self.keeping.buffer.clear();
-        let done = if self.keeping.journal.is_long() { self.rewrite() } else { appended };
-        self.note_trouble(done);
-    }
-
-    fn note_trouble(&mut self, done: Result<()>) {
-        if let Err(e) = done {
-            self.trouble = Some(describe(&e));
-        }
-    }
-
-    /// What is to be saved of a change; `None` if something later replaces it.
-    fn record(&self, change: Change) -> Option<Record> {
-        let switch = &self.engine.switch;
-        Some(match change {
-            Change::Rule(id) => Record::Rule(Box::new(switch.rule(id)?.saved())),
-            Change::RuleGone(number) => Record::RuleGone(number),
-            Change::Group(number) => match switch.group_saved(number) {
-                Some(group) => Record::Group(Box::new(group)),
-                None => Record::GroupGone(number),
-            },
-            Change::Meter(number) => match switch.meter_saved(number) {
-                Some(meter) => Record::Meter(Box::new(meter)),
-                None => Record::MeterGone(number),
-            },
-            Change::Port(number) => Record::Port(self.port_record(number)?),
-            Change::Settings => Record::Settings(Box::new(switch.settings())),
-        })
-    }
-
-    fn port_record(&self, number: PortNumber) -> Option<SavedPort> {
-        let switch = &self.engine.switch;
-        let (stats, created) = switch.port_counters(number)?;
-        let config = switch.ports().find(|port| port.number == number)?.config;
-        let PortSpec { name, interface, mac, .. } = self.ports.known.get(&number.0)?.spec.clone();
-        let counters = [stats.rx_packets, stats.tx_packets, stats.rx_bytes, stats.tx_bytes];
-        Some(SavedPort { number: number.0, name, interface, mac, config, created, counters })
-    }
-
-    /// Writes the file anew.
-    fn rewrite(&mut self) -> Result<()> {
-        let begin =
-            Record::Begin { datapath: self.application.datapath, processes: self.takeovers + 1 };
-        let switch = &self.engine.switch;
-        let numbers: Vec<PortNumber> = switch.ports().map(|port| port.number).collect();
-        let ports = numbers.into_iter().filter_map(|number| self.port_record(number));
-        let ports = ports.chain(self.keeping.ports.values().cloned()).map(Record::Port);
-        let records: Vec<Record> = [begin, Record::Settings(Box::new(switch.settings()))]
-            .into_iter()
-            .chain(ports)
-            .collect();
-        let records = records
-            .into_iter()
-            .chain(switch.groups().map(|group| Record::Group(Box::new(group))))
-            .chain(switch.meters().map(|meter| Record::Meter(Box::new(meter))))
-            .chain(switch.rules().map(|rule| Record::Rule(Box::new(rule.saved()))));
-        self.keeping.journal.rewrite(records)
-    }
-
-    /// Saves counters, if it is time.
-    pub(crate) fn save_counters(&mut self, now: Time) -> Result<()> {
-        if self.keeping.due.is_none_or(|due| due > now) {
-            return Ok(());
-        }
-        let start = Instant::now();
-        self.engine.collect()?;
-        self.write_counters(now);
-        let took = Time::try_from(start.elapsed().as_nanos()).unwrap_or(Time::MAX);
-        self.keeping.not_before = clock().saturating_add(PAUSE.max(took.saturating_mul(SHARE)));
-        Ok(())
-    }
-
-    /// Puts counters that have changed into the file.
-    pub(crate) fn write_counters(&mut self, now: Time) {
-        let switch = &self.engine.switch;
-        let since = self.keeping.saved;
-        let used = switch.rules().filter(|rule| rule.used >= since && rule.packets > 0);
-        let counts: Vec<Count> = used
-            .map(|rule| {
-                let (number, used) = (rule.id.number, rule.used);
-                Count { number, packets: rule.packets, bytes: rule.bytes, used }
-            })
-            .collect();
-        let ports: Vec<PortNumber> = switch.ports().map(|port| port.number).collect();
-        let records = counts.chunks(COUNTS).map(|counts| Record::Counts(counts.to_vec()));
-        let records = records
-            .chain(
-                ports.into_iter().filter_map(|number| self.port_record(number)).map(Record::Port),
-            )
-            .chain(
-                switch
-                    .groups()
-                    .filter(|group| group.counters.0 > 0)
-                    .map(|group| Record::Group(Box::new(group))),
-            )
-            .chain(
-                switch
-                    .meters()
-                    .filter(|meter| meter.counters.0 > 0)
-                    .map(|meter| Record::Meter(Box::new(meter))),
-            );
-        let mut bytes = vec![];
-        for record in records {
-            // Each was written before, so each can be.
-            let _ = record.write(&mut bytes);
-        }
-        self.keeping.buffer.extend(bytes);
-        (self.keeping.due, self.keeping.saved) = (None, now);
     }
 }

@@ -28,6 +28,7 @@ mod port_changes;
 mod ports;
 mod reach;
 mod report;
+mod saving;
 mod server;
 pub mod state;
 mod system;

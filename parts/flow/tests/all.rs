@@ -6,3 +6,11 @@
 )]
 
 mod client;
+mod controllers;
+mod expiring;
+mod forwarding;
+mod hostile;
+mod killing;
+mod ports;
+mod process;
+mod world;

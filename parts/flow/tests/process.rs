@@ -1,0 +1,29 @@
+//! A switch in a process of its own: what the other tests start, and kill.
+
+use std::path::Path;
+use std::process::Command;
+
+use netloom_flow::{control, serve};
+
+const FOLDER: &str = "NETLOOM_TEST_FLOW_FOLDER";
+const APPLICATION: &str = "NETLOOM_TEST_FLOW_APPLICATION";
+
+/// A command for one.
+pub fn command(folder: &Path, application: &str) -> Command {
+    let mut command = netloom_kit::again(&switch);
+    command.env(FOLDER, folder).env(APPLICATION, application);
+    command
+}
+
+#[test]
+#[ignore = "helper: started by other tests"]
+fn switch() {
+    let folder = std::env::var(FOLDER).expect("a folder");
+    let folder = Path::new(&folder);
+    let application = std::env::var(APPLICATION).expect("what it is told");
+    let application = serde_json::from_str(&application).expect("what it is told");
+    let listener = control::listen(&folder.join("control")).expect("listen");
+    // Ends the line in which libtest names this function.
+    println!("\nready");
+    serve(listener, folder, &application).expect("serve");
+}
