@@ -140,11 +140,12 @@ fn setup(options: &Options, suite: Suite) -> Result<Setup> {
         let program = program.map_err(|path| anyhow!("{}: not UTF-8", path.display()))?;
         Ok::<Switch, anyhow::Error>(Switch::Own(vec![program, SWITCH.to_owned()]))
     };
-    let with_ovs = netloom_kit::program("ovs-vswitchd").is_some();
-    if !with_ovs && options.ovs {
-        bail!("Open vSwitch is not installed: make peers");
+    // It needs root also in a user namespace.
+    let usable = netloom_kit::program("ovs-vswitchd").is_some() && netloom_kit::is_root();
+    if !usable && options.ovs {
+        bail!("Open vSwitch needs root, and to be installed: make peers");
     }
-    let assistant = if options.own_assistant || !with_ovs { own()? } else { Switch::Ovs };
+    let assistant = if options.own_assistant || !usable { own()? } else { Switch::Ovs };
     let target = if options.ovs { Switch::Ovs } else { own()? };
     Ok(Setup { suite, target, assistant, wait: options.wait, correct_sctp: options.correct_sctp })
 }

@@ -31,9 +31,12 @@ pub struct Case {
 }
 
 impl Suite {
-    /// The suite, if it is installed.
+    /// The suite, if it is installed whole.
     pub fn find() -> Option<Suite> {
         let environment = Path::new(ENVIRONMENT);
+        if !environment.join("packages").exists() {
+            return None;
+        }
         let mut versions = fs::read_dir(environment.join("lib")).ok()?.filter_map(Result::ok);
         let folder = versions.find_map(|version| {
             let folder = version.path().join(TESTS);

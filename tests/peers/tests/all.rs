@@ -1,5 +1,7 @@
 //! Others' programs on our switches, in one executable.
 
+mod conformance;
+mod controllers;
 mod lab;
 mod openflow;
 mod qemu;
@@ -10,4 +12,11 @@ mod vde;
 #[ignore = "helper: started by other tests"]
 fn switch_process() {
     netloom_tests_peers::serve_as_switch();
+}
+
+/// An OpenFlow switch that tests start.
+#[test]
+#[ignore = "helper: started by other tests"]
+fn openflow_switch_process() {
+    conformance::serve();
 }
