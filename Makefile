@@ -19,7 +19,7 @@ PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
 	@echo 'make test      all tests, as an ordinary user and as root where the kernel asks for it'
-	@echo 'make bench     all measurements, beside the peers that are installed'
+	@echo 'make bench     all measurements, beside the peers that are installed; BENCH="--quick --report DIR"'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
 	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
@@ -41,7 +41,7 @@ test: setup
 	cargo xtask test
 
 bench: setup
-	cargo xtask bench
+	cargo xtask bench $(BENCH)
 
 peers:
 	@sh scripts/setup.sh peers
