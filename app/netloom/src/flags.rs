@@ -314,7 +314,7 @@ fn setting(text: &str) -> Result<Setting, String> {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => {
             Ok((key.to_owned(), value.to_owned()))
         }
-        _ => Err("write KEY=VALUE, like cpu=50%".to_owned()),
+        _ => Err("two parts with `=` between them are needed".to_owned()),
     }
 }
 
