@@ -19,7 +19,7 @@ PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
 	@echo 'make test      all tests, as an ordinary user and as root where the kernel asks for it'
-	@echo 'make bench     all measurements, beside the peers that are installed'
+	@echo 'make bench     all measurements, beside the peers that are installed; BENCH="--quick --report DIR"'
 	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 10 minutes (needs make peers)'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
 	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
@@ -42,7 +42,7 @@ test: setup
 	cargo xtask test
 
 bench: setup
-	cargo xtask bench
+	cargo xtask bench $(BENCH)
 
 conformance: setup
 	cargo xtask conformance

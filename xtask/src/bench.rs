@@ -1,8 +1,9 @@
-//! `bench [NAME [ARGS]]`: experiments of the release binary; without a name, all of them.
+//! `bench [NAME] [ARGS]`: experiments of the release binary, such as `bench lab --quick`; without a name, all of
+//! them. One that fails does not keep the others from being run.
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::workspace;
 
@@ -14,15 +15,15 @@ const ALL: &[&str] = &[
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(true)?;
+    let one = |name: &str, rest: &[String]| {
+        workspace::must(Command::new(&binary).arg("bench").arg(name).args(rest))
+    };
     match args.split_first() {
-        Some((name, rest)) => {
-            workspace::must(Command::new(&binary).arg("bench").arg(name).args(rest))
-        }
-        None => {
-            for name in ALL {
-                workspace::must(Command::new(&binary).args(["bench", name]))?;
-            }
-            Ok(())
+        Some((name, rest)) if !name.starts_with('-') => one(name, rest),
+        _ => {
+            let failed: Vec<&str> =
+                ALL.iter().copied().filter(|name| one(name, args).is_err()).collect();
+            if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git. Before that:
-//! attacks on labs, twenty times as often as in an ordinary test run; captures killed and files cut at a
+//! attacks on labs, 25 times as often as in an ordinary test run; captures killed and files cut at a
 //! thousand moments and places; the properties of `core/` in twenty thousand cases.
 //!
 //! Uses the ordinary compiler: coverage comes from LLVM passes that a stable one also has.

@@ -107,6 +107,9 @@ fn is_quick(cell: Cell) -> bool {
             cell.rate.is_none() && cell.card == Card::Merging && cell.direction != Direction::Both
         }
         Connector::Pcap => false,
+        Connector::Bridge => {
+            cell.rate.is_none() && cell.card == Card::Bare && cell.direction != Direction::Both
+        }
     }
 }
 
@@ -184,6 +187,14 @@ fn figures(results: &Results, report: &mut Report) {
         let [given_in, given_out] = given(card, Connector::Plug);
         report.ratio(name, side(&given_in, &inward), side(&given_out, &outward));
     }
+    let of = |direction| streams(Card::Bare, direction, Connector::Bridge);
+    let bridge = (inward(of(Direction::In)), outward(of(Direction::Out)));
+    let [given_in, given_out] = given(Card::Bare, Connector::Bridge);
+    let (bridged_in, bridged_out) = (side(&given_in, &bridge.0), side(&given_out, &bridge.1));
+    report.ratio("tcp_in_over_out_bare_bridge", bridged_in, bridged_out);
+    let plugged = inward(streams(Card::Bare, Direction::In, Connector::Plug));
+    let [plugged_in, _] = given(Card::Bare, Connector::Plug);
+    report.ratio("tcp_in_bare_vs_bridge", side(&plugged_in, &plugged), side(&given_in, &bridge.0));
     let of = |direction| streams(Card::Merging, direction, Connector::Plain);
     let plain = (inward(of(Direction::In)), outward(of(Direction::Out)));
     let [given_in, given_out] = given(Card::Merging, Connector::Plain);

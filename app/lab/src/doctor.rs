@@ -70,7 +70,7 @@ fn of_labs(root: bool) -> Vec<Feature> {
         Feature {
             name: "limits",
             purpose: "limits: cpu, memory, processes",
-            instead: "labs run without these limits, and `status` shows no use",
+            instead: "`up --ignore-limits` leaves them out, and `status` shows no use",
             state: feature::limits(),
         },
         Feature {

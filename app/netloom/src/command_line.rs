@@ -15,7 +15,7 @@ const ELSEWHERE: &[Elsewhere] = &[
     ("netloom", &["help"], "netloom --help, or netloom VERB --help"),
     ("netloom", &["deploy", "start", "create", "launch", "lstart", "vstart"], "netloom up FILE"),
     ("netloom", &["destroy", "stop", "delete", "remove", "rm", "lclean", "wipe"], "netloom down"),
-    ("netloom", &["redeploy", "restart", "lrestart"], "netloom down, then netloom up FILE"),
+    ("netloom", &["redeploy", "restart", "lrestart"], "netloom up --replace FILE"),
     ("netloom", &["list", "ps", "labs"], "netloom ls"),
     ("netloom", &["inspect", "info", "linfo", "show", "net"], "netloom status"),
     ("netloom", &["nodes"], "netloom node list"),
@@ -31,10 +31,24 @@ const ELSEWHERE: &[Elsewhere] = &[
     ("netloom node", &["add", "new"], "netloom node create NODE"),
     ("netloom node", &["remove", "rm", "destroy", "del"], "netloom node delete NODE"),
     ("netloom node", &["ls"], "netloom node list"),
+    ("netloom link", &["add", "new"], "netloom link create A B"),
+    ("netloom link", &["remove", "rm", "destroy", "del"], "netloom link delete LINK"),
     ("netloom link", &["ls"], "netloom link list"),
+    ("netloom link", &["down", "unplug"], "netloom link set LINK --down"),
+    ("netloom link", &["up", "plug"], "netloom link set LINK --up"),
     ("netloom switch", &["add", "new"], "netloom switch create SWITCH"),
     ("netloom switch", &["remove", "rm", "destroy", "del"], "netloom switch delete SWITCH"),
     ("netloom switch", &["ls"], "netloom switch list"),
+];
+
+/// Flags known from elsewhere: the verb, the flags, and what to write instead.
+const FLAGS_ELSEWHERE: &[Elsewhere] = &[
+    ("netloom up", &["-f", "--file", "-t", "--topo"], "netloom up FILE"),
+    ("netloom down", &["-f", "--file", "-t", "--topo"], "netloom down LAB"),
+    ("netloom exec", &["-i", "-t", "--tty", "--interactive"], "netloom exec NODE -- COMMAND"),
+    ("netloom shell", &["-i", "-t", "--tty", "--interactive"], "netloom shell NODE"),
+    ("netloom logs", &["--tail", "-n"], "netloom logs NODE | tail"),
+    ("netloom capture", &["-i", "--interface"], "netloom capture TARGET"),
 ];
 
 /// The definitions, for parsing, completions and man pages.
@@ -77,11 +91,14 @@ pub(crate) fn read() -> Cli {
 
 /// The error with suggestions that a user can follow.
 fn helped(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument {
+        return helped_flag(error);
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
     let similar = error.remove(ContextKind::SuggestedSubcommand);
-    if let Some(write) = elsewhere(&error) {
+    if let Some(write) = elsewhere(&error, ContextKind::InvalidSubcommand, ELSEWHERE) {
         let tip = vec![format!("write {write}").into()];
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
     } else if let Some(ContextValue::Strings(mut names)) = similar {
@@ -94,18 +111,32 @@ fn helped(mut error: clap::Error, command: &clap::Command) -> clap::Error {
     error
 }
 
-/// The replacement for a verb known from elsewhere.
-fn elsewhere(error: &clap::Error) -> Option<&'static str> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+/// An unknown flag. That it can be passed as a value helps nobody: the word is no value anywhere.
+fn helped_flag(mut error: clap::Error) -> clap::Error {
+    error.remove(ContextKind::Suggested);
+    if let Some(write) = elsewhere(&error, ContextKind::InvalidArg, FLAGS_ELSEWHERE) {
+        let tip = vec![format!("write {write}").into()];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
+    }
+    error
+}
+
+/// The replacement for what is known from elsewhere.
+fn elsewhere(
+    error: &clap::Error,
+    invalid: ContextKind,
+    known: &'static [Elsewhere],
+) -> Option<&'static str> {
+    let Some(ContextValue::String(word)) = error.get(invalid) else {
         return None;
     };
     // Of the command being parsed, the error has only the usage line: `Usage: netloom node <COMMAND>`.
     let usage = error.get(ContextKind::Usage)?.to_string();
     let names = usage.split_whitespace().skip(1).take_while(|w| !w.starts_with(['[', '<']));
     let after = names.collect::<Vec<_>>().join(" ");
-    let known =
+    let is_meant =
         |(parent, words, _): &&Elsewhere| *parent == after && words.contains(&word.as_str());
-    ELSEWHERE.iter().find(known).map(|(_, _, write)| *write)
+    known.iter().find(is_meant).map(|(_, _, write)| *write)
 }
 
 #[cfg(test)]
@@ -132,6 +163,21 @@ mod tests {
         }
         let said = said("netloom switch-proc");
         assert!(said.contains("a similar subcommand exists: 'switch'\n"), "{said}");
+    }
+
+    #[test]
+    fn flags_of_other_programs_lead_to_netloom_s() {
+        for (line, write) in [
+            ("netloom exec -it h1 bash", Some("tip: write netloom exec NODE -- COMMAND")),
+            ("netloom up -f lab.yaml", Some("tip: write netloom up FILE")),
+            ("netloom logs h1 --tail 5", Some("tip: write netloom logs NODE | tail")),
+            ("netloom capture -i eth0", Some("tip: write netloom capture TARGET")),
+            ("netloom ls --unheard", None),
+        ] {
+            let said = said(line);
+            assert_eq!(said.contains("tip:"), write.is_some(), "{said}");
+            assert!(write.is_none_or(|write| said.contains(write)), "{said}");
+        }
     }
 
     #[test]

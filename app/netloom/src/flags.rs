@@ -35,9 +35,9 @@ pub(crate) use switch::{
 #[derive(Debug, Parser)]
 #[command(name = "netloom", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Exit status: 0 done; 1 failed while running; 2 wrong usage or invalid \
-                        file; 3 not supported on this machine.\n\nSignals: what runs until it is told \
-                        to end ends by SIGTERM, and by SIGINT and SIGHUP unless its caller had \
-                        these ignored, as shells have for background jobs of scripts.")]
+                        file; 3 not supported on this machine.\n\nSignals: verbs that run until stopped \
+                        end on SIGTERM, and on SIGINT and SIGHUP unless their caller ignores \
+                        these, as shells do for background jobs of scripts.")]
 pub(crate) struct Cli {
     /// The lab, by name or by file; for `up` and `run` the name of the new one. Default: $NETLOOM_LAB, or
     /// else the only running lab.
@@ -283,7 +283,7 @@ pub(crate) struct NodeCreate {
 pub(crate) struct NodeDelete {
     /// The node.
     pub(crate) node: String,
-    /// Delete it even if other nodes or programs live in it.
+    /// Delete it even if processes live in it, or in nodes in it.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -334,7 +334,7 @@ fn setting(text: &str) -> Result<Setting, String> {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => {
             Ok((key.to_owned(), value.to_owned()))
         }
-        _ => Err("write KEY=VALUE, like cpu=50%".to_owned()),
+        _ => Err("two parts with `=` between them are needed".to_owned()),
     }
 }
 

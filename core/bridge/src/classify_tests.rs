@@ -186,7 +186,8 @@ fn vlan_at(mode: &VlanMode, frame: &[u8]) -> Option<u16> {
         (VlanMode::Access(vid), None) => Some(vid.number()),
         (VlanMode::Trunk { native, .. }, None) => native.map(Vid::number),
         (VlanMode::Trunk { native, allowed }, Some(of)) => {
-            (*native == Vid::new(of) || allowed.contains(Vid::new(of)?)).then_some(of)
+            let vid = Vid::new(of)?;
+            (*native == Some(vid) || allowed.contains(vid)).then_some(of)
         }
         (_, Some(_)) => None,
     }

@@ -1,7 +1,8 @@
 //! When generated frames are due: exactly at the rate, for any number of frames.
 //!
 //! The n-th frame is due when the packets, or the bits, before it have been sent at
-//! the rate, rounded down to nanoseconds. The remainder is kept, so that errors never add up.
+//! the rate, rounded down to nanoseconds. The remainder is kept, so that errors never add up. Times end with a `u64`,
+//! after 584 years.
 
 use crate::Rate;
 
@@ -65,12 +66,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Computed by the formula.
+    /// Computed by the formula; the last time there is if that is later.
     fn expected(rate: Rate, frames: u64, bytes: u64) -> u64 {
         let units =
             if matches!(rate, Rate::Bits(_)) { u128::from(bytes) * 8 } else { frames.into() };
         let rate = u128::from(rate.thousandths().unwrap());
-        u64::try_from(units * u128::from(NS) / rate).unwrap()
+        u64::try_from(units * u128::from(NS) / rate).unwrap_or(u64::MAX)
     }
 
     fn rates() -> impl Strategy<Value = Rate> {
@@ -122,6 +123,15 @@ mod tests {
         }
         assert_eq!(schedule.due(), expected(rate, 1_000_000_000, 0));
         assert_eq!(schedule.due(), 672_000_000_043);
+    }
+
+    #[test]
+    fn the_last_time_is_after_584_years() {
+        let rate = Rate::Packets(0.001);
+        let mut schedule = Schedule::new(rate);
+        schedule.skip(18_446_744, 0);
+        assert_eq!(schedule.next(64), 18_446_744_000_000_000_000);
+        assert_eq!([schedule.next(64), schedule.next(64)], [u64::MAX; 2]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod entry;
 mod error;
 mod files;
 pub mod init;
+mod living;
 pub mod log;
 pub mod ping;
 mod programs;

@@ -122,3 +122,54 @@ fn labs_of_several_runtime_directories_go_at_once() {
     done("times four labs with doors came and went at once", times);
     machine.down();
 }
+
+/// A flood from outside through a door, to a program that reads nothing of it. The door is bounded, whatever the flood's rate;
+/// not with `protect: off`. Both programs end when the script does: their input is its pipe.
+const FLOODED: &str = r#"
+ip link add eth1 type veth peer name outside
+ip addr add 198.51.100.1/24 dev outside
+ip link set outside up
+"$NETLOOM_BIN" up "$1"
+trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
+exec 8> >(exec "$NETLOOM_BIN" exec victim -- python3 -c "$2" >open)
+deaf=$!
+until grep -q open open; do kill -0 $deaf; done
+exec 9> >(exec python3 -c "$3" 8>&-)
+flood=$!
+bounded() { "$NETLOOM_BIN" node show victim --json 8>&- 9>&- | grep -Eq '"auto_packets": ?[0-9]'; }
+until bounded; do kill -0 $flood; done
+"$NETLOOM_BIN" node set victim protect=off 8>&- 9>&-
+! bounded
+exec 8>&- 9>&-
+"#;
+
+const DEAF: &str = r#"
+import socket, sys
+at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+at.bind(('0.0.0.0', 6001))
+print('open', flush=True)
+sys.stdin.read()
+"#;
+
+const FLOOD: &str = r#"
+import socket, sys, threading
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while not over.is_set():
+    for _ in range(50):
+        try: to.sendto(b'f' * 200, ('198.51.100.2', 6001))
+        except OSError: continue
+"#;
+
+#[test]
+fn a_flood_through_a_door_is_bounded() {
+    root_only!("opens doors to the host");
+    let machine = machine!();
+    let file = machine.file(
+        "name: guarded\npool: {ipv6: none}\nnodes: {victim: {}}\n\
+         links: [{ends: [victim, 'host:eth1'], addresses: {victim: 198.51.100.2/24}}]\n",
+    );
+    on_a_host(&machine, FLOODED).args([&file]).args([DEAF, FLOOD]).finish().code(0);
+    machine.down();
+}

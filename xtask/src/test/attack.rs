@@ -1,4 +1,4 @@
-//! `test attack --rounds N`: hostile acts and accidents against a lab, N times as often as in an ordinary
+//! `test attack [--rounds N] [FILTER]`: hostile acts and accidents against a lab, N times as often as in an ordinary
 //! run.
 //!
 //! The attacks are ordinary tests that ask `netloom_kit::rounds` how often to run; each reports by
@@ -34,7 +34,7 @@ const KINDS: [(&str, &[(&str, &str)]); 8] = [
 ];
 
 /// Default multiple of an ordinary run.
-const ROUNDS: u32 = 20;
+const ROUNDS: u32 = 25;
 
 /// Parameters of an attack run.
 #[derive(Clone, Copy, Debug)]
@@ -47,19 +47,25 @@ impl Attack {
     pub(super) const PACKAGES: [&'static str; 3] =
         ["--package=netloom-shm", "--package=netloom-switch", "--package=netloom-tests-e2e"];
 
-    pub(super) fn parse(args: &[String]) -> Result<Attack> {
-        let rounds = match args {
-            [] => ROUNDS,
-            [flag, rest @ ..] if flag == "--rounds" && rest.len() <= 1 => {
-                u32::try_from(number(flag, rest.first())?)?.max(1)
+    /// The parameters, and the filter of tests.
+    pub(super) fn parse(args: &[String]) -> Result<(Attack, Option<String>)> {
+        let (rounds, rest) = match args {
+            [flag, rest @ ..] if flag == "--rounds" => {
+                let rounds = u32::try_from(number(flag, rest.first())?)?.max(1);
+                (rounds, rest.get(1..).unwrap_or_default())
             }
-            other => bail!("test attack: --rounds N, not {other:?}"),
+            rest => (ROUNDS, rest),
+        };
+        let filter = match rest {
+            [] => None,
+            [filter] if !filter.starts_with('-') => Some(filter.clone()),
+            other => bail!("test attack: [--rounds N] [FILTER], not {other:?}"),
         };
         println!("attacks, {rounds} times as often as in every run of the tests:");
         for (kind, _) in KINDS {
             println!("  {kind}");
         }
-        Ok(Attack { rounds })
+        Ok((Attack { rounds }, filter))
     }
 
     /// Whether a test, given by its crate's folder and name, is an attack.

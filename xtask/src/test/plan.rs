@@ -52,8 +52,8 @@ impl Selection {
                 return Ok(Selection { rung: Some(Rung::EndToEnd), kill, ..Selection::default() });
             }
             "attack" => {
-                let attack = Some(Attack::parse(rest)?);
-                return Ok(Selection { attack, ..Selection::default() });
+                let (attack, filter) = Attack::parse(rest)?;
+                return Ok(Selection { attack: Some(attack), filter, ..Selection::default() });
             }
             other => bail!("no rung `{other}`: unit, netns, e2e, peers, kill or attack"),
         };
@@ -98,9 +98,8 @@ impl Selection {
         let named = format!("{} {test}", job.built.dir.display());
         match (&self.filter, self.kill) {
             (_, Some(_)) => test.starts_with(KillRun::TESTS),
-            _ if self.attack.is_some() => Attack::includes(&job.built.dir, test),
-            (Some(filter), _) => named.contains(filter),
-            (None, None) => true,
+            _ if self.attack.is_some() && !Attack::includes(&job.built.dir, test) => false,
+            (filter, None) => filter.as_ref().is_none_or(|filter| named.contains(filter)),
         }
     }
 }

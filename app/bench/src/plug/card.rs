@@ -35,16 +35,20 @@ pub(super) enum Connector {
     Plain,
     /// vde_pcapplug, on vde_switch.
     Pcap,
+    /// No plug: the card and the inner node's link are ports of a bridge of the kernel.
+    Bridge,
 }
 
 impl Connector {
-    pub(super) const ALL: [Connector; 3] = [Connector::Plug, Connector::Plain, Connector::Pcap];
+    pub(super) const ALL: [Connector; 4] =
+        [Connector::Plug, Connector::Plain, Connector::Pcap, Connector::Bridge];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Connector::Plug => "netloom plug",
             Connector::Plain => "without offload handling",
             Connector::Pcap => "vde_pcapplug",
+            Connector::Bridge => "kernel bridge",
         }
     }
 
@@ -55,6 +59,7 @@ impl Connector {
                 "the same with slots of 2 KiB and no headers of offloads; inside sends none"
             }
             Connector::Pcap => "libpcap, vde_switch -n 32, vde_plug2tap",
+            Connector::Bridge => "card and veth are its ports",
         }
     }
 }
@@ -165,6 +170,9 @@ impl<'a> PluggedCard<'a> {
             return Ok(());
         }
         self.address("inside", INSIDE)?;
+        if self.way == Connector::Bridge {
+            return self.bridge();
+        }
         let socket = netloom_shm::name::socket(&self.driver.runtime(), &self.lab, "s");
         let socket = socket.to_str().context("the runtime directory is not UTF-8")?;
         if self.way == Connector::Plain {
@@ -177,6 +185,19 @@ impl<'a> PluggedCard<'a> {
         let plug = Daemon::start(self.driver, &mut command, &name)?;
         self._daemons.push(plug.until(|plug| plug.said().contains("is port"))?);
         Ok(())
+    }
+
+    fn bridge(&self) -> Result<()> {
+        let ip = |words: &[&str]| {
+            let mut command = self.driver.command();
+            command.args(["-l", &self.lab, "exec", "gate", "--", "ip", "link"]).args(words);
+            output(&mut command).map(|_| ())
+        };
+        ip(&["add", "br0", "type", "bridge"])?;
+        for port in ["eth0", "eth1"] {
+            ip(&["set", port, "master", "br0"])?;
+        }
+        ip(&["set", "br0", "up"])
     }
 
     /// Waits until both ends can reach each other.
@@ -265,12 +286,17 @@ fn ends(direction: Direction) -> (&'static str, &'static str, &'static str) {
 
 fn lab_file(lab: &str, way: Connector) -> String {
     let mut text = format!("name: {lab}\nnodes:\n  inside: {{}}\n  gate: {{}}\n  outside: {{}}\n");
-    if way != Connector::Pcap {
+    let inner = match way {
+        Connector::Plug | Connector::Plain => "s",
+        Connector::Bridge => "gate",
+        Connector::Pcap => "",
+    };
+    if inner == "s" {
         text += "switches: {s: {kind: shm}}\n";
     }
     text += "links:\n  - {ends: [outside, gate], name: card}\n";
-    if way != Connector::Pcap {
-        text += "  - {ends: [inside, s], name: inside}\n";
+    if !inner.is_empty() {
+        text += &format!("  - {{ends: [inside, {inner}], name: inside}}\n");
     }
     text
 }
@@ -291,5 +317,6 @@ mod tests {
     fn only_ours_stands_on_our_switch() {
         assert!(lab_file("x", Connector::Plug).contains("kind: shm"));
         assert!(!lab_file("x", Connector::Pcap).contains("switches"));
+        assert!(lab_file("x", Connector::Bridge).contains("[inside, gate]"));
     }
 }

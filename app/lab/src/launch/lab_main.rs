@@ -153,7 +153,7 @@ impl Coming<'_> {
         };
         let phase = running.phase();
         let hint = (phase == Phase::Starting)
-            .then_some("`netloom up --keep` would leave it standing to be looked into");
+            .then_some("`netloom up --keep` leaves a lab that failed as it is, to be examined");
         let (error, removed, hint) = match phase {
             Phase::Ended => {
                 process::wait_end(self.end, DOWN_TIMEOUT);

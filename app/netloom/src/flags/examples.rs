@@ -175,7 +175,7 @@ const USES: &[Uses] = &[
     uses("link list", &[("netloom link list", "what all links do to packets")]),
     uses(
         "link show",
-        &[("netloom link show r1:eth1", "one link, with the fates of its packets so far")],
+        &[("netloom link show r1:eth1", "one link, with the counters of its packets so far")],
     ),
     uses(
         "link set",

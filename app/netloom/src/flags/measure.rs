@@ -11,12 +11,12 @@ use super::capture::time;
 /// `measure`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "measure A B finds the way from node A to node B and back, marks the packets between \
-                        them where they leave, and tells of every link, switch and node on the way what it \
-                        lost and how long it took. With --config FILE it counts at interfaces instead: a \
-                        TARGET is then NODE:IFACE, NODE, link:NAME, switch:S, switch:S/PORT (or S, S/PORT) or host:IFACE, \
-                        and the file is what POST /pnpm/ takes. Ctrl-C ends it when the block that lasts is \
-                        closed, a second one at once."
+    after_help = "measure A B finds the path from node A to node B and back, marks the packets between \
+                        them where they leave, and reports for every link, switch and node on the path what \
+                        it lost and how long it took. With --config FILE it counts at interfaces instead: each \
+                        NODE is then NODE:IFACE, NODE, link:NAME, switch:S, switch:S/PORT (or S, S/PORT) or host:IFACE, \
+                        and the file is what POST /pnpm/ takes. Ctrl-C ends it when the open block closes, a \
+                        second Ctrl-C at once."
 )]
 pub(crate) struct Measure {
     /// The node that sends and the one that receives; with --config, interfaces.

@@ -19,7 +19,10 @@ pub(super) fn worded(error: Error) -> anyhow::Error {
         }
         Error::NoDestination => "--to is needed: a node or an address".to_owned(),
         Error::NoStation { to } => {
-            format!("--to-mac is needed: nothing here tells which station {to} is")
+            format!(
+                "--to-mac is needed: nothing here tells which station {to} is; at a switch --from with \
+                 an address of its segment does"
+            )
         }
         Error::NoSource => "--from is needed: the sender has no address of that family".to_owned(),
         Error::NoAddress { lacking, only } => {

@@ -87,7 +87,9 @@ fn commands<T>(
     let is_scalar = |item: &Yaml| !matches!(item.kind, Kind::Seq(_) | Kind::Map(_));
     match value.items() {
         Some(items) if !items.is_empty() && items.iter().all(is_scalar) => {
-            let shown = items.iter().map(|i| i.text.as_str()).collect::<Vec<_>>().join(", ");
+            // Items may be words of one command, or commands with arguments.
+            let words = items.iter().flat_map(|item| item.text.split_whitespace());
+            let shown = words.collect::<Vec<_>>().join(", ");
             let help = if shown.len() <= 60 && !shown.contains(char::is_control) {
                 format!("write [[{shown}]]")
             } else {

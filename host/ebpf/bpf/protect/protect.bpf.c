@@ -175,31 +175,42 @@ static __always_inline void charge(struct nl_pr_buckets *own, const struct nl_pr
 		nl_bucket_take(&own->bytes, now, 0, cost->bytes, false);
 }
 
-static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sender *sender,
-				   const struct nl_pr_rate *rate, __u64 bytes)
+/* What a frame costs now, in the buckets' time. */
+struct price {
+	__u64 now;
+	/* Of the whole budget, and of its sender's share. */
+	struct cost whole, share;
+};
+
+static __always_inline struct price price_of(struct nl_pr_state *state, struct nl_pr_sender *sender,
+					     const struct nl_pr_rate *rate, __u64 bytes)
 {
 	const __u64 half = 1ULL << (NL_PR_COST_BITS - 1);
 	__u64 now_ns = bpf_ktime_get_ns();
 	/* Buckets fill in steps: see above. */
 	__u64 step = rate->step_bits & 31;
-	__u64 now = (now_ns >> step) << (step + NL_PR_TICK_BITS);
 	__u64 count = sharers(state, sender, now_ns);
-	struct cost whole = {
-		.packets = (rate->packet + half) >> NL_PR_COST_BITS,
-		.bytes = (rate->byte * bytes + half) >> NL_PR_COST_BITS,
-		.parts = 1,
-	};
-	struct cost share = {
-		.packets = whole.packets * count,
-		.bytes = whole.bytes * count,
-		.parts = count,
-	};
+	struct price price = { .now = (now_ns >> step) << (step + NL_PR_TICK_BITS) };
 
-	if (take(&sender->buckets, rate, now, &share)) {
-		charge(&state->buckets, rate, now, &whole);
+	price.whole.packets = (rate->packet + half) >> NL_PR_COST_BITS;
+	price.whole.bytes = (rate->byte * bytes + half) >> NL_PR_COST_BITS;
+	price.whole.parts = 1;
+	price.share.packets = price.whole.packets * count;
+	price.share.bytes = price.whole.bytes * count;
+	price.share.parts = count;
+	return price;
+}
+
+static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sender *sender,
+				   const struct nl_pr_rate *rate, __u64 bytes)
+{
+	struct price price = price_of(state, sender, rate, bytes);
+
+	if (take(&sender->buckets, rate, price.now, &price.share)) {
+		charge(&state->buckets, rate, price.now, &price.whole);
 		return true;
 	}
-	return take(&state->buckets, rate, now, &whole);
+	return take(&state->buckets, rate, price.now, &price.whole);
 }
 
 /* Whether a frame would pass now; nothing is charged. */
@@ -219,24 +230,10 @@ static __always_inline bool has_room(const struct nl_pr_buckets *own, const stru
 static __always_inline bool would_pass(struct nl_pr_state *state, struct nl_pr_sender *sender,
 				       const struct nl_pr_rate *rate, __u64 bytes)
 {
-	const __u64 half = 1ULL << (NL_PR_COST_BITS - 1);
-	__u64 now_ns = bpf_ktime_get_ns();
-	__u64 step = rate->step_bits & 31;
-	__u64 now = (now_ns >> step) << (step + NL_PR_TICK_BITS);
-	__u64 count = sharers(state, sender, now_ns);
-	struct cost whole = {
-		.packets = (rate->packet + half) >> NL_PR_COST_BITS,
-		.bytes = (rate->byte * bytes + half) >> NL_PR_COST_BITS,
-		.parts = 1,
-	};
-	struct cost share = {
-		.packets = whole.packets * count,
-		.bytes = whole.bytes * count,
-		.parts = count,
-	};
+	struct price price = price_of(state, sender, rate, bytes);
 
-	return has_room(&sender->buckets, rate, now, &share) ||
-	       has_room(&state->buckets, rate, now, &whole);
+	return has_room(&sender->buckets, rate, price.now, &price.share) ||
+	       has_room(&state->buckets, rate, price.now, &price.whole);
 }
 
 static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool passed)

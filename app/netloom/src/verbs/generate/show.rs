@@ -1,6 +1,6 @@
 //! Results of generated and replayed frames, for people.
 
-use netloom_generate::{Pacing, ReceiveReport, ReplayReport, SendReport};
+use netloom_generate::{Pacing, ReceiveReport, ReplayReport, SendReport, UsedEngine};
 
 use crate::output::{facts, table};
 
@@ -8,7 +8,7 @@ use crate::output::{facts, table};
 pub(super) fn sent(report: &SendReport) -> String {
     let mut lines = vec![
         ("sent", format!("{} frames in {}", report.frames_sent, seconds(report.elapsed_ns))),
-        ("engine", format!("{:?}", report.engine).to_lowercase()),
+        ("engine", engine(report.engine).to_owned()),
         (
             "rate",
             format!(
@@ -28,7 +28,7 @@ pub(super) fn replayed(report: &ReplayReport) -> String {
     let skipped = &report.skipped;
     let mut lines = vec![
         ("sent", format!("{} frames in {}", report.frames_sent, seconds(report.elapsed_ns))),
-        ("engine", format!("{:?}", report.engine).to_lowercase()),
+        ("engine", engine(report.engine).to_owned()),
         ("rate", format!("{:.3} Mpps", report.packets_per_second / 1e6)),
         ("refused", report.frames_refused.to_string()),
         (
@@ -54,6 +54,15 @@ pub(super) fn replayed(report: &ReplayReport) -> String {
     }
     lines.extend(report.pacing.as_ref().map(|pacing| ("late by", late(pacing))));
     facts(&lines)
+}
+
+/// An engine, as `--engine` names it.
+fn engine(used: UsedEngine) -> &'static str {
+    match used {
+        UsedEngine::LiveFrames => "live-frames",
+        UsedEngine::Ring => "ring",
+        UsedEngine::Shm => "shm",
+    }
 }
 
 /// A long time, rounded.
