@@ -135,6 +135,9 @@ fn reference(
     Some((trace, out.frames))
 }
 
+/// A version, lists of actions and the port that each sends by, whether a group has them, and a frame.
+type Case = (Version, Vec<(Vec<Action>, u32)>, bool, Vec<u8>);
+
 /// How cases ended.
 #[derive(Debug, Default)]
 struct Ended {
@@ -147,7 +150,7 @@ fn check(
     world: &mut World,
     stations: &[Packets],
     ended: &mut Ended,
-    (version, lists, grouped, frame): (Version, Vec<(Vec<Action>, u32)>, bool, Vec<u8>),
+    (version, lists, grouped, frame): Case,
 ) -> Result<(), TestCaseError> {
     let grouped = grouped && version == Version::V13;
     let with_output = |(actions, port): &(Vec<Action>, u32)| {
