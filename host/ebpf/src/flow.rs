@@ -51,7 +51,7 @@ const PORT_WORDS: usize = 8;
 const MASKED_WORDS: usize = 17;
 const FLOW_WORDS: usize = 2;
 
-/// How many frames of a port may become upcalls.
+/// How many frames of a port may become upcalls. One of more than 256 bytes counts as 4, one of more than 2,048 as 128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// Frames a second; 0: no limit.

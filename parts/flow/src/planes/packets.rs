@@ -195,7 +195,7 @@ fn tell(
 }
 
 /// Keeps the namespace's own stack from speaking by an interface: without an address it says nothing in IPv4.
-fn silence(interface: &str) {
+pub(crate) fn silence(interface: &str) {
     let quiet = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
     // Without IPv6 there is no such file; where it may not be written, it is for whoever made the interface.
     let _ = std::fs::write(quiet, "1");

@@ -22,7 +22,7 @@
 struct nl_fl_port {
 	__u32 number;
 	__u32 zero;
-	__u64 cost; /* nanoseconds that an upcall takes of the rate; 0: no limit */
+	__u64 cost; /* nanoseconds that a small upcall takes of the rate; 0: no limit */
 	__u64 burst; /* nanoseconds that may be saved up */
 	__u64 full_at; /* state of the bucket: netloom/bucket.h */
 	__u64 upcalls;

@@ -1,0 +1,235 @@
+//! Programs in the kernel as a data plane: results of the tables are kept there, and only frames without one come up.
+//!
+//! See `netloom_ebpf::flow`. Frames are sent by packet sockets that receive nothing, through the interface's egress,
+//! so that what is attached there sees them; the programs are at ingress, where such frames do not pass. Programs
+//! stay attached without this process, and forward on; the next process finds them at the first port that it adds.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netloom_ebpf::flow::{self, Count, Flow, Limit, List};
+use netloom_ebpf::{Hook, feature};
+use netloom_openflow::PortNumber;
+use netloom_pipeline::Frame;
+use netloom_rawsock::socket;
+use netloom_sys::{Failure, Unsupported};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketFlags};
+
+use super::packets::silence;
+use crate::data_plane::{
+    Credit, DataPlane, Entry, PlaneCounters, PlaneFacts, PlanePort, Slot, Upcall,
+};
+use crate::error::SWITCH;
+use crate::{Error, Result};
+
+/// Upcalls of a port: about what one processor takes through the tables. A long frame counts as several.
+const LIMIT: Limit = Limit { rate: 400_000, burst: 2048 };
+
+/// A port of it.
+struct Taken {
+    index: u32,
+    /// Sends, and receives nothing.
+    socket: OwnedFd,
+    send_dropped: u64,
+}
+
+/// An entry in the programs' memory.
+struct Kept {
+    slot: Slot,
+    /// The programs' generation that it is of.
+    generation: u64,
+    /// What has been credited.
+    credited: Count,
+}
+
+/// The plane.
+pub(crate) struct CachePlane {
+    flow: Flow,
+    /// Whether programs of an earlier process may be at the ports.
+    may_adopt: bool,
+    /// The ring of upcalls, under a descriptor that stays.
+    epoll: OwnedFd,
+    ports: BTreeMap<PortNumber, Taken>,
+    kept: Vec<Kept>,
+    /// The newest generation that was told; the programs have numbers of their own, which never come again.
+    told: u64,
+    buffer: Vec<u8>,
+}
+
+impl CachePlane {
+    /// One without ports.
+    ///
+    /// # Errors
+    /// What the machine or the user lacks.
+    pub(crate) fn open() -> Result<CachePlane, Unsupported> {
+        feature::hook_supported()?;
+        let failed = |reason| Unsupported {
+            feature: "switches in the kernel",
+            reason,
+            needs: "root, and a kernel with BPF, Linux 5.17 or later".to_owned(),
+        };
+        let flow = Flow::create(&flow::Options::default()).map_err(|e| match e {
+            netloom_ebpf::Error::Unsupported(missing) => missing,
+            other => failed(netloom_sys::describe(&other)),
+        })?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|e| failed(e.to_string()))?;
+        let mut plane = CachePlane {
+            flow,
+            may_adopt: true,
+            epoll,
+            ports: BTreeMap::new(),
+            kept: vec![],
+            told: 0,
+            buffer: vec![],
+        };
+        plane.watch().map_err(|e| failed(netloom_sys::describe(&e)))?;
+        Ok(plane)
+    }
+
+    fn watch(&mut self) -> Result<()> {
+        epoll::add(&self.epoll, self.flow.upcalls_fd(), EventData::new_u64(0), EventFlags::IN)
+            .map_err(|e| Failure::new(SWITCH, "watch the ring of upcalls", e).into())
+    }
+
+    /// Takes over the programs that an earlier process attached to an interface. Their results end: their entries
+    /// are not known here.
+    fn adopt(&mut self, index: u32) -> Result<()> {
+        if !std::mem::take(&mut self.may_adopt) {
+            return Ok(());
+        }
+        let Some(flow) = Flow::reopen(index).map_err(failed)? else { return Ok(()) };
+        let _ = epoll::delete(&self.epoll, self.flow.upcalls_fd());
+        self.flow = flow;
+        self.flow.set_generation(self.flow.generation() + 1);
+        self.watch()
+    }
+}
+
+fn failed(error: netloom_ebpf::Error) -> Error {
+    Failure::new(SWITCH, "forward in the kernel", std::io::Error::other(error)).into()
+}
+
+impl DataPlane for CachePlane {
+    fn facts(&self) -> PlaneFacts {
+        let stats = self.flow.stats();
+        PlaneFacts {
+            kind: match self.flow.hook() {
+                Hook::Tcx => "tcx".into(),
+                Hook::Clsact => "clsact".into(),
+            },
+            slower: None,
+            entries: u64::try_from(self.flow.results()).unwrap_or(u64::MAX),
+            capacity: u64::from(self.flow.room()),
+            hits: stats.exact + stats.masked,
+        }
+    }
+
+    fn add_port(&mut self, port: &PlanePort) -> Result<()> {
+        silence(&port.interface);
+        self.adopt(port.index)?;
+        let refused = |e| Error::from(netloom_port::Error::from(e));
+        let fd = socket::open(port.index, SocketFlags::NONBLOCK).map_err(refused)?;
+        socket::bind(&fd, port.index, 0).map_err(refused)?;
+        socket::promiscuous(&fd, port.index).map_err(refused)?;
+        self.remove_port(port.number);
+        self.flow.attach(port.index, port.number.0, LIMIT).map_err(failed)?;
+        let taken = Taken { index: port.index, socket: fd, send_dropped: 0 };
+        self.ports.insert(port.number, taken);
+        Ok(())
+    }
+
+    fn remove_port(&mut self, number: PortNumber) {
+        if let Some(port) = self.ports.remove(&number) {
+            // The interface may be gone, and its programs with it.
+            let _ = self.flow.detach(port.index);
+        }
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>)) -> Result<()> {
+        let CachePlane { flow, ports, buffer, .. } = self;
+        flow.upcalls().receive(most * ports.len().max(1), &mut |told| {
+            let port = PortNumber(told.port);
+            if ports.contains_key(&port) {
+                buffer.clear();
+                buffer.extend_from_slice(told.frame);
+                hear(Upcall { port, header: told.header, frame: buffer });
+            }
+        });
+        Ok(())
+    }
+
+    fn send(&mut self, frames: &[Frame]) {
+        for frame in frames {
+            let Some(port) = self.ports.get_mut(&frame.port) else { continue };
+            let sent = || rustix::net::send(&port.socket, &frame.bytes, SendFlags::DONTWAIT);
+            let mut done = sent();
+            while done == Err(Errno::INTR) {
+                done = sent();
+            }
+            port.send_dropped += u64::from(done.is_err());
+        }
+    }
+
+    fn install(&mut self, entry: &Entry<'_>) -> bool {
+        let to = |port: PortNumber| self.ports.get(&port).map(|port| port.index);
+        let list = match List::of(entry.effects, entry.key, to) {
+            Some(list) if entry.generation == self.told => list,
+            _ => return false,
+        };
+        let generation = self.flow.generation();
+        let result = flow::Entry {
+            slot: entry.slot,
+            generation,
+            cookie: 0,
+            key: entry.key,
+            mask: entry.consulted,
+            list: &list,
+        };
+        // A map that cannot be written keeps nothing.
+        if !self.flow.install(&result).unwrap_or(false) {
+            return false;
+        }
+        self.kept.push(Kept { slot: entry.slot, generation, credited: Count::default() });
+        true
+    }
+
+    fn invalidate(&mut self, generation: u64) -> Result<()> {
+        self.told = generation;
+        self.flow.set_generation(self.flow.generation() + 1);
+        Ok(())
+    }
+
+    fn credits(&mut self, into: &mut Vec<Credit>) -> Result<()> {
+        let (flow, now) = (&self.flow, self.flow.generation());
+        self.kept.retain_mut(|kept| {
+            let count = flow.counts(kept.slot);
+            let (packets, bytes) =
+                (count.packets - kept.credited.packets, count.bytes - kept.credited.bytes);
+            if packets > 0 {
+                into.push(Credit { slot: kept.slot, packets, bytes, used: count.used });
+            }
+            kept.credited = count;
+            // No more will come of those of an older generation.
+            kept.generation == now
+        });
+        self.flow.order_masks();
+        Ok(())
+    }
+
+    fn counters(&mut self, number: PortNumber) -> PlaneCounters {
+        let Some(port) = self.ports.get(&number) else { return PlaneCounters::default() };
+        let counts = self.flow.port_counts(port.index).ok().flatten().unwrap_or_default();
+        PlaneCounters {
+            upcalls: counts.upcalls,
+            upcalls_dropped: counts.limited + counts.full,
+            send_dropped: port.send_dropped,
+            malformed: counts.long,
+        }
+    }
+}
