@@ -95,7 +95,8 @@ impl Channel {
 
     /// What epoll is to watch: reading, writing.
     pub(crate) fn wants(&self) -> (bool, bool) {
-        (!self.is_paused() && !self.more, self.queued > 0 || self.link.wants_write())
+        let writes = self.queued > 0 && self.link.takes() || self.link.wants_write();
+        (!self.is_paused() && !self.more, writes)
     }
 
     /// The next whole message, unless reading is paused or nothing more is there.

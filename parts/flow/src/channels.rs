@@ -12,6 +12,7 @@ use crate::channel::{Channel, Gone};
 use crate::link::Link;
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
+use crate::tls::Configs;
 use crate::{Error, Result};
 
 /// Messages of a connection in a turn.
@@ -71,14 +72,26 @@ impl Server {
     /// The link to a controller that the switch connected to.
     pub(crate) fn link_to(&self, target: &Target, socket: OwnedFd) -> Result<Link> {
         match target {
-            Target::Tls(_) => Err(Error::refused("TLS: not yet")),
+            Target::Tls(to) => {
+                let secure = self.tls()?.connect(socket, to.ip())?;
+                Ok(Link::Tls(Box::new(secure)))
+            }
             _ => Ok(Link::Plain(socket)),
         }
     }
 
     /// The link to somebody who connected to the switch.
     fn link_from(&self, socket: OwnedFd, tls: bool) -> Result<Link> {
-        if tls { Err(Error::refused("TLS: not yet")) } else { Ok(Link::Plain(socket)) }
+        if tls {
+            Ok(Link::Tls(Box::new(self.tls()?.accept(socket)?)))
+        } else {
+            Ok(Link::Plain(socket))
+        }
+    }
+
+    fn tls(&self) -> Result<&Configs> {
+        let configs = self.controllers.configs.as_ref();
+        configs.ok_or_else(|| Error::refused("TLS: no authorities were named"))
     }
 
     fn make_room(&mut self) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::application::{Controller, Target, Tls};
 use crate::control::requests::{ControllerShown, ControllerState};
 use crate::reach::Namespaces;
 use crate::system::SECOND;
+use crate::tls::Configs;
 
 /// Pauses between attempts: the first and the longest.
 pub(crate) const FIRST: Time = SECOND;
@@ -48,6 +49,8 @@ pub(crate) struct Controllers {
     pub(crate) known: BTreeMap<u64, Known>,
     pub(crate) namespaces: Namespaces,
     pub(crate) tls: Option<Tls>,
+    /// What its files hold.
+    pub(crate) configs: Option<Configs>,
 }
 
 impl Controllers {

@@ -10,6 +10,7 @@ use crate::controllers::{FIRST, Known, State};
 use crate::reach::{self, Dialled};
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
+use crate::tls::Configs;
 use crate::{Error, Result};
 
 /// How long a connection may take to be made.
@@ -29,6 +30,7 @@ impl Server {
             let count = controllers.len();
             return Err(Error::refused(format!("{count} controllers; at most {MOST}")));
         }
+        let configs = tls.as_ref().map(Configs::read).transpose()?;
         let changed = self.controllers.tls != tls;
         let gone = |known: &Known| {
             let secure = matches!(known.controller.target, Target::Tls(_) | Target::ListenTls(_));
@@ -36,7 +38,7 @@ impl Server {
         };
         let gone: Vec<u64> =
             self.controllers.known.iter().filter(|(_, k)| gone(k)).map(|(id, _)| *id).collect();
-        self.controllers.tls = tls;
+        (self.controllers.tls, self.controllers.configs) = (tls, configs);
         for id in gone {
             self.forget_controller(id)?;
         }

@@ -32,6 +32,7 @@ mod saving;
 mod server;
 pub mod state;
 mod system;
+mod tls;
 
 pub use application::Application;
 pub use error::{Error, Result};

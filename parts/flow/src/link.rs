@@ -5,11 +5,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{RecvFlags, SendFlags};
 
+use crate::tls::Secure;
+
 /// A connected stream socket.
 #[derive(Debug)]
 pub(crate) enum Link {
     /// As it is.
     Plain(OwnedFd),
+    /// Within TLS.
+    Tls(Box<Secure>),
 }
 
 impl Link {
@@ -20,6 +24,7 @@ impl Link {
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Link::Plain(fd) => receive(fd, buffer),
+            Link::Tls(secure) => secure.read(buffer),
         }
     }
 
@@ -30,6 +35,7 @@ impl Link {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Link::Plain(fd) => send(fd, bytes),
+            Link::Tls(secure) => secure.write(bytes),
         }
     }
 
@@ -40,6 +46,7 @@ impl Link {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Link::Plain(_) => Ok(()),
+            Link::Tls(secure) => secure.flush(),
         }
     }
 
@@ -47,6 +54,15 @@ impl Link {
     pub(crate) fn wants_write(&self) -> bool {
         match self {
             Link::Plain(_) => false,
+            Link::Tls(secure) => secure.wants_write(),
+        }
+    }
+
+    /// Whether it can be written at all by now.
+    pub(crate) fn takes(&self) -> bool {
+        match self {
+            Link::Plain(_) => true,
+            Link::Tls(secure) => secure.takes(),
         }
     }
 }
@@ -55,6 +71,7 @@ impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Link::Plain(fd) => fd.as_fd(),
+            Link::Tls(secure) => secure.as_fd(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use netloom_pipeline::{Options, Switch, Time};
-use netloom_sys::{Failure, process};
+use netloom_sys::{Failure, describe, process};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -243,7 +243,10 @@ impl Server {
         self.listen_unix()?;
         let (controllers, tls) =
             (self.application.controllers.clone(), self.application.tls.clone());
-        self.set_controllers(controllers, tls)
+        let Err(e) = self.set_controllers(controllers.clone(), tls) else { return Ok(()) };
+        // Without TLS it serves all others.
+        self.trouble = Some(describe(&e));
+        self.set_controllers(controllers, None)
     }
 
     fn run(&mut self) -> Result<()> {

@@ -13,4 +13,5 @@ mod hostile;
 mod killing;
 mod ports;
 mod process;
+mod secure;
 mod world;

@@ -31,6 +31,16 @@ impl Bytes for TcpStream {
     }
 }
 
+impl<C, D> Bytes for rustls::StreamOwned<C, TcpStream>
+where
+    C: std::ops::DerefMut<Target = rustls::ConnectionCommon<D>> + Send,
+    D: rustls::SideData + Send,
+{
+    fn patience(&self, span: Duration) {
+        self.sock.set_read_timeout(Some(span)).expect("a timeout");
+    }
+}
+
 /// A connection to a switch, or of one.
 pub struct Peer {
     bytes: Box<dyn Bytes>,
@@ -44,6 +54,15 @@ pub struct Peer {
 impl Peer {
     fn new(bytes: Box<dyn Bytes>, version: Version) -> Peer {
         Peer { bytes, stream: Stream::default(), version, xid: 0, others: vec![] }
+    }
+
+    /// Within TLS.
+    pub fn over<C, D>(stream: rustls::StreamOwned<C, TcpStream>) -> Peer
+    where
+        C: std::ops::DerefMut<Target = rustls::ConnectionCommon<D>> + Send + 'static,
+        D: rustls::SideData + Send,
+    {
+        Peer::new(Box::new(stream), Version::V13)
     }
 
     /// Connects to a UNIX socket, without a word.
@@ -215,6 +234,11 @@ impl Listening {
     pub fn accept(&self, version: Version) -> Peer {
         let (stream, _) = self.0.accept().expect("accept");
         Peer::new(Box::new(stream), version).greeted(version)
+    }
+
+    /// The next connection as a stream.
+    pub fn accept_stream(&self) -> TcpStream {
+        self.0.accept().expect("accept").0
     }
 
     /// The next connection, without a word.
