@@ -37,6 +37,7 @@ mod links;
 mod logs;
 mod measure;
 mod measure_while;
+mod openflow;
 mod own_user;
 mod parts;
 mod pnpm;

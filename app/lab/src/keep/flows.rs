@@ -110,6 +110,12 @@ impl Flows {
     }
 }
 
+/// Whether a switch gets its frames from programs that run after those of wires, at the same place.
+pub(crate) fn runs_after_wires(folder: &Folder, switch: &str) -> bool {
+    let shown = agent::open(folder, switch).ok().flatten().and_then(|c| c.show().ok());
+    shown.is_some_and(|shown| shown.plane.kind == "tcx")
+}
+
 /// The OpenFlow switches of a plan.
 fn switches(plan: &Plan) -> impl Iterator<Item = (SwitchSlot, &PlannedSwitch, &OpenflowSwitch)> {
     let all = plan.switch_slots().zip(&plan.switches);

@@ -20,6 +20,7 @@ pub(crate) struct Keepers {
 impl Keepers {
     /// All keepers, in the order in which they attach.
     pub(crate) fn all(&self) -> [&dyn Keeper; 5] {
-        [&self.doors, &self.guards, &self.wires, &self.switches, &self.flows]
+        // Whether a wire can be put in at an OpenFlow switch depends on how that gets its frames.
+        [&self.doors, &self.flows, &self.guards, &self.wires, &self.switches]
     }
 }

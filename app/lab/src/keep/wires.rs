@@ -34,6 +34,7 @@ use netloom_wire::control::{
 use self::ports::{inner_ports, make_tap};
 use self::process::{Process, end_process};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
+use crate::keep::flows;
 use crate::stage::attach::{self, AttachPoint};
 use crate::stage::role::{self, FIRST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
@@ -326,6 +327,12 @@ impl Inner {
             return Err(Error::Invalid { object, reason });
         } else if context.state.user {
             return Err(unsupported(&object).into());
+        } else if reads_sockets(context, link) {
+            let reason =
+                "it ends in an OpenFlow switch that gets its frames by packet sockets, before any \
+                          program: declare an impairment of it in the lab file, such as delay: 1ms"
+                    .into();
+            return Err(Error::Invalid { object, reason });
         } else {
             let none = || Error::Invalid {
                 object: object.clone(),
@@ -510,6 +517,13 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Whether a link ends in an OpenFlow switch that does not get its frames where wires are put in.
+fn reads_sockets(context: &Context<'_>, link: &PlannedLink) -> bool {
+    let plan = &context.state.plan;
+    let switch = plan.openflow_switch_of(link).and_then(|slot| plan.switch_at(slot));
+    switch.is_some_and(|switch| !flows::runs_after_wires(context.folder, &switch.name))
 }
 
 fn unsupported(object: &str) -> Unsupported {

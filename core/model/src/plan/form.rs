@@ -72,9 +72,10 @@ impl LinkForm {
         if form != LinkForm::Pair {
             return form;
         }
-        // Without BPF programs a wire cannot be inserted later. Nor can it at a plug, which gets frames
-        // before any program does.
-        if link.is_impaired() && (!allowed.programs || shm) {
+        // Without BPF programs a wire cannot be inserted later. Nor can it at a plug, or at an OpenFlow switch that
+        // reads packet sockets: they get frames before any program does.
+        let sockets = shm || plan.openflow_switch_of(link).is_some();
+        if link.is_impaired() && (!allowed.programs || sockets) {
             LinkForm::Wired
         } else if allowed.programs && allowed.taps && can_be_tap(plan, link) {
             LinkForm::Tap
@@ -243,6 +244,16 @@ impl Plan {
     /// Whether an end of a link is at a shared-memory switch.
     pub fn has_shm_end(&self, link: &PlannedLink) -> bool {
         link.ends.iter().any(|end| self.shm_switch_at(end).is_some())
+    }
+
+    /// An OpenFlow switch at an end of a link.
+    pub fn openflow_switch_of(&self, link: &PlannedLink) -> Option<SwitchSlot> {
+        link.ends.iter().find_map(|end| match end {
+            PlannedEnd::Port { switch, .. } => {
+                self.switch_at(*switch)?.kind.as_openflow().map(|_| *switch)
+            }
+            _ => None,
+        })
     }
 
     /// The link and the end of a port in the core namespace, by its index there.

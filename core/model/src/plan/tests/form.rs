@@ -27,6 +27,7 @@ fn last(switch: &str, link: &str, allowed: Allowed) -> (LinkForm, [Seat; 2]) {
 fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
     const BRIDGE: &str = "{}";
     const SHM: &str = "{kind: shm}";
+    const OPENFLOW: &str = "{kind: openflow}";
     let a1 = Seat::Node { node: Slot::new(0), interface: 1 };
     let p0 = Seat::Node { node: Slot::new(2), interface: 0 };
     let no_taps = Allowed { taps: false, ..ALL };
@@ -39,6 +40,11 @@ fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
         (SHM, "[a, s]", USER, LinkForm::Pair, [a1, Seat::Port]),
         (SHM, "[p, s]", ALL, LinkForm::Pair, [p0, Seat::Port]),
         (SHM, "{ends: [a, s], loss: 1%}", ALL, LinkForm::Wired, [a1, Seat::Port]),
+        (OPENFLOW, "[a, s]", ALL, LinkForm::Pair, [a1, Seat::Port]),
+        (OPENFLOW, "[a, s]", USER, LinkForm::Pair, [a1, Seat::Port]),
+        (OPENFLOW, "{ends: [a, s], loss: 1%}", ALL, LinkForm::Wired, [a1, Seat::Port]),
+        (OPENFLOW, "[s, 'host:e9']", ALL, LinkForm::Bridged, [Seat::Port, Seat::Host]),
+        (OPENFLOW, "[s, internet]", ALL, LinkForm::Nat, [Seat::Port, Seat::Host]),
         (BRIDGE, "[s, 'host:e9']", ALL, LinkForm::Bridged, [Seat::Port, Seat::Host]),
         (BRIDGE, "[a, 'host:e9']", ALL, LinkForm::Bridged, [a1, Seat::Host]),
         (SHM, "[s, 'host:e9']", ALL, LinkForm::Card, [Seat::Plug, Seat::Host]),
