@@ -24,5 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
         None => assert!(!report.is_empty()),
     }
     let diagnostics = report.finish();
-    assert!(diagnostics.list.iter().all(|d| d.line > 0 && d.column > 0 && !d.message.contains('\n')));
+    assert!(
+        diagnostics.list.iter().all(|d| d.line > 0 && d.column > 0 && !d.message.contains('\n'))
+    );
 });

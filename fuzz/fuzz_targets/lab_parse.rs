@@ -16,7 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(errors) => {
             assert!(errors.count() > 0);
-            assert!(errors.list.iter().all(|d| d.line > 0 && d.column > 0 && !d.message.contains('\n')));
+            assert!(
+                errors.list.iter().all(|d| d.line > 0 && d.column > 0 && !d.message.contains('\n'))
+            );
         }
     }
 });

@@ -49,7 +49,8 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(less, said[..less.len()]);
     let whole = said.iter().filter(|(end, _)| *end <= cut as u64).count();
     assert_eq!(less.len(), whole);
-    if let Some(Error::Cut { at } | Error::Malformed { at, .. } | Error::Version { at, .. }) = error {
+    if let Some(Error::Cut { at } | Error::Malformed { at, .. } | Error::Version { at, .. }) = error
+    {
         assert_eq!(at, said.last().map_or(0, |(end, _)| *end));
     }
     let mut records = run::records(bytes);

@@ -2,9 +2,11 @@
 //!
 //! A record is its length (`u32`), a sum over the rest (FNV-1a, `u32`), a kind (`u8`) and a body; numbers are little-endian.
 //! Entries, groups and meters are OpenFlow messages that add them, before which stand times and counters. A later
-//! record replaces an earlier one about the same thing, so a file grows by what changes ([`crate::journal`]). A last record
+//! record replaces an earlier one about the same thing, so a file grows by what changes (module `journal`). A last record
 //! that is not whole was being written when the process ended: it is left out. Anything else that is wrong is an error.
 
+// The fuzz target reads this file from elsewhere.
+#[path = "state/bytes.rs"]
 mod bytes;
 
 use std::collections::BTreeMap;
@@ -353,6 +355,23 @@ pub fn try_state(bytes: &[u8]) -> Result<usize, String> {
     })
 }
 
+/// Any bytes, with the sums that their records should have. For tests of hostile files.
+pub fn with_sums(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while let Some(head) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
+        let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
+        let Some(end) = at.checked_add(HEAD).and_then(|at| at.checked_add(length)) else { break };
+        let Some(summed) = bytes.get(at + 8..end) else { break };
+        let sum = fnv1a::hash_32(summed);
+        if let Some(place) = bytes.get_mut(at + 4..at + 8) {
+            place.copy_from_slice(&sum.to_le_bytes());
+        }
+        at = end;
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,6 +477,34 @@ mod tests {
                 assert!(whole <= at, "{at}");
             }
         }
+    }
+
+    fn seeds() -> std::path::PathBuf {
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/flow_state")
+    }
+
+    /// Replays the fuzzer's seeds: what it once found stays found.
+    #[test]
+    fn seeds_are_read_or_refused() {
+        let mut read = 0;
+        for entry in std::fs::read_dir(seeds()).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            read += usize::from(try_state(&bytes).is_ok());
+        }
+        assert!(read > 0);
+    }
+
+    /// Writes seeds: `cargo test -p netloom-flow write_seeds -- --ignored`.
+    #[test]
+    #[ignore = "helper: writes files of the repository"]
+    fn write_seeds() {
+        let whole = written(&sample());
+        std::fs::create_dir_all(seeds()).unwrap();
+        std::fs::write(seeds().join("all-kinds"), &whole).unwrap();
+        std::fs::write(seeds().join("cut"), &whole[..whole.len() - 5]).unwrap();
+        let mut wrong = whole;
+        wrong[20] ^= 1;
+        std::fs::write(seeds().join("wrong-sum"), wrong).unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use super::flags::number;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
-const KINDS: [(&str, &[(&str, &str)]); 8] = [
+const KINDS: [(&str, &[(&str, &str)]); 9] = [
     (
         "hostile member of a switch",
         &[
@@ -17,6 +17,10 @@ const KINDS: [(&str, &[(&str, &str)]); 8] = [
             ("parts/switch", "integration::stations::who_does_not_listen"),
             ("host/shm", "integration::ring_hostile::any"),
         ],
+    ),
+    (
+        "hostile peer of an OpenFlow switch",
+        &[("parts/flow", "integration::hostile::nonsense_costs")],
     ),
     ("storm", &[("parts/switch", "integration::relaying::who_floods")]),
     (
@@ -30,7 +34,14 @@ const KINDS: [(&str, &[(&str, &str)]); 8] = [
     ("what a node's programs may do", &[("tests/e2e", "attacks::")]),
     ("processes born into a node", &[("tests/e2e", "walls::a_")]),
     ("doors opened and closed at once", &[("tests/e2e", "doors::labs_of_several")]),
-    ("kills", &[("tests/e2e", "kill::"), ("parts/switch", "integration::killing::")]),
+    (
+        "kills",
+        &[
+            ("tests/e2e", "kill::"),
+            ("parts/switch", "integration::killing::"),
+            ("parts/flow", "integration::killing::kills_at"),
+        ],
+    ),
 ];
 
 /// Default multiple of an ordinary run.
@@ -44,8 +55,12 @@ pub(super) struct Attack {
 
 impl Attack {
     /// Packages with the tests.
-    pub(super) const PACKAGES: [&'static str; 3] =
-        ["--package=netloom-shm", "--package=netloom-switch", "--package=netloom-tests-e2e"];
+    pub(super) const PACKAGES: [&'static str; 4] = [
+        "--package=netloom-shm",
+        "--package=netloom-switch",
+        "--package=netloom-flow",
+        "--package=netloom-tests-e2e",
+    ];
 
     /// The parameters, and the filter of tests.
     pub(super) fn parse(args: &[String]) -> Result<(Attack, Option<String>)> {
