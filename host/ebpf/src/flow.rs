@@ -104,8 +104,6 @@ pub struct Entry<'a> {
     pub slot: u32,
     /// Its generation.
     pub generation: u64,
-    /// A number for the caller.
-    pub cookie: u64,
     /// The key of a packet.
     pub key: &'a FlowKey,
     /// The bits of it that must agree.
@@ -114,9 +112,22 @@ pub struct Entry<'a> {
     pub list: &'a List,
 }
 
-/// A kept result.
+/// A result that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its slot.
+    pub slot: u32,
+    /// The bits that must agree, others zero.
+    pub key: FlowKey,
+    /// Which they are.
+    pub mask: FlowKey,
+    /// What [`Flow::note`] put down.
+    pub noted: Count,
+}
+
+/// What is known of a kept result.
 #[derive(Clone, Debug)]
-struct Kept {
+struct Record {
     masked: [u64; MASKED_WORDS],
     list: u32,
     generation: u64,
@@ -153,7 +164,7 @@ pub struct Flow {
     masks: Masks,
     operations: Operations,
     /// Results by slot; those of an older generation are removed as room is needed.
-    kept: HashMap<u32, Kept>,
+    kept: HashMap<u32, Record>,
     /// Slots by what is compared.
     slots: HashMap<[u64; MASKED_WORDS], u32>,
     /// How many are of the current generation.
@@ -233,7 +244,7 @@ impl Flow {
             let Some(result) = result else { continue };
             let list = self.operations.adopt(&self.shared, result.first);
             self.masks.take(masked[0]);
-            self.keep(slot, Kept { masked, list, generation: result.generation });
+            self.keep(slot, Record { masked, list, generation: result.generation });
         }
         self.serial += 1;
         Ok(())
@@ -346,11 +357,11 @@ impl Flow {
             self.release_mask(number);
             return Err(e);
         }
-        self.keep(entry.slot, Kept { masked, list, generation: entry.generation });
+        self.keep(entry.slot, Record { masked, list, generation: entry.generation });
         Ok(true)
     }
 
-    fn keep(&mut self, slot: u32, kept: Kept) {
+    fn keep(&mut self, slot: u32, kept: Record) {
         if kept.generation == self.generation() {
             self.fresh += 1;
         } else {
@@ -417,7 +428,7 @@ impl Flow {
     /// Makes results of all other generations ineffective. When it returns, no frame is treated by one.
     pub fn set_generation(&mut self, generation: u64) {
         self.shared.generation().store(generation, Ordering::Release);
-        let of = |kept: &Kept| kept.generation == generation;
+        let of = |kept: &Record| kept.generation == generation;
         self.fresh = self.kept.values().filter(|kept| of(kept)).count();
         let old = self.kept.iter().filter(|(_, kept)| !of(kept)).map(|(slot, _)| *slot);
         self.stale = old.collect();
@@ -443,14 +454,22 @@ impl Flow {
         self.shared.counts(slot)
     }
 
-    /// The number given with a result.
-    pub fn cookie(&self, slot: u32) -> Option<u64> {
-        self.kept.get(&slot).and_then(|_| self.shared.result(slot)).map(|result| result.cookie)
+    /// Puts down, where a later process finds it, that these packets and bytes of a slot are known elsewhere.
+    pub fn note(&self, slot: u32, count: Count) {
+        self.shared.note(slot, [count.packets, count.bytes]);
     }
 
-    /// All slots with a result, of any generation.
-    pub fn kept(&self) -> impl Iterator<Item = u32> {
-        self.kept.keys().copied()
+    /// The results of the current generation.
+    pub fn kept(&self) -> impl Iterator<Item = Kept> {
+        let generation = self.generation();
+        let of = move |(slot, record): (&u32, &Record)| {
+            let [packets, bytes] = self.shared.result(*slot)?.noted;
+            let mask = self.shared.mask(u8::try_from(record.masked[0]).ok()?);
+            let key = FlowKey(std::array::from_fn(|word| record.masked[word + 1]));
+            let noted = Count { packets, bytes, used: 0 };
+            (record.generation == generation).then_some(Kept { slot: *slot, key, mask, noted })
+        };
+        self.kept.iter().filter_map(of)
     }
 
     /// Counters of the programs.

@@ -152,7 +152,6 @@ fn check(
     let entry = Entry {
         slot: 3,
         generation: trial.flow.generation(),
-        cookie: 7,
         key: &key,
         mask: &trace.consulted,
         list: &list,

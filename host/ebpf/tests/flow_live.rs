@@ -68,7 +68,7 @@ impl World {
         let Some(list) = List::of(&trace.effects, key, to) else { return false };
         let generation = self.flow.generation();
         let mask = &trace.consulted;
-        let entry = Entry { slot, generation, cookie: 0, key, mask, list: &list };
+        let entry = Entry { slot, generation, key, mask, list: &list };
         assert!(self.flow.install(&entry).unwrap());
         true
     }
@@ -296,7 +296,7 @@ fn another_process_takes_over() {
         assert_eq!(one.next_whole(BOUND), frames::udp4(1, 2));
         let flow = core.run(|| Flow::reopen(inner(2)).unwrap().unwrap());
         let mut world = World { core, outside, flow };
-        let mut kept: Vec<u32> = world.flow.kept().collect();
+        let mut kept: Vec<u32> = world.flow.kept().map(|kept| kept.slot).collect();
         kept.sort_unstable();
         assert_eq!((kept, world.flow.results(), world.flow.generation()), (vec![5, 6], 2, 3));
         assert_eq!(world.flow.counts(5).packets, 1);

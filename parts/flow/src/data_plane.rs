@@ -180,6 +180,10 @@ pub trait DataPlane {
         Ok(vec![])
     }
 
+    /// What has been credited is in the state file: should results outlive this process, the next one is credited what
+    /// came later.
+    fn saved(&mut self) {}
+
     /// Counters of a port since it was added.
     fn counters(&mut self, number: PortNumber) -> PlaneCounters;
 }

@@ -77,7 +77,8 @@ impl Engine {
             malformed: 0,
             epoch,
             kept: vec![],
-            inherits: epoch > 0,
+            // Programs of an earlier process are found by its ports.
+            inherits: capacity > 0,
             known: HashMap::new(),
             capacity,
             full: None,

@@ -215,6 +215,7 @@ impl Server {
             let _ = record.write(&mut bytes);
         }
         self.keeping.buffer.extend(bytes);
+        self.engine.plane.saved();
         (self.keeping.due, self.keeping.saved) = (None, now);
     }
 }

@@ -22,7 +22,7 @@ const MASK_COUNT: usize = 8;
 const ORDER: usize = 16;
 const MASK: usize = 48;
 /// Sizes of `struct nl_fl_slot`, `nl_fl_op`, `nl_fl_count` and `nl_fl_cpu`.
-const SLOT: usize = 32;
+const SLOT: usize = 40;
 const OP: usize = OP_WORDS * 8;
 const COUNT: usize = 32;
 const CPU: usize = 64 + MASKS * 8;
@@ -51,7 +51,7 @@ pub(super) struct Shared {
 pub(super) struct Found {
     pub(super) serial: u64,
     pub(super) generation: u64,
-    pub(super) cookie: u64,
+    pub(super) noted: [u64; 2],
     pub(super) first: u32,
 }
 
@@ -157,8 +157,8 @@ impl Shared {
         let found = Found {
             serial: word(0),
             generation: word(1),
-            cookie: word(2),
-            first: unpair(word(3).to_ne_bytes()).0,
+            noted: [word(2), word(3)],
+            first: unpair(word(4).to_ne_bytes()).0,
         };
         (found.serial != 0).then_some(found)
     }
@@ -174,10 +174,18 @@ impl Shared {
         let [a, b] = entry.list.flags.to_ne_bytes();
         let [c, d] = entry.list.ttl.to_ne_bytes();
         let rest = u64::from_ne_bytes(pair(first, u32::from_ne_bytes([a, b, c, d])));
-        for (index, word) in [entry.generation, entry.cookie, rest].into_iter().enumerate() {
+        for (index, word) in [entry.generation, 0, 0, rest].into_iter().enumerate() {
             self.slots.word(at + 8 + index * 8).store(word, Ordering::Relaxed);
         }
         self.slots.word(at).store(serial, Ordering::Release);
+    }
+
+    /// Puts down how much of a slot's counters is known elsewhere.
+    pub(super) fn note(&self, slot: u32, noted: [u64; 2]) {
+        let Some(at) = self.slot(slot) else { return };
+        for (index, word) in noted.into_iter().enumerate() {
+            self.slots.word(at + 16 + index * 8).store(word, Ordering::Relaxed);
+        }
     }
 
     /// No frame is treated by a slot any more, except by programs that run now.

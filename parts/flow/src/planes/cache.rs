@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_ebpf::flow::{self, Count, Flow, Limit, List};
 use netloom_ebpf::{Hook, feature};
-use netloom_openflow::PortNumber;
+use netloom_openflow::{Field, PortNumber};
 use netloom_pipeline::Frame;
 use netloom_rawsock::socket;
 use netloom_sys::{Failure, Unsupported};
@@ -19,7 +19,7 @@ use rustix::net::{SendFlags, SocketFlags};
 
 use super::packets::silence;
 use crate::data_plane::{
-    Credit, DataPlane, Entry, PlaneCounters, PlaneFacts, PlanePort, Slot, Upcall,
+    Credit, DataPlane, Entry, Inherited, PlaneCounters, PlaneFacts, PlanePort, Slot, Upcall,
 };
 use crate::error::SWITCH;
 use crate::{Error, Result};
@@ -93,8 +93,8 @@ impl CachePlane {
             .map_err(|e| Failure::new(SWITCH, "watch the ring of upcalls", e).into())
     }
 
-    /// Takes over the programs that an earlier process attached to an interface. Their results end: their entries
-    /// are not known here.
+    /// Takes over the programs that an earlier process attached to an interface. Their results stay in force, unless
+    /// it is too late to ask for them.
     fn adopt(&mut self, index: u32) -> Result<()> {
         if !std::mem::take(&mut self.may_adopt) {
             return Ok(());
@@ -102,7 +102,12 @@ impl CachePlane {
         let Some(flow) = Flow::reopen(index).map_err(failed)? else { return Ok(()) };
         let _ = epoll::delete(&self.epoll, self.flow.upcalls_fd());
         self.flow = flow;
-        self.flow.set_generation(self.flow.generation() + 1);
+        if self.told > 0 {
+            self.flow.set_generation(self.flow.generation() + 1);
+        }
+        let generation = self.flow.generation();
+        let of = |kept: flow::Kept| Kept { slot: kept.slot, generation, credited: kept.noted };
+        self.kept = self.flow.kept().map(of).collect();
         self.watch()
     }
 }
@@ -186,7 +191,6 @@ impl DataPlane for CachePlane {
         let result = flow::Entry {
             slot: entry.slot,
             generation,
-            cookie: 0,
             key: entry.key,
             mask: entry.consulted,
             list: &list,
@@ -220,6 +224,25 @@ impl DataPlane for CachePlane {
         });
         self.flow.order_masks();
         Ok(())
+    }
+
+    fn generation(&self) -> u64 {
+        self.told
+    }
+
+    fn inherited(&mut self) -> Result<Vec<Inherited>> {
+        let of = |kept: flow::Kept| {
+            let number = kept.key.get(Field::InPort);
+            let port = PortNumber(u32::try_from(number).unwrap_or(0));
+            Inherited { slot: kept.slot, port, key: kept.key, consulted: kept.mask }
+        };
+        Ok(self.flow.kept().map(of).collect())
+    }
+
+    fn saved(&mut self) {
+        for kept in &self.kept {
+            self.flow.note(kept.slot, kept.credited);
+        }
     }
 
     fn counters(&mut self, number: PortNumber) -> PlaneCounters {

@@ -64,12 +64,12 @@ struct nl_fl_flow {
 struct nl_fl_slot {
 	__u64 serial; /* 0: none */
 	__u64 generation;
-	__u64 cookie; /* for user space */
+	__u64 noted[2]; /* for user space: packets and bytes that it has put down */
 	__u32 first; /* of its operations; NL_FL_NONE: dropped */
 	__u16 flags;
 	__u16 ttl; /* frames with a TTL up to this are upcalls; 0: none */
 };
-_Static_assert(sizeof(struct nl_fl_slot) == 32, "read as four words");
+_Static_assert(sizeof(struct nl_fl_slot) == 40, "read as five words");
 
 /* Kinds of operations: */
 #define NL_FL_SEND 1 /* out of interface `argument` */
