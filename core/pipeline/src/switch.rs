@@ -230,6 +230,9 @@ impl Switch {
         for (group, bucket) in &trace.groups {
             self.count_group(*group, *bucket, packets, bytes);
         }
+        if let Some((vlan, address)) = trace.station {
+            self.learning.refresh(vlan, address, in_port, used);
+        }
         for effect in &trace.effects {
             if let crate::Effect::Send { port, queue } = effect {
                 self.count_sent(*port, *queue, packets, bytes);

@@ -89,6 +89,8 @@ impl std::fmt::Display for Drop {
 /// What happened to a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
+    /// The key of the packet as it came in.
+    pub key: FlowKey,
     /// The tables it went through.
     pub steps: Vec<Step>,
     /// The bits of its key that decided: a packet that agrees in them is treated alike.
@@ -101,6 +103,8 @@ pub struct Trace {
     pub meters: Vec<u32>,
     /// Where it, or a copy of it, got no further.
     pub drops: Vec<Drop>,
+    /// The VLAN and source address that forwarding without OpenFlow saw at the port of arrival.
+    pub station: Option<(u16, u64)>,
     /// Whether a controller got it.
     pub controller: bool,
     /// Why the result holds for this packet alone.

@@ -235,3 +235,50 @@ fn many_entries() {
     bench.done(&Message::FlowMod(delete));
     assert_eq!(bench.switch.rules().count(), 0);
 }
+
+/// Forwarding without OpenFlow holds for the same addresses until something else is learned, or forgotten.
+#[test]
+fn what_was_learned_holds_until_it_changes() {
+    let options = netloom_pipeline::Options {
+        fail_mode: netloom_pipeline::FailMode::Standalone,
+        ..netloom_pipeline::Options::default()
+    };
+    let mut bench = Bench::with(Version::V13, options);
+    bench.switch.disconnect(super::bench::CONTROLLER, &mut Default::default());
+    let between = |from: u8, to: u8| {
+        let mut frame = tcp4(1, 2);
+        (frame[5], frame[11]) = (to, from);
+        frame
+    };
+    let sent = |trace: &netloom_pipeline::Trace| {
+        let ports = trace.effects.iter().map(|effect| match effect {
+            netloom_pipeline::Effect::Send { port, .. } => port.0,
+            other => panic!("{other:?}"),
+        });
+        ports.collect::<Vec<_>>()
+    };
+    let (flooded, _) = bench.frame(1, &between(7, 8));
+    assert_eq!((sent(&flooded), flooded.uncacheable), (vec![2, 3, 4], None));
+    let generation = bench.switch.generation();
+    let (again, _) = bench.frame(1, &between(7, 8));
+    assert_eq!((again.effects, bench.switch.generation()), (flooded.effects, generation));
+    // The other end is learned, and then what was flooded is not.
+    let (back, _) = bench.frame(2, &between(8, 7));
+    assert!(bench.switch.generation() > generation && sent(&back) == [1]);
+    let (known, _) = bench.frame(1, &between(7, 8));
+    assert_eq!((sent(&known), known.uncacheable), (vec![2], None));
+    assert!(known.consulted.get(Field::EthSrc) == Field::EthSrc.full());
+    // It moves; what was forwarded before that does not bring it back.
+    let generation = bench.switch.generation();
+    bench.frame(3, &between(8, 7));
+    assert!(bench.switch.generation() > generation);
+    bench.switch.credit(&back, PortNumber(2), 1, 60, bench.now);
+    assert_eq!(bench.ports(1, &between(7, 8)), [3]);
+    // What is forwarded keeps an address known; what is not seen for long is forgotten.
+    bench.switch.credit(&known, PortNumber(1), 1, 60, bench.now + 200 * super::bench::SECOND);
+    let generation = bench.switch.generation();
+    bench.pass(302);
+    assert!(bench.switch.generation() > generation);
+    assert_eq!(bench.ports(4, &between(9, 7)), [1]);
+    assert_eq!(bench.ports(1, &between(7, 8)), [2, 3, 4]);
+}

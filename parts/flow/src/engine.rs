@@ -29,6 +29,8 @@ struct Fresh {
     port: PortNumber,
     key: FlowKey,
     trace: Trace,
+    /// The tables' generation that it is of.
+    generation: u64,
 }
 
 /// What a message may do.
@@ -93,7 +95,7 @@ impl Engine {
             let frame = example(&entry.key.fields());
             let (trace, _) = self.switch.explain(entry.port, &frame, now);
             let slot = usize::try_from(entry.slot).unwrap_or(usize::MAX);
-            let agrees = looked_up(&trace, entry.port).masked(&entry.consulted) == entry.key
+            let agrees = trace.key.masked(&entry.consulted) == entry.key
                 && trace.consulted == entry.consulted
                 && trace.uncacheable.is_none();
             if !agrees || slot >= self.capacity {
@@ -203,6 +205,7 @@ impl Engine {
 
     /// Takes what waits at the ports through the tables.
     pub(crate) fn receive(&mut self, most: usize, now: impl Fn() -> Time) -> Result<()> {
+        let before = self.switch.generation();
         let Engine { switch, plane, out, malformed, segmenter, known, capacity, .. } = self;
         let mut found: Vec<Fresh> = vec![];
         let keeps = *capacity > 0;
@@ -212,25 +215,32 @@ impl Engine {
             let whole = each(segmenter, upcall, &mut |frame| {
                 let trace = switch.frame(port, frame, now(), out);
                 if std::mem::take(&mut first) && trace.uncacheable.is_none() {
-                    let key = looked_up(&trace, port);
+                    let key = trace.key;
                     let name = (port, key.masked(&trace.consulted), trace.consulted);
                     if !known.contains_key(&name) {
-                        found.push(Fresh { port, key, trace });
+                        let generation = switch.generation();
+                        found.push(Fresh { port, key, trace, generation });
                     }
                 }
             });
             *malformed += u64::from(!whole);
         })?;
         self.send();
+        // An address was learned, or has moved.
+        if self.switch.generation() != before {
+            self.quiesce()?;
+        }
         for result in found {
-            self.keep(result, &now)?;
+            if result.generation == self.switch.generation() {
+                self.keep(result, &now)?;
+            }
         }
         Ok(())
     }
 
     /// Has the plane keep a result.
     fn keep(&mut self, result: Fresh, now: &impl Fn() -> Time) -> Result<()> {
-        let Fresh { port, key, trace } = result;
+        let Fresh { port, key, trace, .. } = result;
         if self.kept.len() >= self.capacity {
             let since = *self.full.get_or_insert_with(now);
             if now() < since + FULL {
@@ -278,16 +288,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// The key that a result was found with.
-fn looked_up(trace: &Trace, port: PortNumber) -> FlowKey {
-    let own = || {
-        let mut key = FlowKey::default();
-        key.set(netloom_openflow::Field::InPort, u128::from(port.0));
-        key
-    };
-    trace.steps.first().map_or_else(own, |step| step.key)
 }
 
 /// Every packet that a frame stands for, finished; returns whether it could be taken apart.

@@ -5,11 +5,16 @@
     reason = "helpers are shared by modules that use some of them"
 )]
 
+#[path = "../../../core/pipeline/tests/bench.rs"]
+mod bench;
 mod client;
 mod controllers;
 mod expiring;
 mod forwarding;
+#[path = "../../../core/pipeline/tests/frames.rs"]
+mod frames;
 mod hostile;
+mod kernel;
 mod killing;
 mod ports;
 mod process;

@@ -11,12 +11,17 @@ use crate::rule::Time;
 impl Switch {
     /// When [`Switch::tick`] is to be called, at the latest.
     pub fn deadline(&self) -> Option<Time> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let first = self.deadlines.first().map(|(at, _)| *at);
+        first.into_iter().chain(self.learning.deadline()).min()
     }
 
     /// Looks at the entries whose time may have come: those that packets have kept wait on. Returns whether
-    /// [`Switch::tick`] would remove one now.
+    /// [`Switch::tick`] would remove one now, or forget an address.
     pub fn postpone(&mut self, now: Time) -> bool {
+        self.postpone_rules(now) || self.learning.has_old(now)
+    }
+
+    fn postpone_rules(&mut self, now: Time) -> bool {
         while let Some((at, id)) = self.deadlines.first().copied() {
             if at > now {
                 return false;
@@ -39,6 +44,9 @@ impl Switch {
 
     /// Removes entries whose time has come.
     pub fn tick(&mut self, now: Time, out: &mut Outputs) {
+        if self.learning.age(now) {
+            self.changed();
+        }
         while let Some((at, id)) = self.deadlines.first().copied() {
             if at > now {
                 return;

@@ -1,7 +1,7 @@
 //! Where packets leave: ports, all of them, the controllers, or where a switch without OpenFlow would send them (section 4.5).
 
-use netloom_openflow::PortNumber;
 use netloom_openflow::port::PortConfig;
+use netloom_openflow::{Field, PortNumber};
 
 use super::notify::Notice;
 use super::walk::{Walk, stations};
@@ -78,17 +78,26 @@ impl Switch {
     /// As a switch without OpenFlow: learns the source, sends to where the destination was seen, else floods.
     /// Addresses that bridges keep to themselves (IEEE 802.1Q, 8.6.3) are not forwarded.
     pub(super) fn normal(&mut self, packet: &mut Packet, walk: &mut Walk<'_>) {
-        walk.trace.only_this("addresses are learned from it");
         let (vlan, source, destination) = stations(packet);
         let in_port = packet.in_port();
+        if walk.opened {
+            walk.trace.only_this("forwarding looks behind a header that was removed or changed");
+        }
+        for field in [Field::InPort, Field::VlanVid, Field::EthSrc, Field::EthDst] {
+            walk.trace.consulted.include(field, field.full());
+        }
         if self.ports.contains_key(&in_port) {
-            self.learning.learn(vlan, source, in_port, walk.now);
+            if self.learning.learn(vlan, source, in_port, walk.now) {
+                // What is known of other results may no longer hold.
+                self.changed();
+            }
+            walk.trace.station = Some((vlan, source));
         }
         if destination & !0xf == 0x0180_c200_0000 {
             walk.drop(Drop::NoOutput);
             return;
         }
-        let known = self.learning.port(vlan, destination, walk.now);
+        let known = self.learning.port(vlan, destination);
         match known.filter(|_| !is_group(destination)) {
             Some(port) if port == in_port => walk.drop(Drop::Hairpin),
             Some(port) => self.send(port, packet, walk),

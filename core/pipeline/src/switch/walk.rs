@@ -98,11 +98,17 @@ impl Switch {
         let mut walk = Walk::new(now, out);
         let full = Field::InPort.full();
         walk.trace.consulted.include(Field::InPort, full);
+        walk.trace.key.set(Field::InPort, u128::from(port.0));
         let Some(state) = self.ports.get_mut(&port) else {
             walk.drop(Drop::Receive);
             return walk.trace;
         };
+        if state.is(PortConfig::NO_RECV) != state.is(PortConfig::NO_RECV_STP) {
+            walk.trace.consulted.include(Field::EthDst, Field::EthDst.full());
+        }
         if !receives(state, bytes) {
+            // Not counted as received.
+            walk.trace.only_this("its port does not receive it");
             walk.drop(Drop::Receive);
             return walk.trace;
         }
@@ -113,6 +119,7 @@ impl Switch {
             return walk.trace;
         }
         let mut packet = Packet::new(bytes, port);
+        walk.trace.key = *packet.key();
         if packet.is_fragment() {
             walk.trace.only_this("it is a fragment");
             if self.fragments == Fragments::Drop {
@@ -373,6 +380,10 @@ impl Switch {
         let chosen: Vec<usize> = match group.kind {
             GroupType::All => (0..group.buckets.len()).collect(),
             GroupType::Select => {
+                if walk.opened {
+                    walk.trace
+                        .only_this("a group looks behind a header that was removed or changed");
+                }
                 let hash = hash(packet.key(), self.options.seed, number, &mut walk.trace.consulted);
                 self.groups.selected(group, hash, &up).into_iter().collect()
             }
