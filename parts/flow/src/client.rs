@@ -64,6 +64,12 @@ pub enum ClientError {
         /// The reason, by its name in the specification.
         reason: String,
     },
+    /// It closed the connection.
+    #[error("{target}: the switch closed the connection")]
+    Closed {
+        /// The switch.
+        target: String,
+    },
     /// It sent what is no OpenFlow, or an answer to something else.
     #[error("{target}: {reason}")]
     Strange {
@@ -75,6 +81,20 @@ pub enum ClientError {
     /// The version agreed on lacks what is to be sent.
     #[error(transparent)]
     Encode(#[from] netloom_openflow::EncodeError),
+}
+
+impl ClientError {
+    /// Whether nobody was there, or whoever was there has just ended.
+    pub fn is_of_nobody(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        match self {
+            ClientError::Failed { operation: "connect", source, .. } => {
+                matches!(source.kind(), ConnectionRefused | NotFound)
+            }
+            ClientError::Closed { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// Result of this module.
@@ -237,7 +257,7 @@ impl Client {
                 return Ok(None);
             }
             match self.socket.read(&mut buffer) {
-                Ok(0) => return Err(self.strange("the switch closed the connection")),
+                Ok(0) => return Err(self.closed()),
                 Ok(length) => self.stream.push(buffer.get(..length).unwrap_or(&[])),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.failed("receive", e)),
@@ -345,9 +365,13 @@ impl Client {
     fn failed(&self, operation: &'static str, source: io::Error) -> ClientError {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         if matches!(source.kind(), BrokenPipe | ConnectionReset) {
-            return self.strange("the switch closed the connection");
+            return self.closed();
         }
         ClientError::Failed { target: self.target.clone(), operation, source }
+    }
+
+    fn closed(&self) -> ClientError {
+        ClientError::Closed { target: self.target.clone() }
     }
 
     fn late(&self) -> ClientError {

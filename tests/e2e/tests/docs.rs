@@ -106,6 +106,13 @@ fn the_guide_to_switches_runs() {
 }
 
 #[test]
+fn the_guide_to_openflow_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/openflow.md", 15);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_capturing_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/capture.md", 5);

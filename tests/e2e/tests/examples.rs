@@ -83,6 +83,17 @@ fn shm_switch() {
 }
 
 #[test]
+fn openflow() {
+    let machine = machine!();
+    // Its controller may be missing: then the switch is an ordinary one.
+    assert_eq!(up_and_ping(&machine, "openflow.yaml"), 4);
+    let told = machine.status()["switches"][0].clone();
+    assert_eq!(told["openflow"]["datapath"], "0000000000000001", "{told}");
+    assert_eq!(told["openflow"]["controllers"][0]["controller"], "node:c0:6653", "{told}");
+    machine.down();
+}
+
+#[test]
 fn no_example_is_forgotten() {
     // The doors have a test of their own: they need an interface to open. So have those that need
     // others' programs.

@@ -13,10 +13,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use netloom_flow::control::requests::{ControllerShown, ControllerState};
+use netloom_flow::control::requests::ControllerState;
 use netloom_flow::control::{Answer, Request};
 use netloom_model::Plan;
-use netloom_model::kinds::openflow::OpenflowSwitch;
+use netloom_model::kinds::openflow::{Controller, OpenflowSwitch};
 use netloom_model::plan::{PlannedEnd, PlannedSwitch, Slot, SwitchSlot};
 
 use self::agent::Agent;
@@ -85,15 +85,11 @@ impl Flows {
             Err(e) => Err(netloom_sys::describe(&e)),
         };
         let shown = found.as_ref().ok();
-        let named = |told: &ControllerShown| -> Option<String> {
-            let mut all = options.controllers.iter();
-            let of = all.find(|of| told::is_of(of, told))?;
-            Some(of.to_string())
-        };
-        let controller = |told: &ControllerShown| OpenflowController {
-            controller: named(told).unwrap_or_else(|| told.target.clone()),
-            connected: told.state == ControllerState::Connected,
-            reason: told.reason.clone().filter(|_| told.state != ControllerState::Connected),
+        let controller = |of: &Controller| {
+            let told = shown.and_then(|s| s.controllers.iter().find(|told| told::is_of(of, told)));
+            let connected = told.is_some_and(|told| told.state == ControllerState::Connected);
+            let reason = told.and_then(|told| told.reason.clone()).filter(|_| !connected);
+            OpenflowController { controller: of.to_string(), connected, reason }
         };
         Some(OpenflowStatus {
             socket: folder.flow_socket(&switch.name).display().to_string(),
@@ -103,8 +99,7 @@ impl Flows {
             slower: shown.and_then(|s| s.plane.slower.clone()),
             entries: shown.map_or(0, |s| s.entries),
             standalone: shown.is_some_and(|s| s.standalone),
-            controllers: shown
-                .map_or_else(Vec::new, |s| s.controllers.iter().map(controller).collect()),
+            controllers: options.controllers.iter().map(controller).collect(),
             trouble: found.as_ref().map_or_else(|why| Some(why.clone()), |s| s.trouble.clone()),
         })
     }

@@ -10,6 +10,8 @@ mod names;
 mod reasons;
 mod text;
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, bail};
 use netloom_flow::application::Target;
 use netloom_flow::client::{Client, Refusal};
@@ -33,6 +35,10 @@ use crate::flags::{
 use crate::labs;
 use crate::output::{print, print_json};
 
+/// How long a switch of the lab may take to be there again, and the pause between two looks.
+const AGAIN: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+
 /// `netloom flow`
 pub(crate) fn flow(lab: Option<&str>, verb: Flow) -> Result<i32> {
     match verb {
@@ -55,13 +61,26 @@ fn connect(lab: Option<&str>, spoken: &Spoken) -> Result<Client> {
         Some(OpenFlow::V10) => vec![Version::V10],
         Some(OpenFlow::V13) => vec![Version::V13],
     };
-    Ok(Client::connect(&target(lab, &spoken.switch)?, &versions)?)
+    let until = Instant::now() + AGAIN;
+    loop {
+        match Client::connect(&target(lab, &spoken.switch)?, &versions) {
+            // The lab starts a process that was killed again.
+            Err(e) if is_of_lab(&spoken.switch) && e.is_of_nobody() && Instant::now() < until => {
+                std::thread::sleep(LOOK);
+            }
+            connected => return Ok(connected?),
+        }
+    }
+}
+
+/// Names of switches have no colon.
+fn is_of_lab(switch: &str) -> bool {
+    !switch.contains(':')
 }
 
 /// Where the switch listens.
 fn target(lab: Option<&str>, switch: &str) -> Result<Target> {
-    // Names of switches have no colon.
-    if switch.contains(':') {
+    if !is_of_lab(switch) {
         return switch.parse().map_err(|_| {
             Usage(format!("{switch}: none of SWITCH, unix:PATH and tcp:ADDRESS[:PORT]")).into()
         });
@@ -294,7 +313,7 @@ fn ports(lab: Option<&str>, spoken: &Spoken) -> Result<()> {
 }
 
 fn trace(lab: Option<&str>, args: &FlowTrace) -> Result<()> {
-    if args.switch.contains(':') {
+    if !is_of_lab(&args.switch) {
         let reason = "only a switch of a lab traces frames; name it without unix: or tcp:";
         return Err(Usage(format!("{}: {reason}", args.switch)).into());
     }
