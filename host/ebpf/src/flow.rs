@@ -33,8 +33,8 @@ mod upcalls;
 
 pub use list::List;
 pub use loading::Options;
-use loading::load;
 pub(crate) use loading::probe;
+use loading::{load, load_xdp};
 use masks::Masks;
 use operations::Operations;
 use shared::Shared;
@@ -205,6 +205,13 @@ impl Flow {
         let mut flow = Flow::of(hook, program, maps)?;
         flow.adopt()?;
         Ok(Some(flow))
+    }
+
+    /// Programs for a card's receive path, attached nowhere.
+    fn create_xdp(options: &Options) -> Result<Flow> {
+        let loaded = load_xdp(options)?;
+        let program = loaded.program("nl_flow_xdp")?;
+        Flow::of(Hook::probe(), program, Maps::find(&|name| loaded.map(name))?)
     }
 
     fn of(hook: Hook, program: Program, maps: Maps) -> Result<Flow> {

@@ -320,3 +320,32 @@ fn another_process_takes_over() {
         });
     }
 }
+
+/// A wire and a point that come later see the frames before the switch takes them.
+#[test]
+fn what_is_attached_later_comes_first() {
+    root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let mut world = World::new(hook);
+        world.join(1, 1, 2);
+        let (one, two) = (world.station(1), world.station(2));
+        let sink = world.core.run(|| super::support::relay::tap("sink", 40));
+        world.core.up(40);
+        let splice = world.core.run(|| {
+            let splice = netloom_ebpf::wire::Splice::create_by(hook).unwrap();
+            splice.insert(inner(1), netloom_ebpf::Direction::Ingress, 40).unwrap();
+            splice
+        });
+        assert!(one.send(&frames::arp()));
+        let mut room = [0; 200];
+        wait("the frame in the wire", || {
+            std::io::Read::read(&mut &sink, &mut room).is_ok_and(|length| {
+                length == frames::arp().len() + 10 && room[10..length] == frames::arp()
+            })
+        });
+        assert_eq!(two.next(), None);
+        assert!(splice.remove(inner(1), netloom_ebpf::Direction::Ingress).unwrap());
+        assert!(one.send(&frames::arp()));
+        assert_eq!(two.next_whole(BOUND), frames::arp());
+    }
+}
