@@ -50,7 +50,7 @@ fn main() -> netloom_ebpf::Result<()> {
     trial.run(&one, 1)?;
     let exact = trial.run(&one, RUNS)?.nanoseconds;
     println!("known by its whole key: {exact} ns");
-    let many: Vec<Vec<u8>> = (0..40_000).map(|port| frame(port)).collect();
+    let many: Vec<Vec<u8>> = (0..40_000).map(frame).collect();
     let same = vec![one; 40_000];
     let base = singly(&trial, &same)? - f64::from(exact);
     println!("found by the first mask: {:.0} ns", singly(&trial, &many)? - base);
