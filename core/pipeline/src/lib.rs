@@ -32,7 +32,7 @@ pub use switch::{
     Change, ConnectionId, FailMode, Frame, Options, Outputs, SavedGroup, SavedMeter, SavedRule,
     SavedSettings, Switch,
 };
-pub use trace::{Drop, Effect, Step, Trace};
+pub use trace::{Drop, Effect, Growth, Step, Trace};
 
 #[cfg(test)]
 extern crate self as netloom_pipeline;

@@ -28,7 +28,7 @@ use crate::learning::Learning;
 use crate::meter::Meter;
 use crate::rule::{Rule, RuleId, Time};
 use crate::table::{Deadline, Table};
-use crate::trace::Trace;
+use crate::trace::{Trace, grown};
 
 pub use saved::{Change, SavedGroup, SavedMeter, SavedRule, SavedSettings};
 
@@ -220,23 +220,29 @@ impl Switch {
             port.stats.rx_packets += packets;
             port.stats.rx_bytes += bytes;
         }
-        for step in &trace.steps {
+        let growth = &trace.growth;
+        for (at, step) in trace.steps.iter().enumerate() {
             let Some(table) = self.tables.get_mut(usize::from(step.table)) else { continue };
+            let bytes = grown(bytes, packets, growth.steps.get(at));
             table.count(packets, step.rule.is_some());
             if let Some(rule) = step.rule.and_then(|id| table.get_mut(id)) {
                 rule.count(packets, bytes, used);
             }
         }
-        for (group, bucket) in &trace.groups {
+        for (at, (group, bucket)) in trace.groups.iter().enumerate() {
+            let bytes = grown(bytes, packets, growth.groups.get(at));
             self.count_group(*group, *bucket, packets, bytes);
         }
         if let Some((vlan, address)) = trace.station {
             self.learning.refresh(vlan, address, in_port, used);
         }
-        for effect in &trace.effects {
-            if let crate::Effect::Send { port, queue } = effect {
-                self.count_sent(*port, *queue, packets, bytes);
-            }
+        let sends = trace.effects.iter().filter_map(|effect| match effect {
+            crate::Effect::Send { port, queue } => Some((port, queue)),
+            _ => None,
+        });
+        for (at, (port, queue)) in sends.enumerate() {
+            let bytes = grown(bytes, packets, growth.sends.get(at));
+            self.count_sent(*port, *queue, packets, bytes);
         }
     }
 }

@@ -86,6 +86,24 @@ impl std::fmt::Display for Drop {
     }
 }
 
+/// By how many bytes a packet had grown where it was counted. It grows alike for all packets that are treated alike, but
+/// for frames that a pop would make shorter than Ethernet's minimum.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Growth {
+    /// At each of [`Trace::steps`].
+    pub steps: Vec<i64>,
+    /// At each of [`Trace::groups`].
+    pub groups: Vec<i64>,
+    /// At each [`Effect::Send`].
+    pub sends: Vec<i64>,
+}
+
+/// The bytes of packets that have grown.
+pub(crate) fn grown(bytes: u64, packets: u64, by: Option<&i64>) -> u64 {
+    let more = by.copied().unwrap_or(0).saturating_mul(i64::try_from(packets).unwrap_or(0));
+    bytes.saturating_add_signed(more)
+}
+
 /// What happened to a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
@@ -99,6 +117,8 @@ pub struct Trace {
     pub effects: Vec<Effect>,
     /// The groups it went through, with the bucket.
     pub groups: Vec<(u32, usize)>,
+    /// By how many bytes it had grown at each of these.
+    pub growth: Growth,
     /// The meters it went through.
     pub meters: Vec<u32>,
     /// Where it, or a copy of it, got no further.

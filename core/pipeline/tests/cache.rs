@@ -1,8 +1,9 @@
 //! The search agrees with trying all entries, and a trace holds for every packet that agrees in what was consulted.
 
 use netloom_openflow::flow::FlowCommand;
+use netloom_openflow::group::GroupCommand;
 use netloom_openflow::{
-    Action, Field, FlowMod, Instruction, Match, Message, Oxm, PortNumber, Version,
+    Action, Field, FlowMod, Instruction, Match, Message, Oxm, PortNumber, Version, text,
 };
 use netloom_pipeline::{FlowKey, Rule};
 use proptest::prelude::*;
@@ -210,6 +211,41 @@ fn cached_packets_are_counted_as_others() {
     assert_eq!(bench.switch.rules().count(), 1);
     bench.pass(1);
     assert_eq!(bench.switch.rules().count(), 0);
+}
+
+/// Everything that counts bytes counts them where a tag or label has been pushed or removed.
+#[test]
+fn cached_packets_are_counted_with_what_they_have_grown_by() {
+    let counted = |cached: bool| {
+        let mut bench = Bench::new(Version::V13);
+        for said in [
+            "in_port=1,actions=push_vlan:0x8100,push_mpls:0x8847,output:2,goto_table:3",
+            "table=3,actions=pop_mpls:0x800,group:7",
+        ] {
+            let change = text::flow(FlowCommand::Add, said, Version::V13).unwrap();
+            if said.contains("group") {
+                let group =
+                    "group_id=7,type=all,bucket=actions=pop_vlan,output:3,bucket=actions=output:4";
+                let group = text::group(GroupCommand::Add, group).unwrap();
+                bench.done(&Message::GroupMod(group));
+            }
+            bench.done(&Message::FlowMod(change));
+        }
+        let frame = tagged(&tcp4(1, 2), 5, 0);
+        let bytes = u64::try_from(frame.len()).unwrap();
+        let (trace, _) = bench.frame(1, &frame);
+        if cached {
+            bench.switch.credit(&trace, PortNumber(1), 9, 9 * bytes, bench.now);
+        } else {
+            (0..9).for_each(|_| drop(bench.frame(1, &frame)));
+        }
+        let switch = &bench.switch;
+        let rules: Vec<_> = switch.rules().map(|rule| (rule.packets, rule.bytes)).collect();
+        let groups: Vec<_> = switch.groups().map(|group| (group.counters, group.buckets)).collect();
+        let ports = [1, 2, 3, 4].map(|port| switch.port_counters(PortNumber(port)).unwrap().0);
+        (rules, groups, ports)
+    };
+    assert_eq!(counted(true), counted(false));
 }
 
 /// A hundred thousand entries with eight masks are found and removed.

@@ -50,6 +50,8 @@ impl Switch {
         }
         let queue = packet.queue;
         walk.trace.effects.push(Effect::Send { port, queue });
+        let grown = walk.grown(packet);
+        walk.trace.growth.sends.push(grown);
         self.count_sent(port, queue, 1, u64::try_from(packet.bytes().len()).unwrap_or(0));
         walk.out.frames.push(Frame { port, queue, bytes: packet.bytes().to_vec() });
     }

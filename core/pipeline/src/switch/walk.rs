@@ -34,10 +34,12 @@ pub(super) struct Walk<'o> {
     pub(super) left: usize,
     /// A header was removed: what is behind it is not in the key.
     pub(super) opened: bool,
+    /// Bytes of the packet as it came in.
+    pub(super) length: usize,
 }
 
 impl<'o> Walk<'o> {
-    fn new(now: Time, out: &'o mut Outputs) -> Walk<'o> {
+    fn new(length: usize, now: Time, out: &'o mut Outputs) -> Walk<'o> {
         let reason = PacketInReason::Action;
         let notice = Notice { reason, table: 0, cookie: u64::MAX, max_len: None, only_10: false };
         Walk {
@@ -45,11 +47,18 @@ impl<'o> Walk<'o> {
             out,
             now,
             notice,
+            length,
             tables: false,
             depth: 0,
             left: MOST_ACTIONS,
             opened: false,
         }
+    }
+
+    /// By how many bytes a packet has grown.
+    pub(super) fn grown(&self, packet: &Packet) -> i64 {
+        let bytes = |of: usize| i64::try_from(of).unwrap_or(i64::MAX);
+        bytes(packet.bytes().len()) - bytes(self.length)
     }
 
     pub(super) fn drop(&mut self, why: Drop) {
@@ -95,7 +104,7 @@ impl<'o> Walk<'o> {
 impl Switch {
     /// A frame came in by a port; returns what happened to it.
     pub fn frame(&mut self, port: PortNumber, bytes: &[u8], now: Time, out: &mut Outputs) -> Trace {
-        let mut walk = Walk::new(now, out);
+        let mut walk = Walk::new(bytes.len(), now, out);
         let full = Field::InPort.full();
         walk.trace.consulted.include(Field::InPort, full);
         walk.trace.key.set(Field::InPort, u128::from(port.0));
@@ -172,7 +181,7 @@ impl Switch {
         now: Time,
         out: &mut Outputs,
     ) {
-        let mut walk = Walk::new(now, out);
+        let mut walk = Walk::new(bytes.len(), now, out);
         self.run(&mut Packet::new(bytes, in_port), &mut walk);
     }
 
@@ -185,7 +194,7 @@ impl Switch {
         now: Time,
         out: &mut Outputs,
     ) {
-        let mut walk = Walk::new(now, out);
+        let mut walk = Walk::new(bytes.len(), now, out);
         walk.tables = true;
         walk.notice.max_len = Some(netloom_openflow::action::NO_BUFFER);
         if bytes.len() >= 14 {
@@ -232,6 +241,8 @@ impl Switch {
         let found = table.lookup(&key, &mut walk.trace.consulted);
         table.count(1, found.is_some());
         walk.trace.steps.push(Step { table: number, rule: found, key });
+        let grown = walk.grown(packet);
+        walk.trace.growth.steps.push(grown);
         let Some(rule) = found.and_then(|id| table.get_mut(id)) else {
             self.miss(number, packet, walk);
             return None;
@@ -407,6 +418,8 @@ impl Switch {
         for (index, actions) in sets {
             self.count_bucket(number, index, 1, bytes);
             walk.trace.groups.push((number, index));
+            let grown = walk.grown(packet);
+            walk.trace.growth.groups.push(grown);
             let mut set = ActionSet::default();
             set.write(&actions);
             walk.trace.effects.push(Effect::Copy);
