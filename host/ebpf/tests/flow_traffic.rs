@@ -120,7 +120,7 @@ fn tcp_counter(name: &str) -> u64 {
 }
 
 #[test]
-fn tcp_keeps_its_offloads_and_is_counted_exactly() {
+fn tcp_keeps_its_offloads_and_is_counted() {
     root_only!("attaches BPF programs");
     const BYTES: usize = 64 << 20;
     let mut world = World::new(Hook::probe());
@@ -146,15 +146,17 @@ fn tcp_keeps_its_offloads_and_is_counted_exactly() {
         sum
     });
     assert_eq!(got, BYTES);
-    // What TCP sent, and the ARP frames before it: at most a few.
-    let arp = 8;
-    wait("the counters agree", || {
-        [(&one, 1), (&two, 2)].into_iter().all(|(station, slot)| {
-            let sent = station.run(|| tcp_counter("OutSegs") + tcp_counter("RetransSegs"));
-            let count = world.flow.counts(slot);
-            (sent..=sent + arp).contains(&count.packets)
-        })
-    });
+    // At least what arrived, each packet with its headers, and at most what was sent, with a few ARP frames before it:
+    // a receive queue may have dropped some on either side of the switch.
+    let (arp, payload, headers) = (8, 1460, 54);
+    let least = u64::try_from(BYTES / payload).unwrap();
+    let [count, back] = [1, 2].map(|slot| world.flow.counts(slot));
+    assert!(count.packets >= least, "{count:?}");
+    assert!(count.bytes >= u64::try_from(BYTES).unwrap() + least * headers, "{count:?}");
+    for (station, count) in [(&one, count), (&two, back)] {
+        let sent = station.run(|| tcp_counter("OutSegs") + tcp_counter("RetransSegs"));
+        assert!(count.packets > 0 && count.packets <= sent + arp, "{count:?} of {sent}");
+    }
     let stats = world.flow.stats();
     let packets = world.flow.counts(1).packets + world.flow.counts(2).packets;
     let frames = stats.exact + stats.masked;
@@ -200,23 +202,18 @@ fn nothing_is_forgotten_while_results_come_and_go() {
             slot = 2 - slot;
         }
     });
-    let lost = || {
-        let counts = [1, 3].map(|port| world.flow.port_counts(inner(port)).unwrap().unwrap());
-        counts.iter().map(|counts| counts.full).sum::<u64>()
-    };
-    wait("all frames", || {
-        let stats = world.flow.stats();
-        stats.exact + stats.masked + stats.missed == FRAMES
-    });
-    let lost = lost();
-    loop {
-        match world.flow.upcalls().receive(1000, &mut |_| {}) {
-            0 => break,
-            more => told += more,
+    // Frames sent after the last round found no result in force. A receive queue may have dropped some before.
+    let mut told = u64::try_from(told).unwrap();
+    wait("each frame counted once", || {
+        let seen = world.flow.stats();
+        let lost = [1, 3].map(|port| world.flow.port_counts(inner(port)).unwrap().unwrap().full);
+        loop {
+            match world.flow.upcalls().receive(1000, &mut |_| {}) {
+                0 => break,
+                more => told += u64::try_from(more).unwrap(),
+            }
         }
-    }
-    let told = u64::try_from(told).unwrap();
-    // Frames sent after the last round found no result in force.
-    assert_eq!(counted + told + lost, FRAMES, "{counted} counted, {told} told, {lost} lost");
-    assert!(counted > 0 && told > 0);
+        counted + told + lost[0] + lost[1] == seen.exact + seen.masked + seen.missed
+    });
+    assert!(counted > 0 && told > 0 && counted + told <= FRAMES);
 }
