@@ -20,6 +20,7 @@ mod lab;
 mod machine;
 mod measure;
 mod node;
+mod openflow;
 mod peer;
 mod plug;
 mod processes;
@@ -53,6 +54,10 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("flood", "what a node keeps of its throughput while neighbours flood it"),
         ("images", "time to make, remove, use, move and list in a running lab; memory of a node"),
         ("switch", "the shared-memory switch between processes and nodes; its CPU, its latency"),
+        (
+            "openflow",
+            "the OpenFlow switch: frames, TCP, flows set up, time until a change is obeyed",
+        ),
         ("plug", "what goes through a plug between the switch and a card, in and out"),
         ("wire", "how exactly links delay, lose and limit; throughput through them"),
         ("capture", "frames a second captured without a loss, thrown away and stored"),
@@ -77,6 +82,7 @@ pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> R
         "flood" => flood::run(options, exe),
         "images" => images::run(options, exe),
         "switch" => switch::run(options, exe),
+        "openflow" => openflow::run(options, exe),
         "plug" => plug::run(options, exe),
         "wire" => wire::run(options, exe),
         "capture" => capture::run(options, exe),

@@ -10,8 +10,10 @@ mod burn;
 mod clock;
 mod echo;
 mod edges;
+mod flows;
 mod line;
 mod offloads;
+mod openflow;
 mod packets;
 mod plain;
 mod point;
@@ -127,6 +129,17 @@ pub fn peer(args: &[String]) -> Result<()> {
         }
         ["port-ping", line, bytes, how, time] => {
             object(&ports::ping(line, figure(bytes)?, ports::how(how)?, seconds(time)?)?)
+        }
+        ["flow-fill", socket, count, from, port] => {
+            object(&flows::fill(socket.as_ref(), figure(count)?, figure(from)?, figure(port)?)?)
+        }
+        ["flow-pass", socket] => {
+            let entries = ["in_port=1,actions=output:2", "in_port=2,actions=output:1"];
+            object(&flows::only(socket.as_ref(), &entries)?)
+        }
+        ["flow-clear", socket] => object(&flows::only(socket.as_ref(), &[])?),
+        ["flow-obey", socket, interface, port, turns] => {
+            object(&flows::obey(socket.as_ref(), interface, figure(port)?, figure(turns)?)?)
         }
         [name, ..] => bail!("bench-peer `{name}`: no such program, or not its arguments"),
         [] => bail!("bench-peer: NAME ARGUMENT..."),

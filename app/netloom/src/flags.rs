@@ -468,6 +468,8 @@ pub(crate) enum Experiment {
     Images,
     /// The shared-memory switch between processes and between nodes.
     Switch,
+    /// The OpenFlow switch beside Open vSwitch and a bridge.
+    Openflow,
     /// A plug between the shared-memory switch and an interface.
     Plug,
     /// Accuracy of link delay, loss and rate.
@@ -491,6 +493,7 @@ impl Experiment {
             Experiment::Flood => "flood",
             Experiment::Images => "images",
             Experiment::Switch => "switch",
+            Experiment::Openflow => "openflow",
             Experiment::Plug => "plug",
             Experiment::Wire => "wire",
             Experiment::Capture => "capture",
