@@ -208,6 +208,65 @@ fn a_gate_spares_the_switch_what_its_node_would_not_get() {
     }
 }
 
+/// An ARP frame, or a message of ICMPv6, as far as protection looks at it.
+fn finding(from: u32, icmpv6: Option<u8>) -> Vec<u8> {
+    let mut bytes = frame(mac(23), mac(from), 80);
+    let (kind, next, message) = icmpv6.map_or((0x0806_u16, 0, 0), |kind| (0x86dd, 58, kind));
+    bytes[12..14].copy_from_slice(&kind.to_be_bytes());
+    // A bridge looks at the version, the length and the next header.
+    bytes[14] = 0x60;
+    bytes[18..20].copy_from_slice(&26_u16.to_be_bytes());
+    (bytes[20], bytes[54]) = (next, message);
+    bytes
+}
+
+#[test]
+fn a_sender_beyond_its_share_is_still_found() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for (hook, gated) in hooks().into_iter().flat_map(|hook| [(hook, false), (hook, true)]) {
+        let star = star();
+        let shield = star.core.run(|| {
+            let shield = Shield::create_by(hook).unwrap();
+            shield.protect(PORTS[2], Direction::Egress, NODE, &frames(1)).unwrap();
+            if gated {
+                shield.own(PORTS[2], mac(23), 1).unwrap();
+                PORTS.iter().for_each(|port| shield.gate(*port, 1).unwrap());
+            }
+            shield
+        });
+        let mut seen = 0;
+        // How many of these pass.
+        let mut passes = |node: usize, bytes: &[u8], count: u64| {
+            let before = shield.read(NODE).unwrap().passed.frames;
+            star.nodes[node].run(|| {
+                let socket = Packets::open(21 + u32::try_from(node).unwrap());
+                (0..count).for_each(|_| assert!(socket.send(bytes)));
+            });
+            seen += count;
+            wait_until("all frames are seen", Duration::from_secs(30), || {
+                let got = shield.read(NODE).unwrap();
+                let all = got.passed.frames + got.dropped.frames;
+                (all >= seen).then_some(got.passed.frames - before)
+            })
+        };
+        let start = Instant::now();
+        for (node, kinds) in [(0, [None, Some(135)]), (1, [Some(136), None])] {
+            passes(node, &frame(mac(23), mac(21), 60), 500);
+            let found = passes(node, &finding(21, kinds[0]), 30);
+            let again = passes(node, &finding(21, kinds[1]), 30);
+            // Ten at once, and ten a second; of the budget, one a second.
+            let most = 12 + 12 * start.elapsed().as_secs();
+            assert!((10..=most).contains(&found), "{hook:?}, gated {gated}: {found}");
+            assert!(again <= most, "{hook:?}, gated {gated}: {again}");
+            let others = passes(node, &finding(21, Some(128)), 30);
+            assert!(
+                others <= 2 + 2 * start.elapsed().as_secs(),
+                "{hook:?}, gated {gated}: {others}"
+            );
+        }
+    }
+}
+
 #[test]
 fn senders_behind_one_link_are_told_apart_by_their_addresses() {
     netloom_kit::root_only!("attaches BPF programs");

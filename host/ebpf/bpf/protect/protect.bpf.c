@@ -11,6 +11,10 @@
  * So a sender within its share always passes, unclaimed budget is available to all, and together
  * all get the budget and no more, except for the burst. Both frames and bytes must have room.
  *
+ * Beside that, each sender may have ten frames a second with which neighbours are found (ARP, neighbour solicitations and
+ * advertisements). Without the answer of a sender beyond its share, what the node has for that sender would wait
+ * in the node, in the buffer of a socket that serves others as well.
+ *
  * Buckets fill in steps of at most four milliseconds, shorter than their bursts. Under a flood the
  * frames of a step then pass in a row, and the node receives them together: frames passed singly
  * would each wake the receiver, at several times the cost of receiving it.
@@ -33,6 +37,8 @@
  * share one. Frames that come back from a wire were charged before they entered it.
  */
 #include <netloom/kernel.h>
+#include <linux/if_ether.h>
+#include <bpf/bpf_endian.h>
 #include <netloom/bucket.h>
 #include <netloom/protect.h>
 
@@ -86,6 +92,14 @@ struct {
 	__type(key, struct nl_pr_address);
 	__type(value, struct nl_pr_owner);
 } nl_pr_owners SEC(".maps");
+
+/* Node and sender -> when its frames for finding neighbours are all available again, in ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct nl_pr_pair);
+	__type(value, __u64);
+} nl_pr_finding SEC(".maps");
 
 static __always_inline struct nl_pr_sender *sender_of(__u32 node, __u32 sender)
 {
@@ -236,6 +250,41 @@ static __always_inline bool would_pass(struct nl_pr_state *state, struct nl_pr_s
 	       has_room(&state->buckets, rate, price.now, &price.whole);
 }
 
+/* Whether a frame is for finding a neighbour. */
+static __always_inline bool is_finding(struct __sk_buff *skb)
+{
+	const __u32 ipv6 = sizeof(struct ethhdr);
+	__u8 next = 0, type = 0;
+
+	if (skb->protocol == bpf_htons(ETH_P_ARP))
+		return true;
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, ipv6 + 6, &next, 1) ||
+	    next != NL_PR_ICMPV6 || bpf_skb_load_bytes(skb, ipv6 + 40, &type, 1))
+		return false;
+	return type == NL_PR_SOLICITATION || type == NL_PR_ADVERTISEMENT;
+}
+
+/* Whether a frame beyond the budget passes because it finds a neighbour; with `take`, it is charged. */
+static __always_inline bool finds(struct __sk_buff *skb, __u32 node, __u32 sender, bool take)
+{
+	struct nl_pr_pair pair = { .node = node, .sender = sender };
+	__u64 now, fresh = 0, *full_at;
+
+	if (!is_finding(skb))
+		return false;
+	full_at = bpf_map_lookup_elem(&nl_pr_finding, &pair);
+	if (!full_at) {
+		bpf_map_update_elem(&nl_pr_finding, &pair, &fresh, BPF_NOEXIST);
+		full_at = bpf_map_lookup_elem(&nl_pr_finding, &pair);
+		if (!full_at)
+			return false;
+	}
+	now = bpf_ktime_get_ns();
+	if (!take)
+		return nl_bucket_room(full_at, now, NL_PR_FINDING_BURST_NS, NL_PR_FINDING_NS);
+	return nl_bucket_take(full_at, now, NL_PR_FINDING_BURST_NS, NL_PR_FINDING_NS, true);
+}
+
 static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool passed)
 {
 	if (passed) {
@@ -283,7 +332,7 @@ static __always_inline int look_ahead(struct __sk_buff *skb, __u32 ifindex, cons
 	if (!rate || !state)
 		return NL_NEXT;
 	sender = sender_of(node, ifindex);
-	if (!sender || would_pass(state, sender, rate, skb->len))
+	if (!sender || would_pass(state, sender, rate, skb->len) || finds(skb, node, ifindex, false))
 		return NL_NEXT;
 	count(sender, skb->len, false);
 	return NL_DROP;
@@ -304,7 +353,7 @@ static __always_inline __u32 sender_key(struct __sk_buff *skb, bool by_sender)
 SEC("tc")
 int nl_protect(struct __sk_buff *skb)
 {
-	__u32 ifindex = skb->ifindex;
+	__u32 ifindex = skb->ifindex, key;
 	__u64 bytes = skb->len;
 	struct nl_pr_sender *sender;
 	struct nl_pr_gate *gate;
@@ -337,12 +386,13 @@ int nl_protect(struct __sk_buff *skb)
 	if (!rate || !state)
 		return NL_NEXT;
 	by_sender = port->by_sender;
-	sender = sender_of(node, sender_key(skb, by_sender));
+	key = sender_key(skb, by_sender);
+	sender = sender_of(node, key);
 	if (!sender)
 		sender = sender_of(node, 0);
 	if (!sender)
 		return NL_NEXT;
-	passed = passes(state, sender, rate, bytes);
+	passed = passes(state, sender, rate, bytes) || finds(skb, node, key, true);
 	count(sender, bytes, passed);
 	return passed ? pass(skb, sender, by_sender) : NL_DROP;
 }

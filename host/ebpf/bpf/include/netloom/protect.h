@@ -22,6 +22,14 @@ struct nl_pr_port {
 };
 _Static_assert(sizeof(struct nl_pr_port) == 8, "read as two half words");
 
+/* Frames for finding neighbours beyond a sender's share: one in so long, and at most a second's worth at once. */
+#define NL_PR_FINDING_NS 100000000ULL
+#define NL_PR_FINDING_BURST_NS 1000000000ULL
+/* RFC 4443 and RFC 4861, section 4. */
+#define NL_PR_ICMPV6 58
+#define NL_PR_SOLICITATION 135
+#define NL_PR_ADVERTISEMENT 136
+
 /* nl_pr_rates: node -> its budget; written only by user space. A cost of 0: not limited. */
 struct nl_pr_rate {
 	__u64 packet;       /* cost of a frame */
