@@ -7,7 +7,7 @@ use netloom_sys::describe;
 
 use crate::application::{Controller, Fail, Target, Tls};
 use crate::controllers::{FIRST, Known, State};
-use crate::reach::{self, Dialled};
+use crate::reach::{self, Dialled, Space};
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
 use crate::tls::Configs;
@@ -78,9 +78,9 @@ impl Server {
     }
 
     /// Gives a namespace a name, or forgets it; those that are reached from it begin anew.
-    pub(crate) fn set_namespace(&mut self, name: &str, namespace: Option<OwnedFd>) -> Result<()> {
-        match namespace {
-            Some(namespace) => drop(self.controllers.namespaces.insert(name.to_owned(), namespace)),
+    pub(crate) fn set_namespace(&mut self, name: &str, space: Option<Space>) -> Result<()> {
+        match space {
+            Some(space) => drop(self.controllers.namespaces.insert(name.to_owned(), space)),
             None => drop(self.controllers.namespaces.remove(name)),
         }
         let uses = |known: &Known| known.controller.namespace.as_deref() == Some(name);

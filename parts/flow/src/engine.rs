@@ -91,9 +91,14 @@ impl Engine {
 
     /// Takes over results of an earlier process, which the tables must confirm; else the plane is emptied.
     pub(crate) fn adopt(&mut self, now: Time) -> Result<()> {
-        for entry in self.plane.inherited()? {
+        let inherited = self.plane.inherited()?;
+        // What is tried on a twin changes at most its counters: the rest is not kept.
+        let mut twin = (!inherited.is_empty()).then(|| self.switch.twin());
+        for entry in inherited {
             let frame = example(&entry.key.fields());
-            let (trace, _) = self.switch.explain(entry.port, &frame, now);
+            let mut out = Outputs::default();
+            let tried = twin.as_mut().map(|twin| twin.frame(entry.port, &frame, now, &mut out));
+            let trace = tried.unwrap_or_default();
             let slot = usize::try_from(entry.slot).unwrap_or(usize::MAX);
             let agrees = trace.key.masked(&entry.consulted) == entry.key
                 && trace.consulted == entry.consulted

@@ -37,7 +37,7 @@ mod tls;
 pub use application::Application;
 pub use error::{Error, Result};
 pub use explain::fields_of;
-pub use server::{NAME, serve};
+pub use server::{NAME, serve, serve_in};
 
 #[cfg(test)]
 extern crate self as netloom_flow;

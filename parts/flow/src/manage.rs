@@ -8,6 +8,7 @@ use rustix::net::SocketFlags;
 
 use crate::control::{Answer, Request};
 use crate::error::CONTROL;
+use crate::reach::Space;
 use crate::server::{Key, Server};
 use crate::{Error, Result};
 
@@ -79,7 +80,7 @@ impl Server {
                     Error::refused(text)
                 })?;
                 self.check_namespace(&name)?;
-                self.set_namespace(&name, Some(namespace))?;
+                self.set_namespace(&name, Some(Space::Other(namespace)))?;
             }
             Request::DropNamespace { name } => self.set_namespace(&name, None)?,
             Request::SetControllers { controllers, tls } => {

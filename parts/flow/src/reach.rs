@@ -1,24 +1,66 @@
 //! Sockets to and for controllers, in other network namespaces, too.
 //!
 //! A socket belongs to the namespace of the thread that makes it. Each is made by a thread that enters the namespace,
-//! makes it and ends. Making never waits for the other end.
+//! makes it and ends; in the namespace that the process came from, which it may not be allowed to enter again, by a
+//! thread that stayed there. Making never waits for the other end.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::mpsc::Sender;
 
 use netloom_sys::{Failure, namespace};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 256;
 
 /// Network namespaces by name.
-pub(crate) type Namespaces = BTreeMap<String, OwnedFd>;
+pub(crate) type Namespaces = BTreeMap<String, Space>;
+
+/// A network namespace.
+#[derive(Debug)]
+pub(crate) enum Space {
+    /// One that can be entered.
+    Other(OwnedFd),
+    /// The one that the process came from.
+    Home(Home),
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that stays in the network namespace in which it was started.
+#[derive(Debug)]
+pub(crate) struct Home(Sender<Job>);
+
+impl Home {
+    /// Starts it in the calling thread's namespace. It ends with this value.
+    pub(crate) fn stay() -> Result<Home> {
+        let (jobs, to_do) = std::sync::mpsc::channel::<Job>();
+        std::thread::Builder::new()
+            .name("netloom-home".into())
+            .stack_size(64 << 10)
+            .spawn(move || to_do.into_iter().for_each(|job| job()))
+            .map_err(|e| Failure::new("thread", "start", e))?;
+        Ok(Home(jobs))
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        act: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let ended = || Error::refused("the thread outside has ended");
+        let (done, result) = std::sync::mpsc::channel();
+        // Whoever asked waits for it.
+        let job = move || drop(done.send(act()));
+        self.0.send(Box::new(job)).map_err(|_| ended())?;
+        result.recv().map_err(|_| ended())?
+    }
+}
 
 /// A socket that is being connected.
 pub(crate) enum Dialled {
@@ -29,7 +71,7 @@ pub(crate) enum Dialled {
 }
 
 /// Begins a TCP connection from a namespace; `None`: this process's own.
-pub(crate) fn tcp(to: SocketAddr, from: Option<&OwnedFd>) -> Result<Dialled> {
+pub(crate) fn tcp(to: SocketAddr, from: Option<&Space>) -> Result<Dialled> {
     let object = format!("controller {to}");
     inside(from, move || {
         let socket = stream(family(to), &object)?;
@@ -58,7 +100,7 @@ fn begun(socket: OwnedFd, connected: rustix::io::Result<()>, object: &str) -> Re
 }
 
 /// Listens for TCP connections in a namespace.
-pub(crate) fn listen_tcp(at: SocketAddr, from: Option<&OwnedFd>) -> Result<OwnedFd> {
+pub(crate) fn listen_tcp(at: SocketAddr, from: Option<&Space>) -> Result<OwnedFd> {
     let object = format!("listener {at}");
     inside(from, move || {
         let failed = |operation| Failure::of(&object, operation);
@@ -97,12 +139,13 @@ fn stream(family: AddressFamily, object: &str) -> Result<OwnedFd> {
 }
 
 /// Does something in a namespace.
-fn inside<T: Send>(
-    namespace: Option<&OwnedFd>,
-    act: impl FnOnce() -> Result<T> + Send,
+fn inside<T: Send + 'static>(
+    space: Option<&Space>,
+    act: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    match namespace {
-        Some(namespace) => namespace::run_in(namespace.as_fd(), "netloom-reach", act),
+    match space {
+        Some(Space::Home(home)) => home.run(act),
+        Some(Space::Other(namespace)) => namespace::run_in(namespace.as_fd(), "netloom-reach", act),
         None => act(),
     }
 }

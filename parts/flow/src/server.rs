@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use netloom_pipeline::{Options, Switch, Time};
-use netloom_sys::{Failure, describe, process};
+use netloom_sys::{Failure, describe, namespace, process};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -22,6 +22,7 @@ use crate::error::SWITCH;
 use crate::keeping::Keeping;
 use crate::listeners::Listeners;
 use crate::ports::Ports;
+use crate::reach::{Home, Space};
 use crate::system::{self, SECOND, clock};
 use crate::{Result, planes};
 
@@ -46,10 +47,44 @@ const LOOK: Time = 5 * SECOND;
 /// The process cannot be set up; [`crate::Error::BrokenState`] if the state file is malformed. Client errors are
 /// answered to the client.
 pub fn serve(listener: OwnedFd, folder: &Path, application: &Application) -> Result<()> {
+    run(listener, folder, application, || Ok(None))
+}
+
+/// The same, called in another network namespace than that of the ports, which it enters. What is reached from the one
+/// that it was called in has the name `outside`, for as long as no other is given that name: a process of an ordinary
+/// user may not enter it again.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_in(
+    ports: OwnedFd,
+    outside: &str,
+    listener: OwnedFd,
+    folder: &Path,
+    application: &Application,
+) -> Result<()> {
+    run(listener, folder, application, || {
+        let home = Home::stay()?;
+        namespace::enter_network(ports).map_err(Failure::of(SWITCH, "enter its network"))?;
+        Ok(Some((outside, home)))
+    })
+}
+
+fn run<'a>(
+    listener: OwnedFd,
+    folder: &Path,
+    application: &Application,
+    enter: impl FnOnce() -> Result<Option<(&'a str, Home)>>,
+) -> Result<()> {
     process::set_name(NAME);
+    // Before there is another thread, which would not leave them to this one.
     let signals = process::catch(&[Signal::TERM.as_raw()])
         .map_err(|e| Failure::new(SWITCH, "catch signals", e))?;
+    let home = enter()?;
     let mut server = Server::new(listener, signals, folder, application)?;
+    if let Some((outside, home)) = home {
+        server.set_namespace(outside, Some(Space::Home(home)))?;
+    }
     let ended = server.run();
     let _ = std::fs::remove_file(&server.application.openflow);
     ended

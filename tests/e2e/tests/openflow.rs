@@ -1,5 +1,6 @@
 //! OpenFlow switches: with and without controllers, changed by `netloom flow`, killed, with links that come and go.
 
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -394,6 +395,30 @@ links: [[a, s], [b, s]]
     // The switch is asked for nothing by that.
     machine.ok("flow del s --all");
     assert!(!reaches_now(&machine, "a", "b"));
+    machine.down();
+}
+
+#[test]
+fn a_controller_on_the_host_is_reached() {
+    let machine = machine!();
+    let controller = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = controller.local_addr().expect("its address").port();
+    machine
+        .up(&LAB.replace("kind: openflow", &format!("kind: openflow, controllers: 'host:{port}'")));
+    for _ in 0..2 {
+        let (mut switch, _) = controller.accept().expect("the switch comes");
+        switch.write_all(&[4, 0, 0, 8, 0, 0, 0, 1]).expect("a hello");
+        let mut hello = [0; 2];
+        switch.read_exact(&mut hello).expect("its hello");
+        assert_eq!(hello, [4, 0]);
+        wait_until("the controller is connected", SOON, || {
+            let all = machine.status()["switches"][0]["openflow"]["controllers"].clone();
+            (all[0]["connected"] == json!(true)).then_some(())
+        });
+        // The next process of the switch comes, too; this one is not let try again.
+        kill_and_wait(pid(&machine));
+        drop(switch);
+    }
     machine.down();
 }
 

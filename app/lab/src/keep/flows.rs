@@ -17,9 +17,10 @@ use netloom_flow::control::requests::ControllerState;
 use netloom_flow::control::{Answer, Request};
 use netloom_model::Plan;
 use netloom_model::kinds::openflow::{Controller, OpenflowSwitch};
-use netloom_model::plan::{PlannedEnd, PlannedSwitch, Slot, SwitchSlot};
+use netloom_model::plan::{PlannedEnd, PlannedSwitch, SwitchSlot};
 
 use self::agent::Agent;
+pub use self::told::OUTSIDE;
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
@@ -128,9 +129,7 @@ impl Keeper for Flows {
         let started = inner.start_missing(context)?;
         for (slot, switch, _) in switches(plan).filter(|(_, s, _)| !started.contains(&s.name)) {
             let Some(agent) = inner.agents.get_mut(&switch.name) else { continue };
-            let is_fresh =
-                |node: Option<Slot>| node.is_some_and(|node| fresh.slots.contains(&node));
-            agent.name_spaces(context, switch, |node, _| is_fresh(node))?;
+            agent.name_spaces(context, switch, |node, _| fresh.slots.contains(&node))?;
             let links = fresh.links.iter().map(|at| &plan.links[*at]);
             agent.add_ports(told::ports(plan, slot, links))?;
         }

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use netloom_flow::Application;
-use netloom_lab::{Folder, SwitchOptions};
+use netloom_lab::{Folder, OUTSIDE, SwitchOptions};
 use netloom_plug::{Kind, Lock, Options};
-use netloom_sys::{caps, namespace, process};
+use netloom_sys::{caps, process};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -134,9 +134,8 @@ pub(crate) fn flow(starter: i32, folder: &Path, socket: &Path, application: &str
     let application: Application = serde_json::from_str(application).context("its options")?;
     let listener = listen(socket).context("listen")?;
     detach(&[listener.as_fd(), space.as_fd()])?;
-    namespace::enter_network(space)?;
     // It still needs its capabilities for its ports and for controllers in other namespaces.
-    netloom_flow::serve(listener, folder, &application)?;
+    netloom_flow::serve_in(space, OUTSIDE, listener, folder, &application)?;
     Ok(0)
 }
 

@@ -152,8 +152,8 @@ impl Switch {
         (trace, out)
     }
 
-    /// A switch in the same state, to try things on.
-    fn twin(&self) -> Switch {
+    /// A switch in the same state, to try many things on; it costs as much as the tables are large.
+    pub fn twin(&self) -> Switch {
         Switch {
             options: self.options.clone(),
             tables: self.tables.clone(),

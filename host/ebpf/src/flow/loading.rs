@@ -29,7 +29,10 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ports: 1024, results: 16_384, operations: 16_384, ring: 4 << 20 }
+        // About 4 MiB of kernel memory, most of it the ring and the counters, which each CPU has.
+        let cpus = libbpf_rs::num_possible_cpus().ok().and_then(|cpus| u32::try_from(cpus).ok());
+        let results = (131_072 / cpus.unwrap_or(1).max(1)).clamp(4096, 16_384);
+        Options { ports: 1024, results, operations: 8192, ring: 1 << 20 }
     }
 }
 

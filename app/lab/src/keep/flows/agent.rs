@@ -11,14 +11,17 @@ use netloom_flow::control::requests::ControllerState;
 use netloom_flow::control::{Connection, PortSpec};
 use netloom_model::kinds::openflow::OpenflowSwitch;
 use netloom_model::plan::{NodeId, PlannedEnd, PlannedLink, PlannedSwitch, Slot, SwitchSlot};
-use netloom_sys::{namespace, process};
+use netloom_sys::process;
 
-use super::told::{self, HOST, space_of};
+use super::told::{self, space_of};
 use crate::build::keeper::Context;
 use crate::stage::role::{self, Process, Role};
 use crate::stage::{attach, inits::Inits};
 use crate::store::state::{Folder, make_private_dir};
 use crate::{Error, Result};
+
+/// Time limit for an answer: a switch of a thousand ports on a busy machine still gives it.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process, and the namespaces that it was given.
 pub(super) struct Agent {
@@ -48,7 +51,9 @@ pub(super) fn open(folder: &Folder, switch: &str) -> Result<Option<Connection>> 
 }
 
 fn open_at(socket: &Path, switch: &str) -> Result<Option<Connection>> {
-    Connection::open(socket).map_err(Error::of(format!("switch {switch:?}"), "connect"))
+    let opened =
+        Connection::open(socket).map_err(Error::of(format!("switch {switch:?}"), "connect"));
+    Ok(opened?.map(|connection| connection.within(PATIENCE)))
 }
 
 fn known(socket: &Path, switch: &str) -> Result<Option<Agent>> {
@@ -148,21 +153,16 @@ impl Agent {
         Ok(())
     }
 
-    /// Gives it the namespaces of its controllers: of all that are `wanted`, by node (`None`: the host) and name. Those
-    /// of living nodes that it is not given it has.
+    /// Gives it the namespaces of its controllers: of all that are `wanted`, by node and name. Those of living nodes that
+    /// it is not given it has.
     pub(super) fn name_spaces(
         &mut self,
         context: &Context<'_>,
         switch: &PlannedSwitch,
-        wanted: impl Fn(Option<Slot>, &str) -> bool,
+        wanted: impl Fn(Slot, &str) -> bool,
     ) -> Result<()> {
         let Some(options) = switch.kind.as_openflow() else { return Ok(()) };
         let plan = &context.state.plan;
-        if told::needs_host(options) && wanted(None, HOST) {
-            let host = namespace::network_of(rustix::process::getpid())
-                .map_err(Error::of("host", "open its network namespace"))?;
-            self.name_space(HOST, &host)?;
-        }
         for node in told::nodes_of(options) {
             let Some(slot) = plan.node(node) else { continue };
             let (id, name) = (plan.nodes[slot].id, space_of(node));
@@ -171,7 +171,7 @@ impl Agent {
                 self.drop_space(&name);
                 continue;
             };
-            if wanted(Some(slot), &name) {
+            if wanted(slot, &name) {
                 self.name_space(&name, &space)?;
             } else if known {
                 continue;

@@ -12,8 +12,8 @@ use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, SwitchSlot};
 use crate::keep::switches::port_name;
 use crate::store::state::Folder;
 
-/// The name of the host's network namespace.
-pub(super) const HOST: &str = "host";
+/// The name of the network namespace that a switch's process is started in: the host's.
+pub const OUTSIDE: &str = "host";
 
 /// The name of a node's network namespace.
 pub(super) fn space_of(node: &str) -> String {
@@ -52,7 +52,7 @@ fn version_of(version: OpenflowVersion) -> Version {
 /// A controller with the namespace that it is reached from.
 fn controller(controller: &Controller) -> application::Controller {
     let here = |port: u16| Target::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-    let host = || Some(HOST.to_owned());
+    let host = || Some(OUTSIDE.to_owned());
     let (target, namespace) = match controller {
         Controller::Tcp(address, port) => (Target::Tcp(SocketAddr::new(*address, *port)), host()),
         Controller::Tls(address, port) => (Target::Tls(SocketAddr::new(*address, *port)), host()),
@@ -68,11 +68,6 @@ fn controller(controller: &Controller) -> application::Controller {
 pub(super) fn is_of(of: &Controller, shown: &ControllerShown) -> bool {
     let told = controller(of);
     told.target.to_string() == shown.target && told.namespace == shown.namespace
-}
-
-/// Whether a switch has controllers that are reached from the host's network.
-pub(super) fn needs_host(options: &OpenflowSwitch) -> bool {
-    options.controllers.iter().any(|of| controller(of).namespace.as_deref() == Some(HOST))
 }
 
 /// The nodes with controllers of a switch.
