@@ -34,7 +34,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("loss", "links/5/loss/bursts", "laeve"),
     ("impairments", "links/6/b", "not of type 'object'"),
     ("protect", "nodes/d/protect", "frames"),
-    ("switch-kind", "switches/s3/kind", "is not one of ['kernel', 'shm']"),
+    ("switch-kind", "switches/s3/kind", "is not one of ['kernel', 'shm', 'openflow']"),
     ("several-errors-at-once", "routing", "is not one of ['auto', 'none']"),
     ("run", "nodes/text/run", "not of type 'array'"),
     ("words-of-containerlab", "", "topology"),
