@@ -1,8 +1,9 @@
 //! One connection that speaks OpenFlow: bytes to messages, and a bounded queue of what the other end has not taken.
 //!
-//! Nothing here blocks. While the queue is long, no further request is read, so answers are bounded by one
-//! request. Packets for a controller that does not read are left out and counted. Who takes nothing for a while, or lets
-//! too much wait, is closed by the server.
+//! Nothing here blocks. While many answers wait, no further request is read, so answers are bounded by one
+//! request. Packets for a controller that is slower than they come are left out and counted; they never keep its requests from
+//! being read, since these are what ends the packets. Who takes nothing for a while, or lets too much wait, is
+//! closed by the server.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,10 +18,10 @@ use crate::link::Link;
 /// Bytes read at a time.
 const READ: usize = 64 * 1024;
 
-/// Queued bytes beyond which no further request is read.
+/// Queued bytes of answers beyond which no further request is read.
 const PAUSE: usize = 256 * 1024;
 
-/// Queued bytes beyond which packets are left out.
+/// Queued bytes of packets beyond which packets are left out.
 const MOST_PACKETS: usize = 1 << 20;
 
 /// The type of a packet-in, in both versions.
@@ -39,6 +40,8 @@ pub(crate) struct Channel {
     /// Bytes of the first message in the queue that have been taken.
     taken: usize,
     queued: usize,
+    /// Bytes of the packets in the queue.
+    packets: usize,
     /// The other end, for people.
     pub(crate) peer: String,
     /// Seconds since 1970.
@@ -69,6 +72,7 @@ impl Channel {
             queue: VecDeque::new(),
             taken: 0,
             queued: 0,
+            packets: 0,
             peer,
             since: crate::system::now(),
             received: 0,
@@ -90,7 +94,7 @@ impl Channel {
 
     /// Whether requests are not read for now.
     pub(crate) fn is_paused(&self) -> bool {
-        self.queued > PAUSE || self.closing
+        self.queued.saturating_sub(self.packets) > PAUSE || self.closing
     }
 
     /// What epoll is to watch: reading, writing.
@@ -134,10 +138,12 @@ impl Channel {
 
     /// Queues a message; returns whether it was, and not left out.
     pub(crate) fn post(&mut self, message: Vec<u8>, now: Time) -> bool {
-        let packet = message.get(1) == Some(&PACKET_IN);
-        if packet && self.queued + message.len() > MOST_PACKETS {
-            self.packet_ins_dropped += 1;
-            return false;
+        if is_packet(&message) {
+            if self.packets + message.len() > MOST_PACKETS {
+                self.packet_ins_dropped += 1;
+                return false;
+            }
+            self.packets += message.len();
         }
         if self.queued == 0 {
             self.moved = now;
@@ -160,6 +166,9 @@ impl Channel {
                     self.taken += length;
                     self.queued -= length;
                     if self.taken >= message.len() {
+                        if is_packet(message) {
+                            self.packets -= message.len();
+                        }
                         self.queue.pop_front();
                         self.taken = 0;
                     }
@@ -181,6 +190,10 @@ impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
+}
+
+fn is_packet(message: &[u8]) -> bool {
+    message.get(1) == Some(&PACKET_IN)
 }
 
 fn is_later(error: &io::Error) -> bool {
