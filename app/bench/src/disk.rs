@@ -43,7 +43,7 @@ pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
     let (all, quick) = (ways(false), ways(true));
     let mut chosen = if options.quick { quick } else { all.clone() };
     let (mut results, mut notes) = (Results::new(), BTreeMap::new());
-    let time = Duration::from_secs(if options.quick { 90 } else { 1200 });
+    let time = Duration::from_secs(if options.quick { 90 } else { 300 });
     let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench disk: round {}, {} ways", round + 1, chosen.len());
         for way in &chosen {

@@ -93,7 +93,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     };
     let mut cells: Vec<Cell> = all.iter().filter(|cell| missing(cell).is_none()).copied().collect();
     let mut results = Results::default();
-    let time = Duration::from_secs(if options.quick { 95 } else { 600 });
+    let time = Duration::from_secs(if options.quick { 95 } else { 300 });
     let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench generate: round {}, {} cells", round + 1, cells.len());
         cells.iter().try_for_each(|cell| measure(*cell, &pair, &config, results))?;

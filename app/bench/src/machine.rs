@@ -1,9 +1,9 @@
-//! Facts of the machine that affect the figures.
+//! Facts of the machine that affect the figures, and when they were measured.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// `kernel`, `cpu`, `cpus`, `memory_gib`, `user`.
+/// `kernel`, `cpu`, `cpus`, `memory_gib`, `user`, `load` (of the minute before), `date` (UTC), `netloom` (version).
 pub(crate) fn facts() -> BTreeMap<String, String> {
     let first_line = |path: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -13,6 +13,8 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let gib = memory_kib("MemTotal").unwrap_or(0.0) / 1_048_576.0;
+    let loads = first_line("/proc/loadavg");
+    let load = loads.split(' ').next().unwrap_or_default();
     let user = if is_root() { "root" } else { "ordinary" };
     BTreeMap::from([
         ("kernel".to_owned(), first_line("/proc/sys/kernel/osrelease")),
@@ -20,6 +22,9 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
         ("cpus".to_owned(), cpus.to_string()),
         ("memory_gib".to_owned(), format!("{gib:.1}")),
         ("user".to_owned(), user.to_owned()),
+        ("load".to_owned(), load.to_owned()),
+        ("date".to_owned(), jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M").to_string()),
+        ("netloom".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
     ])
 }
 
@@ -43,6 +48,8 @@ mod tests {
     fn the_machine_is_described() {
         let facts = facts();
         assert!(facts["kernel"].contains('.'), "{facts:?}");
+        assert!(facts["load"].parse::<f64>().is_ok(), "{facts:?}");
+        assert!(facts["date"].starts_with("20") && facts["date"].len() == 16, "{facts:?}");
         assert!(memory_kib("MemAvailable").unwrap() > 1000.0);
         assert_eq!(memory_kib("MemAvail"), None);
     }

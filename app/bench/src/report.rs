@@ -24,7 +24,7 @@ pub(crate) const NARROW: f64 = 0.1;
 pub struct Report {
     /// Its name.
     pub experiment: String,
-    /// Facts of the machine: `kernel`, `cpu`, `cpus`, `memory_gib`, `user`.
+    /// Facts of the machine and the run: `kernel`, `cpu`, `cpus`, `memory_gib`, `user`, `load`, `date`, `netloom`.
     pub machine: BTreeMap<String, String>,
     /// Smallest number of rounds of any row.
     pub rounds: usize,

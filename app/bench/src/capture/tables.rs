@@ -28,7 +28,7 @@ pub(super) const MOST_LINKS: usize = 4;
 /// Seconds of a run.
 const SECONDS: f64 = 1.0;
 /// Time of all rounds.
-const MOST: Duration = Duration::from_secs(2400);
+const MOST: Duration = Duration::from_secs(1200);
 
 /// The offered traffic, without its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
