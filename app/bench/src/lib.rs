@@ -104,7 +104,9 @@ mod tests {
     fn an_unknown_experiment_is_told_with_the_known_ones() {
         let error = run("labb", Options::default(), None, Path::new("/nowhere")).unwrap_err();
         assert!(
-            error.to_string().contains("there are: lab, node, flood, images, switch, openflow, plug,"),
+            error
+                .to_string()
+                .contains("there are: lab, node, flood, images, switch, openflow, plug,"),
             "{error}"
         );
     }
