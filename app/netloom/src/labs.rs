@@ -173,7 +173,7 @@ pub(crate) fn tell_silent(pid: Option<i32>) {
 
 /// Reports on standard error what is awaited or done.
 pub(crate) fn tell(what: &str) {
-    eprintln!("netloom: {what}");
+    tell_line!("netloom: {what}");
 }
 
 /// A lab with a process that does not serve yet is starting, and serves soon.

@@ -4,13 +4,19 @@
 //! into exit codes. The process stays single-threaded until a verb says otherwise, because it may fork and
 //! enter namespaces.
 #![forbid(unsafe_code)]
+#![deny(
+    clippy::print_stderr,
+    reason = "panics when standard error is closed: `tell_line!` does not"
+)]
+
+#[macro_use]
+mod output;
 
 mod command_line;
 mod completing;
 mod flags;
 mod labs;
 mod man;
-mod output;
 mod source;
 mod verbs;
 
@@ -35,10 +41,10 @@ fn report(error: &anyhow::Error) -> i32 {
         return 0;
     }
     if let Some(diagnostics) = error.downcast_ref::<netloom_config::Diagnostics>() {
-        anstream::eprintln!("{diagnostics}");
+        tell_line!("{diagnostics}");
         return 2;
     }
-    anstream::eprintln!("netloom: {}", netloom_sys::describe(&**error));
+    tell_line!("netloom: {}", netloom_sys::describe(&**error));
     exit_code(error)
 }
 

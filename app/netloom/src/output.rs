@@ -13,6 +13,22 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Writes text to standard error. What cannot be written there, because nobody reads it any more or a disk is full, is
+/// left out: it must not end what it tells of.
+pub(crate) fn to_stderr(text: std::fmt::Arguments<'_>) {
+    let _ = anstream::stderr().lock().write_fmt(text);
+}
+
+/// A line to standard error, see [`to_stderr`].
+macro_rules! tell_line {
+    ($($text:tt)*) => { $crate::output::to_stderr(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Text to standard error, see [`to_stderr`].
+macro_rules! tell {
+    ($($text:tt)*) => { $crate::output::to_stderr(format_args!($($text)*)) };
+}
+
 /// Writes a value as pretty JSON.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
@@ -64,7 +80,7 @@ pub(crate) fn facts(facts: &[(&str, String)]) -> String {
 /// Prints notes about a completed change to standard error.
 pub(crate) fn notes(notes: &[String]) {
     for note in notes {
-        anstream::eprintln!("note: {note}");
+        tell_line!("note: {note}");
     }
 }
 
@@ -73,24 +89,10 @@ pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> St
     value.map_or_else(|| "-".into(), show)
 }
 
-/// `2026-01-31T12:00:00.123456Z`, by the civil calendar from days (Howard Hinnant,
-/// "chrono-Compatible Low-Level Date Algorithms").
+/// `2026-01-31T12:00:00.123456Z`.
 pub(crate) fn utc(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let day_of_era = z % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let mp = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * mp + 2) / 5 + 1;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
-    let micros = ns / 1000 % 1_000_000;
-    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}Z")
+    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 /// A line that the next one overwrites; on a terminal only.
@@ -107,14 +109,14 @@ impl ProgressLine {
     pub(crate) fn show(&mut self, text: &str) {
         if self.on {
             let width = self.shown.max(text.len());
-            eprint!("\r{text:<width$}");
+            tell!("\r{text:<width$}");
             self.shown = text.len();
         }
     }
 
     pub(crate) fn clear(&mut self) {
         if self.on && self.shown > 0 {
-            eprint!("\r{:width$}\r", "", width = self.shown);
+            tell!("\r{:width$}\r", "", width = self.shown);
             self.shown = 0;
         }
     }

@@ -20,3 +20,12 @@ fn wrong_usage_ends_with_2_and_says_what_was_wrong() {
     assert_eq!((out.status.code(), out.stdout.is_empty()), (Some(2), true));
     assert!(words.contains("'fly'"), "{words}");
 }
+
+#[test]
+fn errors_that_nobody_reads_end_as_others_do() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netloom"));
+    let status = command.args(["check", "/nonexistent/lab.yaml"]).stderr(writer).status();
+    assert_eq!(status.expect("start netloom").code(), Some(2));
+}

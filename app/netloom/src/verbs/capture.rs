@@ -157,7 +157,7 @@ fn finish(report: Report, args: &Capture) -> Result<i32> {
     }
     match report.end {
         End::DiskFull => bail!("the disk is full: the file is whole up to there"),
-        End::InterfacesGone if !args.quiet => eprintln!("note: what was captured from is no more"),
+        End::InterfacesGone if !args.quiet => tell_line!("note: what was captured from is no more"),
         _ => {}
     }
     match report.last.total.difference() {

@@ -28,7 +28,7 @@ pub(crate) fn cp(lab: Option<&str>, args: &Copy) -> Result<i32> {
         }
     };
     for path in &summary.skipped {
-        anstream::eprintln!("netloom: left out, neither file, directory nor link: {path}");
+        tell_line!("netloom: left out, neither file, directory nor link: {path}");
     }
     Ok(0)
 }

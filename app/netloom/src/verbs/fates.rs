@@ -68,7 +68,7 @@ impl Following<'_> {
                 };
                 if fates.missed > 0 {
                     let from = &self.link.ends[*end];
-                    eprintln!("note: {} from {from} came too fast to be shown", fates.missed);
+                    tell_line!("note: {} from {from} came too fast to be shown", fates.missed);
                 }
                 *after = fates.fates.last().map(|fate| fate.sequence).or(*after);
                 found.extend(fates.fates);

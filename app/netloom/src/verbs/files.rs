@@ -26,7 +26,7 @@ pub(crate) fn check(args: &Check) -> Result<i32> {
             Err(error) => {
                 match error.downcast_ref::<netloom_config::Diagnostics>() {
                     Some(diagnostics) => output::print(&format!("{diagnostics}\n"))?,
-                    None => anstream::eprintln!("netloom: {}", netloom_sys::describe(&*error)),
+                    None => tell_line!("netloom: {}", netloom_sys::describe(&*error)),
                 }
                 code = 2;
             }

@@ -143,7 +143,7 @@ fn change(
     } else {
         for refusal in &refused {
             let (place, text) = lines::of(lines, refusal.at);
-            eprintln!(
+            tell_line!(
                 "netloom: {place}: the switch refuses it: {}: {text}",
                 refusal_words(refusal)
             );

@@ -68,12 +68,12 @@ fn receive(to: Outlet, args: &Generate, stop: &AtomicBool) -> Result<i32> {
     // Scripts wait for this line before they start the sender.
     let ready = |untold: Option<netloom_session::Error>| {
         if let Some(why) = untold {
-            eprintln!(
+            tell_line!(
                 "note: frames lost at the end will not be noticed: {:#}",
                 anyhow::Error::from(why)
             );
         }
-        eprintln!("{}: receiving", args.target);
+        tell_line!("{}: receiving", args.target);
     };
     let report = to.receive(options, ready, stop)?;
     if args.json { print_json(&report) } else { print(&show::received(&report)) }?;
@@ -106,7 +106,7 @@ pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
 
 /// Announces a long wait, so that a file with absurd times does not look like a hang.
 fn tell_of_gap(gap: Duration, frame: u64) {
-    eprintln!(
+    tell_line!(
         "note: frame {frame} is {} after the one before it; --max-gap TIME shortens gaps",
         show::long(gap)
     );

@@ -57,7 +57,7 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
     output.end(&measurement)?;
     output.left_out(measurement.left_out()?)?;
     for link in measurement.rewired() {
-        eprintln!(
+        tell_line!(
             "note: link {link}: it got or lost its wire while it was measured, so that figures of \
              hops next to it cannot be relied on"
         );
@@ -101,7 +101,7 @@ fn interrupts(signals: OwnedFd) -> Arc<AtomicU32> {
 /// Notes why a session ended early.
 fn ended(trouble: Option<String>) {
     if let Some(trouble) = trouble {
-        eprintln!("note: {trouble}");
+        tell_line!("note: {trouble}");
     }
 }
 

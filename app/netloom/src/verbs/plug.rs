@@ -31,7 +31,7 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     let port = RingPort::open(link.index, rings)
         .with_context(|| format!("interface {interface:?}: open"))?;
     if port.is_merged_irreversibly() {
-        eprintln!(
+        tell_line!(
             "note: interface {interface:?} merges packets in a way that cannot be undone, which \
              loses many: turn that off (ethtool -K {interface} lro off)"
         );

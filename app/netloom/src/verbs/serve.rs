@@ -48,7 +48,7 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
         None => (probe(listener, args, token.clone())?, "/pnpm/"),
     };
     if !address.ip().is_loopback() {
-        eprintln!(
+        tell_line!(
             "warning: {address} is reached from other machines: who sees what is sent knows the token"
         );
     }

@@ -93,8 +93,8 @@ fn tell_standing(lab: &str, troubles: &[String]) -> i32 {
     if !matches!(status.state, LabState::Degraded | LabState::Failed) {
         return 0;
     }
-    eprintln!("netloom: lab {lab:?} is up, but degraded; `netloom up --replace` makes it anew");
-    status.nodes.iter().filter_map(figures::reason).for_each(|line| eprint!("{line}"));
+    tell_line!("netloom: lab {lab:?} is up, but degraded; `netloom up --replace` makes it anew");
+    status.nodes.iter().filter_map(figures::reason).for_each(|line| tell!("{line}"));
     1
 }
 
@@ -106,8 +106,8 @@ fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
     let tell = |what: &str, how: &str, stories: &[&String]| {
         if !stories.is_empty() {
             let count = output::count(stories.len(), what);
-            eprintln!("netloom: lab {lab:?} is up, but {count} {how}");
-            stories.iter().for_each(|story| eprintln!("{story}"));
+            tell_line!("netloom: lab {lab:?} is up, but {count} {how}");
+            stories.iter().for_each(|story| tell_line!("{story}"));
         }
     };
     tell("link", "could not be made anew", &links);
@@ -197,7 +197,7 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
         anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
     };
     tell_troubles(&name, &troubles);
-    eprintln!("lab {name}: up; Ctrl-C takes it down");
+    tell_line!("lab {name}: up; Ctrl-C takes it down");
     let folder = Folder::new(&runtime_dir(), &name);
     let shown = show_logs(&folder, &talkers, &signals, &life);
     // The lab ends whether or not its output could be shown.

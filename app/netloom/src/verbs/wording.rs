@@ -74,7 +74,7 @@ pub(super) fn note(note: Note) {
              and packets of other flows are missing behind it; `routing: {{ecmp: false}}` makes it one"
         ),
     };
-    eprintln!("note: {words}");
+    tell_line!("note: {words}");
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn choices(choices: &[Choice], args: &Capture) {
             None => told.push((reason, vec![interface])),
         }
     }
-    told.iter().for_each(|(reason, names)| eprintln!("{}: {reason}", those(names, args.all)));
+    told.iter().for_each(|(reason, names)| tell_line!("{}: {reason}", those(names, args.all)));
 }
 
 /// Interfaces captured in one way: the name, or their number.
@@ -104,7 +104,7 @@ pub(super) fn account(report: &Report, args: &Capture) -> Result<()> {
             "bytes": report.bytes,
         });
         if to_pipe {
-            eprintln!("{value}");
+            tell_line!("{value}");
             return Ok(());
         }
         return print_json(&value);
@@ -114,7 +114,7 @@ pub(super) fn account(report: &Report, args: &Capture) -> Result<()> {
     }
     let text = text(report, args);
     if to_pipe {
-        eprint!("{text}");
+        tell!("{text}");
         return Ok(());
     }
     print(&text)

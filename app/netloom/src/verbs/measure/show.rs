@@ -175,7 +175,7 @@ impl<'a> Output<'a> {
             Route::Ends(why) => format!("do not arrive: {why}"),
             Route::Unknown(why) => format!("take another path: {why}"),
         };
-        eprintln!("note: {from} -> {to}, block {block}: IPv{version} packets {what}");
+        tell_line!("note: {from} -> {to}, block {block}: IPv{version} packets {what}");
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl<'a> Output<'a> {
         };
         let words = format!("{packets} not measured{rest}\n");
         if self.args.csv {
-            eprint!("note: {words}");
+            tell!("note: {words}");
             return Ok(());
         }
         print(&words)
