@@ -6,6 +6,7 @@
 #ifndef NETLOOM_FLOW_ACT_H
 #define NETLOOM_FLOW_ACT_H
 
+#include "straight.bpf.h"
 #include "sums.bpf.h"
 
 /* The least bytes of an Ethernet frame without its checksum. */
@@ -279,9 +280,13 @@ static long step(__u32 index, struct run *r)
 static __always_inline int act(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu, __u32 first)
 {
 	struct run r = { .ctx = ctx, .w = w, .next = first };
+	const struct nl_fl_op *op;
 
 	if (first == NL_FL_NONE)
 		return VERDICT_DROP;
+	op = bpf_map_lookup_elem(&nl_fl_ops, &first);
+	if (op && op->kind == NL_FL_SEND && op->next == NL_FL_NONE)
+		return send_frame(ctx, w, op->argument);
 	bpf_loop(NL_FL_LONGEST, step, &r, 0);
 	cpu->failed += r.failed || r.lost;
 	return r.to && !r.failed ? bpf_redirect(r.to, 0) : VERDICT_DROP;
