@@ -60,6 +60,20 @@ impl Groups {
         self.0.values().flat_map(Group::chained).filter(|chained| *chained == number).count()
     }
 
+    /// Adds a group, and all others on which it depends which of its buckets are live.
+    pub(crate) fn ask(&self, number: u32, asked: &mut Vec<u32>) {
+        let mut pending = vec![number];
+        while let Some(next) = pending.pop() {
+            if asked.contains(&next) {
+                continue;
+            }
+            asked.push(next);
+            let buckets = self.0.get(&next).into_iter().flat_map(|group| &group.buckets);
+            let watched = buckets.map(|bucket| bucket.watch_group);
+            pending.extend(watched.filter(|group| *group != GROUP_ANY));
+        }
+    }
+
     /// Whether a bucket is live: what it watches is, or it watches nothing (section 6.5).
     pub(crate) fn is_live(&self, bucket: &Bucket, up: &impl Fn(PortNumber) -> bool) -> bool {
         self.live_within(bucket, up, 0)

@@ -1,7 +1,9 @@
 //! The switch: what it has, what goes in, what comes out. Its rooms: connections and their messages
 //! (`control`, `roles`, `notify`), state that controllers change (`flow_mod`, `group_mod`, `ports`), answers (`stats`, `features`),
-//! packets (`walk`, `output`), time (`expire`), what outlives its process (`saved`).
+//! packets (`walk`, `output`), time (`expire`), what outlives its process (`saved`), and which results a change is
+//! about (`affected`).
 
+mod affected;
 mod control;
 mod expire;
 mod features;
@@ -30,6 +32,7 @@ use crate::rule::{Rule, RuleId, Time};
 use crate::table::{Deadline, Table};
 use crate::trace::{Trace, grown};
 
+pub use affected::Affected;
 pub use saved::{Change, SavedGroup, SavedMeter, SavedRule, SavedSettings};
 
 use ports::PortState;

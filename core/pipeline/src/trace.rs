@@ -1,7 +1,8 @@
 //! What happened to a packet: for explanations, and for a cache that does the same to packets like it.
 //!
 //! A cache may keep a trace's [`Trace::effects`] for all packets that agree with this one in the bits of
-//! [`Trace::consulted`], for as long as [`crate::Switch::generation`] does not change, unless [`Trace::uncacheable`]
+//! [`Trace::consulted`], for as long as [`crate::Switch::generation`] does not change, or changes by what
+//! [`crate::Affected`] says does not reach the trace, unless [`Trace::uncacheable`]
 //! says why not. It must send packets with a TTL of 1 or less here when an effect decrements it.
 
 use netloom_openflow::{Action, PortNumber};
@@ -117,7 +118,9 @@ pub struct Trace {
     pub effects: Vec<Effect>,
     /// The groups it went through, with the bucket.
     pub groups: Vec<(u32, usize)>,
-    /// By how many bytes it had grown at each of these.
+    /// The groups that decided: those, and others whose liveness was asked for.
+    pub asked: Vec<u32>,
+    /// By how many bytes it had grown where it was counted.
     pub growth: Growth,
     /// The meters it went through.
     pub meters: Vec<u32>,

@@ -12,7 +12,7 @@ use super::bench::Bench;
 use super::frames::*;
 
 /// Fields of entries, from few values so that they meet packets.
-fn fields() -> impl Strategy<Value = Vec<Oxm>> {
+pub fn fields() -> impl Strategy<Value = Vec<Oxm>> {
     let one = (0..7usize, 0..4u128, 0..3usize);
     proptest::collection::vec(one, 0..4).prop_map(|picked| {
         let mut fields: Vec<Oxm> = vec![];
@@ -52,7 +52,7 @@ fn fields() -> impl Strategy<Value = Vec<Oxm>> {
     })
 }
 
-fn frame() -> impl Strategy<Value = (u32, Vec<u8>)> {
+pub fn frame() -> impl Strategy<Value = (u32, Vec<u8>)> {
     (1..4u32, 0..4u8, 0..4u16, 0..4u16, 0..3usize).prop_map(|(port, host, vid, tcp_port, kind)| {
         let mut frame = match kind {
             0 => arp(),
@@ -117,7 +117,7 @@ proptest! {
 }
 
 /// What an entry of the first table does, by number.
-fn doing(kind: usize, port: u32) -> Vec<Instruction> {
+pub fn doing(kind: usize, port: u32) -> Vec<Instruction> {
     let set = |field, value| Action::SetField(Oxm::exact(field, value));
     let (edit, next) = match kind {
         0 => (vec![], false),

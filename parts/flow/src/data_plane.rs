@@ -7,7 +7,7 @@
 //!   `generation` is the newest that [`DataPlane::invalidate`] was told, and never to a frame with a TTL of 1 or less if an
 //!   effect decrements it: that one is an upcall.
 //! * When [`DataPlane::invalidate`] has returned, no frame is treated by an older entry any more, and all that
-//!   were are in the next [`DataPlane::credits`].
+//!   were are in the next [`DataPlane::credits`]. The same goes for [`DataPlane::remove`] and single entries.
 //! * Memory for upcalls is bounded for each port, so that one that floods does not keep others out.
 //!
 //! * Results may outlive the process that had them kept. They stay in force, under the generation that they
@@ -49,7 +49,7 @@ pub struct Upcall<'a> {
 }
 
 /// A place for counters of an entry; the caller chooses numbers, from 0 on, and reuses one only after the
-/// entry's generation has been invalidated and credited.
+/// entry has been removed, or its generation has been invalidated and credited.
 pub type Slot = u32;
 
 /// A result to keep.
@@ -160,6 +160,12 @@ pub trait DataPlane {
     /// # Errors
     /// The system refuses: nothing can be promised to controllers any more.
     fn invalidate(&mut self, generation: u64) -> Result<()>;
+
+    /// Makes some entries ineffective, and appends what they forwarded since they were asked last.
+    ///
+    /// # Errors
+    /// As [`DataPlane::invalidate`].
+    fn remove(&mut self, slots: &[Slot], into: &mut Vec<Credit>) -> Result<()>;
 
     /// Appends what was forwarded since the last call, of entries of any generation.
     ///

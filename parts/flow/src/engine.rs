@@ -1,8 +1,10 @@
 //! The tables and the data plane together: nothing changes the one without the other.
 //!
-//! Before anything that can change what happens to packets, the plane is emptied and what it forwarded is credited; so
-//! a request is answered when the plane obeys it, and no packet is counted by an entry that is no more.
-//! Emptying an empty plane costs nothing, so a sequence of changes empties it once.
+//! Before anything that can change what happens to packets, the plane gives up the results that it may be about, and
+//! what they forwarded is credited; so a request is answered when the plane obeys it, and no packet is counted by an
+//! entry that is no more. Which these are, the tables say (`Affected`); where they do not, and where changes come faster than
+//! results can be looked through, the plane is emptied. Emptying an empty plane costs nothing, so a long sequence of
+//! changes empties it once.
 
 use std::collections::HashMap;
 
@@ -10,13 +12,16 @@ use netloom_openflow::header::Header;
 use netloom_openflow::role::Role;
 use netloom_openflow::{PortNumber, Version};
 use netloom_packet::{Segmenter, VnetHeader, checksum};
-use netloom_pipeline::{ConnectionId, FlowKey, Outputs, Switch, Time, Trace, example};
+use netloom_pipeline::{Affected, ConnectionId, FlowKey, Outputs, Switch, Time, Trace, example};
 
 use crate::Result;
 use crate::data_plane::{Credit, DataPlane, Entry, Slot, Upcall};
 
 /// How long a full plane is left as it is.
 const FULL: Time = 1_000_000_000;
+/// Kept results that are looked at for changes: at once, and in a microsecond.
+const MOST_LOOKS: u64 = 1 << 16;
+const LOOKS: u64 = 4;
 
 /// A kept result, to credit.
 struct Kept {
@@ -56,6 +61,11 @@ pub(crate) struct Engine {
     epoch: u64,
     /// Results that the plane keeps, by slot.
     kept: Vec<Option<Kept>>,
+    /// Slots below the length of `kept` without a result.
+    free: Vec<Slot>,
+    /// How many results may be looked at for changes, and since when there are so many.
+    looks: u64,
+    looked: Time,
     /// Whether the plane may have results that are not in `kept`.
     inherits: bool,
     /// Which results are kept: port, masked key, mask.
@@ -79,6 +89,9 @@ impl Engine {
             malformed: 0,
             epoch,
             kept: vec![],
+            free: vec![],
+            looks: MOST_LOOKS,
+            looked: 0,
             // Programs of an earlier process are found by its ports.
             inherits: capacity > 0,
             known: HashMap::new(),
@@ -113,6 +126,8 @@ impl Engine {
             self.known.insert((port, entry.key, entry.consulted), entry.slot);
             self.kept[slot] = Some(Kept { trace, port });
         }
+        let empty = self.kept.iter().zip(0..).filter(|(kept, _)| kept.is_none());
+        self.free = empty.map(|(_, slot)| slot).collect();
         self.inherits = false;
         Ok(())
     }
@@ -124,7 +139,7 @@ impl Engine {
 
     /// Whether the plane may forward by itself.
     pub(crate) fn keeps(&self) -> bool {
-        !self.kept.is_empty() || self.inherits
+        !self.known.is_empty() || self.inherits
     }
 
     /// Credits what the plane has forwarded.
@@ -134,6 +149,11 @@ impl Engine {
         }
         self.credits.clear();
         self.plane.credits(&mut self.credits)?;
+        self.credit();
+        Ok(())
+    }
+
+    fn credit(&mut self) {
         for credit in &self.credits {
             let Some(kept) =
                 usize::try_from(credit.slot).ok().and_then(|at| self.kept.get(at)?.as_ref())
@@ -143,7 +163,50 @@ impl Engine {
             let Credit { packets, bytes, used, .. } = *credit;
             self.switch.credit(&kept.trace, kept.port, packets, bytes, used);
         }
+    }
+
+    /// Gives up the results that a change may be about, before it is made; returns by how much the tables' generation
+    /// may grow without being about others.
+    fn give_up(&mut self, affected: Option<Affected>, now: Time) -> Result<u64> {
+        let affected = affected.filter(|_| self.may_look(now));
+        let Some(affected) = affected else {
+            self.quiesce()?;
+            return Ok(0);
+        };
+        let reached = |kept: &Option<Kept>| {
+            kept.as_ref().is_some_and(|kept| affected.reaches(&kept.trace, &self.switch))
+        };
+        let slots = self.kept.iter().zip(0..).filter(|(kept, _)| reached(kept));
+        let slots: Vec<Slot> = slots.map(|(_, slot)| slot).collect();
+        if !slots.is_empty() {
+            self.remove(&slots)?;
+        }
+        Ok(affected.steps())
+    }
+
+    /// Has the plane give up results, and credits what they forwarded.
+    fn remove(&mut self, slots: &[Slot]) -> Result<()> {
+        self.credits.clear();
+        self.plane.remove(slots, &mut self.credits)?;
+        self.credit();
+        for slot in slots {
+            let place = usize::try_from(*slot).ok().and_then(|at| self.kept.get_mut(at));
+            let Some(Kept { trace, port }) = place.and_then(Option::take) else { continue };
+            self.known.remove(&(port, trace.key.masked(&trace.consulted), trace.consulted));
+            self.free.push(*slot);
+        }
         Ok(())
+    }
+
+    /// Whether all results may be looked at for one change: it must not take longer than finding them anew.
+    fn may_look(&mut self, now: Time) -> bool {
+        let more = now.saturating_sub(self.looked) / 1000 * LOOKS;
+        self.looked = self.looked.max(now);
+        self.looks = self.looks.saturating_add(more).min(MOST_LOOKS);
+        let all = u64::try_from(self.kept.len()).unwrap_or(u64::MAX);
+        let may = !self.inherits && all <= self.looks;
+        self.looks -= if may { all } else { 0 };
+        may
     }
 
     /// Empties the plane, and credits what it forwarded until then.
@@ -155,6 +218,7 @@ impl Engine {
         self.plane.invalidate(self.epoch)?;
         self.collect()?;
         self.kept.clear();
+        self.free.clear();
         self.known.clear();
         (self.full, self.inherits) = (None, false);
         Ok(())
@@ -176,9 +240,18 @@ impl Engine {
         &mut self,
         act: impl FnOnce(&mut Switch, &mut Outputs) -> T,
     ) -> Result<T> {
+        self.note_beyond(0, act)
+    }
+
+    /// The same, if the plane has made way for a change by which the tables' generation grows so much.
+    fn note_beyond<T>(
+        &mut self,
+        steps: u64,
+        act: impl FnOnce(&mut Switch, &mut Outputs) -> T,
+    ) -> Result<T> {
         let before = self.switch.generation();
         let done = act(&mut self.switch, &mut self.out);
-        if self.switch.generation() != before {
+        if self.switch.generation() > before + steps {
             self.quiesce()?;
         }
         Ok(done)
@@ -187,12 +260,16 @@ impl Engine {
     /// A controller's message; returns what it may have done.
     pub(crate) fn message(&mut self, id: ConnectionId, bytes: &[u8], now: Time) -> Result<Effect> {
         let effect = self.effect(id, bytes);
+        let mut steps = 0;
         match effect {
-            Effect::Changes => self.quiesce()?,
+            Effect::Changes if self.keeps() => {
+                let affected = self.switch.affected_by(id, bytes);
+                steps = self.give_up(affected, now)?;
+            }
             Effect::Reads => self.collect()?,
-            Effect::Nothing => {}
+            Effect::Changes | Effect::Nothing => {}
         }
-        self.note(|switch, out| switch.message(id, bytes, now, out))?;
+        self.note_beyond(steps, |switch, out| switch.message(id, bytes, now, out))?;
         self.send();
         Ok(effect)
     }
@@ -246,7 +323,7 @@ impl Engine {
     /// Has the plane keep a result.
     fn keep(&mut self, result: Fresh, now: &impl Fn() -> Time) -> Result<()> {
         let Fresh { port, key, trace, .. } = result;
-        if self.kept.len() >= self.capacity {
+        if self.known.len() >= self.capacity {
             let since = *self.full.get_or_insert_with(now);
             if now() < since + FULL {
                 return Ok(());
@@ -257,7 +334,10 @@ impl Engine {
         if self.known.contains_key(&name) {
             return Ok(());
         }
-        let slot = Slot::try_from(self.kept.len()).unwrap_or(Slot::MAX);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.kept.push(None);
+            Slot::try_from(self.kept.len() - 1).unwrap_or(Slot::MAX)
+        });
         let entry = Entry {
             slot,
             generation: self.epoch,
@@ -266,9 +346,12 @@ impl Engine {
             consulted: &trace.consulted,
             effects: &trace.effects,
         };
-        if self.plane.install(&entry) {
+        let place = usize::try_from(slot).ok().and_then(|at| self.kept.get_mut(at));
+        if let Some(place) = place.filter(|_| self.plane.install(&entry)) {
             self.known.insert(name, slot);
-            self.kept.push(Some(Kept { trace, port }));
+            *place = Some(Kept { trace, port });
+        } else {
+            self.free.push(slot);
         }
         Ok(())
     }
@@ -289,7 +372,10 @@ impl Engine {
         self.collect()?;
         // Packets may have moved their ends.
         if self.switch.postpone(now) {
-            self.change(|switch, out| switch.tick(now, out))?;
+            let affected = self.switch.affected_by_time(now);
+            let steps = if self.keeps() { self.give_up(affected, now)? } else { 0 };
+            self.note_beyond(steps, |switch, out| switch.tick(now, out))?;
+            self.send();
         }
         Ok(())
     }

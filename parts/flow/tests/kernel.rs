@@ -223,6 +223,50 @@ fn a_learning_switch_forwards_in_the_kernel() {
     });
 }
 
+/// Entries that are about other packets leave a flow in the kernel; one that wins takes it out before it is confirmed.
+#[test]
+fn changes_leave_other_flows_in_the_kernel() {
+    root_only!("loads BPF programs");
+    isolated!({
+        const CHANGES: u64 = 50;
+        let switch = Switch::secure();
+        let [mut a, mut b] = switch.nodes();
+        let mut peer = switch.peer();
+        peer.add("cookie=1,priority=5,in_port=1,actions=output:2");
+        peer.barrier();
+        let sent = frame("dl_src=02:00:00:00:00:01,udp");
+        a.send(&sent);
+        b.expect(&sent);
+        // Kept when a later message is answered.
+        peer.barrier();
+        assert_eq!(switch.show().plane.entries, 1);
+        for number in 0..CHANGES {
+            peer.add(&format!("priority=9,in_port=2,udp,tp_dst={number},actions=drop"));
+            peer.add(&format!("priority=4,udp,tp_dst={number},actions=drop"));
+            if number % 2 == 0 {
+                peer.flow(FlowCommand::Delete, &format!("udp,tp_dst={number}"));
+            }
+            peer.barrier();
+            a.send(&sent);
+            b.expect(&sent);
+        }
+        let plane = switch.show().plane;
+        assert!(plane.entries == 1 && plane.hits >= CHANGES, "{plane:?}");
+        peer.add("cookie=2,priority=6,in_port=1,udp,actions=drop");
+        peer.barrier();
+        assert_eq!(switch.show().plane.entries, 0);
+        a.send(&sent);
+        let counted = |peer: &mut Peer| {
+            let flows = peer.flows();
+            let flow = |cookie| flows.iter().find(|flow| flow.cookie == cookie).unwrap();
+            [1, 2].map(|cookie| flow(cookie).packets)
+        };
+        wait("the frame is dropped", || (counted(&mut peer)[1] == 1).then_some(()));
+        assert_eq!(counted(&mut peer), [CHANGES + 1, 1]);
+        assert_eq!(b.receive(), None);
+    });
+}
+
 /// What was kept stays in force while there is no process, and the next one has the exact counters.
 #[test]
 fn without_its_process_it_forwards_on_and_counts() {

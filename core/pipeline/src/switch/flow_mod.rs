@@ -149,7 +149,7 @@ impl Switch {
     }
 
     /// The entries that a modification or deletion is about.
-    fn chosen(&self, change: &FlowMod, version: Version) -> Vec<RuleId> {
+    pub(super) fn chosen(&self, change: &FlowMod, version: Version) -> Vec<RuleId> {
         let fields = change.matching.to_oxm();
         let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         let strict =
@@ -164,8 +164,11 @@ impl Switch {
             out_port: if deletes { change.out_port } else { PortNumber::ANY },
             out_group: if deletes && !v10 { change.out_group } else { GROUP_ANY },
         };
-        let same = |rule: &Rule| rule.priority == change.priority && rule.pattern == filter.pattern;
-        let accepts = |rule: &Rule| filter.accepts(rule) && (!strict || same(rule));
+        if strict {
+            let found = self.tables.iter().filter_map(|t| t.find(&filter.pattern, change.priority));
+            return found.filter(|rule| filter.accepts(rule)).map(|rule| rule.id).collect();
+        }
+        let accepts = |rule: &Rule| filter.accepts(rule);
         self.tables.iter().flat_map(|table| table.select(accepts)).collect()
     }
 

@@ -379,6 +379,7 @@ impl Switch {
 
     /// Through a group: each chosen bucket gets a copy (section 5.6.1).
     fn group(&mut self, number: u32, packet: &Packet, walk: &mut Walk<'_>) {
+        self.groups.ask(number, &mut walk.trace.asked);
         let Some(group) = self.groups.0.get(&number) else {
             walk.drop(Drop::Group);
             return;

@@ -37,11 +37,19 @@ struct Taken {
 
 /// An entry in the programs' memory.
 struct Kept {
-    slot: Slot,
     /// The programs' generation that it is of.
     generation: u64,
     /// What has been credited.
     credited: Count,
+}
+
+impl Kept {
+    /// What it forwarded since it was asked last.
+    fn credit(&mut self, slot: Slot, count: Count) -> Option<Credit> {
+        let before = std::mem::replace(&mut self.credited, count);
+        let (packets, bytes) = (count.packets - before.packets, count.bytes - before.bytes);
+        (packets > 0).then_some(Credit { slot, packets, bytes, used: count.used })
+    }
 }
 
 /// The plane.
@@ -52,7 +60,7 @@ pub(crate) struct CachePlane {
     /// The ring of upcalls, under a descriptor that stays.
     epoll: OwnedFd,
     ports: BTreeMap<PortNumber, Taken>,
-    kept: Vec<Kept>,
+    kept: BTreeMap<Slot, Kept>,
     /// The newest generation that was told; the programs have numbers of their own, which never come again.
     told: u64,
     buffer: Vec<u8>,
@@ -80,7 +88,7 @@ impl CachePlane {
             may_adopt: true,
             epoll,
             ports: BTreeMap::new(),
-            kept: vec![],
+            kept: BTreeMap::new(),
             told: 0,
             buffer: vec![],
         };
@@ -106,7 +114,7 @@ impl CachePlane {
             self.flow.set_generation(self.flow.generation() + 1);
         }
         let generation = self.flow.generation();
-        let of = |kept: flow::Kept| Kept { slot: kept.slot, generation, credited: kept.noted };
+        let of = |kept: flow::Kept| (kept.slot, Kept { generation, credited: kept.noted });
         self.kept = self.flow.kept().map(of).collect();
         self.watch()
     }
@@ -199,7 +207,7 @@ impl DataPlane for CachePlane {
         if !self.flow.install(&result).unwrap_or(false) {
             return false;
         }
-        self.kept.push(Kept { slot: entry.slot, generation, credited: Count::default() });
+        self.kept.insert(entry.slot, Kept { generation, credited: Count::default() });
         true
     }
 
@@ -209,16 +217,23 @@ impl DataPlane for CachePlane {
         Ok(())
     }
 
+    fn remove(&mut self, slots: &[Slot], into: &mut Vec<Credit>) -> Result<()> {
+        for slot in slots {
+            self.flow.remove(*slot).map_err(failed)?;
+        }
+        // Their counters are final then.
+        self.flow.settle();
+        for slot in slots {
+            let Some(mut kept) = self.kept.remove(slot) else { continue };
+            into.extend(kept.credit(*slot, self.flow.counts(*slot)));
+        }
+        Ok(())
+    }
+
     fn credits(&mut self, into: &mut Vec<Credit>) -> Result<()> {
         let (flow, now) = (&self.flow, self.flow.generation());
-        self.kept.retain_mut(|kept| {
-            let count = flow.counts(kept.slot);
-            let (packets, bytes) =
-                (count.packets - kept.credited.packets, count.bytes - kept.credited.bytes);
-            if packets > 0 {
-                into.push(Credit { slot: kept.slot, packets, bytes, used: count.used });
-            }
-            kept.credited = count;
+        self.kept.retain(|slot, kept| {
+            into.extend(kept.credit(*slot, flow.counts(*slot)));
             // No more will come of those of an older generation.
             kept.generation == now
         });
@@ -240,8 +255,8 @@ impl DataPlane for CachePlane {
     }
 
     fn saved(&mut self) {
-        for kept in &self.kept {
-            self.flow.note(kept.slot, kept.credited);
+        for (slot, kept) in &self.kept {
+            self.flow.note(*slot, kept.credited);
         }
     }
 

@@ -15,7 +15,9 @@ use netloom_sys::Failure;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use crate::Result;
-use crate::data_plane::{Credit, DataPlane, Entry, PlaneCounters, PlaneFacts, PlanePort, Upcall};
+use crate::data_plane::{
+    Credit, DataPlane, Entry, PlaneCounters, PlaneFacts, PlanePort, Slot, Upcall,
+};
 use crate::error::SWITCH;
 
 /// Most ports of a turn.
@@ -129,6 +131,10 @@ impl DataPlane for PacketPlane {
     }
 
     fn invalidate(&mut self, _generation: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _slots: &[Slot], _into: &mut Vec<Credit>) -> Result<()> {
         Ok(())
     }
 

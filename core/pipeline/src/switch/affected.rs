@@ -1,0 +1,131 @@
+//! Which results a change is about: known before it is made, so that a cache gives up these alone.
+//!
+//! A kept result stands for all packets that agree in what was consulted. A new entry makes it wrong only if one of
+//! them can match the entry in a table that they go through, and the entry wins there. All of them have the same key in
+//! the bits that were consulted, also after edits: these write constants or what was consulted, and a table behind a
+//! removed header is not looked at for a cacheable result. So a new entry that asks for another value of one of
+//! these bits matches none of them. Entries that change or go concern the results that went through them; a group
+//! those that asked for its buckets, or whether one of them is live.
+
+use netloom_openflow::flow::{FlowCommand, FlowMod};
+use netloom_openflow::group::GroupCommand;
+use netloom_openflow::{Message, Version, decode};
+
+use super::{ConnectionId, Switch};
+use crate::key::{FlowKey, Pattern};
+use crate::rule::{RuleId, Time};
+use crate::trace::Trace;
+
+/// What a change is about.
+#[derive(Clone, Debug, Default)]
+pub struct Affected {
+    /// Entries that may change or go, in order.
+    rules: Vec<RuleId>,
+    /// An entry that may come.
+    added: Option<Added>,
+    /// A group that may come or change.
+    group: Option<u32>,
+    /// By how much the generation grows, at most.
+    steps: u64,
+}
+
+/// An entry that comes.
+#[derive(Clone, Debug)]
+struct Added {
+    table: u8,
+    priority: u16,
+    pattern: Pattern,
+}
+
+impl Added {
+    /// Whether a packet can match whose key is this one in some bits.
+    fn can_match(&self, key: &FlowKey, fixed: &FlowKey) -> bool {
+        let words = self.pattern.value.0.iter().zip(&self.pattern.mask.0);
+        let mut words = words.zip(key.0.iter().zip(&fixed.0));
+        words.all(|((value, mask), (word, fixed))| (value ^ word) & mask & fixed == 0)
+    }
+}
+
+impl Affected {
+    /// Whether a result may be another one after the change, or has packets to count that the change asks for.
+    /// The trace is cacheable and holds before the change.
+    pub fn reaches(&self, trace: &Trace, switch: &Switch) -> bool {
+        let group = self.group.is_some_and(|group| trace.asked.contains(&group));
+        let step = trace.steps.iter().any(|step| {
+            let changed = step.rule.is_some_and(|id| self.rules.binary_search(&id).is_ok());
+            changed
+                || self.added.as_ref().is_some_and(|added| {
+                    added.table == step.table
+                        && added.can_match(&step.key, &trace.consulted)
+                        && !step.rule.is_some_and(|id| switch.withstands(id, added))
+                })
+        });
+        group || step
+    }
+
+    /// By how much [`Switch::generation`] grows if nothing else changes: at most.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn of_rules(mut rules: Vec<RuleId>, steps: u64) -> Affected {
+        rules.sort_unstable();
+        Affected { rules, steps, ..Affected::default() }
+    }
+}
+
+impl Switch {
+    /// What a message of a connection may change; `None`: anything. A message that leaves what happens to packets as it
+    /// is, or is refused, may be said to change something.
+    pub fn affected_by(&self, id: ConnectionId, bytes: &[u8]) -> Option<Affected> {
+        let version = self.version(id)?;
+        let Ok((_, message)) = decode(bytes) else { return Some(Affected::default()) };
+        match message {
+            Message::FlowMod(change) => Some(self.affected_by_flow_mod(&change, version)),
+            // Whoever deletes a group deletes the entries and buckets that use it.
+            Message::GroupMod(change) if change.command != GroupCommand::Delete => {
+                Some(Affected { group: Some(change.group), steps: 1, ..Affected::default() })
+            }
+            // No result that goes through a meter is cacheable.
+            Message::MeterMod(_) => Some(Affected { steps: 1, ..Affected::default() }),
+            _ => None,
+        }
+    }
+
+    fn affected_by_flow_mod(&self, change: &FlowMod, version: Version) -> Affected {
+        let added = || {
+            let pattern = Pattern::new(&change.matching.to_oxm());
+            let added = Added { table: change.table, priority: change.priority, pattern };
+            Affected { added: Some(added), steps: 1, ..Affected::default() }
+        };
+        if change.command == FlowCommand::Add {
+            return added();
+        }
+        let chosen = self.chosen(change, version);
+        let modifies = matches!(change.command, FlowCommand::Modify | FlowCommand::ModifyStrict);
+        // 1.0 adds what it cannot modify.
+        if chosen.is_empty() && modifies && version == Version::V10 {
+            return added();
+        }
+        Affected::of_rules(chosen, 1)
+    }
+
+    /// What [`Switch::tick`] may change; `None`: anything.
+    pub fn affected_by_time(&mut self, now: Time) -> Option<Affected> {
+        if self.learning.has_old(now) {
+            return None;
+        }
+        let due = self.deadlines.iter().take_while(|(at, _)| *at <= now);
+        let rules: Vec<RuleId> = due.map(|(_, id)| *id).collect();
+        let steps = u64::try_from(rules.len()).unwrap_or(u64::MAX);
+        Some(Affected::of_rules(rules, steps))
+    }
+
+    /// Whether an entry is matched before one that comes, and is not replaced by it.
+    fn withstands(&self, id: RuleId, added: &Added) -> bool {
+        self.rule(id).is_some_and(|rule| {
+            rule.priority > added.priority
+                || rule.priority == added.priority && rule.pattern != added.pattern
+        })
+    }
+}
