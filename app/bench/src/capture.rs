@@ -109,7 +109,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let there: Vec<Cell> = chosen.iter().copied().filter(|cell| missing(*cell).is_none()).collect();
     let manner = match options.quick {
         true => Manner { run: 0.6, tolerance: 0.1, most: Duration::from_secs(110) },
-        false => Manner { run: 2.0, tolerance: 0.05, most: Duration::from_secs(900) },
+        false => Manner { run: 1.5, tolerance: 0.05, most: Duration::from_secs(600) },
     };
     let links = if options.quick { 1 } else { tables::MOST_LINKS };
     // One more, which is received as it is.

@@ -35,7 +35,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let window = Duration::from_millis(if options.quick { 300 } else { 1000 });
     let field = Field::up(&driver, window)?;
     let mut results = Results::new();
-    let time = Duration::from_secs(if options.quick { 60 } else { 300 });
+    let time = Duration::from_secs(if options.quick { 60 } else { 200 });
     let one_round = |round: usize, results: &mut Results| {
         let plan = plan(round, options.quick);
         eprintln!("bench flood: round {}, {} cells", round + 1, plan.len());

@@ -43,9 +43,9 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("images");
     let seconds = |quick, full| Duration::from_secs(if options.quick { quick } else { full });
-    few(&driver, seconds(20, 120), &mut report)?;
-    memory(&driver, seconds(30, 120), &mut report)?;
-    many(&driver, seconds(40, 240), &mut report)?;
+    few(&driver, seconds(20, 60), &mut report)?;
+    memory(&driver, seconds(30, 60), &mut report)?;
+    many(&driver, seconds(40, 90), &mut report)?;
     for (_, what) in OPERATIONS {
         report.left_out(what, "source (Zec 2003)", SOURCE);
     }

@@ -60,12 +60,12 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("lab");
     let seconds = |quick, full| Duration::from_secs(if options.quick { quick } else { full });
-    pair(&driver, seconds(8, 60), &mut report)?;
+    pair(&driver, seconds(8, 40), &mut report)?;
     exec(&driver, seconds(2, 10), &mut report)?;
-    hundred(&driver, seconds(15, 60), &mut report)?;
-    routed(&driver, seconds(8, 60), &mut report)?;
-    memory(&driver, seconds(15, 60), &mut report)?;
-    thousand(&driver, seconds(60, 300), &mut report)?;
+    hundred(&driver, seconds(15, 40), &mut report)?;
+    routed(&driver, seconds(8, 40), &mut report)?;
+    memory(&driver, seconds(15, 40), &mut report)?;
+    thousand(&driver, seconds(60, 120), &mut report)?;
     mininet::compare(options, &mut report)?;
     Ok(report)
 }

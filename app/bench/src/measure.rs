@@ -41,7 +41,7 @@ struct Amount {
 }
 
 const QUICK: Amount = Amount { costs: 12, rates: 48, delays: 28, turns: 30 };
-const FULL: Amount = Amount { costs: 120, rates: 900, delays: 120, turns: 90 };
+const FULL: Amount = Amount { costs: 60, rates: 150, delays: 60, turns: 60 };
 
 /// All rounds.
 #[derive(Default)]

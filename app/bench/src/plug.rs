@@ -46,13 +46,25 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut plan: Vec<Cell> = all.iter().copied().filter(chosen).collect();
     plan.retain(|cell| cell.way != Connector::Pcap || pcap.is_some());
     let mut places = BTreeMap::new();
+    let mut silent = None;
     for cell in &plan {
+        if silent.is_some() && cell.way == Connector::Pcap {
+            continue;
+        }
         if let Entry::Vacant(free) = places.entry((cell.way, cell.card)) {
-            free.insert(PluggedCard::up(&driver, cell.way, cell.card)?);
+            match PluggedCard::up(&driver, cell.way, cell.card) {
+                Ok(place) => {
+                    free.insert(place);
+                }
+                // Its ring of libpcap stays silent on some kernels; the others are measured all the same.
+                Err(why) if cell.way == Connector::Pcap => silent = Some(format!("{why:#}")),
+                Err(why) => return Err(why),
+            }
         }
     }
+    plan.retain(|cell| places.contains_key(&(cell.way, cell.card)));
     let mut results = Results::new();
-    let time = Duration::from_secs(if options.quick { 90 } else { 300 });
+    let time = Duration::from_secs(if options.quick { 90 } else { 200 });
     let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench plug: round {}, {} cells", round + 1, plan.len());
         for cell in &plan {
@@ -70,8 +82,11 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     drop(places);
     rows(&results, &mut report);
     for cell in all.iter().filter(|cell| !results.contains_key(*cell)) {
-        let why =
-            if chosen(cell) { "no vde_switch, vde_plug2tap, vde_pcapplug" } else { "--quick" };
+        let why = match &silent {
+            _ if !chosen(cell) => "--quick",
+            Some(why) => why,
+            None => "no vde_switch, vde_plug2tap, vde_pcapplug",
+        };
         report.left_out(&title(*cell), cell.way.title(), why);
     }
     report.peers.insert("vde_pcapplug".to_owned(), pcap);

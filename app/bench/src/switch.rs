@@ -89,7 +89,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let there = |cell: &&Cell| why_not(**cell, &switches).is_none();
     let mut cells: Vec<Cell> = chosen.iter().filter(there).copied().collect();
     let mut results = Results::default();
-    let time = Duration::from_secs(if options.quick { 85 } else { 400 });
+    let time = Duration::from_secs(if options.quick { 85 } else { 250 });
     let one_round = |round: usize, results: &mut Results| {
         eprintln!("bench switch: round {}, {} cells", round + 1, cells.len());
         cells.iter().try_for_each(|cell| measure(*cell, &switches, &labs, results))?;

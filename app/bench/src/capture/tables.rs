@@ -26,9 +26,9 @@ const SIZES: [u32; 7] = [SMALL, 128, 256, 512, 1024, 1280, 1518];
 /// Most interfaces, and most threads that share one.
 pub(super) const MOST_LINKS: usize = 4;
 /// Seconds of a run.
-const SECONDS: f64 = 1.0;
+const SECONDS: f64 = 0.5;
 /// Time of all rounds.
-const MOST: Duration = Duration::from_secs(1200);
+const MOST: Duration = Duration::from_secs(900);
 
 /// The offered traffic, without its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

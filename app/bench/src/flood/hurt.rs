@@ -44,7 +44,7 @@ const STORMS: [(&str, &str); 7] = [
 pub(super) fn run(options: &Options, driver: &Driver, report: &mut Report) -> Result<()> {
     let window = Duration::from_millis(if options.quick { 600 } else { 1000 });
     let storms = Storms::up(driver, window)?;
-    let time = Duration::from_secs(if options.quick { 55 } else { 200 });
+    let time = Duration::from_secs(if options.quick { 55 } else { 150 });
     let mut results = Results::new();
     let round = |number: usize, results: &mut Results| {
         let mut cells = main_cells();
