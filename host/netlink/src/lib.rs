@@ -38,7 +38,7 @@ pub use lookup::{Found, Lookup};
 pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};
 pub use route::{DeleteRoute, Multipath, Route};
 pub use socket::Socket;
-pub use watch::{AddressWatch, Changed, LinkWatch, RouteWatch};
+pub use watch::{AddressWatch, Changed, ChangedLinks, LinkWatch, RouteWatch};
 
 #[cfg(test)]
 extern crate self as netloom_netlink;

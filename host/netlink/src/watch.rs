@@ -12,12 +12,16 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netloom_sys::Failure;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
 use crate::batch::sealed::Encode;
 use crate::batch::{Batch, Purpose, Request};
+use crate::decode::{u16_at, u32_at};
 use crate::encode::Encoder;
 use crate::error::{Error, Result, SOCKET};
 use crate::socket::Socket;
+use crate::uapi::{HEADER, RTM_DELLINK, RTM_NEWLINK};
 
 const RTM_NEWNSID: u16 = 88;
 const NETNSA_NSID: u16 = 1;
@@ -31,7 +35,7 @@ const RTNLGRP_IPV6_ROUTE: u32 = 11;
 const RTNLGRP_IPV6_RULE: u32 = 19;
 const RTNLGRP_NEXTHOP: u32 = 32;
 
-/// Messages are not parsed, so they may be truncated.
+/// Only the beginnings of messages are parsed, so they may be truncated.
 const RECEIVE_BYTES: usize = 64;
 
 /// The changes received.
@@ -156,7 +160,16 @@ impl RouteWatch {
     }
 }
 
-/// Tells whether links of one namespace may have changed. What changed is not told: ask again.
+/// The links that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangedLinks {
+    /// Those with these indices came, went or changed.
+    These(BTreeSet<u32>),
+    /// Messages were lost: any link may have changed.
+    Any,
+}
+
+/// Tells which links of one namespace may have changed. What changed is not told: ask again.
 #[derive(Debug)]
 pub struct LinkWatch(Socket);
 
@@ -166,7 +179,8 @@ impl LinkWatch {
     /// # Errors
     /// [`Error::Failed`] if the system refuses it.
     pub fn open() -> Result<Self> {
-        let socket = Socket::open_to_ask()?;
+        // With a large buffer: a thousand links may change before they are looked at.
+        let socket = Socket::open()?;
         socket
             .set_option(libc::NETLINK_ADD_MEMBERSHIP, RTNLGRP_LINK)
             .map_err(io::Error::from)
@@ -174,13 +188,39 @@ impl LinkWatch {
         Ok(Self(socket))
     }
 
-    /// Whether they may have changed since the last call; does not wait.
+    /// Those that changed since the last call; does not wait.
     ///
     /// # Errors
     /// [`Error::Failed`] if the socket cannot be read.
-    pub fn changed(&mut self) -> Result<bool> {
-        drained(&self.0)
+    pub fn changed(&mut self) -> Result<ChangedLinks> {
+        let mut links = BTreeSet::new();
+        let mut any = false;
+        let mut bytes = [0; RECEIVE_BYTES];
+        loop {
+            let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+            match rustix::net::recv(self.0.as_fd(), &mut bytes, flags) {
+                Ok((read, length)) => match changed_link(&bytes[..read], length) {
+                    Some(link) => drop(links.insert(link)),
+                    None => any = true,
+                },
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS) => any = true,
+                Err(e) => return Err(refused("receive")(e.into())),
+            }
+        }
+        Ok(if any { ChangedLinks::Any } else { ChangedLinks::These(links) })
     }
+}
+
+/// The link that a datagram of `length` bytes tells of, which begins with `bytes`; `None` if it tells of something else, or
+/// of more than one.
+fn changed_link(bytes: &[u8], length: usize) -> Option<u32> {
+    let of_links = matches!(u16_at(bytes, 4)?, RTM_NEWLINK | RTM_DELLINK);
+    let first = usize::try_from(u32_at(bytes, 0)?).ok()?;
+    // The index in `struct ifinfomsg`.
+    let link = u32_at(bytes, HEADER + 4)?;
+    (of_links && first.checked_next_multiple_of(4)? >= length).then_some(link)
 }
 
 /// Readable if changes are pending.
@@ -266,5 +306,33 @@ impl Request for Number {
     }
     fn purpose(&self) -> Purpose {
         Purpose::Create
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message about link 7 of this type, which says that it has so many bytes.
+    fn message(kind: u16, length: u32) -> Vec<u8> {
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.resize(HEADER + 4, 0);
+        bytes.extend(7_u32.to_ne_bytes());
+        bytes.resize(RECEIVE_BYTES, 0);
+        bytes
+    }
+
+    #[test]
+    fn links_are_read_from_whole_messages_only() {
+        for kind in [RTM_NEWLINK, RTM_DELLINK] {
+            assert_eq!(changed_link(&message(kind, 1498), 1500), Some(7));
+        }
+        assert_eq!(changed_link(&message(RTM_NEWNSID, 1500), 1500), None, "another type");
+        assert_eq!(changed_link(&message(RTM_NEWLINK, 700), 1500), None, "two messages");
+        let message = message(RTM_NEWLINK, 32);
+        for end in 0..HEADER + 8 {
+            assert_eq!(changed_link(&message[..end], end), None, "cut at {end}");
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use netloom_kit::wait_until;
 use netloom_netlink::{
-    Address, AddressWatch, Batch, BridgeSpec, Change, Changed, DeleteAddress, RouteWatch, Socket,
+    Address, AddressWatch, Batch, BridgeSpec, Change, Changed, ChangedLinks, DeleteAddress,
+    DeleteLink, LinkRef, LinkWatch, RouteWatch, Socket,
 };
 
 use super::fresh::{NetNs, with_netns};
@@ -95,5 +96,57 @@ fn what_routes_depend_on_is_heard_in_its_namespace_only() {
         wait_until("it is quiet", Duration::from_secs(30), || {
             (!watch.changed().unwrap()).then_some(())
         });
+    });
+}
+
+/// Makes bridges, as many as asked for, with these indices from 100 on.
+fn make_many(space: &NetNs, count: u32) {
+    space.run(|| {
+        let mut batch = Batch::new();
+        for index in 100..100 + count {
+            let name = format!("br{index}");
+            batch.push(name.clone(), &BridgeSpec { index: Some(index), ..BridgeSpec::new(&name) });
+        }
+        Socket::open().unwrap().run(&mut batch).unwrap();
+    });
+}
+
+#[test]
+fn links_that_changed_are_named() {
+    with_netns(&links_that_changed_are_named, |[here, other]| {
+        let mut watch = here.run(|| LinkWatch::open().unwrap());
+        let these = |links: &[u32]| ChangedLinks::These(links.iter().copied().collect());
+        assert_eq!(watch.changed().unwrap(), these(&[]));
+        prepare(&here);
+        make_many(&here, 2);
+        prepare(&other);
+        assert_eq!(watch.changed().unwrap(), these(&[7, 100, 101]));
+        here.run(|| {
+            let mut batch = Batch::new();
+            batch.push("br100", &DeleteLink::new(LinkRef::Index(100)));
+            Socket::open().unwrap().run(&mut batch).unwrap();
+        });
+        // The kernel tells of a link's carrier in its own time.
+        let ChangedLinks::These(last) = watch.changed().unwrap() else { panic!("none was lost") };
+        assert!(last.contains(&100) && !last.contains(&101), "{last:?}");
+    });
+}
+
+#[test]
+fn lost_changes_of_links_are_noticed() {
+    with_netns(&lost_changes_of_links_are_noticed, |[here]| {
+        prepare(&here);
+        let mut watch = here.run(|| LinkWatch::open().unwrap());
+        here.run(|| {
+            let mut batch = Batch::new();
+            // More than any buffer of this socket holds.
+            for turn in 0..10_000 {
+                batch.push("br", &Change::of(7).mtu(1400 + turn % 2));
+            }
+            Socket::open().unwrap().run(&mut batch).unwrap();
+        });
+        assert_eq!(watch.changed().unwrap(), ChangedLinks::Any);
+        make_many(&here, 1);
+        assert_eq!(watch.changed().unwrap(), ChangedLinks::These([100].into()));
     });
 }

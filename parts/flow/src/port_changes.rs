@@ -2,7 +2,9 @@
 //!
 //! A port whose interface is gone is gone for controllers, too; it comes back when it is added anew.
 
-use netloom_netlink::LinkRef;
+use std::collections::BTreeMap;
+
+use netloom_netlink::{ChangedLinks, LinkInfo, LinkRef};
 use netloom_openflow::port::PortState;
 use netloom_openflow::{Port, PortNumber};
 use netloom_pipeline::{Outputs, Switch};
@@ -75,30 +77,37 @@ impl Server {
 
     /// Links have changed: looks at those of ports.
     pub(crate) fn follow_links(&mut self) -> Result<()> {
-        if !self.ports.watch.changed()? {
-            return Ok(());
+        let changed = self.ports.watch.changed()?;
+        if changed == ChangedLinks::Any {
+            return self.look_at_links();
         }
-        let indexes: Vec<(u32, u32)> = self
-            .ports
-            .known
-            .iter()
-            .filter_map(|(number, port)| Some((*number, port.index?)))
-            .collect();
-        for (number, index) in indexes {
-            match self.ports.asker.link(LinkRef::Index(index))? {
-                Some(link) => {
-                    let Some(known) = self.ports.known.get(&number) else { continue };
-                    let port = described(&known.spec, &link);
-                    self.note_port(port)?;
-                }
-                None => {
-                    if let Some(known) = self.ports.known.get_mut(&number) {
-                        known.index = None;
-                    }
-                    self.forget_port(PortNumber(number))?;
-                }
-            }
+        let ChangedLinks::These(links) = changed else { return Ok(()) };
+        for (number, index) in self.ports.with_links(|index| links.contains(&index)) {
+            let link = self.ports.asker.link(LinkRef::Index(index))?;
+            self.note_link(number, link.as_ref())?;
         }
         Ok(())
+    }
+
+    /// Looks at the links of all ports: one question to the kernel.
+    fn look_at_links(&mut self) -> Result<()> {
+        let links = self.ports.asker.links()?;
+        let links: BTreeMap<u32, LinkInfo> =
+            links.into_iter().map(|link| (link.index, link)).collect();
+        for (number, index) in self.ports.with_links(|_| true) {
+            self.note_link(number, links.get(&index))?;
+        }
+        Ok(())
+    }
+
+    /// What the kernel says of the interface of a port; nothing: it is gone.
+    fn note_link(&mut self, number: u32, link: Option<&LinkInfo>) -> Result<()> {
+        let Some(known) = self.ports.known.get_mut(&number) else { return Ok(()) };
+        if let Some(link) = link {
+            let port = described(&known.spec, link);
+            return self.note_port(port);
+        }
+        known.index = None;
+        self.forget_port(PortNumber(number))
     }
 }

@@ -57,6 +57,12 @@ impl Ports {
         })
     }
 
+    /// Numbers of ports with the indices of their interfaces, of those that `wanted` asks for.
+    pub(crate) fn with_links(&self, wanted: impl Fn(u32) -> bool) -> Vec<(u32, u32)> {
+        let all = self.known.iter().filter_map(|(number, port)| Some((*number, port.index?)));
+        all.filter(|(_, index)| wanted(*index)).collect()
+    }
+
     /// The name of a port.
     pub(crate) fn name(&self, number: u32) -> String {
         self.known.get(&number).map(|port| port.spec.name.clone()).unwrap_or_default()
