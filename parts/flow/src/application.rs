@@ -36,9 +36,6 @@ pub struct Application {
     pub openflow: PathBuf,
     /// The file with what a later process of the switch must know; beside it are others that begin with its name.
     pub state: PathBuf,
-    /// Folder of BPF objects that outlive the process; none: nothing is kept in the kernel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pins: Option<PathBuf>,
     /// Which data plane is wanted.
     #[serde(default)]
     pub plane: PlaneChoice,
@@ -65,7 +62,6 @@ impl Application {
             fail: Fail::default(),
             openflow: folder.join("openflow"),
             state: folder.join("state"),
-            pins: None,
             plane: PlaneChoice::default(),
             controllers: vec![],
             tls: None,
