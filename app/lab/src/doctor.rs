@@ -117,6 +117,14 @@ fn of_labs(root: bool) -> Vec<Feature> {
             }),
         },
         Feature {
+            name: "OpenFlow switches in the kernel",
+            purpose: "switches of kind `openflow` at full speed",
+            instead: "packet sockets: every frame goes through the tables, more slowly",
+            state: as_root(root, "OpenFlow switches in the kernel", || {
+                ebpf::flow_supported().map(by)
+            }),
+        },
+        Feature {
             name: "doors to the host",
             purpose: "link ends `host:IFACE` and `internet`",
             instead: "labs without doors; programs of the host join a switch of kind `shm`",
