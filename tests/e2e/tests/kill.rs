@@ -1,7 +1,7 @@
 //! The crash tests: kill -9 at a random moment of `up`, or while a lab is used, then `down`, then nothing may be left.
 //!
 //! Victims in turn: of `up` the `up` process itself, the lab process, the spawner, an init, the wires' process, a switch in
-//! shared memory, a plug; of a lab in use also captures, generators and measurements. Each is hit at a random moment of its
+//! shared memory, a plug, an OpenFlow switch; of a lab in use also captures, generators and measurements. Each is hit at a random moment of its
 //! own life while the verb works, so that all are hit alike. `NETLOOM_KILL_SEED`, `_COUNT` and `_FIRST` choose seed, number
 //! and first iteration; victim and moment, as a part of that life, depend on seed and number only, so that one iteration can
 //! be run again alone: `cargo xtask test kill --seed S --first I --n 1`.
@@ -22,7 +22,7 @@ use netloom_tests_e2e::{
 const LAB: &str = "killed";
 
 /// Parts of a lab, as their processes are named behind `netloom-`.
-const PARTS: [&str; 6] = ["lab", "spawn", "init", "wire", "switch", "plug"];
+const PARTS: [&str; 7] = ["lab", "spawn", "init", "wire", "switch", "plug", "flow"];
 
 #[test]
 fn killed_at_any_moment_nothing_stays() {
@@ -128,7 +128,7 @@ fn of_turn<'a>(victims: &[&'a str], iteration: u64) -> &'a str {
     victims[usize::try_from(iteration % count).expect("below a count")]
 }
 
-/// Sixteen nodes: a switch with hosts, one in shared memory with two, one with nodes in it, routers, links
+/// Sixteen nodes: a switch with hosts, one in shared memory and one of OpenFlow with two, one with nodes in it, routers, links
 /// between nodes, two with wires, programs, files; as root guarded ones, too.
 fn lab_file() -> String {
     let mut text = String::from("name: killed\nnodes:\n");
@@ -141,8 +141,9 @@ fn lab_file() -> String {
     for router in 0..4 {
         writeln!(text, "  r{router}: {{forwarding: true}}").unwrap();
     }
-    text.push_str("  m0: {}\n  m1: {}\nswitches:\n  s1: {}\n  x: {kind: shm}\nlinks:\n");
-    text.push_str("  - [m0, x]\n  - [m1, x]\n  - [x, s1]\n");
+    text.push_str("  m0: {}\n  m1: {}\nswitches:\n  s1: {}\n  x: {kind: shm}\n");
+    text.push_str("  o: {kind: openflow}\nlinks:\n");
+    text.push_str("  - [m0, x]\n  - [m1, x]\n  - [x, s1]\n  - [m0, o]\n  - [m1, o]\n");
     for host in 0..8 {
         writeln!(text, "  - [h{host}, s1]").unwrap();
     }
