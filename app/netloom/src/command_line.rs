@@ -51,9 +51,12 @@ const FLAGS_ELSEWHERE: &[Elsewhere] = &[
     ("netloom capture", &["-i", "--interface"], "netloom capture TARGET"),
 ];
 
-/// The definitions, for parsing, completions and man pages.
+/// The definitions of all verbs, for help, completions and man pages.
 pub(crate) fn command() -> clap::Command {
-    Cli::command()
+    let mut command = Cli::command();
+    // Makes the flags of every verb: a verb's are otherwise made when it is called.
+    command.build();
+    command
 }
 
 /// A verb and its subcommands, with examples at the end of their help.
@@ -74,7 +77,7 @@ fn with_examples(command: clap::Command, path: &str) -> clap::Command {
 
 /// Parses this process's command line. Wrong usage, `--help` and `--version` end the process.
 pub(crate) fn read() -> Cli {
-    let mut command = command();
+    let mut command = Cli::command();
     let read = command.try_get_matches_from_mut(std::env::args_os());
     let read = read.and_then(|matches| Cli::from_arg_matches(&matches));
     let error = match read {
@@ -145,7 +148,7 @@ mod tests {
 
     /// The error message for a wrong command line.
     fn said(line: &str) -> String {
-        let mut command = command();
+        let mut command = Cli::command();
         let error = command.try_get_matches_from_mut(line.split(' ')).expect_err(line);
         helped(error, &command).to_string()
     }

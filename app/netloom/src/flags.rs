@@ -47,8 +47,10 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
-/// What to do.
+/// What to do. Only the flags of the verb that is called are made, which spares every start the rest. Its type comes
+/// last then, so that documentation of the type would replace the verb's here: types of verbs have comments.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Verb {
     /// Bring a lab up from its file; returns when every node is ready.
     Up(Up),
@@ -190,7 +192,7 @@ pub(crate) enum PortKind {
     Ring,
 }
 
-/// `up` and `run`.
+// `up` and `run`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
     /// The lab file; `-` is standard input.
@@ -209,7 +211,7 @@ pub(crate) struct Up {
     pub(crate) keep: bool,
 }
 
-/// `down`.
+// `down`.
 #[derive(Debug, Args)]
 pub(crate) struct Down {
     /// The lab, by name or by file. Default: the only running one.
@@ -220,7 +222,7 @@ pub(crate) struct Down {
     pub(crate) all: bool,
 }
 
-/// `check`.
+// `check`.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Lab files.
@@ -228,7 +230,7 @@ pub(crate) struct Check {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Listings.
+// Listings.
 #[derive(Debug, Args)]
 pub(crate) struct Json {
     /// Print JSON.
@@ -236,7 +238,7 @@ pub(crate) struct Json {
     pub(crate) json: bool,
 }
 
-/// `status`.
+// `status`.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// The lab, by name or by file. Default: the only running one.
@@ -247,7 +249,7 @@ pub(crate) struct Status {
     pub(crate) json: bool,
 }
 
-/// `node`.
+// `node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Node {
     /// Create a node. If no lab runs, one named `default` is brought up for it.
@@ -338,7 +340,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     }
 }
 
-/// `exec`.
+// `exec`.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
     /// Stay in the caller's file system; everything else is the node's.
@@ -351,14 +353,14 @@ pub(crate) struct Exec {
     pub(crate) command: Vec<String>,
 }
 
-/// A node.
+// A node.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArg {
     /// The node.
     pub(crate) node: String,
 }
 
-/// `logs`.
+// `logs`.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
     /// The nodes. Default: all that have programs.
@@ -375,7 +377,7 @@ pub(crate) struct Logs {
     pub(crate) timestamps: bool,
 }
 
-/// `cp`.
+// `cp`.
 #[derive(Debug, Args)]
 pub(crate) struct Copy {
     /// A path, or NODE:PATH.
@@ -386,7 +388,7 @@ pub(crate) struct Copy {
     pub(crate) destination: String,
 }
 
-/// `ping`.
+// `ping`.
 #[derive(Debug, Args)]
 pub(crate) struct Ping {
     /// The node that sends.
@@ -420,7 +422,7 @@ pub(crate) struct Ping {
     pub(crate) json: bool,
 }
 
-/// `graph`.
+// `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
     /// The lab, by name or by file. Default: the only running one.
@@ -437,7 +439,7 @@ pub(crate) struct Graph {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// `bench`.
+// `bench`.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// What to measure.
@@ -524,6 +526,17 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         crate::command_line::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_a_verb_is_what_the_list_of_verbs_says() {
+        let (list, whole) =
+            (<Cli as clap::CommandFactory>::command(), crate::command_line::command());
+        for verb in list.get_subcommands() {
+            let shown = whole.find_subcommand(verb.get_name()).expect("the same verbs");
+            let about = |verb: &clap::Command| verb.get_about().map(ToString::to_string);
+            assert_eq!(about(verb), about(shown), "{}", verb.get_name());
+        }
     }
 
     #[test]

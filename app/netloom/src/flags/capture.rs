@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use netloom_config::likely;
 
-/// `capture`.
+// `capture`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["targets", "all"]).required(true))]
 #[command(
@@ -80,7 +80,7 @@ pub(crate) struct Capture {
     pub(crate) json: bool,
 }
 
-/// How files are written.
+// How files are written.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFiles {
     /// Start a new file before one grows larger than this; 2 GiB if no size is given.

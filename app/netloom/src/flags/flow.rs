@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// `flow`.
+// `flow`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Flow {
     /// Add flow entries.

@@ -9,7 +9,7 @@ use netloom_traffic::{Flows, Rate, Sizes, Speed};
 
 use super::capture::time;
 
-/// `generate`.
+// `generate`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A TARGET is NODE:IFACE, a NODE with one interface, link:NAME, switch:S (shared memory) or \
@@ -75,7 +75,7 @@ pub(crate) enum GenerateEngine {
     Shm,
 }
 
-/// `replay`.
+// `replay`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("pace").args(["speed", "rate", "top_speed"]))]
 pub(crate) struct Replay {

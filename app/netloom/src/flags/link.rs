@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Json, Setting, setting};
 
-/// `link`.
+// `link`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Link {
     /// Create a link between two nodes, or a node and a switch, and print its name.

@@ -8,7 +8,7 @@ use netloom_session::measure::FlowPorts;
 
 use super::capture::time;
 
-/// `measure`.
+// `measure`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "measure A B finds the path from node A to node B and back, marks the packets between \
@@ -77,7 +77,7 @@ pub(crate) struct Measure {
     pub(crate) quiet: bool,
 }
 
-/// The packets to measure.
+// The packets to measure.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct MeasureWhat {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// `serve`.
+// `serve`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without -l it serves measurements at the interfaces of the network namespace that it \

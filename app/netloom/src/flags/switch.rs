@@ -6,7 +6,7 @@ use netloom_switch::rules::{MirrorFilter, Vid, VidSet};
 
 use super::{Json, Setting, setting};
 
-/// `switch`.
+// `switch`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Switch {
     /// Create a switch. If no lab runs, one named `default` is brought up for it.
@@ -180,7 +180,7 @@ pub(crate) enum MirrorDirection {
     Both,
 }
 
-/// `plug`.
+// `plug`.
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text of --help has brackets")]
 #[derive(Debug, Args)]
 pub(crate) struct Plug {
