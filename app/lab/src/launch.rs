@@ -78,6 +78,8 @@ pub struct Options {
     pub ignore_limits: bool,
     /// Keep a lab that cannot come up, as far as it was made.
     pub keep: bool,
+    /// Whether anybody looks at [`Event::Progress`]: each wakes the maker, on a processor that nodes could use.
+    pub progress: bool,
     /// Called with the object of a long wait, and with the action after it.
     pub tell: fn(&str),
 }
@@ -134,8 +136,8 @@ impl Launch {
         match forked {
             Forked::Child => {
                 drop(ours);
-                let Options { foreground, keep, .. } = *options;
-                let birth = Birth { folder, state, lock, adopt, foreground, keep };
+                let Options { foreground, keep, progress, .. } = *options;
+                let birth = Birth { folder, state, lock, adopt, foreground, keep, progress };
                 birth.live(self.spawner, theirs, serve)
             }
             Forked::Parent(pid) => {

@@ -103,7 +103,12 @@ pub(crate) struct ProgressLine {
 
 impl ProgressLine {
     pub(crate) fn new() -> ProgressLine {
-        ProgressLine { on: std::io::stderr().is_terminal(), shown: 0 }
+        ProgressLine { on: ProgressLine::is_shown(), shown: 0 }
+    }
+
+    /// Whether anybody sees it.
+    pub(crate) fn is_shown() -> bool {
+        std::io::stderr().is_terminal()
     }
 
     pub(crate) fn show(&mut self, text: &str) {

@@ -41,6 +41,8 @@ pub(crate) struct Birth {
     pub(crate) foreground: bool,
     /// Whether a lab that cannot come up is kept.
     pub(crate) keep: bool,
+    /// Whether the maker shows progress.
+    pub(crate) progress: bool,
 }
 
 impl Birth {
@@ -65,7 +67,7 @@ impl Birth {
     }
 
     fn run(self, spawner: Spawner, maker: UnixStream, serve: Serve) -> Result<()> {
-        let Birth { folder, state, lock, adopt, foreground, keep } = self;
+        let Birth { folder, state, lock, adopt, foreground, keep, progress } = self;
         redirect_output(&folder)?;
         let open_files = raise_open_files();
         let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
@@ -76,7 +78,8 @@ impl Birth {
                 .map_err(Error::at("pipe", "make"))
         };
         let (end, ended) = pipe()?;
-        let telling = Telling(maker.try_clone().map_err(Error::at("maker", "tell"))?);
+        let copied = maker.try_clone().map_err(Error::at("maker", "tell"))?;
+        let telling = Telling { maker: copied, progress };
         let made = (|| {
             if !adopt {
                 folder.write_state(&state)?;
@@ -184,6 +187,9 @@ impl Coming<'_> {
 /// Makes the lab and tells the maker.
 fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
     let progress = |what: &str, done: usize, total: usize| {
+        if !telling.progress {
+            return;
+        }
         telling.tell(&Event::Progress { what: what.to_owned(), done, total });
     };
     let Made { nodes, troubles } = running.make(&progress)?;
@@ -235,13 +241,17 @@ fn give_up(
 }
 
 /// Tells the maker; it does not matter if the maker has ended.
-struct Telling(UnixStream);
+struct Telling {
+    maker: UnixStream,
+    /// Whether it wants to know of progress.
+    progress: bool,
+}
 
 impl Telling {
     fn tell(&self, event: &Event) {
         if let Ok(mut line) = serde_json::to_vec(event) {
             line.push(b'\n');
-            let _ = (&self.0).write_all(&line);
+            let _ = (&self.maker).write_all(&line);
         }
     }
 }

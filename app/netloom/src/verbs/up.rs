@@ -154,6 +154,7 @@ fn options(args: &Up, foreground: bool) -> Options {
         foreground,
         ignore_limits: args.ignore_limits,
         keep: args.keep,
+        progress: ProgressLine::is_shown(),
         tell: labs::tell,
     }
 }
@@ -168,6 +169,7 @@ pub(crate) fn up_empty(name: &str) -> Result<()> {
         foreground: false,
         ignore_limits: false,
         keep: false,
+        progress: ProgressLine::is_shown(),
         tell: labs::tell,
     };
     start(launch, source::empty_plan(name)?, &options).map(drop)
