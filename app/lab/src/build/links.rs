@@ -35,10 +35,22 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
     })
 }
 
-/// Makes these links, each end in its final namespace. Links with a door are left to the keeper of doors.
-pub(crate) fn make_links(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
+/// Makes these links, each end in its final namespace. Links with a door are left to the keeper of doors. The core's
+/// namespace serves as the empty one if it is `fresh`, which spares the kernel another (0.5 ms).
+pub(crate) fn make_links(
+    plan: &Plan,
+    spaces: &Spaces<'_>,
+    links: &[LinkSlot],
+    fresh: bool,
+) -> Result<()> {
+    let wired = |index: &LinkSlot| spaces.forms.get(plan, &plan.links[*index]) == LinkForm::Wired;
+    let stays_empty = fresh && plan.switches.is_empty() && !links.iter().any(wired);
     let work = || -> Result<()> {
-        namespace::new_network()?;
+        if stays_empty {
+            namespace::enter_network(spaces.core.as_fd())?;
+        } else {
+            namespace::new_network()?;
+        }
         let mut socket = open("links")?;
         let mut batch = Batch::new();
         for &index in links {

@@ -380,7 +380,7 @@ impl Maker<'_> {
             links::make_switches(plan, spaces.core.as_fd())?;
         }
         (self.progress)("links", 0, links.len());
-        links::make_links(plan, spaces, links)?;
+        links::make_links(plan, spaces, links, missing.contains(&self.core_slot()))?;
         let ground = self.ground(spaces, links);
         for keeper in self.keepers {
             keeper.lay(&ground)?;

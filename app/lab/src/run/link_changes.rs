@@ -145,7 +145,7 @@ impl Running {
         // Routes by interfaces that are elsewhere are left out.
         let plan = without_absent(state);
         let spaces = self.spaces_of(work, state, &[at])?;
-        links::make_links(&plan, &spaces, &[at])?;
+        links::make_links(&plan, &spaces, &[at], false)?;
         let ground = Ground { folder: &self.folder, state, spaces: &spaces, links: &[at] };
         for keeper in self.kept.keepers.all() {
             keeper.lay(&ground)?;
