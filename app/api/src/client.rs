@@ -8,6 +8,7 @@ mod exchange;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::http::Method;
@@ -52,7 +53,8 @@ const SILENT: Duration = Duration::from_secs(30);
 pub struct Client {
     folder: PathBuf,
     socket: PathBuf,
-    runtime: Runtime,
+    /// Made by the first call over HTTP; entering a node needs none.
+    runtime: OnceLock<Runtime>,
     bounded: bool,
     tell: Option<fn(Option<i32>)>,
 }
@@ -65,11 +67,19 @@ impl Client {
     pub fn connect(folder: &Path) -> Result<Client> {
         let path = folder.join(API_SOCKET);
         drop(Self::open(folder, &path)?);
-        let runtime = Builder::new_current_thread()
+        let runtime = OnceLock::new();
+        Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true, tell: None })
+    }
+
+    fn runtime(&self) -> Result<&Runtime> {
+        if let Some(made) = self.runtime.get() {
+            return Ok(made);
+        }
+        let made = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(Failure::of("client", "make runtime"))?;
-        Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true, tell: None })
+        Ok(self.runtime.get_or_init(|| made))
     }
 
     /// Makes the client check during calls whether the lab process answers at all. After about a second of
@@ -353,7 +363,7 @@ impl Client {
     fn ask(&self, question: &Ask, given: &[BorrowedFd<'_>]) -> Result<Asked> {
         let asked = entry::ask(&self.folder, question, given)?;
         if !asked.is_answered(LOOK) {
-            self.runtime.block_on(async {
+            self.runtime()?.block_on(async {
                 tokio::select! {
                     answered = asked.answered() => answered,
                     silent = self.watch() => Err(silent),

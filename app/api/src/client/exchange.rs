@@ -64,7 +64,7 @@ impl Client {
 
     pub(super) fn request(&self, call: &Call) -> Result<Answer> {
         let socket = Self::open(&self.folder, &self.socket)?;
-        self.runtime.block_on(async {
+        self.runtime()?.block_on(async {
             let exchange = async {
                 tokio::select! {
                     answer = self.exchange(socket, call) => answer,
