@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 pub(crate) use self::fork::has_one_thread;
-pub use self::fork::{Birth, Forked, Namespaces, Prepared, Ready, fork, fork_alone, fork_prepared};
+pub use self::fork::{
+    Birth, Forked, Namespaces, Prepared, Ready, fork, fork_alone, fork_prepared, fork_to_execute,
+};
 pub use self::signals::{
     block_signals, catch, next_signal, set_ignored, signalfd, unblock_signals, with_open_mask,
 };

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use netloom_sys::cgroup::Join;
-use netloom_sys::process::{self, Exit, Forked, Namespaces, Prepared, Ready};
+use netloom_sys::process::{self, Exit, Prepared, Ready};
 use netloom_sys::terminal::Foreground;
 use netloom_sys::{Failure, caps::Grant};
 use netloom_sys::{disposition, keyring, namespace};
@@ -202,10 +202,9 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
         Ok(signals) => signals,
         Err(e) => refused("catch signals", &e),
     };
-    match process::fork_alone(Namespaces::NONE, None) {
+    match process::fork_to_execute(|| program.become_it()) {
         Err(e) => refused("fork", &e),
-        Ok(Forked::Child) => program.become_it(),
-        Ok(Forked::Parent(pid)) => attend(pid, &signals, caller),
+        Ok(pid) => attend(pid, &signals, caller),
     }
 }
 

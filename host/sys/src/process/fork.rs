@@ -4,6 +4,7 @@
 //! the caller's memory. The process must have only one thread, which the caller guarantees; so it
 //! is `unsafe`. See clone(2), pid_namespaces(7).
 
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 
 use super::{die_with_parent, exit_now, hide, pidfd, wait_readable};
-use crate::{Failure, Result};
+use crate::{Error, Failure, Result};
 
 /// The new namespaces of a forked child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -243,6 +244,44 @@ pub fn fork_alone(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Res
     unsafe { fork(namespaces, cgroup) }
 }
 
+/// The stack of a child of [`fork_to_execute`].
+const STACK: usize = 256 << 10;
+
+/// Forks a child that executes a program, without a copy of this process's memory: the child shares it, and this
+/// process stands still until the child has executed or ended (clone(2), `CLONE_VM` and `CLONE_VFORK`). Working
+/// directory, descriptors, signal dispositions and masks are the child's own. What `run` changes in memory stays
+/// changed for this process, environment variables too.
+///
+/// # Errors
+/// EINVAL if the process has more than one thread; else the kernel's error.
+pub fn fork_to_execute<F: FnOnce() -> Infallible>(run: F) -> Result<Pid> {
+    let fail = |e| Error::from(Failure::new("child process", "clone", e));
+    has_one_thread().map_err(fail)?;
+    // Not initialised, so untouched pages are never made; words of 16 bytes, as stacks are aligned.
+    let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
+    let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
+    let mut run = Some(run);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: `enter` gets a valid `Option<F>`, and the child has a stack of its own; both outlive the child's use of
+    // this memory, because the kernel suspends this process, which has no other thread, until the child has
+    // executed or ended. The child never returns to code of this process.
+    let pid = unsafe { libc::clone(enter::<F>, top.cast(), flags, (&raw mut run).cast()) };
+    match Pid::from_raw(pid) {
+        Some(pid) if pid.as_raw_nonzero().get() > 0 => Ok(pid),
+        _ => Err(fail(io::Error::last_os_error())),
+    }
+}
+
+/// The start of such a child.
+extern "C" fn enter<F: FnOnce() -> Infallible>(run: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: it is the pointer that `fork_to_execute` passes on, whose frame lives.
+    let run = unsafe { &mut *run.cast::<Option<F>>() };
+    match run.take().map(|run| run()) {
+        Some(never) => match never {},
+        None => 1,
+    }
+}
+
 /// Checks with the kernel that this process has only one thread.
 ///
 /// # Errors
@@ -254,5 +293,19 @@ pub(crate) fn has_one_thread() -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_shared_with_no_child_while_other_threads_use_it() {
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || held.recv());
+        assert!(fork_to_execute(|| exit_now(1)).is_err());
+        drop(hold);
+        assert!(other.join().expect("no panic").is_err());
     }
 }
