@@ -82,7 +82,7 @@ impl Helper {
         // It lived when all was opened, so the pid was its own.
         match process::has_ended(self.pidfd.as_fd()) {
             true => Err(refused("the process that made it was killed")),
-            false => Ok(Taken { user, helper: self.pidfd }),
+            false => Ok(Taken { user, helper: Some(self.pidfd) }),
         }
     }
 
@@ -115,20 +115,35 @@ impl Helper {
 #[derive(Debug)]
 pub struct Taken {
     user: Option<OwnedFd>,
-    helper: OwnedFd,
+    /// Until it has been seen to end.
+    helper: Option<OwnedFd>,
 }
 
 impl Taken {
-    /// Waits for the end of the helper, which is near. Returns the user namespace that owns the network, for
-    /// [`namespace::enter_user`]; `None` where the kernel refuses one.
+    /// Waits for the end of the helper, which is near: best after other work, since it needs a processor to end.
     ///
     /// # Errors
     /// The helper does not end.
-    pub fn finish(self) -> Result<Option<OwnedFd>> {
-        match process::wait_end(&self.helper, END) {
-            true => Ok(self.user),
+    pub fn wait(&mut self) -> Result<()> {
+        let Some(helper) = self.helper.take() else { return Ok(()) };
+        match process::wait_end(&helper, END) {
+            true => Ok(()),
             false => Err(refused("the process that made it does not end")),
         }
+    }
+
+    /// The user namespace that owns the network; `None` where the kernel refuses one.
+    pub fn user(&self) -> Option<BorrowedFd<'_>> {
+        self.user.as_ref().map(AsFd::as_fd)
+    }
+
+    /// [`Taken::wait`], then the user namespace for [`namespace::enter_user`].
+    ///
+    /// # Errors
+    /// The helper does not end.
+    pub fn finish(mut self) -> Result<Option<OwnedFd>> {
+        self.wait()?;
+        Ok(self.user)
     }
 }
 

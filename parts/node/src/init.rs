@@ -94,11 +94,13 @@ pub(crate) fn make_ready(
     let inside = outer.try_clone_to_owned();
     let inside = inside.map_err(|e| Failure::path("PID namespace", "copy", e))?;
     let groups = cgroup::open_v1(&spec.tasks)?;
-    let outside = Outside { groups, ..Outside::set_up(spec, helper, inherited)? };
+    let mut outside = Outside { groups, ..Outside::set_up(spec, helper, inherited)? };
+    outside.network.as_mut().map_or(Ok(()), Taken::wait)?;
+    let user = outside.network.as_ref().and_then(Taken::user);
     Grant::Privileged.limit()?;
     let kept = [maker, &inside, &inherited.status, &inherited.lock, &outside.listener];
-    let kept = kept.into_iter().chain([&outside.signals]).chain(&group).chain(&outside.user);
-    let kept = kept.map(AsFd::as_fd);
+    let kept = kept.into_iter().chain([&outside.signals]).chain(&group);
+    let kept = kept.map(AsFd::as_fd).chain(user);
     let files = outside.groups.tasks.iter().map(AsFd::as_fd);
     let logs = outside.log.iter().flatten().map(AsFd::as_fd);
     let kept: Vec<BorrowedFd<'_>> = kept.chain(files).chain(logs).collect();
@@ -115,8 +117,8 @@ pub(crate) struct Outside {
     log: Option<[File; 2]>,
     /// Cgroups still to join.
     groups: cgroup::Join,
-    /// The node's own user namespace, still to enter.
-    user: Option<OwnedFd>,
+    /// The node's network, if a helper made it, with the node's own user namespace, still to enter.
+    network: Option<Taken>,
 }
 
 impl Outside {
@@ -139,6 +141,10 @@ impl Outside {
         let signals = living::signals()?;
         // What is made from here on belongs to the node's network: sockets, the view of /sys.
         let network = helper.map(Helper::enter_network).transpose()?;
+        if spec.kind == Kind::Core {
+            // Made here, it does not hold up the spawner.
+            namespace::new_network()?;
+        }
         let listener = bind(spec.index)?;
         let log = open_log(&spec)?;
         Real.hostname(&spec.host_name)?;
@@ -146,12 +152,11 @@ impl Outside {
             Kind::Node => inherited.shared.enter(&Real, &spec)?,
             Kind::Core => inherited.shared.enter_bare(&Real, &spec)?,
         }
-        let user = network.map(Taken::finish).transpose()?.flatten();
-        Ok(Outside { spec, listener, signals, log, groups: cgroup::Join::default(), user })
+        Ok(Outside { spec, listener, signals, log, groups: cgroup::Join::default(), network })
     }
 
     fn set_up_inside(self, inherited: &Inherited) -> Result<Init, String> {
-        let Outside { spec, listener, signals, log, groups, user } = self;
+        let Outside { spec, listener, signals, log, groups, network } = self;
         groups.enter_files().map_err(words)?;
         drop(groups);
         rustix::net::listen(&listener, 16).map_err(|e| format!("control socket: {e}"))?;
@@ -162,7 +167,7 @@ impl Outside {
             set_sysctl(path, value, &spec)?;
         }
         // Mounts and settings of the host's are made; entering also gives all capabilities anew.
-        if let Some(user) = user {
+        if let Some(user) = network.map(Taken::finish).transpose().map_err(words)?.flatten() {
             namespace::enter_user(user).map_err(words)?;
         }
         if !spec.privileged {

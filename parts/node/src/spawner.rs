@@ -135,7 +135,18 @@ impl Spawner {
 
     /// Makes the part that nodes share. Inits report to `status`; the spawner holds `lock` until it ends.
     pub fn prepare(&self, prepare: Prepare, status: &OwnedFd, lock: &OwnedFd) -> Result<()> {
-        self.ask(&Ask::Prepare(Box::new(prepare)), &[status.as_fd(), lock.as_fd()]).map(drop)
+        self.begin_prepare(prepare, status, lock)?;
+        self.finish_prepare()
+    }
+
+    /// [`Spawner::prepare`] without waiting for the answer.
+    pub fn begin_prepare(&self, prepare: Prepare, status: &OwnedFd, lock: &OwnedFd) -> Result<()> {
+        self.send(&Ask::Prepare(Box::new(prepare)), &[status.as_fd(), lock.as_fd()])
+    }
+
+    /// Waits for the answer to [`Spawner::begin_prepare`].
+    pub fn finish_prepare(&self) -> Result<()> {
+        self.answer().map(drop)
     }
 
     /// Requests these inits without waiting for the answer; children `inside` their surrounding node.
@@ -160,6 +171,10 @@ impl Spawner {
 
     fn ask(&self, ask: &Ask, fds: &[BorrowedFd<'_>]) -> Result<Reply> {
         self.send(ask, fds)?;
+        self.answer()
+    }
+
+    fn answer(&self) -> Result<Reply> {
         match self.receive()? {
             Reply::Refused(report) => Err(Error::Refused { report }),
             reply => Ok(reply),
@@ -243,7 +258,7 @@ fn serve(socket: &OwnedFd) -> ! {
     disposition::restore_defaults();
     // Ended inits are reaped by the kernel.
     process::set_ignored(rustix::process::Signal::CHILD.as_raw(), true);
-    let mut life = Life { inherited: None };
+    let mut life = Life { inherited: None, ahead: None };
     while let Ok(Some((ask, fds))) = receive::<Ask>(socket) {
         let reply = life.answer(ask, fds).unwrap_or_else(Reply::Refused);
         if send(socket, &reply, &[]).is_err() {
@@ -255,6 +270,8 @@ fn serve(socket: &OwnedFd) -> ! {
 
 struct Life {
     inherited: Option<Inherited>,
+    /// The first node's network, if it is made already.
+    ahead: Option<Helper>,
 }
 
 impl Life {
@@ -272,13 +289,17 @@ impl Life {
                     return Err("no descriptors came along".into());
                 };
                 title::set(&format!("{NAME}: {}", prepare.lab));
+                // The helper works while this process mounts, and has the lock, too. Whatever refuses it now refuses
+                // the node's own helper.
+                self.ahead = prepare.network_ahead.then(|| Helper::start(None).ok()).flatten();
                 self.inherited = Some(share(*prepare, status, lock)?);
             }
             Ask::Create(specs) => {
                 let mut fds = fds.iter().map(AsFd::as_fd);
                 let inside =
                     fds.next().map(|processes| Surrounding { processes, user: fds.next() });
-                return self.create(specs, inside);
+                let ahead = self.ahead.take().filter(|_| inside.is_none());
+                return self.create(specs, inside, ahead);
             }
         }
         Ok(Reply::Done)
@@ -288,13 +309,15 @@ impl Life {
         &self,
         specs: Vec<NodeSpec>,
         inside: Option<Surrounding<'_>>,
+        mut ahead: Option<Helper>,
     ) -> std::result::Result<Reply, String> {
         let inherited = self.inherited.as_ref().ok_or("asked for nodes before prepare")?;
         // Start all before waiting for the first.
         let mut begun = Vec::with_capacity(specs.len());
         for spec in specs {
             let name = spec.name.clone();
-            let born = clone_init(spec, inherited, inside).map_err(|e| refused(&name, &e))?;
+            let born = clone_init(spec, inherited, inside, &mut ahead);
+            let born = born.map_err(|e| refused(&name, &e))?;
             begun.push((name, born));
         }
         let pid = |(name, born): (String, Born)| match born {
@@ -340,10 +363,12 @@ fn clone_init(
     spec: NodeSpec,
     inherited: &Inherited,
     inside: Option<Surrounding<'_>>,
+    ahead: &mut Option<Helper>,
 ) -> netloom_sys::Result<Born> {
     let is_bounded = spec.kind == Kind::Node && !spec.privileged && !inherited.prepare.user;
     let user = inside.and_then(|i| i.user);
-    let helper = is_bounded.then(|| Helper::start(user)).transpose()?;
+    let made = |ahead: &mut Option<Helper>| ahead.take().map_or_else(|| Helper::start(user), Ok);
+    let helper = is_bounded.then(|| made(ahead)).transpose()?;
     if let Some(Surrounding { processes: outer, .. }) = inside {
         let prepare = |maker: &OwnedFd| init::make_ready(spec, helper, inherited, (outer, maker));
         return match process::fork_prepared(prepare)? {
@@ -352,7 +377,8 @@ fn clone_init(
         };
     }
     let group = spec.v2_cgroup.as_deref().map(cgroup::open_dir).transpose()?;
-    let kinds = if is_bounded { Namespaces::NODE_BUT_NETWORK } else { Namespaces::NODE };
+    let has_no_network = is_bounded || spec.kind == Kind::Core;
+    let kinds = if has_no_network { Namespaces::NODE_BUT_NETWORK } else { Namespaces::NODE };
     match process::fork_alone(kinds, group.as_ref().map(AsFd::as_fd))? {
         Forked::Parent(pid) => Ok(Born::Here(pid)),
         Forked::Child => init::become_init(spec, helper, inherited),

@@ -20,6 +20,9 @@ pub struct Prepare {
     pub hosts: String,
     /// Soft and hard limit on open files for programs: those of the caller.
     pub open_files: (Option<u64>, Option<u64>),
+    /// Nodes with user namespaces of their own are asked for next: the first one's network is made meanwhile.
+    #[serde(default)]
+    pub network_ahead: bool,
 }
 
 /// Kind of init.

@@ -10,7 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_model::plan::PlannedNode;
 use netloom_node::spawner::Spawner;
+use netloom_node::spec::Prepare;
 use netloom_sys::{describe, disposition, namespace, process};
 use rustix::process::Signal;
 
@@ -90,9 +92,13 @@ impl Birth {
                     .map_err(Error::of("user namespace", "open"))?;
                 namespace::enter_user(ns).map_err(Error::of("lab process", "join"))?;
             }
-            state.groups.create().map_err(Error::of("cgroups", "make"))?;
             let (reports, status) = pipe()?;
-            spawner.prepare(prepare(&folder, &state, open_files), &status, &lock)?;
+            let network_ahead = !adopt && !state.user && state.plan.nodes.iter().any(is_outer);
+            let prepare = Prepare { network_ahead, ..prepare(&folder, &state, open_files) };
+            spawner.begin_prepare(prepare, &status, &lock)?;
+            // Meanwhile the spawner mounts.
+            state.groups.create().map_err(Error::of("cgroups", "make"))?;
+            spawner.finish_prepare()?;
             Ok::<_, Error>(reports)
         })();
         let nodes = state.plan.nodes.len();
@@ -124,6 +130,11 @@ impl Birth {
         drop(lock);
         result
     }
+}
+
+/// Whether a node is in no other, and gets a user namespace of its own.
+fn is_outer(node: &PlannedNode) -> bool {
+    node.parent.is_none() && !node.privileged
 }
 
 /// A lab that comes up.

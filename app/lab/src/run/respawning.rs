@@ -59,5 +59,6 @@ pub(crate) fn prepare(
         user: state.user,
         hosts: state.plan.hosts.clone(),
         open_files,
+        network_ahead: false,
     }
 }
