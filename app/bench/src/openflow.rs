@@ -98,11 +98,11 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("openflow");
     let controller = version("ovs-testcontroller");
-    report.peers.insert("openvswitch".to_owned(), vswitch::version());
+    report.peers.insert("openvswitch".to_owned(), version("ovs-vswitchd"));
     report.peers.insert("ovs-testcontroller".to_owned(), controller.clone());
     let mut labs = BTreeMap::new();
     for kind in [Kind::Own, Kind::Vswitch, Kind::Bridge] {
-        if kind != Kind::Vswitch || vswitch::version().is_some() {
+        if kind != Kind::Vswitch || version("ovs-vswitchd").is_some() {
             labs.insert(kind, Field::up(&driver, kind)?);
         }
     }

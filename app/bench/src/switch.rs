@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::Result;
 use netloom_stats::{Summary, ratio_ci};
 
+use crate::capture::version;
 use crate::driver::Driver;
 use crate::report::side;
 use crate::rounds::rounds;
@@ -74,7 +75,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("switch");
     report.peers.insert("vde_switch".to_owned(), vde::version());
-    report.peers.insert("openvswitch".to_owned(), vswitch::version());
+    report.peers.insert("openvswitch".to_owned(), version("ovs-vswitchd"));
     let switches = Switches::start(&driver, vde::version().is_some())?;
     let kinds = [Kind::Shm, Kind::Vde, Kind::Bridge, Kind::Vswitch];
     let kinds = kinds.into_iter().filter(|kind| !options.quick || *kind != Kind::Vswitch);

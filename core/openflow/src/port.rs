@@ -112,6 +112,23 @@ flags! {
     }
 }
 
+impl PortConfig {
+    const NAMES: [(PortConfig, &str); 7] = [
+        (PortConfig::PORT_DOWN, "port-down"),
+        (PortConfig::NO_STP, "no-stp"),
+        (PortConfig::NO_RECV, "no-recv"),
+        (PortConfig::NO_RECV_STP, "no-recv-stp"),
+        (PortConfig::NO_FLOOD, "no-flood"),
+        (PortConfig::NO_FWD, "no-fwd"),
+        (PortConfig::NO_PACKET_IN, "no-packet-in"),
+    ];
+
+    /// The names of the bits that are set, as `ovs-ofctl mod-port` has them.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        PortConfig::NAMES.into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
+    }
+}
+
 flags! {
     /// OFPPS_*: the state of a port.
     PortState: u32 {
@@ -385,6 +402,12 @@ mod tests {
         assert_eq!(PortFeatures::from_10(1 << 7), PortFeatures::COPPER);
         assert_eq!(PortFeatures::from_10(1 << 11), PortFeatures::PAUSE_ASYM);
         assert_eq!(PortFeatures::from_10(1 << 6), PortFeatures::FD_10GB);
+    }
+
+    #[test]
+    fn set_bits_are_named() {
+        let config = PortConfig::PORT_DOWN | PortConfig::NO_PACKET_IN | PortConfig(1 << 20);
+        assert_eq!(config.names().collect::<Vec<_>>(), ["port-down", "no-packet-in"]);
     }
 
     #[test]

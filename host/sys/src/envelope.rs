@@ -5,7 +5,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +39,24 @@ pub enum Received<T> {
     Malformed(String),
     /// The peer is gone.
     Ended,
+}
+
+/// Connects to such a socket at `path`, which `object` names in errors. `Ok(None)` if nobody listens. Who listens is for
+/// the caller to check ([`scm::peer_uid`]).
+///
+/// # Errors
+/// The kernel's error.
+pub fn connect(object: &str, path: &Path) -> Result<Option<OwnedFd>, Failure> {
+    let fail = |e: Errno| Failure::new(object, "connect", e);
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(fail)?;
+    let address = SocketAddrUnix::new(path).map_err(fail)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => Ok(Some(socket)),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
+        Err(e) => Err(fail(e)),
+    }
 }
 
 /// Sends a value with descriptors; `object` names the socket in errors.
@@ -77,7 +98,7 @@ pub fn receive<T: DeserializeOwned>(
     let mut buffer = vec![0; MOST_INLINE + 1024];
     let (length, mut fds) = match scm::receive(socket, &mut buffer) {
         Ok(received) => received,
-        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) => {
+        Err(e) if e.raw_os_error() == Some(Errno::CONNRESET.raw_os_error()) => {
             return Ok(Received::Ended);
         }
         Err(e) => return Err(Failure::new(object, "receive a message", e)),

@@ -56,17 +56,7 @@ impl Connection {
     /// # Errors
     /// [`Error::Failed`] if the system refuses, [`Error::Stranger`] if another user listens.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        let fail = |e: rustix::io::Errno| Error::from(Failure::new(CONTROL, "connect", e));
-        let flags = SocketFlags::CLOEXEC;
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-                .map_err(fail)?;
-        let address = SocketAddrUnix::new(path).map_err(fail)?;
-        match rustix::net::connect(&socket, &address) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => return Ok(None),
-            Err(e) => return Err(fail(e)),
-        }
+        let Some(socket) = envelope::connect(CONTROL, path)? else { return Ok(None) };
         let peer = scm::peer_uid(&socket).map_err(Failure::of(CONTROL, "ask who listens"))?;
         let own = rustix::process::geteuid().as_raw();
         if own != 0 && peer != own {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netloom_openflow::port::{PortConfig, PortState};
+use netloom_openflow::port::PortState;
 use netloom_openflow::role::Role;
 use netloom_openflow::{Port, text};
 use netloom_pipeline::{ConnectionId, Rule, Time};
@@ -15,17 +15,6 @@ use crate::control::requests::{
 use crate::ports::Known;
 use crate::server::Server;
 use crate::system::{self, clock};
-
-/// Bits of a port's configuration, by name.
-const CONFIG: [(PortConfig, &str); 7] = [
-    (PortConfig::PORT_DOWN, "port-down"),
-    (PortConfig::NO_STP, "no-stp"),
-    (PortConfig::NO_RECV, "no-recv"),
-    (PortConfig::NO_RECV_STP, "no-recv-stp"),
-    (PortConfig::NO_FLOOD, "no-flood"),
-    (PortConfig::NO_FWD, "no-fwd"),
-    (PortConfig::NO_PACKET_IN, "no-packet-in"),
-];
 
 fn count(of: usize) -> u64 {
     u64::try_from(of).unwrap_or(u64::MAX)
@@ -98,8 +87,7 @@ impl Server {
         if let Some(port) = port {
             shown.mac = port.address.map(|byte| format!("{byte:02x}")).join(":");
             shown.up = !port.state.has(PortState::LINK_DOWN);
-            let set = CONFIG.iter().filter(|(flag, _)| port.config.has(*flag));
-            shown.config = set.map(|(_, name)| (*name).to_owned()).collect();
+            shown.config = port.config.names().map(str::to_owned).collect();
         }
         let stats = self.engine.switch.port_counters(at).map(|(stats, _)| stats);
         let of =

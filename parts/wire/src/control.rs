@@ -16,7 +16,6 @@ use netloom_sys::envelope::{self, Received};
 pub use netloom_sys::envelope::{Envelope, MOST_INLINE, MOST_MESSAGE};
 use netloom_sys::scm;
 use netloom_sys::{Failure, process::wait_readable};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -189,17 +188,7 @@ impl Connection {
     /// # Errors
     /// [`Error::Failed`] if the system refuses, [`Error::Stranger`] if another user listens.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        let fail = |e: rustix::io::Errno| Error::from(Failure::new(CONTROL, "connect", e));
-        let flags = SocketFlags::CLOEXEC;
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-                .map_err(fail)?;
-        let address = SocketAddrUnix::new(path).map_err(fail)?;
-        match rustix::net::connect(&socket, &address) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => return Ok(None),
-            Err(e) => return Err(fail(e)),
-        }
+        let Some(socket) = envelope::connect(CONTROL, path)? else { return Ok(None) };
         check_peer(&socket)?;
         Ok(Some(Connection { socket }))
     }

@@ -3,7 +3,6 @@
 //! It lives in the host's file system, so that its OpenFlow socket can be reached, and ends with the shell that started it.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -34,12 +33,6 @@ ovs-vsctl --timeout=10 --db="$socket" set-controller br0 "unix:$2" -- \
 echo ready
 cat >/dev/null
 "#;
-
-/// Its version, if installed.
-pub(super) fn version() -> Option<String> {
-    let text = output(Command::new("ovs-vswitchd").arg("--version")).ok()?;
-    Some(text.lines().next()?.trim().to_owned())
-}
 
 /// Starts it in a node; its OpenFlow socket is `br0.mgmt` in the folder.
 pub(super) fn start(

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::vswitch;
+use crate::capture::version;
 use crate::daemon::Daemon;
 use crate::driver::{Driver, output};
 use crate::facts::Facts;
@@ -306,7 +307,7 @@ struct Spent {
 pub(super) fn missing(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Vde if vde::version().is_none() => Some("no vde_switch and vde_plug2tap"),
-        Kind::Vswitch if vswitch::version().is_none() => Some("no ovs-vswitchd"),
+        Kind::Vswitch if version("ovs-vswitchd").is_none() => Some("no ovs-vswitchd"),
         _ => None,
     }
 }

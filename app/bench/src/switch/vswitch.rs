@@ -1,10 +1,8 @@
 //! Open vSwitch's userspace datapath in its own node, with a link to every station.
 
-use std::process::Command;
-
 use anyhow::Result;
 
-use crate::driver::{Driver, output};
+use crate::driver::Driver;
 use crate::running::Running;
 
 /// The node it runs in.
@@ -38,12 +36,6 @@ done
 echo ready
 cat >/dev/null
 "#;
-
-/// Its version, if installed.
-pub(super) fn version() -> Option<String> {
-    let text = output(Command::new("ovs-vswitchd").arg("--version")).ok()?;
-    Some(text.lines().next()?.trim().to_owned())
-}
 
 /// Starts it on the links to this many stations.
 pub(super) fn start(driver: &Driver, lab: &str, links: usize) -> Result<Running> {

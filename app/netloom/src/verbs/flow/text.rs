@@ -7,7 +7,7 @@ use netloom_openflow::meter::MeterCommand;
 use netloom_openflow::multipart::{
     FlowStats, GroupDesc, GroupStats, MeterConfig, MeterStats, PortStats,
 };
-use netloom_openflow::port::{PortConfig, PortState};
+use netloom_openflow::port::PortState;
 use netloom_openflow::text::{
     print_flow, print_group, print_instructions, print_match, print_meter,
 };
@@ -17,17 +17,6 @@ use serde_json::{Value, json};
 
 use crate::output::{facts, table};
 use crate::verbs::figures::amount;
-
-/// Bits of a port's configuration, by name.
-const CONFIG: [(PortConfig, &str); 7] = [
-    (PortConfig::PORT_DOWN, "port-down"),
-    (PortConfig::NO_STP, "no-stp"),
-    (PortConfig::NO_RECV, "no-recv"),
-    (PortConfig::NO_RECV_STP, "no-recv-stp"),
-    (PortConfig::NO_FLOOD, "no-flood"),
-    (PortConfig::NO_FWD, "no-fwd"),
-    (PortConfig::NO_PACKET_IN, "no-packet-in"),
-];
 
 /// An entry as `flow add` reads it.
 fn text_of(flow: &FlowStats) -> String {
@@ -217,13 +206,12 @@ impl Port {
             // Counters that a switch does not keep are all ones.
             let kept = |value: u64| if value == u64::MAX { 0 } else { value };
             let count = |get: fn(&PortStats) -> u64| stats.map_or(0, |s| kept(get(s)));
-            let set = CONFIG.iter().filter(|(flag, _)| port.config.has(*flag));
             Port {
                 number: port.number.to_string(),
                 name: port.name.text().into_owned(),
                 mac: port.address.map(|byte| format!("{byte:02x}")).join(":"),
                 up: !port.state.has(PortState::LINK_DOWN),
-                config: set.map(|(_, name)| *name).collect(),
+                config: port.config.names().collect(),
                 received_packets: count(|s| s.rx_packets),
                 received_bytes: count(|s| s.rx_bytes),
                 sent_packets: count(|s| s.tx_packets),
