@@ -21,6 +21,9 @@ impl Server {
     pub(crate) fn trace(&mut self, what: TraceWhat) -> Result<Traced> {
         let (port, frame) = match what {
             TraceWhat::Match(text) => self.made(&text)?,
+            TraceWhat::Frame { port: PortKey::Name(name), hex } => {
+                (self.ports.names().number(&name).map_err(Error::refused)?, bytes(&hex)?)
+            }
             TraceWhat::Frame { port, hex } => (self.ports.number(&port)?, bytes(&hex)?),
         };
         let (trace, out) = self.engine.switch.explain(PortNumber(port), &frame, clock());
@@ -50,7 +53,7 @@ impl Server {
 
     /// The port and the frame that a match stands for.
     fn made(&self, text: &str) -> Result<(u32, Vec<u8>)> {
-        let text = self.with_port_number(text);
+        let text = self.ports.names().numbered(text).map_err(Error::refused)?;
         let change = text::flow(FlowCommand::Delete, &text, Version::V13)
             .map_err(|e| Error::refused(e.to_string()))?;
         let fields: Vec<Oxm> = change.matching.to_oxm();
@@ -60,16 +63,6 @@ impl Server {
         })?;
         self.ports.number(&PortKey::Number(port))?;
         Ok((port, example(&fields)))
-    }
-
-    /// A port's name in `in_port=NAME` as its number.
-    fn with_port_number(&self, text: &str) -> String {
-        let part = |part: &str| {
-            let name = part.trim().strip_prefix("in_port=").map(|name| PortKey::Name(name.into()));
-            let number = name.and_then(|name| self.ports.number(&name).ok());
-            number.map_or_else(|| part.to_owned(), |number| format!("in_port={number}"))
-        };
-        text.split(',').map(part).collect::<Vec<_>>().join(",")
     }
 
     fn step(&self, step: &Step) -> TraceStep {

@@ -23,6 +23,7 @@ mod keeping;
 mod link;
 mod listeners;
 mod manage;
+mod names;
 mod planes;
 mod port_changes;
 mod ports;
@@ -37,6 +38,7 @@ mod tls;
 pub use application::Application;
 pub use error::{Error, Result};
 pub use explain::fields_of;
+pub use names::Names;
 pub use server::{NAME, serve, serve_in};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use netloom_openflow::port::{Name, PortConfig, PortFeatures, PortState};
 use netloom_openflow::{Port, PortNumber};
 
 use crate::control::{PortKey, PortSpec};
+use crate::names::Names;
 use crate::{Error, Result};
 
 /// The greatest number that controllers of 1.0 can name.
@@ -61,6 +62,11 @@ impl Ports {
     pub(crate) fn with_links(&self, wanted: impl Fn(u32) -> bool) -> Vec<(u32, u32)> {
         let all = self.known.iter().filter_map(|(number, port)| Some((*number, port.index?)));
         all.filter(|(_, index)| wanted(*index)).collect()
+    }
+
+    /// The numbers of all ports by name, for texts.
+    pub(crate) fn names(&self) -> Names {
+        self.known.iter().map(|(number, port)| (port.spec.name.clone(), *number)).collect()
     }
 
     /// The name of a port.

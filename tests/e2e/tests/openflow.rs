@@ -120,8 +120,14 @@ fn flow_entries_decide_who_reaches_whom() {
     for part in ["priority=32768,in_port=1,actions=output:2", "leaves by", "2 b:eth0"] {
         assert!(trace.contains(part), "{trace}");
     }
-    let trace = machine.ok("flow trace s in_port=c:eth0,arp --json").json();
-    assert_eq!((&trace["port"], &trace["sent"]), (&json!(3), &json!([])), "{trace}");
+    for words in ["in_port=c:eth0,arp", "in_port=c,arp", "--port c --frame 00"] {
+        let trace = machine.ok(&format!("flow trace s {words} --json")).json();
+        assert_eq!((&trace["port"], &trace["sent"]), (&json!(3), &json!([])), "{trace}");
+    }
+    // Names are known wherever an entry has them.
+    machine.ok("flow mod s in_port=b,actions=output:a");
+    assert_eq!(machine.ok("flow dump s in_port=b --json").json()[0]["actions"], "actions=output:1");
+    assert_eq!(machine.ok("flow dump s out_port=b --json").json()[0]["match"], "in_port=1");
     // Higher priority goes before; less is what is deleted.
     machine.ok("flow add s priority=40000,icmp,actions=drop");
     assert!(!reaches_now(&machine, "a", "b"));
@@ -206,6 +212,7 @@ links: [[a, s], [b, s]]
         ("flow dump ftp:host", 2, &["unix:PATH", "tcp:ADDRESS"]),
         ("flow trace s arp", 2, &["in_port="]),
         ("flow trace s in_port=9,arp", 2, &["9"]),
+        ("flow trace s in_port=z,arp", 2, &["no port \"z\"", "a:eth0, b:eth0"]),
         ("flow trace unix:/nowhere arp", 2, &["switch of a lab"]),
         ("flow groups old", 1, &["OpenFlow 1.0 has no groups"]),
         ("flow add old table=1,actions=drop", 2, &["OpenFlow 1.0"]),

@@ -376,7 +376,7 @@ const USES: &[Uses] = &[
     uses(
         "flow trace",
         &[(
-            "netloom flow trace s1 in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80",
+            "netloom flow trace s1 in_port=h1,tcp,nw_dst=10.0.0.2,tp_dst=80",
             "why a request to a web server gets through, or not",
         )],
     ),

@@ -26,7 +26,6 @@ use netloom_openflow::{FlowMod, Match, Message, Version, text as syntax};
 use serde::Serialize;
 
 use self::lines::Line;
-use self::names::Names;
 use crate::Usage;
 use crate::flags::{
     Flow, FlowAdd, FlowDel, FlowDump, FlowGroups, FlowMeters, FlowMod as Modify, FlowTrace,
@@ -121,7 +120,7 @@ fn change(
     lines: &[Line],
     read: impl Fn(&str, Version) -> Result<Message, syntax::TextError>,
 ) -> Result<i32> {
-    let names = Names::of(client, lines)?;
+    let names = names::of(client, lines)?;
     let version = client.version();
     let (mut changes, mut wrong) = (Vec::with_capacity(lines.len()), Vec::new());
     for line in lines {
@@ -207,7 +206,7 @@ fn dump(lab: Option<&str>, args: &FlowDump) -> Result<()> {
         None => FlowRequest::new(Match::default()),
         Some(matching) => {
             let line = [Line { place: "match".into(), text: matching.clone() }];
-            let text = Names::of(&mut client, &line)?.numbered(matching).map_err(Usage)?;
+            let text = names::of(&mut client, &line)?.numbered(matching).map_err(Usage)?;
             wanted(&text, client.version())?
         }
     };
