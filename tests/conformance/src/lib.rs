@@ -13,7 +13,7 @@ mod suite;
 mod verdict;
 
 pub use allowed::{Allowed, SCTP};
-pub use own::{OwnSwitch, VARIABLE};
+pub use own::{OwnSwitch, Plane, VARIABLE};
 pub use session::{Outcome, Outcomes, Setup, Switch};
 pub use suite::{Case, DIRECTORIES, Suite, sample};
 pub use verdict::{Tally, Verdict};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use netloom_conformance::{
-    Allowed, Case, DIRECTORIES, Outcomes, OwnSwitch, Setup, Suite, Switch, Verdict, sample,
+    Allowed, Case, DIRECTORIES, Outcomes, OwnSwitch, Plane, Setup, Suite, Switch, Verdict, sample,
 };
 
 const HELP: &str = "\
@@ -22,6 +22,7 @@ Exits with an error when a case fails that tests/conformance/allowed.txt does no
   --runs N                  so many runs instead of two
   --target ovs              Open vSwitch's userspace switch instead, for comparison: nothing is judged
   --assistant own           a second switch of ours beside the target instead of Open vSwitch's
+  --plane kernel|packets    our switch's data plane: programs in the kernel, or packet sockets (the best there is)
   --correct-sctp            have os-ken compute the checksum of SCTP over bytes, not over their text
   --wait SECONDS            how long the tester waits for a message (3)
   --output FOLDER           where each run's results are written (target/conformance)
@@ -37,6 +38,7 @@ struct Options {
     runs: usize,
     ovs: bool,
     own_assistant: bool,
+    plane: String,
     correct_sctp: bool,
     wait: Duration,
     output: PathBuf,
@@ -45,7 +47,8 @@ struct Options {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|word| word == SWITCH) {
-        return ended(OwnSwitch::become_it().map(|()| true));
+        let plane = args.get(1).map_or(Ok(Plane::Best), |word| word.parse());
+        return ended(plane.and_then(OwnSwitch::become_it).map(|()| true));
     }
     ended(parse(&args).and_then(|options| options.map_or(Ok(true), |options| run(&options))))
 }
@@ -68,6 +71,7 @@ fn parse(args: &[String]) -> Result<Option<Options>> {
         runs: 2,
         ovs: false,
         own_assistant: false,
+        plane: "best".into(),
         correct_sctp: false,
         wait: Duration::from_secs(3),
         output: "target/conformance".into(),
@@ -84,6 +88,7 @@ fn parse(args: &[String]) -> Result<Option<Options>> {
             "--runs" => options.runs = number(value()?)?.max(1),
             "--target" => options.ovs = ovs_or_own(value()?)?,
             "--assistant" => options.own_assistant = !ovs_or_own(value()?)?,
+            "--plane" => options.plane = plane(value()?)?,
             "--correct-sctp" => options.correct_sctp = true,
             "--wait" => options.wait = Duration::from_secs(u64::try_from(number(value()?)?)?),
             "--output" => options.output = value()?.into(),
@@ -99,6 +104,11 @@ fn parse(args: &[String]) -> Result<Option<Options>> {
 
 fn number(text: &str) -> Result<usize> {
     text.parse().with_context(|| format!("`{text}` is no number"))
+}
+
+/// The word of a plane that there is.
+fn plane(text: &str) -> Result<String> {
+    text.parse::<Plane>().map(|_| text.to_owned())
 }
 
 fn ovs_or_own(text: &str) -> Result<bool> {
@@ -138,7 +148,11 @@ fn setup(options: &Options, suite: Suite) -> Result<Setup> {
         let program = std::env::current_exe().context("own path")?.into_os_string();
         let program = program.into_string();
         let program = program.map_err(|path| anyhow!("{}: not UTF-8", path.display()))?;
-        Ok::<Switch, anyhow::Error>(Switch::Own(vec![program, SWITCH.to_owned()]))
+        Ok::<Switch, anyhow::Error>(Switch::Own(vec![
+            program,
+            SWITCH.to_owned(),
+            options.plane.clone(),
+        ]))
     };
     // It needs root also in a user namespace.
     let usable = netloom_kit::program("ovs-vswitchd").is_some() && netloom_kit::is_root();
@@ -168,7 +182,11 @@ fn one(setup: &Setup, options: &Options, cases: &[Case], number: usize) -> Resul
 fn write(verdict: &Verdict, options: &Options) -> Result<()> {
     let folder: &Path = &options.output;
     std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    let target = if options.ovs { "ovs" } else { "own" };
+    let target = match options.plane.as_str() {
+        _ if options.ovs => "ovs".to_owned(),
+        "best" => "own".to_owned(),
+        plane => format!("own-{plane}"),
+    };
     for run in 0..options.runs {
         let file = folder.join(format!("{target}-{}.txt", run + 1));
         std::fs::write(&file, verdict.text(run))

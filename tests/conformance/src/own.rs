@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use netloom_flow::application::{Application, Controller, Fail, Version};
+use netloom_flow::application::{Application, Controller, Fail, PlaneChoice, Version};
 use netloom_flow::control::{Connection, PortSpec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,31 @@ pub const VARIABLE: &str = "NETLOOM_OWN_SWITCH";
 const HAND: &str = "NETLOOM_OWN_SWITCH_HAND";
 /// How long a switch may take to begin and to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The data plane that a switch is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Plane {
+    /// The best that this machine and these rights allow.
+    #[default]
+    Best,
+    /// Programs in the kernel; a switch that cannot have them ends.
+    Kernel,
+    /// Packet sockets.
+    Packets,
+}
+
+impl std::str::FromStr for Plane {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Plane> {
+        match text {
+            "best" => Ok(Plane::Best),
+            "kernel" => Ok(Plane::Kernel),
+            "packets" => Ok(Plane::Packets),
+            _ => anyhow::bail!("`{text}`: best, kernel or packets"),
+        }
+    }
+}
 
 /// A switch of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,15 +102,15 @@ impl OwnSwitch {
         start
     }
 
-    /// Is the switch that [`VARIABLE`] says, until its end.
+    /// Is the switch that [`VARIABLE`] says, with this data plane, until its end.
     ///
     /// # Errors
     /// The variable is missing or wrong, or the switch fails.
-    pub fn become_it() -> Result<()> {
+    pub fn become_it(plane: Plane) -> Result<()> {
         let text = env::var(VARIABLE).with_context(|| format!("{VARIABLE} says no switch"))?;
         let switch: OwnSwitch = serde_json::from_str(&text).context(VARIABLE)?;
         if env::var_os(HAND).is_some() {
-            return switch.complete();
+            return switch.complete(plane);
         }
         fs::create_dir_all(switch.home()).context("make the switch's folder")?;
         let listener = control(&switch.home().join("control"))?;
@@ -96,19 +121,28 @@ impl OwnSwitch {
             .env(HAND, "1")
             .spawn()
             .context("start the hand")?;
-        Ok(netloom_flow::serve(listener, &switch.home(), &switch.application())?)
+        Ok(netloom_flow::serve(listener, &switch.home(), &switch.application(plane))?)
     }
 
-    fn application(&self) -> Application {
+    fn application(&self, plane: Plane) -> Application {
         let mut application = Application::new(&self.name, self.datapath, &self.home());
+        if plane == Plane::Packets {
+            application.plane = PlaneChoice::Packets;
+        }
         application.versions.clone_from(&self.versions);
         application.fail = self.fail;
         application
     }
 
     /// Adds ports, then controllers.
-    fn complete(&self) -> Result<()> {
+    fn complete(&self, plane: Plane) -> Result<()> {
         let connection = self.connection();
+        let has = connection.show()?.plane;
+        eprintln!("data plane: {}", has.kind);
+        if let (Plane::Kernel, Some(reason)) = (plane, has.slower) {
+            eprintln!("no programs in the kernel: {reason}");
+            return Ok(connection.stop()?);
+        }
         for (number, interface) in (1..).zip(&self.ports) {
             connection.add_port(PortSpec {
                 number,

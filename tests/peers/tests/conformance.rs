@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use netloom_conformance::{
-    Allowed, Case, DIRECTORIES, OwnSwitch, Setup, Suite, Switch, Verdict, sample,
+    Allowed, Case, DIRECTORIES, OwnSwitch, Plane, Setup, Suite, Switch, Verdict, sample,
 };
 use netloom_kit::{again_by_name, is_root, program, skip, userns_allowed};
 
@@ -46,5 +46,5 @@ fn a_sample_of_the_switch_tests_passes() {
 
 /// Is a switch until its end, as its environment says.
 pub(crate) fn serve() {
-    OwnSwitch::become_it().expect("serve");
+    OwnSwitch::become_it(Plane::Best).expect("serve");
 }
