@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::lab::FileContent;
+use netloom_model::plan::PlannedSwitch;
 use netloom_model::plan::form::Forms;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
@@ -27,6 +28,7 @@ use rustix::process::Signal;
 
 use crate::build::maker::{absolute_paths, add_group};
 use crate::events::{Event, Serve};
+use crate::keep::flows;
 use crate::launch::comparing::Asked;
 use crate::launch::lab_main::Birth;
 use crate::run::teardown;
@@ -107,7 +109,8 @@ impl Launch {
         serve: Serve,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Outcome> {
-        absolute_paths(&mut plan.nodes, &options.base);
+        absolute_paths(&mut plan.nodes, &mut plan.switches, &options.base);
+        check_tls(&plan.switches)?;
         let user = !caps::is_privileged();
         let hierarchies = possible(&plan, options)?;
         let folder = Folder::new(&options.runtime, &plan.lab);
@@ -270,8 +273,9 @@ fn fresh_state(
 /// The first part that is not possible.
 pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     possible(plan, options)?;
-    let mut nodes = plan.nodes.clone();
-    absolute_paths(&mut nodes, &options.base);
+    let (mut nodes, mut switches) = (plan.nodes.clone(), plan.switches.clone());
+    absolute_paths(&mut nodes, &mut switches, &options.base);
+    check_tls(&switches)?;
     for node in &nodes {
         let object = format!("node {:?}", node.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
@@ -283,6 +287,24 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
                 let opened = netloom_sys::setup::open_regular(path);
                 opened.map_err(Error::at(path, "open"))?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the files of switches for TLS, as their processes will.
+fn check_tls(switches: &[PlannedSwitch]) -> Result<()> {
+    for switch in switches {
+        let Some(files) = switch.kind.as_openflow().and_then(|options| options.tls.as_ref()) else {
+            continue;
+        };
+        if let Err(e) = flows::tls(files).check() {
+            let object = format!("switch {:?}: tls", switch.name);
+            let reason = match e {
+                netloom_flow::Error::Refused(reason) => reason,
+                other => netloom_sys::describe(&other),
+            };
+            return Err(Error::Invalid { object, reason });
         }
     }
     Ok(())

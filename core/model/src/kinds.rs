@@ -11,7 +11,7 @@ pub mod shm;
 use netloom_config::{Path, Place, Report};
 use serde::{Deserialize, Serialize};
 
-use self::openflow::{DatapathId, OpenflowSwitch, RawOpenflow};
+use self::openflow::{DatapathId, OpenflowSwitch, RawOpenflow, TlsFiles};
 use self::shm::{RawShm, ShmSwitch};
 use crate::file::Fields;
 
@@ -123,6 +123,14 @@ impl SwitchKind {
         match self {
             SwitchKind::Bridge | SwitchKind::Shm(_) => None,
             SwitchKind::Openflow(options) => Some(options),
+        }
+    }
+
+    /// The files that one needs for TLS.
+    pub fn tls_mut(&mut self) -> Option<&mut TlsFiles> {
+        match self {
+            SwitchKind::Bridge | SwitchKind::Shm(_) => None,
+            SwitchKind::Openflow(options) => options.tls.as_mut(),
         }
     }
 

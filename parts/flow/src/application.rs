@@ -157,9 +157,22 @@ pub struct Tls {
     /// The switch's own certificate, followed by those between it and its authority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// Its private key, which nobody but its owner may read or write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
+    /// The host name or address that a controller's certificate must be for; none: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Tls {
+    /// Reads the files, as a switch that is told them does.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] with the file and what is wrong with it.
+    pub fn check(&self) -> crate::Result<()> {
+        crate::tls::Configs::read(self).map(drop)
+    }
 }
 
 /// Where a controller is, or connects to.

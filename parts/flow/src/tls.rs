@@ -1,17 +1,18 @@
 //! TLS between a switch and its controllers (OpenFlow 1.3.5 section 6.3.4): by `rustls`, with files in PEM.
 //!
-//! Each side shows a certificate that an authority of the other has signed. Names in certificates are not compared: a
-//! switch knows its controllers by address, and its authorities sign for nobody else. Nothing here blocks.
+//! Each side shows a certificate that an authority of the other has signed. The name in a controller's is compared if the
+//! switch was told one. Nothing here blocks.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor as signed_by;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor as signed_by, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -31,6 +32,8 @@ const READS: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Configs {
     client: Arc<ClientConfig>,
+    /// Whom controllers must be.
+    name: Option<ServerName<'static>>,
     /// Only with a certificate.
     server: Option<Arc<ServerConfig>>,
 }
@@ -43,6 +46,7 @@ impl Configs {
     pub(crate) fn read(files: &Tls) -> Result<Configs> {
         let wrong = |e: rustls::Error| Error::refused(format!("TLS: {e}"));
         let provider = Arc::new(ring::default_provider());
+        let name = files.name.as_deref().map(name).transpose()?;
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&files.authorities)? {
             roots.add(certificate).map_err(|e| {
@@ -55,7 +59,11 @@ impl Configs {
             (None, None) => None,
             _ => return Err(Error::refused("TLS: a certificate and its key go together")),
         };
-        let verifier = Signed { roots: Arc::clone(&roots), provider: Arc::clone(&provider) };
+        let verifier = Signed {
+            roots: Arc::clone(&roots),
+            provider: Arc::clone(&provider),
+            name: name.clone(),
+        };
         let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(wrong)?
@@ -63,7 +71,7 @@ impl Configs {
             .with_custom_certificate_verifier(Arc::new(verifier));
         let Some((chain, key)) = own else {
             let client = Arc::new(client.with_no_client_auth());
-            return Ok(Configs { client, server: None });
+            return Ok(Configs { client, name, server: None });
         };
         let client = client.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(wrong)?;
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
@@ -75,12 +83,12 @@ impl Configs {
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
             .map_err(wrong)?;
-        Ok(Configs { client: Arc::new(client), server: Some(Arc::new(server)) })
+        Ok(Configs { client: Arc::new(client), name, server: Some(Arc::new(server)) })
     }
 
     /// A connection to a controller.
     pub(crate) fn connect(&self, socket: OwnedFd, to: IpAddr) -> Result<Secure> {
-        let name = ServerName::IpAddress(to.into());
+        let name = self.name.clone().unwrap_or_else(|| ServerName::IpAddress(to.into()));
         let tls = ClientConnection::new(Arc::clone(&self.client), name)
             .map_err(|e| Error::refused(format!("TLS: {e}")))?;
         Ok(Secure { socket, tls: tls.into() })
@@ -104,16 +112,31 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     if all.is_empty() { Err(wrong("there is no certificate in it".into())) } else { Ok(all) }
 }
 
+/// A private key from a file that is its owner's alone.
 fn private(path: &Path) -> Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_file(path)
-        .map_err(|e| Error::refused(format!("{}: {e}", path.display())))
+    let shown = path.display();
+    let wrong = |reason: String| Error::refused(format!("{shown}: {reason}"));
+    let file = std::fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
+    let mode = file.metadata().map_err(|e| wrong(e.to_string()))?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(wrong(format!(
+            "a private key that others may read or write (mode {mode:04o}); chmod 600 {shown}"
+        )));
+    }
+    PrivateKeyDer::from_pem_reader(BufReader::new(file)).map_err(|e| wrong(e.to_string()))
 }
 
-/// Accepts what an authority has signed, whatever name it is for.
+fn name(text: &str) -> Result<ServerName<'static>> {
+    ServerName::try_from(text.to_owned())
+        .map_err(|_| Error::refused(format!("TLS: {text:?} is neither a host name nor an address")))
+}
+
+/// Accepts what an authority has signed, for the name if there is one.
 #[derive(Debug)]
 struct Signed {
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
+    name: Option<ServerName<'static>>,
 }
 
 impl ServerCertVerifier for Signed {
@@ -128,6 +151,9 @@ impl ServerCertVerifier for Signed {
         let certificate = ParsedCertificate::try_from(end_entity)?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         signed_by(&certificate, &self.roots, intermediates, now, algorithms)?;
+        if let Some(name) = &self.name {
+            verify_server_name(&certificate, name)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 

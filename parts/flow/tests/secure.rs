@@ -2,10 +2,13 @@
 //!
 //! The certificates in `tls/` are valid for a hundred years; their keys are in there, too, and protect nothing.
 
+use std::fs::Permissions;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use netloom_flow::Application;
 use netloom_flow::application::Tls;
 use netloom_flow::control::requests::ControllerState;
 use netloom_kit::isolated;
@@ -21,12 +24,24 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name)
 }
 
-fn files() -> Tls {
-    Tls {
-        authorities: file("authority.pem"),
-        certificate: Some(file("switch.pem")),
-        key: Some(file("switch-key.pem")),
-    }
+/// A copy of a key in this folder that is its owner's alone.
+fn private(folder: &Path, name: &str) -> PathBuf {
+    let key = folder.join(name);
+    std::fs::copy(file(name), &key).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    key
+}
+
+/// What the switch is told; its key is in this folder.
+fn files(folder: &Path) -> Tls {
+    let key = Some(private(folder, "switch-key.pem"));
+    let (authorities, certificate) = (file("authority.pem"), Some(file("switch.pem")));
+    Tls { authorities, certificate, key, name: None }
+}
+
+/// The folder of a switch that is told this.
+fn folder(told: &Application) -> &Path {
+    told.state.parent().unwrap()
 }
 
 fn chain(name: &str) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
@@ -62,7 +77,7 @@ fn a_controller_with_a_signed_certificate_is_spoken_to() {
         let listening = Listening::new();
         let switch = Switch::with(|told| {
             told.controllers = vec![controller(&format!("tls:{}", listening.address()))];
-            told.tls = Some(files());
+            told.tls = Some(files(folder(told)));
         });
         let mut peer = Peer::over(controlling(listening.accept_stream(), "controller"));
         peer = peer.greeted(Version::V13);
@@ -85,7 +100,7 @@ fn one_that_nobody_signed_for_is_not() {
         let listening = Listening::new();
         let switch = Switch::with(|told| {
             told.controllers = vec![controller(&format!("tls:{}", listening.address()))];
-            told.tls = Some(files());
+            told.tls = Some(files(folder(told)));
         });
         let mut impostor = controlling(listening.accept_stream(), "impostor");
         assert!(impostor.conn.complete_io(&mut impostor.sock).is_err());
@@ -109,7 +124,7 @@ fn whoever_connects_must_be_signed_for_too() {
         let free = Listening::new().address();
         let switch = Switch::start();
         let target = controller(&format!("ptls:{}:127.0.0.1", free.port()));
-        switch.control().set_controllers(vec![target], Some(files())).unwrap();
+        switch.control().set_controllers(vec![target], Some(files(switch.folder.path()))).unwrap();
         let connect = |own: Option<&str>| {
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let config = ClientConfig::builder_with_provider(provider)
@@ -140,13 +155,24 @@ fn files_that_cannot_be_read_are_named() {
     isolated!({
         let switch = Switch::start();
         let control = switch.control();
+        let folder = switch.folder.path();
+        let files = || files(folder);
+        let others = Some(private(folder, "controller-key.pem"));
+        let open = folder.join("open.pem");
+        std::fs::copy(file("switch-key.pem"), &open).unwrap();
+        std::fs::set_permissions(&open, Permissions::from_mode(0o640)).unwrap();
         let wrong = [
             (Tls { authorities: "/no/such".into(), ..files() }, "/no/such"),
             (Tls { authorities: file("switch-key.pem"), ..files() }, "there is no certificate"),
+            (Tls { certificate: Some("/no/such".into()), ..files() }, "/no/such"),
+            (Tls { key: Some("/no/such".into()), ..files() }, "/no/such: No such file"),
             (Tls { key: None, ..files() }, "go together"),
-            (Tls { key: Some(file("controller-key.pem")), ..files() }, "TLS: "),
+            (Tls { key: others, ..files() }, "TLS: "),
+            (Tls { key: Some(open), ..files() }, "open.pem: a private key that others"),
+            (Tls { name: Some("a b".into()), ..files() }, "\"a b\" is neither"),
         ];
         for (files, says) in wrong {
+            assert!(files.check().unwrap_err().to_string().contains(says), "{says}");
             let refused = control.set_controllers(vec![], Some(files)).unwrap_err();
             assert!(refused.to_string().contains(says), "{refused}");
         }
@@ -160,5 +186,32 @@ fn files_that_cannot_be_read_are_named() {
             let reasons = switch.show().controllers.into_iter().filter_map(|known| known.reason);
             reasons.into_iter().find(|reason| reason.contains("no authorities")).map(drop)
         });
+    });
+}
+
+#[test]
+fn the_name_in_its_certificate_is_compared_if_one_was_told() {
+    isolated!({
+        raise_lo();
+        let listening = Listening::new();
+        let mut told = None;
+        let switch = Switch::with(|application| {
+            application.controllers = vec![controller(&format!("tls:{}", listening.address()))];
+            told = Some(files(folder(application)));
+            application.tls =
+                told.clone().map(|tls| Tls { name: Some("elsewhere.example".into()), ..tls });
+        });
+        let mut other = controlling(listening.accept_stream(), "controller");
+        assert!(other.conn.complete_io(&mut other.sock).is_err());
+        wait("it says why", || {
+            let reason = switch.show().controllers[0].reason.clone()?;
+            reason.contains("elsewhere.example").then_some(())
+        });
+        drop(other);
+        let right = told.map(|tls| Tls { name: Some("controller".into()), ..tls });
+        let controllers = vec![controller(&format!("tls:{}", listening.address()))];
+        switch.control().set_controllers(controllers, right).unwrap();
+        let peer = Peer::over(controlling(listening.accept_stream(), "controller"));
+        peer.greeted(Version::V13).barrier();
     });
 }

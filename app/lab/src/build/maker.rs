@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::kinds::NodeKind;
+use netloom_model::kinds::openflow::TlsFiles;
 use netloom_model::lab::{FileContent, Limits};
 use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
-use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedNode};
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
@@ -442,7 +443,15 @@ pub(crate) fn limits(limits: &Limits) -> cgroup::Limits {
 }
 
 /// Makes host paths of files absolute, relative to the folder of the lab file.
-pub(crate) fn absolute_paths(nodes: &mut [PlannedNode], base: &std::path::Path) {
+pub(crate) fn absolute_paths(
+    nodes: &mut [PlannedNode],
+    switches: &mut [PlannedSwitch],
+    base: &std::path::Path,
+) {
+    let tls = switches.iter_mut().filter_map(|switch| switch.kind.tls_mut());
+    for path in tls.flat_map(TlsFiles::paths_mut) {
+        *path = base.join(&*path);
+    }
     for node in nodes {
         if let Some(root) = &mut node.root {
             *root = base.join(&*root);

@@ -21,6 +21,7 @@ use netloom_model::plan::{PlannedEnd, PlannedSwitch, SwitchSlot};
 
 use self::agent::Agent;
 pub use self::told::OUTSIDE;
+pub(crate) use self::told::tls;
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};

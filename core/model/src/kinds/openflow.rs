@@ -8,6 +8,7 @@ pub(crate) mod keys;
 mod read;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,39 @@ pub struct OpenflowSwitch {
     pub tables: u8,
     /// How many entries each of them may have.
     pub max_entries: u32,
+    /// What it shows to controllers by TLS, and expects of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+}
+
+/// Files of the host for TLS, all in PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedTls))]
+pub struct TlsFiles {
+    /// Certificates of authorities, one of which must have signed a controller's.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub authorities: PathBuf,
+    /// The switch's own certificate, and its private key: both or neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub certificate: Option<PathBuf>,
+    /// That key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub key: Option<PathBuf>,
+    /// The name that a controller's certificate must be for; none: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl TlsFiles {
+    /// The paths of its files.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        [Some(&mut self.authorities), self.certificate.as_mut(), self.key.as_mut()]
+            .into_iter()
+            .flatten()
+    }
 }
 
 impl Default for OpenflowSwitch {
@@ -66,6 +100,7 @@ impl Default for OpenflowSwitch {
             versions: vec![OpenflowVersion::V10, OpenflowVersion::V13],
             tables: MOST_TABLES,
             max_entries: MOST_ENTRIES,
+            tls: None,
         }
     }
 }

@@ -527,7 +527,7 @@ fn a_switch_in_shared_memory_has_255_ports() {
 
 #[test]
 fn switches_that_controllers_program() {
-    use crate::kinds::openflow::{DatapathId, FailMode, OpenflowSwitch, OpenflowVersion};
+    use crate::kinds::openflow::{DatapathId, FailMode, OpenflowSwitch, OpenflowVersion, TlsFiles};
     let text = "
 nodes: {a: , b: , c0: {children: {nodes: {x: }}}}
 switches:
@@ -539,6 +539,7 @@ switches:
     datapath: 0x2a
     tables: 2
     max-entries: 1000
+    tls: {authorities: ca.pem, certificate: s.pem, key: s.key, name: c0.example}
   u: {kind: openflow, controllers: tcp:10.0.0.5, fail: standalone, versions: 1.0}
 links: [[a, s], [s, b], [s, t], [t, a]]
 ";
@@ -554,6 +555,12 @@ links: [[a, s], [s, b], [s, t], [t, a]]
         versions: vec![OpenflowVersion::V10, OpenflowVersion::V13],
         tables: 2,
         max_entries: 1000,
+        tls: Some(TlsFiles {
+            authorities: "ca.pem".into(),
+            certificate: Some("s.pem".into()),
+            key: Some("s.key".into()),
+            name: Some("c0.example".into()),
+        }),
     };
     assert_eq!(*of(1), expected);
     assert_eq!((of(2).fail, of(2).versions.len()), (FailMode::Standalone, 1));

@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use netloom_flow::application::{self, Application, Fail, Target, Version};
+use netloom_flow::application::{self, Application, Fail, Target, Tls, Version};
 use netloom_flow::control::PortSpec;
 use netloom_flow::control::requests::ControllerShown;
 use netloom_model::Plan;
-use netloom_model::kinds::openflow::{Controller, FailMode, OpenflowSwitch, OpenflowVersion};
+use netloom_model::kinds::openflow::{
+    Controller, FailMode, OpenflowSwitch, OpenflowVersion, TlsFiles,
+};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, SwitchSlot};
 
 use crate::keep::switches::port_name;
@@ -38,8 +40,15 @@ pub(super) fn application(
         },
         openflow: folder.flow_socket(&switch.name),
         controllers: options.controllers.iter().map(controller).collect(),
+        tls: options.tls.as_ref().map(tls),
         ..Application::new(&switch.name, datapath, &own)
     }
+}
+
+/// What a switch needs for TLS.
+pub(crate) fn tls(files: &TlsFiles) -> Tls {
+    let TlsFiles { authorities, certificate, key, name } = files.clone();
+    Tls { authorities, certificate, key, name }
 }
 
 fn version_of(version: OpenflowVersion) -> Version {

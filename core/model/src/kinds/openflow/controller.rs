@@ -27,6 +27,11 @@ pub enum Controller {
 }
 
 impl Controller {
+    /// Whether it is reached by TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Controller::Tls(..))
+    }
+
     /// The node it is in.
     pub fn node(&self) -> Option<&str> {
         match self {

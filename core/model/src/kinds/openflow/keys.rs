@@ -1,7 +1,7 @@
 //! The keys that only a switch of kind `openflow` has.
 
 use super::{MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES};
-use crate::file::table::{Key, Value, key};
+use crate::file::table::{Key, Object, Value, key};
 
 const CONTROLLER: Value = Value::Called(
     "a controller like node:c0, host:6653 or tcp:10.0.0.5:6653",
@@ -48,4 +48,35 @@ pub(super) static KEYS: &[Key] = &[
         Value::Integer(1, MOST_ENTRIES as i64),
         "openflow: how many flow entries each table may have. Default 1000000.",
     ),
+    key("tls", Value::Object(&TLS), "openflow: certificates for controllers given as tls:ADDRESS."),
 ];
+
+/// The key `tls`.
+pub(super) static TLS: Object = Object {
+    name: "tls",
+    doc: "Files in PEM for connections to controllers by TLS; paths are relative to the lab file.",
+    keys: &[
+        Key {
+            required: true,
+            ..key(
+                "authorities",
+                Value::Text,
+                "Certificates of authorities: a controller must show one that one of them signed.",
+            )
+        },
+        key(
+            "certificate",
+            Value::Text,
+            "The switch's own certificate, followed by those between it and its authority. Default: none is shown.",
+        ),
+        key("key", Value::Text, "Its private key, which nobody but its owner may read or write."),
+        key(
+            "name",
+            Value::Text,
+            "The host name or address that a controller's certificate must be for. Default: any.",
+        ),
+    ],
+    kinds: &[],
+    refused: &[],
+    extensions: false,
+};

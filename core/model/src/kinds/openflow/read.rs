@@ -7,7 +7,7 @@ use netloom_config::{Node as Yaml, Path, Place, Report, quote, read};
 
 use super::{
     Controller, DatapathId, FailMode, MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES, OpenflowSwitch,
-    OpenflowVersion,
+    OpenflowVersion, TlsFiles, keys::TLS,
 };
 use crate::file::Fields;
 use crate::file::values::{At, each_or_only};
@@ -49,7 +49,51 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
         let entries = number(value, &path.key("max-entries"), MOST_ENTRIES, report);
         options.max_entries = entries.unwrap_or(options.max_entries);
     }
+    match fields.get("tls") {
+        Some(value) => options.tls = tls(value, &path.key("tls"), report),
+        None => refuse_without_tls(fields, path, options, report),
+    }
     raw
+}
+
+fn tls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<TlsFiles> {
+    let fields = Fields::open(value, path, &TLS, report)?;
+    let mut text = |key: &'static str| {
+        let value = fields.get(key)?;
+        let text = read::text(value, &path.key(key), report)?;
+        if text.is_empty() {
+            report.error(value.place, format!("{}: it is empty", path.key(key)));
+        }
+        Some(text.to_owned())
+    };
+    let (authorities, name) = (text("authorities"), text("name"));
+    let (certificate, key) = (text("certificate"), text("key"));
+    if certificate.is_some() != key.is_some() {
+        let message = format!("{path}: `certificate` and `key` go together");
+        report.error(value.place, message);
+    }
+    Some(TlsFiles {
+        authorities: authorities?.into(),
+        certificate: certificate.map(Into::into),
+        key: key.map(Into::into),
+        name,
+    })
+}
+
+/// Nobody could tell whether such a controller is the right one.
+fn refuse_without_tls(
+    fields: &Fields<'_>,
+    path: &Path<'_>,
+    options: &OpenflowSwitch,
+    report: &mut Report,
+) {
+    let secure = options.controllers.iter().find(|controller| controller.is_tls());
+    if let (Some(controller), Some(value)) = (secure, fields.get("controllers")) {
+        let help =
+            "tls: {authorities: FILE} names the certificates of who may sign for it".to_owned();
+        let message = format!("{}: {controller} needs the key `tls`", path.key("controllers"));
+        report.error_with(value.place, message, Some(help));
+    }
 }
 
 fn number<N: TryFrom<i64>>(
