@@ -38,6 +38,7 @@ mod logs;
 mod measure;
 mod measure_while;
 mod openflow;
+mod openflow_beside;
 mod own_user;
 mod parts;
 mod pnpm;

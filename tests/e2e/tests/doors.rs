@@ -71,6 +71,42 @@ fn doors_open_and_close() {
     machine.down();
 }
 
+/// An OpenFlow switch with both doors; `outside` is another machine at the host's interface.
+const FLOWS: &str = "
+name: doors
+pool: {ipv6: none}
+nodes: {inside: {}}
+switches: {s: {kind: openflow, subnet: 10.88.0.0/24}}
+links:
+  - [inside, s]
+  - [s, internet]
+  - [s, 'host:eth1']
+";
+
+const FLOWS_SCRIPT: &str = r#"
+ip link add eth1 type veth peer name outside netns $far
+nsenter -t $far -n sh -c 'ip addr add 10.88.0.77/24 dev outside && ip link set outside up'
+"$NETLOOM_BIN" up "$1"
+trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
+"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 10.88.0.77
+# Its entries decide about what comes from outside and goes there.
+"$NETLOOM_BIN" flow add s priority=7,in_port=3,actions=drop
+! "$NETLOOM_BIN" exec inside -- ping -c 1 -W 1 10.88.0.77
+"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" down doors
+trap 'kill $far' EXIT
+"#;
+
+#[test]
+fn doors_are_ports_of_an_openflow_switch() {
+    root_only!("opens doors to the host");
+    let machine = machine!();
+    let file = machine.file(FLOWS);
+    on_a_host(&machine, FLOWS_SCRIPT).args([&file]).finish().code(0);
+    machine.down();
+}
+
 #[test]
 fn an_ordinary_user_is_told() {
     let machine = machine!();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, machine, needs_cgroups, root_only, workspace_root};
+use netloom_tests_e2e::{Machine, machine, needs_cgroups, root_only, wait_until, workspace_root};
 use serde_json::json;
 
 /// The nodes that `status` shows.
@@ -82,15 +82,30 @@ fn shm_switch() {
     machine.down();
 }
 
+/// Its controller may be missing: then the switch is an ordinary one. tests/peers has what they do.
 #[test]
-fn openflow() {
-    let machine = machine!();
-    // Its controller may be missing: then the switch is an ordinary one.
-    assert_eq!(up_and_ping(&machine, "openflow.yaml"), 4);
-    let told = machine.status()["switches"][0].clone();
-    assert_eq!(told["openflow"]["datapath"], "0000000000000001", "{told}");
-    assert_eq!(told["openflow"]["controllers"][0]["controller"], "node:c0:6653", "{told}");
-    machine.down();
+fn openflow_with_or_without_controllers() {
+    for name in ["openflow.yaml", "openflow-faucet.yaml"] {
+        let machine = machine!();
+        machine.up_file(&workspace_root().join("examples").join(name));
+        let told = || machine.status()["switches"][0]["openflow"].clone();
+        wait_until(
+            "its controller is missing, or has made entries",
+            Duration::from_secs(180),
+            || {
+                let runs = ["sh", "-c", "cat /proc/[0-9]*/comm"];
+                let missing = machine.exec("c0", &runs).finish().text().contains("sleep");
+                (missing || told()["entries"].as_u64() > Some(0)).then_some(())
+            },
+        );
+        for (from, to) in [("h1", "h2"), ("h2", "h3"), ("h3", "h1")] {
+            machine.exec(from, &["ping", "-4", "-c", "1", "-W", "30", to]).ok();
+        }
+        let told = told();
+        assert_eq!(told["datapath"], "0000000000000001", "{told}");
+        assert_eq!(told["controllers"][0]["controller"], "node:c0:6653", "{told}");
+        machine.down();
+    }
 }
 
 #[test]
@@ -108,6 +123,7 @@ fn no_example_is_forgotten() {
         "limits",
         "office",
         "openflow",
+        "openflow-faucet",
         "shm-switch",
         "tenants",
         "torus",

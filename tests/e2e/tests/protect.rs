@@ -155,6 +155,19 @@ fn a_flooded_node_gets_its_budget_and_no_more() {
     machine.down();
 }
 
+#[test]
+fn on_an_openflow_switch_a_flood_is_stopped_as_well() {
+    root_only!("floods are stopped by programs in the kernel");
+    let machine = machine!();
+    machine.up(&LAB.replace("s: {}", "s: {kind: openflow}"));
+    let Flood { passed, dropped, took, .. } = flood(&machine, FLOOD, 2, BUDGET);
+    assert!(passed <= most(BUDGET, took), "{passed} passed in {took:?} at {BUDGET} a second");
+    assert!(dropped > 0);
+    let view = machine.node("victim");
+    assert_eq!(from(&view, "flooder:eth0")[1], came(&view)[1], "{view}");
+    machine.down();
+}
+
 /// Sends so many numbered datagrams to `victim`, one each 5 ms, a tenth of the budget.
 const PACED: &str = r#"
 import socket, sys, time

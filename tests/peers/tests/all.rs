@@ -4,6 +4,7 @@ mod conformance;
 mod controllers;
 mod lab;
 mod openflow;
+mod openflow_examples;
 mod qemu;
 mod vde;
 

@@ -24,7 +24,9 @@ fn os_ken_teaches_a_switch_whose_entries_outlive_it() {
     let lab = Controlled::up(&scratch, CONTROLLER);
     assert!(!lab.answers(At::A, At::B, 1), "nothing passes a switch without entries");
     let python = python.to_str().expect("UTF-8");
-    let controller = lab.controller(&[python, &file("learning.py")]);
+    let learning = workspace_root().join("examples/openflow-learning.py");
+    let learning = learning.to_str().expect("UTF-8");
+    let controller = lab.controller(&[python, learning]);
     lab.connected(1);
     lab.reach(At::A, At::B);
     lab.reach(At::C, At::A);
