@@ -94,6 +94,18 @@ fn auxiliary_connections_share_role_and_end_with_their_main_one() {
 }
 
 #[test]
+fn auxiliary_connections_have_the_version_of_their_main_one() {
+    let mut bench = Bench::new(Version::V13);
+    let mut out = Outputs::default();
+    bench.switch.connect(SECOND, Some((CONTROLLER, 1)), &mut out);
+    assert!(matches!(messages(&out, SECOND)[..], [Message::Hello(_)]));
+    let mut out = Outputs::default();
+    bench.switch.message(SECOND, &[1, 0, 0, 8, 0, 0, 0, 3], 0, &mut out);
+    assert_eq!(out.closed, [SECOND]);
+    assert_eq!(bench.switch.version(CONTROLLER), Some(Version::V13));
+}
+
+#[test]
 fn a_connection_begins_with_hello_in_a_common_version() {
     let options = Options { versions: vec![Version::V13], ..Options::default() };
     let mut switch = Switch::new(options);

@@ -42,6 +42,9 @@ pub struct Application {
     /// The controllers that it begins with; [`crate::control::Request::SetControllers`] replaces them.
     #[serde(default)]
     pub controllers: Vec<Controller>,
+    /// How many connections are made to each controller beside the main one, in OpenFlow 1.3.
+    #[serde(default)]
+    pub auxiliary: u8,
     /// How controllers are reached by TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -64,6 +67,7 @@ impl Application {
             state: folder.join("state"),
             plane: PlaneChoice::default(),
             controllers: vec![],
+            auxiliary: 0,
             tls: None,
             probe: Application::probe(),
         }

@@ -9,6 +9,7 @@ use netloom_sys::describe;
 
 use crate::application::Target;
 use crate::channel::{Channel, Gone};
+use crate::controllers::Whose;
 use crate::link::Link;
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
@@ -28,12 +29,12 @@ const MOST_SERVICES: usize = 2048;
 const PROBE: u32 = 0x6e6c_6f6d;
 
 impl Server {
-    /// Takes over a connection; `controls` says whether it is that of a controller we were told. Returns its number.
+    /// Takes over a connection; returns its number.
     pub(crate) fn open_channel(
         &mut self,
         link: Link,
         peer: String,
-        controls: bool,
+        whose: Whose,
         now: Time,
     ) -> Result<u64> {
         let id = self.number();
@@ -43,9 +44,12 @@ impl Server {
         self.tally.connections += 1;
         self.unsent.insert(id);
         self.look = 0;
-        self.engine.note(|switch, out| match controls {
-            true => switch.connect(ConnectionId(id), None, out),
-            false => switch.connect_service(ConnectionId(id), out),
+        self.engine.note(|switch, out| match whose {
+            Whose::Main => switch.connect(ConnectionId(id), None, out),
+            Whose::Auxiliary(main, number) => {
+                switch.connect(ConnectionId(id), Some((ConnectionId(main), number)), out);
+            }
+            Whose::Service => switch.connect_service(ConnectionId(id), out),
         })?;
         self.post();
         Ok(id)
@@ -61,7 +65,7 @@ impl Server {
     ) -> Result<()> {
         self.make_room()?;
         match self.link_from(socket, tls) {
-            Ok(link) => self.open_channel(link, peer, false, now).map(drop),
+            Ok(link) => self.open_channel(link, peer, Whose::Service, now).map(drop),
             Err(e) => {
                 self.trouble = Some(describe(&e));
                 Ok(())
@@ -112,11 +116,15 @@ impl Server {
             let Some(channel) = self.channels.get_mut(&id) else { break };
             match channel.next(now) {
                 Ok(Some(message)) => {
-                    if channel.received == 1 {
+                    let first = channel.received == 1;
+                    if first {
                         self.heard_controller(id);
                     }
                     self.engine.message(ConnectionId(id), &message, now)?;
                     self.post();
+                    if first {
+                        self.add_auxiliary(id, now);
+                    }
                 }
                 Ok(None) => {
                     self.ready.remove(&id);
@@ -206,6 +214,7 @@ impl Server {
         self.unsent.remove(&id);
         self.engine.note(|switch, out| switch.disconnect(ConnectionId(id), out))?;
         self.lost_controller(id, reason);
+        self.end_auxiliary(id)?;
         self.post();
         Ok(())
     }

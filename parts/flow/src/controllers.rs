@@ -33,10 +33,22 @@ pub(crate) enum State {
     Listening(u64),
 }
 
-/// A controller.
+/// Whose a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// A controller's main one.
+    Main,
+    /// One beside the main one, by that one's number, and its own number for the controller.
+    Auxiliary(u64, u8),
+    /// That of somebody who is no controller.
+    Service,
+}
+
+/// A connection to a controller, which is there or will be.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) controller: Controller,
+    pub(crate) whose: Whose,
     pub(crate) state: State,
     pub(crate) pause: Time,
     pub(crate) attempts: u64,
@@ -80,16 +92,41 @@ impl Controllers {
 
     /// For status; `None` in place of connections that the caller fills in.
     pub(crate) fn shown(&self) -> Vec<(ControllerShown, Option<u64>)> {
-        self.known.values().map(Known::shown).collect()
+        let mains = self.known.values().filter(|known| known.whose == Whose::Main);
+        mains.map(|known| known.shown(|main| self.beside(main))).collect()
+    }
+
+    /// How many connections are there beside a main one.
+    fn beside(&self, main: u64) -> u64 {
+        let there = |known: &&Known| matches!(known.state, State::Connected(_));
+        let beside = self.known.values().filter(|known| known.is_beside(main)).filter(there);
+        u64::try_from(beside.count()).unwrap_or(u64::MAX)
     }
 }
 
 impl Known {
     pub(crate) fn new(controller: Controller, now: Time) -> Known {
-        Known { controller, state: State::Idle(now), pause: FIRST, attempts: 0, reason: None }
+        Known {
+            controller,
+            whose: Whose::Main,
+            state: State::Idle(now),
+            pause: FIRST,
+            attempts: 0,
+            reason: None,
+        }
     }
 
-    fn shown(&self) -> (ControllerShown, Option<u64>) {
+    /// One of this number beside the main connection `main`.
+    pub(crate) fn beside(main: u64, number: u8, controller: Controller, now: Time) -> Known {
+        Known { whose: Whose::Auxiliary(main, number), ..Known::new(controller, now) }
+    }
+
+    /// Whether it is beside this main connection.
+    pub(crate) fn is_beside(&self, main: u64) -> bool {
+        matches!(self.whose, Whose::Auxiliary(of, _) if of == main)
+    }
+
+    fn shown(&self, beside: impl Fn(u64) -> u64) -> (ControllerShown, Option<u64>) {
         let (state, connection) = match &self.state {
             State::Idle(_) => (ControllerState::Backoff, None),
             State::Waiting => (ControllerState::Waiting, None),
@@ -102,6 +139,7 @@ impl Known {
             namespace: self.controller.namespace.clone(),
             state,
             connection: None,
+            auxiliary: connection.map_or(0, beside),
             attempts: self.attempts,
             reason: self.reason.clone(),
         };

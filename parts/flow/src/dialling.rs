@@ -2,11 +2,12 @@
 
 use std::os::fd::OwnedFd;
 
-use netloom_pipeline::{FailMode, Time};
+use netloom_openflow::Version;
+use netloom_pipeline::{ConnectionId, FailMode, Time};
 use netloom_sys::describe;
 
 use crate::application::{Controller, Fail, Target, Tls};
-use crate::controllers::{FIRST, Known, State};
+use crate::controllers::{FIRST, Known, State, Whose};
 use crate::reach::{self, Dialled, Space};
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
@@ -70,7 +71,9 @@ impl Server {
         let Some(known) = self.controllers.known.remove(&id) else { return Ok(()) };
         match known.state {
             State::Dialling(socket, _) => self.watcher.drop(&socket),
-            State::Connected(channel) => self.close_channel(channel, "it is no controller")?,
+            State::Connected(channel) => {
+                self.close_channel(channel, "it is no controller any more")?
+            }
             State::Listening(place) => self.stop_listening(place),
             State::Idle(_) | State::Waiting => {}
         }
@@ -88,7 +91,7 @@ impl Server {
             .controllers
             .known
             .values()
-            .filter(|k| uses(k))
+            .filter(|k| uses(k) && k.whose == Whose::Main)
             .map(|k| k.controller.clone())
             .collect();
         let ids: Vec<u64> =
@@ -187,9 +190,35 @@ impl Server {
     /// Takes over a connection that has been made.
     fn arrive(&mut self, id: u64, socket: OwnedFd, now: Time) -> Result<State> {
         let Some(known) = self.controllers.known.get(&id) else { return Ok(State::Waiting) };
-        let target = known.controller.target.clone();
+        let (target, whose) = (known.controller.target.clone(), known.whose);
         let link = self.link_to(&target, socket)?;
-        self.open_channel(link, target.to_string(), true, now).map(State::Connected)
+        self.open_channel(link, target.to_string(), whose, now).map(State::Connected)
+    }
+
+    /// A connection has begun: if it is a controller's main one, those that there are to be beside it are made.
+    pub(crate) fn add_auxiliary(&mut self, main: u64, now: Time) {
+        let version = self.engine.switch.version(ConnectionId(main));
+        if self.application.auxiliary == 0 || version != Some(Version::V13) {
+            return;
+        }
+        let is_main = |known: &&Known| {
+            let connected = matches!(known.state, State::Connected(id) if id == main);
+            connected && known.whose == Whose::Main
+        };
+        let known = self.controllers.known.values().find(is_main);
+        let Some(controller) = known.map(|known| known.controller.clone()) else { return };
+        for number in 1..=self.application.auxiliary {
+            let known = Known::beside(main, number, controller.clone(), now);
+            let id = self.number();
+            self.controllers.known.insert(id, known);
+        }
+    }
+
+    /// Ends those beside a main connection that has ended.
+    pub(crate) fn end_auxiliary(&mut self, main: u64) -> Result<()> {
+        let beside = self.controllers.known.iter().filter(|(_, known)| known.is_beside(main));
+        let ids: Vec<u64> = beside.map(|(id, _)| *id).collect();
+        ids.into_iter().try_for_each(|id| self.forget_controller(id))
     }
 
     /// A connection has ended: if it was that of a controller, it is tried again.

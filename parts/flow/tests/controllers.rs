@@ -67,6 +67,67 @@ fn controllers_are_replaced_while_others_stay() {
     });
 }
 
+/// Its number for the controller.
+fn auxiliary(peer: &mut Peer) -> u8 {
+    match peer.ask(&Message::FeaturesRequest) {
+        Message::FeaturesReply(features) => features.auxiliary,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn auxiliary_connections_come_and_go_with_the_main_one() {
+    isolated!({
+        raise_lo();
+        let listening = Listening::new();
+        let switch = Switch::with(|told| {
+            told.controllers = vec![controller(&listening.target())];
+            told.auxiliary = 2;
+        });
+        let there = |count: u64| {
+            wait("auxiliary connections", || {
+                (switch.show().controllers[0].auxiliary == count).then_some(())
+            });
+        };
+        for _ in 0..2 {
+            let mut main = listening.accept(Version::V13);
+            assert_eq!(auxiliary(&mut main), 0);
+            let [mut one, mut two] = [(); 2].map(|()| listening.accept(Version::V13));
+            let mut numbers = [auxiliary(&mut one), auxiliary(&mut two)];
+            numbers.sort_unstable();
+            assert_eq!(numbers, [1, 2]);
+            there(2);
+            // What is said there is done, and the switch has one controller.
+            one.add("udp,actions=drop");
+            one.barrier();
+            assert_eq!(main.flows().len(), 1);
+            assert!(switch.show().connections.is_empty());
+            // One that ends is made again, with the same number.
+            let number = auxiliary(&mut one);
+            drop(one);
+            let mut one = listening.accept(Version::V13);
+            assert_eq!(auxiliary(&mut one), number);
+            there(2);
+            // Its role is that of the main one.
+            let request = RoleMessage { role: Role::Slave, generation: 7 };
+            main.ask(&Message::RoleRequest(request));
+            two.add("tcp,actions=drop");
+            let refused = two.hear(|_, message| match message {
+                Message::Error(error) => Some(error.clone()),
+                _ => None,
+            });
+            assert_eq!(refused.reason(Version::V13), Some(Reason::BadRequestIsSlave));
+            drop(main);
+            assert!(one.next().is_none() && two.next().is_none());
+        }
+        // OpenFlow 1.0 has none.
+        let mut main = listening.accept(Version::V10);
+        main.barrier();
+        there(0);
+        main.barrier();
+    });
+}
+
 #[test]
 fn one_master_makes_the_others_slaves() {
     isolated!({

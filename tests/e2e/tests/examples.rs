@@ -99,7 +99,11 @@ fn openflow_with_or_without_controllers() {
             },
         );
         for (from, to) in [("h1", "h2"), ("h2", "h3"), ("h3", "h1")] {
-            machine.exec(from, &["ping", "-4", "-c", "1", "-W", "30", to]).ok();
+            // Controllers make their entries one by one.
+            wait_until("an answer", Duration::from_secs(180), || {
+                let ping = machine.exec(from, &["ping", "-4", "-c", "1", "-W", "1", to]).finish();
+                (ping.status.code() == Some(0)).then_some(())
+            });
         }
         let told = told();
         assert_eq!(told["datapath"], "0000000000000001", "{told}");

@@ -3,12 +3,12 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use netloom_tests_e2e::live::{Held, SOON, kill_and_wait};
 use netloom_tests_e2e::transfer::Transfer;
-use netloom_tests_e2e::{Machine, Run, machine, root_only, signal, wait_until, workspace_root};
+use netloom_tests_e2e::{Machine, Run, machine, root_only, signal, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -31,8 +31,13 @@ fn show(machine: &Machine) -> Value {
     machine.ok("switch show s --json").json()["flow"].clone()
 }
 
+/// Its process, if it answers.
+fn process(machine: &Machine) -> Option<i32> {
+    show(machine)["pid"].as_i64().map(|pid| i32::try_from(pid).expect("a pid"))
+}
+
 fn pid(machine: &Machine) -> i32 {
-    i32::try_from(number(&show(machine)["pid"])).expect("a pid")
+    process(machine).expect("the switch has a process")
 }
 
 /// Packets and bytes of each entry.
@@ -44,7 +49,9 @@ fn counters(machine: &Machine) -> Vec<[u64; 2]> {
 
 /// Waits for another process of the switch, with the same entries, whose counters have not become smaller; they.
 fn next(machine: &Machine, before: i32, entries: &str, counted: &[[u64; 2]]) -> Vec<[u64; 2]> {
-    wait_until("the switch has another process", SOON, || (pid(machine) != before).then_some(()));
+    wait_until("the switch has another process", SOON, || {
+        process(machine).filter(|pid| *pid != before)
+    });
     assert_eq!(machine.ok("flow dump s --plain").text(), entries);
     let now = counters(machine);
     let grown = |(now, then): (&[u64; 2], &[u64; 2])| now[0] >= then[0] && now[1] >= then[1];
@@ -111,7 +118,7 @@ fn wires_are_put_into_its_running_links() {
     assert!(ping(&machine, "30").1);
     machine.ok("link set a:eth0 --delay 20ms");
     let (least, all) = ping(&machine, "30");
-    assert!(all && least >= 40.0, "{least} ms");
+    assert!(all && least >= 20.0, "{least} ms");
     // Frames to b are lost behind the switch.
     machine.ok("link set s--b:eth0 --end a --loss 100%");
     assert!(!ping(&machine, "1").1);
@@ -156,7 +163,7 @@ fn the_hop_that_loses_is_named_by_measuring() {
     let head: Value = serde_json::from_str(&measure.line()).expect("JSON");
     let points = head["ways"][0]["points"].as_array().expect("points");
     let names: Vec<&str> = points.iter().filter_map(|p| p["name"].as_str()).collect();
-    assert_eq!(names, ["a:eth0", "s/a:eth0", "s/b:eth0", "b:eth0"]);
+    assert_eq!(names, ["a:eth0", "s/a:eth0", "s/b:eth0 (wire)", "b:eth0"]);
     let lost = || {
         let lost = machine.link("s--b:eth0")["wire"]["directions"][0]["lost"].clone();
         lost.get("loss").map_or(0, number)
@@ -218,21 +225,21 @@ while True:
 "#;
 
 /// Certificates whose keys are in the repository, too, and protect nothing.
-fn certificates(machine: &Machine) -> PathBuf {
-    let (from, to) = (workspace_root().join("parts/flow/tests/tls"), machine.scratch().path());
-    for name in ["authority", "controller", "controller-key", "switch", "switch-key"] {
-        let name = format!("{name}.pem");
-        let mode = if name.contains("key") { 0o600 } else { 0o644 };
-        std::fs::copy(from.join(&name), to.join(&name)).expect("a certificate");
-        std::fs::set_permissions(to.join(name), Permissions::from_mode(mode)).expect("its mode");
-    }
-    to.to_owned()
-}
+const CERTIFICATES: [(&str, &str); 5] = [
+    ("authority.pem", include_str!("../../../parts/flow/tests/tls/authority.pem")),
+    ("controller.pem", include_str!("../../../parts/flow/tests/tls/controller.pem")),
+    ("controller-key.pem", include_str!("../../../parts/flow/tests/tls/controller-key.pem")),
+    ("switch.pem", include_str!("../../../parts/flow/tests/tls/switch.pem")),
+    ("switch-key.pem", include_str!("../../../parts/flow/tests/tls/switch-key.pem")),
+];
 
 #[test]
 fn a_controller_is_reached_by_tls_with_the_file_s_certificates() {
     let machine = machine!();
-    let folder = certificates(&machine);
+    let folder = machine.scratch().path().to_owned();
+    for (name, text) in CERTIFICATES {
+        std::fs::write(folder.join(name), text).expect("a certificate");
+    }
     let run = Run::new("python3").args(["-c", SECURE]).dir(&folder);
     let mut controller = Held::start(run.bound(Duration::from_secs(300)));
     let port: u16 = controller.line().parse().expect("a port");

@@ -112,6 +112,7 @@ fn put_openflow(facts: &mut Facts, switch: &OpenflowSwitch) {
     facts.put("datapath", switch.datapath.map(|id| id.to_string()));
     facts.put("tables", Some(switch.tables.to_string()));
     facts.put("max-entries", Some(switch.max_entries.to_string()));
+    facts.put("auxiliary", Some(switch.auxiliary.to_string()).filter(|count| count != "0"));
     if let Some(tls) = &switch.tls {
         facts.put_unseen("tls", tls);
     }

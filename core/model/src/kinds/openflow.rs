@@ -32,6 +32,9 @@ pub(super) const MOST_TABLES: u8 = 254;
 /// The default of `max-entries`, and its maximum.
 pub(super) const MOST_ENTRIES: u32 = 1_000_000;
 
+/// Maximum of `auxiliary`.
+pub(super) const MOST_AUXILIARY: u8 = 8;
+
 /// Maximum number of controllers.
 pub(super) const MOST_CONTROLLERS: usize = 16;
 
@@ -56,9 +59,17 @@ pub struct OpenflowSwitch {
     pub tables: u8,
     /// How many entries each of them may have.
     pub max_entries: u32,
+    /// How many connections it makes to each controller beside the main one.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub auxiliary: u8,
     /// What it shows to controllers by TLS, and expects of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
+}
+
+/// Whether a number is what a file without it means.
+fn is_none(number: &u8) -> bool {
+    *number == 0
 }
 
 /// Files of the host for TLS, all in PEM.
@@ -100,6 +111,7 @@ impl Default for OpenflowSwitch {
             versions: vec![OpenflowVersion::V10, OpenflowVersion::V13],
             tables: MOST_TABLES,
             max_entries: MOST_ENTRIES,
+            auxiliary: 0,
             tls: None,
         }
     }

@@ -539,6 +539,7 @@ switches:
     datapath: 0x2a
     tables: 2
     max-entries: 1000
+    auxiliary: 2
     tls: {authorities: ca.pem, certificate: s.pem, key: s.key, name: c0.example}
   u: {kind: openflow, controllers: tcp:10.0.0.5, fail: standalone, versions: 1.0}
 links: [[a, s], [s, b], [s, t], [t, a]]
@@ -555,6 +556,7 @@ links: [[a, s], [s, b], [s, t], [t, a]]
         versions: vec![OpenflowVersion::V10, OpenflowVersion::V13],
         tables: 2,
         max_entries: 1000,
+        auxiliary: 2,
         tls: Some(TlsFiles {
             authorities: "ca.pem".into(),
             certificate: Some("s.pem".into()),

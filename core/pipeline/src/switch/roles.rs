@@ -69,11 +69,12 @@ impl Switch {
         service: bool,
         out: &mut Outputs,
     ) {
-        let highest = self.options.versions.iter().copied().max().unwrap_or(Version::V13);
+        let offered = self.offered(auxiliary);
+        let highest = offered.iter().copied().max().unwrap_or(Version::V13);
         let hello = match highest {
             // Controllers of that time expect none.
             Version::V10 => Hello::default(),
-            Version::V13 => Hello::offering(&self.options.versions),
+            Version::V13 => Hello::offering(&offered),
         };
         let connection = Connection {
             version: None,
@@ -87,6 +88,12 @@ impl Switch {
         };
         self.connections.insert(id, connection);
         out.send(id, highest, 0, &Message::Hello(hello));
+    }
+
+    /// The versions that a connection may have: an auxiliary one has that of its main one.
+    fn offered(&self, auxiliary: Option<(ConnectionId, u8)>) -> Vec<Version> {
+        let main = auxiliary.and_then(|(main, _)| self.version(main));
+        main.map_or_else(|| self.options.versions.clone(), |version| vec![version])
     }
 
     /// A connection ended; its auxiliary ones are closed.
@@ -148,7 +155,8 @@ impl Switch {
         xid: u32,
         out: &mut Outputs,
     ) {
-        let version = negotiate(&self.options.versions, number, hello);
+        let auxiliary = self.connections.get(&id).and_then(|connection| connection.auxiliary);
+        let version = negotiate(&self.offered(auxiliary), number, hello);
         let before = self.is_standalone();
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.version = version;

@@ -226,6 +226,8 @@ pub struct ControllerShown {
     pub state: ControllerState,
     /// The connection, if there is one.
     pub connection: Option<ConnectionShown>,
+    /// How many connections there are beside it.
+    pub auxiliary: u64,
     /// Attempts since it was connected last, or told.
     pub attempts: u64,
     /// Why the last attempt failed, or the last connection ended.

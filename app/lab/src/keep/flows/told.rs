@@ -40,6 +40,7 @@ pub(super) fn application(
         },
         openflow: folder.flow_socket(&switch.name),
         controllers: options.controllers.iter().map(controller).collect(),
+        auxiliary: options.auxiliary,
         tls: options.tls.as_ref().map(tls),
         ..Application::new(&switch.name, datapath, &own)
     }

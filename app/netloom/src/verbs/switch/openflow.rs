@@ -129,6 +129,9 @@ fn controller(of: &ControllerShown) -> Vec<String> {
         None => of.target.clone(),
     };
     let state = match (of.state, &of.reason) {
+        (ControllerState::Connected, _) if of.auxiliary > 0 => {
+            format!("connected, {} auxiliary", of.auxiliary)
+        }
         (ControllerState::Connected, _) => "connected".to_owned(),
         (ControllerState::Listening, _) => "listening".to_owned(),
         (ControllerState::Waiting, _) => "its node is not there".to_owned(),

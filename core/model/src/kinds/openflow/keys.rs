@@ -1,6 +1,6 @@
 //! The keys that only a switch of kind `openflow` has.
 
-use super::{MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES};
+use super::{MOST_AUXILIARY, MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES};
 use crate::file::table::{Key, Object, Value, key};
 
 const CONTROLLER: Value = Value::Called(
@@ -47,6 +47,12 @@ pub(super) static KEYS: &[Key] = &[
         "max-entries",
         Value::Integer(1, MOST_ENTRIES as i64),
         "openflow: how many flow entries each table may have. Default 1000000.",
+    ),
+    key(
+        "auxiliary",
+        Value::Integer(0, MOST_AUXILIARY as i64),
+        "openflow: how many auxiliary connections it makes to each controller beside the main one, in OpenFlow 1.3. \
+         Default 0.",
     ),
     key("tls", Value::Object(&TLS), "openflow: certificates for controllers given as tls:ADDRESS."),
 ];

@@ -6,8 +6,8 @@
 use netloom_config::{Node as Yaml, Path, Place, Report, quote, read};
 
 use super::{
-    Controller, DatapathId, FailMode, MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES, OpenflowSwitch,
-    OpenflowVersion, TlsFiles, keys::TLS,
+    Controller, DatapathId, FailMode, MOST_AUXILIARY, MOST_CONTROLLERS, MOST_ENTRIES, MOST_TABLES,
+    OpenflowSwitch, OpenflowVersion, TlsFiles, keys::TLS,
 };
 use crate::file::Fields;
 use crate::file::values::{At, each_or_only};
@@ -48,6 +48,11 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
     if let Some(value) = fields.get("max-entries") {
         let entries = number(value, &path.key("max-entries"), MOST_ENTRIES, report);
         options.max_entries = entries.unwrap_or(options.max_entries);
+    }
+    if let Some(value) = fields.get("auxiliary") {
+        let count =
+            read::integer(value, &path.key("auxiliary"), 0..=i64::from(MOST_AUXILIARY), report);
+        options.auxiliary = count.and_then(|n| u8::try_from(n).ok()).unwrap_or_default();
     }
     match fields.get("tls") {
         Some(value) => options.tls = tls(value, &path.key("tls"), report),
