@@ -98,10 +98,15 @@ fn what_is_sent_through_an_openflow_switch_is_received() {
     let machine = machine!();
     let lab = LAB.replace("  s: {}", "  s: {kind: openflow}").replace("delay: 1ms", "mtu: 1500");
     machine.up(&lab);
-    // The switch learns where they are, and keeps what it does with such frames.
+    machine.ok("flow add s in_port=a,actions=output:c");
+    // One of them comes through the process, which keeps the result for all where it can.
     let hears = receiver(&machine, "c:eth0", Some(1));
     sent(&machine, "a:eth1 --to c -c 1");
     report(hears);
+    wait_until("the result is kept", SOON, || {
+        let plane = machine.ok("switch show s --json").json()["flow"]["plane"].clone();
+        (!plane["slower"].is_null() || plane["entries"].as_u64() > Some(0)).then_some(())
+    });
     let hears = receiver(&machine, "c:eth0", None);
     let sent = sent(&machine, "a:eth1 --to c -c 1000 --rate 2kpps");
     let report = report(hears);
