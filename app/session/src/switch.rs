@@ -32,7 +32,10 @@ pub fn address(lab: Option<&str>, asked: &str) -> Result<Address> {
     if address.path.exists() {
         return Ok(address);
     }
-    let hint = if labs().is_empty() {
+    let name = bare.split('?').next().and_then(|name| name.rsplit('.').next()).unwrap_or(bare);
+    let hint = if labs().iter().any(|lab| lab.flow_socket(name).exists()) {
+        "an OpenFlow switch has this name, which nothing joins: link a switch of kind shm to it"
+    } else if labs().is_empty() {
         "no lab is running; `netloom switch create` makes one"
     } else {
         "`netloom switch list` shows those of a lab"

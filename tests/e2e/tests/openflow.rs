@@ -220,6 +220,7 @@ links: [[a, s], [b, s]]
         ("switch mirror s", 2, &["switch \"s\"", "netloom flow"]),
         ("switch mac s", 2, &["switch \"s\"", "netloom flow"]),
         ("switch port s 1 learn=off", 2, &["switch \"s\"", "netloom flow"]),
+        ("plug lo s", 1, &["an OpenFlow switch has this name", "kind shm"]),
         ("switch port s 9", 1, &["there is none; it has a:eth0, b:eth0"]),
         ("switch delete s", 1, &["links of the lab end in it"]),
     ] {
