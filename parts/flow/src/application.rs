@@ -169,16 +169,6 @@ pub struct Tls {
     pub name: Option<String>,
 }
 
-impl Tls {
-    /// Reads the files, as a switch that is told them does.
-    ///
-    /// # Errors
-    /// [`crate::Error::Refused`] with the file and what is wrong with it.
-    pub fn check(&self) -> crate::Result<()> {
-        crate::tls::Configs::read(self).map(drop)
-    }
-}
-
 /// Where a controller is, or connects to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {

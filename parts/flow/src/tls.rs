@@ -28,6 +28,16 @@ use crate::{Error, Result};
 /// Reads of the socket before others have their turn.
 const READS: usize = 16;
 
+impl Tls {
+    /// Reads the files, as a switch that is told them does.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the file and what is wrong with it.
+    pub fn check(&self) -> Result<()> {
+        Configs::read(self).map(drop)
+    }
+}
+
 /// What connections are made with.
 #[derive(Clone, Debug)]
 pub(crate) struct Configs {

@@ -71,16 +71,17 @@ fn doors_open_and_close() {
     machine.down();
 }
 
-/// An OpenFlow switch with both doors; `outside` is another machine at the host's interface.
+/// OpenFlow switches with a door each; `outside` is another machine at the host's interface.
 const FLOWS: &str = "
 name: doors
 pool: {ipv6: none}
 nodes: {inside: {}}
-switches: {s: {kind: openflow, subnet: 10.88.0.0/24}}
+switches: {s: {kind: openflow, subnet: 10.88.0.0/24}, t: {kind: openflow}}
 links:
   - [inside, s]
-  - [s, internet]
   - [s, 'host:eth1']
+  - [inside, t]
+  - [t, internet]
 ";
 
 const FLOWS_SCRIPT: &str = r#"
@@ -91,7 +92,7 @@ trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
 "$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
 "$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 10.88.0.77
 # Its entries decide about what comes from outside and goes there.
-"$NETLOOM_BIN" flow add s priority=7,in_port=3,actions=drop
+"$NETLOOM_BIN" flow add s priority=7,in_port=2,actions=drop
 ! "$NETLOOM_BIN" exec inside -- ping -c 1 -W 1 10.88.0.77
 "$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
 "$NETLOOM_BIN" down doors

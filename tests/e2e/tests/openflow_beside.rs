@@ -256,7 +256,7 @@ fn a_controller_is_reached_by_tls_with_the_file_s_certificates() {
     mode(0o644);
     let up = |file: &Path| machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
     up(&lab("controller"))
-        .code(2)
+        .code(1)
         .says("switch \"s\": tls")
         .says("switch-key.pem")
         .says("chmod 600");
