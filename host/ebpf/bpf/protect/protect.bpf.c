@@ -197,10 +197,9 @@ struct price {
 };
 
 static __always_inline struct price price_of(struct nl_pr_state *state, struct nl_pr_sender *sender,
-					     const struct nl_pr_rate *rate, __u64 bytes)
+					     const struct nl_pr_rate *rate, __u64 bytes, __u64 now_ns)
 {
 	const __u64 half = 1ULL << (NL_PR_COST_BITS - 1);
-	__u64 now_ns = bpf_ktime_get_ns();
 	/* Buckets fill in steps: see above. */
 	__u64 step = rate->step_bits & 31;
 	__u64 count = sharers(state, sender, now_ns);
@@ -216,9 +215,9 @@ static __always_inline struct price price_of(struct nl_pr_state *state, struct n
 }
 
 static __always_inline bool passes(struct nl_pr_state *state, struct nl_pr_sender *sender,
-				   const struct nl_pr_rate *rate, __u64 bytes)
+				   const struct nl_pr_rate *rate, __u64 bytes, __u64 now_ns)
 {
-	struct price price = price_of(state, sender, rate, bytes);
+	struct price price = price_of(state, sender, rate, bytes, now_ns);
 
 	if (take(&sender->buckets, rate, price.now, &price.share)) {
 		charge(&state->buckets, rate, price.now, &price.whole);
@@ -242,9 +241,9 @@ static __always_inline bool has_room(const struct nl_pr_buckets *own, const stru
 }
 
 static __always_inline bool would_pass(struct nl_pr_state *state, struct nl_pr_sender *sender,
-				       const struct nl_pr_rate *rate, __u64 bytes)
+				       const struct nl_pr_rate *rate, __u64 bytes, __u64 now_ns)
 {
-	struct price price = price_of(state, sender, rate, bytes);
+	struct price price = price_of(state, sender, rate, bytes, now_ns);
 
 	return has_room(&sender->buckets, rate, price.now, &price.share) ||
 	       has_room(&state->buckets, rate, price.now, &price.whole);
@@ -285,7 +284,7 @@ static __always_inline bool finds(struct __sk_buff *skb, __u32 node, __u32 sende
 	return nl_bucket_take(full_at, now, NL_PR_FINDING_BURST_NS, NL_PR_FINDING_NS, true);
 }
 
-static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool passed)
+static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool passed, __u64 now_ns)
 {
 	if (passed) {
 		__sync_fetch_and_add(&sender->passed, 1);
@@ -293,15 +292,15 @@ static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool
 	} else {
 		__sync_fetch_and_add(&sender->dropped, 1);
 		__sync_fetch_and_add(&sender->dropped_bytes, bytes);
-		NL_WRITE(sender->excess, window_of(bpf_ktime_get_ns()));
+		NL_WRITE(sender->excess, window_of(now_ns));
 	}
 }
 
 /* Sends a copy without an owner in the place of a passing frame. TCP super-frames are received on
  * their sender's time anyway, and others are worth a thread's wake-up. */
-static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender *sender, bool by_sender)
+static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender *sender, bool by_sender, __u64 now_ns)
 {
-	if (!by_sender || !NL_READ(sender->excess) || window_of(bpf_ktime_get_ns()) > NL_READ(sender->excess) + 1 ||
+	if (!by_sender || !NL_READ(sender->excess) || window_of(now_ns) > NL_READ(sender->excess) + 1 ||
 	    skb->gso_size)
 		return NL_NEXT;
 	skb->mark = NL_OWN_TIME_MARK;
@@ -319,6 +318,7 @@ static __always_inline int look_ahead(struct __sk_buff *skb, __u32 ifindex, cons
 	struct nl_pr_owner *owner;
 	struct nl_pr_state *state;
 	struct nl_pr_rate *rate;
+	__u64 now_ns;
 	__u32 node;
 
 	if (bpf_skb_load_bytes(skb, 0, to.mac, sizeof(to.mac)))
@@ -332,9 +332,11 @@ static __always_inline int look_ahead(struct __sk_buff *skb, __u32 ifindex, cons
 	if (!rate || !state)
 		return NL_NEXT;
 	sender = sender_of(node, ifindex);
-	if (!sender || would_pass(state, sender, rate, skb->len) || finds(skb, node, ifindex, false))
+	/* Once for all that follows. */
+	now_ns = bpf_ktime_get_ns();
+	if (!sender || would_pass(state, sender, rate, skb->len, now_ns) || finds(skb, node, ifindex, false))
 		return NL_NEXT;
-	count(sender, skb->len, false);
+	count(sender, skb->len, false, now_ns);
 	return NL_DROP;
 }
 
@@ -354,7 +356,7 @@ SEC("tc")
 int nl_protect(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex, key;
-	__u64 bytes = skb->len;
+	__u64 bytes = skb->len, now_ns;
 	struct nl_pr_sender *sender;
 	struct nl_pr_gate *gate;
 	struct nl_pr_state *state;
@@ -392,7 +394,8 @@ int nl_protect(struct __sk_buff *skb)
 		sender = sender_of(node, 0);
 	if (!sender)
 		return NL_NEXT;
-	passed = passes(state, sender, rate, bytes) || finds(skb, node, key, true);
-	count(sender, bytes, passed);
-	return passed ? pass(skb, sender, by_sender) : NL_DROP;
+	now_ns = bpf_ktime_get_ns();
+	passed = passes(state, sender, rate, bytes, now_ns) || finds(skb, node, key, true);
+	count(sender, bytes, passed, now_ns);
+	return passed ? pass(skb, sender, by_sender, now_ns) : NL_DROP;
 }
