@@ -125,6 +125,8 @@ pub struct Outputs {
     pub ports: Vec<(PortNumber, PortConfig)>,
     /// Messages that could not be encoded, and were left out.
     pub lost: u64,
+    /// How many packets were not told to connections, because there is no room for them ([`Switch::set_full`]).
+    pub left_out: BTreeMap<ConnectionId, u64>,
 }
 
 impl Outputs {

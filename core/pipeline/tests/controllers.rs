@@ -75,6 +75,31 @@ fn interests_decide_who_is_told() {
 }
 
 #[test]
+fn a_connection_without_room_is_told_no_packets_but_everything_else() {
+    let mut bench = Bench::new(Version::V13);
+    bench.connect(SECOND);
+    let to_controller =
+        vec![netloom_openflow::Instruction::ApplyActions(vec![netloom_openflow::Action::Output {
+            port: PortNumber::CONTROLLER,
+            max_len: 20,
+        }])];
+    bench.done(&Message::FlowMod(flow(0, &[], to_controller)));
+    bench.switch.set_full(SECOND, true);
+    let (trace, out) = bench.frame(1, &arp());
+    assert!(trace.controller);
+    assert_eq!((messages(&out, CONTROLLER).len(), messages(&out, SECOND).len()), (1, 0));
+    assert_eq!(out.left_out, [(SECOND, 1)].into());
+    bench.switch.set_full(CONTROLLER, true);
+    let (trace, out) = bench.frame(1, &arp());
+    assert!(trace.controller && out.messages.is_empty(), "{out:?}");
+    assert_eq!(out.left_out, [(CONTROLLER, 1), (SECOND, 1)].into());
+    assert_eq!(bench.say(SECOND, &Message::BarrierRequest), [Message::BarrierReply]);
+    bench.switch.set_full(SECOND, false);
+    let (_, out) = bench.frame(1, &arp());
+    assert_eq!(messages(&out, SECOND).len(), 1);
+}
+
+#[test]
 fn auxiliary_connections_share_role_and_end_with_their_main_one() {
     let mut bench = Bench::new(Version::V13);
     let mut out = Outputs::default();

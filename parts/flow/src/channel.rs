@@ -1,12 +1,12 @@
 //! One connection that speaks OpenFlow: bytes to messages, and a bounded queue of what the other end has not taken.
 //!
 //! Nothing here blocks. While many answers wait, no further request is read, so answers are bounded by one
-//! request. Packets for a controller that is slower than they come are left out and counted; they never keep its requests from
-//! being read, since these are what ends the packets. Who takes nothing for a while, or lets too much wait, is
-//! closed by the server.
+//! request. Packets for a controller that is slower than they come are left out and counted, at best before anything is
+//! done for them ([`Channel::is_full`]); they never keep its requests from being read, since these are what ends the
+//! packets. Who takes nothing for a while, or lets too much wait, is closed by the server.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netloom_openflow::header::HEADER_LEN;
@@ -21,8 +21,16 @@ const READ: usize = 64 * 1024;
 /// Queued bytes of answers beyond which no further request is read.
 const PAUSE: usize = 256 * 1024;
 
-/// Queued bytes of packets beyond which packets are left out.
+/// Queued bytes of packets beyond which no more are to be made of frames, and up to which they are made again. A long queue
+/// helps nobody: while a packet waits in it, more of its flow follow.
+const FULL: usize = 128 * 1024;
+const ROOM: usize = FULL / 2;
+
+/// Queued bytes of packets beyond which packets are left out: what a turn makes beyond `FULL`.
 const MOST_PACKETS: usize = 1 << 20;
+
+/// Messages written at a time.
+const PIECES: usize = 64;
 
 /// The type of a packet-in, in both versions.
 const PACKET_IN: u8 = 10;
@@ -42,6 +50,8 @@ pub(crate) struct Channel {
     queued: usize,
     /// Bytes of the packets in the queue.
     packets: usize,
+    /// Whether no packets are made for it.
+    pub(crate) full: bool,
     /// The other end, for people.
     pub(crate) peer: String,
     /// Seconds since 1970.
@@ -73,6 +83,7 @@ impl Channel {
             taken: 0,
             queued: 0,
             packets: 0,
+            full: false,
             peer,
             since: crate::system::now(),
             received: 0,
@@ -136,6 +147,11 @@ impl Channel {
         }
     }
 
+    /// Whether it takes no more packets for now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.packets > if self.full { ROOM } else { FULL }
+    }
+
     /// Queues a message; returns whether it was, and not left out.
     pub(crate) fn post(&mut self, message: Vec<u8>, now: Time) -> bool {
         if is_packet(&message) {
@@ -157,27 +173,40 @@ impl Channel {
 
     /// Writes what the other end takes.
     pub(crate) fn flush(&mut self, now: Time) -> Result<(), Gone> {
-        while let Some(message) = self.queue.front() {
-            let rest = message.get(self.taken..).unwrap_or(&[]);
-            match self.link.write(rest) {
+        while !self.queue.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let mut skipped = self.taken;
+            for (piece, message) in pieces.iter_mut().zip(&self.queue) {
+                *piece = IoSlice::new(message.get(skipped..).unwrap_or(&[]));
+                skipped = 0;
+            }
+            let count = self.queue.len().min(PIECES);
+            match self.link.write(pieces.get(..count).unwrap_or(&[])) {
                 Ok(0) => break,
                 Ok(length) => {
                     self.moved = now;
-                    self.taken += length;
-                    self.queued -= length;
-                    if self.taken >= message.len() {
-                        if is_packet(message) {
-                            self.packets -= message.len();
-                        }
-                        self.queue.pop_front();
-                        self.taken = 0;
-                    }
+                    self.take(length);
                 }
                 Err(e) if is_later(&e) => break,
                 Err(e) => return Err(Gone(e.to_string())),
             }
         }
         self.link.flush().map_err(|e| Gone(e.to_string()))
+    }
+
+    /// The other end has taken so many bytes.
+    fn take(&mut self, length: usize) {
+        self.queued -= length;
+        self.taken += length;
+        while let Some(message) = self.queue.front()
+            && message.len() <= self.taken
+        {
+            self.taken -= message.len();
+            if is_packet(message) {
+                self.packets -= message.len();
+            }
+            self.queue.pop_front();
+        }
     }
 
     /// Whether nothing is left to write.

@@ -3,13 +3,14 @@
 use std::os::fd::OwnedFd;
 
 use netloom_openflow::{Message, encode};
-use netloom_pipeline::{ConnectionId, Time};
+use netloom_pipeline::{ConnectionId, Switch, Time};
 
 use netloom_sys::describe;
 
 use crate::application::Target;
 use crate::channel::{Channel, Gone};
 use crate::controllers::Whose;
+use crate::engine::Engine;
 use crate::link::Link;
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
@@ -17,7 +18,7 @@ use crate::tls::Configs;
 use crate::{Error, Result};
 
 /// Messages of a connection in a turn.
-const MESSAGES: usize = 64;
+const MESSAGES: usize = 256;
 
 /// Most bytes that wait for all connections together; beyond it the one with most is closed.
 const MOST_QUEUED: usize = 256 << 20;
@@ -38,6 +39,7 @@ impl Server {
         now: Time,
     ) -> Result<u64> {
         let id = self.number();
+        link.bound();
         let channel = Channel::new(link, peer, now);
         self.watcher.add(&channel, Key::Channel(id), true, false)?;
         self.channels.insert(id, channel);
@@ -140,15 +142,23 @@ impl Server {
     /// Brings what the tables say to the connections' queues.
     pub(crate) fn post(&mut self) {
         let now = clock();
-        for (ConnectionId(id), message) in self.engine.out.messages.drain(..) {
+        let Engine { out, switch, .. } = &mut self.engine;
+        for (ConnectionId(id), message) in out.messages.drain(..) {
             let Some(channel) = self.channels.get_mut(&id) else { continue };
             if channel.post(message, now) {
                 self.unsent.insert(id);
             } else {
                 self.tally.packet_ins_dropped += 1;
             }
+            note_room(id, channel, switch);
         }
-        for ConnectionId(id) in self.engine.out.closed.drain(..) {
+        for (ConnectionId(id), count) in std::mem::take(&mut out.left_out) {
+            self.tally.packet_ins_dropped += count;
+            if let Some(channel) = self.channels.get_mut(&id) {
+                channel.packet_ins_dropped += count;
+            }
+        }
+        for ConnectionId(id) in out.closed.drain(..) {
             if let Some(channel) = self.channels.get_mut(&id) {
                 channel.closing = true;
                 self.unsent.insert(id);
@@ -161,7 +171,9 @@ impl Server {
     pub(crate) fn flush_channels(&mut self, now: Time) -> Result<()> {
         for id in std::mem::take(&mut self.unsent) {
             let Some(channel) = self.channels.get_mut(&id) else { continue };
-            match channel.flush(now) {
+            let flushed = channel.flush(now);
+            note_room(id, channel, &mut self.engine.switch);
+            match flushed {
                 Ok(()) if channel.closing && channel.is_flushed() => {
                     self.close_channel(id, "no version of OpenFlow is spoken by both")?;
                 }
@@ -256,5 +268,14 @@ impl Server {
             self.drop_channel(id, reason)?;
         }
         Ok(())
+    }
+}
+
+/// Tells the tables whether a connection takes packets.
+fn note_room(id: u64, channel: &mut Channel, switch: &mut Switch) {
+    let full = channel.is_full();
+    if full != channel.full {
+        channel.full = full;
+        switch.set_full(ConnectionId(id), full);
     }
 }

@@ -1,11 +1,14 @@
 //! The bytes of a connection: a stream socket, plain or within TLS. Nothing here blocks.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
 use crate::tls::Secure;
+
+/// Bytes that the kernel holds for the other end, with its bookkeeping twice as much.
+const SEND: usize = 64 * 1024;
 
 /// A connected stream socket.
 #[derive(Debug)]
@@ -28,15 +31,21 @@ impl Link {
         }
     }
 
-    /// Writes; returns how many bytes were taken.
+    /// Writes pieces, in order; returns how many bytes were taken, maybe of the first alone.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Link::Plain(fd) => send(fd, bytes),
-            Link::Tls(secure) => secure.write(bytes),
+            Link::Plain(fd) => send(fd, pieces),
+            Link::Tls(secure) => secure.write(pieces.first().map_or(&[], |first| first)),
         }
+    }
+
+    /// Bounds what the kernel holds for the other end: packets are not to grow old there.
+    pub(crate) fn bound(&self) {
+        // What the system grants otherwise is bounded, too.
+        let _ = sockopt::set_socket_send_buffer_size(self, SEND);
     }
 
     /// Passes on what was written and is held here, as far as there is room.
@@ -80,6 +89,7 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT).map(|(length, _)| length)?)
 }
 
-fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+fn send(fd: &OwnedFd, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(rustix::net::sendmsg(fd, pieces, &mut SendAncillaryBuffer::default(), flags)?)
 }

@@ -91,7 +91,7 @@ impl Switch {
         }
     }
 
-    /// Sends a packet to controllers; returns whether one got it.
+    /// Sends a packet to controllers; returns whether one wants it.
     pub(super) fn packet_in(
         &mut self,
         packet: &Packet,
@@ -107,7 +107,14 @@ impl Switch {
             Version::V10 => sayable,
             Version::V13 => !notice.only_10,
         });
-        if to.is_empty() || !self.passes_controller_meter(packet, now) {
+        if to.is_empty() {
+            return false;
+        }
+        to.retain(|(id, _)| !self.is_left_out(*id, out));
+        if to.is_empty() {
+            return true;
+        }
+        if !self.passes_controller_meter(packet, now) {
             return false;
         }
         let whole = packet.bytes();
@@ -116,7 +123,7 @@ impl Switch {
             let miss = self.connections.get(&id).map_or(0, |connection| connection.miss_send_len);
             let max_len = notice.max_len.unwrap_or(miss);
             if buffer.is_none() && max_len != action::NO_BUFFER {
-                buffer = self.buffers.keep(packet.in_port(), whole);
+                buffer = self.buffers.keep(packet.in_port(), whole, now);
             }
             let kept = buffer.filter(|_| max_len != action::NO_BUFFER);
             let data = match kept {
@@ -135,6 +142,15 @@ impl Switch {
             out.send(id, version, 0, &message);
         }
         true
+    }
+
+    /// Whether a connection gets no packets now; counts one that it does not get.
+    fn is_left_out(&self, id: ConnectionId, out: &mut Outputs) -> bool {
+        let full = self.connections.get(&id).is_some_and(|connection| connection.full);
+        if full {
+            *out.left_out.entry(id).or_default() += 1;
+        }
+        full
     }
 
     /// The meter of the connection to controllers, if there is one (section 7.3.4.4).

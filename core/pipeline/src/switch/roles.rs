@@ -23,6 +23,8 @@ pub(super) struct Connection {
     pub(super) interests: AsyncConfig,
     /// How many bytes it gets of packets without a match.
     pub(super) miss_send_len: u16,
+    /// Whether packets are not told to it for now.
+    pub(super) full: bool,
     /// Parts of a request.
     pub(super) gather: Gather<Request>,
 }
@@ -84,6 +86,7 @@ impl Switch {
             role: Role::Equal,
             interests: AsyncConfig::default(),
             miss_send_len: 128,
+            full: false,
             gather: Gather::default(),
         };
         self.connections.insert(id, connection);
@@ -112,6 +115,14 @@ impl Switch {
         }
         if self.is_standalone() != before {
             self.changed();
+        }
+    }
+
+    /// Says whether there is no room for packets that a connection would be told: they are neither buffered nor put into a
+    /// message then, only counted ([`Outputs::left_out`]).
+    pub fn set_full(&mut self, id: ConnectionId, full: bool) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.full = full;
         }
     }
 
