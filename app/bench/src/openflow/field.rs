@@ -33,7 +33,7 @@ const LATE: Duration = Duration::from_millis(100);
 /// Every frame is a new flow for longer than a cell lasts.
 const FRESH: &str = "4000000";
 /// New flows a second that are offered, one after another, for so long each; and those of which the delay is measured.
-const OFFERED: [u32; 3] = [20_000, 40_000, 80_000];
+const OFFERED: [u32; 5] = [20_000, 30_000, 40_000, 60_000, 80_000];
 const STEP: f64 = 0.3;
 const SPARSE: &str = "500pps";
 /// Rate while an entry changes, how often it does, and seconds that this may take.
