@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use netloom_model::plan::NodeId;
@@ -38,6 +39,15 @@ impl Init {
         // This connection is younger than the pidfd: so the process lived, and its id was not reused.
         let still = Connection::open(node, &path)?.is_some();
         Ok(still.then_some(Init { id, pid, pidfd }))
+    }
+
+    /// Whether it has a network of its own: one that is not set up may still be in that of this process, where it was
+    /// born. One that has its own keeps it.
+    pub(crate) fn has_own_network(&self) -> bool {
+        let of = |process: &str| std::fs::metadata(format!("/proc/{process}/ns/net")).ok();
+        let its = of(&self.pid.as_raw_nonzero().to_string());
+        let both = its.zip(of("self"));
+        both.is_some_and(|(its, own)| (its.dev(), its.ino()) != (own.dev(), own.ino()))
     }
 
     /// Whether it answers. A killed init does not, although its process may take some time to end.

@@ -33,17 +33,16 @@ struct Stranger {
 }
 
 impl Strangers {
-    /// The foreign processes in the namespaces of these living inits.
+    /// The foreign processes in the namespaces of these living inits. Where one of them is not set up, the network that
+    /// it is still in is this process's.
     pub(crate) fn with(inits: &[Init]) -> Strangers {
-        let all = |kind: &str| -> BTreeSet<u64> {
-            let pids = inits.iter().map(|init| init.pid.as_raw_nonzero().get());
-            pids.filter_map(|pid| namespace(pid, kind)).collect()
-        };
-        let networks = all("net");
+        let of = |init: &Init, kind| namespace(init.pid.as_raw_nonzero().get(), kind);
+        let apart = inits.iter().filter(|init| init.has_own_network());
+        let networks: BTreeSet<u64> = apart.filter_map(|init| of(init, "net")).collect();
         if networks.is_empty() {
             return Strangers(vec![]);
         }
-        let nodes = all("pid");
+        let nodes: BTreeSet<u64> = inits.iter().filter_map(|init| of(init, "pid")).collect();
         let is_stranger = |pid: i32| -> Option<Stranger> {
             let network = namespace(pid, "net").filter(|ns| networks.contains(ns))?;
             namespace(pid, "pid").filter(|ns| !nodes.contains(ns))?;
@@ -97,4 +96,27 @@ fn identity(pid: i32) -> Option<(String, u64)> {
     let (head, tail) = stat.rsplit_once(')')?;
     let name = head.split_once('(')?.1.to_owned();
     Some((name, tail.split_whitespace().nth(19)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use netloom_model::plan::NodeId;
+    use netloom_sys::process;
+    use rustix::process::Pid;
+
+    use super::*;
+
+    #[test]
+    fn who_shares_the_network_of_an_unfinished_init_is_no_stranger() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("start a process");
+        let pid = Pid::from_child(&child);
+        let pidfd = process::pidfd(pid).expect("a descriptor of it");
+        let unfinished = Init { id: NodeId::CORE, pid, pidfd };
+        assert!(!unfinished.has_own_network());
+        assert!(Strangers::with(&[unfinished]).0.is_empty());
+        drop(child.stdin.take());
+        child.wait().expect("wait for its end");
+    }
 }
