@@ -191,7 +191,7 @@ fn rows(results: &Results, report: &mut Report) {
     for (kind, all) in &results.controlled {
         let cell = Cell::Controller(*kind);
         for (what, unit, figure) in CONTROLLED {
-            let figures: Vec<f64> = all.iter().map(figure).collect();
+            let figures: Vec<f64> = all.iter().filter_map(figure).collect();
             let what = format!("{}: {what}", cell.title());
             report.measured(&what, kind.title(), unit, &figures, &cell.note());
         }
@@ -199,7 +199,7 @@ fn rows(results: &Results, report: &mut Report) {
     for (kind, all) in &results.obeyed {
         let cell = Cell::Obey(*kind);
         for (what, unit, figure) in OBEYED {
-            let figures: Vec<f64> = all.iter().map(figure).collect();
+            let figures: Vec<f64> = all.iter().filter_map(figure).collect();
             let what = format!("{}: {what}", cell.title());
             report.measured(&what, kind.title(), unit, &figures, &cell.note());
         }
@@ -207,21 +207,21 @@ fn rows(results: &Results, report: &mut Report) {
 }
 
 /// A figure: what it is, its unit, where it stands.
-type Told<T> = (&'static str, &'static str, fn(&T) -> f64);
+type Told<T> = (&'static str, &'static str, fn(&T) -> Option<f64>);
 
 /// What is told of a controller's flows.
 const CONTROLLED: [Told<Controlled>; 3] = [
-    ("set up, the most at 20,000 to 80,000 offered", "1/s", |c| c.setups),
-    ("set up while 80,000 are offered", "1/s", |c| c.overload),
+    ("set up, the most at 20,000 to 80,000 offered", "1/s", |c| Some(c.setups)),
+    ("set up while 80,000 are offered", "1/s", |c| Some(c.overload)),
     ("delay of the first packet at 500 a second, median", "us", |c| c.first),
 ];
 
 /// What is told of changed entries.
 const OBEYED: [Told<Obeyed>; 4] = [
-    ("the reply to a barrier behind it, median", "us", |o| o.answered),
-    ("the last frame that disobeys, median", "us", |o| o.obeyed),
-    ("the last frame that disobeys, worst", "us", |o| o.worst),
-    ("frames after the reply", "frames", |o| o.late),
+    ("the reply to a barrier behind it, median", "us", |o| Some(o.answered)),
+    ("the last frame that disobeys, median", "us", |o| Some(o.obeyed)),
+    ("the last frame that disobeys, worst", "us", |o| Some(o.worst)),
+    ("frames after the reply", "frames", |o| Some(o.late)),
 ];
 
 fn figures(results: &Results, report: &mut Report) {
@@ -255,18 +255,18 @@ fn figures(results: &Results, report: &mut Report) {
         let sides = kinds.map(|kind| of(cell(kind)));
         report.ratio(name, side(&given[0], sides[0]), side(&given[1], sides[1]));
     }
-    let controlled = |kind, figure: fn(&Controlled) -> f64| -> Vec<f64> {
-        results.controlled.get(&kind).into_iter().flatten().map(figure).collect()
+    let controlled = |kind, figure: fn(&Controlled) -> Option<f64>| -> Vec<f64> {
+        results.controlled.get(&kind).into_iter().flatten().filter_map(figure).collect()
     };
     let told = given(Cell::Controller, both);
     for (name, figure) in [
-        ("setups_vs_ovs", (|c| c.setups) as fn(&Controlled) -> f64),
-        ("setups_overload_vs_ovs", |c| c.overload),
+        ("setups_vs_ovs", (|c| Some(c.setups)) as fn(&Controlled) -> Option<f64>),
+        ("setups_overload_vs_ovs", |c| Some(c.overload)),
     ] {
         let sides = both.map(|kind| controlled(kind, figure));
         report.ratio(name, side(&told[0], &sides[0]), side(&told[1], &sides[1]));
     }
-    report.value("setups_per_s", &controlled(Kind::Own, |c| c.setups));
+    report.value("setups_per_s", &controlled(Kind::Own, |c| Some(c.setups)));
     for (kind, end) in [(Kind::Own, ""), (Kind::Vswitch, "_ovs")] {
         report.median(&format!("first_packet{end}_us"), &controlled(kind, |c| c.first));
         let obeyed = results.obeyed.get(&kind).map_or(&[][..], Vec::as_slice);

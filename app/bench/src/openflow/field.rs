@@ -99,7 +99,8 @@ pub(super) struct Obeyed {
 pub(super) struct Controlled {
     pub(super) setups: f64,
     pub(super) overload: f64,
-    pub(super) first: f64,
+    /// `None`: none of a peer's came within a second.
+    pub(super) first: Option<f64>,
 }
 
 /// A lab with one switch.
@@ -205,14 +206,20 @@ impl<'a> Field<'a> {
     }
 
     /// Median delay, in microseconds, of packets that the controller has to decide about.
-    fn first(&self) -> Result<f64> {
+    fn first(&self) -> Result<Option<f64>> {
         let mut command = self.netloom(cores()[1]);
         command.args(["generate", "b:eth0", "--receive", "--json", "--duration", "1300ms"]);
         let receiver = Running::start(&mut command, "generate --receive")?;
         sleep(SETTLE);
         self.generate(&["--flows", FRESH, "--rate", SPARSE], 0.6)?.result()?;
         let told = receiver.result()?;
-        Ok(number(&told["streams"][0]["latency"], "p50_ns")? / 1e3)
+        let delays = &told["streams"][0]["latency"];
+        if delays.is_null() && self.kind != Kind::Own {
+            return Ok(None);
+        }
+        let lab = self.kind.lab();
+        let median = number(delays, "p50_ns").with_context(|| format!("{lab}: received {told}"))?;
+        Ok(Some(median / 1e3))
     }
 
     /// The time until changed entries are obeyed.
