@@ -12,7 +12,6 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netloom_sys::Failure;
-use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::batch::sealed::Encode;
@@ -94,18 +93,7 @@ impl AddressWatch {
     /// [`Error::Failed`] if the socket cannot be read.
     pub fn changed(&mut self) -> Result<Changed> {
         let mut numbers = BTreeSet::new();
-        let mut lost = false;
-        loop {
-            match receive(self.listener.as_fd()) {
-                Ok(number) => numbers.extend(number),
-                Err(e) => match e.raw_os_error() {
-                    Some(libc::EAGAIN) => break,
-                    Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS) => lost = true,
-                    _ => return Err(refused("receive")(e)),
-                },
-            }
-        }
+        let lost = drain(|| receive(self.listener.as_fd()), |number| numbers.extend(number))?;
         Ok(if lost { Changed::Anywhere } else { Changed::In(numbers) })
     }
 }
@@ -156,7 +144,9 @@ impl RouteWatch {
     /// # Errors
     /// [`Error::Failed`] if the socket cannot be read.
     pub fn changed(&mut self) -> Result<bool> {
-        drained(&self.0)
+        let mut changed = false;
+        let lost = drain(|| receive(self.0.as_fd()), |_| changed = true)?;
+        Ok(changed || lost)
     }
 }
 
@@ -194,22 +184,18 @@ impl LinkWatch {
     /// [`Error::Failed`] if the socket cannot be read.
     pub fn changed(&mut self) -> Result<ChangedLinks> {
         let mut links = BTreeSet::new();
-        let mut any = false;
+        let mut unknown = false;
         let mut bytes = [0; RECEIVE_BYTES];
-        loop {
+        let receive = || {
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-            match rustix::net::recv(self.0.as_fd(), &mut bytes, flags) {
-                Ok((read, length)) => match changed_link(&bytes[..read], length) {
-                    Some(link) => drop(links.insert(link)),
-                    None => any = true,
-                },
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(Errno::NOBUFS) => any = true,
-                Err(e) => return Err(refused("receive")(e.into())),
-            }
-        }
-        Ok(if any { ChangedLinks::Any } else { ChangedLinks::These(links) })
+            let (read, length) = rustix::net::recv(self.0.as_fd(), &mut bytes, flags)?;
+            Ok(changed_link(&bytes[..read], length))
+        };
+        let lost = drain(receive, |link| match link {
+            Some(link) => drop(links.insert(link)),
+            None => unknown = true,
+        })?;
+        Ok(if lost || unknown { ChangedLinks::Any } else { ChangedLinks::These(links) })
     }
 }
 
@@ -230,16 +216,16 @@ impl AsFd for LinkWatch {
     }
 }
 
-/// Reads all pending messages; returns whether there were any, or some were lost.
-fn drained(socket: &Socket) -> Result<bool> {
-    let mut changed = false;
+/// Receives messages until none is pending; returns whether some were lost.
+fn drain<M>(mut receive: impl FnMut() -> io::Result<M>, mut take: impl FnMut(M)) -> Result<bool> {
+    let mut lost = false;
     loop {
-        match receive(socket.as_fd()) {
-            Ok(_) => changed = true,
+        match receive() {
+            Ok(message) => take(message),
             Err(e) => match e.raw_os_error() {
-                Some(libc::EAGAIN) => return Ok(changed),
+                Some(libc::EAGAIN) => return Ok(lost),
                 Some(libc::EINTR) => {}
-                Some(libc::ENOBUFS) => changed = true,
+                Some(libc::ENOBUFS) => lost = true,
                 _ => return Err(refused("receive")(e)),
             },
         }
