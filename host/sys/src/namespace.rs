@@ -28,7 +28,16 @@ pub fn user_of(pid: Pid) -> Result<OwnedFd> {
 
 /// Whether a process is in another user namespace than the caller. One that cannot be looked at is not.
 pub fn has_other_user(pid: Pid) -> bool {
-    let number = |process: &str| rustix::fs::stat(format!("/proc/{process}/ns/user")).ok();
+    is_elsewhere(pid, "user")
+}
+
+/// Whether a process is in another network namespace than the caller's first thread. One that cannot be looked at is not.
+pub fn has_other_network(pid: Pid) -> bool {
+    is_elsewhere(pid, "net")
+}
+
+fn is_elsewhere(pid: Pid, kind: &str) -> bool {
+    let number = |process: &str| rustix::fs::stat(format!("/proc/{process}/ns/{kind}")).ok();
     let (own, its) = (number("self"), number(&pid.as_raw_nonzero().to_string()));
     own.zip(its).is_some_and(|(own, its)| own.st_ino != its.st_ino)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use netloom_model::plan::NodeId;
@@ -44,10 +43,7 @@ impl Init {
     /// Whether it has a network of its own: one that is not set up may still be in that of this process, where it was
     /// born. One that has its own keeps it.
     pub(crate) fn has_own_network(&self) -> bool {
-        let of = |process: &str| std::fs::metadata(format!("/proc/{process}/ns/net")).ok();
-        let its = of(&self.pid.as_raw_nonzero().to_string());
-        let both = its.zip(of("self"));
-        both.is_some_and(|(its, own)| (its.dev(), its.ino()) != (own.dev(), own.ino()))
+        namespace::has_other_network(self.pid)
     }
 
     /// Whether it answers. A killed init does not, although its process may take some time to end.
