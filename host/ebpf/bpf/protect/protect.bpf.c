@@ -264,10 +264,10 @@ static __always_inline bool is_finding(struct __sk_buff *skb)
 }
 
 /* Whether a frame beyond the budget passes because it finds a neighbour; with `take`, it is charged. */
-static __always_inline bool finds(struct __sk_buff *skb, __u32 node, __u32 sender, bool take)
+static __always_inline bool finds(struct __sk_buff *skb, __u32 node, __u32 sender, __u64 now, bool take)
 {
 	struct nl_pr_pair pair = { .node = node, .sender = sender };
-	__u64 now, fresh = 0, *full_at;
+	__u64 fresh = 0, *full_at;
 
 	if (!is_finding(skb))
 		return false;
@@ -278,7 +278,6 @@ static __always_inline bool finds(struct __sk_buff *skb, __u32 node, __u32 sende
 		if (!full_at)
 			return false;
 	}
-	now = bpf_ktime_get_ns();
 	if (!take)
 		return nl_bucket_room(full_at, now, NL_PR_FINDING_BURST_NS, NL_PR_FINDING_NS);
 	return nl_bucket_take(full_at, now, NL_PR_FINDING_BURST_NS, NL_PR_FINDING_NS, true);
@@ -334,7 +333,7 @@ static __always_inline int look_ahead(struct __sk_buff *skb, __u32 ifindex, cons
 	sender = sender_of(node, ifindex);
 	/* Once for all that follows. */
 	now_ns = bpf_ktime_get_ns();
-	if (!sender || would_pass(state, sender, rate, skb->len, now_ns) || finds(skb, node, ifindex, false))
+	if (!sender || would_pass(state, sender, rate, skb->len, now_ns) || finds(skb, node, ifindex, now_ns, false))
 		return NL_NEXT;
 	count(sender, skb->len, false, now_ns);
 	return NL_DROP;
@@ -395,7 +394,7 @@ int nl_protect(struct __sk_buff *skb)
 	if (!sender)
 		return NL_NEXT;
 	now_ns = bpf_ktime_get_ns();
-	passed = passes(state, sender, rate, bytes, now_ns) || finds(skb, node, key, true);
+	passed = passes(state, sender, rate, bytes, now_ns) || finds(skb, node, key, now_ns, true);
 	count(sender, bytes, passed, now_ns);
 	return passed ? pass(skb, sender, by_sender, now_ns) : NL_DROP;
 }
