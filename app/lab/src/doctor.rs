@@ -172,6 +172,7 @@ fn try_nat() -> Result<(), netloom_netlink::Error> {
         uplink: None,
         prefixes: prefix.as_slice(),
         block_other_forwarding: false,
+        bridges: "",
         siblings: "",
     })
 }

@@ -48,6 +48,9 @@ pub struct NatSpec<'a> {
     /// Frames between ports of one of the host's bridges still pass, for bridges that exist when
     /// the table is made (`br_netfilter` shows their frames here, too).
     pub block_other_forwarding: bool,
+    /// Prefix of the names of bridges without addresses: what passes them is neither forwarded nor masqueraded,
+    /// whenever they are made. Empty for none.
+    pub bridges: &'a str,
     /// Prefix of other tables' inside interface names: traffic from or to those is left to their
     /// tables. Empty for none.
     pub siblings: &'a str,
@@ -73,6 +76,7 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
         let body = |encoder: &mut Encoder<'_>| Rule::write(encoder, spec.table, chain, conditions);
         batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, "install", body));
     };
+    bridged(spec, &mut rule);
     masquerade(spec, &mut rule);
     within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), &mut rule);
     forward(spec, &mut rule);
@@ -114,6 +118,22 @@ pub fn list() -> Result<Vec<String>> {
 }
 
 type AddRule<'a> = dyn FnMut(Chain, &dyn Fn(&mut Rule<'_, '_>)) + 'a;
+
+/// `br_netfilter` shows frames of bridges in both chains, as if they were packets that the bridge forwards to itself.
+fn bridged(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
+    if spec.bridges.is_empty() {
+        return;
+    }
+    add(Chain::Postrouting, &|rule| {
+        rule.interface_begins(Side::Output, spec.bridges);
+        rule.accept();
+    });
+    add(Chain::FORWARD, &|rule| {
+        rule.interface_begins(Side::Input, spec.bridges);
+        rule.interface_begins(Side::Output, spec.bridges);
+        rule.accept();
+    });
+}
 
 /// The lab's outgoing packets take the address of their egress interface.
 fn masquerade(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {

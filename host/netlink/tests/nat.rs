@@ -111,6 +111,7 @@ fn spec(block_other_forwarding: bool, prefixes: &[IpNet]) -> NatSpec<'_> {
         uplink: None,
         prefixes,
         block_other_forwarding,
+        bridges: "door",
         siblings,
     }
 }
@@ -280,10 +281,12 @@ fn nft_reads_the_table_as_it_is_meant() {
 
 const NFT_LISTING: &str = "table inet netloom-test { \
     chain postrouting { type nat hook postrouting priority srcnat; policy accept; \
+    oifname \"door*\" accept \
     ip saddr 10.50.0.0/16 oifname != \"in0\" masquerade \
     ip6 saddr fd50::/47 oifname != \"in0\" masquerade \
     ip saddr 0.0.0.0/0 oifname != \"in0\" masquerade } \
     chain forward { type filter hook forward priority filter; policy drop; \
+    iifname \"door*\" oifname \"door*\" accept \
     iifname \"in0\" oifname \"in0\" accept \
     iifname \"br7\" oifname \"br7\" accept \
     iifname \"in0\" ip saddr 10.50.0.0/16 oifname != \"in0\" accept \

@@ -20,10 +20,11 @@ ip link set uplink up
 ip route add default via 203.0.113.9
 "#;
 
+/// An interface of the host without addresses, and what is plugged into it.
+const CARD: &str = "ip link add eth1 type veth peer name outside\nip link set outside up\n";
+
 /// Prints what was before and after; fails at the first step that does.
 const SCRIPT: &str = r#"
-ip link add eth1 type veth peer name outside
-ip link set outside up
 state() {
     cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding
     cat /proc/sys/net/ipv4/conf/uplink/forwarding
@@ -67,7 +68,7 @@ fn doors_open_and_close() {
     let machine = machine!();
     let file = workspace_root().join("examples/doors.yaml");
     let second = machine.file(SECOND);
-    on_a_host(&machine, SCRIPT).args([&file, &second]).finish().code(0);
+    on_a_host(&machine, &format!("{CARD}{SCRIPT}")).args([&file, &second]).finish().code(0);
     machine.down();
 }
 
@@ -97,6 +98,49 @@ fn a_door_is_a_port_of_an_openflow_switch() {
     let file = machine.file(FLOWS);
     on_a_host(&machine, FLOWS_SCRIPT).args([&file]).finish().code(0);
     machine.down();
+}
+
+/// Both kinds of doors in one lab. The kernel may show what a door's bridge passes to the rules of the host's own forwarding
+/// (`br_netfilter`): these must let it pass, although the bridge is made after them.
+const BOTH: &str = "
+name: doors
+pool: {ipv6: none}
+nodes: {inside: {}, beside: {}}
+switches: {t: {kind: KIND}}
+links:
+  - [inside, internet]
+  - {ends: [beside, t], addresses: {beside: 198.51.100.2/24}}
+  - [t, 'host:eth1']
+";
+
+const BOTH_SCRIPT: &str = r#"
+ip link set outside netns $far
+nsenter -t $far -n sh -c 'ip addr add 198.51.100.1/24 dev outside && ip link set outside up'
+"$NETLOOM_BIN" up "$1"
+trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
+"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" exec beside -- ping -c 1 -W 30 198.51.100.1
+"$NETLOOM_BIN" down doors
+trap 'kill $far' EXIT
+"#;
+
+fn both_doors_pass(kind: &str) {
+    let machine = machine!();
+    let file = machine.file(&BOTH.replace("KIND", kind));
+    on_a_host(&machine, &format!("{CARD}{BOTH_SCRIPT}")).args([&file]).finish().code(0);
+    machine.down();
+}
+
+#[test]
+fn a_bridged_door_passes_beside_one_to_the_internet() {
+    root_only!("opens doors to the host");
+    both_doors_pass("kernel");
+}
+
+#[test]
+fn a_bridged_door_is_a_port_of_an_openflow_switch() {
+    root_only!("opens doors to the host");
+    both_doors_pass("openflow");
 }
 
 #[test]

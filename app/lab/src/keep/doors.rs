@@ -229,6 +229,7 @@ impl Opening<'_> {
             uplink: None,
             prefixes: &prefixes,
             block_other_forwarding: !forwarded,
+            bridges: &format!("{MARK}b"),
             siblings: &format!("{MARK}i"),
         })
         .map_err(Error::of(&object, "install NAT"))
