@@ -10,20 +10,24 @@ use tempfile::TempDir;
 
 use crate::machine::is_root;
 use crate::running::Running;
+use crate::sweeper::Sweeper;
 
-/// The binary and its folders; labs still up are taken down when it is dropped.
+/// The binary and its folders; labs still up are taken down when it is dropped, or when its process ends.
 #[derive(Debug)]
 pub(crate) struct Driver {
     exe: PathBuf,
     folder: TempDir,
     runtime: TempDir,
+    /// Last: it finds the folders removed.
+    _sweeper: Sweeper,
 }
 
 impl Driver {
     pub(crate) fn new(exe: &Path) -> Result<Driver> {
         let folder = named().tempdir().context("make a folder for the labs")?;
         let runtime = runtime().context("make the runtime directory")?;
-        Ok(Driver { exe: exe.to_owned(), folder, runtime })
+        let sweeper = Sweeper::start(exe, runtime.path(), folder.path())?;
+        Ok(Driver { exe: exe.to_owned(), folder, runtime, _sweeper: sweeper })
     }
 
     /// The binary's path.

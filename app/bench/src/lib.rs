@@ -28,6 +28,7 @@ mod report;
 mod rounds;
 mod running;
 mod settle;
+mod sweeper;
 mod switch;
 mod vde;
 mod wire;

@@ -35,6 +35,8 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
 use serde::Serialize;
 
+use crate::sweeper::sweep;
+
 /// Bytes per write call.
 const CHUNK: usize = 128 << 10;
 /// Requests in flight.
@@ -138,6 +140,7 @@ pub fn peer(args: &[String]) -> Result<()> {
             object(&flows::only(socket.as_ref(), &entries)?)
         }
         ["flow-clear", socket] => object(&flows::only(socket.as_ref(), &[])?),
+        ["sweep", runtime, folder] => sweep(runtime.as_ref(), folder.as_ref())?,
         ["flow-obey", socket, interface, port, turns] => {
             object(&flows::obey(socket.as_ref(), interface, figure(port)?, figure(turns)?)?)
         }

@@ -3,6 +3,7 @@
 mod addresses;
 mod attacks;
 mod background;
+mod bench;
 mod between;
 mod capture;
 mod capture_order;
