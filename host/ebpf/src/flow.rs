@@ -277,13 +277,22 @@ impl Flow {
     /// # Errors
     /// There is no such interface, or another switch has it ([`Error::Exists`]).
     pub fn attach(&self, ifindex: u32, port: u32, limit: Limit) -> Result<()> {
+        self.attach_by(self.hook, ifindex, port, limit)
+    }
+
+    /// The same by a chosen hook. By [`Hook::Clsact`] the programs come behind all those of tcx, and an interface that has the
+    /// queueing discipline `ingress` keeps that.
+    ///
+    /// # Errors
+    /// As [`Flow::attach`].
+    pub fn attach_by(&self, hook: Hook, ifindex: u32, port: u32, limit: Limit) -> Result<()> {
         let key = ifindex.to_ne_bytes();
         let mut words = self.ports.get::<PORT_WORDS>(&key)?.unwrap_or_default();
         words[0] = u64::from_ne_bytes(crate::map::pair(port, 0));
         words[1] = 1_000_000_000_u64.checked_div(u64::from(limit.rate)).unwrap_or(0);
         words[2] = words[1] * u64::from(limit.burst.max(1));
         self.ports.put(&key, &words)?;
-        attach::attach(self.hook, &self.program, ifindex, Direction::Ingress, Order::End)
+        attach::attach(hook, &self.program, ifindex, Direction::Ingress, Order::End)
     }
 
     /// Ends that; the interface may be gone.

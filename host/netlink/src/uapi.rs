@@ -33,6 +33,7 @@ pub(crate) const RTM_NEWROUTE: u16 = 24;
 pub(crate) const RTM_DELROUTE: u16 = 25;
 pub(crate) const RTM_GETROUTE: u16 = 26;
 pub(crate) const RTM_NEWNEIGH: u16 = 28;
+pub(crate) const RTM_NEWQDISC: u16 = 36;
 
 pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;

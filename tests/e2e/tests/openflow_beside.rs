@@ -128,6 +128,39 @@ fn wires_are_put_into_its_running_links() {
     machine.down();
 }
 
+/// More ports than are attached in the way that costs frames least.
+const MANY: &str = "
+name: many
+pool: {ipv6: none}
+nodes: {a: {}, b: {}, 'h{i}': {for: {i: 1..36}}}
+switches: {s: {kind: openflow}}
+links: [{for: {i: 1..36}, ends: ['h{i}', s]}, [a, s], [s, b]]
+";
+
+#[test]
+fn all_of_many_ports_are_alike() {
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    machine.up(MANY);
+    assert!(ping(&machine, "30").1);
+    machine.exec("h1", &["ping", "-4", "-c", "1", "-W", "30", "b"]).finish().code(0);
+    machine.ok("link set a:eth0 --delay 20ms");
+    let (least, all) = ping(&machine, "30");
+    assert!(all && least >= 20.0, "{least} ms");
+    machine.ok("link set a:eth0 --clear");
+    machine.ok("flow add s priority=9,in_port=a,icmp,actions=output:b");
+    machine.ok("flow add s priority=9,in_port=b,icmp,actions=output:a");
+    let entries = machine.ok("flow dump s --plain").text();
+    let (before, counted) = (pid(&machine), counters(&machine));
+    kill_and_wait(before);
+    next(&machine, before, &entries, &counted);
+    assert!(ping(&machine, "30").1);
+    let now = counters(&machine);
+    assert_eq!([now[0][0], now[1][0]], [2, 2], "{now:?}");
+    machine.ok("link delete a:eth0");
+    machine.down();
+}
+
 /// Sends so many datagrams to `b`, one a millisecond.
 const SEND: &str = r#"
 import socket, sys, time

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_ebpf::flow::{self, Count, Flow, Limit, List};
 use netloom_ebpf::{Hook, feature};
+use netloom_netlink::{Batch, IngressDiscipline};
 use netloom_openflow::{Field, PortNumber};
 use netloom_pipeline::Frame;
 use netloom_rawsock::socket;
@@ -26,6 +27,10 @@ use crate::{Error, Result};
 
 /// Upcalls of a port: about what one processor takes through the tables. A long frame counts as several.
 const LIMIT: Limit = Limit { rate: 400_000, burst: 2048 };
+
+/// Ports whose programs are attached by tcx: for each the kernel waits some 10 ms, and lets no other change of a network
+/// begin. Those of further ports are filters of a queueing discipline, for which it does not wait.
+const BY_TCX: usize = 32;
 
 /// A port of it.
 struct Taken {
@@ -96,6 +101,19 @@ impl CachePlane {
         Ok(plane)
     }
 
+    /// Attaches the programs to a further port.
+    fn attach(&self, port: &PlanePort) -> Result<()> {
+        let (index, number) = (port.index, port.number.0);
+        let many = self.flow.hook() == Hook::Tcx && self.ports.len() >= BY_TCX;
+        if many
+            && takes_filters(index).is_ok()
+            && self.flow.attach_by(Hook::Clsact, index, number, LIMIT).is_ok()
+        {
+            return Ok(());
+        }
+        self.flow.attach(index, number, LIMIT).map_err(failed)
+    }
+
     fn watch(&mut self) -> Result<()> {
         epoll::add(&self.epoll, self.flow.upcalls_fd(), EventData::new_u64(0), EventFlags::IN)
             .map_err(|e| Failure::new(SWITCH, "watch the ring of upcalls", e).into())
@@ -118,6 +136,13 @@ impl CachePlane {
         self.kept = self.flow.kept().map(of).collect();
         self.watch()
     }
+}
+
+/// Gives an interface a place for filters at its receiving side.
+fn takes_filters(index: u32) -> netloom_netlink::Result<()> {
+    let mut batch = Batch::new();
+    batch.push_tolerant(format!("interface {index}"), &IngressDiscipline(index));
+    netloom_netlink::Socket::open()?.run(&mut batch)
 }
 
 fn failed(error: netloom_ebpf::Error) -> Error {
@@ -147,7 +172,7 @@ impl DataPlane for CachePlane {
         socket::bind(&fd, port.index, 0).map_err(refused)?;
         socket::promiscuous(&fd, port.index).map_err(refused)?;
         self.remove_port(port.number);
-        self.flow.attach(port.index, port.number.0, LIMIT).map_err(failed)?;
+        self.attach(port)?;
         let taken = Taken { index: port.index, socket: fd, send_dropped: 0 };
         self.ports.insert(port.number, taken);
         Ok(())
