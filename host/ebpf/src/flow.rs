@@ -23,6 +23,8 @@ use crate::map::Map;
 use crate::program::Program;
 use crate::{Error, Result};
 
+mod chunks;
+mod index;
 mod list;
 mod loading;
 mod masks;
@@ -35,7 +37,7 @@ pub use list::List;
 pub use loading::Options;
 pub(crate) use loading::probe;
 use loading::{load, load_xdp};
-use masks::Masks;
+use masks::{Compared, Masks};
 use operations::Operations;
 use shared::Shared;
 pub use trial::{Ran, Trial};
@@ -44,12 +46,9 @@ pub use upcalls::{Upcall, Upcalls};
 /// The program at an interface's receiving side.
 const PROGRAM: &str = attach::END;
 const PORTS: &str = "nl_fl_ports";
-const FLOWS: &str = "nl_fl_flows";
 const WORD: usize = size_of::<u64>();
-/// Words of `struct nl_fl_port`, `nl_fl_masked` and `nl_fl_flow`.
+/// Words of `struct nl_fl_port`.
 const PORT_WORDS: usize = 8;
-const MASKED_WORDS: usize = 17;
-const FLOW_WORDS: usize = 2;
 
 /// How many frames of a port may become upcalls. One of more than 256 bytes counts as 4, one of more than 2,048 as 128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,14 +79,14 @@ pub struct Count {
     pub packets: u64,
     /// Their bytes as they came in, each with its headers.
     pub bytes: u64,
-    /// When the last came: CLOCK_MONOTONIC, in nanoseconds; 0: none did.
+    /// When the last came: CLOCK_MONOTONIC_COARSE, in nanoseconds, a tick of the kernel before that at most; 0: none did.
     pub used: u64,
 }
 
 /// Counters of the programs, of all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Frames found by their whole key.
+    /// Frames found by what was found last for their whole key.
     pub exact: u64,
     /// Frames found by a mask.
     pub masked: u64,
@@ -128,7 +127,8 @@ pub struct Kept {
 /// What is known of a kept result.
 #[derive(Clone, Debug)]
 struct Record {
-    masked: [u64; MASKED_WORDS],
+    mask: u8,
+    compared: Compared,
     list: u32,
     generation: u64,
 }
@@ -136,7 +136,6 @@ struct Record {
 /// The maps, as handles and memory.
 struct Maps {
     ports: Map,
-    flows: Map,
     shared: Shared,
     upcalls: Upcalls,
 }
@@ -145,7 +144,6 @@ impl Maps {
     fn find(map: &dyn Fn(&'static str) -> Result<Map>) -> Result<Maps> {
         Ok(Maps {
             ports: checked(map(PORTS)?, 4, PORT_WORDS * WORD, PORTS)?,
-            flows: checked(map(FLOWS)?, MASKED_WORDS * WORD, FLOW_WORDS * WORD, FLOWS)?,
             shared: Shared::map(map)?,
             upcalls: Upcalls::map(map)?,
         })
@@ -158,20 +156,16 @@ pub struct Flow {
     hook: Hook,
     program: Program,
     ports: Map,
-    flows: Map,
     shared: Shared,
     upcalls: Upcalls,
     masks: Masks,
     operations: Operations,
     /// Results by slot; those of an older generation are removed as room is needed.
     kept: HashMap<u32, Record>,
-    /// Slots by what is compared.
-    slots: HashMap<[u64; MASKED_WORDS], u32>,
     /// How many are of the current generation.
     fresh: usize,
     /// Slots that may have a result of an older one.
     stale: Vec<u32>,
-    serial: u64,
     /// Something was taken out that a program may still hold.
     unsettled: bool,
 }
@@ -191,7 +185,8 @@ impl Flow {
     /// As [`Flow::create`].
     pub fn create_by(hook: Hook, options: &Options) -> Result<Flow> {
         let loaded = load(options)?;
-        Flow::of(hook, loaded.program(PROGRAM)?, Maps::find(&|name| loaded.map(name))?)
+        let maps = Maps::find(&|name| loaded.map(name))?;
+        Flow::new(hook, loaded.program(PROGRAM)?, maps, options)
     }
 
     /// Finds the fast path that an interface is a port of; `None` if it is of none. Its results stay in force.
@@ -202,8 +197,8 @@ impl Flow {
         let found = attach::find(ifindex, Direction::Ingress, PROGRAM)?;
         let Some((hook, program)) = found else { return Ok(None) };
         let maps = Maps::find(&|name| program.map_named(name))?;
-        let mut flow = Flow::of(hook, program, maps)?;
-        flow.adopt()?;
+        let mut flow = Flow::of(hook, program, maps);
+        flow.adopt();
         Ok(Some(flow))
     }
 
@@ -211,50 +206,57 @@ impl Flow {
     fn create_xdp(options: &Options) -> Result<Flow> {
         let loaded = load_xdp(options)?;
         let program = loaded.program("nl_flow_xdp")?;
-        Flow::of(Hook::probe(), program, Maps::find(&|name| loaded.map(name))?)
+        let maps = Maps::find(&|name| loaded.map(name))?;
+        Flow::new(Hook::probe(), program, maps, options)
     }
 
-    fn of(hook: Hook, program: Program, maps: Maps) -> Result<Flow> {
-        Ok(Flow {
+    fn new(hook: Hook, program: Program, mut maps: Maps, options: &Options) -> Result<Flow> {
+        maps.shared.begin(loading::room(options))?;
+        Ok(Flow::of(hook, program, maps))
+    }
+
+    fn of(hook: Hook, program: Program, maps: Maps) -> Flow {
+        Flow {
             hook,
             program,
             ports: maps.ports,
-            flows: maps.flows,
             operations: Operations::new(maps.shared.room_for_operations()),
             shared: maps.shared,
             upcalls: maps.upcalls,
             masks: Masks::default(),
             kept: HashMap::new(),
-            slots: HashMap::new(),
             fresh: 0,
             stale: vec![],
-            serial: 0,
             unsettled: false,
-        })
+        }
     }
 
     /// Takes over what another process kept.
-    fn adopt(&mut self) -> Result<()> {
+    fn adopt(&mut self) {
         for number in self.shared.masks_in_use() {
             self.masks.adopt(number, self.shared.mask(number));
         }
-        for key in self.flows.keys() {
-            let Some(masked) = words_of(&key) else { continue };
-            let Some([serial, place]) = self.flows.get::<FLOW_WORDS>(&key)? else { continue };
-            let slot = crate::map::unpair(place.to_ne_bytes()).0;
-            let result = self.shared.result(slot);
-            self.serial = self.serial.max(serial);
-            if serial == 0 || result.is_none_or(|result| result.serial != serial) {
-                self.flows.remove(&key)?;
+        for slot in 0..self.shared.slots() {
+            let Some(result) = self.shared.result(slot) else { continue };
+            // A result of a mask that nobody tries was being made or removed.
+            let Some(count) = self.masks.words(result.mask) else {
+                self.shared.end_result(slot);
                 continue;
-            }
-            let Some(result) = result else { continue };
+            };
             let list = self.operations.adopt(&self.shared, result.first);
-            self.masks.take(masked[0]);
-            self.keep(slot, Record { masked, list, generation: result.generation });
+            self.masks.take(result.mask);
+            let (mask, generation) = (result.mask, result.generation);
+            self.keep(slot, Record { mask, compared: result.compared(count), list, generation });
         }
-        self.serial += 1;
-        Ok(())
+        let of = |slot| self.kept.get(&slot).map(|kept| self.hash(kept));
+        let right = self.shared.index().repair(of);
+        for (slot, kept) in self.kept.iter().filter(|(slot, _)| !right.contains(*slot)) {
+            self.shared.index().insert(self.hash(kept), *slot);
+        }
+    }
+
+    fn hash(&self, kept: &Record) -> u64 {
+        self.shared.hash(kept.mask, &kept.compared)
     }
 
     /// The hook by which its programs are attached.
@@ -349,32 +351,51 @@ impl Flow {
         if entry.slot >= self.room() {
             return Ok(false);
         }
-        self.remove(entry.slot)?;
-        self.sweep(SWEEP)?;
-        let Some((number, mask)) = self.mask_for(entry.mask)? else { return Ok(false) };
-        let mut masked = [0; MASKED_WORDS];
-        masked[0] = u64::from(number);
-        masked[1..].copy_from_slice(&entry.key.masked(&mask).0);
-        if let Some(same) = self.slots.get(&masked).copied() {
-            self.remove(same)?;
+        self.remove(entry.slot);
+        self.sweep(SWEEP);
+        if !self.shared.has(entry.slot) {
+            self.grow(entry.slot)?;
         }
-        // What was taken out may be given out again below.
-        self.settle();
-        let Some(list) = self.operations.add(&self.shared, &entry.list.ops) else {
+        let Some((number, mask)) = self.mask_for(entry.mask) else { return Ok(false) };
+        let compared = Compared::new(entry.key, &mask);
+        let Some(record) = compared.and_then(|compared| self.record(entry, number, compared))
+        else {
             self.release_mask(number);
             return Ok(false);
         };
-        self.serial += 1;
-        self.shared.put_result(entry.slot, self.serial, entry, self.operations.first(list));
-        let place = u64::from_ne_bytes(crate::map::pair(entry.slot, 0));
-        if let Err(e) = self.flows.put(&bytes_of(&masked), &[self.serial, place]) {
+        self.keep(entry.slot, record);
+        Ok(true)
+    }
+
+    /// Puts a result where programs find it; `None` if there is no room for it.
+    fn record(&mut self, entry: &Entry<'_>, number: u8, compared: Compared) -> Option<Record> {
+        let hash = self.shared.hash(number, &compared);
+        let is = |slot: &u32| {
+            let kept = self.kept.get(slot);
+            kept.is_some_and(|kept| kept.mask == number && kept.compared == compared)
+        };
+        let same = self.shared.index().slots(hash).find(is);
+        if let Some(same) = same {
+            self.remove(same);
+        }
+        // What was taken out may be given out again below.
+        self.settle();
+        let list = self.operations.add(&self.shared, &entry.list.ops)?;
+        let first = self.operations.first(list);
+        self.shared.put_result(entry, number, &compared, first);
+        if !self.shared.index().insert(hash, entry.slot) {
             self.shared.end_result(entry.slot);
             self.operations.release(list);
-            self.release_mask(number);
-            return Err(e);
+            return None;
         }
-        self.keep(entry.slot, Record { masked, list, generation: entry.generation });
-        Ok(true)
+        Some(Record { mask: number, compared, list, generation: entry.generation })
+    }
+
+    /// Makes memory for a slot, and more.
+    fn grow(&mut self, slot: u32) -> Result<()> {
+        let kept: Vec<(u64, u32)> =
+            self.kept.iter().map(|(slot, kept)| (self.hash(kept), *slot)).collect();
+        self.shared.grow(slot, &kept)
     }
 
     fn keep(&mut self, slot: u32, kept: Record) {
@@ -383,29 +404,28 @@ impl Flow {
         } else {
             self.stale.push(slot);
         }
-        self.slots.insert(kept.masked, slot);
         self.kept.insert(slot, kept);
     }
 
     /// A mask's number, which then is in use once more, and the mask: all bits, if there are too many masks.
-    fn mask_for(&mut self, mask: &FlowKey) -> Result<Option<(u8, FlowKey)>> {
+    fn mask_for(&mut self, mask: &FlowKey) -> Option<(u8, FlowKey)> {
         let known = self.masks.find(mask);
         if known.is_none() && !self.masks.has_room() && !self.stale.is_empty() {
-            self.sweep(usize::MAX)?;
+            self.sweep(usize::MAX);
         }
         self.settle();
-        let Some((number, mask, new)) = self.masks.add(mask) else { return Ok(None) };
+        let (number, mask, new) = self.masks.add(mask)?;
         if new {
             self.shared.put_mask(number, &mask);
             self.shared.put_order(&self.masks.order());
             // Programs that run see either nothing of it or all.
             self.shared.settle();
         }
-        Ok(Some((number, mask)))
+        Some((number, mask))
     }
 
     fn release_mask(&mut self, number: u8) {
-        if self.masks.release(u64::from(number)) {
+        if self.masks.release(number) {
             self.shared.put_order(&self.masks.order());
             self.unsettled = true;
         }
@@ -413,32 +433,25 @@ impl Flow {
 
     /// Removes a result, if there is one: no frame that arrives from now on is treated by it. Its counters are final
     /// after [`Flow::settle`].
-    ///
-    /// # Errors
-    /// A map cannot be written.
-    pub fn remove(&mut self, slot: u32) -> Result<()> {
-        let Some(kept) = self.kept.remove(&slot) else { return Ok(()) };
+    pub fn remove(&mut self, slot: u32) {
+        let Some(kept) = self.kept.remove(&slot) else { return };
         self.shared.end_result(slot);
-        self.slots.remove(&kept.masked);
+        self.shared.index().remove(self.hash(&kept), slot);
         self.fresh -= usize::from(kept.generation == self.generation());
         self.unsettled = true;
         self.operations.release(kept.list);
-        if let Ok(number) = u8::try_from(kept.masked[0]) {
-            self.release_mask(number);
-        }
-        self.flows.remove(&bytes_of(&kept.masked)).map(drop)
+        self.release_mask(kept.mask);
     }
 
     /// Removes results of older generations, at most that many.
-    fn sweep(&mut self, most: usize) -> Result<()> {
+    fn sweep(&mut self, most: usize) {
         let generation = self.generation();
         for _ in 0..most {
-            let Some(slot) = self.stale.pop() else { return Ok(()) };
+            let Some(slot) = self.stale.pop() else { return };
             if self.kept.get(&slot).is_some_and(|kept| kept.generation != generation) {
-                self.remove(slot)?;
+                self.remove(slot);
             }
         }
-        Ok(())
     }
 
     /// Makes results of all other generations ineffective. When it returns, no frame is treated by one.
@@ -479,9 +492,9 @@ impl Flow {
     pub fn kept(&self) -> impl Iterator<Item = Kept> {
         let generation = self.generation();
         let of = move |(slot, record): (&u32, &Record)| {
-            let [packets, bytes] = self.shared.result(*slot)?.noted;
-            let mask = self.shared.mask(u8::try_from(record.masked[0]).ok()?);
-            let key = FlowKey(std::array::from_fn(|word| record.masked[word + 1]));
+            let [packets, bytes] = self.shared.noted(*slot);
+            let mask = self.shared.mask(record.mask);
+            let key = record.compared.key(&mask);
             let noted = Count { packets, bytes, used: 0 };
             (record.generation == generation).then_some(Kept { slot: *slot, key, mask, noted })
         };
@@ -513,16 +526,6 @@ impl Flow {
 
 /// Results of older generations that are removed for each new one.
 const SWEEP: usize = 4;
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
-fn words_of(bytes: &[u8]) -> Option<[u64; MASKED_WORDS]> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-    rest.is_empty().then_some(words)?.try_into().ok()
-}
 
 /// A map of the expected form.
 fn checked(map: Map, key: usize, value: usize, name: &'static str) -> Result<Map> {

@@ -1,11 +1,13 @@
 //! Maps of fixed words: keys and values are byte arrays in the machine's order, with the layout of
 //! the headers in `bpf/include/netloom`.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType};
+use libbpf_sys::bpf_map_create_opts;
 use netloom_sys::Failure;
 
+use crate::error::not_permitted;
 use crate::{Error, Result};
 
 /// A map and its name in errors.
@@ -36,6 +38,47 @@ impl Map {
     pub(crate) fn is_of(&self, key: usize, value: usize) -> bool {
         usize::try_from(self.handle.key_size()) == Ok(key)
             && usize::try_from(self.handle.value_size()) == Ok(value)
+    }
+
+    /// An array that can be mapped, zero.
+    pub(crate) fn array(name: &'static str, value: u32, entries: u32) -> Result<Self> {
+        let opts = bpf_map_create_opts {
+            sz: size_of::<bpf_map_create_opts>() as u64,
+            map_flags: libbpf_sys::BPF_F_MMAPABLE,
+            ..Default::default()
+        };
+        let made = MapHandle::create(MapType::Array, Some(name), 4, value, entries, &opts);
+        made.map(|handle| Self { name, handle }).map_err(|e| match e.kind() {
+            ErrorKind::PermissionDenied => not_permitted("memory of BPF programs").into(),
+            _ => refused(name, "create")(e),
+        })
+    }
+
+    /// The map at a place of this one, which is an array of maps.
+    pub(crate) fn inner(&self, place: u32) -> Result<Option<Map>> {
+        let key = place.to_ne_bytes();
+        let found = self.handle.lookup(&key, MapFlags::ANY).map_err(self.error("look up"))?;
+        let Some(id) = found.and_then(|id| id.try_into().ok()).map(u32::from_ne_bytes) else {
+            return Ok(None);
+        };
+        let handle = MapHandle::from_map_id(id).map_err(self.error("open a map of"))?;
+        Ok(Some(Map { name: self.name, handle }))
+    }
+
+    /// Puts maps into this one, which is an array of maps, from a place on.
+    pub(crate) fn put_inner(&self, first: u32, maps: &[BorrowedFd<'_>]) -> Result<()> {
+        let keys: Vec<u8> = (first..).take(maps.len()).flat_map(u32::to_ne_bytes).collect();
+        let fds: Vec<u8> = maps.iter().flat_map(|map| map.as_raw_fd().to_ne_bytes()).collect();
+        let count = u32::try_from(maps.len()).unwrap_or(0);
+        let (any, none) = (MapFlags::ANY, MapFlags::ANY);
+        // One grace period for all of them; older kernels take them one by one.
+        if self.handle.update_batch(&keys, &fds, count, any, none).is_ok() {
+            return Ok(());
+        }
+        for (key, fd) in keys.chunks(4).zip(fds.chunks(4)) {
+            self.handle.update(key, fd, any).map_err(self.error("update"))?;
+        }
+        Ok(())
     }
 
     /// How many entries it has, or can have.

@@ -16,6 +16,7 @@ mod flow_edits;
 mod flow_frames;
 mod flow_keys;
 mod flow_live;
+mod flow_many;
 mod flow_straight;
 mod flow_traffic;
 mod generate;

@@ -58,7 +58,7 @@ fn super_frames_are_told_and_counted_as_their_packets() {
     {
         let (header, frame) = super_frame(v6, payload, size);
         let whole = [&header.encode()[..], &frame].concat();
-        world.flow.remove(0).unwrap();
+        world.flow.remove(0);
         assert!(sender.send(&whole));
         let mut told = vec![];
         wait("an upcall", || {
@@ -161,7 +161,6 @@ fn tcp_keeps_its_offloads_and_is_counted() {
     let packets = world.flow.counts(1).packets + world.flow.counts(2).packets;
     let frames = stats.exact + stats.masked;
     assert!(frames < packets / 2, "{frames} frames stood for {packets} packets");
-    assert!(stats.exact > stats.masked, "{stats:?}");
     assert_eq!(stats.failed, 0);
 }
 
@@ -191,8 +190,8 @@ fn nothing_is_forgotten_while_results_come_and_go() {
             told += world.flow.upcalls().receive(64, &mut |_| {});
             // By removal and by a new generation, in turn; then the counters are final.
             if slot == 0 {
-                world.flow.remove(slot).unwrap();
-                world.flow.remove(slot + 1).unwrap();
+                world.flow.remove(slot);
+                world.flow.remove(slot + 1);
                 world.flow.settle();
             } else {
                 generation += 1;

@@ -20,7 +20,7 @@ use crate::data_plane::{Credit, DataPlane, Entry, Slot, Upcall};
 /// How long a full plane is left as it is.
 const FULL: Time = 1_000_000_000;
 /// Kept results that are looked at for changes: at once, and in a microsecond.
-const MOST_LOOKS: u64 = 1 << 16;
+const MOST_LOOKS: u64 = 1 << 18;
 const LOOKS: u64 = 4;
 
 /// A kept result, to credit.

@@ -13,8 +13,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Slots of results, for the place of a CPU's counters; whether stores may pass each other on this processor. */
-const volatile __u32 nl_fl_room SEC(".rodata.options") = 1;
+/* Whether accesses to memory may pass each other on this processor. */
 const volatile __u32 nl_fl_weak SEC(".rodata.options") = 0;
 
 #include "frame.bpf.h"
@@ -32,13 +31,7 @@ struct {
 	__type(value, struct nl_fl_port);
 } nl_fl_ports SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct nl_fl_count);
-} nl_fl_counts SEC(".maps");
+CHUNKED(nl_fl_counts, nl_fl_count, NL_FL_CHUNKS);
 
 /* How many packets a super-frame stands for, and their bytes as they would arrive one by one. */
 static __always_inline __u32 packets_of(CONTEXT *ctx, const struct nl_fl_work *w, __u64 *bytes)
@@ -63,27 +56,33 @@ static __always_inline __u32 packets_of(CONTEXT *ctx, const struct nl_fl_work *w
 
 static __always_inline void count(CONTEXT *ctx, const struct nl_fl_work *w, __u32 number, __u32 slot)
 {
-	__u32 place = number * nl_fl_room + slot;
-	struct nl_fl_count *c = bpf_map_lookup_elem(&nl_fl_counts, &place);
+	__u32 place = number * NL_FL_CHUNK + slot % NL_FL_CHUNK;
+	struct nl_fl_count *c;
 	__u64 bytes;
 
+	if (slot < NL_FL_CHUNK) {
+		c = bpf_map_lookup_elem(&nl_fl_counts, &place);
+		NL_APART();
+	} else {
+		c = in_chunk(&nl_fl_counts_x, slot / NL_FL_CHUNK, place);
+	}
 	if (!c)
 		return;
 	c->packets += packets_of(ctx, w, &bytes);
 	c->bytes += bytes;
-	c->used = bpf_ktime_get_ns();
+	c->used = bpf_ktime_get_coarse_ns();
 }
 
 /* Whether the result may be done here with this frame. */
-static __always_inline bool applies(const struct nl_fl_work *w, const struct nl_fl_slot *s)
+static __always_inline bool applies(const struct nl_fl_work *w)
 {
-	if (s->flags & NL_FL_PLAIN && w->odd)
+	if (w->flags & NL_FL_PLAIN && w->odd)
 		return false;
 #ifdef NL_FL_XDP
-	if (s->flags & NL_FL_CLONES)
+	if (w->flags & NL_FL_CLONES)
 		return false;
 #endif
-	return !s->ttl || !(w->has & NL_FL_IP) || w->ttl > s->ttl;
+	return !w->least || !(w->has & NL_FL_IP) || w->ttl > w->least;
 }
 
 /* Finds the key: FOUND, or the frame is for the pipeline. */
@@ -102,17 +101,15 @@ static __always_inline int read_key(CONTEXT *ctx, struct nl_fl_work *w)
 static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu,
 				 struct nl_fl_port *port, __u32 number)
 {
-	struct nl_fl_slot *s;
 	__u32 slot;
 
 	w->key[0] = (__u64)port->number << 32 | port->number;
 	w->foreign = read_key(ctx, w) != FOUND;
 	if (!w->foreign) {
 		slot = find(w, cpu, number);
-		s = bpf_map_lookup_elem(&nl_fl_slots, &slot);
-		if (s && applies(w, s)) {
+		if (slot != NL_FL_NONE && applies(w)) {
 			count(ctx, w, number, slot);
-			return act(ctx, w, cpu, s->first);
+			return act(ctx, w, cpu, w->first);
 		}
 	}
 	cpu->missed++;

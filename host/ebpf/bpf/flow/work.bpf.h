@@ -41,7 +41,12 @@ struct walk {
 
 struct nl_fl_work {
 	__u64 key[NL_FL_WORDS];
-	struct nl_fl_masked masked;
+	__u64 masked[NL_FL_COMPARED]; /* the key's words in a mask */
+	__u64 fence; /* changed for its barrier alone */
+	/* Of the result: its first operation, flags, and the greatest TTL that is for the pipeline. */
+	__u32 first;
+	__u16 flags;
+	__u16 least;
 	struct change change;
 	struct walk walk;
 	__u32 total; /* bytes of the frame */

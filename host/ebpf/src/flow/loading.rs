@@ -1,6 +1,10 @@
 //! Loads a switch's programs, with maps of the sizes that it needs.
 
-use super::{FLOWS, PORTS};
+use std::os::fd::AsFd;
+
+use super::chunks::Form;
+use super::shared::{self, CHUNK};
+use super::{PORTS, index};
 use crate::Result;
 use crate::load::{Loaded, Part, set_entries};
 
@@ -19,7 +23,7 @@ const XDP_PART: Part = Part {
 pub struct Options {
     /// Ports.
     pub ports: u32,
-    /// Results at a time.
+    /// Results at a time. Memory is taken for 4,096, and for more when there are more.
     pub results: u32,
     /// Operations of all their lists; equal lists are kept once.
     pub operations: u32,
@@ -29,9 +33,10 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        // About 4 MiB of kernel memory, most of it the ring and the counters, which each CPU has.
+        // About 3 MiB of kernel memory, most of it the ring and what the first results take. Each CPU counts each
+        // result, so a machine with many keeps fewer.
         let cpus = libbpf_rs::num_possible_cpus().ok().and_then(|cpus| u32::try_from(cpus).ok());
-        let results = (131_072 / cpus.unwrap_or(1).max(1)).clamp(4096, 16_384);
+        let results = ((1 << 20) / cpus.unwrap_or(1).max(1)).clamp(4096, 1 << 18);
         Options { ports: 1024, results, operations: 8192, ring: 1 << 20 }
     }
 }
@@ -51,33 +56,44 @@ pub(super) fn load_xdp(options: &Options) -> Result<Loaded> {
 }
 
 fn load_part(part: &Part, options: &Options) -> Result<Loaded> {
+    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+    let forms = [shared::RESULTS, shared::counts(cpus), index::FORM];
+    let chunks = forms.iter().map(Form::make).collect::<Result<Vec<_>>>()?;
     part.load(|open| {
-        let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(1);
-        let results = options.results.max(1);
+        let cpus = u32::try_from(cpus).unwrap_or(1);
         for (map, entries) in [
             (PORTS, options.ports.max(1)),
-            (FLOWS, results),
-            ("nl_fl_slots", results),
             ("nl_fl_ops", options.operations.max(1)),
-            ("nl_fl_counts", results.saturating_mul(cpus)),
             ("nl_fl_cpus", cpus),
             ("nl_fl_works", cpus),
-            ("nl_fl_exact", cpus * EXACT),
+            ("nl_fl_hints", cpus * HINTS),
             ("nl_fl_up", options.ring),
         ] {
             set_entries(open, map, entries)?;
         }
-        let constants = u64::from_ne_bytes(crate::map::pair(results, WEAK));
         for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().contains("options") {
-                map.set_initial_value(&constants.to_ne_bytes())?;
+            let name = map.name().to_string_lossy().into_owned();
+            if name.contains("options") {
+                map.set_initial_value(&WEAK.to_ne_bytes())?;
+            }
+            for (form, chunk) in forms.iter().zip(&chunks) {
+                if name == form.name {
+                    map.reuse_fd(chunk.fd().as_fd())?;
+                } else if name == form.more {
+                    map.set_inner_map_fd(chunk.fd())?;
+                }
             }
         }
         Ok(())
     })
 }
 
-/// Whole keys that each CPU knows: `EXACT`.
-const EXACT: u32 = 1024;
-/// Whether a processor of this kind may show a program's last stores before its earlier ones: `nl_fl_weak`.
+/// How many results there can be: whole chunks.
+pub(super) fn room(options: &Options) -> u32 {
+    options.results.clamp(1, CHUNK * shared::CHUNKS)
+}
+
+/// Hints of each CPU: `HINTS`.
+const HINTS: u32 = 4096;
+/// Whether a processor of this kind may show a program's accesses in another order: `nl_fl_weak`.
 const WEAK: u32 = if cfg!(target_arch = "x86_64") { 0 } else { 1 };

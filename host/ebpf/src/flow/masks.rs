@@ -13,6 +13,53 @@ const WHOLE: u8 = 31;
 /// The mask of all bits.
 const ALL: FlowKey = FlowKey([u64::MAX; netloom_pipeline::key::WORDS]);
 
+/// Words that received frames can have: `NL_FL_COMPARED`. Metadata and tunnel are not among them.
+pub(super) const COMPARED: usize = 14;
+const NEVER: [usize; 2] = [1, 2];
+
+/// The numbers of a mask's words that are compared.
+pub(super) fn numbers(mask: &FlowKey) -> impl Iterator<Item = usize> {
+    let words = mask.0;
+    (0..words.len()).filter(move |number| words[*number] != 0 && !NEVER.contains(number))
+}
+
+/// What is compared of a key: its words in a mask, side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Compared {
+    pub(super) words: [u64; COMPARED],
+    pub(super) count: usize,
+}
+
+impl Compared {
+    /// Of a key; `None` if no received frame agrees with it.
+    pub(super) fn new(key: &FlowKey, mask: &FlowKey) -> Option<Compared> {
+        let masked = key.masked(mask);
+        if NEVER.iter().any(|number| masked.0[*number] != 0) {
+            return None;
+        }
+        let mut compared = Compared { words: [0; COMPARED], count: 0 };
+        for (place, number) in compared.words.iter_mut().zip(numbers(mask)) {
+            *place = masked.0[number];
+            compared.count += 1;
+        }
+        Some(compared)
+    }
+
+    /// The words.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words[..self.count]
+    }
+
+    /// The key that they are of, other bits zero.
+    pub(super) fn key(&self, mask: &FlowKey) -> FlowKey {
+        let mut key = FlowKey::default();
+        for (word, number) in self.words().iter().zip(numbers(mask)) {
+            key.0[number] = *word;
+        }
+        key
+    }
+}
+
 /// A mask with results.
 #[derive(Clone, Debug)]
 struct Used {
@@ -41,10 +88,15 @@ impl Masks {
         }
     }
 
+    /// How many words of a mask in use are compared.
+    pub(super) fn words(&self, number: u8) -> Option<usize> {
+        let used = self.used.get(usize::from(number))?.as_ref()?;
+        Some(numbers(&used.mask).count())
+    }
+
     /// One more result of an adopted mask.
-    pub(super) fn take(&mut self, number: u64) {
-        let place = usize::try_from(number).ok().and_then(|number| self.used.get_mut(number));
-        if let Some(Some(used)) = place {
+    pub(super) fn take(&mut self, number: u8) {
+        if let Some(Some(used)) = self.used.get_mut(usize::from(number)) {
             used.results += 1;
         }
     }
@@ -90,18 +142,16 @@ impl Masks {
     }
 
     /// One result less; returns whether the mask is no longer in the order.
-    pub(super) fn release(&mut self, number: u64) -> bool {
-        let Some(place) = usize::try_from(number).ok().and_then(|at| self.used.get_mut(at)) else {
-            return false;
-        };
+    pub(super) fn release(&mut self, number: u8) -> bool {
+        let Some(place) = self.used.get_mut(usize::from(number)) else { return false };
         let Some(used) = place else { return false };
         used.results = used.results.saturating_sub(1);
         if used.results > 0 {
             return false;
         }
         *place = None;
-        self.order.retain(|other| u64::from(*other) != number);
-        self.waiting.extend(u8::try_from(number).ok());
+        self.order.retain(|other| *other != number);
+        self.waiting.push(number);
         true
     }
 
@@ -153,12 +203,26 @@ mod tests {
         assert_eq!(masks.add(&mask(100)), Some((WHOLE, ALL, false)));
         let number = masks.find(&mask(7)).unwrap();
         assert_eq!(masks.add(&mask(7)), Some((number, mask(7), false)));
-        assert!(!masks.release(u64::from(number)));
-        assert!(masks.release(u64::from(number)));
+        assert!(!masks.release(number));
+        assert!(masks.release(number));
         assert!(!masks.has_room());
         masks.settled();
         assert_eq!(masks.add(&mask(99)), Some((number, mask(99), true)));
         assert_eq!(masks.order().len(), 32);
+    }
+
+    #[test]
+    fn what_is_compared_comes_back_as_a_key() {
+        let mut key = FlowKey(std::array::from_fn(|word| word as u64 + 100));
+        let mut mask = ALL;
+        assert_eq!(Compared::new(&key, &mask), None, "no frame has metadata");
+        (key.0[1], key.0[2]) = (0, 0);
+        let compared = Compared::new(&key, &mask).unwrap();
+        assert_eq!((compared.count, compared.key(&mask)), (COMPARED, key));
+        mask.0[3..15].fill(0);
+        let compared = Compared::new(&key, &mask).unwrap();
+        assert_eq!(compared.words(), [100, 115]);
+        assert_eq!(compared.key(&mask), key.masked(&mask));
     }
 
     #[test]

@@ -1,31 +1,54 @@
-//! Memory that programs and this process share: table, slots, operations, counters.
+//! Memory that programs and this process share: table, results, operations, counters. It grows with the results.
 //!
-//! Who changes what: this process writes table, slots and operations, programs only read these; programs of a CPU alone
-//! write that CPU's counters, except that this process clears those of a slot without a result.
+//! Who changes what: this process writes table, results and operations, programs only read these; programs of a CPU
+//! alone write that CPU's counters, except that this process clears those of a slot without a result.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use netloom_pipeline::FlowKey;
 use netloom_pipeline::key::WORDS;
+use netloom_sys::Failure;
 use rustix::mm::ProtFlags;
 
+use super::chunks::{Chunks, Form};
+use super::index::{self, BUCKETS, Index};
 use super::list::OP_WORDS;
-use super::masks::MASKS;
+use super::masks::{COMPARED, Compared, MASKS, numbers};
 use super::{Count, Entry, PROGRAM, Stats};
 use crate::map::{Map, pair, unpair};
 use crate::memory::Mapping;
 use crate::{Error, Result};
 
 /// `struct nl_fl_table`: its size and offsets.
-const TABLE: usize = 48 + MASKS * WORDS * 8;
+const TABLE: usize = 64 + MASKS * MASK_SIZE;
 const MASK_COUNT: usize = 8;
 const ORDER: usize = 16;
-const MASK: usize = 48;
-/// Sizes of `struct nl_fl_slot`, `nl_fl_op`, `nl_fl_count` and `nl_fl_cpu`.
-const SLOT: usize = 40;
+const PLACE: usize = 48;
+const SEED: usize = 56;
+const MASK: usize = 64;
+const MASK_SIZE: usize = WORDS * 8 + 16;
+/// Sizes of `struct nl_fl_op` and `nl_fl_cpu`.
 const OP: usize = OP_WORDS * 8;
-const COUNT: usize = 32;
 const CPU: usize = 64 + MASKS * 8;
+/// Results of a chunk, and chunks: `NL_FL_CHUNK`, `NL_FL_CHUNKS`.
+pub(super) const CHUNK: u32 = 4096;
+const RESULTS_OF_CHUNK: usize = 4096;
+pub(super) const CHUNKS: u32 = 64;
+/// Chunks as an array's memory. A result's word 0 says that it is one, word 1 has the rest but for its key.
+pub(super) const RESULTS: Form = Form {
+    name: "nl_fl_results",
+    more: "nl_fl_results_x",
+    size: 16 + COMPARED * 8,
+    elements: RESULTS_OF_CHUNK,
+};
+const REST: usize = 1;
+const KEY: usize = 2;
+
+/// Counters of that many CPUs, and behind them what this process puts down.
+pub(super) fn counts(cpus: usize) -> Form {
+    let elements = RESULTS_OF_CHUNK * (cpus + 1);
+    Form { name: "nl_fl_counts", more: "nl_fl_counts_x", size: 32, elements }
+}
 /// Offsets in `struct nl_fl_cpu`.
 const ENTERED: usize = 0;
 const LEFT: usize = 8;
@@ -34,25 +57,42 @@ const HITS: usize = 64;
 /// Polls of a CPU before others may run here: a program takes less.
 const POLLS: u32 = 1000;
 
+/// Maps of further chunks.
+#[derive(Debug)]
+struct More {
+    results: Map,
+    counts: Map,
+    buckets: Map,
+}
+
 /// The memory.
 #[derive(Debug)]
 pub(super) struct Shared {
     table: Mapping,
-    slots: Mapping,
+    results: Chunks,
     operations: Mapping,
-    counts: Mapping,
+    counts: Chunks,
+    index: Index,
     cpus: Mapping,
-    /// Slots, operations and CPUs.
+    more: More,
+    /// Results, operations and CPUs.
     room: [usize; 3],
 }
 
-/// `struct nl_fl_slot`.
+/// `struct nl_fl_result`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    pub(super) serial: u64,
     pub(super) generation: u64,
-    pub(super) noted: [u64; 2],
     pub(super) first: u32,
+    pub(super) mask: u8,
+    words: [u64; COMPARED],
+}
+
+impl Found {
+    /// Its key's words in a mask that has so many.
+    pub(super) fn compared(&self, count: usize) -> Compared {
+        Compared { words: self.words, count: count.min(COMPARED) }
+    }
 }
 
 impl Shared {
@@ -67,20 +107,105 @@ impl Shared {
             Ok((Mapping::of(map.fd(), name, entries * size, access)?, entries))
         };
         let (table, _) = sized("nl_fl_table", TABLE)?;
-        let (slots, results) = sized("nl_fl_slots", SLOT)?;
         let (operations, cells) = sized("nl_fl_ops", OP)?;
-        let (counts, _) = sized("nl_fl_counts", COUNT)?;
         let (cpus, possible) = sized("nl_fl_cpus", CPU)?;
-        Ok(Shared { table, slots, operations, counts, cpus, room: [results, cells, possible] })
+        let forms = [RESULTS, counts(possible), index::FORM];
+        let [results, counts, buckets] = forms.map(|form| (form, map(form.name), map(form.more)));
+        let found =
+            |(form, first, more): (Form, Result<Map>, Result<Map>)| -> Result<(Chunks, Map)> {
+                Ok((Chunks::first(form, &first?)?, more?))
+            };
+        let ((mut results, more_results), (mut counts, more_counts)) =
+            (found(results)?, found(counts)?);
+        // What was added comes behind the first; if one of them is missing, both are made again.
+        results.take(&more_results, 1, CHUNKS - 1)?;
+        counts.take(&more_counts, 1, CHUNKS - 1)?;
+        let both = results.len().min(counts.len());
+        results.keep(both);
+        counts.keep(both);
+        let (chunks, more_buckets) = found(buckets)?;
+        let place = table.word(PLACE).load(Ordering::Acquire);
+        let (first, most) = unpair(place.to_ne_bytes());
+        let index = match first.checked_sub(1) {
+            None => Index::new(chunks),
+            Some(first) => {
+                let count = (most + 1) / u32::try_from(BUCKETS).unwrap_or(1);
+                Index::new(Chunks::within(index::FORM, &more_buckets, first, count)?)
+            }
+        };
+        let more = More { results: more_results, counts: more_counts, buckets: more_buckets };
+        let most = unpair(table.word(MASK_COUNT).load(Ordering::Acquire).to_ne_bytes()).1;
+        let room = [usize::try_from(most).unwrap_or(0), cells, possible];
+        Ok(Shared { table, results, operations, counts, index, cpus, more, room })
     }
 
-    /// How many slots there are.
+    /// The memory of programs that were loaded just now, for so many results.
+    pub(super) fn begin(&mut self, room: u32) -> Result<()> {
+        let seed = netloom_sys::random::number()
+            .map_err(|e| Failure::new("programs of a switch", "choose a seed", e))?;
+        self.table.word(SEED).store(seed, Ordering::Relaxed);
+        self.table.word(MASK_COUNT).store(u64::from_ne_bytes(pair(0, room)), Ordering::Release);
+        self.room[0] = usize::try_from(room).unwrap_or(0);
+        self.put_place(0);
+        Ok(())
+    }
+
+    /// Says where programs find buckets.
+    fn put_place(&self, first: u32) {
+        let most = u32::try_from(self.index.buckets() - 1).unwrap_or(0);
+        let place = u64::from_ne_bytes(pair(first, most));
+        self.table.word(PLACE).store(place, Ordering::Release);
+    }
+
+    /// How many results there can be.
     pub(super) fn room(&self) -> u32 {
         u32::try_from(self.room[0]).unwrap_or(u32::MAX)
     }
 
     pub(super) fn room_for_operations(&self) -> u32 {
         u32::try_from(self.room[1]).unwrap_or(u32::MAX)
+    }
+
+    /// The entries.
+    pub(super) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The hash of a result's words.
+    pub(super) fn hash(&self, number: u8, compared: &Compared) -> u64 {
+        index::hash(self.table.word(SEED).load(Ordering::Relaxed), number, compared.words())
+    }
+
+    /// Whether there is memory for a slot.
+    pub(super) fn has(&self, slot: u32) -> bool {
+        self.slot(slot).is_some()
+    }
+
+    /// Makes memory for a slot, and as much again as there is; the results that there are move to an index of that size.
+    pub(super) fn grow(&mut self, slot: u32, kept: &[(u64, u32)]) -> Result<()> {
+        let before = self.results.len();
+        let wanted = usize::try_from(slot / CHUNK + 1).unwrap_or(usize::MAX);
+        let after = wanted.next_power_of_two().max(2 * before).min(64);
+        let first = u32::try_from(before).unwrap_or(CHUNKS);
+        self.counts.add(&self.more.counts, first, after - before)?;
+        if let Err(e) = self.results.add(&self.more.results, first, after - before) {
+            self.counts.keep(before);
+            return Err(e);
+        }
+        let old = unpair(self.table.word(PLACE).load(Ordering::Relaxed).to_ne_bytes()).0;
+        let first = if old == 1 { CHUNKS } else { 0 };
+        let mut chunks = Chunks::empty(index::FORM);
+        chunks.add(&self.more.buckets, first, after.next_power_of_two())?;
+        let index = Index::new(chunks);
+        for (hash, slot) in kept {
+            // One that finds no place is never found, so its frames are upcalls.
+            let _ = index.insert(*hash, *slot);
+        }
+        let old = std::mem::replace(&mut self.index, index);
+        self.put_place(first + 1);
+        self.settle();
+        drop(old);
+        Ok(())
     }
 
     /// Waits until all programs have ended that may not see what was written before this call.
@@ -119,15 +244,26 @@ impl Shared {
     }
 
     pub(super) fn mask(&self, number: u8) -> FlowKey {
-        let at = MASK + usize::from(number) * WORDS * 8;
+        let at = MASK + usize::from(number) * MASK_SIZE;
         FlowKey(std::array::from_fn(|word| self.table.word(at + word * 8).load(Ordering::Relaxed)))
     }
 
     /// Writes a mask, which no program uses.
     pub(super) fn put_mask(&self, number: u8, mask: &FlowKey) {
-        let at = MASK + usize::from(number) * WORDS * 8;
+        let at = MASK + usize::from(number) * MASK_SIZE;
         for (index, word) in mask.0.iter().enumerate() {
             self.table.word(at + index * 8).store(*word, Ordering::Relaxed);
+        }
+        let mut last = [0; 16];
+        let mut count = 0;
+        for (place, number) in last.iter_mut().zip(numbers(mask)) {
+            *place = u8::try_from(number).unwrap_or(0);
+            count += 1;
+        }
+        last[COMPARED] = count;
+        for (index, word) in last.as_chunks::<8>().0.iter().enumerate() {
+            let place = self.table.word(at + (WORDS + index) * 8);
+            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
     }
 
@@ -142,56 +278,75 @@ impl Shared {
             place.store(u64::from_ne_bytes(*word), Ordering::Release);
         }
         let count = u32::try_from(order.len().min(MASKS)).unwrap_or(0);
-        let count = u64::from_ne_bytes(pair(count, 0));
+        let count = u64::from_ne_bytes(pair(count, self.room()));
         self.table.word(MASK_COUNT).store(count, Ordering::Release);
     }
 
-    fn slot(&self, slot: u32) -> Option<usize> {
-        usize::try_from(slot).ok().filter(|slot| *slot < self.room[0]).map(|slot| slot * SLOT)
+    /// The chunk of a slot, and its place there.
+    fn slot(&self, slot: u32) -> Option<(usize, usize)> {
+        let slot = usize::try_from(slot).ok()?;
+        let chunk = slot / RESULTS_OF_CHUNK;
+        (chunk < self.results.len()).then_some((chunk, slot % RESULTS_OF_CHUNK))
+    }
+
+    /// The slots that there is memory for.
+    pub(super) fn slots(&self) -> u32 {
+        u32::try_from(self.results.len()).unwrap_or(0) * CHUNK
     }
 
     /// A slot's result; `None` if it has none.
     pub(super) fn result(&self, slot: u32) -> Option<Found> {
-        let at = self.slot(slot)?;
-        let word = |index: usize| self.slots.word(at + index * 8).load(Ordering::Acquire);
-        let found = Found {
-            serial: word(0),
-            generation: word(1),
-            noted: [word(2), word(3)],
-            first: unpair(word(4).to_ne_bytes()).0,
-        };
-        (found.serial != 0).then_some(found)
+        let (chunk, place) = self.slot(slot)?;
+        let word = |index: usize| self.results.word(chunk, place, index).load(Ordering::Acquire);
+        let generation = word(0).checked_sub(1)?;
+        let (first, rest) = unpair(word(REST).to_ne_bytes());
+        let [_, mask, ..] = rest.to_ne_bytes();
+        Some(Found { generation, first, mask, words: std::array::from_fn(|at| word(KEY + at)) })
     }
 
     /// Writes a result to a slot without one, whose counters begin anew.
-    pub(super) fn put_result(&self, slot: u32, serial: u64, entry: &Entry<'_>, first: u32) {
-        let Some(at) = self.slot(slot) else { return };
-        for cpu in 0..self.room[2] {
-            for word in 0..COUNT / 8 {
-                self.count(cpu, slot, word).store(0, Ordering::Relaxed);
+    pub(super) fn put_result(
+        &self,
+        entry: &Entry<'_>,
+        number: u8,
+        compared: &Compared,
+        first: u32,
+    ) {
+        let Some((chunk, place)) = self.slot(entry.slot) else { return };
+        for cpu in 0..=self.room[2] {
+            for word in 0..3 {
+                self.count(cpu, (chunk, place), word).store(0, Ordering::Relaxed);
             }
         }
-        let [a, b] = entry.list.flags.to_ne_bytes();
+        let word = |index: usize| self.results.word(chunk, place, index);
         let [c, d] = entry.list.ttl.to_ne_bytes();
-        let rest = u64::from_ne_bytes(pair(first, u32::from_ne_bytes([a, b, c, d])));
-        for (index, word) in [entry.generation, 0, 0, rest].into_iter().enumerate() {
-            self.slots.word(at + 8 + index * 8).store(word, Ordering::Relaxed);
+        let flags = u8::try_from(entry.list.flags).unwrap_or(0);
+        let rest = pair(first, u32::from_ne_bytes([flags, number, c, d]));
+        word(REST).store(u64::from_ne_bytes(rest), Ordering::Relaxed);
+        for (index, bits) in compared.words().iter().enumerate() {
+            word(KEY + index).store(*bits, Ordering::Relaxed);
         }
-        self.slots.word(at).store(serial, Ordering::Release);
+        word(0).store(entry.generation.wrapping_add(1), Ordering::Release);
     }
 
     /// Puts down how much of a slot's counters is known elsewhere.
     pub(super) fn note(&self, slot: u32, noted: [u64; 2]) {
         let Some(at) = self.slot(slot) else { return };
         for (index, word) in noted.into_iter().enumerate() {
-            self.slots.word(at + 16 + index * 8).store(word, Ordering::Relaxed);
+            self.count(self.room[2], at, index).store(word, Ordering::Relaxed);
         }
+    }
+
+    /// What was put down.
+    pub(super) fn noted(&self, slot: u32) -> [u64; 2] {
+        let Some(at) = self.slot(slot) else { return [0; 2] };
+        [0, 1].map(|index| self.count(self.room[2], at, index).load(Ordering::Relaxed))
     }
 
     /// No frame is treated by a slot any more, except by programs that run now.
     pub(super) fn end_result(&self, slot: u32) {
-        if let Some(at) = self.slot(slot) {
-            self.slots.word(at).store(0, Ordering::Release);
+        if let Some((chunk, place)) = self.slot(slot) {
+            self.results.word(chunk, place, 0).store(0, Ordering::Release);
         }
     }
 
@@ -207,19 +362,16 @@ impl Shared {
         std::array::from_fn(|index| self.operations.word(at + index * 8).load(Ordering::Relaxed))
     }
 
-    fn count(&self, cpu: usize, slot: u32, word: usize) -> &AtomicU64 {
-        let slot = usize::try_from(slot).unwrap_or(0);
-        self.counts.word((cpu * self.room[0] + slot) * COUNT + word * 8)
+    fn count(&self, cpu: usize, (chunk, place): (usize, usize), word: usize) -> &AtomicU64 {
+        self.counts.word(chunk, cpu * RESULTS_OF_CHUNK + place, word)
     }
 
     /// A slot's counters, of all CPUs.
     pub(super) fn counts(&self, slot: u32) -> Count {
         let mut sum = Count::default();
-        if self.slot(slot).is_none() {
-            return sum;
-        }
+        let Some(at) = self.slot(slot) else { return sum };
         for cpu in 0..self.room[2] {
-            let word = |word| self.count(cpu, slot, word).load(Ordering::Acquire);
+            let word = |word| self.count(cpu, at, word).load(Ordering::Acquire);
             sum.packets += word(0);
             sum.bytes += word(1);
             sum.used = sum.used.max(word(2));

@@ -17,6 +17,14 @@
 #define NL_FL_NONE 0xffffffffU
 /* Bytes of headers that are looked at. */
 #define NL_FL_HEAD 256
+/* Words of a key that a received frame can have: all but metadata and tunnel. */
+#define NL_FL_COMPARED 14
+/* Results of a chunk, of which there are more as more results are kept: a power of two. */
+#define NL_FL_CHUNK 4096
+#define NL_FL_CHUNKS 64
+/* Buckets of a chunk, a power of two, and places in a bucket. */
+#define NL_FL_BUCKETS 2048
+#define NL_FL_WAYS 7
 
 /* nl_fl_ports, by the index of an interface. */
 struct nl_fl_port {
@@ -32,44 +40,50 @@ struct nl_fl_port {
 };
 _Static_assert(sizeof(struct nl_fl_port) == 64, "read as eight words");
 
+/* A mask of results. */
+struct nl_fl_mask {
+	__u64 bits[NL_FL_WORDS];
+	__u8 words[NL_FL_COMPARED]; /* the numbers of its words that are not zero */
+	__u8 count; /* of these */
+	__u8 zero;
+};
+
 /* nl_fl_table: what all programs of a switch read. */
 struct nl_fl_table {
 	__u64 generation; /* results of another one do not count */
 	__u32 masks; /* how many of `order` */
-	__u32 zero;
+	__u32 room; /* for user space: results at a time */
 	__u8 order[NL_FL_MASKS]; /* numbers of masks, those with most hits first */
-	__u64 mask[NL_FL_MASKS][NL_FL_WORDS];
+	/* Where buckets are: 0, in nl_fl_buckets, else their first chunk in nl_fl_buckets_x and one; in the upper half
+	 * how many there are, less one. */
+	__u64 buckets;
+	__u64 seed; /* of hashes */
+	struct nl_fl_mask mask[NL_FL_MASKS];
 };
-_Static_assert(sizeof(struct nl_fl_table) == 48 + NL_FL_MASKS * 128, "read by words");
+_Static_assert(sizeof(struct nl_fl_table) == 64 + NL_FL_MASKS * 144, "read by words");
 
-/* Key of nl_fl_flows: a key's bits in a mask. */
-struct nl_fl_masked {
-	__u64 mask; /* its number */
-	__u64 words[NL_FL_WORDS];
+/* nl_fl_buckets: where results are, by a hash of their words. Each is in one of two buckets. */
+struct nl_fl_bucket {
+	__u64 entries[NL_FL_WAYS]; /* slot, and in the upper half a part of the hash, not zero; 0: none */
+	__u64 beyond; /* results that are in their second bucket because this one was full */
 };
-
-/* Value of nl_fl_flows: it counts while the slot has this serial number. */
-struct nl_fl_flow {
-	__u64 serial;
-	__u32 slot;
-	__u32 zero;
-};
+_Static_assert(sizeof(struct nl_fl_bucket) == 64, "a line of the cache");
 
 /* Results that need more than a list: */
 #define NL_FL_CLONES 1 /* several sends */
 #define NL_FL_PLAIN 2 /* headers without oddities, as edits do of IP and what is above */
 #define NL_FL_TAGS 4 /* tags are added or removed */
 
-/* nl_fl_slots: a result. */
-struct nl_fl_slot {
-	__u64 serial; /* 0: none */
-	__u64 generation;
-	__u64 noted[2]; /* for user space: packets and bytes that it has put down */
+/* nl_fl_results: a result, by slot. */
+struct nl_fl_result {
+	__u64 live; /* its generation and one; 0: none */
 	__u32 first; /* of its operations; NL_FL_NONE: dropped */
-	__u16 flags;
+	__u8 flags;
+	__u8 mask; /* its number */
 	__u16 ttl; /* frames with a TTL up to this are upcalls; 0: none */
+	__u64 words[NL_FL_COMPARED]; /* the key's bits in the mask, as the mask numbers them */
 };
-_Static_assert(sizeof(struct nl_fl_slot) == 40, "read as five words");
+_Static_assert(sizeof(struct nl_fl_result) == 128, "two lines of the cache");
 
 /* Kinds of operations: */
 #define NL_FL_SEND 1 /* out of interface `argument` */
@@ -111,11 +125,11 @@ struct nl_fl_op {
 };
 _Static_assert(sizeof(struct nl_fl_op) == 48, "read as six words");
 
-/* nl_fl_counts: by CPU, and of a CPU by slot. */
+/* nl_fl_counts: of a chunk by CPU, and of a CPU by slot. Behind the CPUs' is what user space put down of each slot. */
 struct nl_fl_count {
 	__u64 packets;
 	__u64 bytes;
-	__u64 used; /* CLOCK_MONOTONIC */
+	__u64 used; /* CLOCK_MONOTONIC_COARSE */
 	__u64 zero;
 };
 
@@ -123,7 +137,7 @@ struct nl_fl_count {
 struct nl_fl_cpu {
 	__u64 entered;
 	__u64 left;
-	__u64 exact; /* frames found by their whole key */
+	__u64 exact; /* frames found by a hint */
 	__u64 masked; /* frames found by a mask */
 	__u64 missed;
 	__u64 failed; /* frames lost because the kernel refused a change, or copies a send */
