@@ -91,7 +91,7 @@ impl Default for Options {
             max_entries: 1_000_000,
             max_groups: 65_536,
             max_meters: 65_536,
-            buffers: 256,
+            buffers: 16_384,
             addresses: 16_384,
             fail_mode: FailMode::Secure,
             seed: 0,

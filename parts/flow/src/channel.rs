@@ -15,8 +15,8 @@ use netloom_pipeline::Time;
 
 use crate::link::Link;
 
-/// Bytes read at a time.
-const READ: usize = 64 * 1024;
+/// Bytes read at a time: room for [`Channel::next`].
+pub(crate) const READ: usize = 64 * 1024;
 
 /// Queued bytes of answers beyond which no further request is read.
 const PAUSE: usize = 256 * 1024;
@@ -114,8 +114,8 @@ impl Channel {
         (!self.is_paused() && !self.more, writes)
     }
 
-    /// The next whole message, unless reading is paused or nothing more is there.
-    pub(crate) fn next(&mut self, now: Time) -> Result<Option<Vec<u8>>, Gone> {
+    /// The next whole message, unless reading is paused or nothing more is there. `room` is for what is read.
+    pub(crate) fn next(&mut self, room: &mut [u8], now: Time) -> Result<Option<Vec<u8>>, Gone> {
         self.more = true;
         while !self.is_paused() {
             let whole = self.stream.next_message().map_err(|e| Gone(e.to_string()))?;
@@ -123,7 +123,7 @@ impl Channel {
                 self.received += 1;
                 return Ok(Some(message));
             }
-            if !self.fill(now)? {
+            if !self.fill(room, now)? {
                 self.more = false;
                 break;
             }
@@ -132,12 +132,11 @@ impl Channel {
     }
 
     /// Reads what is there, a bounded amount; returns whether anything was.
-    fn fill(&mut self, now: Time) -> Result<bool, Gone> {
-        let mut buffer = [0; READ];
-        match self.link.read(&mut buffer) {
+    fn fill(&mut self, room: &mut [u8], now: Time) -> Result<bool, Gone> {
+        match self.link.read(room) {
             Ok(0) => Err(Gone("the other end closed it".into())),
             Ok(length) => {
-                self.stream.push(buffer.get(..length).unwrap_or(&[]));
+                self.stream.push(room.get(..length).unwrap_or(&[]));
                 self.heard = now;
                 self.probed = false;
                 Ok(true)

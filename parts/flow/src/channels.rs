@@ -116,7 +116,7 @@ impl Server {
         let now = clock();
         for _ in 0..MESSAGES {
             let Some(channel) = self.channels.get_mut(&id) else { break };
-            match channel.next(now) {
+            match channel.next(&mut self.room, now) {
                 Ok(Some(message)) => {
                     let first = channel.received == 1;
                     if first {

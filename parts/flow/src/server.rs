@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::application::Application;
-use crate::channel::Channel;
+use crate::channel::{Channel, READ};
 use crate::controllers::Controllers;
 use crate::engine::Engine;
 use crate::error::SWITCH;
@@ -213,6 +213,8 @@ pub(crate) struct Server {
     pub(crate) clients: BTreeMap<u64, OwnedFd>,
     pub(crate) controllers: Controllers,
     pub(crate) listeners: Listeners,
+    /// Where what connections send is read to.
+    pub(crate) room: Vec<u8>,
     pub(crate) tally: Tally,
     pub(crate) trouble: Option<String>,
     /// How many earlier processes there were.
@@ -250,6 +252,7 @@ impl Server {
             clients: BTreeMap::new(),
             controllers: Controllers::default(),
             listeners: Listeners::default(),
+            room: vec![0; READ],
             tally: Tally::default(),
             trouble: None,
             takeovers: 0,

@@ -32,6 +32,9 @@ const LIMIT: Limit = Limit { rate: 400_000, burst: 2048 };
 /// begin. Those of further ports are filters of a queueing discipline, for which it does not wait.
 const BY_TCX: usize = 32;
 
+/// Upcalls in a turn, however many ports there are: controllers wait meanwhile.
+const MOST_UPCALLS: usize = 2048;
+
 /// A port of it.
 struct Taken {
     index: u32,
@@ -191,7 +194,8 @@ impl DataPlane for CachePlane {
 
     fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>)) -> Result<()> {
         let CachePlane { flow, ports, buffer, .. } = self;
-        flow.upcalls().receive(most * ports.len().max(1), &mut |told| {
+        let most = (most * ports.len().max(1)).min(MOST_UPCALLS);
+        flow.upcalls().receive(most, &mut |told| {
             let port = PortNumber(told.port);
             if ports.contains_key(&port) {
                 buffer.clear();
