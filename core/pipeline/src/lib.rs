@@ -29,8 +29,8 @@ pub use example::frame as example;
 pub use key::{FlowKey, Pattern};
 pub use rule::{Rule, RuleId, Time};
 pub use switch::{
-    Affected, Change, ConnectionId, FailMode, Frame, Options, Outputs, SavedGroup, SavedMeter,
-    SavedRule, SavedSettings, Switch,
+    Affected, Change, ConnectionId, FailMode, Frame, Options, Outputs, ReadMessage, SavedGroup,
+    SavedMeter, SavedRule, SavedSettings, Switch,
 };
 pub use trace::{Drop, Effect, Growth, Step, Trace};
 

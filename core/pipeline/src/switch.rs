@@ -33,6 +33,7 @@ use crate::table::{Deadline, Table};
 use crate::trace::{Trace, grown};
 
 pub use affected::Affected;
+pub use control::ReadMessage;
 pub use saved::{Change, SavedGroup, SavedMeter, SavedRule, SavedSettings};
 
 use ports::PortState;
@@ -199,6 +200,12 @@ impl Switch {
     /// The flow entries, by table.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.tables.iter().flat_map(Table::rules)
+    }
+
+    /// How many flow entries there are.
+    pub fn entries(&self) -> u64 {
+        let lengths = self.tables.iter().map(Table::len);
+        u64::try_from(lengths.sum::<usize>()).unwrap_or(u64::MAX)
     }
 
     /// A flow entry, if it still exists.

@@ -4,8 +4,10 @@
 //! priority, until no other can win; so a lookup costs as many hashes as there are masks that could. Of entries with
 //! equal priority that match the same packet, the one added first wins.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+use hashbrown::HashTable;
 
 use crate::key::{FlowKey, Pattern};
 use crate::rule::{Rule, RuleId, Time};
@@ -20,9 +22,10 @@ impl Hasher for WordHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
+        // A key's words come as bytes.
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.write_u64(u64::from_ne_bytes(*word)));
+        rest.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
     fn write_u64(&mut self, word: u64) {
@@ -30,7 +33,11 @@ impl Hasher for WordHasher {
     }
 }
 
-type Hashed<V> = HashMap<FlowKey, V, BuildHasherDefault<WordHasher>>;
+fn hash_of(value: &FlowKey) -> u64 {
+    let mut hasher = WordHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// Priority and age of an entry, greatest first to match.
 type Rank = (u16, std::cmp::Reverse<u64>);
@@ -44,9 +51,24 @@ fn rank(rule: &Rule) -> Rank {
 struct Tuple {
     mask: FlowKey,
     /// Priorities with how many entries have them.
-    priorities: std::collections::BTreeMap<u16, usize>,
-    /// By masked key: ranks and slots, best first.
-    entries: Hashed<Vec<(Rank, u32)>>,
+    priorities: BTreeMap<u16, usize>,
+    /// By masked key, which the entries have. So little is moved when it grows.
+    chains: HashTable<Chain>,
+}
+
+/// Entries with one masked key, best first.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    hash: u64,
+    first: u32,
+}
+
+/// An entry in its slot.
+#[derive(Clone, Debug)]
+struct Placed {
+    rule: Rule,
+    /// The slot of the next one of its chain.
+    next: Option<u32>,
 }
 
 impl Tuple {
@@ -55,10 +77,36 @@ impl Tuple {
     }
 }
 
+impl Chain {
+    fn is_of(&self, hash: u64, value: &FlowKey, slots: &[Option<Placed>]) -> bool {
+        self.hash == hash
+            && placed_at(slots, self.first)
+                .is_some_and(|placed| placed.rule.pattern.value == *value)
+    }
+}
+
+fn placed_at(slots: &[Option<Placed>], slot: u32) -> Option<&Placed> {
+    slots.get(usize::try_from(slot).ok()?)?.as_ref()
+}
+
+/// The best entry with a masked key.
+fn first_of<'s>(tuple: &Tuple, slots: &'s [Option<Placed>], value: &FlowKey) -> Option<&'s Placed> {
+    let hash = hash_of(value);
+    let chain = tuple.chains.find(hash, |chain| chain.is_of(hash, value, slots))?;
+    placed_at(slots, chain.first)
+}
+
+fn set_next(slots: &mut [Option<Placed>], slot: u32, next: Option<u32>) {
+    let place = usize::try_from(slot).ok().and_then(|slot| slots.get_mut(slot)?.as_mut());
+    if let Some(placed) = place {
+        placed.next = next;
+    }
+}
+
 /// A flow table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    slots: Vec<Option<Rule>>,
+    slots: Vec<Option<Placed>>,
     free: BTreeSet<u32>,
     tuples: Vec<Tuple>,
     /// Packets looked up.
@@ -74,30 +122,31 @@ impl Table {
 
     /// Entries in order of their slots.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
-        self.slots.iter().flatten()
+        self.slots.iter().flatten().map(|placed| &placed.rule)
     }
 
     pub(crate) fn get(&self, id: RuleId) -> Option<&Rule> {
-        let rule = self.slots.get(usize::try_from(id.slot).ok()?)?.as_ref()?;
+        let rule = self.at(id.slot)?;
         (rule.id == id).then_some(rule)
     }
 
     /// An entry to change; its pattern and priority stay.
     pub(crate) fn get_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
-        let rule = self.slots.get_mut(usize::try_from(id.slot).ok()?)?.as_mut()?;
+        let rule = &mut self.slots.get_mut(usize::try_from(id.slot).ok()?)?.as_mut()?.rule;
         (rule.id == id).then_some(rule)
     }
 
     /// The entry with this pattern and priority.
     pub(crate) fn find(&self, pattern: &Pattern, priority: u16) -> Option<&Rule> {
         let tuple = self.tuples.iter().find(|tuple| tuple.mask == pattern.mask)?;
-        let entries = tuple.entries.get(&pattern.value)?;
-        let (_, slot) = entries.iter().find(|((at, _), _)| *at == priority)?;
-        self.at(*slot)
+        let first = first_of(tuple, &self.slots, &pattern.value);
+        let mut chain = std::iter::successors(first, |placed| placed_at(&self.slots, placed.next?))
+            .map(|placed| &placed.rule);
+        chain.find(|rule| rule.priority == priority)
     }
 
     fn at(&self, slot: u32) -> Option<&Rule> {
-        self.slots.get(usize::try_from(slot).ok()?)?.as_ref()
+        placed_at(&self.slots, slot).map(|placed| &placed.rule)
     }
 
     /// Whether some other entry of this priority can match the same packet.
@@ -111,19 +160,70 @@ impl Table {
         let slot = self.free.pop_first().unwrap_or(next);
         rule.id = RuleId { table, slot, number };
         let (id, pattern, at) = (rule.id, rule.pattern, rank(&rule));
+        let placed = Some(Placed { rule, next: None });
         match usize::try_from(slot).ok().and_then(|slot| self.slots.get_mut(slot)) {
-            Some(place) => *place = Some(rule),
-            None => self.slots.push(Some(rule)),
+            Some(place) => *place = placed,
+            None => self.slots.push(placed),
         }
         let index = self.tuple(&pattern.mask);
         if let Some(tuple) = self.tuples.get_mut(index) {
             *tuple.priorities.entry(at.0).or_default() += 1;
-            let entries = tuple.entries.entry(pattern.value).or_default();
-            let place = entries.partition_point(|(other, _)| *other > at);
-            entries.insert(place, (at, slot));
         }
+        self.link(index, &pattern.value, at, slot);
         self.sort();
         id
+    }
+
+    /// Puts an entry that is in its slot into its chain, behind all that are better.
+    fn link(&mut self, tuple: usize, value: &FlowKey, at: Rank, slot: u32) {
+        let Table { tuples, slots, .. } = self;
+        let Some(tuple) = tuples.get_mut(tuple) else { return };
+        let hash = hash_of(value);
+        let Ok(found) = tuple.chains.find_entry(hash, |chain| chain.is_of(hash, value, slots))
+        else {
+            tuple.chains.insert_unique(hash, Chain { hash, first: slot }, |chain| chain.hash);
+            return;
+        };
+        let chain = found.into_mut();
+        let mut before = None;
+        let mut next = Some(chain.first);
+        while let Some(placed) = next.and_then(|next| placed_at(slots, next))
+            && rank(&placed.rule) > at
+        {
+            (before, next) = (next, placed.next);
+        }
+        set_next(slots, slot, next);
+        match before {
+            Some(before) => set_next(slots, before, Some(slot)),
+            None => chain.first = slot,
+        }
+    }
+
+    /// Takes an entry, which was in this slot with this successor, out of its chain.
+    fn unlink(&mut self, tuple: usize, value: &FlowKey, slot: u32, next: Option<u32>) {
+        let Table { tuples, slots, .. } = self;
+        let Some(tuple) = tuples.get_mut(tuple) else { return };
+        let hash = hash_of(value);
+        // The entry that is sought may itself be the first one, which is out of its slot.
+        let is_it = |chain: &Chain| {
+            chain.hash == hash && (chain.first == slot || chain.is_of(hash, value, slots))
+        };
+        let Ok(mut found) = tuple.chains.find_entry(hash, is_it) else { return };
+        if found.get().first == slot {
+            match next {
+                Some(next) => found.get_mut().first = next,
+                None => drop(found.remove()),
+            }
+            return;
+        }
+        let mut before = found.get().first;
+        while let Some(after) = placed_at(slots, before).and_then(|placed| placed.next) {
+            if after == slot {
+                set_next(slots, before, next);
+                return;
+            }
+            before = after;
+        }
     }
 
     /// The index of the tuple with this mask.
@@ -131,8 +231,8 @@ impl Table {
         if let Some(index) = self.tuples.iter().position(|tuple| tuple.mask == *mask) {
             return index;
         }
-        let priorities = std::collections::BTreeMap::new();
-        self.tuples.push(Tuple { mask: *mask, priorities, entries: Hashed::default() });
+        let (priorities, chains) = (BTreeMap::new(), HashTable::new());
+        self.tuples.push(Tuple { mask: *mask, priorities, chains });
         self.tuples.len() - 1
     }
 
@@ -144,23 +244,18 @@ impl Table {
     /// Removes an entry.
     pub(crate) fn remove(&mut self, id: RuleId) -> Option<Rule> {
         self.get(id)?;
-        let rule = self.slots.get_mut(usize::try_from(id.slot).ok()?)?.take()?;
+        let Placed { rule, next } = self.slots.get_mut(usize::try_from(id.slot).ok()?)?.take()?;
         self.free.insert(id.slot);
         let index = self.tuples.iter().position(|tuple| tuple.mask == rule.pattern.mask)?;
+        self.unlink(index, &rule.pattern.value, id.slot, next);
         let tuple = self.tuples.get_mut(index)?;
-        if let Some(entries) = tuple.entries.get_mut(&rule.pattern.value) {
-            entries.retain(|(_, slot)| *slot != id.slot);
-            if entries.is_empty() {
-                tuple.entries.remove(&rule.pattern.value);
-            }
-        }
         if let Some(count) = tuple.priorities.get_mut(&rule.priority) {
             *count -= 1;
             if *count == 0 {
                 tuple.priorities.remove(&rule.priority);
             }
         }
-        if tuple.entries.is_empty() {
+        if tuple.chains.is_empty() {
             self.tuples.remove(index);
         }
         self.sort();
@@ -169,18 +264,19 @@ impl Table {
 
     /// The entry for a packet; the bits that decided are added to `consulted`.
     pub(crate) fn lookup(&self, key: &FlowKey, consulted: &mut FlowKey) -> Option<RuleId> {
-        let mut best: Option<(Rank, u32)> = None;
+        let mut best: Option<&Rule> = None;
         for tuple in &self.tuples {
-            if best.is_some_and(|((priority, _), _)| priority > tuple.best()) {
+            if best.is_some_and(|rule| rule.priority > tuple.best()) {
                 break;
             }
             consulted.unite(&tuple.mask);
-            let found = tuple.entries.get(&key.masked(&tuple.mask)).and_then(|all| all.first());
-            if let Some(found) = found {
-                best = best.max(Some(*found));
+            let found = first_of(tuple, &self.slots, &key.masked(&tuple.mask));
+            let found = found.map(|placed| &placed.rule);
+            if found.map(rank) > best.map(rank) {
+                best = found;
             }
         }
-        self.at(best?.1).map(|rule| rule.id)
+        best.map(|rule| rule.id)
     }
 
     /// Counts a lookup, and its match.

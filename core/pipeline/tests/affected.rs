@@ -6,7 +6,7 @@ use netloom_openflow::{
     Action, Bucket, Field, FlowMod, GroupMod, Instruction, Match, Message, Oxm, PortNumber,
     Version, encode,
 };
-use netloom_pipeline::Trace;
+use netloom_pipeline::{ReadMessage, Trace};
 use proptest::prelude::*;
 
 use super::bench::{Bench, CONTROLLER, SECOND};
@@ -140,7 +140,8 @@ fn try_all(
             }
         }
         let bytes = encode(version, 7, &message(change, version)).unwrap();
-        let affected = bench.switch.affected_by(CONTROLLER, &bytes).expect("a known change");
+        let affected =
+            bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&bytes)).expect("a known change");
         kept.retain(|kept| !affected.reaches(&kept.trace, &bench.switch));
         let before = bench.switch.generation();
         bench.bytes(CONTROLLER, &bytes);
@@ -179,7 +180,7 @@ fn add(bench: &mut Bench, fields: Vec<Oxm>, priority: u16) -> bool {
         ..FlowMod::new(FlowCommand::Add, Match::Oxm(fields))
     };
     let bytes = encode(Version::V13, 7, &Message::FlowMod(change)).unwrap();
-    let affected = bench.switch.affected_by(CONTROLLER, &bytes).unwrap();
+    let affected = bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&bytes)).unwrap();
     let reached = affected.reaches(&trace, &bench.switch);
     bench.bytes(CONTROLLER, &bytes);
     reached
@@ -227,7 +228,7 @@ fn a_group_that_is_watched_reaches_what_it_decided() {
     let (trace, _) = bench.frame(1, &super::frames::tcp4(1, 80));
     assert_eq!((trace.groups.as_slice(), trace.uncacheable), (&[(1, 0)][..], None));
     let change = encode(Version::V13, 7, &failover(GroupCommand::Modify, 2, vec![])).unwrap();
-    let affected = bench.switch.affected_by(CONTROLLER, &change).unwrap();
+    let affected = bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&change)).unwrap();
     assert!(affected.reaches(&trace, &bench.switch));
     bench.bytes(CONTROLLER, &change);
     let (now, _) = bench.frame(1, &super::frames::tcp4(1, 80));
@@ -243,7 +244,7 @@ fn what_is_not_known_reaches_everything() {
         _ => panic!("no group"),
     };
     let bytes = encode(Version::V13, 7, &Message::GroupMod(delete)).unwrap();
-    assert!(bench.switch.affected_by(CONTROLLER, &bytes).is_none());
-    let cut = bench.switch.affected_by(CONTROLLER, &bytes[..9]);
+    assert!(bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&bytes)).is_none());
+    let cut = bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&bytes[..9]));
     assert_eq!(cut.map(|affected| affected.steps()), Some(0));
 }

@@ -12,7 +12,9 @@ use netloom_openflow::header::Header;
 use netloom_openflow::role::Role;
 use netloom_openflow::{PortNumber, Version};
 use netloom_packet::{Segmenter, VnetHeader, checksum};
-use netloom_pipeline::{Affected, ConnectionId, FlowKey, Outputs, Switch, Time, Trace, example};
+use netloom_pipeline::{
+    Affected, ConnectionId, FlowKey, Outputs, ReadMessage, Switch, Time, Trace, example,
+};
 
 use crate::Result;
 use crate::data_plane::{Credit, DataPlane, Entry, Slot, Upcall};
@@ -260,16 +262,17 @@ impl Engine {
     /// A controller's message; returns what it may have done.
     pub(crate) fn message(&mut self, id: ConnectionId, bytes: &[u8], now: Time) -> Result<Effect> {
         let effect = self.effect(id, bytes);
+        let message = ReadMessage::of(bytes);
         let mut steps = 0;
         match effect {
             Effect::Changes if self.keeps() => {
-                let affected = self.switch.affected_by(id, bytes);
+                let affected = self.switch.affected_by(id, &message);
                 steps = self.give_up(affected, now)?;
             }
             Effect::Reads => self.collect()?,
             Effect::Changes | Effect::Nothing => {}
         }
-        self.note_beyond(steps, |switch, out| switch.message(id, bytes, now, out))?;
+        self.note_beyond(steps, |switch, out| switch.read_message(id, message, now, out))?;
         self.send();
         Ok(effect)
     }

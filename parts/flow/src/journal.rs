@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// Longest file in bytes that is read: a million entries need a fifth of it.
 const MOST: u64 = 2 << 30;
 
-/// Bytes that may be appended before the file is written anew, beside twice what it had then.
+/// Bytes that the file may have before it is written anew, beside twice what it had then, or what the tables need.
 const SPARE: u64 = 4 << 20;
 
 /// The file.
@@ -103,9 +103,9 @@ impl Journal {
         })
     }
 
-    /// Whether it is to be written anew.
-    pub(crate) fn is_long(&self) -> bool {
-        self.file.is_none() || self.length > 2 * self.base + SPARE
+    /// Whether it is to be written anew: most of it is no more than what has been replaced. The tables need `needed` bytes.
+    pub(crate) fn is_long(&self, needed: u64) -> bool {
+        self.file.is_none() || self.length > 2 * self.base.max(needed) + SPARE
     }
 
     /// The file in errors.

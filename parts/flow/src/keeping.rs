@@ -25,6 +25,8 @@ pub(crate) struct Keeping {
     /// What an earlier process knew of ports that have not been added yet.
     pub(crate) ports: BTreeMap<u32, SavedPort>,
     pub(crate) buffer: Vec<u8>,
+    /// Entries that were written, and their bytes.
+    pub(crate) entries: (u64, u64),
     /// Ports are being added that an earlier process had.
     pub(crate) restoring: bool,
 }
@@ -38,6 +40,7 @@ impl Keeping {
             saved: 0,
             ports: BTreeMap::new(),
             buffer: vec![],
+            entries: (0, 0),
             restoring: false,
         }
     }
@@ -45,6 +48,12 @@ impl Keeping {
     /// When [`Server::save_counters`] is to be called.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.due
+    }
+
+    /// About how many bytes so many entries need.
+    pub(crate) fn needed(&self, entries: u64) -> u64 {
+        let (count, bytes) = self.entries;
+        bytes / count.max(1) * entries
     }
 
     /// Packets have been counted.

@@ -97,9 +97,15 @@ impl Server {
     /// Saves what the turn has changed.
     pub(crate) fn save(&mut self) {
         for change in self.engine.switch.take_changes() {
-            let record = self.record(change);
-            if let Some(Err(reason)) = record.map(|record| record.write(&mut self.keeping.buffer)) {
+            let Some(record) = self.record(change) else { continue };
+            let before = self.keeping.buffer.len();
+            if let Err(reason) = record.write(&mut self.keeping.buffer) {
                 self.trouble = Some(format!("state file: {change:?} is not in it: {reason}"));
+            }
+            if let Record::Rule(_) = record {
+                let bytes = self.keeping.buffer.len() - before;
+                self.keeping.entries.0 += 1;
+                self.keeping.entries.1 += u64::try_from(bytes).unwrap_or_default();
             }
         }
         if self.keeping.buffer.is_empty() {
@@ -109,7 +115,9 @@ impl Server {
         let appended = self.keeping.journal.append(&bytes);
         self.keeping.buffer = bytes;
         self.keeping.buffer.clear();
-        let done = if self.keeping.journal.is_long() { self.rewrite() } else { appended };
+        let needed = self.keeping.needed(self.engine.switch.entries());
+        let long = self.keeping.journal.is_long(needed);
+        let done = if long { self.rewrite() } else { appended };
         self.note_trouble(done);
     }
 

@@ -9,9 +9,9 @@
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};
 use netloom_openflow::group::GroupCommand;
-use netloom_openflow::{Message, Version, decode};
+use netloom_openflow::{Message, Version};
 
-use super::{ConnectionId, Switch};
+use super::{ConnectionId, ReadMessage, Switch};
 use crate::key::{FlowKey, Pattern};
 use crate::rule::{RuleId, Time};
 use crate::trace::Trace;
@@ -77,11 +77,11 @@ impl Affected {
 impl Switch {
     /// What a message of a connection may change; `None`: anything. A message that leaves what happens to packets as it
     /// is, or is refused, may be said to change something.
-    pub fn affected_by(&self, id: ConnectionId, bytes: &[u8]) -> Option<Affected> {
+    pub fn affected_by(&self, id: ConnectionId, message: &ReadMessage<'_>) -> Option<Affected> {
         let version = self.version(id)?;
-        let Ok((_, message)) = decode(bytes) else { return Some(Affected::default()) };
+        let Some(message) = message.said() else { return Some(Affected::default()) };
         match message {
-            Message::FlowMod(change) => Some(self.affected_by_flow_mod(&change, version)),
+            Message::FlowMod(change) => Some(self.affected_by_flow_mod(change, version)),
             // Whoever deletes a group deletes the entries and buckets that use it.
             Message::GroupMod(change) if change.command != GroupCommand::Delete => {
                 Some(Affected { group: Some(change.group), steps: 1, ..Affected::default() })

@@ -7,8 +7,8 @@ use netloom_openflow::queue::{Queue, QueueConfig, QueueProperty};
 use netloom_openflow::role::Role;
 use netloom_openflow::switch::{Fragments, SwitchConfig};
 use netloom_openflow::{
-    ErrorMessage, Header, Message, MultipartRequest, PacketOut, PortNumber, Reason, Request,
-    Version, decode,
+    DecodeError, ErrorMessage, Header, Message, MultipartRequest, PacketOut, PortNumber, Reason,
+    Request, Version, decode,
 };
 
 use super::{ConnectionId, Outputs, Switch};
@@ -17,15 +17,48 @@ use crate::rule::Time;
 /// Bytes of a request in parts.
 const MOST_GATHERED: usize = 1 << 20;
 
+type Read = Result<(Header, Message), DecodeError>;
+
+/// A message that has been read, so that one may ask what it is about before it is done.
+#[derive(Debug)]
+pub struct ReadMessage<'b> {
+    bytes: &'b [u8],
+    read: Read,
+}
+
+impl ReadMessage<'_> {
+    /// Reads a message, as long as its header says.
+    pub fn of(bytes: &[u8]) -> ReadMessage<'_> {
+        ReadMessage { bytes, read: decode(bytes) }
+    }
+
+    /// What it says, unless it is refused.
+    pub(super) fn said(&self) -> Option<&Message> {
+        self.read.as_ref().ok().map(|(_, message)| message)
+    }
+}
+
 impl Switch {
     /// A connection sent a message, as long as its header says.
     pub fn message(&mut self, id: ConnectionId, bytes: &[u8], now: Time, out: &mut Outputs) {
+        self.read_message(id, ReadMessage::of(bytes), now, out);
+    }
+
+    /// The same with a message that has been read.
+    pub fn read_message(
+        &mut self,
+        id: ConnectionId,
+        message: ReadMessage<'_>,
+        now: Time,
+        out: &mut Outputs,
+    ) {
+        let ReadMessage { bytes, read } = message;
         let Some(connection) = self.connections.get(&id) else { return };
         let Some(version) = connection.version else {
-            self.opening(id, bytes, out);
+            self.opening(id, read, out);
             return;
         };
-        match decode(bytes) {
+        match read {
             Ok((header, message)) => {
                 let result = if header.version() == Some(version) {
                     self.handle(id, version, &header, message, now, out)
@@ -45,8 +78,8 @@ impl Switch {
     }
 
     /// The first message must be a hello.
-    fn opening(&mut self, id: ConnectionId, bytes: &[u8], out: &mut Outputs) {
-        match decode(bytes) {
+    fn opening(&mut self, id: ConnectionId, read: Read, out: &mut Outputs) {
+        match read {
             Ok((header, Message::Hello(hello))) => {
                 self.greeted(id, header.version, &hello, header.xid, out);
             }
