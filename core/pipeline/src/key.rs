@@ -27,7 +27,7 @@ pub const WORDS: usize = 16;
 
 /// Values of all fields of a packet, or a mask over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 pub struct FlowKey(pub [u64; WORDS]);
 
 impl std::hash::Hash for FlowKey {

@@ -107,6 +107,8 @@ fn set_next(slots: &mut [Option<Placed>], slot: u32, next: Option<u32>) {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     slots: Vec<Option<Placed>>,
+    /// Which slots have an entry, a bit each: a table that once had many is not slow to look through.
+    used: Vec<u64>,
     free: BTreeSet<u32>,
     tuples: Vec<Tuple>,
     /// Packets looked up.
@@ -122,7 +124,21 @@ impl Table {
 
     /// Entries in order of their slots.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
-        self.slots.iter().flatten().map(|placed| &placed.rule)
+        let words = self.used.iter().enumerate().filter(|(_, word)| **word != 0);
+        let slots = words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        });
+        slots.filter_map(|slot| self.slots.get(slot)?.as_ref().map(|placed| &placed.rule))
+    }
+
+    fn mark(&mut self, slot: u32, used: bool) {
+        let (word, bit) = (usize::try_from(slot / 64).unwrap_or(0), slot % 64);
+        if self.used.len() <= word {
+            self.used.resize(word + 1, 0);
+        }
+        if let Some(word) = self.used.get_mut(word) {
+            *word = *word & !(1 << bit) | u64::from(used) << bit;
+        }
     }
 
     pub(crate) fn get(&self, id: RuleId) -> Option<&Rule> {
@@ -165,6 +181,7 @@ impl Table {
             Some(place) => *place = placed,
             None => self.slots.push(placed),
         }
+        self.mark(slot, true);
         let index = self.tuple(&pattern.mask);
         if let Some(tuple) = self.tuples.get_mut(index) {
             *tuple.priorities.entry(at.0).or_default() += 1;
@@ -245,6 +262,7 @@ impl Table {
     pub(crate) fn remove(&mut self, id: RuleId) -> Option<Rule> {
         self.get(id)?;
         let Placed { rule, next } = self.slots.get_mut(usize::try_from(id.slot).ok()?)?.take()?;
+        self.mark(id.slot, false);
         self.free.insert(id.slot);
         let index = self.tuples.iter().position(|tuple| tuple.mask == rule.pattern.mask)?;
         self.unlink(index, &rule.pattern.value, id.slot, next);

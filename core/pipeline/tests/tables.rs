@@ -225,6 +225,30 @@ fn packets_wait_for_their_flow_mod_once() {
 }
 
 #[test]
+fn entries_are_listed_by_their_places_however_many_have_gone() {
+    let mut bench = Bench::new(Version::V13);
+    let by_port = |port: u16| flow(port, &[Oxm::exact(Field::InPort, port.into())], output(3));
+    let listed =
+        |bench: &Bench| -> Vec<u16> { bench.switch.rules().map(|rule| rule.priority).collect() };
+    for port in 0..300 {
+        bench.done(&Message::FlowMod(by_port(port)));
+    }
+    assert_eq!(listed(&bench), (0..300).collect::<Vec<_>>());
+    let stays = |port: &u16| port % 64 == 63 || *port == 128;
+    for port in (0..300).filter(|port| !stays(port)) {
+        let delete = FlowMod { command: FlowCommand::DeleteStrict, ..by_port(port) };
+        bench.done(&Message::FlowMod(delete));
+    }
+    assert_eq!(listed(&bench), [63, 127, 128, 191, 255]);
+    // The first free places are taken again.
+    bench.done(&Message::FlowMod(by_port(900)));
+    bench.done(&Message::FlowMod(by_port(901)));
+    assert_eq!(listed(&bench), [900, 901, 63, 127, 128, 191, 255]);
+    bench.done(&Message::FlowMod(FlowMod::new(FlowCommand::Delete, Match::default())));
+    assert_eq!(listed(&bench), [0; 0]);
+}
+
+#[test]
 fn packet_outs_go_to_ports_floods_and_tables() {
     let mut bench = Bench::new(Version::V13);
     bench.done(&Message::FlowMod(flow(1, &[Oxm::exact(Field::InPort, 4)], output(3))));
