@@ -202,6 +202,21 @@ impl Flow {
         Ok(Some(flow))
     }
 
+    /// Detaches the fast path of another version from an interface, whose results cannot be taken over: the frames that it
+    /// had results for are upcalls then. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The interface cannot be queried, or the program cannot be detached.
+    pub fn displace(ifindex: u32) -> Result<bool> {
+        let found = attach::find(ifindex, Direction::Ingress, PROGRAM)?;
+        let Some((hook, program)) = found else { return Ok(false) };
+        if program.map_named(index::FORM.name).is_ok() {
+            return Ok(false);
+        }
+        attach::detach(hook, &program, ifindex, Direction::Ingress, Order::End)?;
+        Ok(true)
+    }
+
     /// Programs for a card's receive path, attached nowhere.
     fn create_xdp(options: &Options) -> Result<Flow> {
         let loaded = load_xdp(options)?;

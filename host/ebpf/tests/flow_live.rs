@@ -1,5 +1,6 @@
 //! A switch between veth pairs: frames in at one end, and out of others as the pipeline would send them.
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use netloom_ebpf::flow::{Entry, Flow, Limit, List, PortCounts};
@@ -329,6 +330,53 @@ fn another_process_takes_over() {
             PORTS.iter().for_each(|port| world.flow.detach(inner(*port)).unwrap());
             assert!(Flow::reopen(inner(1)).unwrap().is_none());
         });
+    }
+}
+
+/// A program of the fast path's name without its maps, which drops all.
+fn foreign_program() -> OwnedFd {
+    // r0 = 2; exit
+    let code: [u64; 2] = [0xb7 | 2 << 32, 0x95];
+    let mut opts = libbpf_sys::bpf_prog_load_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as u64,
+        ..Default::default()
+    };
+    // SAFETY: names end in a zero, the code has the stated number of instructions, and all outlive the call.
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
+            c"nl_flow".as_ptr(),
+            c"GPL".as_ptr(),
+            code.as_ptr().cast(),
+            2,
+            &raw mut opts,
+        )
+    };
+    assert!(fd >= 0, "{}", std::io::Error::from_raw_os_error(-fd));
+    // SAFETY: the descriptor is new and nobody else owns it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+#[test]
+fn programs_of_another_version_make_way() {
+    root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let mut world = World::new(hook);
+        let old = crate::program::Program::new("nl_flow", foreign_program());
+        let (ingress, end) = (crate::Direction::Ingress, crate::attach::Order::End);
+        world.core.run(|| {
+            assert!(!Flow::displace(inner(1)).unwrap(), "it is of this version");
+            world.flow.detach(inner(1)).unwrap();
+            crate::attach::attach(hook, &old, inner(1), ingress, end).unwrap();
+            assert!(Flow::reopen(inner(1)).is_err());
+            assert!(Flow::displace(inner(1)).unwrap());
+            assert!(!Flow::displace(inner(1)).unwrap(), "none is left");
+            world.flow.attach(inner(1), 1, Limit::default()).unwrap();
+        });
+        world.join(1, 1, 2);
+        let (one, two) = (world.station(1), world.station(2));
+        assert!(one.send(&frames::arp()));
+        assert_eq!(two.next_whole(BOUND), frames::arp());
     }
 }
 

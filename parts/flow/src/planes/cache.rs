@@ -169,6 +169,8 @@ impl DataPlane for CachePlane {
 
     fn add_port(&mut self, port: &PlanePort) -> Result<()> {
         silence(&port.interface);
+        // Those of a process of another version.
+        Flow::displace(port.index).map_err(failed)?;
         self.adopt(port.index)?;
         let refused = |e| Error::from(netloom_port::Error::from(e));
         let fd = socket::open(port.index, SocketFlags::NONBLOCK).map_err(refused)?;
