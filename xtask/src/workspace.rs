@@ -16,9 +16,18 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// A cargo command in the workspace.
+///
+/// It does not inherit what cargo told this program about its own package: build scripts that look at these variables
+/// (ring's) would run again, and all that depends on them be built again, whenever `cargo` and `cargo xtask` take turns.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(args).current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(name);
+        }
+    }
     cargo
 }
 
