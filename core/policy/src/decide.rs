@@ -1,0 +1,101 @@
+//! A policy and its verdicts.
+
+use jiff::Timestamp;
+
+use crate::action::{Action, Errno};
+use crate::pattern::Destination;
+use crate::request::{Request, Target};
+use crate::rule::Rule;
+
+/// Rules, and what happens where none matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// What happens to a request that no rule matches.
+    pub default: Action,
+    /// What happens to a question that nobody answers.
+    pub unanswered: Action,
+    /// The rules; their order has no meaning.
+    pub rules: Vec<Rule>,
+}
+
+impl Default for Policy {
+    /// Asks for everything, and denies what is not answered.
+    fn default() -> Self {
+        Policy { default: Action::Ask, unanswered: Action::Deny(Errno::default()), rules: vec![] }
+    }
+}
+
+/// What a policy says about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What happens.
+    pub action: Action,
+    /// The rule that says so, by its position; `None` is the default.
+    pub rule: Option<usize>,
+}
+
+/// A rule and the one of its destinations that matches.
+#[derive(Clone, Copy)]
+struct Match<'p> {
+    at: usize,
+    rule: &'p Rule,
+    to: &'p Destination,
+}
+
+impl Match<'_> {
+    fn within(&self, other: &Match<'_>) -> bool {
+        self.to.within(other.to) && self.rule.within(other.rule)
+    }
+
+    /// Whether this one is narrower: within the other, which is not within this one.
+    fn beats(&self, other: &Match<'_>) -> bool {
+        self.within(other) && !other.within(self)
+    }
+}
+
+impl Policy {
+    /// What happens to `request` at `now`.
+    ///
+    /// Takes time in proportion to the rules, and to the square of those that match.
+    pub fn decide(&self, request: &Request, now: Timestamp) -> Verdict {
+        let names: &[String] = match &request.target {
+            Target::Ip { names, .. } => names,
+            _ => &[],
+        };
+        let verdicts = names.iter().map(|name| self.judge(request, Some(name), now));
+        let strictest = verdicts.max_by(|a, b| stricter(*a, *b));
+        strictest.unwrap_or_else(|| self.judge(request, None, now))
+    }
+
+    /// The verdict on the target as known by one name.
+    fn judge(&self, request: &Request, name: Option<&str>, now: Timestamp) -> Verdict {
+        let matches: Vec<Match<'_>> = self
+            .rules
+            .iter()
+            .enumerate()
+            .flat_map(|(at, rule)| {
+                rule.matching(request, name, now).map(move |to| Match { at, rule, to })
+            })
+            .collect();
+        let unbeaten = matches.iter().filter(|one| !matches.iter().any(|two| two.beats(one)));
+        let verdicts = unbeaten.map(|one| Verdict { action: one.rule.action, rule: Some(one.at) });
+        let fallback = Verdict { action: self.default, rule: None };
+        verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or(fallback)
+    }
+
+    /// Adds a rule in the place of those that match exactly the same requests, and so would dispute it.
+    pub fn remember(&mut self, rule: Rule) {
+        self.rules.retain(|old| !(old.covered_by(&rule) && rule.covered_by(old)));
+        self.rules.push(rule);
+    }
+
+    /// Takes away rules that have ended at `now`.
+    pub fn forget_ended(&mut self, now: Timestamp) {
+        self.rules.retain(|rule| rule.until.is_none_or(|end| now < end));
+    }
+}
+
+/// Order of strictness; of equal ones the rule that stands first in the file is named.
+fn stricter(a: Verdict, b: Verdict) -> std::cmp::Ordering {
+    a.action.cmp(&b.action).then(b.rule.cmp(&a.rule))
+}

@@ -1,0 +1,237 @@
+//! Reads a policy from YAML: all errors at once, each with line and column.
+//!
+//! ```yaml
+//! default: ask
+//! unanswered: deny
+//! rules:
+//!   - {allow: out, program: /usr/bin/curl, to: [deb.debian.org, "*.debian.org"], port: [80, 443], protocol: tcp}
+//!   - {deny: out, to: 10.0.0.0/8, errno: EHOSTUNREACH}
+//!   - {allow: in, to: 127.0.0.1, port: 8000-8100}
+//!   - {ask: open, protocol: [raw, packet], until: 2030-01-01T00:00:00Z, note: until the probe is gone}
+//! ```
+
+use jiff::Timestamp;
+use netloom_config::{Diagnostics, Entry, Node, Path, Report, load, read as value};
+
+use crate::action::{Action, Errno};
+use crate::decide::Policy;
+use crate::pattern::{Destination, PathPattern, Ports, ProgramPattern, Sha256};
+use crate::request::{Direction, Protocol};
+use crate::rule::Rule;
+
+const TOP: [&str; 3] = ["default", "unanswered", "rules"];
+const RULE: [&str; 12] = [
+    "allow", "log", "ask", "deny", "program", "sha256", "to", "port", "protocol", "errno", "until",
+    "note",
+];
+
+/// Reads a policy; `file` names the text in errors.
+pub fn read(file: &str, bytes: &[u8]) -> Result<Policy, Diagnostics> {
+    let mut report = Report::new(file);
+    let mut policy = Policy::default();
+    if let Some(tree) = load(bytes, &mut report) {
+        top(&tree, &mut policy, &mut report);
+    }
+    if report.is_empty() { Ok(policy) } else { Err(report.finish()) }
+}
+
+fn top(tree: &Node, policy: &mut Policy, report: &mut Report) {
+    for entry in entries(tree, &Path::Root, &TOP, report) {
+        let path = Path::Root.key(&entry.key);
+        match entry.key.as_str() {
+            "default" => set(&mut policy.default, action(&entry.value, &path, report)),
+            "unanswered" => {
+                let action = action(&entry.value, &path, report);
+                if action == Some(Action::Ask) {
+                    let message = format!("{path}: a question that nobody answers cannot be asked");
+                    report.error(entry.value.place, message);
+                }
+                set(&mut policy.unanswered, action);
+            }
+            _ => policy.rules = rules(&entry.value, &path, report),
+        }
+    }
+}
+
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// The entries of a map; others than `keys` are reported and left out.
+fn entries<'n>(
+    node: &'n Node,
+    path: &Path<'_>,
+    keys: &'static [&'static str],
+    report: &mut Report,
+) -> Vec<&'n Entry> {
+    if node.is_null() && matches!(path, Path::Root) {
+        return vec![];
+    }
+    let Some(entries) = node.entries() else {
+        value::expected(node, path, "a map", report);
+        return vec![];
+    };
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|entry| keys.contains(&entry.key.as_str()));
+    for entry in unknown {
+        let help = report.suggest(&entry.key, keys.iter().copied());
+        let help = help.or_else(|| Some(format!("keys are {}", keys.join(", "))));
+        report.error_with(entry.place, format!("{}: unknown key", path.key(&entry.key)), help);
+    }
+    known
+}
+
+fn action(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Action> {
+    value::choice(node, path, &Action::NAMES, report).and_then(Action::named)
+}
+
+fn rules(node: &Node, path: &Path<'_>, report: &mut Report) -> Vec<Rule> {
+    if node.is_null() {
+        return vec![];
+    }
+    let Some(items) = node.items() else {
+        value::expected(node, path, "a list of rules", report);
+        return vec![];
+    };
+    let rules = items.iter().enumerate();
+    rules.filter_map(|(at, item)| rule(item, &path.index(at), report)).collect()
+}
+
+fn rule(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Rule> {
+    let entries = entries(node, path, &RULE, report);
+    let (action, direction) = what(node, &entries, path, report)?;
+    let mut rule = Rule::every(action, direction);
+    for entry in &entries {
+        detail(&mut rule, entry, &path.key(&entry.key), report);
+    }
+    agree(&rule, &entries, path, report);
+    Some(rule)
+}
+
+/// The action and direction: exactly one key of `allow`, `log`, `ask`, `deny`.
+fn what(
+    node: &Node,
+    entries: &[&Entry],
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<(Action, Direction)> {
+    let mut actions = entries.iter().filter(|entry| Action::named(&entry.key).is_some());
+    let Some(first) = actions.next() else {
+        let message = format!("{path}: a rule needs an action");
+        let help = "write allow, log, ask or deny: out, in or open".to_owned();
+        report.error_with(node.place, message, Some(help));
+        return None;
+    };
+    if let Some(second) = actions.next() {
+        let message = format!("{path}: has both {} and {}", first.key, second.key);
+        report.error(second.place, message);
+    }
+    let names = Direction::ALL.map(Direction::name);
+    let name = value::choice(&first.value, &path.key(&first.key), &names, report)?;
+    let direction = Direction::ALL.into_iter().find(|one| one.name() == name)?;
+    Action::named(&first.key).map(|action| (action, direction))
+}
+
+fn detail(rule: &mut Rule, entry: &Entry, path: &Path<'_>, report: &mut Report) {
+    let node = &entry.value;
+    match entry.key.as_str() {
+        "program" => rule.program.path = program(node, path, report),
+        "sha256" => rule.program.sha256 = digest(node, path, report),
+        "to" => set(&mut rule.to, several(node, path, report, destination)),
+        "port" => rule.ports = several(node, path, report, port).and_then(Ports::of),
+        "protocol" => set(&mut rule.protocols, several(node, path, report, protocol)),
+        "errno" => errno(rule, node, path, report),
+        "until" => rule.until = until(node, path, report),
+        "note" => rule.note = value::text(node, path, report),
+        _ => (),
+    }
+}
+
+/// Keys that contradict each other.
+fn agree(rule: &Rule, entries: &[&Entry], path: &Path<'_>, report: &mut Report) {
+    for entry in entries {
+        let reason = match entry.key.as_str() {
+            "to" | "port" if rule.direction == Direction::Open => {
+                "a socket that is opened has no destination; narrow the rule by protocol"
+            }
+            "errno" if !matches!(rule.action, Action::Deny(_)) => "only a denied call has an error",
+            _ => continue,
+        };
+        report.error(entry.place, format!("{}: {reason}", path.key(&entry.key)));
+    }
+}
+
+/// One value, or a list of at least one.
+fn several<T>(
+    node: &Node,
+    path: &Path<'_>,
+    report: &mut Report,
+    read: impl Fn(&Node, &Path<'_>, &mut Report) -> Option<T>,
+) -> Option<Vec<T>> {
+    let Some(items) = node.items() else { return read(node, path, report).map(|one| vec![one]) };
+    if items.is_empty() {
+        value::expected(node, path, "at least one value", report);
+    }
+    let read = items.iter().enumerate().map(|(at, item)| read(item, &path.index(at), report));
+    let all: Vec<_> = read.collect();
+    all.into_iter().collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
+}
+
+fn program(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<PathPattern> {
+    let text = value::text(node, path, report)?;
+    let pattern = PathPattern::parse(&text);
+    pattern.map_err(|why| report.error(node.place, format!("{path}: {why}"))).ok()
+}
+
+fn digest(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Sha256> {
+    let text = value::text(node, path, report)?;
+    let digest = Sha256::parse(&text).or_else(|| Sha256::parse(&format!("sha256:{text}")));
+    if digest.is_none() {
+        value::expected(node, path, "64 hexadecimal digits", report);
+    }
+    digest
+}
+
+fn destination(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Destination> {
+    let text = value::text(node, path, report)?;
+    let read = Destination::parse(&text);
+    read.map_err(|why| report.error(node.place, format!("{path}: {}: {why}", node.describe()))).ok()
+}
+
+fn port(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<(u32, u32)> {
+    let range = value::scalar(node).and_then(Ports::range);
+    if range.is_none() {
+        value::expected(node, path, "a port like 443 or a range like 8000-8100", report);
+    }
+    range
+}
+
+fn protocol(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Protocol> {
+    let names = Protocol::ALL.map(Protocol::name);
+    value::choice(node, path, &names, report).and_then(Protocol::named)
+}
+
+fn errno(rule: &mut Rule, node: &Node, path: &Path<'_>, report: &mut Report) {
+    let names: Vec<_> = Errno::names().collect();
+    let chosen = value::choice(node, path, &names, report).and_then(Errno::named);
+    if let (Action::Deny(errno), Some(chosen)) = (&mut rule.action, chosen) {
+        *errno = chosen;
+    }
+}
+
+fn until(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Timestamp> {
+    let time = value::scalar(node).and_then(|text| text.parse().ok());
+    if time.is_none() {
+        value::expected(node, path, "a time like 2030-01-31T12:00:00Z", report);
+    }
+    time
+}
+
+/// A program pattern at a path of any content.
+impl From<PathPattern> for ProgramPattern {
+    fn from(path: PathPattern) -> Self {
+        ProgramPattern { path: Some(path), sha256: None }
+    }
+}

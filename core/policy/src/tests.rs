@@ -1,0 +1,418 @@
+//! Properties of whole policies, and the examples of the guide.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use crate::compare::compare;
+use crate::learn::Learned;
+use crate::pattern::{Destination, PathPattern, Ports, ProgramPattern, Sha256};
+use crate::{
+    Action, Direction, Errno, Policy, Program, Protocol, Request, Rule, Target, read, write,
+};
+
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn actions() -> impl Strategy<Value = Action> {
+    let deny = |name| Action::Deny(Errno::named(name).unwrap());
+    prop_oneof![
+        Just(Action::Allow),
+        Just(Action::Log),
+        Just(Action::Ask),
+        Just(deny("EACCES")),
+        Just(deny("ECONNREFUSED")),
+    ]
+}
+
+fn paths() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["/a", "/a/b", "/a/c", "/a/b/c", "/d"]).prop_map(str::to_owned)
+}
+
+fn path_patterns() -> impl Strategy<Value = PathPattern> {
+    let all = ["/a", "/a/b", "/a/*", "/a/**", "/a/b/**", "/*", "/**", "/d"];
+    prop::sample::select(all.to_vec()).prop_map(|text| PathPattern::parse(text).unwrap())
+}
+
+fn destinations() -> impl Strategy<Value = Destination> {
+    let all = [
+        "any",
+        "x.org",
+        "y.x.org",
+        "*.x.org",
+        "*.y.x.org",
+        "10.0.0.0/8",
+        "10.1.0.0/16",
+        "10.1.0.1",
+        "::/0",
+        "fd00::1",
+        "unix:/a/b",
+        "unix:/a/*",
+        "unix:@ab",
+        "unix:@a*",
+        "vsock:2",
+    ];
+    prop::sample::select(all.to_vec()).prop_map(|text| Destination::parse(text).unwrap())
+}
+
+fn port_sets() -> impl Strategy<Value = Option<Ports>> {
+    let range = (0..4_u32, 0..3_u32).prop_map(|(low, more)| (low, low + more));
+    prop::option::of(prop::collection::vec(range, 1..3).prop_map(|r| Ports::of(r).unwrap()))
+}
+
+fn directions() -> impl Strategy<Value = Direction> {
+    prop::sample::select(vec![Direction::Out, Direction::In])
+}
+
+fn protocols() -> impl Strategy<Value = Protocol> {
+    prop::sample::select(vec![Protocol::Tcp, Protocol::Udp])
+}
+
+prop_compose! {
+    fn rules()(
+        action in actions(),
+        direction in directions(),
+        path in prop::option::of(path_patterns()),
+        sha256 in prop::option::of(prop::sample::select(vec![[1; 32], [2; 32]])),
+        to in prop::collection::vec(destinations(), 1..3),
+        ports in port_sets(),
+        protocols in prop::collection::vec(protocols(), 0..2),
+        until in prop::option::of((0..3_i64).prop_map(time)),
+        note in prop::option::of("[ -~é\n]{0,6}"),
+    ) -> Rule {
+        let program = ProgramPattern { path, sha256: sha256.map(Sha256) };
+        Rule { action, direction, program, to, ports, protocols, until, note }
+    }
+}
+
+fn targets() -> impl Strategy<Value = Target> {
+    let addresses = ["10.1.0.1", "10.1.0.2", "10.2.0.1", "11.0.0.1", "fd00::1", "::2"];
+    let names = prop::sample::subsequence(vec!["x.org", "y.x.org", "z.y.x.org", "o.org"], 0..3);
+    let ip =
+        (prop::sample::select(addresses.to_vec()), 0..6_u16, names).prop_map(|(a, port, n)| {
+            let names = n.into_iter().map(str::to_owned).collect();
+            Target::ip(Direction::Out, a.parse().unwrap(), port, names)
+        });
+    prop_oneof![
+        8 => ip,
+        1 => paths().prop_map(Target::Path),
+        1 => prop::sample::select(vec!["a", "ab", "abc"]).prop_map(|n| Target::Abstract(n.into())),
+        1 => (2..4_u32, 0..6_u32).prop_map(|(cid, port)| Target::Vsock { cid, port }),
+        1 => Just(Target::Socket),
+    ]
+}
+
+prop_compose! {
+    fn requests()(
+        path in paths(),
+        sha256 in prop::option::of(prop::sample::select(vec![[1; 32], [2; 32]])),
+        direction in directions(),
+        protocol in protocols(),
+        target in targets(),
+    ) -> Request {
+        let direction = if target == Target::Socket { Direction::Open } else { direction };
+        Request { program: Program { path, sha256 }, direction, protocol, target }
+    }
+}
+
+prop_compose! {
+    fn policies()(
+        default in actions().prop_map(|a| Action::named(a.name()).unwrap()),
+        rules in prop::collection::vec(rules(), 0..8),
+    ) -> Policy {
+        Policy { default, rules, ..Policy::default() }
+    }
+}
+
+fn single(rule: &Rule) -> Policy {
+    Policy { rules: vec![rule.clone()], ..Policy::default() }
+}
+
+/// Whether the rule matches the request, as known by any of its names.
+fn matches(rule: &Rule, request: &Request, now: Timestamp) -> bool {
+    let by = |name: &[String]| {
+        let Target::Ip { address, port, .. } = &request.target else { return request.clone() };
+        let target = Target::Ip { address: *address, port: *port, names: name.to_vec() };
+        Request { target, ..request.clone() }
+    };
+    let judged = |request: Request| single(rule).decide(&request, now).rule.is_some();
+    match &request.target {
+        Target::Ip { names, .. } if !names.is_empty() => {
+            names.iter().any(|name| judged(by(std::slice::from_ref(name))))
+        }
+        _ => judged(request.clone()),
+    }
+}
+
+/// The rule without those conditions whose bits are set.
+fn widened(rule: &Rule, dropped: u8) -> Rule {
+    let mut wide = rule.clone();
+    let drops = |bit: u8| dropped & (1 << bit) != 0;
+    wide.program.path = wide.program.path.filter(|_| !drops(0));
+    wide.program.sha256 = wide.program.sha256.filter(|_| !drops(1));
+    wide.ports = wide.ports.filter(|_| !drops(2));
+    wide.protocols.retain(|_| !drops(3));
+    if drops(4) {
+        wide.to = vec![Destination::Any];
+    }
+    wide
+}
+
+/// Whether the destination is one of those reached: the same, or known by names that were all reached.
+fn reached(known: &[&Request], to: &Target) -> bool {
+    let address = |target: &Target| match target {
+        Target::Ip { address, names, .. } => Some((*address, names.clone())),
+        _ => None,
+    };
+    let Some((to_address, names)) = address(to) else {
+        return known.iter().any(|one| one.target == *to);
+    };
+    let all: Vec<_> = known.iter().filter_map(|one| address(&one.target)).collect();
+    let by_name = |name| all.iter().any(|(_, names)| names.contains(name));
+    all.iter().any(|(known, names)| *known == to_address && names.is_empty())
+        || (!names.is_empty() && names.iter().all(by_name))
+}
+
+proptest! {
+    /// The order of rules has no meaning.
+    #[test]
+    fn shuffled_rules_decide_alike(
+        (policy, shuffled) in policies().prop_flat_map(|policy| {
+            let rules = Just(policy.rules.clone()).prop_shuffle();
+            (Just(policy), rules)
+        }),
+        request in requests(),
+        now in (0..3_i64).prop_map(time),
+    ) {
+        let other = Policy { rules: shuffled, ..policy.clone() };
+        prop_assert_eq!(policy.decide(&request, now).action, other.decide(&request, now).action);
+    }
+
+    /// The rule for one request alone decides about it, however strict the wider rules are.
+    #[test]
+    fn a_narrower_rule_beats_a_wider_one(
+        request in requests(), action in actions(), wide in actions(), dropped in 1..32_u8,
+    ) {
+        let mut learned = Learned::new(true);
+        learned.add(&request);
+        let narrow = Rule { action, ..learned.policy().rules[0].clone() };
+        let wide = widened(&Rule { action: wide, ..narrow.clone() }, dropped);
+        prop_assume!(!wide.covered_by(&narrow));
+        let policy = Policy { rules: vec![wide, narrow], ..Policy::default() };
+        prop_assert_eq!(policy.decide(&request, time(0)).rule, Some(1));
+    }
+
+    /// What lies within a rule is matched by it.
+    #[test]
+    fn a_covered_rule_matches_nothing_else(
+        a in rules(), b in rules(), request in requests(), now in (0..3_i64).prop_map(time),
+    ) {
+        if a.covered_by(&b) && matches(&a, &request, now) {
+            prop_assert!(matches(&b, &request, now));
+        }
+    }
+
+    /// A verdict is one of a matching rule, or the default where no rule matches.
+    #[test]
+    fn a_verdict_names_a_rule_that_matches(
+        policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),
+    ) {
+        let verdict = policy.decide(&request, now);
+        match verdict.rule {
+            Some(at) => {
+                prop_assert!(matches(&policy.rules[at], &request, now));
+                prop_assert_eq!(policy.rules[at].action, verdict.action);
+            }
+            None => prop_assert_eq!(policy.default, verdict.action),
+        }
+    }
+
+    /// One name more never makes a verdict more lenient.
+    #[test]
+    fn another_name_never_loosens(
+        policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),
+    ) {
+        let Target::Ip { address, port, names } = request.target.clone() else { return Ok(()) };
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut more = names.clone();
+        more.push("y.x.org".into());
+        let target = Target::Ip { address, port, names: more };
+        let wider = Request { target, ..request.clone() };
+        prop_assert!(policy.decide(&wider, now).action >= policy.decide(&request, now).action);
+    }
+
+    /// A denial that is added never turns a denied request to an allowed one by itself.
+    #[test]
+    fn an_added_denial_never_allows(
+        policy in policies(), denial in rules(), request in requests(), now in (0..3_i64).prop_map(time),
+    ) {
+        let denial = Rule { action: Action::Deny(Errno::default()), ..denial };
+        let before = policy.decide(&request, now).action;
+        let mut after = policy;
+        after.rules.push(denial);
+        let after = after.decide(&request, now).action;
+        prop_assert!(!after.passes() || before.passes());
+    }
+
+    /// What is written is read as the same policy.
+    #[test]
+    fn text_is_read_back(policy in policies()) {
+        let text = write(&policy);
+        let back = read("policy", text.as_bytes());
+        prop_assert_eq!(back.map_err(|e| format!("{e}\n{text}")), Ok(policy));
+    }
+
+    /// A learned policy allows what happened, and nothing that differs in program, protocol, port or destination.
+    #[test]
+    fn a_learned_policy_is_the_least(
+        seen in prop::collection::vec(requests(), 1..12), other in requests(), digests in any::<bool>(),
+    ) {
+        let mut learned = Learned::new(digests);
+        seen.iter().for_each(|request| learned.add(request));
+        let policy = learned.policy();
+        let allowed = |request: &Request| policy.decide(request, time(0)).action.passes();
+        for request in &seen {
+            prop_assert!(allowed(request), "{:?} by\n{}", request, write(&policy));
+        }
+        if allowed(&other) {
+            let alike = |one: &&Request| {
+                one.program.path == other.program.path
+                    && (!digests || one.program.sha256.is_none() || one.program == other.program)
+                    && (one.direction, one.protocol) == (other.direction, other.protocol)
+                    && one.target.port() == other.target.port()
+            };
+            let known: Vec<_> = seen.iter().filter(alike).collect();
+            prop_assert!(reached(&known, &other.target), "{:?} by\n{}", other, write(&policy));
+        }
+    }
+
+    /// A policy differs from itself in nothing, and from another one by what a comparison says.
+    #[test]
+    fn changes_lead_from_one_policy_to_the_other(a in policies(), b in policies()) {
+        prop_assert_eq!(compare(&a, &a), vec![]);
+        prop_assert_eq!(compare(&a, &b).is_empty(), compare(&b, &a).is_empty());
+    }
+
+    /// Any bytes: a policy, or errors with their places.
+    #[test]
+    fn no_text_panics(text in "(?s).{0,80}") {
+        if let Err(errors) = read("policy", text.as_bytes()) {
+            prop_assert!(errors.count() > 0);
+        }
+    }
+}
+
+fn curl(to: &str, port: u16, names: &[&str]) -> Request {
+    let address: IpAddr = to.parse().unwrap();
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    Request {
+        program: Program { path: "/usr/bin/curl".into(), sha256: None },
+        direction: Direction::Out,
+        protocol: Protocol::Tcp,
+        target: Target::ip(Direction::Out, address, port, names),
+    }
+}
+
+fn policy(text: &str) -> Policy {
+    read("policy.yaml", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn rules_of_different_kinds_are_settled_by_the_strictest() {
+    let policy = policy(
+        "rules:\n- {allow: out, to: intranet.corp}\n- {deny: out, to: 10.0.0.0/8, errno: EHOSTUNREACH}\n\
+         - {allow: out, program: /usr/bin/curl, to: 10.1.0.0/16}\n",
+    );
+    let decide = |request| policy.decide(&request, time(0)).action.name();
+    assert_eq!(decide(curl("10.2.0.1", 80, &["intranet.corp"])), "deny");
+    assert_eq!(decide(curl("10.1.0.1", 80, &[])), "allow");
+    assert_eq!(decide(curl("192.0.2.1", 80, &["intranet.corp"])), "allow");
+    assert_eq!(decide(curl("192.0.2.1", 80, &["intranet.corp", "ads.example"])), "ask");
+    assert_eq!(decide(curl("192.0.2.1", 80, &[])), "ask");
+}
+
+#[test]
+fn a_rule_with_an_end_beats_the_same_without_until_then() {
+    let policy = policy(
+        "default: deny\nrules:\n- {ask: out, port: 80}\n- {allow: out, port: 80, until: 1970-01-01T00:00:10Z}\n",
+    );
+    let request = curl("192.0.2.1", 80, &[]);
+    assert_eq!(policy.decide(&request, time(9)).action, Action::Allow);
+    assert_eq!(policy.decide(&request, time(10)).action, Action::Ask);
+}
+
+#[test]
+fn an_answer_replaces_the_rule_that_asked() {
+    let mut policy = policy("rules: [{ask: out, to: 192.0.2.1}, {deny: in}]");
+    policy.remember(Rule {
+        to: vec![Destination::parse("192.0.2.1").unwrap()],
+        ..Rule::every(Action::Allow, Direction::Out)
+    });
+    assert_eq!(policy.rules.len(), 2);
+    assert_eq!(policy.decide(&curl("192.0.2.1", 1, &[]), time(0)).action, Action::Allow);
+}
+
+#[test]
+fn ended_rules_are_forgotten() {
+    let mut policy = policy("rules: [{allow: out, until: 1970-01-01T00:00:10Z}, {deny: in}]");
+    policy.forget_ended(time(10));
+    assert_eq!(policy.rules.len(), 1);
+}
+
+#[test]
+fn every_error_is_told_with_its_place() {
+    let text = "defalt: ask\nunanswered: ask\nrules:\n- {allow: out, deny: in}\n- {program: curl}\n\
+                - {allow: sideways}\n- {allow: out, to: 10.0.0.1/8, port: http, errno: EPERM}\n\
+                - {ask: open, port: 1, protocol: tpc, until: soon}\n- allow\n- {deny: out, to: []}\n";
+    let errors = read("p.yaml", text.as_bytes()).unwrap_err().to_string();
+    for line in [
+        "p.yaml:1:1: error: defalt: unknown key\n  help: did you mean \"default\"?",
+        "p.yaml:2:13: error: unanswered: a question that nobody answers cannot be asked",
+        "p.yaml:4:16: error: rules[0]: has both allow and deny",
+        "p.yaml:5:3: error: rules[1]: a rule needs an action",
+        "p.yaml:6:11: error: rules[2].allow: expected one of out, in, open, found \"sideways\"",
+        "p.yaml:7:20: error: rules[3].to: \"10.0.0.1/8\": 10.0.0.1/8 has bits after the first 8; write 10.0.0.0/8",
+        "p.yaml:7:38: error: rules[3].port: expected a port like 443 or a range like 8000-8100, found \"http\"",
+        "rules[3].errno: only a denied call has an error",
+        "rules[4].port: a socket that is opened has no destination",
+        "rules[4].protocol: expected one of tcp, udp",
+        "rules[4].until: expected a time like",
+        "rules[5]: expected a map, found \"allow\"",
+        "rules[6].to: expected at least one value",
+    ] {
+        assert!(errors.contains(line), "{line}\nis not in\n{errors}");
+    }
+}
+
+#[test]
+fn an_empty_file_asks_for_everything() {
+    assert_eq!(policy(""), Policy::default());
+    assert_eq!(policy("rules:\n"), Policy::default());
+}
+
+#[test]
+fn a_comparison_shows_lines_of_rules() {
+    let a = policy("rules: [{allow: out, to: 10.0.0.0/8}, {deny: in, note: old}]");
+    let b = policy("default: deny\nrules: [{deny: in, note: new}, {allow: out, to: 10.0.0.0/9}]");
+    let shown: Vec<_> = compare(&a, &b).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            "- default: ask\n+ default: deny",
+            "- {allow: out, to: 10.0.0.0/8}",
+            "+ {allow: out, to: 10.0.0.0/9}"
+        ]
+    );
+}
+
+#[test]
+fn prefixes_without_addresses_of_one_family_do_not_hold_the_other() {
+    let v4 = Destination::Net(IpNet::new(Ipv4Addr::UNSPECIFIED.into(), 0).unwrap());
+    let v6 = Destination::parse("::/0").unwrap();
+    assert!(!v4.within(&v6) && !v6.within(&v4));
+}
