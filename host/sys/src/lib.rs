@@ -25,6 +25,7 @@ pub mod process;
 pub mod random;
 pub mod realtime;
 pub mod scm;
+pub mod seccomp;
 pub mod setup;
 pub mod sysctl;
 pub mod terminal;

@@ -7,3 +7,4 @@
 
 mod cgroup;
 mod population;
+mod seccomp;

@@ -1,0 +1,15 @@
+//! System call filters (seccomp(2)) and their notifications (seccomp_unotify(2)).
+//!
+//! [`program`] makes a filter from a table of calls, for each machine whose programs run here; [`listener`] receives
+//! the calls that a filter passes on, and answers them; [`caller`] reads memory and descriptors of the thread
+//! that made a call; [`launch`] starts a program
+//! under a filter. What is allowed is decided above.
+
+pub mod caller;
+pub mod launch;
+pub mod listener;
+pub mod program;
+
+pub use caller::Caller;
+pub use listener::{Call, Listener, Outcome, install};
+pub use program::{Answer, Condition, Filter, Machine, Rule};
