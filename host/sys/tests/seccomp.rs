@@ -8,6 +8,12 @@ use netloom_kit::skip;
 use netloom_sys::seccomp::launch::{Launched, launch};
 use netloom_sys::seccomp::{Answer, Call, Caller, Filter, Listener, Machine, Outcome, Rule};
 
+/// How the shell makes descriptor 8 of descriptor 7.
+#[cfg(target_arch = "x86_64")]
+const DUPLICATE: libc::c_long = libc::SYS_dup2;
+#[cfg(not(target_arch = "x86_64"))]
+const DUPLICATE: libc::c_long = libc::SYS_dup3;
+
 /// A rule that asks about every call of this number.
 const fn all(number: libc::c_long) -> Rule {
     Rule { number: number as u32, clauses: &[], otherwise: Answer::Notify }
@@ -56,7 +62,7 @@ fn a_call_continues_or_fails_as_told() {
 
 fn memory_and_descriptors(own_user: bool) {
     let script = "cd /usr/share; exec 7</dev/null 8<&7";
-    let rules = [all(libc::SYS_chdir), all(libc::SYS_dup2)];
+    let rules = [all(libc::SYS_chdir), all(DUPLICATE)];
     let (mut path, mut device) = (vec![], false);
     run(shell(script, &rules, own_user), |listener, call| {
         let caller = Caller::of(listener, call).unwrap().unwrap();

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::process::Pid;
 
 use super::listener::{Call, Listener};
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// pidfd_open(2): the thread and not its process (linux/pidfd.h).
 const PIDFD_THREAD: libc::c_uint = libc::O_EXCL.unsigned_abs();
@@ -108,12 +108,12 @@ impl Caller {
     }
 
     fn last(&self, operation: &'static str) -> Error {
-        Error::call(format!("thread {}", self.tid), operation, io::Error::last_os_error())
+        Failure::new(format!("thread {}", self.tid), operation, io::Error::last_os_error()).into()
     }
 
     fn fault(&self) -> Error {
         let fault = io::Error::from_raw_os_error(libc::EFAULT);
-        Error::call(format!("thread {}", self.tid), "reach memory of", fault)
+        Failure::new(format!("thread {}", self.tid), "reach memory of", fault).into()
     }
 }
 
@@ -131,7 +131,7 @@ fn open(tid: i32) -> Result<OwnedFd> {
     }
     let error = io::Error::last_os_error();
     if error.raw_os_error() != Some(libc::EINVAL) {
-        return Err(Error::call(format!("thread {tid}"), "open", error));
+        return Err(Failure::new(format!("thread {tid}"), "open", error).into());
     }
     by_process(tid)
 }
@@ -140,7 +140,7 @@ fn open(tid: i32) -> Result<OwnedFd> {
 fn by_process(tid: i32) -> Result<OwnedFd> {
     let name = || format!("thread {tid}");
     let process = process_of(tid).ok_or_else(|| {
-        Error::call(name(), "find the process of", io::Error::from_raw_os_error(libc::ESRCH))
+        Failure::new(name(), "find the process of", io::Error::from_raw_os_error(libc::ESRCH))
     })?;
     if process.as_raw_nonzero().get() != tid {
         // SAFETY: compares two tasks by number, and touches no memory.
@@ -149,7 +149,7 @@ fn by_process(tid: i32) -> Result<OwnedFd> {
         };
         if order != 0 {
             let refused = io::Error::from_raw_os_error(libc::EPERM);
-            return Err(Error::call(name(), "find the descriptors of", refused));
+            return Err(Failure::new(name(), "find the descriptors of", refused).into());
         }
     }
     crate::process::pidfd(process)

@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::listener::{Listener, install};
 use super::program::Filter;
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// A program under a filter.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 }
 
 fn error(operation: &'static str, source: io::Error) -> Error {
-    Error::call("system call filter", operation, source)
+    Failure::new("system call filter", operation, source).into()
 }
 
 fn raw(error: &Error) -> io::Error {

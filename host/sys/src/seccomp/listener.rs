@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::program::{Filter, Machine};
-use crate::{Error, Result};
+use crate::{Error, Failure, Result};
 
 /// A call that waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ fn install_with(filter: &Filter, flags: libc::c_ulong) -> Result<OwnedFd> {
 }
 
 fn last(operation: &'static str) -> impl FnOnce() -> Error {
-    move || Error::call("system call filter", operation, io::Error::last_os_error())
+    move || Failure::new("system call filter", operation, io::Error::last_os_error()).into()
 }
 
 /// The side that answers.
@@ -141,7 +141,7 @@ impl Listener {
             }
             let error = io::Error::last_os_error();
             if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) {
-                return Err(Error::call("system call filter", "receive a call of", error));
+                return Err(Failure::new("system call filter", "receive a call of", error).into());
             }
         }
     }
@@ -152,7 +152,7 @@ impl Listener {
         match poll(&mut polled, None) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(true),
-            Err(error) => return Err(Error::call("system call filter", "wait for", error)),
+            Err(error) => return Err(Failure::new("system call filter", "wait for", error).into()),
         }
         Ok(polled[0].revents().contains(PollFlags::IN)
             || !polled[0].revents().contains(PollFlags::HUP))
@@ -220,7 +220,7 @@ fn delivered(done: i32, operation: &'static str) -> Result<Option<i32>> {
     match error.raw_os_error() {
         // EINPROGRESS: answered by another thread; ENOENT: gone.
         Some(libc::ENOENT | libc::EINPROGRESS) => Ok(None),
-        _ => Err(Error::call("system call filter", operation, error)),
+        _ => Err(Failure::new("system call filter", operation, error).into()),
     }
 }
 
