@@ -1,0 +1,273 @@
+//! The calls by which a program reaches the network, their numbers on each machine, and the filter that notifies them.
+//!
+//! The filter lets through in the kernel what cannot reach anything by itself: sockets of TCP, UDP and UNIX, sending
+//! without an address, reading. Calls that would lead around the supervisor are refused there: io_uring does not
+//! exist, a terminal takes no typed-ahead input of programs, and no other filter may have a listener.
+
+use netloom_sys::seccomp::{Answer, Condition, Filter, Machine, Rule};
+
+/// A kind of call that the supervisor decides about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// socket(2) of an uncommon family, type or protocol.
+    Socket,
+    /// socketpair(2) of another family than UNIX.
+    SocketPair,
+    /// connect(2).
+    Connect,
+    /// bind(2).
+    Bind,
+    /// listen(2).
+    Listen,
+    /// sendto(2) with an address.
+    SendTo,
+    /// sendmsg(2).
+    SendMessage,
+    /// sendmmsg(2).
+    SendMessages,
+    /// setsockopt(2) of an option that widens what a socket reaches.
+    SetOption,
+    /// socketcall(2) of i386, of one of these.
+    SocketCall,
+}
+
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+const AF_NETLINK: u32 = 16;
+/// `SOCK_STREAM` and `SOCK_DGRAM`; flags stand in higher bits.
+const KIND_BITS: u32 = 0xF;
+const STREAM_OR_DATAGRAM: &[u32] = &[1, 2];
+/// None, TCP, UDP, MPTCP, UDP-Lite.
+const COMMON_PROTOCOLS: &[u32] = &[0, 6, 17, 262, 136];
+/// `NETLINK_ROUTE`: the resolver of the C library lists addresses by it.
+const ROUTE: &[u32] = &[0];
+
+const WHOLE: u32 = u32::MAX;
+const fn one_of(argument: u8, mask: u32, values: &'static [u32]) -> Condition {
+    Condition::OneOf { argument, mask, values }
+}
+
+const fn ask(number: u32) -> Rule {
+    Rule { number, clauses: &[], otherwise: Answer::Notify }
+}
+
+const fn refuse(number: u32, errno: u16) -> Rule {
+    Rule { number, clauses: &[], otherwise: Answer::Errno(errno) }
+}
+
+const ENOSYS: u16 = 38;
+const EPERM: u16 = 1;
+const EBUSY: u16 = 16;
+
+/// Conditions and answers of a rule.
+type Clauses = &'static [(&'static [Condition], Answer)];
+
+/// Common sockets reach nothing before they are connected, bound, or send.
+const COMMON_SOCKETS: Clauses = &[
+    (&[one_of(0, WHOLE, &[AF_UNIX])], Answer::Allow),
+    (
+        &[
+            one_of(0, WHOLE, &[AF_INET, AF_INET6]),
+            one_of(1, KIND_BITS, STREAM_OR_DATAGRAM),
+            one_of(2, WHOLE, COMMON_PROTOCOLS),
+        ],
+        Answer::Allow,
+    ),
+    (&[one_of(0, WHOLE, &[AF_NETLINK]), one_of(2, WHOLE, ROUTE)], Answer::Allow),
+];
+
+const UNIX_PAIRS: Clauses = &[(&[one_of(0, WHOLE, &[AF_UNIX])], Answer::Allow)];
+
+/// Sending is decided about if there is an address.
+const ADDRESSED: Clauses = &[(&[Condition::Set(4)], Answer::Notify)];
+
+/// Options that choose the way or the sender of packets: `SO_BINDTODEVICE`, `SO_MARK`, `SO_BINDTOIFINDEX`;
+/// `IP_OPTIONS`, `IP_TRANSPARENT`; `IPV6_2292RTHDR`, `IPV6_RTHDR`, `IPV6_TRANSPARENT`.
+const WIDENING: Clauses = &[
+    (&[one_of(1, WHOLE, &[1]), one_of(2, WHOLE, &[25, 36, 62])], Answer::Notify),
+    (&[one_of(1, WHOLE, &[0]), one_of(2, WHOLE, &[4, 19])], Answer::Notify),
+    (&[one_of(1, WHOLE, &[41]), one_of(2, WHOLE, &[5, 57, 75])], Answer::Notify),
+];
+
+/// `TIOCSTI` and `TIOCLINUX` would put typing into the terminal of who answers.
+const TYPING: Clauses = &[(&[one_of(1, WHOLE, &[0x5412, 0x541C])], Answer::Errno(EPERM))];
+
+/// `SECCOMP_SET_MODE_FILTER` with `SECCOMP_FILTER_FLAG_NEW_LISTENER`: it would decide in place of this one.
+const LISTENER: Clauses = &[(&[one_of(0, WHOLE, &[1]), one_of(1, 8, &[8])], Answer::Errno(EBUSY))];
+
+/// `SYS_SOCKET` to `SYS_SENDMMSG` of linux/net.h that are decided about. Others (reading, names) are not.
+const SOCKET_CALLS: &[u32] = &[1, 2, 3, 4, 8, 11, 14, 16, 20];
+const DECIDED_CALLS: Clauses = &[(&[one_of(0, WHOLE, SOCKET_CALLS)], Answer::Notify)];
+
+const fn unless(number: u32, clauses: Clauses) -> Rule {
+    Rule { number, clauses, otherwise: Answer::Notify }
+}
+
+const fn only(number: u32, clauses: Clauses) -> Rule {
+    Rule { number, clauses, otherwise: Answer::Allow }
+}
+
+/// linux/arch/x86/entry/syscalls/syscall_64.tbl.
+const X86_64: [Rule; 17] = [
+    unless(41, COMMON_SOCKETS),
+    ask(42),
+    ask(46),
+    only(44, ADDRESSED),
+    ask(49),
+    ask(50),
+    unless(53, UNIX_PAIRS),
+    only(54, WIDENING),
+    only(16, TYPING),
+    ask(307),
+    only(317, LISTENER),
+    refuse(425, ENOSYS),
+    refuse(426, ENOSYS),
+    refuse(427, ENOSYS),
+    // process_vm_writev, pidfd_getfd, bpf: ways to another process's or the kernel's sockets.
+    refuse(311, EPERM),
+    refuse(438, EPERM),
+    refuse(321, EPERM),
+];
+
+/// linux/arch/x86/entry/syscalls/syscall_32.tbl.
+const I386: [Rule; 18] = [
+    unless(359, COMMON_SOCKETS),
+    unless(360, UNIX_PAIRS),
+    ask(361),
+    ask(362),
+    ask(363),
+    only(366, WIDENING),
+    only(369, ADDRESSED),
+    ask(370),
+    ask(345),
+    only(102, DECIDED_CALLS),
+    only(54, TYPING),
+    only(354, LISTENER),
+    refuse(425, ENOSYS),
+    refuse(426, ENOSYS),
+    refuse(427, ENOSYS),
+    refuse(348, EPERM),
+    refuse(438, EPERM),
+    refuse(357, EPERM),
+];
+
+/// linux/include/uapi/asm-generic/unistd.h.
+const AARCH64: [Rule; 17] = [
+    unless(198, COMMON_SOCKETS),
+    unless(199, UNIX_PAIRS),
+    ask(200),
+    ask(201),
+    ask(203),
+    only(206, ADDRESSED),
+    only(208, WIDENING),
+    ask(211),
+    ask(269),
+    only(29, TYPING),
+    only(277, LISTENER),
+    refuse(425, ENOSYS),
+    refuse(426, ENOSYS),
+    refuse(427, ENOSYS),
+    refuse(271, EPERM),
+    refuse(438, EPERM),
+    refuse(280, EPERM),
+];
+
+/// The filter for this machine's programs.
+pub(crate) fn filter() -> Filter {
+    match Machine::OWN {
+        Machine::Aarch64 => Filter::compile(&[(Machine::Aarch64, &AARCH64)]),
+        Machine::X86_64 | Machine::I386 => {
+            Filter::compile(&[(Machine::X86_64, &X86_64), (Machine::I386, &I386)])
+        }
+    }
+}
+
+/// What a notified number is; `None` for one that the filter does not notify.
+pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
+    let numbers: [(u32, Kind); 9] = match machine {
+        Machine::X86_64 => [
+            (41, Kind::Socket),
+            (42, Kind::Connect),
+            (44, Kind::SendTo),
+            (46, Kind::SendMessage),
+            (49, Kind::Bind),
+            (50, Kind::Listen),
+            (53, Kind::SocketPair),
+            (54, Kind::SetOption),
+            (307, Kind::SendMessages),
+        ],
+        Machine::I386 if number == 102 => return Some(Kind::SocketCall),
+        Machine::I386 => [
+            (359, Kind::Socket),
+            (362, Kind::Connect),
+            (369, Kind::SendTo),
+            (370, Kind::SendMessage),
+            (361, Kind::Bind),
+            (363, Kind::Listen),
+            (360, Kind::SocketPair),
+            (366, Kind::SetOption),
+            (345, Kind::SendMessages),
+        ],
+        Machine::Aarch64 => [
+            (198, Kind::Socket),
+            (203, Kind::Connect),
+            (206, Kind::SendTo),
+            (211, Kind::SendMessage),
+            (200, Kind::Bind),
+            (201, Kind::Listen),
+            (199, Kind::SocketPair),
+            (208, Kind::SetOption),
+            (269, Kind::SendMessages),
+        ],
+    };
+    numbers.into_iter().find(|(known, _)| *known == number).map(|(_, kind)| kind)
+}
+
+/// The kind of a call of socketcall(2), by linux/net.h.
+pub(crate) fn socket_call_kind(call: u32) -> Option<Kind> {
+    Some(match call {
+        1 => Kind::Socket,
+        2 => Kind::Bind,
+        3 => Kind::Connect,
+        4 => Kind::Listen,
+        8 => Kind::SocketPair,
+        11 => Kind::SendTo,
+        14 => Kind::SetOption,
+        16 => Kind::SendMessage,
+        20 => Kind::SendMessages,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_notified_number_is_known_and_every_known_one_is_in_a_table() {
+        for (machine, table) in
+            [(Machine::X86_64, &X86_64[..]), (Machine::I386, &I386), (Machine::Aarch64, &AARCH64)]
+        {
+            for rule in table {
+                let notifies = rule.otherwise == Answer::Notify
+                    || rule.clauses.iter().any(|(_, answer)| *answer == Answer::Notify);
+                assert_eq!(kind(machine, rule.number).is_some(), notifies, "{machine:?} {rule:?}");
+            }
+            let known = (0..500).filter(|number| kind(machine, *number).is_some()).count();
+            let expected = if machine == Machine::I386 { 10 } else { 9 };
+            assert_eq!(known, expected, "{machine:?}");
+        }
+        assert!(SOCKET_CALLS.iter().all(|call| socket_call_kind(*call).is_some()));
+        assert_eq!(
+            (0..64).filter(|call| socket_call_kind(*call).is_some()).count(),
+            SOCKET_CALLS.len()
+        );
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn numbers_are_this_machines() {
+        filter();
+    }
+}

@@ -1,0 +1,46 @@
+//! Who decides: the interface between the supervisor and a policy, with a person behind it or none.
+
+use netloom_policy::Request;
+
+use crate::who::Who;
+
+/// The verdict on a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It takes place.
+    Allow,
+    /// It fails with this error, positive.
+    Deny(i32),
+    /// There is nobody left to whom an answer would matter.
+    Withdrawn,
+}
+
+/// What became of a call that waits for its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It waits.
+    Waiting,
+    /// Its thread was killed, or all of its program.
+    Gone,
+    /// A signal waits for its thread, whose handler is not to wait longer.
+    Signalled,
+}
+
+/// A question that may take long to answer.
+pub struct Question<'q> {
+    /// Who asks.
+    pub who: &'q Who,
+    /// For what.
+    pub request: &'q Request,
+    /// What became of the call meanwhile; to be looked at while an answer is awaited.
+    pub state: &'q dyn Fn() -> State,
+}
+
+/// Decides about requests. Called by several threads at once.
+pub trait Judge: Send + Sync {
+    /// The verdict, if it is known without asking or long work.
+    fn known(&self, request: &Request) -> Option<Judgement>;
+
+    /// The verdict, for which a person may be asked. Returns early if the call is gone or signalled.
+    fn decide(&self, question: &Question<'_>) -> Judgement;
+}

@@ -1,0 +1,31 @@
+//! Guard: asks before a program talks.
+//!
+//! A program runs under a filter that notifies each call by which it could reach a network or be reached: see
+//! `calls`. The supervisor copies the call's arguments, duplicates its socket, asks its judge, and makes the
+//! call itself on the duplicate (`prepare`, `perform`). So what was judged is what is done, whatever the program
+//! does to its memory or descriptors meanwhile. Only calls whose registers say all are left to the program.
+//!
+//! Established connections are not touched: reading and sending without an address run in the kernel as ever. When
+//! the supervisor ends, notified calls fail.
+#![forbid(unsafe_code)]
+
+mod address;
+mod calls;
+mod judge;
+mod layout;
+mod perform;
+mod prepare;
+mod socket;
+mod supervisor;
+mod who;
+
+pub use judge::{Judge, Judgement, Question, State};
+pub use supervisor::{Supervisor, start};
+pub use who::Who;
+
+#[cfg(test)]
+extern crate self as netloom_guard;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

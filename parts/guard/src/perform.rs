@@ -1,0 +1,242 @@
+//! Makes an allowed call on the duplicate, for as long as the caller's own would take.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use netloom_sys::seccomp::perform::{self, Interrupter};
+use netloom_sys::seccomp::{Caller, Listener, Outcome};
+use rustix::io::Errno;
+
+use crate::judge::State;
+use crate::prepare::{Act, Outgoing, Place};
+use crate::socket::Socket;
+
+/// How often calls that block are looked at: a killed program's connection is given up, and a signal delivered, so late.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What becomes of a call.
+pub(crate) enum Done {
+    /// The program gets this.
+    Outcome(Outcome),
+    /// The program gets a descriptor of this, closed on exec or not.
+    Descriptor(OwnedFd, bool),
+    /// There is no caller left.
+    Gone,
+}
+
+impl Done {
+    fn of(result: std::io::Result<i64>) -> Done {
+        Done::Outcome(match result {
+            Ok(value) => Outcome::Value(value),
+            Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc_eio())),
+        })
+    }
+}
+
+fn libc_eio() -> i32 {
+    Errno::IO.raw_os_error()
+}
+
+/// Calls that block now, by thread.
+#[derive(Debug, Default)]
+pub(crate) struct Blocked(Mutex<Vec<Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    interrupter: Interrupter,
+    id: u64,
+    tid: i32,
+}
+
+impl Blocked {
+    /// Interrupts calls whose caller is gone or signalled, until `ended`.
+    pub(crate) fn watch(&self, listener: &Listener, ended: &AtomicBool) {
+        while !ended.load(Ordering::Relaxed) {
+            std::thread::park_timeout(LOOK);
+            let entries = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            for entry in entries.iter() {
+                if state(listener, entry.id, entry.tid) != State::Waiting {
+                    entry.interrupter.interrupt();
+                }
+            }
+        }
+    }
+
+    /// Repeats a call that was interrupted, until it ends or its caller has something else to do.
+    fn run(
+        &self,
+        listener: &Listener,
+        (id, tid): (u64, i32),
+        mut call: impl FnMut() -> std::io::Result<i64>,
+    ) -> Done {
+        let interrupter = Interrupter::here();
+        self.lock().push(Entry { interrupter, id, tid });
+        let done = loop {
+            match call() {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                    match state(listener, id, tid) {
+                        State::Waiting => {}
+                        State::Gone => break Done::Gone,
+                        State::Signalled => break Done::Outcome(Outcome::Interrupted),
+                    }
+                }
+                ended => break Done::of(ended),
+            }
+        };
+        self.lock().retain(|entry| entry.id != id);
+        done
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What became of a call: by the listener, and by the thread's pending signals (proc_pid_status(5)).
+pub(crate) fn state(listener: &Listener, id: u64, tid: i32) -> State {
+    if !listener.is_waiting(id) {
+        return State::Gone;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    if signalled(&status) { State::Signalled } else { State::Waiting }
+}
+
+/// Whether a signal waits that this thread will take. One for the whole process may be taken by another thread.
+fn signalled(status: &str) -> bool {
+    let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let mask =
+        |key: &str| field(key).and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
+    let open = !mask("SigBlk:");
+    let alone = field("Threads:") == Some("1");
+    mask("SigPnd:") & open != 0 || (alone && mask("ShdPnd:") & open != 0)
+}
+
+/// Makes the call.
+pub(crate) fn perform(
+    act: Act,
+    blocked: &Blocked,
+    listener: &Listener,
+    id: u64,
+    caller: &Caller,
+) -> Done {
+    let who = (id, caller.tid());
+    match act {
+        Act::Continue => Done::Outcome(Outcome::Continue),
+        Act::Connect { fd, place } => {
+            let address = place.address();
+            blocked.run(listener, who, || perform::connect(fd.as_fd(), &address).map(|()| 0))
+        }
+        Act::Bind { fd, place } => Done::of(bind(&fd, &place, caller).map(|()| 0)),
+        Act::Listen { fd, backlog } => Done::of(perform::listen(fd.as_fd(), backlog).map(|()| 0)),
+        Act::Send { fd, message, flags } => {
+            let message = ready(message);
+            let done = blocked.run(listener, who, || sent(&fd, &message, flags));
+            complain(&done, &fd, flags, caller);
+            done
+        }
+        Act::SendMany { fd, messages, flags } => {
+            let mut count = 0;
+            for (message, length_at) in messages {
+                let message = ready(message);
+                let done = blocked.run(listener, who, || sent(&fd, &message, flags));
+                match done {
+                    Done::Outcome(Outcome::Value(length)) => {
+                        let length = u32::try_from(length).unwrap_or(u32::MAX);
+                        if caller.write(length_at, &length.to_ne_bytes()).is_err() {
+                            return Done::Outcome(Outcome::Errno(Errno::FAULT.raw_os_error()));
+                        }
+                        count += 1;
+                    }
+                    failed if count == 0 => {
+                        complain(&failed, &fd, flags, caller);
+                        return failed;
+                    }
+                    _ => break,
+                }
+            }
+            Done::Outcome(Outcome::Value(count))
+        }
+        Act::Create { family, kind, number } => create(family, kind, number),
+    }
+}
+
+/// A message with its address, and the descriptors that it names.
+struct Ready {
+    message: perform::Message,
+    _held: (Option<Place>, Vec<OwnedFd>),
+}
+
+fn ready(outgoing: Outgoing) -> Ready {
+    let Outgoing { mut message, place, descriptors } = outgoing;
+    message.address = place.as_ref().map(Place::address).unwrap_or_default();
+    Ready { message, _held: (place, descriptors) }
+}
+
+fn sent(fd: &OwnedFd, message: &Ready, flags: i32) -> std::io::Result<i64> {
+    let sent = perform::send(fd.as_fd(), &message.message, flags)?;
+    Ok(i64::try_from(sent).unwrap_or(i64::MAX))
+}
+
+/// A closed stream kills its writer by SIGPIPE unless it forbids that: the supervisor's own call never raises it.
+fn complain(done: &Done, fd: &OwnedFd, flags: i32, caller: &Caller) {
+    const NO_SIGNAL: i32 = 0x4000;
+    let broken =
+        matches!(done, Done::Outcome(Outcome::Errno(e)) if *e == Errno::PIPE.raw_os_error());
+    let stream = Socket::of(fd.as_fd()).is_ok_and(|socket| !socket.is_datagram());
+    if broken && stream && flags & NO_SIGNAL == 0 {
+        // A thread that is gone needs no signal.
+        let _ = rustix::process::pidfd_send_signal(caller, rustix::process::Signal::PIPE);
+    }
+}
+
+/// bind(2), with the caller's umask where it makes a file.
+fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> std::io::Result<()> {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", caller.tid())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    if let Some(mask) = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
+        // Threads that perform calls have a umask of their own.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
+    }
+    perform::bind(fd.as_fd(), &place.address())
+}
+
+fn create(family: u32, kind: u32, number: u32) -> Done {
+    use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
+    let invalid = || Done::Outcome(Outcome::Errno(Errno::INVAL.raw_os_error()));
+    let Ok(family) = u16::try_from(family) else { return invalid() };
+    let flags = SocketFlags::from_bits_retain(kind & !0xF);
+    let protocol = std::num::NonZeroU32::new(number).map(Protocol::from_raw);
+    let (family, kind) = (AddressFamily::from_raw(family), SocketType::from_raw(kind & 0xF));
+    let close_on_exec = flags.contains(SocketFlags::CLOEXEC);
+    match socket_with(family, kind, flags | SocketFlags::CLOEXEC, protocol) {
+        Ok(fd) => Done::Descriptor(fd, close_on_exec),
+        Err(error) => Done::Outcome(Outcome::Errno(error.raw_os_error())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(threads: u32, thread: u64, process: u64, blocked: u64) -> String {
+        format!(
+            "Name:\tx\nThreads:\t{threads}\nSigPnd:\t{thread:016x}\nShdPnd:\t{process:016x}\nSigBlk:\t{blocked:016x}\n"
+        )
+    }
+
+    #[test]
+    fn a_signal_that_is_blocked_does_not_wait_for_the_call() {
+        assert!(!signalled(&status(1, 0, 0, 0)));
+        assert!(signalled(&status(4, 2, 0, 0)));
+        assert!(!signalled(&status(4, 2, 0, 2)));
+        assert!(signalled(&status(1, 0, 2, 0)));
+    }
+
+    #[test]
+    fn a_signal_of_the_process_may_be_another_threads() {
+        assert!(!signalled(&status(2, 0, 2, 0)));
+    }
+}

@@ -1,0 +1,332 @@
+//! From a notified call to what it would do: arguments copied, descriptor duplicated, request named.
+//!
+//! Everything that is judged is also what is done: addresses are read once, and the socket is the duplicate. The
+//! program may change its memory and its descriptors meanwhile; that has no effect.
+
+mod message;
+mod place;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use netloom_policy::{Direction, Protocol, Target};
+use netloom_sys::seccomp::perform::Message;
+use netloom_sys::seccomp::{Call, Caller, Machine};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use crate::address::{Address, LONGEST};
+use crate::calls::{Kind, kind, socket_call_kind};
+use crate::layout::Width;
+use crate::socket::{Socket, protocol};
+
+pub(crate) use message::gather;
+pub(crate) use place::Place;
+
+/// What a call asks for, and how it is done if it is allowed.
+#[derive(Debug)]
+pub(crate) struct Deed {
+    /// What is to be decided; empty if the call reaches nothing.
+    pub(crate) wants: Vec<Want>,
+    /// How it is done.
+    pub(crate) act: Act,
+}
+
+/// A direction, protocol and target.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Want {
+    pub(crate) direction: Direction,
+    pub(crate) protocol: Protocol,
+    pub(crate) target: Target,
+}
+
+/// How an allowed call is done.
+#[derive(Debug)]
+pub(crate) enum Act {
+    /// By the program itself: registers alone were judged.
+    Continue,
+    /// connect(2) on the duplicate.
+    Connect { fd: OwnedFd, place: Place },
+    /// bind(2) on the duplicate.
+    Bind { fd: OwnedFd, place: Place },
+    /// listen(2) on the duplicate.
+    Listen { fd: OwnedFd, backlog: i32 },
+    /// sendmsg(2) on the duplicate.
+    Send { fd: OwnedFd, message: Outgoing, flags: i32 },
+    /// sendmmsg(2) on the duplicate: messages, and where the length of each is written.
+    SendMany { fd: OwnedFd, messages: Vec<(Outgoing, u64)>, flags: i32 },
+    /// socket(2) in the supervisor, given to the program.
+    Create { family: u32, kind: u32, number: u32 },
+}
+
+/// A message with descriptors that go along, which live until it is sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) message: Message,
+    pub(crate) place: Option<Place>,
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+/// A call's error, as the program sees it.
+pub(crate) type Prepared<T> = Result<T, Errno>;
+
+/// Reads a call.
+///
+/// # Errors
+/// What the kernel would return for arguments that cannot be read.
+pub(crate) fn prepare(caller: &Caller, call: &Call) -> Prepared<Deed> {
+    let kind = kind(call.machine, call.number).ok_or(Errno::NOSYS)?;
+    if kind != Kind::SocketCall {
+        return Arguments { caller, machine: call.machine, words: call.arguments, copied: false }
+            .deed(kind);
+    }
+    let kind =
+        u32::try_from(call.arguments[0]).ok().and_then(socket_call_kind).ok_or(Errno::INVAL)?;
+    let bytes = caller.bytes(call.arguments[1], 6 * 4).or_else(|_| {
+        // The last call of a page: as many as this call has.
+        caller.bytes(call.arguments[1], 4 * arguments_of(kind))
+    });
+    let bytes = bytes.map_err(|_| Errno::FAULT)?;
+    let mut words = [0; 6];
+    for (word, at) in words.iter_mut().zip((0..).step_by(4)) {
+        *word = Width::Four.word(&bytes, at).unwrap_or(0);
+    }
+    Arguments { caller, machine: call.machine, words, copied: true }.deed(kind)
+}
+
+/// Arguments of socketcall(2)'s calls (net/socket.c, `nargs`).
+fn arguments_of(kind: Kind) -> usize {
+    match kind {
+        Kind::Listen => 2,
+        Kind::Socket | Kind::Connect | Kind::Bind | Kind::SendMessage => 3,
+        Kind::SocketPair | Kind::SendMessages => 4,
+        Kind::SetOption => 5,
+        Kind::SendTo | Kind::SocketCall => 6,
+    }
+}
+
+/// A call's arguments: registers, or copied from memory.
+struct Arguments<'c> {
+    caller: &'c Caller,
+    machine: Machine,
+    words: [u64; 6],
+    copied: bool,
+}
+
+/// Lower half of a register: what the kernel takes of an int.
+#[expect(clippy::cast_possible_truncation, reason = "the kernel takes the lower half")]
+fn low(word: u64) -> u32 {
+    word as u32
+}
+
+fn int(word: u64) -> i32 {
+    low(word).cast_signed()
+}
+
+impl Arguments<'_> {
+    fn deed(&self, kind: Kind) -> Prepared<Deed> {
+        match kind {
+            Kind::Socket => self.socket(),
+            Kind::SocketPair => self.socket_pair(),
+            Kind::Connect => self.connect(),
+            Kind::Bind => self.bind(),
+            Kind::Listen => self.listen(),
+            Kind::SendTo => self.send_to(),
+            Kind::SendMessage => self.send_message(),
+            Kind::SendMessages => self.send_messages(),
+            Kind::SetOption => self.set_option(),
+            Kind::SocketCall => Err(Errno::INVAL),
+        }
+    }
+
+    fn fd(&self) -> Prepared<OwnedFd> {
+        let got = self.caller.descriptor(int(self.words[0]));
+        got.map_err(|error| Errno::from_raw_os_error(error.raw_os_error().unwrap_or(1)))
+    }
+
+    /// A duplicate of the socket, and what it is.
+    fn known(&self) -> Prepared<(OwnedFd, Socket)> {
+        let fd = self.fd()?;
+        let socket = Socket::of(fd.as_fd())?;
+        Ok((fd, socket))
+    }
+
+    /// The address at `at`, of `length` bytes as an int.
+    fn address(&self, at: u64, length: u64) -> Prepared<Vec<u8>> {
+        let length = usize::try_from(int(length)).map_err(|_| Errno::INVAL)?;
+        match length {
+            0 => Ok(vec![]),
+            1..=LONGEST => self.caller.bytes(at, length).map_err(|_| Errno::FAULT),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn socket(&self) -> Prepared<Deed> {
+        let [family, kind, number] = [0, 1, 2].map(|at| low(self.words[at]));
+        let protocol = protocol(family, kind, number);
+        let common = matches!(protocol, Protocol::Tcp | Protocol::Udp | Protocol::Unix)
+            || (protocol == Protocol::Netlink && number == 0);
+        let wants = if common { vec![] } else { vec![opened(protocol)] };
+        let act = if self.copied { Act::Create { family, kind, number } } else { Act::Continue };
+        Ok(Deed { wants, act })
+    }
+
+    fn socket_pair(&self) -> Prepared<Deed> {
+        let [family, kind, number] = [0, 1, 2].map(|at| low(self.words[at]));
+        let protocol = protocol(family, kind, number);
+        match (protocol, self.copied) {
+            (protocol, false) => Ok(Deed { wants: vec![opened(protocol)], act: Act::Continue }),
+            // Where the two numbers go is in memory that may change: a pair is connected to itself alone, and
+            // whatever family the program makes of it has no address.
+            (Protocol::Unix, true) => Ok(Deed { wants: vec![], act: Act::Continue }),
+            (_, true) => Err(Errno::OPNOTSUPP),
+        }
+    }
+
+    fn set_option(&self) -> Prepared<Deed> {
+        if self.copied {
+            // The level and the option lie in memory that may change until the call runs.
+            return Err(Errno::PERM);
+        }
+        Ok(Deed { wants: vec![opened(Protocol::Raw)], act: Act::Continue })
+    }
+
+    fn connect(&self) -> Prepared<Deed> {
+        let (fd, socket) = self.known()?;
+        let bytes = self.address(self.words[1], self.words[2])?;
+        let place = Place::of(self.caller, bytes, true)?;
+        let target = match Address::read(place.bytes()) {
+            // It dissolves a connection, or fails.
+            None | Some(Address::Unspecified(_)) => None,
+            Some(address) => Some(place.target(&socket, Direction::Out, &address)),
+        };
+        let want = target.map(|target| want(Direction::Out, &socket, target));
+        // The C library asks by a port of zero which address it would send from; nothing is sent.
+        let probe = |want: &Want| socket.protocol == Protocol::Udp && want.target.port() == Some(0);
+        let wants = want.into_iter().filter(|want| !probe(want)).collect();
+        Ok(Deed { wants, act: Act::Connect { fd, place } })
+    }
+
+    fn bind(&self) -> Prepared<Deed> {
+        let (fd, socket) = self.known()?;
+        let place = Place::of(self.caller, self.address(self.words[1], self.words[2])?, false)?;
+        let target = match Address::read(place.bytes()) {
+            None | Some(Address::Unnamed | Address::Netlink { .. }) => None,
+            // Where the family is missing, bind(2) of IPv4 takes it for its own.
+            Some(Address::Unspecified(inet)) => {
+                inet.map(|(address, port)| Target::ip(Direction::In, address.into(), port, vec![]))
+            }
+            Some(address) => Some(place.target(&socket, Direction::In, &address)),
+        };
+        // The kernel chooses a free port also for sockets that are not bound.
+        let chosen = |target: &Target| socket.is_ip() && target.port() == Some(0);
+        let wants = target.filter(|target| !chosen(target));
+        let wants = wants.map(|target| want(Direction::In, &socket, target)).into_iter().collect();
+        Ok(Deed { wants, act: Act::Bind { fd, place } })
+    }
+
+    fn listen(&self) -> Prepared<Deed> {
+        let (fd, socket) = self.known()?;
+        let bound = place::bound(fd.as_fd(), &socket);
+        let wants = bound.map(|target| want(Direction::In, &socket, target)).into_iter().collect();
+        Ok(Deed { wants, act: Act::Listen { fd, backlog: int(self.words[1]) } })
+    }
+
+    fn send_to(&self) -> Prepared<Deed> {
+        let (fd, socket) = self.known()?;
+        let place = Place::of(self.caller, self.address(self.words[4], self.words[5])?, true)?;
+        let data = gather(self.caller, &[(self.words[1], self.words[2])], &socket)?;
+        let wants = self.destination(&fd, &socket, &place);
+        let message = Message { data, ..Message::default() };
+        let message = Outgoing { message, place: Some(place), descriptors: vec![] };
+        Ok(Deed { wants, act: Act::Send { fd, message, flags: int(self.words[3]) } })
+    }
+
+    fn send_message(&self) -> Prepared<Deed> {
+        let (fd, socket) = self.known()?;
+        let width = Width::of(self.machine);
+        let (message, wants) = self.message(&fd, &socket, width, self.words[1])?;
+        Ok(Deed { wants, act: Act::Send { fd, message, flags: int(self.words[2]) } })
+    }
+
+    /// Most messages of one sendmmsg(2) (`UIO_MAXIOV`).
+    const MOST_MESSAGES: u32 = 1024;
+
+    fn send_messages(&self) -> Prepared<Deed> {
+        let (fd, socket) = self.known()?;
+        let width = Width::of(self.machine);
+        let count = low(self.words[2]).min(Self::MOST_MESSAGES);
+        let (mut messages, mut wants) = (vec![], vec![]);
+        let step = width.many_header() as u64;
+        for at in 0..u64::from(count) {
+            let header = self.words[1].checked_add(at * step).ok_or(Errno::FAULT)?;
+            match self.message(&fd, &socket, width, header) {
+                Ok((message, wanted)) => {
+                    messages.push((message, header + width.header() as u64));
+                    wants.extend(wanted);
+                }
+                // Earlier messages are sent; the error is that of a later call.
+                Err(_) if at > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        wants.dedup();
+        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags: int(self.words[3]) } })
+    }
+
+    /// A `struct msghdr` at `at`, and what its destination wants.
+    fn message(
+        &self,
+        fd: &OwnedFd,
+        socket: &Socket,
+        width: Width,
+        at: u64,
+    ) -> Prepared<(Outgoing, Vec<Want>)> {
+        let bytes = self.caller.bytes(at, width.header()).map_err(|_| Errno::FAULT)?;
+        let header = width.read_header(&bytes).ok_or(Errno::FAULT)?;
+        let place = match (header.name, header.name_length) {
+            (0, _) | (_, 0) => None,
+            (name, length) => {
+                // The kernel cuts a longer one here, unlike elsewhere.
+                let length = u64::from(length.min(LONGEST as u32));
+                Some(Place::of(self.caller, self.address(name, length)?, true)?)
+            }
+        };
+        let vectors = message::vectors(self.caller, width, &header)?;
+        let data = gather(self.caller, &vectors, socket)?;
+        let (control, descriptors) = message::controls(self.caller, width, &header, socket)?;
+        let wants = place.as_ref().map_or(vec![], |place| self.destination(fd, socket, place));
+        let message = Message { address: vec![], data, control };
+        Ok((Outgoing { message, place, descriptors }, wants))
+    }
+
+    /// What sending to an address wants: nothing if the socket is connected, and so takes no notice of it.
+    fn destination(&self, fd: &OwnedFd, socket: &Socket, place: &Place) -> Vec<Want> {
+        let ignored =
+            !socket.is_datagram() && rustix::net::getpeername(fd).is_ok_and(|peer| peer.is_some());
+        let address = Address::read(place.bytes()).filter(|_| !ignored);
+        let target = match address {
+            None => return vec![],
+            Some(Address::Unspecified(inet)) => {
+                let Some((address, port)) = inet.filter(|_| socket.is_ip()) else { return vec![] };
+                Target::ip(Direction::Out, address.into(), port, vec![])
+            }
+            // The kernel's own end of netlink was decided about with the socket.
+            Some(Address::Netlink { .. }) => return vec![],
+            Some(address) => place.target(socket, Direction::Out, &address),
+        };
+        vec![want(Direction::Out, socket, target)]
+    }
+}
+
+fn want(direction: Direction, socket: &Socket, target: Target) -> Want {
+    Want { direction, protocol: socket.protocol, target }
+}
+
+fn opened(protocol: Protocol) -> Want {
+    Want { direction: Direction::Open, protocol, target: Target::Socket }
+}
+
+/// A number that no other socket of this machine has (`SO_COOKIE`).
+pub(crate) fn cookie(fd: &OwnedFd) -> Option<u64> {
+    sockopt::socket_cookie(fd).ok()
+}

@@ -1,0 +1,146 @@
+//! Messages: data from several places, control messages that are let through, descriptors that go along.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use netloom_sys::seccomp::Caller;
+use rustix::io::Errno;
+
+use super::Prepared;
+use crate::layout::{Control, Header, Width, write_controls};
+use crate::socket::Socket;
+
+/// Most data of one message that is copied. A stream sends the rest with its next call.
+const MOST_DATA: u64 = 1 << 20;
+/// Most pieces of a message (`UIO_MAXIOV`).
+const MOST_VECTORS: u64 = 1024;
+/// Most bytes of control messages; the kernel has a bound of its own (`net.core.optmem_max`).
+const MOST_CONTROL: u64 = 1 << 16;
+/// Most descriptors of one message (`SCM_MAX_FD`).
+const MOST_DESCRIPTORS: usize = 253;
+
+const SOL_SOCKET: i32 = 1;
+const SCM_RIGHTS: i32 = 1;
+
+/// The pieces of a message.
+pub(super) fn vectors(caller: &Caller, width: Width, header: &Header) -> Prepared<Vec<(u64, u64)>> {
+    if header.vector_count > MOST_VECTORS {
+        return Err(Errno::MSGSIZE);
+    }
+    let count = usize::try_from(header.vector_count).map_err(|_| Errno::MSGSIZE)?;
+    let bytes =
+        caller.bytes(header.vectors, count * 2 * width.bytes()).map_err(|_| Errno::FAULT)?;
+    Ok(width.read_vectors(&bytes))
+}
+
+/// The data of all pieces.
+pub(crate) fn gather(caller: &Caller, pieces: &[(u64, u64)], socket: &Socket) -> Prepared<Vec<u8>> {
+    let mut data = vec![];
+    let mut left = MOST_DATA;
+    for (at, length) in pieces {
+        if *length > left && socket.is_datagram() {
+            return Err(Errno::MSGSIZE);
+        }
+        let taken = usize::try_from((*length).min(left)).map_err(|_| Errno::INVAL)?;
+        if taken > 0 {
+            data.extend(caller.bytes(*at, taken).map_err(|_| Errno::FAULT)?);
+        }
+        left -= taken as u64;
+    }
+    Ok(data)
+}
+
+/// Control messages in this machine's layout, and the descriptors in them.
+pub(super) fn controls(
+    caller: &Caller,
+    width: Width,
+    header: &Header,
+    socket: &Socket,
+) -> Prepared<(Vec<u8>, Vec<OwnedFd>)> {
+    if header.control == 0 || header.control_length == 0 {
+        return Ok((vec![], vec![]));
+    }
+    if header.control_length > MOST_CONTROL {
+        return Err(Errno::NOBUFS);
+    }
+    let length = usize::try_from(header.control_length).map_err(|_| Errno::NOBUFS)?;
+    let bytes = caller.bytes(header.control, length).map_err(|_| Errno::FAULT)?;
+    let mut all = width.read_controls(&bytes).ok_or(Errno::INVAL)?;
+    let mut descriptors = vec![];
+    for control in &mut all {
+        if control.level == SOL_SOCKET && control.kind == SCM_RIGHTS {
+            descriptors.extend(replace(caller, control)?);
+        } else if !socket.is_ip() || harmless(control) {
+            continue;
+        } else {
+            return Err(Errno::PERM);
+        }
+    }
+    Ok((write_controls(&all), descriptors))
+}
+
+/// Puts this process's duplicates in the place of the caller's descriptors.
+fn replace(caller: &Caller, control: &mut Control) -> Prepared<Vec<OwnedFd>> {
+    let numbers: Vec<i32> = control
+        .data
+        .chunks_exact(4)
+        .filter_map(|part| part.try_into().ok().map(i32::from_ne_bytes))
+        .collect();
+    if numbers.len() > MOST_DESCRIPTORS {
+        return Err(Errno::INVAL);
+    }
+    let duplicates: Result<Vec<OwnedFd>, _> =
+        numbers.iter().map(|number| caller.descriptor(*number)).collect();
+    let duplicates = duplicates.map_err(|_| Errno::BADF)?;
+    control.data = duplicates.iter().flat_map(|fd| fd.as_raw_fd().to_ne_bytes()).collect();
+    Ok(duplicates)
+}
+
+/// Control messages of IP sockets that choose neither the way nor the receiver: time stamps and times of sending,
+/// TTL, type of service, segment size, fragmentation.
+fn harmless(control: &Control) -> bool {
+    const IP: i32 = 0;
+    const IPV6: i32 = 41;
+    const UDP: i32 = 17;
+    matches!(
+        (control.level, control.kind),
+        (SOL_SOCKET, 37 | 61) | (IP, 1 | 2) | (IPV6, 52 | 62 | 67) | (UDP, 103)
+    ) || from_any_interface(control, IP, IPV6)
+}
+
+/// `IP_PKTINFO` and `IPV6_PKTINFO` that choose the sender's address and leave the interface to the routes.
+fn from_any_interface(control: &Control, ip: i32, ipv6: i32) -> bool {
+    let interface = match (control.level, control.kind) {
+        (level, 8) if level == ip => control.data.get(..4),
+        (level, 50) if level == ipv6 => control.data.get(16..20),
+        _ => return false,
+    };
+    interface == Some(&[0; 4])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(level: i32, kind: i32, data: &[u8]) -> Control {
+        Control { level, kind, data: data.to_vec() }
+    }
+
+    #[test]
+    fn what_chooses_a_way_is_not_harmless() {
+        assert!(harmless(&control(17, 103, &[0, 5])));
+        assert!(harmless(&control(0, 1, &[0])));
+        assert!(!harmless(&control(0, 7, &[0; 8])), "IP_RETOPTS");
+        assert!(!harmless(&control(41, 57, &[0; 8])), "IPV6_RTHDR");
+        assert!(!harmless(&control(1, 36, &[0; 4])), "SO_MARK");
+    }
+
+    #[test]
+    fn an_interface_is_not_to_be_chosen() {
+        let v4 = |interface: u8| control(0, 8, &[interface, 0, 0, 0, 10, 0, 0, 1, 0, 0, 0, 0]);
+        assert!(harmless(&v4(0)) && !harmless(&v4(1)));
+        let v6 =
+            |interface: u8| control(41, 50, &[[0; 16].as_slice(), &[interface, 0, 0, 0]].concat());
+        assert!(harmless(&v6(0)) && !harmless(&v6(2)));
+        assert!(!harmless(&control(41, 50, &[0; 19])));
+    }
+}

@@ -1,0 +1,106 @@
+//! What a descriptor is: a socket's family, type and protocol, asked of the socket and not of the caller.
+
+use std::os::fd::BorrowedFd;
+
+use netloom_policy::Protocol;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+/// A socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Socket {
+    /// The family.
+    pub(crate) family: AddressFamily,
+    /// The type.
+    pub(crate) kind: SocketType,
+    /// The protocol, as policies know it.
+    pub(crate) protocol: Protocol,
+}
+
+impl Socket {
+    /// Asks the kernel; the error is what a call on the descriptor would return, as ENOTSOCK.
+    pub(crate) fn of(fd: BorrowedFd<'_>) -> Result<Socket, Errno> {
+        let family = sockopt::socket_domain(fd)?;
+        let kind = sockopt::socket_type(fd)?;
+        let number = sockopt::socket_protocol(fd)?.map_or(0, |protocol| protocol.as_raw().get());
+        let kind_number = kind.as_raw();
+        let protocol = protocol(u32::from(family.as_raw()), kind_number, number);
+        Ok(Socket { family, kind, protocol })
+    }
+
+    /// Whether it sends single messages to an address.
+    pub(crate) fn is_datagram(self) -> bool {
+        self.kind != SocketType::STREAM && self.kind != SocketType::SEQPACKET
+    }
+
+    /// Whether it is one of IPv4 or IPv6.
+    pub(crate) fn is_ip(self) -> bool {
+        self.family == AddressFamily::INET || self.family == AddressFamily::INET6
+    }
+}
+
+/// The protocol of a family, type and number, by linux/socket.h and linux/in.h.
+pub(crate) fn protocol(family: u32, kind: u32, number: u32) -> Protocol {
+    const STREAM: u32 = 1;
+    const DATAGRAM: u32 = 2;
+    const RAW: u32 = 3;
+    match (family, kind & 0xF, number) {
+        (1, ..) => Protocol::Unix,
+        (2 | 10, RAW, _) => Protocol::Raw,
+        (2 | 10, _, 132) => Protocol::Sctp,
+        (2 | 10, _, 33) => Protocol::Dccp,
+        (2 | 10, STREAM, 0 | 6 | 262) => Protocol::Tcp,
+        (2 | 10, DATAGRAM, 0 | 17 | 136) => Protocol::Udp,
+        (2 | 10, DATAGRAM, 1 | 58) => Protocol::Icmp,
+        (16, ..) => Protocol::Netlink,
+        (17, ..) => Protocol::Packet,
+        (40, ..) => Protocol::Vsock,
+        _ => Protocol::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn sockets_are_known_by_what_the_kernel_says() {
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let found = Socket::of(tcp.as_fd()).unwrap();
+        assert_eq!(
+            (found.protocol, found.is_datagram(), found.is_ip()),
+            (Protocol::Tcp, false, true)
+        );
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let found = Socket::of(udp.as_fd()).unwrap();
+        assert_eq!(
+            (found.protocol, found.is_datagram(), found.is_ip()),
+            (Protocol::Udp, true, true)
+        );
+        let unix = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        assert_eq!(Socket::of(unix.as_fd()).unwrap().protocol, Protocol::Unix);
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(Socket::of(file.as_fd()), Err(Errno::NOTSOCK));
+    }
+
+    #[test]
+    fn protocols_follow_family_type_and_number() {
+        for (family, kind, number, expected) in [
+            (2, 1, 262, Protocol::Tcp),
+            (10, 2, 136, Protocol::Udp),
+            (2, 2, 1, Protocol::Icmp),
+            (10, 2, 58, Protocol::Icmp),
+            (2, 3, 6, Protocol::Raw),
+            (2, 1, 132, Protocol::Sctp),
+            (17, 3, 0x300, Protocol::Packet),
+            (16, 3, 0, Protocol::Netlink),
+            (40, 1, 0, Protocol::Vsock),
+            (38, 5, 0, Protocol::Other),
+            (1, 0x8_0002, 0, Protocol::Unix),
+        ] {
+            assert_eq!(protocol(family, kind, number), expected, "{family} {kind} {number}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Who makes a call: program, arguments, process and parent, as /proc shows them while the call waits.
+
+use std::fs;
+
+use netloom_policy::Program;
+
+/// A process that makes a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// Its executable.
+    pub program: Program,
+    /// Its arguments; anything may stand there, since the process itself can change them.
+    pub arguments: Vec<String>,
+    /// Its process id.
+    pub pid: i32,
+    /// Its parent's; 0 outside of this PID namespace.
+    pub parent: i32,
+    /// Its parent's name.
+    pub parent_name: String,
+}
+
+impl Who {
+    /// Reads what /proc says of a thread's process. What cannot be read is empty.
+    pub(crate) fn of(thread: i32) -> Who {
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+        let number = |key: &str| -> i32 {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+        };
+        let (pid, parent) = (number("Tgid:"), number("PPid:"));
+        let path = fs::read_link(format!("/proc/{thread}/exe"))
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let line = fs::read(format!("/proc/{thread}/cmdline")).unwrap_or_default();
+        let arguments =
+            line.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned());
+        let mut arguments: Vec<_> = arguments.collect();
+        // Each argument ends with a NUL.
+        arguments.pop();
+        let parent_name = fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
+        Who {
+            program: Program { path, sha256: None },
+            arguments,
+            pid,
+            parent,
+            parent_name: parent_name.trim_end().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_known() {
+        let who = Who::of(i32::try_from(std::process::id()).unwrap());
+        assert_eq!(Some(who.program.path.as_str()), std::env::current_exe().unwrap().to_str());
+        assert_eq!(who.pid.unsigned_abs(), std::process::id());
+        assert_eq!(who.arguments.len(), std::env::args_os().len());
+        assert!(who.parent > 0);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_unknown() {
+        let who = Who::of(i32::MAX);
+        assert_eq!((who.program.path.as_str(), who.pid, who.arguments.len()), ("", 0, 0));
+    }
+}

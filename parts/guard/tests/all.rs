@@ -1,0 +1,8 @@
+//! Tests of this crate with programs that talk, in one executable.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "helpers are shared by modules that use some of them"
+)]
+
+mod talk;
