@@ -55,6 +55,13 @@ pub(crate) fn line(rule: &Rule) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
+impl std::fmt::Display for Rule {
+    /// The rule as a line of a policy.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&line(self))
+    }
+}
+
 fn list(items: impl Iterator<Item = String>) -> String {
     let items: Vec<_> = items.collect();
     match items.as_slice() {

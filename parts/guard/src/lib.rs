@@ -11,15 +11,20 @@
 
 mod address;
 mod calls;
+mod digest;
 mod judge;
 mod layout;
+mod log;
 mod perform;
 mod prepare;
+mod rules;
 mod socket;
 mod supervisor;
 mod who;
 
 pub use judge::{Judge, Judgement, Question, State};
+pub use log::Log;
+pub use rules::{Answer, Ask, Options, Rules};
 pub use supervisor::{Supervisor, start};
 pub use who::Who;
 

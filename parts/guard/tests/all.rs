@@ -5,4 +5,5 @@
     reason = "helpers are shared by modules that use some of them"
 )]
 
+mod follow;
 mod talk;

@@ -1,0 +1,133 @@
+//! The log: a line of JSON for each decision.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use netloom_policy::{Request, Target};
+use serde::Serialize;
+
+use crate::judge::Judgement;
+use crate::who::Who;
+
+/// Why a verdict is what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A rule, as its line in the policy.
+    Rule(String),
+    /// No rule matched.
+    Default,
+    /// A person answered.
+    Answer,
+    /// Nobody answered.
+    Unanswered,
+    /// The policy is frozen and does not know the request.
+    Frozen,
+    /// Everything is allowed, to be learned.
+    Learning,
+}
+
+/// A decision.
+pub(crate) struct Decided<'d> {
+    pub(crate) who: &'d Who,
+    pub(crate) request: &'d Request,
+    pub(crate) judgement: Judgement,
+    pub(crate) reason: Reason,
+    pub(crate) took: Duration,
+}
+
+/// A decision as it is written.
+#[derive(Serialize)]
+struct Line<'l> {
+    time: String,
+    program: &'l str,
+    arguments: &'l [String],
+    pid: i32,
+    parent: i32,
+    direction: &'static str,
+    protocol: &'static str,
+    target: String,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    names: &'l [String],
+    answer: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+    because: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'l str>,
+    latency_us: u64,
+}
+
+/// Where decisions are written.
+#[derive(Debug)]
+pub struct Log(Mutex<File>);
+
+impl Log {
+    /// Appends to a file, which only its owner may read: arguments of programs may hold secrets.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn append(path: &Path) -> std::io::Result<Log> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        Ok(Log(Mutex::new(file)))
+    }
+
+    /// Writes a decision. A full disk loses lines and stops no program.
+    pub(crate) fn write(&self, decided: &Decided<'_>) {
+        let Ok(mut line) = serde_json::to_vec(&Line::of(decided)) else { return };
+        line.push(b'\n');
+        // A line is one write, so that several supervisors may share a file.
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+    }
+}
+
+impl<'l> Line<'l> {
+    fn of(decided: &'l Decided<'_>) -> Line<'l> {
+        let Decided { who, request, judgement, reason, took } = decided;
+        let (answer, errno) = match judgement {
+            Judgement::Allow => ("allow", None),
+            Judgement::Deny(errno) => ("deny", Some(*errno)),
+            Judgement::Withdrawn => ("withdrawn", None),
+        };
+        let (because, rule) = match reason {
+            Reason::Rule(rule) => ("rule", Some(rule.as_str())),
+            Reason::Default => ("default", None),
+            Reason::Answer => ("answer", None),
+            Reason::Unanswered => ("unanswered", None),
+            Reason::Frozen => ("frozen", None),
+            Reason::Learning => ("learning", None),
+        };
+        let (target, names) = plain(&request.target);
+        Line {
+            time: Timestamp::now().to_string(),
+            program: &who.program.path,
+            arguments: &who.arguments,
+            pid: who.pid,
+            parent: who.parent,
+            direction: request.direction.name(),
+            protocol: request.protocol.name(),
+            target,
+            names,
+            answer,
+            errno,
+            because,
+            rule,
+            latency_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// The target without its names, and the names.
+fn plain(target: &Target) -> (String, &[String]) {
+    match target {
+        Target::Ip { address, port, names } => {
+            let bare = Target::Ip { address: *address, port: *port, names: vec![] };
+            (bare.to_string(), names)
+        }
+        other => (other.to_string(), &[]),
+    }
+}
