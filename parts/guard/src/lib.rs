@@ -11,6 +11,7 @@
 
 mod address;
 mod calls;
+pub mod card;
 mod digest;
 mod judge;
 mod layout;

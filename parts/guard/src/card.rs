@@ -1,0 +1,343 @@
+//! The question as a person sees it, and the rule that an answer makes. Pure.
+//!
+//! Everything that comes from a program (its path, arguments, names that it looked up) is shown with control and
+//! direction characters escaped, and cut, so that no text can hide or imitate the question.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use jiff::{SignedDuration, Timestamp};
+use netloom_policy::pattern::{Destination, PathPattern, Ports};
+use netloom_policy::{Action, Direction, Request, Rule, Target};
+
+use crate::who::Who;
+
+/// What an answer is about, beyond the call that was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// This program, and this destination and port.
+    Destination,
+    /// This program and this port, anywhere.
+    Port,
+    /// This program, and the network of the destination: 256 addresses of IPv4, a /64 of IPv6, or all names under
+    /// the domain.
+    Network,
+    /// This program, whatever it asks in this direction.
+    Program,
+}
+
+/// Letters shown of a path, name or argument.
+const SHOWN: usize = 200;
+
+/// The lines of a question; `waiting` more questions wait behind it.
+pub fn lines(who: &Who, request: &Request, waiting: usize) -> Vec<String> {
+    let mut lines = vec![subject(who), format!("wants to {}", wish(request))];
+    if let Some(warning) = warning(request) {
+        lines.push(format!("Careful: {warning}"));
+    }
+    if waiting > 0 {
+        let s = if waiting == 1 { "" } else { "s" };
+        lines.push(format!("{waiting} more question{s} after this"));
+    }
+    lines
+}
+
+/// More about who asks.
+pub fn details(who: &Who, request: &Request) -> Vec<String> {
+    let arguments: Vec<_> = who.arguments.iter().map(|argument| plain(argument)).collect();
+    let mut lines = vec![
+        format!("arguments: {}", arguments.join(" ")),
+        format!("process {}, started by {} ({})", who.pid, plain(&who.parent_name), who.parent),
+    ];
+    if let Target::Ip { names, .. } = &request.target
+        && names.len() > 1
+    {
+        let names: Vec<_> = names.iter().map(|name| plain(name)).collect();
+        lines.push(format!("the address is known as {}", names.join(", ")));
+    }
+    lines
+}
+
+fn subject(who: &Who) -> String {
+    let path = match who.program.path.as_str() {
+        "" => "a program that cannot be read".to_owned(),
+        path => plain(path),
+    };
+    format!("{path} (process {}, of {})", who.pid, plain(&who.parent_name))
+}
+
+fn wish(request: &Request) -> String {
+    let protocol = request.protocol.name();
+    match (request.direction, &request.target) {
+        (Direction::Open, _) => format!("open a {protocol} socket"),
+        (Direction::Out, target) => format!("reach {} by {protocol}", place(target)),
+        (Direction::In, Target::Ip { address, port, .. }) if address.is_unspecified() => {
+            format!("be reached by {protocol} at {} of all addresses", port_words(*port))
+        }
+        (Direction::In, target) => format!("be reached by {protocol} at {}", place(target)),
+    }
+}
+
+fn port_words(port: u16) -> String {
+    if port == 0 { "a free port".into() } else { format!("port {port}") }
+}
+
+fn place(target: &Target) -> String {
+    match target {
+        Target::Ip { address, port, names } => {
+            let name = names.first().map(|name| format!("{} ", plain(name))).unwrap_or_default();
+            format!("{name}{address}, {}", port_words(*port))
+        }
+        Target::Path(path) => format!("the socket {}", plain(path)),
+        Target::Abstract(name) => format!("the socket @{}", plain(name)),
+        Target::Vsock { cid, port } => format!("machine {cid}, port {port}"),
+        Target::Socket => "an address of its own kind".into(),
+    }
+}
+
+/// Sockets whose servers run programs or open connections for others.
+const PROXIES: [(&str, &str); 6] = [
+    ("/docker.sock", "whoever talks to it controls this machine"),
+    ("/containerd.sock", "whoever talks to it controls this machine"),
+    ("/bus", "programs can be started by it outside of guard"),
+    ("/systemd/private", "programs can be started by it outside of guard"),
+    ("/agent.", "it signs in as you elsewhere"),
+    ("X11-unix", "whoever draws on this screen can type for you"),
+];
+
+fn warning(request: &Request) -> Option<&'static str> {
+    match &request.target {
+        Target::Path(path) | Target::Abstract(path) => {
+            PROXIES.iter().find(|(part, _)| path.contains(part)).map(|(_, words)| *words)
+        }
+        Target::Socket => match request.protocol {
+            netloom_policy::Protocol::Packet | netloom_policy::Protocol::Raw => {
+                Some("such a socket sends to any address")
+            }
+            _ => None,
+        },
+        Target::Ip { .. } | Target::Vsock { .. } => None,
+    }
+}
+
+/// Text on one line: control characters, and those that change the direction of writing, escaped; cut.
+pub fn plain(text: &str) -> String {
+    let mut shown = String::new();
+    for letter in text.chars().take(SHOWN) {
+        match letter {
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' => {
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(letter));
+            }
+            letter if letter.is_control() => shown.extend(letter.escape_debug()),
+            letter => shown.push(letter),
+        }
+    }
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The rule that an answer makes; `None` if the program cannot be named, so that the rule would be about others.
+pub fn rule(
+    action: Action,
+    scope: Scope,
+    request: &Request,
+    minutes: Option<u32>,
+    now: Timestamp,
+) -> Option<Rule> {
+    let mut rule = Rule::every(action, request.direction);
+    rule.program.path = Some(PathPattern::parse(&request.program.path).ok()?);
+    rule.until = match minutes {
+        Some(minutes) => Some(now.checked_add(SignedDuration::from_mins(minutes.into())).ok()?),
+        None => None,
+    };
+    if request.target == Target::Socket {
+        rule.protocols = vec![request.protocol];
+        return Some(rule);
+    }
+    let port = || request.target.port().and_then(|port| Ports::of([(port, port)]));
+    match scope {
+        Scope::Destination => {
+            rule.protocols = vec![request.protocol];
+            rule.ports = port();
+            rule.to = exactly(&request.target)?;
+        }
+        Scope::Port => {
+            rule.protocols = vec![request.protocol];
+            rule.ports = Some(port()?);
+        }
+        Scope::Network => rule.to = around(&request.target)?,
+        Scope::Program => {}
+    }
+    Some(rule)
+}
+
+/// The destination itself: all its names, or its address.
+fn exactly(target: &Target) -> Option<Vec<Destination>> {
+    Some(match target {
+        Target::Ip { names, .. } if !names.is_empty() => {
+            names.iter().cloned().map(Destination::Name).collect()
+        }
+        Target::Ip { address, .. } => vec![Destination::Net((*address).into())],
+        Target::Path(path) => vec![Destination::Path(PathPattern::parse(path).ok()?)],
+        Target::Abstract(name) => vec![Destination::Abstract(name.clone())],
+        Target::Vsock { cid, .. } => vec![Destination::Vsock(*cid)],
+        Target::Socket => return None,
+    })
+}
+
+/// The destination's surroundings.
+fn around(target: &Target) -> Option<Vec<Destination>> {
+    let Target::Ip { address, names, .. } = target else { return exactly(target) };
+    if names.is_empty() {
+        let bits = if address.is_ipv4() { 24 } else { 64 };
+        let text = format!("{address}/{bits}");
+        let net: Destination = Destination::parse(&masked(*address, bits).unwrap_or(text)).ok()?;
+        return Some(vec![net]);
+    }
+    let under = names.iter().map(|name| match name.split_once('.') {
+        // A name of two labels is a domain itself; below a suffix of registries there are strangers.
+        Some((_, domain)) if domain.contains('.') => Destination::Under(domain.to_owned()),
+        _ => Destination::Name(name.clone()),
+    });
+    Some(under.collect())
+}
+
+/// An address with its last bits cleared, as a prefix.
+fn masked(address: IpAddr, bits: u8) -> Option<String> {
+    let cleared: IpAddr = match address {
+        IpAddr::V4(v4) => {
+            std::net::Ipv4Addr::from_bits(v4.to_bits() & (u32::MAX << (32 - bits))).into()
+        }
+        IpAddr::V6(v6) => {
+            std::net::Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - bits))).into()
+        }
+    };
+    Some(format!("{cleared}/{bits}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use netloom_policy::{Errno, Policy, Program, Protocol};
+
+    use super::*;
+
+    fn who() -> Who {
+        Who {
+            program: Program { path: "/usr/bin/curl".into(), sha256: None },
+            arguments: vec!["curl".into(), "a\u{1b}[2Jb".into()],
+            pid: 7,
+            parent: 6,
+            parent_name: "bash".into(),
+        }
+    }
+
+    fn request(direction: Direction, address: &str, port: u16, names: &[&str]) -> Request {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Request {
+            program: who().program,
+            direction,
+            protocol: Protocol::Tcp,
+            target: Target::ip(direction, address.parse().unwrap(), port, names),
+        }
+    }
+
+    #[test]
+    fn a_question_names_program_destination_and_how_many_wait() {
+        let asked = request(Direction::Out, "192.0.2.1", 443, &["example.org"]);
+        assert_eq!(
+            lines(&who(), &asked, 2),
+            [
+                "/usr/bin/curl (process 7, of bash)",
+                "wants to reach example.org 192.0.2.1, port 443 by tcp",
+                "2 more questions after this",
+            ]
+        );
+        let listens = request(Direction::In, "::", 0, &[]);
+        assert_eq!(
+            lines(&who(), &listens, 0)[1],
+            "wants to be reached by tcp at a free port of all addresses"
+        );
+    }
+
+    #[test]
+    fn servers_that_act_for_others_are_warned_of() {
+        let target = Target::Path("/run/docker.sock".into());
+        let asked = Request { target, ..request(Direction::Out, "::1", 1, &[]) };
+        assert!(lines(&who(), &asked, 0)[2].starts_with("Careful: "));
+    }
+
+    #[test]
+    fn no_text_of_a_program_changes_the_screen() {
+        assert_eq!(plain("a\u{1b}[2J\r\n\u{202e}b\u{7f}"), "a\\u{1b}[2J\\r\\n\\u{202e}b\\u{7f}");
+        assert_eq!(plain(&"x".repeat(500)).chars().count(), SHOWN + 1);
+        let shown = details(&who(), &request(Direction::Out, "::1", 1, &[])).join("\n");
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+    }
+
+    fn text(scope: Scope, request: &Request, minutes: Option<u32>) -> String {
+        let now = Timestamp::UNIX_EPOCH;
+        rule(Action::Allow, scope, request, minutes, now).unwrap().to_string()
+    }
+
+    #[test]
+    fn answers_make_rules_of_their_scope() {
+        let plain = request(Direction::Out, "192.0.2.77", 443, &[]);
+        let named = request(Direction::Out, "192.0.2.77", 443, &["www.example.org"]);
+        let program = "{allow: out, program: /usr/bin/curl";
+        for (scope, asked, rest) in [
+            (Scope::Destination, &plain, ", to: 192.0.2.77, port: 443, protocol: tcp}"),
+            (Scope::Destination, &named, ", to: www.example.org, port: 443, protocol: tcp}"),
+            (Scope::Port, &plain, ", port: 443, protocol: tcp}"),
+            (Scope::Network, &plain, ", to: 192.0.2.0/24}"),
+            (Scope::Network, &named, ", to: \"*.example.org\"}"),
+            (Scope::Program, &named, "}"),
+        ] {
+            assert_eq!(text(scope, asked, None), format!("{program}{rest}"));
+        }
+        assert!(text(Scope::Program, &plain, Some(10)).contains("until: 1970-01-01T00:10:00Z"));
+    }
+
+    #[test]
+    fn every_rule_is_about_what_was_asked() {
+        for asked in [
+            request(Direction::Out, "192.0.2.77", 443, &[]),
+            request(Direction::Out, "fd00::1:2", 443, &["example.org", "a.b.example.org"]),
+            request(Direction::In, "0.0.0.0", 80, &[]),
+            Request {
+                target: Target::Path("/run/x".into()),
+                ..request(Direction::Out, "::1", 1, &[])
+            },
+            Request {
+                target: Target::Abstract("x".into()),
+                ..request(Direction::Out, "::1", 1, &[])
+            },
+            Request {
+                target: Target::Socket,
+                direction: Direction::Open,
+                ..request(Direction::Out, "::1", 1, &[])
+            },
+        ] {
+            for scope in [Scope::Destination, Scope::Port, Scope::Network, Scope::Program] {
+                let now = Timestamp::UNIX_EPOCH;
+                let Some(rule) = rule(Action::Allow, scope, &asked, None, now) else { continue };
+                let default = Action::Deny(Errno::default());
+                let policy = Policy { default, rules: vec![rule], ..Policy::default() };
+                assert_eq!(policy.decide(&asked, now).action, Action::Allow, "{scope:?} {asked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_without_a_path_gets_no_rule() {
+        let mut asked = request(Direction::Out, "192.0.2.1", 1, &[]);
+        asked.program.path = String::new();
+        assert_eq!(rule(Action::Allow, Scope::Program, &asked, None, Timestamp::UNIX_EPOCH), None);
+        asked.program.path = "/tmp/x (deleted)".into();
+        assert!(rule(Action::Allow, Scope::Program, &asked, None, Timestamp::UNIX_EPOCH).is_some());
+    }
+}
