@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use netloom_kit::skip;
-use netloom_sys::seccomp::launch::{Launched, launch};
+use netloom_sys::seccomp::launch::{Launched, Place, launch};
 use netloom_sys::seccomp::{Answer, Call, Caller, Filter, Listener, Machine, Outcome, Rule};
 
 /// How the shell makes descriptor 8 of descriptor 7.
@@ -22,7 +22,8 @@ const fn all(number: libc::c_long) -> Rule {
 fn shell(script: &str, rules: &[Rule], own_user: bool) -> Launched {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    launch(command, Filter::compile(&[(Machine::OWN, rules)]), own_user).unwrap()
+    let place = Place { own_user, own_terminal: false };
+    launch(command, Filter::compile(&[(Machine::OWN, rules)]), place).unwrap()
 }
 
 /// Answers all calls by `answer` until the shell has ended; gives its output.
@@ -120,7 +121,10 @@ fn a_killed_call_vanishes() {
 
 #[test]
 fn a_program_that_does_not_exist_is_told() {
-    let error =
-        launch(Command::new("/nonexistent"), Filter::compile(&[(Machine::OWN, &[])]), false);
+    let error = launch(
+        Command::new("/nonexistent"),
+        Filter::compile(&[(Machine::OWN, &[])]),
+        Place::default(),
+    );
     assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::ENOENT));
 }

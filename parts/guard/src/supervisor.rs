@@ -13,7 +13,7 @@ use std::thread::Scope;
 
 use netloom_policy::{Direction, Program, Request};
 use netloom_sys::Result;
-use netloom_sys::seccomp::launch::launch;
+use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::seccomp::{Call, Caller, Listener, Outcome};
 use rustix::io::Errno;
 
@@ -23,13 +23,12 @@ use crate::perform::{Blocked, Done, perform, state};
 use crate::prepare::{Act, Deed, Want, cookie, prepare};
 use crate::who::Who;
 
-/// Starts a program under guard. With `own_user` it lives in a user namespace of its own, in which it is the same
-/// user: then it cannot hide its memory from the supervisor, nor trace processes outside.
+/// Starts a program under guard.
 ///
 /// # Errors
 /// The program cannot be started, or the kernel lacks what a supervisor needs.
-pub fn start(command: Command, own_user: bool) -> Result<(Child, Supervisor)> {
-    let launched = launch(command, calls::filter(), own_user)?;
+pub fn start(command: Command, place: Place) -> Result<(Child, Supervisor)> {
+    let launched = launch(command, calls::filter(), place)?;
     Ok((launched.child, Supervisor::of(launched.listener)))
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use netloom_guard::{Answer, Ask, Log, Options, Question, Rules, start};
 use netloom_policy::learn::Learned;
 use netloom_policy::{Action, Direction, Policy, Rule, read, write};
+use netloom_sys::seccomp::launch::Place;
 
 /// Connects to each port in turn, and prints which let it.
 const CONNECT: &str = "
@@ -19,10 +20,14 @@ for port in sys.argv[1:]:
         print(errno.errorcode[e.errno])
 ";
 
+fn place() -> Place {
+    Place { own_user: netloom_kit::userns_allowed(), own_terminal: false }
+}
+
 fn run(rules: &Rules, ports: &[u16]) -> String {
     let mut command = Command::new("python3");
     command.args(["-c", CONNECT]).args(ports.iter().map(u16::to_string)).stdout(Stdio::piped());
-    let (child, supervisor) = start(command, netloom_kit::userns_allowed()).unwrap();
+    let (child, supervisor) = start(command, place()).unwrap();
     supervisor.serve(rules).unwrap();
     let output = child.wait_with_output().unwrap();
     String::from_utf8(output.stdout).unwrap().replace('\n', " ")

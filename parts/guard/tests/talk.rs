@@ -8,6 +8,11 @@ use std::sync::Mutex;
 
 use netloom_guard::{Judge, Judgement, Question, start};
 use netloom_policy::{Direction, Request};
+use netloom_sys::seccomp::launch::Place;
+
+fn place() -> Place {
+    Place { own_user: netloom_kit::userns_allowed(), own_terminal: false }
+}
 
 /// Decides by a function, and keeps what was asked.
 struct By<F>(F, Mutex<Vec<String>>);
@@ -30,7 +35,7 @@ impl<F: Fn(&Request) -> bool + Send + Sync> Judge for By<F> {
 fn python(script: &str, allow: impl Fn(&Request) -> bool + Send + Sync) -> (String, Vec<String>) {
     let mut command = Command::new("python3");
     command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let (mut child, supervisor) = start(command, netloom_kit::userns_allowed()).unwrap();
+    let (mut child, supervisor) = start(command, place()).unwrap();
     let judge = By(allow, Mutex::default());
     supervisor.serve(&judge).unwrap();
     let mut text = String::new();
@@ -201,7 +206,7 @@ fn programs_of_many_processes_are_served() {
     let mut command = Command::new("sh");
     command.args(["-c", "for i in $(seq 100); do echo a | cat | cat; done | wc -l"]);
     command.stdout(Stdio::piped());
-    let (child, supervisor) = start(command, false).unwrap();
+    let (child, supervisor) = start(command, Place::default()).unwrap();
     supervisor.serve(&By(|_: &Request| true, Mutex::default())).unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"100\n");
 }

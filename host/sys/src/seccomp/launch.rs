@@ -43,19 +43,31 @@ impl Maps {
     }
 }
 
+/// Where a program lives.
+#[derive(Debug, Default)]
+pub struct Place {
+    /// In a user namespace of its own, as the same user. Then this process may read its memory even if it forbids
+    /// that (`PR_SET_DUMPABLE`), and it may trace no process outside.
+    pub own_user: bool,
+    /// In a session of its own, whose terminal is its standard input.
+    pub own_terminal: bool,
+}
+
 /// Starts `command` under `filter`, without the means to gain privileges (`PR_SET_NO_NEW_PRIVS`).
-///
-/// With `own_user` the program runs in a user namespace of its own, as the same user. Then this process may read its
-/// memory even if it forbids that (`PR_SET_DUMPABLE`), and it may trace no process outside.
 ///
 /// # Errors
 /// The program cannot be started (the source is the error of exec), or the kernel refuses filter or namespace.
-pub fn launch(mut command: Command, filter: Filter, own_user: bool) -> Result<Launched> {
+pub fn launch(mut command: Command, filter: Filter, place: Place) -> Result<Launched> {
     let (told, tell) = pipe()?;
     let (acknowledged, acknowledge) = pipe()?;
-    let maps = own_user.then(Maps::own);
+    let maps = place.own_user.then(Maps::own);
     // The closure keeps its ends until `command` is dropped.
-    let prepare = move || prepare(&filter, maps.as_ref(), &tell, &acknowledged);
+    let prepare = move || {
+        if place.own_terminal {
+            own_terminal()?;
+        }
+        prepare(&filter, maps.as_ref(), &tell, &acknowledged)
+    };
     // SAFETY: after the fork the closure makes system calls, formats a number on the stack, and allocates only to
     // report an error.
     unsafe { command.pre_exec(prepare) };
@@ -92,6 +104,13 @@ fn prepare(
         1 => Ok(()),
         _ => Err(io::Error::from_raw_os_error(libc::ECONNRESET)),
     }
+}
+
+/// Standard input is the program's terminal already.
+fn own_terminal() -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    Ok(())
 }
 
 fn enter_own_user(maps: &Maps) -> io::Result<()> {

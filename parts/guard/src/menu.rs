@@ -1,0 +1,257 @@
+//! Keys to answers: what is shown below a question, and what each key does. Pure: keys and times in, steps out.
+//!
+//! Keys typed before the question was seen do not answer it: for a moment after it appears, none counts.
+
+use std::time::Duration;
+
+use netloom_policy::{Action, Direction, Errno, Request, Target};
+
+use crate::card::Scope;
+
+/// Time after a question appears in which keys do not count.
+pub const DEAD: Duration = Duration::from_millis(300);
+
+/// What an answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What happens.
+    pub action: Action,
+    /// To what else, or `None`: to this call alone.
+    pub scope: Option<Scope>,
+    /// For how long, in minutes; `None` is for ever.
+    pub minutes: Option<u32>,
+}
+
+/// What a key does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Nothing,
+    /// Other lines are to be shown: see [`Menu::lines`].
+    Shown,
+    /// More about who asks is to be shown.
+    Details,
+    /// It answers.
+    Answer(Choice),
+    /// It denies this call and all others of this program that wait.
+    DenyAll,
+}
+
+/// Where the dialogue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    First,
+    Minutes { typed: u32 },
+    Scope { action: Action, minutes: Option<u32> },
+}
+
+/// The dialogue of a question.
+#[derive(Clone, Debug)]
+pub struct Menu {
+    stage: Stage,
+    scopes: Vec<(char, Scope, &'static str)>,
+    many: bool,
+}
+
+/// Longest time that can be typed, in minutes: a week.
+const LONGEST: u32 = 7 * 24 * 60;
+
+impl Menu {
+    /// The dialogue for a request; `many` if more questions of the same program wait.
+    pub fn new(request: &Request, many: bool) -> Menu {
+        Menu { stage: Stage::First, scopes: scopes(request), many }
+    }
+
+    /// What the keys are.
+    pub fn lines(&self) -> Vec<String> {
+        match self.stage {
+            Stage::First => {
+                let mut lines = vec![
+                    "y  allow once        n  deny once".to_owned(),
+                    "a  allow always      d  deny always".to_owned(),
+                    "t  allow for a time  i  more about the program".to_owned(),
+                ];
+                if self.many {
+                    lines.push("N  deny all that this program asks now".to_owned());
+                }
+                lines
+            }
+            Stage::Minutes { typed: 0 } => {
+                vec!["for how many minutes? (Enter ends, Esc goes back)".into()]
+            }
+            Stage::Minutes { typed } => vec![format!("for how many minutes? {typed}")],
+            Stage::Scope { action, minutes } => {
+                let span = minutes.map(|n| format!(" for {n} minutes")).unwrap_or_default();
+                let head = format!("{action}{span} what? (Esc goes back)");
+                let all = self.scopes.iter().map(|(key, _, words)| format!("{key}  {words}"));
+                std::iter::once(head).chain(all).collect()
+            }
+        }
+    }
+
+    /// Takes a key that was pressed `age` after the question appeared.
+    pub fn press(&mut self, key: u8, age: Duration) -> Step {
+        if age < DEAD {
+            return Step::Nothing;
+        }
+        match self.stage {
+            Stage::First => self.first(key),
+            Stage::Minutes { typed } => self.minutes(key, typed),
+            Stage::Scope { action, minutes } => self.scope(key, action, minutes),
+        }
+    }
+
+    fn first(&mut self, key: u8) -> Step {
+        let deny = Action::Deny(Errno::default());
+        let once = |action| Step::Answer(Choice { action, scope: None, minutes: None });
+        match key {
+            b'y' => once(Action::Allow),
+            // Also by Ctrl-C and Ctrl-D, which are meant for the program.
+            b'n' | 3 | 4 => once(deny),
+            b'a' => self.go(Stage::Scope { action: Action::Allow, minutes: None }),
+            b'd' => self.go(Stage::Scope { action: deny, minutes: None }),
+            b't' => self.go(Stage::Minutes { typed: 0 }),
+            b'i' => Step::Details,
+            b'N' if self.many => Step::DenyAll,
+            _ => Step::Nothing,
+        }
+    }
+
+    fn minutes(&mut self, key: u8, typed: u32) -> Step {
+        match key {
+            b'0'..=b'9' => {
+                let typed = (typed * 10 + u32::from(key - b'0')).min(LONGEST);
+                self.go(Stage::Minutes { typed })
+            }
+            8 | 127 => self.go(Stage::Minutes { typed: typed / 10 }),
+            b'\r' | b'\n' if typed > 0 => {
+                self.go(Stage::Scope { action: Action::Allow, minutes: Some(typed) })
+            }
+            27 | 3 => self.go(Stage::First),
+            _ => Step::Nothing,
+        }
+    }
+
+    fn scope(&mut self, key: u8, action: Action, minutes: Option<u32>) -> Step {
+        if key == 27 || key == 3 {
+            return self.go(Stage::First);
+        }
+        let found = self.scopes.iter().find(|(known, ..)| *known == char::from(key));
+        found.map_or(Step::Nothing, |(_, scope, _)| {
+            Step::Answer(Choice { action, scope: Some(*scope), minutes })
+        })
+    }
+
+    fn go(&mut self, stage: Stage) -> Step {
+        self.stage = stage;
+        Step::Shown
+    }
+}
+
+/// Scopes that differ for a request.
+fn scopes(request: &Request) -> Vec<(char, Scope, &'static str)> {
+    let program = (
+        'p',
+        Scope::Program,
+        match request.direction {
+            Direction::Out => "this program to anywhere",
+            Direction::In => "this program on any port",
+            Direction::Open => "this program, any such socket",
+        },
+    );
+    match &request.target {
+        Target::Ip { port, .. } => {
+            let mut all = vec![('d', Scope::Destination, "this program and this destination")];
+            if *port > 0 {
+                all.push(('o', Scope::Port, "this program and this port, anywhere"));
+            }
+            all.push(('w', Scope::Network, "this program and this network or domain"));
+            all.push(program);
+            all
+        }
+        Target::Socket => vec![program],
+        Target::Path(_) | Target::Abstract(_) | Target::Vsock { .. } => {
+            vec![('d', Scope::Destination, "this program and this destination"), program]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netloom_policy::{Program, Protocol};
+
+    use super::*;
+
+    const LATER: Duration = Duration::from_secs(1);
+
+    fn menu(many: bool) -> Menu {
+        let request = Request {
+            program: Program { path: "/bin/x".into(), sha256: None },
+            direction: Direction::Out,
+            protocol: Protocol::Tcp,
+            target: Target::ip(Direction::Out, "192.0.2.1".parse().unwrap(), 80, vec![]),
+        };
+        Menu::new(&request, many)
+    }
+
+    /// The last step of these keys.
+    fn press(menu: &mut Menu, keys: &str) -> Step {
+        keys.bytes().map(|key| menu.press(key, LATER)).last().unwrap()
+    }
+
+    fn answer(keys: &str) -> (String, Option<Scope>, Option<u32>) {
+        match press(&mut menu(false), keys) {
+            Step::Answer(Choice { action, scope, minutes }) => (action.to_string(), scope, minutes),
+            step => panic!("{keys:?}: {step:?}"),
+        }
+    }
+
+    #[test]
+    fn keys_answer() {
+        assert_eq!(answer("y"), ("allow".into(), None, None));
+        assert_eq!(answer("n"), ("deny".into(), None, None));
+        assert_eq!(answer("\u{3}"), ("deny".into(), None, None));
+        assert_eq!(answer("ad"), ("allow".into(), Some(Scope::Destination), None));
+        assert_eq!(answer("dw"), ("deny".into(), Some(Scope::Network), None));
+        assert_eq!(answer("t10\ro"), ("allow".into(), Some(Scope::Port), Some(10)));
+        assert_eq!(answer("t19\u{7f}5\rp"), ("allow".into(), Some(Scope::Program), Some(15)));
+        assert_eq!(answer("a\u{1b}dp"), ("deny".into(), Some(Scope::Program), None));
+        assert_eq!(answer("t99999999999\rd").2, Some(LONGEST));
+    }
+
+    #[test]
+    fn keys_that_were_typed_before_the_question_do_not_answer_it() {
+        let mut menu = menu(false);
+        assert_eq!(menu.press(b'y', Duration::ZERO), Step::Nothing);
+        assert_eq!(menu.press(b'y', DEAD - Duration::from_millis(1)), Step::Nothing);
+        assert!(matches!(menu.press(b'y', DEAD), Step::Answer(_)));
+    }
+
+    #[test]
+    fn other_keys_do_nothing() {
+        for key in 0..=255_u8 {
+            let mut menu = menu(false);
+            let known = b"ynadti\x03\x04".contains(&key);
+            assert_eq!(menu.press(key, LATER) == Step::Nothing, !known, "{key}");
+        }
+        assert_eq!(press(&mut menu(false), "t\r"), Step::Nothing);
+        assert_eq!(press(&mut menu(false), "ay"), Step::Nothing);
+    }
+
+    #[test]
+    fn all_can_be_denied_where_many_wait() {
+        assert_eq!(press(&mut menu(true), "N"), Step::DenyAll);
+        assert!(menu(true).lines().join("\n").contains("deny all"));
+        assert!(!menu(false).lines().join("\n").contains("deny all"));
+    }
+
+    #[test]
+    fn each_key_that_is_shown_for_a_scope_answers() {
+        let mut shown = menu(false);
+        press(&mut shown, "a");
+        for line in &shown.lines()[1..] {
+            let mut menu = shown.clone();
+            assert!(matches!(menu.press(line.as_bytes()[0], LATER), Step::Answer(_)), "{line}");
+        }
+    }
+}
