@@ -15,6 +15,7 @@ const DUPLICATE: libc::c_long = libc::SYS_dup2;
 const DUPLICATE: libc::c_long = libc::SYS_dup3;
 
 /// A rule that asks about every call of this number.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
 const fn all(number: libc::c_long) -> Rule {
     Rule { number: number as u32, clauses: &[], otherwise: Answer::Notify }
 }
@@ -67,7 +68,7 @@ fn memory_and_descriptors(own_user: bool) {
     let (mut path, mut device) = (vec![], false);
     run(shell(script, &rules, own_user), |listener, call| {
         let caller = Caller::of(listener, call).unwrap().unwrap();
-        if call.number == libc::SYS_chdir as u32 {
+        if libc::c_long::from(call.number) == libc::SYS_chdir {
             path = caller.bytes(call.arguments[0], 11).unwrap();
             assert!(caller.bytes(8, 1).is_err(), "nothing is mapped at address 8");
             assert!(caller.bytes(u64::MAX, 1).is_err());

@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(Width::Eight.read_controls(&write_controls(&all)), Some(all.clone()));
         let mut narrow = vec![];
         for control in &all {
-            narrow.extend((12 + control.data.len() as u32).to_ne_bytes());
+            narrow.extend((12 + u32::try_from(control.data.len()).unwrap()).to_ne_bytes());
             narrow.extend(control.level.to_ne_bytes());
             narrow.extend(control.kind.to_ne_bytes());
             narrow.extend(&control.data);

@@ -287,7 +287,7 @@ impl Arguments<'_> {
             (0, _) | (_, 0) => None,
             (name, length) => {
                 // The kernel cuts a longer one here, unlike elsewhere.
-                let length = u64::from(length.min(LONGEST as u32));
+                let length = u64::from(length).min(LONGEST as u64);
                 Some(Place::of(self.caller, self.address(name, length)?, true)?)
             }
         };

@@ -65,8 +65,10 @@ impl Caller {
             libc::process_vm_readv(self.tid, &raw const ours, 1, &raw const theirs, 1, 0)
         };
         match usize::try_from(got) {
-            // SAFETY: the kernel wrote all of these bytes.
-            Ok(got) if got == length => Ok(unsafe { buffer.assume_init_ref() }),
+            Ok(got) if got == length => {
+                // SAFETY: the kernel wrote all of these bytes.
+                Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), length) })
+            }
             Ok(_) => Err(self.fault()),
             Err(_) => Err(self.last("read memory of")),
         }

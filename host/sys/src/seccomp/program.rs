@@ -235,6 +235,7 @@ mod tests {
     use super::*;
 
     /// The filter's answer to a call, by the rules of bpf(4).
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
     fn run(filter: &Filter, machine: u32, number: u32, arguments: [u64; 6]) -> u32 {
         let words: Vec<u32> = [number, machine, 0, 0]
             .into_iter()
