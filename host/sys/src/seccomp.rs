@@ -6,6 +6,7 @@
 //! under a filter; [`perform`] makes a call in its place. What is allowed is decided above.
 
 pub mod caller;
+mod landlock;
 pub mod launch;
 pub mod listener;
 pub mod perform;

@@ -63,6 +63,24 @@ impl Address {
     }
 }
 
+/// Puts `to` in the place of the address in `bytes`, which is one of IP and has been read.
+pub(crate) fn lead_to(bytes: &mut [u8], to: IpAddr) {
+    let is_ip6 = part(bytes, 0).map(u16::from_ne_bytes) == Some(INET6);
+    match (to, is_ip6) {
+        (IpAddr::V4(v4), false) => put(bytes, 4, &v4.octets()),
+        (IpAddr::V4(v4), true) => put(bytes, 8, &v4.to_ipv6_mapped().octets()),
+        (IpAddr::V6(v6), true) => put(bytes, 8, &v6.octets()),
+        // No address of IPv4 leads there.
+        (IpAddr::V6(_), false) => {}
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + part.len()) {
+        place.copy_from_slice(part);
+    }
+}
+
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
@@ -73,7 +91,8 @@ fn inet(bytes: &[u8]) -> Option<(Ipv4Addr, u16)> {
     Some((Ipv4Addr::from(part::<4>(bytes, 4)?), u16::from_be_bytes(part(bytes, 2)?)))
 }
 
-fn inet6(bytes: &[u8]) -> Option<Address> {
+/// One of IPv6, whatever its family says.
+pub(crate) fn inet6(bytes: &[u8]) -> Option<Address> {
     // 24 bytes suffice (SIN6_LEN_RFC2133): the scope came later.
     let address = Ipv6Addr::from(part::<16>(bytes, 8)?);
     Some(Address::Ip(address.into(), u16::from_be_bytes(part(bytes, 2)?)))
@@ -126,6 +145,20 @@ mod tests {
         assert_eq!(Address::read(&bytes[..2]), Some(Address::Unspecified(None)));
         assert_eq!(Address::read(&bytes[..1]), None);
         assert_eq!(Address::read(&[]), None);
+    }
+
+    #[test]
+    fn an_address_leads_elsewhere_when_told() {
+        let mut v4 = with(INET, &[0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        lead_to(&mut v4, Ipv4Addr::LOCALHOST.into());
+        assert_eq!(Address::read(&v4), Some(Address::Ip(Ipv4Addr::LOCALHOST.into(), 80)));
+        let mut v6 = with(INET6, &[1, 187, 0, 0, 0, 0]);
+        v6.extend([0; 16]);
+        lead_to(&mut v6, Ipv6Addr::LOCALHOST.into());
+        assert_eq!(Address::read(&v6), Some(Address::Ip(Ipv6Addr::LOCALHOST.into(), 443)));
+        lead_to(&mut v6, Ipv4Addr::LOCALHOST.into());
+        let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+        assert_eq!(Address::read(&v6), Some(Address::Ip(mapped.into(), 443)));
     }
 
     #[test]

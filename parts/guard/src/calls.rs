@@ -59,6 +59,7 @@ const fn refuse(number: u32, errno: u16) -> Rule {
 const ENOSYS: u16 = 38;
 const EPERM: u16 = 1;
 const EBUSY: u16 = 16;
+const EOPNOTSUPP: u16 = 95;
 
 /// Conditions and answers of a rule.
 type Clauses = &'static [(&'static [Condition], Answer)];
@@ -82,19 +83,80 @@ const UNIX_PAIRS: Clauses = &[(&[one_of(0, WHOLE, &[AF_UNIX])], Answer::Allow)];
 /// Sending is decided about if there is an address.
 const ADDRESSED: Clauses = &[(&[Condition::Set(4)], Answer::Notify)];
 
-/// Options that choose the way or the sender of packets: `SO_BINDTODEVICE`, `SO_MARK`, `SO_BINDTOIFINDEX`;
-/// `IP_OPTIONS`, `IP_TRANSPARENT`; `IPV6_2292RTHDR`, `IPV6_RTHDR`, `IPV6_TRANSPARENT`.
-const WIDENING: Clauses = &[
-    (&[one_of(1, WHOLE, &[1]), one_of(2, WHOLE, &[25, 36, 62])], Answer::Notify),
-    (&[one_of(1, WHOLE, &[0]), one_of(2, WHOLE, &[4, 19])], Answer::Notify),
-    (&[one_of(1, WHOLE, &[41]), one_of(2, WHOLE, &[5, 57, 75])], Answer::Notify),
+/// `SOL_SOCKET`, `SOL_IP`, `SOL_IPV6`, `SOL_SCTP`.
+pub(crate) const SOCKET: i32 = 1;
+pub(crate) const IP: i32 = 0;
+pub(crate) const IPV6: i32 = 41;
+const SCTP: u32 = 132;
+
+/// `SO_BINDTODEVICE`, `SO_MARK`, `SO_BINDTOIFINDEX`.
+const SOCKET_WAYS: &[u32] = &[25, 36, 62];
+/// `IP_OPTIONS`, `IP_TRANSPARENT`, `IP_UNICAST_IF`.
+const IP_WAYS: &[u32] = &[4, 19, 50];
+/// `IPV6_2292PKTOPTIONS`, `IPV6_PKTINFO`, `IPV6_RTHDR`, `IPV6_TRANSPARENT`, `IPV6_UNICAST_IF`.
+const IPV6_WAYS: &[u32] = &[6, 50, 57, 75, 76];
+/// `IP_ADD_MEMBERSHIP`, `IP_ADD_SOURCE_MEMBERSHIP`, `IP_MSFILTER`, and `MCAST_JOIN_GROUP`,
+/// `MCAST_JOIN_SOURCE_GROUP`, `MCAST_MSFILTER`.
+const IP_JOINS: &[u32] = &[35, 39, 41, 42, 46, 48];
+/// `IPV6_ADD_MEMBERSHIP`, `IPV6_JOIN_ANYCAST`, and `MCAST_` as above.
+const IPV6_JOINS: &[u32] = &[20, 27, 42, 46, 48];
+/// `SCTP_SOCKOPT_BINDX_ADD`, `SCTP_SOCKOPT_CONNECTX_OLD`, `SCTP_SOCKOPT_CONNECTX`: addresses that are not judged.
+const SCTP_ADDRESSES: &[u32] = &[100, 107, 110];
+/// `SCTP_SOCKOPT_CONNECTX3`, which connects although it is asked for by getsockopt(2).
+const SCTP_CONNECTS: &[u32] = &[111];
+
+/// Options that choose the way or the sender of packets, and those by which a group's packets arrive.
+const DECIDED_OPTIONS: Clauses = &[
+    (&[one_of(1, WHOLE, &[1]), one_of(2, WHOLE, SOCKET_WAYS)], Answer::Notify),
+    (&[one_of(1, WHOLE, &[0]), one_of(2, WHOLE, IP_WAYS)], Answer::Notify),
+    (&[one_of(1, WHOLE, &[0]), one_of(2, WHOLE, IP_JOINS)], Answer::Notify),
+    (&[one_of(1, WHOLE, &[41]), one_of(2, WHOLE, IPV6_WAYS)], Answer::Notify),
+    (&[one_of(1, WHOLE, &[41]), one_of(2, WHOLE, IPV6_JOINS)], Answer::Notify),
+    (&[one_of(1, WHOLE, &[SCTP]), one_of(2, WHOLE, SCTP_ADDRESSES)], Answer::Errno(EOPNOTSUPP)),
 ];
+
+const ASKED_OPTIONS: Clauses =
+    &[(&[one_of(1, WHOLE, &[SCTP]), one_of(2, WHOLE, SCTP_CONNECTS)], Answer::Errno(EOPNOTSUPP))];
+
+fn among(options: &[u32], option: i32) -> bool {
+    u32::try_from(option).is_ok_and(|option| options.contains(&option))
+}
+
+/// Whether an option chooses the way or the sender of packets.
+pub(crate) fn widens(level: i32, option: i32) -> bool {
+    match level {
+        SOCKET => among(SOCKET_WAYS, option),
+        IP => among(IP_WAYS, option),
+        IPV6 => among(IPV6_WAYS, option),
+        _ => false,
+    }
+}
+
+/// Whether an option makes packets of a group arrive.
+pub(crate) fn joins(level: i32, option: i32) -> bool {
+    match level {
+        IP => among(IP_JOINS, option),
+        IPV6 => among(IPV6_JOINS, option),
+        _ => false,
+    }
+}
+
+/// Whether an option of SCTP has addresses that are not judged.
+pub(crate) fn hides_addresses(level: i32, option: i32) -> bool {
+    among(&[SCTP], level) && among(SCTP_ADDRESSES, option)
+}
 
 /// `TIOCSTI` and `TIOCLINUX` would put typing into the terminal of who answers.
 const TYPING: Clauses = &[(&[one_of(1, WHOLE, &[0x5412, 0x541C])], Answer::Errno(EPERM))];
 
 /// `SECCOMP_SET_MODE_FILTER` with `SECCOMP_FILTER_FLAG_NEW_LISTENER`: it would decide in place of this one.
 const LISTENER: Clauses = &[(&[one_of(0, WHOLE, &[1]), one_of(1, 8, &[8])], Answer::Errno(EBUSY))];
+
+/// `PR_SET_MM`, by which a process gives itself another program's name.
+const NAMES: Clauses = &[(&[one_of(0, WHOLE, &[35])], Answer::Errno(EPERM))];
+
+/// `PTRACE_ATTACH`, `PTRACE_SEIZE`.
+const TRACES: Clauses = &[(&[one_of(0, WHOLE, &[16, 0x4206])], Answer::Errno(EPERM))];
 
 /// `SYS_SOCKET` to `SYS_SENDMMSG` of linux/net.h that are decided about. Others (reading, names) are not.
 const SOCKET_CALLS: &[u32] = &[1, 2, 3, 4, 8, 11, 14, 16, 20];
@@ -117,18 +179,20 @@ const X86_64: [Rule; 17] = [
     ask(49),
     ask(50),
     unless(53, UNIX_PAIRS),
-    only(54, WIDENING),
+    only(54, DECIDED_OPTIONS),
+    only(55, ASKED_OPTIONS),
+    only(157, NAMES),
     only(16, TYPING),
     ask(307),
     only(317, LISTENER),
     refuse(425, ENOSYS),
     refuse(426, ENOSYS),
     refuse(427, ENOSYS),
-    // process_vm_writev, pidfd_getfd, bpf: ways to another process's or the kernel's sockets.
-    refuse(311, EPERM),
-    refuse(438, EPERM),
     refuse(321, EPERM),
 ];
+
+/// ptrace, process_vm_writev, pidfd_getfd: ways to other processes' sockets, where the kernel does not bar them.
+const X86_64_FOREIGN: [Rule; 3] = [only(101, TRACES), refuse(311, EPERM), refuse(438, EPERM)];
 
 /// linux/arch/x86/entry/syscalls/syscall_32.tbl.
 const I386: [Rule; 18] = [
@@ -137,7 +201,9 @@ const I386: [Rule; 18] = [
     ask(361),
     ask(362),
     ask(363),
-    only(366, WIDENING),
+    only(366, DECIDED_OPTIONS),
+    only(365, ASKED_OPTIONS),
+    only(172, NAMES),
     only(369, ADDRESSED),
     ask(370),
     ask(345),
@@ -147,10 +213,10 @@ const I386: [Rule; 18] = [
     refuse(425, ENOSYS),
     refuse(426, ENOSYS),
     refuse(427, ENOSYS),
-    refuse(348, EPERM),
-    refuse(438, EPERM),
     refuse(357, EPERM),
 ];
+
+const I386_FOREIGN: [Rule; 3] = [only(26, TRACES), refuse(348, EPERM), refuse(438, EPERM)];
 
 /// linux/include/uapi/asm-generic/unistd.h.
 const AARCH64: [Rule; 17] = [
@@ -160,7 +226,9 @@ const AARCH64: [Rule; 17] = [
     ask(201),
     ask(203),
     only(206, ADDRESSED),
-    only(208, WIDENING),
+    only(208, DECIDED_OPTIONS),
+    only(209, ASKED_OPTIONS),
+    only(167, NAMES),
     ask(211),
     ask(269),
     only(29, TYPING),
@@ -168,18 +236,26 @@ const AARCH64: [Rule; 17] = [
     refuse(425, ENOSYS),
     refuse(426, ENOSYS),
     refuse(427, ENOSYS),
-    refuse(271, EPERM),
-    refuse(438, EPERM),
     refuse(280, EPERM),
 ];
 
-/// The filter for this machine's programs.
-pub(crate) fn filter() -> Filter {
+const AARCH64_FOREIGN: [Rule; 3] = [only(117, TRACES), refuse(271, EPERM), refuse(438, EPERM)];
+
+/// The filter for this machine's programs. Calls on other processes are left to the kernel where it bars those that are
+/// not under guard.
+pub(crate) fn filter(barred: bool) -> Filter {
+    let table = |own: &[Rule], foreign: &[Rule]| {
+        let foreign = if barred { &[] } else { foreign };
+        [own, foreign].concat()
+    };
     match Machine::OWN {
-        Machine::Aarch64 => Filter::compile(&[(Machine::Aarch64, &AARCH64)]),
-        Machine::X86_64 | Machine::I386 => {
-            Filter::compile(&[(Machine::X86_64, &X86_64), (Machine::I386, &I386)])
+        Machine::Aarch64 => {
+            Filter::compile(&[(Machine::Aarch64, &table(&AARCH64, &AARCH64_FOREIGN))])
         }
+        Machine::X86_64 | Machine::I386 => Filter::compile(&[
+            (Machine::X86_64, &table(&X86_64, &X86_64_FOREIGN)),
+            (Machine::I386, &table(&I386, &I386_FOREIGN)),
+        ]),
     }
 }
 
@@ -268,6 +344,15 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn numbers_are_this_machines() {
-        filter();
+        filter(false);
+        filter(true);
+    }
+
+    #[test]
+    fn options_that_widen_are_those_of_the_filter() {
+        assert!(widens(SOCKET, 25) && widens(IP, 19) && widens(IPV6, 57));
+        assert!(!widens(SOCKET, 2) && !widens(IP, 25) && !widens(6, 25));
+        assert!(joins(IP, 35) && joins(IPV6, 20) && !joins(SOCKET, 35) && !joins(IP, -1));
+        assert!(hides_addresses(132, 110) && !hides_addresses(132, 3));
     }
 }

@@ -5,16 +5,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use netloom_sys::seccomp::perform::{self, Interrupter};
+use netloom_sys::seccomp::perform::{self, Interrupter, Message};
 use netloom_sys::seccomp::{Caller, Listener, Outcome};
 use rustix::io::Errno;
+use rustix::net::{Shutdown, SocketType, shutdown, sockopt};
 
 use crate::judge::State;
-use crate::prepare::{Act, Outgoing, Place};
-use crate::socket::Socket;
+use crate::prepare::{Act, Outgoing, Place, gather, place};
 
 /// How often calls that block are looked at: a killed program's connection is given up, and a signal delivered, so late.
 const LOOK: Duration = Duration::from_millis(10);
+/// How often it is looked whether there are such calls.
+const LOOK_IDLE: Duration = Duration::from_millis(50);
 
 /// What becomes of a call.
 pub(crate) enum Done {
@@ -51,16 +53,19 @@ struct Entry {
 }
 
 impl Blocked {
-    /// Interrupts calls whose caller is gone or signalled, until `ended`.
+    /// Until no process has the filter any more: interrupts calls whose caller is gone or signalled.
     pub(crate) fn watch(&self, listener: &Listener, ended: &AtomicBool) {
-        while !ended.load(Ordering::Relaxed) {
-            std::thread::park_timeout(LOOK);
-            let entries = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            for entry in entries.iter() {
-                if state(listener, entry.id, entry.tid) != State::Waiting {
-                    entry.interrupter.interrupt();
-                }
+        while !ended.load(Ordering::SeqCst) {
+            let span = if self.lock().is_empty() { LOOK_IDLE } else { LOOK };
+            if listener.is_unused(span) {
+                ended.store(true, Ordering::SeqCst);
             }
+            let mut done: Vec<(u64, i32)> =
+                self.lock().iter().map(|one| (one.id, one.tid)).collect();
+            done.retain(|(id, tid)| state(listener, *id, *tid) != State::Waiting);
+            let entries = self.lock();
+            let late = entries.iter().filter(|one| done.contains(&(one.id, one.tid)));
+            late.for_each(|one| one.interrupter.interrupt());
         }
     }
 
@@ -69,6 +74,7 @@ impl Blocked {
         &self,
         listener: &Listener,
         (id, tid): (u64, i32),
+        fd: &OwnedFd,
         mut call: impl FnMut() -> std::io::Result<i64>,
     ) -> Done {
         let interrupter = Interrupter::here();
@@ -79,7 +85,7 @@ impl Blocked {
                     match state(listener, id, tid) {
                         State::Waiting => {}
                         State::Gone => break Done::Gone,
-                        State::Signalled => break Done::Outcome(Outcome::Interrupted),
+                        State::Signalled => break Done::Outcome(interrupted(fd)),
                     }
                 }
                 ended => break Done::of(ended),
@@ -113,63 +119,122 @@ fn signalled(status: &str) -> bool {
     mask("SigPnd:") & open != 0 || (alone && mask("ShdPnd:") & open != 0)
 }
 
-/// Makes the call.
-pub(crate) fn perform(
-    act: Act,
-    blocked: &Blocked,
-    listener: &Listener,
-    id: u64,
-    caller: &Caller,
-) -> Done {
-    let who = (id, caller.tid());
-    match act {
-        Act::Continue => Done::Outcome(Outcome::Continue),
-        Act::Connect { fd, place } => {
-            let address = place.address();
-            blocked.run(listener, who, || perform::connect(fd.as_fd(), &address).map(|()| 0))
-        }
-        Act::Bind { fd, place } => Done::of(bind(&fd, &place, caller).map(|()| 0)),
-        Act::Listen { fd, backlog } => Done::of(perform::listen(fd.as_fd(), backlog).map(|()| 0)),
-        Act::Send { fd, message, flags } => {
-            let message = ready(message);
-            let done = blocked.run(listener, who, || sent(&fd, &message, flags));
-            complain(&done, &fd, flags, caller);
-            done
-        }
-        Act::SendMany { fd, messages, flags } => {
-            let mut count = 0;
-            for (message, length_at) in messages {
-                let message = ready(message);
-                let done = blocked.run(listener, who, || sent(&fd, &message, flags));
-                match done {
-                    Done::Outcome(Outcome::Value(length)) => {
-                        let length = u32::try_from(length).unwrap_or(u32::MAX);
-                        if caller.write(length_at, &length.to_ne_bytes()).is_err() {
-                            return Done::Outcome(Outcome::Errno(Errno::FAULT.raw_os_error()));
-                        }
-                        count += 1;
-                    }
-                    failed if count == 0 => {
-                        complain(&failed, &fd, flags, caller);
-                        return failed;
-                    }
-                    _ => break,
-                }
+/// A signal ends a call for good where the socket has a time limit for sending, and restarts it elsewhere (signal(7)).
+fn interrupted(fd: &OwnedFd) -> Outcome {
+    match sockopt::socket_timeout(fd, sockopt::Timeout::Send) {
+        Ok(None) => Outcome::Interrupted,
+        _ => Outcome::Errno(Errno::INTR.raw_os_error()),
+    }
+}
+
+/// A call that waits, and what is needed to make it.
+pub(crate) struct Desk<'d> {
+    pub(crate) blocked: &'d Blocked,
+    pub(crate) listener: &'d Listener,
+    pub(crate) id: u64,
+    pub(crate) caller: &'d Caller,
+}
+
+impl Desk<'_> {
+    /// Makes the call.
+    pub(crate) fn perform(&self, act: Act) -> Done {
+        match act {
+            Act::Continue => Done::Outcome(Outcome::Continue),
+            Act::Connect { fd, place, probe } => self.connect(&fd, &place, probe),
+            Act::Bind { fd, place } => Done::of(place::bind(&fd, &place, self.caller).map(|()| 0)),
+            Act::Listen { fd, backlog } => {
+                Done::of(perform::listen(fd.as_fd(), backlog).map(|()| 0))
             }
-            Done::Outcome(Outcome::Value(count))
+            Act::Send { fd, message, flags } => {
+                let done = self.send(&fd, message, flags);
+                self.complain(&done, &fd, flags);
+                done
+            }
+            Act::SendMany { fd, messages, flags } => self.send_many(&fd, messages, flags),
+            Act::SetOption { fd, level, option, value } => {
+                Done::of(perform::set_option(fd.as_fd(), level, option, &value).map(|()| 0))
+            }
+            Act::Create { family, kind, number } => create(family, kind, number),
         }
-        Act::Create { family, kind, number } => create(family, kind, number),
+    }
+
+    fn blocking(&self, fd: &OwnedFd, call: impl FnMut() -> std::io::Result<i64>) -> Done {
+        self.blocked.run(self.listener, (self.id, self.caller.tid()), fd, call)
+    }
+
+    fn connect(&self, fd: &OwnedFd, place: &Place, probe: bool) -> Done {
+        let address = place.address();
+        let done = self.blocking(fd, || perform::connect(fd.as_fd(), &address).map(|()| 0));
+        if probe && shutdown(fd, Shutdown::Write).is_err() {
+            // Without that the socket could send to whoever was not asked about.
+            return Done::Outcome(Outcome::Errno(Errno::ACCESS.raw_os_error()));
+        }
+        done
+    }
+
+    /// Sends a message; a stream's is copied piece by piece, and sent as long as its reader takes it.
+    fn send(&self, fd: &OwnedFd, outgoing: Outgoing, flags: i32) -> Done {
+        let mut rest = outgoing.rest.clone();
+        let mut ready = ready(outgoing);
+        let mut total = 0;
+        loop {
+            let length = ready.message.data.len();
+            match self.blocking(fd, || sent(fd, &ready, flags)) {
+                Done::Outcome(Outcome::Value(sent)) => {
+                    total += sent;
+                    if usize::try_from(sent).ok() != Some(length) || rest.is_empty() {
+                        break;
+                    }
+                }
+                failed if total == 0 => return failed,
+                _ => break,
+            }
+            match gather(self.caller, &mut rest, false) {
+                Ok(data) => ready.message = Message { data, ..Message::default() },
+                Err(_) => break,
+            }
+        }
+        Done::Outcome(Outcome::Value(total))
+    }
+
+    fn send_many(&self, fd: &OwnedFd, messages: Vec<(Outgoing, u64)>, flags: i32) -> Done {
+        let mut count = 0;
+        for (message, length_at) in messages {
+            let done = self.send(fd, message, flags);
+            let Done::Outcome(Outcome::Value(length)) = done else {
+                self.complain(&done, fd, flags);
+                return if count == 0 { done } else { Done::Outcome(Outcome::Value(count)) };
+            };
+            let length = u32::try_from(length).unwrap_or(u32::MAX);
+            if self.caller.write(length_at, &length.to_ne_bytes()).is_err() {
+                return Done::Outcome(Outcome::Errno(Errno::FAULT.raw_os_error()));
+            }
+            count += 1;
+        }
+        Done::Outcome(Outcome::Value(count))
+    }
+
+    /// A closed stream kills its writer by SIGPIPE unless it forbids that: the supervisor's own call never raises it.
+    fn complain(&self, done: &Done, fd: &OwnedFd, flags: i32) {
+        const NO_SIGNAL: i32 = 0x4000;
+        let broken =
+            matches!(done, Done::Outcome(Outcome::Errno(e)) if *e == Errno::PIPE.raw_os_error());
+        let stream = sockopt::socket_type(fd).is_ok_and(|kind| kind == SocketType::STREAM);
+        if broken && stream && flags & NO_SIGNAL == 0 {
+            // A thread that is gone needs no signal.
+            let _ = rustix::process::pidfd_send_signal(self.caller, rustix::process::Signal::PIPE);
+        }
     }
 }
 
 /// A message with its address, and the descriptors that it names.
 struct Ready {
-    message: perform::Message,
+    message: Message,
     _held: (Option<Place>, Vec<OwnedFd>),
 }
 
 fn ready(outgoing: Outgoing) -> Ready {
-    let Outgoing { mut message, place, descriptors } = outgoing;
+    let Outgoing { mut message, place, descriptors, .. } = outgoing;
     message.address = place.as_ref().map(Place::address).unwrap_or_default();
     Ready { message, _held: (place, descriptors) }
 }
@@ -177,30 +242,6 @@ fn ready(outgoing: Outgoing) -> Ready {
 fn sent(fd: &OwnedFd, message: &Ready, flags: i32) -> std::io::Result<i64> {
     let sent = perform::send(fd.as_fd(), &message.message, flags)?;
     Ok(i64::try_from(sent).unwrap_or(i64::MAX))
-}
-
-/// A closed stream kills its writer by SIGPIPE unless it forbids that: the supervisor's own call never raises it.
-fn complain(done: &Done, fd: &OwnedFd, flags: i32, caller: &Caller) {
-    const NO_SIGNAL: i32 = 0x4000;
-    let broken =
-        matches!(done, Done::Outcome(Outcome::Errno(e)) if *e == Errno::PIPE.raw_os_error());
-    let stream = Socket::of(fd.as_fd()).is_ok_and(|socket| !socket.is_datagram());
-    if broken && stream && flags & NO_SIGNAL == 0 {
-        // A thread that is gone needs no signal.
-        let _ = rustix::process::pidfd_send_signal(caller, rustix::process::Signal::PIPE);
-    }
-}
-
-/// bind(2), with the caller's umask where it makes a file.
-fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> std::io::Result<()> {
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", caller.tid())).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    if let Some(mask) = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
-        // Threads that perform calls have a umask of their own.
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
-    }
-    perform::bind(fd.as_fd(), &place.address())
 }
 
 fn create(family: u32, kind: u32, number: u32) -> Done {

@@ -4,7 +4,8 @@
 //! program may change its memory and its descriptors meanwhile; that has no effect.
 
 mod message;
-mod place;
+mod option;
+pub(crate) mod place;
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::address::{Address, LONGEST};
-use crate::calls::{Kind, kind, socket_call_kind};
+use crate::calls::{Kind, hides_addresses, kind, socket_call_kind};
 use crate::layout::Width;
 use crate::socket::{Socket, protocol};
 
@@ -44,8 +45,9 @@ pub(crate) struct Want {
 pub(crate) enum Act {
     /// By the program itself: registers alone were judged.
     Continue,
-    /// connect(2) on the duplicate.
-    Connect { fd: OwnedFd, place: Place },
+    /// connect(2) on the duplicate. After a probe, which asks for nothing but an address to send from, the
+    /// socket sends nothing.
+    Connect { fd: OwnedFd, place: Place, probe: bool },
     /// bind(2) on the duplicate.
     Bind { fd: OwnedFd, place: Place },
     /// listen(2) on the duplicate.
@@ -54,6 +56,8 @@ pub(crate) enum Act {
     Send { fd: OwnedFd, message: Outgoing, flags: i32 },
     /// sendmmsg(2) on the duplicate: messages, and where the length of each is written.
     SendMany { fd: OwnedFd, messages: Vec<(Outgoing, u64)>, flags: i32 },
+    /// setsockopt(2) on the duplicate.
+    SetOption { fd: OwnedFd, level: i32, option: i32, value: Vec<u8> },
     /// socket(2) in the supervisor, given to the program.
     Create { family: u32, kind: u32, number: u32 },
 }
@@ -62,6 +66,8 @@ pub(crate) enum Act {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) message: Message,
+    /// Where the rest of a stream's data lies, in the program's memory.
+    pub(crate) rest: Vec<(u64, u64)>,
     pub(crate) place: Option<Place>,
     pub(crate) descriptors: Vec<OwnedFd>,
 }
@@ -166,8 +172,15 @@ impl Arguments<'_> {
         let common = matches!(protocol, Protocol::Tcp | Protocol::Udp | Protocol::Unix)
             || (protocol == Protocol::Netlink && number == 0);
         let wants = if common { vec![] } else { vec![opened(protocol)] };
-        let act = if self.copied { Act::Create { family, kind, number } } else { Act::Continue };
-        Ok(Deed { wants, act })
+        if !self.copied {
+            return Ok(Deed { wants, act: Act::Continue });
+        }
+        // The supervisor's own socket must be no more than the caller's would be: of another network, or with rights
+        // that the caller lacks.
+        if !place::same_network(self.caller) || !(common || place::unprivileged()) {
+            return Err(Errno::PERM);
+        }
+        Ok(Deed { wants, act: Act::Create { family, kind, number } })
     }
 
     fn socket_pair(&self) -> Prepared<Deed> {
@@ -183,27 +196,37 @@ impl Arguments<'_> {
     }
 
     fn set_option(&self) -> Prepared<Deed> {
-        if self.copied {
-            // The level and the option lie in memory that may change until the call runs.
-            return Err(Errno::PERM);
+        let (fd, socket) = self.known()?;
+        let [level, option, size] = [1, 2, 4].map(|at| int(self.words[at]));
+        let size = usize::try_from(size).ok().filter(|size| *size <= option::MOST);
+        let size = size.ok_or(Errno::INVAL)?;
+        if hides_addresses(level, option) {
+            return Err(Errno::OPNOTSUPP);
         }
-        Ok(Deed { wants: vec![opened(Protocol::Raw)], act: Act::Continue })
+        let value = self.caller.bytes(self.words[3], size).map_err(|_| Errno::FAULT)?;
+        let width = Width::of(self.machine);
+        let value = option::translated(width, self.copied, level, option, value)?;
+        let wants = option::wants(&fd, &socket, level, option, &value);
+        Ok(Deed { wants, act: Act::SetOption { fd, level, option, value } })
     }
 
     fn connect(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
-        let bytes = self.address(self.words[1], self.words[2])?;
+        let mut bytes = self.address(self.words[1], self.words[2])?;
+        place::fill_in(&fd, &mut bytes, false);
         let place = Place::of(self.caller, bytes, true)?;
         let target = match Address::read(place.bytes()) {
-            // It dissolves a connection, or fails.
-            None | Some(Address::Unspecified(_)) => None,
+            // It dissolves a connection, or fails; the kernel's end of netlink was decided about with the socket.
+            None | Some(Address::Unspecified(_) | Address::Netlink { port: 0, groups: 0 }) => None,
             Some(address) => Some(place.target(&socket, Direction::Out, &address)),
         };
         let want = target.map(|target| want(Direction::Out, &socket, target));
         // The C library asks by a port of zero which address it would send from; nothing is sent.
-        let probe = |want: &Want| socket.protocol == Protocol::Udp && want.target.port() == Some(0);
-        let wants = want.into_iter().filter(|want| !probe(want)).collect();
-        Ok(Deed { wants, act: Act::Connect { fd, place } })
+        let is_probe =
+            |want: &Want| socket.protocol == Protocol::Udp && want.target.port() == Some(0);
+        let probe = want.as_ref().is_some_and(is_probe);
+        let wants = want.into_iter().filter(|_| !probe).collect();
+        Ok(Deed { wants, act: Act::Connect { fd, place, probe } })
     }
 
     fn bind(&self) -> Prepared<Deed> {
@@ -231,36 +254,55 @@ impl Arguments<'_> {
         Ok(Deed { wants, act: Act::Listen { fd, backlog: int(self.words[1]) } })
     }
 
+    /// Flags of a message. A copy is sent without `MSG_ZEROCOPY`, of whose end the program would hear nothing: it
+    /// gets the error by which the kernel tells that there is no room for that.
+    fn flags(fd: &OwnedFd, word: u64) -> Prepared<i32> {
+        const ZERO_COPY: i32 = 0x400_0000;
+        let flags = int(word);
+        if flags & ZERO_COPY == 0 {
+            return Ok(flags);
+        }
+        if option::zero_copy(fd) { Err(Errno::NOBUFS) } else { Ok(flags & !ZERO_COPY) }
+    }
+
     fn send_to(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
-        let place = Place::of(self.caller, self.address(self.words[4], self.words[5])?, true)?;
-        let data = gather(self.caller, &[(self.words[1], self.words[2])], &socket)?;
-        let wants = self.destination(&fd, &socket, &place);
+        let flags = Self::flags(&fd, self.words[3])?;
+        let mut bytes = self.address(self.words[4], self.words[5])?;
+        place::fill_in(&fd, &mut bytes, true);
+        let mut place = Some(Place::of(self.caller, bytes, true)?);
+        let mut rest = vec![(self.words[1], self.words[2])];
+        let data = gather(self.caller, &mut rest, !socket.is_stream())?;
+        let wants = destination(&socket, &mut place, flags);
         let message = Message { data, ..Message::default() };
-        let message = Outgoing { message, place: Some(place), descriptors: vec![] };
-        Ok(Deed { wants, act: Act::Send { fd, message, flags: int(self.words[3]) } })
+        let message = Outgoing { message, rest, place, descriptors: vec![] };
+        Ok(Deed { wants, act: Act::Send { fd, message, flags } })
     }
 
     fn send_message(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
-        let width = Width::of(self.machine);
-        let (message, wants) = self.message(&fd, &socket, width, self.words[1])?;
-        Ok(Deed { wants, act: Act::Send { fd, message, flags: int(self.words[2]) } })
+        let flags = Self::flags(&fd, self.words[2])?;
+        let (message, wants) = self.message(&fd, &socket, self.words[1], flags)?;
+        Ok(Deed { wants, act: Act::Send { fd, message, flags } })
     }
 
     /// Most messages of one sendmmsg(2) (`UIO_MAXIOV`).
     const MOST_MESSAGES: u32 = 1024;
+    /// Data of one sendmmsg(2) after which further messages are left to the next call.
+    const ENOUGH: usize = 4 << 20;
 
     fn send_messages(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
+        let flags = Self::flags(&fd, self.words[3])?;
         let width = Width::of(self.machine);
         let count = low(self.words[2]).min(Self::MOST_MESSAGES);
-        let (mut messages, mut wants) = (vec![], vec![]);
+        let (mut messages, mut wants, mut copied) = (vec![], vec![], 0);
         let step = width.many_header() as u64;
         for at in 0..u64::from(count) {
             let header = self.words[1].checked_add(at * step).ok_or(Errno::FAULT)?;
-            match self.message(&fd, &socket, width, header) {
+            match self.message(&fd, &socket, header, flags) {
                 Ok((message, wanted)) => {
+                    copied += message.message.data.len();
                     messages.push((message, header + width.header() as u64));
                     wants.extend(wanted);
                 }
@@ -268,54 +310,86 @@ impl Arguments<'_> {
                 Err(_) if at > 0 => break,
                 Err(error) => return Err(error),
             }
+            if copied > Self::ENOUGH {
+                break;
+            }
         }
         wants.dedup();
-        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags: int(self.words[3]) } })
+        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags } })
     }
 
-    /// A `struct msghdr` at `at`, and what its destination wants.
+    /// A `struct msghdr` at `at`, and what it wants.
     fn message(
         &self,
         fd: &OwnedFd,
         socket: &Socket,
-        width: Width,
         at: u64,
+        flags: i32,
     ) -> Prepared<(Outgoing, Vec<Want>)> {
+        let width = Width::of(self.machine);
         let bytes = self.caller.bytes(at, width.header()).map_err(|_| Errno::FAULT)?;
         let header = width.read_header(&bytes).ok_or(Errno::FAULT)?;
-        let place = match (header.name, header.name_length) {
+        let mut place = match (header.name, header.name_length) {
             (0, _) | (_, 0) => None,
             (name, length) => {
+                if length.cast_signed() < 0 {
+                    return Err(Errno::INVAL);
+                }
                 // The kernel cuts a longer one here, unlike elsewhere.
                 let length = u64::from(length).min(LONGEST as u64);
-                Some(Place::of(self.caller, self.address(name, length)?, true)?)
+                let mut bytes = self.address(name, length)?;
+                place::fill_in(fd, &mut bytes, true);
+                Some(Place::of(self.caller, bytes, true)?)
             }
         };
-        let vectors = message::vectors(self.caller, width, &header)?;
-        let data = gather(self.caller, &vectors, socket)?;
-        let (control, descriptors) = message::controls(self.caller, width, &header, socket)?;
-        let wants = place.as_ref().map_or(vec![], |place| self.destination(fd, socket, place));
-        let message = Message { address: vec![], data, control };
-        Ok((Outgoing { message, place, descriptors }, wants))
+        let mut rest = message::vectors(self.caller, width, &header)?;
+        let data = gather(self.caller, &mut rest, !socket.is_stream())?;
+        let controls = message::controls(self.caller, width, &header, socket)?;
+        let mut wants = destination(socket, &mut place, flags);
+        if controls.widening {
+            wants.push(opened(Protocol::Raw));
+        }
+        let message = Message { address: vec![], data, control: controls.bytes };
+        Ok((Outgoing { message, rest, place, descriptors: controls.descriptors }, wants))
     }
+}
 
-    /// What sending to an address wants: nothing if the socket is connected, and so takes no notice of it.
-    fn destination(&self, fd: &OwnedFd, socket: &Socket, place: &Place) -> Vec<Want> {
-        let ignored =
-            !socket.is_datagram() && rustix::net::getpeername(fd).is_ok_and(|peer| peer.is_some());
-        let address = Address::read(place.bytes()).filter(|_| !ignored);
-        let target = match address {
-            None => return vec![],
-            Some(Address::Unspecified(inet)) => {
-                let Some((address, port)) = inet.filter(|_| socket.is_ip()) else { return vec![] };
-                Target::ip(Direction::Out, address.into(), port, vec![])
-            }
-            // The kernel's own end of netlink was decided about with the socket.
-            Some(Address::Netlink { .. }) => return vec![],
-            Some(address) => place.target(socket, Direction::Out, &address),
-        };
-        vec![want(Direction::Out, socket, target)]
+/// What sending to an address wants. An address that the kernel takes no notice of is left out of what is sent,
+/// since whether it does may change until then.
+fn destination(socket: &Socket, place: &mut Option<Place>, flags: i32) -> Vec<Want> {
+    const FAST_OPEN: i32 = 0x2000_0000;
+    let ip6 = socket.family == rustix::net::AddressFamily::INET6;
+    let Some(read) = place.as_ref().and_then(|place| Address::read(place.bytes())) else {
+        return vec![];
+    };
+    match (socket.protocol, read) {
+        (Protocol::Tcp, _) if flags & FAST_OPEN == 0 => *place = None,
+        (Protocol::Udp, Address::Unspecified(_)) if ip6 => *place = None,
+        // A connected one ignores or refuses it.
+        (Protocol::Unix, _) if !socket.is_datagram() => {}
+        (Protocol::Netlink, Address::Netlink { port: 0, groups: 0 }) => {}
+        (_, address) => return sending(socket, place.as_ref(), address),
     }
+    vec![]
+}
+
+/// What sending to an address wants that the kernel takes notice of.
+fn sending(socket: &Socket, place: Option<&Place>, address: Address) -> Vec<Want> {
+    let Some(place) = place else { return vec![] };
+    let ip6 = socket.family == rustix::net::AddressFamily::INET6;
+    let target = match address {
+        // Raw sockets of IPv6 take an address without a family for one of theirs.
+        Address::Unspecified(_) if ip6 => match crate::address::inet6(place.bytes()) {
+            Some(own) => place.target(socket, Direction::Out, &own),
+            None => return vec![],
+        },
+        Address::Unspecified(inet) => {
+            let Some((address, port)) = inet.filter(|_| socket.is_ip()) else { return vec![] };
+            Target::ip(Direction::Out, address.into(), port, vec![])
+        }
+        address => place.target(socket, Direction::Out, &address),
+    };
+    vec![want(Direction::Out, socket, target)]
 }
 
 fn want(direction: Direction, socket: &Socket, target: Target) -> Want {

@@ -33,6 +33,11 @@ impl Socket {
         self.kind != SocketType::STREAM && self.kind != SocketType::SEQPACKET
     }
 
+    /// Whether it sends bytes, which may be cut anywhere, and no messages.
+    pub(crate) fn is_stream(self) -> bool {
+        self.kind == SocketType::STREAM
+    }
+
     /// Whether it is one of IPv4 or IPv6.
     pub(crate) fn is_ip(self) -> bool {
         self.family == AddressFamily::INET || self.family == AddressFamily::INET6

@@ -1,8 +1,8 @@
 //! The supervisor: threads that receive calls, judge them, make them, and answer.
 //!
-//! One thread at a time waits for calls. It does what is quick by itself, which saves a change of threads; before it
-//! does what may take long (asking, connecting), it lets another one wait, so that no program waits for another's
-//! question. Any failure inside is a denial.
+//! While a thread is busy with a call, another one waits for the next, so that no program waits for another's question,
+//! connection or memory. What may take long (asking, connecting, sending) is done by a bounded number of threads; more
+//! of it waits in a queue, which costs two descriptors each. Any failure inside is a denial.
 
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::OwnedFd;
@@ -10,16 +10,18 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
+use std::time::Duration;
 
 use netloom_policy::{Direction, Program, Request};
-use netloom_sys::Result;
 use netloom_sys::seccomp::launch::{Place, launch};
+use netloom_sys::seccomp::perform::Interrupter;
 use netloom_sys::seccomp::{Call, Caller, Listener, Outcome};
+use netloom_sys::{Failure, Result};
 use rustix::io::Errno;
 
 use crate::calls;
-use crate::judge::{Judge, Judgement, Question};
-use crate::perform::{Blocked, Done, perform, state};
+use crate::judge::{Judge, Judgement, Question, State};
+use crate::perform::{Blocked, Desk, Done, state};
 use crate::prepare::{Act, Deed, Want, cookie, prepare};
 use crate::who::Who;
 
@@ -28,7 +30,7 @@ use crate::who::Who;
 /// # Errors
 /// The program cannot be started, or the kernel lacks what a supervisor needs.
 pub fn start(command: Command, place: Place) -> Result<(Child, Supervisor)> {
-    let launched = launch(command, calls::filter(), place)?;
+    let launched = launch(command, calls::filter(place.bars_others()), place)?;
     Ok((launched.child, Supervisor::of(launched.listener)))
 }
 
@@ -36,14 +38,40 @@ pub fn start(command: Command, place: Place) -> Result<(Child, Supervisor)> {
 #[derive(Debug)]
 pub struct Supervisor {
     listener: Listener,
-    /// Held by the thread that waits for calls.
-    turn: Mutex<()>,
-    /// Threads that wait for the turn or have it.
-    ready: AtomicUsize,
+    /// Threads that wait for a call, or are about to.
+    idle: AtomicUsize,
+    /// All threads that receive, for the end.
+    threads: Mutex<Vec<Interrupter>>,
+    slow: Mutex<Slow>,
     blocked: Blocked,
     /// Sockets that were allowed to bind to a port, and so may listen on it.
     bound: Mutex<Remembered>,
     ended: AtomicBool,
+}
+
+/// Threads that wait for calls beyond this number end.
+const SPARE: usize = 2;
+/// Most threads; a program whose memory cannot be read at once holds one for each of its calls.
+const MOST_THREADS: usize = 512;
+/// Most threads that ask, connect or send; the others are left for what is quick.
+const MOST_SLOW: usize = 256;
+
+/// What may take long.
+#[derive(Debug, Default)]
+struct Slow {
+    /// Threads that do it.
+    busy: usize,
+    /// What waits for one of them.
+    queue: VecDeque<Job>,
+}
+
+/// A call that was read, and has no answer yet.
+#[derive(Debug)]
+struct Job {
+    call: Call,
+    caller: Caller,
+    deed: Deed,
+    program: Program,
 }
 
 /// The last sockets that were bound.
@@ -69,15 +97,29 @@ impl Remembered {
     }
 }
 
-type Turn<'t> = Option<MutexGuard<'t, ()>>;
+/// What all threads share.
+struct Hall<'s, 'e> {
+    scope: &'s Scope<'s, 'e>,
+    judge: &'s dyn Judge,
+    failed: &'s Mutex<Option<netloom_sys::Error>>,
+}
+
+impl Clone for Hall<'_, '_> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for Hall<'_, '_> {}
 
 impl Supervisor {
     /// A supervisor of those who have the filter of `listener`.
     pub fn of(listener: Listener) -> Supervisor {
         Supervisor {
             listener,
-            turn: Mutex::new(()),
-            ready: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+            threads: Mutex::default(),
+            slow: Mutex::default(),
             blocked: Blocked::default(),
             bound: Mutex::default(),
             ended: AtomicBool::new(false),
@@ -87,141 +129,190 @@ impl Supervisor {
     /// Answers calls until no process has the filter any more.
     ///
     /// # Errors
-    /// The kernel refuses to hand out calls; all further ones fail then.
+    /// The kernel refuses to hand out calls, or gives no thread; all further calls fail then.
     pub fn serve(&self, judge: &dyn Judge) -> Result<()> {
+        more_descriptors();
         let failed = Mutex::new(None);
         std::thread::scope(|scope| {
-            let watch = scope.spawn(|| self.blocked.watch(&self.listener, &self.ended));
-            std::thread::scope(|scope| self.work(scope, judge, &failed));
-            self.ended.store(true, Ordering::Relaxed);
-            watch.thread().unpark();
+            let hall = Hall { scope, judge, failed: &failed };
+            if let Err(source) = self.employ(hall) {
+                *lock(&failed) = Some(Failure::new("guard", "start a thread of", source).into());
+                return;
+            }
+            self.blocked.watch(&self.listener, &self.ended);
+            self.dismiss();
         });
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// A thread's life: waits for its turn, then for a call.
-    fn work<'s>(
-        &'s self,
-        scope: &'s Scope<'s, '_>,
-        judge: &'s dyn Judge,
-        failed: &'s Mutex<Option<netloom_sys::Error>>,
-    ) {
+    /// Starts a thread, which counts as idle at once.
+    fn employ<'s>(&'s self, hall: Hall<'s, '_>) -> std::io::Result<()> {
+        self.idle.fetch_add(1, Ordering::SeqCst);
+        let builder = std::thread::Builder::new().name("guard".into()).stack_size(256 << 10);
+        let started = builder.spawn_scoped(hall.scope, move || self.work(hall));
+        if started.is_err() {
+            self.idle.fetch_sub(1, Ordering::SeqCst);
+        }
+        started.map(drop)
+    }
+
+    /// A thread's life: waits for a call, and answers it.
+    fn work<'s>(&'s self, hall: Hall<'s, '_>) {
         own_umask();
+        let this = Interrupter::here();
+        lock(&self.threads).push(this);
         loop {
-            self.ready.fetch_add(1, Ordering::SeqCst);
-            let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            let received =
-                if self.ended.load(Ordering::SeqCst) { Ok(None) } else { self.listener.receive() };
-            self.ready.fetch_sub(1, Ordering::SeqCst);
+            let received = self.listener.next(&self.ended);
+            let others = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
             match received {
                 Ok(Some(call)) => {
-                    let pass = move |turn: &mut Turn<'s>| self.pass(scope, judge, failed, turn);
-                    self.handle(&call, judge, Some(turn), &pass);
+                    if others == 0 && lock(&self.threads).len() < MOST_THREADS {
+                        // Without another thread this one answers first, and comes back.
+                        let _ = self.employ(hall);
+                    }
+                    self.handle(call, hall.judge);
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    *lock(hall.failed) = Some(error);
+                    self.ended.store(true, Ordering::SeqCst);
                     break;
                 }
             }
             // Threads that outlived a burst end.
-            if self.ready.load(Ordering::SeqCst) >= 4 {
-                return;
+            if self.idle.fetch_add(1, Ordering::SeqCst) >= SPARE {
+                self.idle.fetch_sub(1, Ordering::SeqCst);
+                break;
             }
         }
-        self.ended.store(true, Ordering::SeqCst);
+        lock(&self.threads).retain(|thread| *thread != this);
     }
 
-    /// Gives the turn to another thread, and makes one if none is ready.
-    fn pass<'s>(
-        &'s self,
-        scope: &'s Scope<'s, '_>,
-        judge: &'s dyn Judge,
-        failed: &'s Mutex<Option<netloom_sys::Error>>,
-        turn: &mut Turn<'s>,
-    ) {
-        if turn.take().is_some() && self.ready.load(Ordering::SeqCst) == 0 {
-            let builder = std::thread::Builder::new().name("guard".into()).stack_size(256 << 10);
-            // Without another thread this one answers first; then it comes back.
-            let _ = builder.spawn_scoped(scope, move || self.work(scope, judge, failed));
+    /// Ends the threads that wait for calls: older kernels do not wake them when there can be none any more.
+    fn dismiss(&self) {
+        loop {
+            let threads = lock(&self.threads).clone();
+            if threads.is_empty() {
+                return;
+            }
+            threads.into_iter().for_each(Interrupter::interrupt);
+            std::thread::park_timeout(Duration::from_millis(1));
         }
     }
 
-    /// Answers a call.
-    fn handle<'s>(
-        &'s self,
-        call: &Call,
-        judge: &dyn Judge,
-        mut turn: Turn<'s>,
-        pass: &dyn Fn(&mut Turn<'s>),
-    ) {
-        let refuse = |errno: Errno| Done::Outcome(Outcome::Errno(errno.raw_os_error()));
-        let caller = match Caller::of(&self.listener, call) {
+    /// Reads a call, and answers it if that is quick.
+    fn handle(&self, call: Call, judge: &dyn Judge) {
+        let caller = match Caller::of(&self.listener, &call) {
             Ok(Some(caller)) => caller,
             Ok(None) => return,
-            Err(_) => return self.answer(call, refuse(Errno::PERM)),
+            Err(_) => return self.answer(&call, refusal(Errno::PERM)),
         };
-        let done = match prepare(&caller, call) {
-            Err(errno) => refuse(errno),
-            Ok(deed) => match self.judged(call, &caller, &deed, judge, &mut turn, pass) {
-                Judgement::Allow => {
-                    self.remember(&deed);
-                    if may_block(&deed.act) {
-                        pass(&mut turn);
-                    }
-                    perform(deed.act, &self.blocked, &self.listener, call.id, &caller)
-                }
-                Judgement::Deny(errno) => Done::Outcome(Outcome::Errno(errno)),
-                Judgement::Withdrawn => Done::Outcome(Outcome::Interrupted),
-            },
+        let deed = match prepare(&caller, &call) {
+            Ok(deed) => deed,
+            Err(errno) => return self.answer(&call, refusal(errno)),
         };
-        self.answer(call, done);
+        let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
+        let program = if asks { program_of(caller.tid()) } else { nobody() };
+        let mut job = Job { call, caller, deed, program };
+        if !asks {
+            job.deed.wants.clear();
+        }
+        match self.known(&job, judge) {
+            Some(Judgement::Allow) if !may_block(&job.deed.act) => self.carry_out(job),
+            Some(Judgement::Allow) => {
+                job.deed.wants.clear();
+                self.take_time(job, judge);
+            }
+            Some(Judgement::Deny(errno)) => self.answer(&job.call, denial(errno)),
+            Some(Judgement::Withdrawn) | None => self.take_time(job, judge),
+        }
     }
 
-    /// The strictest verdict on all that a call wants.
-    fn judged<'s>(
-        &'s self,
-        call: &Call,
-        caller: &Caller,
-        deed: &Deed,
-        judge: &dyn Judge,
-        turn: &mut Turn<'s>,
-        pass: &dyn Fn(&mut Turn<'s>),
-    ) -> Judgement {
-        if deed.wants.is_empty() || self.may_listen(deed) {
-            return Judgement::Allow;
+    /// The strictest verdict on all that a call wants, if it is known without asking.
+    fn known(&self, job: &Job, judge: &dyn Judge) -> Option<Judgement> {
+        for want in &job.deed.wants {
+            match judge.known(&request(&job.program, want))? {
+                Judgement::Allow => {}
+                other => return Some(other),
+            }
         }
-        let program = program_of(caller.tid());
-        for want in &deed.wants {
-            let request = request(program.clone(), want);
+        Some(Judgement::Allow)
+    }
+
+    /// Does what may take long, unless as many threads do as may; then one of those does it later.
+    fn take_time(&self, job: Job, judge: &dyn Judge) {
+        let mut slow = lock(&self.slow);
+        if slow.busy >= MOST_SLOW {
+            slow.queue.push_back(job);
+            return;
+        }
+        slow.busy += 1;
+        drop(slow);
+        let mut next = Some(job);
+        while let Some(job) = next {
+            self.settle(job, judge);
+            let mut slow = lock(&self.slow);
+            next = slow.queue.pop_front();
+            if next.is_none() {
+                slow.busy -= 1;
+            }
+        }
+    }
+
+    /// Judges a call, asking if need be, and makes it.
+    fn settle(&self, job: Job, judge: &dyn Judge) {
+        match self.judged(&job, judge) {
+            Judgement::Allow => self.carry_out(job),
+            Judgement::Deny(errno) => self.answer(&job.call, denial(errno)),
+            Judgement::Withdrawn => self.withdraw(&job),
+        }
+    }
+
+    fn judged(&self, job: &Job, judge: &dyn Judge) -> Judgement {
+        for want in &job.deed.wants {
+            let request = request(&job.program, want);
             let verdict = judge.known(&request).unwrap_or_else(|| {
-                pass(turn);
-                let who = Who::of(caller.tid());
-                let state = || state(&self.listener, call.id, caller.tid());
+                let who = Who::of(job.caller.tid());
+                let state = || state(&self.listener, job.call.id, job.caller.tid());
                 judge.decide(&Question { who: &who, request: &request, state: &state })
             });
             if verdict != Judgement::Allow {
                 return verdict;
             }
         }
-        // What was read of /proc was the caller's only if it still waits.
-        if self.listener.is_waiting(call.id) { Judgement::Allow } else { Judgement::Withdrawn }
+        Judgement::Allow
+    }
+
+    /// Nobody waits for a verdict any more: the thread takes its signal, and makes its call again if that restarts it.
+    fn withdraw(&self, job: &Job) {
+        match state(&self.listener, job.call.id, job.caller.tid()) {
+            State::Gone => {}
+            State::Signalled => self.answer(&job.call, Done::Outcome(Outcome::Interrupted)),
+            // Without a signal the program would see the kernel's own number for it.
+            State::Waiting => self.answer(&job.call, refusal(Errno::ACCESS)),
+        }
+    }
+
+    /// Makes an allowed call.
+    fn carry_out(&self, job: Job) {
+        let Job { call, caller, deed, .. } = job;
+        // What was read of /proc and of memory was the caller's only if it still waits.
+        if !self.listener.is_waiting(call.id) {
+            return;
+        }
+        let binds = bound_by(&deed);
+        let (blocked, listener) = (&self.blocked, &self.listener);
+        let done = Desk { blocked, listener, id: call.id, caller: &caller }.perform(deed.act);
+        if let (Some(cookie), Done::Outcome(Outcome::Value(_))) = (binds, &done) {
+            lock(&self.bound).add(cookie);
+        }
+        self.answer(&call, done);
     }
 
     /// Whether a socket is to listen that was allowed to bind.
     fn may_listen(&self, deed: &Deed) -> bool {
         let Act::Listen { fd, .. } = &deed.act else { return false };
-        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        cookie(fd).is_some_and(|cookie| bound.all.contains(&cookie))
-    }
-
-    fn remember(&self, deed: &Deed) {
-        if let (Act::Bind { fd, .. }, Some(want)) = (&deed.act, deed.wants.first())
-            && want.direction == Direction::In
-            && let Some(cookie) = cookie(fd)
-        {
-            self.bound.lock().unwrap_or_else(PoisonError::into_inner).add(cookie);
-        }
+        cookie(fd).is_some_and(|cookie| lock(&self.bound).all.contains(&cookie))
     }
 
     /// A call that vanished meanwhile needs no answer; one that the kernel does not take is refused.
@@ -236,6 +327,34 @@ impl Supervisor {
             let _ = self.listener.answer(call.id, Outcome::Errno(errno));
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refusal(errno: Errno) -> Done {
+    denial(errno.raw_os_error())
+}
+
+fn denial(errno: i32) -> Done {
+    Done::Outcome(Outcome::Errno(errno))
+}
+
+/// The socket that is bound to a port which was judged, if the call does that.
+fn bound_by(deed: &Deed) -> Option<u64> {
+    let Act::Bind { fd, .. } = &deed.act else { return None };
+    let judged = deed.wants.first().is_some_and(|want| want.direction == Direction::In);
+    judged.then(|| cookie(fd)).flatten()
+}
+
+/// Calls that wait for an answer hold descriptors: this process's limit is raised as far as it may be.
+fn more_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer, calls beyond them fail.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 fn give(listener: &Listener, id: u64, fd: &OwnedFd, close: bool) -> Result<bool> {
@@ -254,9 +373,13 @@ fn program_of(tid: i32) -> Program {
     Program { path, sha256: None }
 }
 
-fn request(program: Program, want: &Want) -> Request {
+fn nobody() -> Program {
+    Program { path: String::new(), sha256: None }
+}
+
+fn request(program: &Program, want: &Want) -> Request {
     let Want { direction, protocol, target } = want.clone();
-    Request { program, direction, protocol, target }
+    Request { program: program.clone(), direction, protocol, target }
 }
 
 /// A umask of this thread's own, which bind(2) sets to each caller's.

@@ -109,6 +109,11 @@ impl Caller {
         self.tid
     }
 
+    /// The id of the thread's process; 0 if the thread is gone.
+    pub fn process(&self) -> i32 {
+        process_of(self.tid).map_or(0, |pid| pid.as_raw_nonzero().get())
+    }
+
     fn last(&self, operation: &'static str) -> Error {
         Failure::new(format!("thread {}", self.tid), operation, io::Error::last_os_error()).into()
     }

@@ -3,6 +3,8 @@
 //! The filter is installed after the fork and before the program, so that no call of the program escapes. The new process
 //! names its listener over a pipe and waits; this process takes it by pidfd_getfd(2). So the hand-over needs
 //! no call but read(2) and write(2), which filters leave alone.
+//!
+//! Behind the filter stands a second wall where the kernel has one: see `landlock`.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,6 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
+use super::landlock;
 use super::listener::{Listener, install};
 use super::program::Filter;
 use crate::{Error, Failure, Result};
@@ -51,6 +54,14 @@ pub struct Place {
     pub own_user: bool,
     /// In a session of its own, whose terminal is its standard input.
     pub own_terminal: bool,
+}
+
+impl Place {
+    /// Whether the kernel keeps the program from processes that are not under its filter: from their memory, their
+    /// descriptors, and from tracing them.
+    pub fn bars_others(&self) -> bool {
+        self.own_user || landlock::is_available()
+    }
 }
 
 /// Starts `command` under `filter`, without the means to gain privileges (`PR_SET_NO_NEW_PRIVS`).
@@ -92,6 +103,9 @@ fn prepare(
         enter_own_user(maps)?;
     }
     rustix::thread::set_no_new_privs(true)?;
+    if landlock::is_available() {
+        landlock::enter()?;
+    }
     let (listener, waits) = install(filter).map_err(|e| raw(&e))?;
     let listener = OwnedFd::from(listener);
     let mut message = [0; 9];

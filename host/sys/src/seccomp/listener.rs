@@ -8,6 +8,7 @@
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -126,23 +127,52 @@ impl Listener {
             if !self.is_in_use()? {
                 return Ok(None);
             }
-            // SAFETY: a structure of integers; the kernel demands zeroes.
-            let mut got: libc::seccomp_notif = unsafe { zeroed() };
-            // SAFETY: the request writes a seccomp_notif, whose size is part of its number.
-            let done = unsafe {
-                libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut got)
-            };
-            if done == 0 {
-                match call_of(&got) {
-                    Some(call) => return Ok(Some(call)),
-                    None => drop(self.answer(got.id, Outcome::Errno(libc::ENOSYS))),
-                }
-                continue;
+            match self.take() {
+                Ok(Some(call)) => return Ok(Some(call)),
+                Ok(None) => {}
+                Err(error) => return Err(receiving(error)),
             }
-            let error = io::Error::last_os_error();
-            if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) {
-                return Err(Failure::new("system call filter", "receive a call of", error).into());
+        }
+    }
+
+    /// Waits for a call, as one of several threads, of which the kernel wakes one for each call; `None` after `ended`.
+    ///
+    /// On kernels before Linux 6.11 a thread may wait here when no process has the filter any more: whoever sets
+    /// `ended` interrupts it.
+    ///
+    /// # Errors
+    /// As [`Listener::receive`].
+    pub fn next(&self, ended: &AtomicBool) -> Result<Option<Call>> {
+        while !ended.load(Ordering::SeqCst) {
+            match self.take() {
+                Ok(Some(call)) => return Ok(Some(call)),
+                Ok(None) if self.is_unused(Duration::ZERO) => return Ok(None),
+                Ok(None) => {}
+                Err(error) => return Err(receiving(error)),
             }
+        }
+        Ok(None)
+    }
+
+    /// A call, waiting for one; `None` if the wait was interrupted, or the call vanished.
+    fn take(&self) -> io::Result<Option<Call>> {
+        // SAFETY: a structure of integers; the kernel demands zeroes.
+        let mut got: libc::seccomp_notif = unsafe { zeroed() };
+        // SAFETY: the request writes a seccomp_notif, whose size is part of its number.
+        let done = unsafe {
+            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut got)
+        };
+        if done == 0 {
+            let call = call_of(&got);
+            if call.is_none() {
+                drop(self.answer(got.id, Outcome::Errno(libc::ENOSYS)));
+            }
+            return Ok(call);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR | libc::ENOENT) => Ok(None),
+            _ => Err(error),
         }
     }
 
@@ -152,10 +182,17 @@ impl Listener {
         match poll(&mut polled, None) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(true),
-            Err(error) => return Err(Failure::new("system call filter", "wait for", error).into()),
+            Err(error) => return Err(receiving(error.into())),
         }
         Ok(polled[0].revents().contains(PollFlags::IN)
             || !polled[0].revents().contains(PollFlags::HUP))
+    }
+
+    /// Waits for at most `span` until no process has the filter any more; calls do not end this wait.
+    pub fn is_unused(&self, span: Duration) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        let polls = poll(&mut polled, Some(&crate::process::timespec(span)));
+        polls.is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 
     /// Whether a received call still waits for its answer.
@@ -222,6 +259,10 @@ fn delivered(done: i32, operation: &'static str) -> Result<Option<i32>> {
         Some(libc::ENOENT | libc::EINPROGRESS) => Ok(None),
         _ => Err(Failure::new("system call filter", operation, error).into()),
     }
+}
+
+fn receiving(source: io::Error) -> Error {
+    Failure::new("system call filter", "receive a call of", source).into()
 }
 
 fn call_of(got: &libc::seccomp_notif) -> Option<Call> {

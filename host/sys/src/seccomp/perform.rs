@@ -37,6 +37,31 @@ pub fn listen(fd: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
     nothing(unsafe { libc::listen(fd.as_raw_fd(), backlog) })
 }
 
+/// setsockopt(2).
+///
+/// # Errors
+/// The kernel's.
+pub fn set_option(fd: BorrowedFd<'_>, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
+    let size = length(value)?;
+    // SAFETY: the kernel reads `size` bytes of `value`, which has as many.
+    nothing(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value.as_ptr().cast(), size) })
+}
+
+/// An option of a socket that is a number (getsockopt(2)).
+///
+/// # Errors
+/// The kernel's.
+pub fn number_option(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut size: libc::socklen_t = 4;
+    // SAFETY: the kernel writes at most `size` bytes to `value`, which has as many.
+    nothing(unsafe {
+        let into = (&raw mut value).cast();
+        libc::getsockopt(fd.as_raw_fd(), level, option, into, &raw mut size)
+    })?;
+    Ok(value)
+}
+
 /// Gives this thread a umask and directories of its own (unshare(2), `CLONE_FS`).
 ///
 /// # Errors
@@ -106,8 +131,16 @@ pub struct Interrupter {
 impl Interrupter {
     /// For calls of this thread.
     pub fn here() -> Interrupter {
+        thread_local! {
+            static HERE: Interrupter = Interrupter::of_this_thread();
+        }
+        HERE.with(|here| *here)
+    }
+
+    fn of_this_thread() -> Interrupter {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(install_handler);
+        open_to_interrupts();
         Interrupter {
             process: rustix::process::getpid().as_raw_nonzero().get(),
             thread: rustix::thread::gettid().as_raw_nonzero().get(),
@@ -121,6 +154,16 @@ impl Interrupter {
         // refused by the kernel.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, INTERRUPT) };
     }
+}
+
+/// Lets the signal through in this thread, whatever mask it inherited.
+fn open_to_interrupts() {
+    // SAFETY: a set of bits, for which zero is the empty one.
+    let mut set: libc::sigset_t = unsafe { zeroed() };
+    // SAFETY: the set is initialised.
+    unsafe { libc::sigaddset(&raw mut set, INTERRUPT) };
+    // SAFETY: the set is initialised; no old mask is asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
 extern "C" fn nothing_to_do(_: i32) {}

@@ -9,7 +9,7 @@ use super::Prepared;
 use crate::layout::{Control, Header, Width, write_controls};
 use crate::socket::Socket;
 
-/// Most data of one message that is copied. A stream sends the rest with its next call.
+/// Most data of one message that is copied at once.
 const MOST_DATA: u64 = 1 << 20;
 /// Most pieces of a message (`UIO_MAXIOV`).
 const MOST_VECTORS: u64 = 1024;
@@ -20,6 +20,7 @@ const MOST_DESCRIPTORS: usize = 253;
 
 const SOL_SOCKET: i32 = 1;
 const SCM_RIGHTS: i32 = 1;
+const SCM_CREDENTIALS: i32 = 2;
 
 /// The pieces of a message.
 pub(super) fn vectors(caller: &Caller, width: Width, header: &Header) -> Prepared<Vec<(u64, u64)>> {
@@ -32,32 +33,63 @@ pub(super) fn vectors(caller: &Caller, width: Width, header: &Header) -> Prepare
     Ok(width.read_vectors(&bytes))
 }
 
-/// The data of all pieces.
-pub(crate) fn gather(caller: &Caller, pieces: &[(u64, u64)], socket: &Socket) -> Prepared<Vec<u8>> {
+/// Data of the first pieces, which are taken away. A `whole` message is all of them, or is refused; a stream's rest
+/// is left.
+pub(crate) fn gather(
+    caller: &Caller,
+    pieces: &mut Vec<(u64, u64)>,
+    whole: bool,
+) -> Prepared<Vec<u8>> {
     let mut data = vec![];
     let mut left = MOST_DATA;
-    for (at, length) in pieces {
-        if *length > left && socket.is_datagram() {
+    let mut done = 0;
+    for (at, length) in pieces.iter_mut() {
+        if *length > left && whole {
             return Err(Errno::MSGSIZE);
         }
-        let taken = usize::try_from((*length).min(left)).map_err(|_| Errno::INVAL)?;
-        if taken > 0 {
-            data.extend(caller.bytes(*at, taken).map_err(|_| Errno::FAULT)?);
+        let taken = (*length).min(left);
+        if let Some(count) = usize::try_from(taken).ok().filter(|count| *count > 0) {
+            match caller.bytes(*at, count) {
+                Ok(bytes) => data.extend(bytes),
+                // A stream sends what comes before.
+                Err(_) if !whole && !data.is_empty() => {
+                    pieces.clear();
+                    return Ok(data);
+                }
+                Err(_) => return Err(Errno::FAULT),
+            }
         }
-        left -= taken as u64;
+        left -= taken;
+        if taken < *length {
+            (*at, *length) = (at.wrapping_add(taken), *length - taken);
+            break;
+        }
+        done += 1;
     }
+    pieces.drain(..done);
     Ok(data)
 }
 
-/// Control messages in this machine's layout, and the descriptors in them.
+/// Control messages as they are sent.
+#[derive(Default)]
+pub(super) struct Controls {
+    /// In this machine's layout.
+    pub(super) bytes: Vec<u8>,
+    /// Descriptors that go along.
+    pub(super) descriptors: Vec<OwnedFd>,
+    /// Whether one chooses the way or the receiver.
+    pub(super) widening: bool,
+}
+
+/// Control messages, with this process's descriptors in the place of the caller's.
 pub(super) fn controls(
     caller: &Caller,
     width: Width,
     header: &Header,
     socket: &Socket,
-) -> Prepared<(Vec<u8>, Vec<OwnedFd>)> {
+) -> Prepared<Controls> {
     if header.control == 0 || header.control_length == 0 {
-        return Ok((vec![], vec![]));
+        return Ok(Controls::default());
     }
     if header.control_length > MOST_CONTROL {
         return Err(Errno::NOBUFS);
@@ -65,17 +97,24 @@ pub(super) fn controls(
     let length = usize::try_from(header.control_length).map_err(|_| Errno::NOBUFS)?;
     let bytes = caller.bytes(header.control, length).map_err(|_| Errno::FAULT)?;
     let mut all = width.read_controls(&bytes).ok_or(Errno::INVAL)?;
-    let mut descriptors = vec![];
+    let mut controls = Controls::default();
     for control in &mut all {
-        if control.level == SOL_SOCKET && control.kind == SCM_RIGHTS {
-            descriptors.extend(replace(caller, control)?);
-        } else if !socket.is_ip() || harmless(control) {
-            continue;
-        } else {
-            return Err(Errno::PERM);
+        match (control.level, control.kind) {
+            (SOL_SOCKET, SCM_RIGHTS) => controls.descriptors.extend(replace(caller, control)?),
+            (SOL_SOCKET, SCM_CREDENTIALS) => sign(caller, control),
+            _ => controls.widening |= socket.is_ip() && !harmless(control),
         }
     }
-    Ok((write_controls(&all), descriptors))
+    controls.bytes = write_controls(&all);
+    Ok(controls)
+}
+
+/// Who sends is this process: a caller that names itself is named so, since the kernel lets nobody but root name another.
+fn sign(caller: &Caller, control: &mut Control) {
+    let Some(pid) = control.data.first_chunk_mut::<4>() else { return };
+    if super::place::unprivileged() && i32::from_ne_bytes(*pid) == caller.process() {
+        *pid = rustix::process::getpid().as_raw_nonzero().get().to_ne_bytes();
+    }
 }
 
 /// Puts this process's duplicates in the place of the caller's descriptors.
@@ -96,14 +135,15 @@ fn replace(caller: &Caller, control: &mut Control) -> Prepared<Vec<OwnedFd>> {
 }
 
 /// Control messages of IP sockets that choose neither the way nor the receiver: time stamps and times of sending,
-/// TTL, type of service, segment size, fragmentation.
+/// TTL, type of service, segment size, fragmentation, record types of TLS.
 fn harmless(control: &Control) -> bool {
     const IP: i32 = 0;
     const IPV6: i32 = 41;
     const UDP: i32 = 17;
+    const TLS: i32 = 282;
     matches!(
         (control.level, control.kind),
-        (SOL_SOCKET, 37 | 61) | (IP, 1 | 2) | (IPV6, 52 | 62 | 67) | (UDP, 103)
+        (SOL_SOCKET, 37 | 61) | (IP, 1 | 2) | (IPV6, 52 | 62 | 67) | (UDP, 103) | (TLS, 1)
     ) || from_any_interface(control, IP, IPV6)
 }
 

@@ -1,15 +1,18 @@
 //! Where an address leads: paths of UNIX sockets are resolved as the caller would, and held.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use netloom_policy::{Direction, Target};
-use netloom_sys::seccomp::Caller;
-use rustix::fs::{Mode, OFlags, open};
-use rustix::net::AddressFamily;
+use netloom_policy::{Direction, Protocol, Target};
+use netloom_sys::seccomp::{Caller, perform};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Shutdown, shutdown};
 
 use super::Prepared;
-use crate::address::Address;
+use crate::address::{Address, lead_to};
 use crate::socket::Socket;
 
 /// An address that was read, with the file or folder that its path leads to.
@@ -101,12 +104,119 @@ impl Place {
     }
 }
 
-/// Where a socket is bound that is to listen; `None` for one that no network reaches.
+/// Where a socket is bound that is to listen; `None` for one that no network reaches. One without an address gets
+/// a free port of all addresses.
 pub(super) fn bound(fd: BorrowedFd<'_>, socket: &Socket) -> Option<Target> {
-    if !socket.is_ip() {
+    if socket.protocol == Protocol::Unix {
         return None;
     }
-    let address = rustix::net::getsockname(fd).ok()?;
-    let address = std::net::SocketAddr::try_from(address).ok()?;
-    Some(Target::ip(Direction::In, address.ip(), address.port(), vec![]))
+    let local = local(fd).filter(|_| socket.is_ip());
+    Some(local.map_or(Target::Socket, |at| Target::ip(Direction::In, at.ip(), at.port(), vec![])))
+}
+
+/// The local address of a socket of IP.
+pub(super) fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
+    SocketAddr::try_from(rustix::net::getsockname(fd).ok()?).ok()
+}
+
+/// Fills in the address of this machine where a destination is the unspecified one. To which it leads depends on what
+/// the socket is bound to, which may change until the call: by the address that is filled in, it does not.
+///
+/// An address without a family is one of IPv4 to `send` to; to connect to it dissolves a connection.
+pub(super) fn fill_in(fd: &OwnedFd, bytes: &mut [u8], send: bool) {
+    let ip = match Address::read(bytes) {
+        Some(Address::Ip(ip, _)) => ip,
+        Some(Address::Unspecified(Some((ip, _)))) if send => ip.into(),
+        _ => return,
+    };
+    if ip.to_canonical().is_unspecified() {
+        lead_to(bytes, own_address(fd, ip));
+    }
+}
+
+/// Where Linux leads the unspecified address: to where the socket is bound (IPv4), or to the loopback address.
+fn own_address(fd: &OwnedFd, asked: IpAddr) -> IpAddr {
+    let bound = local(fd.as_fd()).map(|at| at.ip());
+    let bound4 = match bound.map(|ip| ip.to_canonical()) {
+        Some(IpAddr::V4(ip)) if !ip.is_unspecified() => Some(ip),
+        _ => None,
+    };
+    match (asked.to_canonical(), bound) {
+        (IpAddr::V4(_), _) => bound4.unwrap_or(Ipv4Addr::LOCALHOST).into(),
+        (IpAddr::V6(_), Some(IpAddr::V6(ip))) if ip.to_ipv4_mapped().is_some() => {
+            Ipv4Addr::LOCALHOST.into()
+        }
+        (IpAddr::V6(_), _) => Ipv6Addr::LOCALHOST.into(),
+    }
+}
+
+/// Whether the caller is in this process's network namespace.
+pub(super) fn same_network(caller: &Caller) -> bool {
+    same_file(&format!("/proc/{}/ns/net", caller.tid()), "/proc/thread-self/ns/net")
+}
+
+/// Whether this process is an ordinary user's, whose rights are those of its programs.
+pub(super) fn unprivileged() -> bool {
+    !rustix::process::geteuid().is_root()
+}
+
+fn same_file(a: &str, b: &str) -> bool {
+    let identity = |path: &str| rustix::fs::stat(path).ok().map(|file| (file.st_dev, file.st_ino));
+    identity(a).is_some_and(|one| Some(one) == identity(b))
+}
+
+/// bind(2), in the caller's working directory, and with its umask where it makes a file.
+///
+/// The path is the caller's own, since other programs see it as the socket's address. If it leads to another folder
+/// than it did when it was judged, the socket is closed to all.
+pub(crate) fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> io::Result<()> {
+    let Some(folder) = &place.held else { return perform::bind(fd.as_fd(), &place.bytes) };
+    take_umask(caller);
+    let tid = caller.tid();
+    let same = |name: &str| {
+        same_file(&format!("/proc/{tid}/{name}"), &format!("/proc/thread-self/{name}"))
+    };
+    if !same("root") || !same("ns/mnt") {
+        // There the path means something else here.
+        return perform::bind(fd.as_fd(), &place.address());
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let theirs = open(format!("/proc/{tid}/cwd"), flags, Mode::empty())?;
+    let ours = open("/", flags, Mode::empty())?;
+    rustix::process::fchdir(&theirs)?;
+    let bound = perform::bind(fd.as_fd(), &place.bytes);
+    let kept = place.leads_to(folder);
+    rustix::process::fchdir(&ours)?;
+    bound?;
+    if kept {
+        return Ok(());
+    }
+    shutdown(fd, Shutdown::Both)?;
+    Err(Errno::ACCESS.into())
+}
+
+impl Place {
+    /// Whether the path leads, from this thread's directory, to `folder`, and there is such a socket in it.
+    fn leads_to(&self, folder: &OwnedFd) -> bool {
+        let Some(Address::Path(path)) = Address::read(&self.bytes) else { return false };
+        let cut = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let parent = if cut == 0 { b"." } else { &path[..cut] };
+        let (Ok(now), Ok(then)) = (rustix::fs::stat(parent), rustix::fs::fstat(folder)) else {
+            return false;
+        };
+        let made = rustix::fs::statat(folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW);
+        let socket =
+            |file: &rustix::fs::Stat| FileType::from_raw_mode(file.st_mode) == FileType::Socket;
+        (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino) && made.is_ok_and(|m| socket(&m))
+    }
+}
+
+/// Threads that make calls have a umask of their own.
+fn take_umask(caller: &Caller) {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", caller.tid())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    if let Some(mask) = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
+        rustix::process::umask(Mode::from_raw_mode(mask));
+    }
 }
