@@ -6,4 +6,5 @@
 )]
 
 mod follow;
+mod redteam;
 mod talk;

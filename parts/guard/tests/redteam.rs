@@ -1,0 +1,310 @@
+//! Each door by which a program could reach a network past its supervisor, tried by a hostile program: what listens is
+//! never reached where all is denied, and is reached where all is allowed, or without guard.
+//!
+//! The programs are in `doors/doors.c`. A door that this kernel or this user does not have is skipped.
+
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use netloom_guard::{Judge, Judgement, Question, start};
+use netloom_kit::skip;
+use netloom_policy::Request;
+use netloom_sys::seccomp::launch::Place;
+
+/// Gives every request the same verdict.
+struct All(Judgement);
+
+impl Judge for All {
+    fn known(&self, _: &Request) -> Option<Judgement> {
+        Some(self.0)
+    }
+
+    fn decide(&self, _: &Question<'_>) -> Judgement {
+        self.0
+    }
+}
+
+const DENIED: All = All(Judgement::Deny(13));
+const ALLOWED: All = All(Judgement::Allow);
+
+/// Root needs no namespace to read its programs, and its sockets are those of the machine's network.
+fn place() -> Place {
+    let own_user = !netloom_kit::is_root() && netloom_kit::userns_allowed();
+    Place { own_user, own_terminal: false }
+}
+
+/// Compiles the doors, once; `None` without a compiler.
+pub(crate) fn compiled(name: &'static str, source: &str) -> Option<PathBuf> {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    netloom_kit::program("cc")?;
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        folder
+    });
+    let program = folder.path().join(name);
+    let mut cc = Command::new("cc");
+    // At a fixed address, so that its variables are where they are in another process of it.
+    cc.args(["-x", "c", "-O1", "-no-pie", "-pthread", "-w", "-", "-o"]).arg(&program);
+    let mut running = cc.stdin(Stdio::piped()).spawn().unwrap();
+    running.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+    assert!(running.wait().unwrap().success(), "{name} does not compile");
+    Some(program)
+}
+
+fn doors() -> Option<&'static PathBuf> {
+    static DOORS: OnceLock<Option<PathBuf>> = OnceLock::new();
+    DOORS.get_or_init(|| compiled("doors", include_str!("doors/doors.c"))).as_ref()
+}
+
+/// What listens, and counts.
+struct Ground {
+    folder: tempfile::TempDir,
+    name: String,
+    tcp: Vec<TcpListener>,
+    udp: Vec<UdpSocket>,
+    streams: Vec<UnixListener>,
+    datagrams: Vec<UnixDatagram>,
+    free: u16,
+}
+
+impl Ground {
+    fn new() -> Ground {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().file_name().unwrap().to_string_lossy().into_owned();
+        let hidden = |kind: &str| SocketAddr::from_abstract_name(format!("{name}-{kind}")).unwrap();
+        let tcp = vec![
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+            TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
+        ];
+        let udp = vec![
+            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+            UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
+        ];
+        let streams = vec![
+            UnixListener::bind(folder.path().join("stream")).unwrap(),
+            UnixListener::bind_addr(&hidden("stream")).unwrap(),
+        ];
+        let datagrams = vec![
+            UnixDatagram::bind(folder.path().join("datagram")).unwrap(),
+            UnixDatagram::bind_addr(&hidden("datagram")).unwrap(),
+        ];
+        tcp.iter().for_each(|one| one.set_nonblocking(true).unwrap());
+        udp.iter().for_each(|one| one.set_nonblocking(true).unwrap());
+        streams.iter().for_each(|one| one.set_nonblocking(true).unwrap());
+        datagrams.iter().for_each(|one| one.set_nonblocking(true).unwrap());
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let free = free.local_addr().unwrap().port();
+        Ground { folder, name, tcp, udp, streams, datagrams, free }
+    }
+
+    fn command(&self, program: &PathBuf, door: &str) -> Command {
+        let tcp = |at: usize| self.tcp[at].local_addr().unwrap().port().to_string();
+        let udp = |at: usize| self.udp[at].local_addr().unwrap().port().to_string();
+        let mut command = Command::new(program);
+        command.arg(door).env_clear().env("FOLDER", self.folder.path()).env("ABSTRACT", &self.name);
+        command.env("TCP4", tcp(0)).env("TCP6", tcp(1)).env("UDP4", udp(0)).env("UDP6", udp(1));
+        command.env("FREE", self.free.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+    }
+
+    /// What has reached the listeners.
+    fn count(&self) -> usize {
+        let mut buffer = [0; 64];
+        let tcp = self.tcp.iter().map(|one| std::iter::from_fn(|| one.accept().ok()).count());
+        let udp = self.udp.iter().map(|one| {
+            std::iter::repeat_with(|| one.recv(&mut [0; 64])).take_while(Result::is_ok).count()
+        });
+        let streams =
+            self.streams.iter().map(|one| std::iter::from_fn(|| one.accept().ok()).count());
+        let all = tcp.chain(udp).chain(streams).sum::<usize>();
+        let mut datagrams = 0;
+        for one in &self.datagrams {
+            while one.recv(&mut buffer).is_ok() {
+                datagrams += 1;
+            }
+        }
+        all + datagrams
+    }
+}
+
+/// A process that is not under guard; it ends with the test.
+struct Other(Child);
+
+impl Other {
+    fn start(program: &PathBuf) -> Other {
+        let mut child =
+            Command::new(program).arg("wait_for_end").stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let output = std::io::BufReader::new(child.stdout.as_mut().unwrap());
+        std::io::BufRead::read_line(&mut { output }, &mut line).unwrap();
+        Other(child)
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A socket, not connected, on its way to standard input.
+fn sent_socket() -> UnixStream {
+    use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SocketType};
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let fds = [socket.as_fd()];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+    let data = [std::io::IoSlice::new(b"x")];
+    let flags = rustix::net::SendFlags::empty();
+    rustix::net::sendmsg(&ours, &data, &mut control, flags).unwrap();
+    theirs
+}
+
+/// What a door let through, and what its program said.
+#[derive(Debug)]
+struct Tried {
+    reached: usize,
+    said: String,
+}
+
+fn run(program: &PathBuf, door: &str, judge: Option<&All>) -> Tried {
+    let ground = Ground::new();
+    let mut command = ground.command(program, door);
+    let other = Other::start(program);
+    command.env("OTHER", other.0.id().to_string());
+    if door == "received" {
+        command.stdin(std::os::fd::OwnedFd::from(sent_socket()));
+    }
+    let child = match judge {
+        None => command.spawn().unwrap(),
+        Some(judge) => {
+            let (child, supervisor) = start(command, place()).unwrap();
+            supervisor.serve(judge).unwrap();
+            child
+        }
+    };
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(!said.contains("no such door"), "{door}");
+    assert!(!said.contains("512"), "{door}: {said}");
+    Tried { reached: ground.count() + said.matches("open").count(), said }
+}
+
+/// When a door leads somewhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    /// Where its request is allowed.
+    WhenAllowed,
+    /// Only without guard.
+    Never,
+}
+
+/// Why a door cannot be tried, if so.
+fn attempt(door: &str, leads: Leads) -> Result<(), String> {
+    let Some(program) = doors() else { return Err("peer:cc: not installed".into()) };
+    let (judge, control) = match leads {
+        Leads::WhenAllowed => (&DENIED, Some(&ALLOWED)),
+        Leads::Never => (&ALLOWED, None),
+    };
+    let tried = run(program, door, Some(judge));
+    assert_eq!(tried.reached, 0, "{door} led past the supervisor: {tried:?}");
+    let open = run(program, door, control);
+    if open.reached > 0 {
+        return Ok(());
+    }
+    let free = run(program, door, None);
+    assert_eq!(free.reached, 0, "{door} is barred where it is allowed: {open:?}, but {free:?}");
+    Err(format!("no-door: {}", free.said.trim().replace('\n', " ")))
+}
+
+macro_rules! doors {
+    ($leads:ident: $($door:ident)*) => {
+        $(#[test]
+        fn $door() {
+            if let Err(reason) = attempt(stringify!($door), Leads::$leads) {
+                skip!("{reason}");
+            }
+        })*
+    };
+}
+
+mod tcp {
+    use super::*;
+    doors!(WhenAllowed: connect4 connect6 connect_mapped connect_any4 connect_any6 connect_any_mapped connect_again
+        connect_scope connect_without_scope connect_upper_bits connect_any_bound connect_nonblocking
+        fastopen_sendto fastopen_sendmsg fastopen_sendmmsg fastopen_option mptcp mptcp_fastopen);
+}
+
+mod udp {
+    use super::*;
+    doors!(WhenAllowed: udp_sendto udp_sendmsg udp_sendmmsg udp_any udp_unspec udp_unspec_any udp_mapped udp6_to_4
+        udp6_sendto udp6_any udp_connect udp_connected_elsewhere udp_pktinfo udp6_pktinfo ping);
+    doors!(Never: udp_port_zero);
+}
+
+mod ways {
+    use super::*;
+    doors!(WhenAllowed: bind_to_device bind_to_index unicast_interface transparent source_route routing_header
+        sticky_interface join join_any_family join6);
+}
+
+mod sockets {
+    use super::*;
+    doors!(WhenAllowed: listen_unbound listen_unbound6 listen_after_failed_bind bind_port bind_unspec raw raw6
+        packet packet_old netlink_sockets netlink_pair vsock crypto);
+}
+
+mod unix {
+    use super::*;
+    doors!(WhenAllowed: unix_path unix_relative unix_abstract unix_datagram unix_datagram_abstract
+        unix_datagram_pair unix_bind);
+}
+
+mod processes {
+    use super::*;
+    doors!(WhenAllowed: thread own_descriptors without_leader child daemon_child vfork_child spawned executed
+        executed_by_thread not_dumpable own_user own_network own_processes received);
+}
+
+mod kernel {
+    use super::*;
+    doors!(Never: io_uring second_supervisor another_name typed_ahead);
+
+    /// Doors to other processes, which a wall bars where the kernel has one.
+    macro_rules! to_others {
+        ($($door:ident)*) => {
+            $(#[test]
+            fn $door() {
+                if !place().bars_others() {
+                    skip!("no-wall: neither user namespaces nor Landlock with TCP");
+                }
+                if let Err(reason) = attempt(stringify!($door), Leads::Never) {
+                    skip!("{reason}");
+                }
+            })*
+        };
+    }
+
+    to_others!(trace attach write_memory open_memory take_descriptor);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod instructions {
+    use super::*;
+    doors!(WhenAllowed: i386_connect i386_socket i386_sendto i386_sendmsg i386_sendmmsg i386_fastopen i386_listen
+        i386_raw i386_device socketcall_connect socketcall_socket socketcall_sendto socketcall_sendmsg
+        socketcall_sendmmsg socketcall_listen socketcall_device);
+    doors!(Never: i386_io_uring x32_connect x32_sendmsg);
+}
