@@ -10,7 +10,7 @@ use crate::workspace;
 /// Experiments run when none is named.
 const ALL: &[&str] = &[
     "lab", "node", "flood", "images", "wire", "switch", "openflow", "plug", "capture", "disk",
-    "generate", "measure",
+    "generate", "measure", "guard",
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {

@@ -14,6 +14,7 @@ mod driver;
 mod facts;
 mod flood;
 mod generate;
+mod guard;
 mod images;
 mod inside;
 mod lab;
@@ -65,6 +66,7 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("disk", "how fast a folder is written: by hand, and by the writer of captures"),
         ("generate", "frames a second that are made, and how exactly they are paced"),
         ("measure", "what measuring flows costs a packet and a path, and how exact its delays are"),
+        ("guard", "what asking costs: added time of guarded calls, established connections"),
     ]
 }
 
@@ -89,6 +91,7 @@ pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> R
         "capture" => capture::run(options, exe),
         "disk" => disk::run(options, folder),
         "generate" => generate::run(options, exe),
+        "guard" => guard::run(options, exe),
         "measure" => measure::run(options, exe),
         other => {
             let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();

@@ -7,10 +7,13 @@
 
 mod bells;
 mod burn;
+mod calls;
 mod clock;
+mod crowd;
 mod echo;
 mod edges;
 mod flows;
+mod guarded;
 mod line;
 mod offloads;
 mod openflow;
@@ -20,6 +23,7 @@ mod point;
 mod ports;
 mod pour;
 mod receive;
+mod requests;
 mod stop;
 mod storm;
 mod stream;
@@ -62,6 +66,16 @@ pub fn peer(args: &[String]) -> Result<()> {
         }
         ["tcp", time] => number(tcp(seconds(time)?)?),
         ["flood", time] => number(flood(seconds(time)?)?),
+        ["requests", time] => number(requests::requests(seconds(time)?)?),
+        ["calls", kind, count] => object(&calls::calls(kind, figure(count)?)?),
+        ["crowd", count] => object(&crowd::crowd(figure(count)?)?),
+        ["member", address] => crowd::member(figure(address)?)?,
+        ["guarded", rules, ..] => guarded::guarded(figure(rules)?, &words[2..])?,
+        ["exec", program, ..] => {
+            let mut command = std::process::Command::new(program);
+            let refusal = std::os::unix::process::CommandExt::exec(command.args(&words[2..]));
+            return Err(refusal).with_context(|| format!("start {program}"));
+        }
         ["spin", time] => object(&burn::spin(seconds(time)?)),
         ["bells", time] => object(&bells::ping(seconds(time)?, false)?),
         ["bells-apart", time] => object(&bells::ping(seconds(time)?, true)?),

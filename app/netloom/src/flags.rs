@@ -484,6 +484,8 @@ pub(crate) enum Experiment {
     Generate,
     /// Cost of measuring flows, and accuracy of delays.
     Measure,
+    /// Time that guarding adds to a program's calls, and what established connections keep.
+    Guard,
 }
 
 impl Experiment {
@@ -502,6 +504,7 @@ impl Experiment {
             Experiment::Disk => "disk",
             Experiment::Generate => "generate",
             Experiment::Measure => "measure",
+            Experiment::Guard => "guard",
         }
     }
 }
