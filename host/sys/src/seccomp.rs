@@ -3,13 +3,15 @@
 //! [`program`] makes a filter from a table of calls, for each machine whose programs run here; [`listener`] receives
 //! the calls that a filter passes on, and answers them; [`caller`] reads memory and descriptors of the thread
 //! that made a call; [`launch`] starts a program
-//! under a filter; [`perform`] makes a call in its place. What is allowed is decided above.
+//! under a filter; [`perform`] makes a call in its place; [`probe`] tells
+//! whether all that is possible here. What is allowed is decided above.
 
 pub mod caller;
 mod landlock;
 pub mod launch;
 pub mod listener;
 pub mod perform;
+pub mod probe;
 pub mod program;
 
 pub use caller::Caller;

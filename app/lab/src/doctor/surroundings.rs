@@ -1,4 +1,4 @@
-//! What is around labs: cgroups of ordinary users, VDE programs, guests.
+//! What is around labs: cgroups of ordinary users, guarded programs, VDE programs, guests.
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,12 @@ pub(super) fn features(root: bool) -> Vec<Feature> {
             purpose: "limits and accounting of an ordinary user's labs",
             instead: "labs without limits, whose `status` shows no use; or limits as root",
             state: delegation(root),
+        },
+        Feature {
+            name: "guard",
+            purpose: "guard: deciding about a program's network calls",
+            instead: "a node of a lab without doors, whose programs reach nothing outside",
+            state: guard(),
         },
         Feature {
             name: "plug-in of libvdeplug",
@@ -49,6 +55,11 @@ fn delegation(root: bool) -> Result<String, Unsupported> {
             needs: "start it with: systemd-run --user --scope -p Delegate=yes netloom …".into(),
         }),
     }
+}
+
+/// Whether calls can be decided about, and what is not as good as it could be.
+fn guard() -> Result<String, Unsupported> {
+    netloom_sys::seccomp::probe::supported().map(|found| found.lacks().join("; "))
 }
 
 /// Folders in which libvdeplug looks for plug-ins, in order.

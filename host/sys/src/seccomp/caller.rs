@@ -15,7 +15,7 @@ use super::listener::{Call, Listener};
 use crate::{Error, Failure, Result};
 
 /// pidfd_open(2): the thread and not its process (linux/pidfd.h).
-const PIDFD_THREAD: libc::c_uint = libc::O_EXCL.unsigned_abs();
+pub(super) const PIDFD_THREAD: libc::c_uint = libc::O_EXCL.unsigned_abs();
 /// kcmp(2): compares tables of descriptors (linux/kcmp.h).
 const KCMP_FILES: libc::c_int = 2;
 
