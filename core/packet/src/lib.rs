@@ -1,9 +1,11 @@
-//! Frames: views of their headers, checksums, segmentation, merging, and a hash that forwarding does not change.
+//! Frames: views of their headers, checksums, segmentation, merging, and a hash that forwarding does not change; and
+//! messages of DNS.
 //!
 //! Bytes come as arguments and may be anything: every function is total. A frame begins with its
 //! Ethernet header; its [`VnetHeader`], which says what offload left undone, is passed separately.
 
 pub mod checksum;
+pub mod dns;
 mod error;
 #[cfg(test)]
 mod frames;

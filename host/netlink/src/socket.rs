@@ -102,6 +102,18 @@ impl Socket {
             protocol,
         )
         .map_err(failed("open"))?;
+        Self::over_with(fd, wanted_buffer)
+    }
+
+    /// A route socket that another process opened, in the network namespace of that process.
+    ///
+    /// # Errors
+    /// As [`Socket::open`].
+    pub fn over(fd: OwnedFd) -> Result<Self> {
+        Self::over_with(fd, RECEIVE_BYTES)
+    }
+
+    fn over_with(fd: OwnedFd, wanted_buffer: usize) -> Result<Self> {
         let kernel = SocketAddrNetlink::new(0, 0);
         rustix::net::connect(&fd, &kernel).map_err(failed("connect"))?;
         set_buffers(&fd, wanted_buffer).map_err(failed("set buffer size"))?;

@@ -17,6 +17,7 @@ mod judge;
 mod layout;
 mod log;
 pub mod menu;
+mod names;
 mod perform;
 mod prepare;
 mod rules;

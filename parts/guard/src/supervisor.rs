@@ -21,6 +21,7 @@ use rustix::io::Errno;
 
 use crate::calls;
 use crate::judge::{Judge, Judgement, Question, State};
+use crate::names::{Asked, Names};
 use crate::perform::{Blocked, Desk, Done, state};
 use crate::prepare::{Act, Deed, Want, cookie, prepare};
 use crate::who::Who;
@@ -46,6 +47,7 @@ pub struct Supervisor {
     blocked: Blocked,
     /// Sockets that were allowed to bind to a port, and so may listen on it.
     bound: Mutex<Remembered>,
+    names: Names,
     ended: AtomicBool,
 }
 
@@ -122,6 +124,7 @@ impl Supervisor {
             slow: Mutex::default(),
             blocked: Blocked::default(),
             bound: Mutex::default(),
+            names: Names::of_machine(),
             ended: AtomicBool::new(false),
         }
     }
@@ -217,6 +220,9 @@ impl Supervisor {
         if !asks {
             job.deed.wants.clear();
         }
+        for want in &mut job.deed.wants {
+            self.names.add_to(&mut want.target, want.direction);
+        }
         match self.known(&job, judge) {
             Some(Judgement::Allow) if !may_block(&job.deed.act) => self.carry_out(job),
             Some(Judgement::Allow) => {
@@ -302,7 +308,8 @@ impl Supervisor {
         }
         let binds = bound_by(&deed);
         let (blocked, listener) = (&self.blocked, &self.listener);
-        let done = Desk { blocked, listener, id: call.id, caller: &caller }.perform(deed.act);
+        let act = self.names.lead(deed.act, &Asked { call: &call, caller: &caller, listener });
+        let done = Desk { blocked, listener, id: call.id, caller: &caller }.perform(act);
         if let (Some(cookie), Done::Outcome(Outcome::Value(_))) = (binds, &done) {
             lock(&self.bound).add(cookie);
         }

@@ -7,4 +7,5 @@
 
 mod follow;
 mod redteam;
+mod names;
 mod talk;

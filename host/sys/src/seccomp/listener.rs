@@ -242,6 +242,32 @@ impl Listener {
         delivered(done, "give a descriptor to a call of").map(|done| done.is_some())
     }
 
+    /// Puts a new descriptor of `fd`'s description in the place of the caller's descriptor `number`, before the call is
+    /// answered; false if the call vanished.
+    ///
+    /// # Errors
+    /// A refusal of the kernel.
+    pub fn replace(
+        &self,
+        id: u64,
+        fd: BorrowedFd<'_>,
+        number: i32,
+        close_on_exec: bool,
+    ) -> Result<bool> {
+        let place = libc::seccomp_notif_addfd {
+            id,
+            flags: 1, // SECCOMP_ADDFD_FLAG_SETFD
+            srcfd: fd.as_raw_fd().unsigned_abs(),
+            newfd: number.cast_unsigned(),
+            newfd_flags: if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
+        };
+        // SAFETY: the request reads a seccomp_notif_addfd, whose size is part of its number; `fd` is open.
+        let done = unsafe {
+            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const place)
+        };
+        delivered(done, "replace a descriptor of a call of").map(|done| done.is_some())
+    }
+
     /// Waits until the listener has something to receive, or `span` has gone by.
     pub fn wait(&self, span: Duration) -> bool {
         crate::process::wait_readable(&self.0, span)

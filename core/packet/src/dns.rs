@@ -1,0 +1,193 @@
+//! DNS messages (RFC 1035): the question of a query, and the addresses that a response gives for its question.
+//!
+//! A response's aliases (CNAME) are followed from the name that was asked for, which is the one that counts.
+//! Only names of host name characters are given, in lower case without the dot of the root. Any bytes may come in.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Question {
+    /// The name, in lower case, without the dot of the root.
+    pub name: String,
+    /// The type of records, such as [`A`].
+    pub kind: u16,
+}
+
+/// A message with one question of class IN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The number by which a response belongs to its query.
+    pub id: u16,
+    /// Whether it is a response.
+    pub is_response: bool,
+    /// What is asked for.
+    pub question: Question,
+    /// Addresses of the name, each with the seconds for which it may be kept; none in a query.
+    pub addresses: Vec<(IpAddr, u32)>,
+}
+
+/// Records of IPv4 addresses.
+pub const A: u16 = 1;
+/// Records of IPv6 addresses (RFC 3596).
+pub const AAAA: u16 = 28;
+
+const CNAME: u16 = 5;
+const CLASS_IN: u16 = 1;
+const HEADER: usize = 12;
+/// Longest name in its encoding, RFC 1035 section 2.3.4.
+const MOST_NAME: usize = 255;
+/// Most records that are looked at: more than fit into a message that people send.
+const MOST_RECORDS: usize = 4096;
+/// The response bit, and the code of a response (RFC 1035 section 4.1.1).
+const RESPONSE: u16 = 0x8000;
+const CODE: u16 = 0x000F;
+/// Code: the server has failed.
+const SERVER_FAILURE: u16 = 2;
+
+/// Reads a message; `None` for one without exactly one question of class IN about a host's name.
+///
+/// Of a message that was cut, the records before the cut count.
+pub fn read(bytes: &[u8]) -> Option<Message> {
+    let (id, flags) = (word(bytes, 0)?, word(bytes, 2)?);
+    let (questions, answers) = (word(bytes, 4)?, word(bytes, 6)?);
+    let (name, at) = name(bytes, HEADER)?;
+    if questions != 1 || word(bytes, at + 2)? != CLASS_IN {
+        return None;
+    }
+    let question = Question { name: host(&name)?, kind: word(bytes, at)? };
+    let is_response = flags & RESPONSE != 0;
+    let counts = is_response && flags & CODE == 0;
+    let addresses = if counts { addresses(bytes, at + 4, answers, &name) } else { vec![] };
+    Some(Message { id, is_response, question, addresses })
+}
+
+/// The response to a query that no server has answered: its header and question, with the code of a failed server.
+/// `None` for bytes that are no query.
+pub fn failure(query: &[u8]) -> Option<Vec<u8>> {
+    let flags = word(query, 2)?;
+    if flags & RESPONSE != 0 || word(query, 4)? != 1 {
+        return None;
+    }
+    let (_, at) = name(query, HEADER)?;
+    let mut response = query.get(..at + 4)?.to_vec();
+    // Kept: the kind of query and whether recursion is wanted, which is also available then.
+    let flags = RESPONSE | flags & 0x7900 | (flags & 0x0100) >> 1 | SERVER_FAILURE;
+    response[2..4].copy_from_slice(&flags.to_be_bytes());
+    response[6..HEADER].fill(0);
+    Some(response)
+}
+
+/// A record of an answer.
+struct Record {
+    owner: Vec<u8>,
+    kind: u16,
+    seconds: u32,
+    data: std::ops::Range<usize>,
+}
+
+/// Addresses of `name`, by its aliases if it has any. Those may stand in any order.
+fn addresses(bytes: &[u8], at: usize, count: u16, name: &[u8]) -> Vec<(IpAddr, u32)> {
+    let records = records(bytes, at, count);
+    let (mut owner, mut seconds) = (name.to_vec(), u32::MAX);
+    for _ in 0..=records.len() {
+        let alias = records.iter().find(|r| r.kind == CNAME && r.owner == owner);
+        let Some(alias) = alias else { break };
+        let Some((target, _)) = self::name(bytes, alias.data.start) else { break };
+        (owner, seconds) = (target, seconds.min(alias.seconds));
+    }
+    let own = records.iter().filter(|record| record.owner == owner);
+    own.filter_map(|record| {
+        Some((address(record.kind, bytes.get(record.data.clone())?)?, seconds.min(record.seconds)))
+    })
+    .collect()
+}
+
+fn address(kind: u16, data: &[u8]) -> Option<IpAddr> {
+    match kind {
+        A => Some(Ipv4Addr::from(<[u8; 4]>::try_from(data).ok()?).into()),
+        AAAA => Some(Ipv6Addr::from(<[u8; 16]>::try_from(data).ok()?).into()),
+        _ => None,
+    }
+}
+
+/// The whole records from `at`, up to `count`.
+fn records(bytes: &[u8], mut at: usize, count: u16) -> Vec<Record> {
+    let mut all = vec![];
+    for _ in 0..usize::from(count).min(MOST_RECORDS) {
+        let Some((record, end)) = record(bytes, at) else { break };
+        at = end;
+        all.extend(record);
+    }
+    all
+}
+
+/// A record, unless it is of another class, and where the next one begins.
+fn record(bytes: &[u8], at: usize) -> Option<(Option<Record>, usize)> {
+    let (owner, at) = name(bytes, at)?;
+    let (kind, class) = (word(bytes, at)?, word(bytes, at + 2)?);
+    let seconds = u32::from(word(bytes, at + 4)?) << 16 | u32::from(word(bytes, at + 6)?);
+    // RFC 2181 section 8: what looks negative means zero.
+    let seconds = if seconds > i32::MAX.unsigned_abs() { 0 } else { seconds };
+    let start = at + 10;
+    let end = start + usize::from(word(bytes, at + 8)?);
+    bytes.get(start..end)?;
+    let record = Record { owner, kind, seconds, data: start..end };
+    Some(((class == CLASS_IN).then_some(record), end))
+}
+
+/// A name in its encoding without pointers, in lower case, and where what follows it begins.
+fn name(bytes: &[u8], start: usize) -> Option<(Vec<u8>, usize)> {
+    let (mut name, mut at, mut end, mut bound) = (vec![], start, None, start);
+    loop {
+        let length = *bytes.get(at)?;
+        match length & 0xC0 {
+            0 => {
+                let label = bytes.get(at..=at + usize::from(length))?;
+                name.extend(label.iter().map(u8::to_ascii_lowercase));
+                at += label.len();
+                if name.len() > MOST_NAME {
+                    return None;
+                }
+                if length == 0 {
+                    return Some((name, end.unwrap_or(at)));
+                }
+            }
+            0xC0 => {
+                let target = usize::from(word(bytes, at)? & 0x3FFF);
+                end = end.or(Some(at + 2));
+                // Only backwards, so that it ends.
+                if target >= bound {
+                    return None;
+                }
+                (at, bound) = (target, target);
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// A name as text; `None` if it has other characters than a host's.
+fn host(encoded: &[u8]) -> Option<String> {
+    let (mut text, mut at) = (String::new(), 0);
+    while let Some(length @ 1..) = encoded.get(at).map(|length| usize::from(*length)) {
+        let label = encoded.get(at + 1..=at + length)?;
+        if !label.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+            return None;
+        }
+        if !text.is_empty() {
+            text.push('.');
+        }
+        text.extend(label.iter().map(|byte| char::from(*byte)));
+        at += 1 + length;
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+#[path = "dns_tests.rs"]
+mod tests;

@@ -1,0 +1,15 @@
+//! Any message of DNS, as the names of guarded programs' destinations are read from it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use netloom_packet::dns;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(message) = dns::read(bytes) {
+        assert!(!message.question.name.is_empty() && message.question.name.len() <= 253);
+        assert!(message.is_response || message.addresses.is_empty());
+    }
+    if let Some(response) = dns::failure(bytes) {
+        assert!(dns::read(&response).is_none_or(|message| message.is_response));
+    }
+});

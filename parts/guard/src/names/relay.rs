@@ -1,0 +1,229 @@
+//! Carries queries to the machine's name servers and answers back, byte for byte, and notes what answers say.
+//!
+//! A door stands in the namespace apart, at a server's own address. What arrives there goes on from a socket of
+//! this process to that server, and its answers come back. A note is made only of an answer that a server
+//! sent to a query that was carried to it: programs reach neither this process's sockets nor its doors' other side.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use netloom_packet::dns::{self, Question};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::book::Book;
+use super::stream;
+
+/// The port of name servers.
+pub(super) const PORT: u16 = 53;
+/// Most clients whose answers are awaited. Beyond, the one that asked longest ago is left.
+const MOST_CLIENTS: usize = 256;
+/// How long a client is remembered that asks nothing.
+const IDLE: Duration = Duration::from_secs(60);
+/// Queries of a client whose answers are awaited.
+const MOST_QUERIES: usize = 32;
+/// Longest query that is kept while its answer is awaited: what resolvers send at most by themselves.
+const MOST_KEPT: usize = 1232;
+/// Messages that are carried before others get their turn.
+const BURST: usize = 64;
+/// Longest message.
+const LONGEST: usize = 65_535;
+
+/// A name server's place apart.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) server: IpAddr,
+    pub(super) datagrams: UdpSocket,
+    pub(super) streams: std::net::TcpListener,
+}
+
+/// What the relay's threads share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) book: Mutex<Book>,
+    ended: AtomicBool,
+    bell: OwnedFd,
+    /// Connections that are carried now.
+    pub(super) streams: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn new() -> rustix::io::Result<Shared> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (book, ended) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Shared { book, ended, bell, streams: AtomicUsize::new(0) })
+    }
+
+    /// Ends the relay.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        // A bell that cannot be rung has rung already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// Notes an answer, if it is one to a query in `awaited`.
+    pub(super) fn note(&self, bytes: &[u8], awaited: &mut Awaited) {
+        let Some(answer) = dns::read(bytes).filter(|message| message.is_response) else { return };
+        if awaited.take(answer.id, &answer.question) && !answer.addresses.is_empty() {
+            let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+            book.add(&answer.question.name, &answer.addresses, Instant::now());
+        }
+    }
+}
+
+/// Queries whose answers are awaited: number, question, and the message.
+#[derive(Debug, Default)]
+pub(super) struct Awaited(VecDeque<(u16, Question, Vec<u8>)>);
+
+impl Awaited {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let Some(query) = dns::read(bytes).filter(|message| !message.is_response) else { return };
+        // A long one gets no answer if there is no server.
+        let kept = if bytes.len() <= MOST_KEPT { bytes.to_vec() } else { vec![] };
+        self.0.push_back((query.id, query.question, kept));
+        if self.0.len() > MOST_QUERIES {
+            self.0.pop_front();
+        }
+    }
+
+    fn take(&mut self, id: u16, question: &Question) -> bool {
+        let at = self.0.iter().position(|(own, asked, _)| *own == id && asked == question);
+        at.is_some_and(|at| self.0.remove(at).is_some())
+    }
+}
+
+/// A program's socket, which waits for answers of a server.
+struct Client {
+    /// To the server.
+    socket: UdpSocket,
+    awaited: Awaited,
+    asked: Instant,
+}
+
+/// A client by its door and its address apart.
+type Key = (usize, SocketAddr);
+
+/// Carries messages until it is ended.
+pub(super) fn run(doors: &[Door], shared: &Arc<Shared>) {
+    let mut clients: HashMap<Key, Client> = HashMap::new();
+    let mut buffer = vec![0; LONGEST];
+    while !shared.ended.load(Ordering::SeqCst) {
+        let keys: Vec<Key> = clients.keys().copied().collect();
+        let ready = wait(doors, &keys, &clients, shared);
+        let (at_doors, at_clients) = ready.split_at((2 * doors.len()).min(ready.len()));
+        for (at, door) in doors.iter().enumerate() {
+            if at_doors.get(2 * at) == Some(&true) {
+                ask(at, door, &mut clients, &mut buffer);
+            }
+            if at_doors.get(2 * at + 1) == Some(&true) {
+                stream::accept(door, shared);
+            }
+        }
+        for (key, _) in keys.iter().zip(at_clients).filter(|(_, ready)| **ready) {
+            if let (Some(client), Some(door)) = (clients.get_mut(key), doors.get(key.0)) {
+                answer(client, door, key.1, shared, &mut buffer);
+            }
+        }
+        clients.retain(|_, client| client.asked.elapsed() < IDLE);
+    }
+}
+
+/// Waits; tells for each door whether a datagram or a connection is there, then for each client whether an answer is.
+fn wait(
+    doors: &[Door],
+    keys: &[Key],
+    clients: &HashMap<Key, Client>,
+    shared: &Shared,
+) -> Vec<bool> {
+    let at_doors = doors.iter().flat_map(|door| [door.datagrams.as_fd(), door.streams.as_fd()]);
+    let at_clients = keys.iter().filter_map(|key| clients.get(key)).map(|c| c.socket.as_fd());
+    let all: Vec<BorrowedFd<'_>> = at_doors.chain(at_clients).collect();
+    let mut polled: Vec<PollFd<'_>> =
+        all.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    polled.push(PollFd::new(&shared.bell, PollFlags::IN));
+    let most = Timespec::try_from(IDLE).ok();
+    if poll(&mut polled, most.as_ref()).is_err() {
+        return vec![];
+    }
+    polled.pop();
+    polled.iter().map(|fd| !fd.revents().is_empty()).collect()
+}
+
+/// Carries queries from a door to its server.
+fn ask(at: usize, door: &Door, clients: &mut HashMap<Key, Client>, buffer: &mut [u8]) {
+    for _ in 0..BURST {
+        let Ok((length, from)) = door.datagrams.recv_from(buffer) else { return };
+        let query = &buffer[..length];
+        if !clients.contains_key(&(at, from)) {
+            make_room(clients);
+            let Ok(client) = Client::new(door.server) else {
+                refuse(door, from, query);
+                continue;
+            };
+            clients.insert((at, from), client);
+        }
+        let Some(client) = clients.get_mut(&(at, from)) else { return };
+        client.asked = Instant::now();
+        client.awaited.add(query);
+        if client.socket.send(query).is_err() {
+            client.refuse(door, from);
+        }
+    }
+}
+
+/// Carries answers from a server to who asked.
+fn answer(client: &mut Client, door: &Door, to: SocketAddr, shared: &Shared, buffer: &mut [u8]) {
+    for _ in 0..BURST {
+        match client.socket.recv(buffer) {
+            Ok(length) => {
+                shared.note(&buffer[..length], &mut client.awaited);
+                // A client that has closed its socket needs no answer.
+                let _ = door.datagrams.send_to(&buffer[..length], to);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+            // Nobody listens there.
+            Err(_) => return client.refuse(door, to),
+        }
+    }
+}
+
+/// A server that cannot be reached: its client need not wait for it.
+fn refuse(door: &Door, to: SocketAddr, query: &[u8]) {
+    if let Some(failure) = dns::failure(query) {
+        let _ = door.datagrams.send_to(&failure, to);
+    }
+}
+
+fn make_room(clients: &mut HashMap<Key, Client>) {
+    if clients.len() < MOST_CLIENTS {
+        return;
+    }
+    let first = clients.iter().min_by_key(|(_, client)| client.asked);
+    if let Some(key) = first.map(|(key, _)| *key) {
+        clients.remove(&key);
+    }
+}
+
+impl Client {
+    fn new(server: IpAddr) -> std::io::Result<Client> {
+        let any: IpAddr = match server {
+            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.set_nonblocking(true)?;
+        // From now on the kernel takes datagrams of the server alone.
+        socket.connect((server, PORT))?;
+        Ok(Client { socket, awaited: Awaited::default(), asked: Instant::now() })
+    }
+
+    /// Answers to all that it awaits that there is no server.
+    fn refuse(&mut self, door: &Door, own: SocketAddr) {
+        for (_, _, query) in self.awaited.0.drain(..) {
+            refuse(door, own, &query);
+        }
+    }
+}
