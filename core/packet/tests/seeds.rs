@@ -51,3 +51,24 @@ fn every_seed() {
     }
     assert!(seen >= 20, "{seen} seeds in {}", folder.display());
 }
+
+#[test]
+fn every_seed_of_dns() {
+    use netloom_packet::dns;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/dns");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).expect("seeds") {
+        let path = entry.expect("seed").path();
+        let read = dns::read(&std::fs::read(&path).expect("read seed"));
+        let name = path.file_stem().expect("name").to_string_lossy().into_owned();
+        let expected = match name.as_str() {
+            "addresses" => Some(2),
+            "aliases" => Some(1),
+            "query" | "cut" | "aliases-in-a-circle" => Some(0),
+            _ => None,
+        };
+        assert_eq!(read.map(|message| message.addresses.len()), expected, "{name}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} seeds in {}", folder.display());
+}

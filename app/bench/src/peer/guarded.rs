@@ -35,7 +35,7 @@ pub(super) fn guarded(rules: u32, words: &[&str]) -> Result<()> {
 
 /// Whether this user may make a user namespace.
 fn own_user() -> bool {
-    netloom_sys::feature::in_child(|| netloom_sys::feature::enter_own_user_namespace()).is_ok()
+    netloom_sys::feature::in_child(netloom_sys::feature::enter_own_user_namespace).is_ok()
 }
 
 fn policy(rules: u32) -> Result<Policy> {
