@@ -1,3 +1,5 @@
+//! Messages of DNS: names, aliases, what is cut, what is wrong, any bytes.
+
 use proptest::prelude::*;
 
 use super::*;

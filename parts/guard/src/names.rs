@@ -12,6 +12,7 @@
 mod book;
 mod relay;
 mod resolvers;
+mod shared;
 mod stream;
 
 use std::collections::HashSet;
@@ -33,7 +34,7 @@ use crate::address::Address;
 use crate::calls::{Kind, kind};
 use crate::prepare::{Act, Outgoing, Place};
 use crate::socket::Socket;
-use relay::{Door, PORT, Shared};
+use shared::{Door, PORT, Shared};
 
 /// What is done about names.
 #[derive(Debug)]

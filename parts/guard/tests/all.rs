@@ -6,6 +6,6 @@
 )]
 
 mod follow;
-mod redteam;
 mod names;
+mod redteam;
 mod talk;

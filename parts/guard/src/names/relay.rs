@@ -4,96 +4,26 @@
 //! this process to that server, and its answers come back. A note is made only of an answer that a server
 //! sent to a query that was carried to it: programs reach neither this process's sockets nor its doors' other side.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netloom_packet::dns::{self, Question};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use netloom_packet::dns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::book::Book;
+use super::shared::{Awaited, Door, PORT, Shared};
 use super::stream;
 
-/// The port of name servers.
-pub(super) const PORT: u16 = 53;
 /// Most clients whose answers are awaited. Beyond, the one that asked longest ago is left.
 const MOST_CLIENTS: usize = 256;
 /// How long a client is remembered that asks nothing.
 const IDLE: Duration = Duration::from_secs(60);
-/// Queries of a client whose answers are awaited.
-const MOST_QUERIES: usize = 32;
-/// Longest query that is kept while its answer is awaited: what resolvers send at most by themselves.
-const MOST_KEPT: usize = 1232;
 /// Messages that are carried before others get their turn.
 const BURST: usize = 64;
 /// Longest message.
 const LONGEST: usize = 65_535;
-
-/// A name server's place apart.
-#[derive(Debug)]
-pub(super) struct Door {
-    pub(super) server: IpAddr,
-    pub(super) datagrams: UdpSocket,
-    pub(super) streams: std::net::TcpListener,
-}
-
-/// What the relay's threads share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) book: Mutex<Book>,
-    ended: AtomicBool,
-    bell: OwnedFd,
-    /// Connections that are carried now.
-    pub(super) streams: AtomicUsize,
-}
-
-impl Shared {
-    pub(super) fn new() -> rustix::io::Result<Shared> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (book, ended) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Shared { book, ended, bell, streams: AtomicUsize::new(0) })
-    }
-
-    /// Ends the relay.
-    pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::SeqCst);
-        // A bell that cannot be rung has rung already.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-    }
-
-    /// Notes an answer, if it is one to a query in `awaited`.
-    pub(super) fn note(&self, bytes: &[u8], awaited: &mut Awaited) {
-        let Some(answer) = dns::read(bytes).filter(|message| message.is_response) else { return };
-        if awaited.take(answer.id, &answer.question) && !answer.addresses.is_empty() {
-            let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-            book.add(&answer.question.name, &answer.addresses, Instant::now());
-        }
-    }
-}
-
-/// Queries whose answers are awaited: number, question, and the message.
-#[derive(Debug, Default)]
-pub(super) struct Awaited(VecDeque<(u16, Question, Vec<u8>)>);
-
-impl Awaited {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        let Some(query) = dns::read(bytes).filter(|message| !message.is_response) else { return };
-        // A long one gets no answer if there is no server.
-        let kept = if bytes.len() <= MOST_KEPT { bytes.to_vec() } else { vec![] };
-        self.0.push_back((query.id, query.question, kept));
-        if self.0.len() > MOST_QUERIES {
-            self.0.pop_front();
-        }
-    }
-
-    fn take(&mut self, id: u16, question: &Question) -> bool {
-        let at = self.0.iter().position(|(own, asked, _)| *own == id && asked == question);
-        at.is_some_and(|at| self.0.remove(at).is_some())
-    }
-}
 
 /// A program's socket, which waits for answers of a server.
 struct Client {
@@ -110,7 +40,7 @@ type Key = (usize, SocketAddr);
 pub(super) fn run(doors: &[Door], shared: &Arc<Shared>) {
     let mut clients: HashMap<Key, Client> = HashMap::new();
     let mut buffer = vec![0; LONGEST];
-    while !shared.ended.load(Ordering::SeqCst) {
+    while !shared.has_ended() {
         let keys: Vec<Key> = clients.keys().copied().collect();
         let ready = wait(doors, &keys, &clients, shared);
         let (at_doors, at_clients) = ready.split_at((2 * doors.len()).min(ready.len()));
@@ -143,7 +73,7 @@ fn wait(
     let all: Vec<BorrowedFd<'_>> = at_doors.chain(at_clients).collect();
     let mut polled: Vec<PollFd<'_>> =
         all.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    polled.push(PollFd::new(&shared.bell, PollFlags::IN));
+    polled.push(PollFd::new(shared, PollFlags::IN));
     let most = Timespec::try_from(IDLE).ok();
     if poll(&mut polled, most.as_ref()).is_err() {
         return vec![];
@@ -222,7 +152,7 @@ impl Client {
 
     /// Answers to all that it awaits that there is no server.
     fn refuse(&mut self, door: &Door, own: SocketAddr) {
-        for (_, _, query) in self.awaited.0.drain(..) {
+        for query in self.awaited.take_all() {
             refuse(door, own, &query);
         }
     }

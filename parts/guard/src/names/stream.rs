@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::relay::{Awaited, Door, PORT, Shared};
+use super::shared::{Awaited, Door, PORT, Shared};
 
 /// Most connections at a time. Further ones are closed at once.
 const MOST: usize = 64;
