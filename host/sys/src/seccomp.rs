@@ -7,6 +7,7 @@
 //! whether all that is possible here. What is allowed is decided above.
 
 pub mod caller;
+mod keeper;
 mod landlock;
 pub mod launch;
 pub mod listener;
@@ -14,6 +15,6 @@ pub mod perform;
 pub mod probe;
 pub mod program;
 
-pub use caller::Caller;
+pub use caller::{Caller, Callers};
 pub use listener::{Call, Listener, Outcome, install};
 pub use program::{Answer, Condition, Filter, Machine, Rule};

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use netloom_kit::skip;
 use netloom_sys::seccomp::launch::{Launched, Place, launch};
@@ -115,7 +116,8 @@ fn a_killed_call_vanishes() {
     assert!(launched.listener.is_waiting(call.id));
     launched.child.kill().unwrap();
     launched.child.wait().unwrap();
-    assert!(!launched.listener.is_waiting(call.id));
+    let gone = || (!launched.listener.is_waiting(call.id)).then_some(());
+    netloom_kit::wait_until("the program ends with its keeper", Duration::from_secs(30), gone);
     assert!(!launched.listener.answer(call.id, Outcome::Value(0)).unwrap());
     assert_eq!(launched.listener.receive().unwrap(), None);
 }

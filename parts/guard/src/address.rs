@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An address by its family (linux/socket.h).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
     /// AF_UNSPEC: dissolves a connection; as a destination of UDP it is one of IPv4, which stands here.
     Unspecified(Option<(Ipv4Addr, u16)>),
     /// AF_INET or AF_INET6.
@@ -37,7 +37,7 @@ pub(crate) enum Address {
 }
 
 /// Longest address that the kernel takes: `sizeof(struct sockaddr_storage)`.
-pub(crate) const LONGEST: usize = 128;
+pub const LONGEST: usize = 128;
 
 const UNSPEC: u16 = 0;
 const UNIX: u16 = 1;
@@ -48,7 +48,7 @@ const VSOCK: u16 = 40;
 
 impl Address {
     /// Reads an address; `None` without a family.
-    pub(crate) fn read(bytes: &[u8]) -> Option<Address> {
+    pub fn read(bytes: &[u8]) -> Option<Address> {
         let family = u16::from_ne_bytes(part(bytes, 0)?);
         let read = match family {
             UNSPEC => Some(Address::Unspecified(inet(bytes))),
@@ -64,7 +64,7 @@ impl Address {
 }
 
 /// Puts `to` in the place of the address in `bytes`, which is one of IP and has been read.
-pub(crate) fn lead_to(bytes: &mut [u8], to: IpAddr) {
+pub fn lead_to(bytes: &mut [u8], to: IpAddr) {
     let is_ip6 = part(bytes, 0).map(u16::from_ne_bytes) == Some(INET6);
     match (to, is_ip6) {
         (IpAddr::V4(v4), false) => put(bytes, 4, &v4.octets()),
@@ -92,7 +92,7 @@ fn inet(bytes: &[u8]) -> Option<(Ipv4Addr, u16)> {
 }
 
 /// One of IPv6, whatever its family says.
-pub(crate) fn inet6(bytes: &[u8]) -> Option<Address> {
+pub fn inet6(bytes: &[u8]) -> Option<Address> {
     // 24 bytes suffice (SIN6_LEN_RFC2133): the scope came later.
     let address = Ipv6Addr::from(part::<16>(bytes, 8)?);
     Some(Address::Ip(address.into(), u16::from_be_bytes(part(bytes, 2)?)))

@@ -6,7 +6,7 @@ use netloom_sys::seccomp::Machine;
 
 /// How wide pointers and lengths are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
+pub enum Width {
     /// 32 bits.
     Four,
     /// 64 bits.
@@ -15,31 +15,40 @@ pub(crate) enum Width {
 
 /// A `struct msghdr` (recvmsg(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) name: u64,
-    pub(crate) name_length: u32,
-    pub(crate) vectors: u64,
-    pub(crate) vector_count: u64,
-    pub(crate) control: u64,
-    pub(crate) control_length: u64,
+pub struct Header {
+    /// Where the address lies.
+    pub name: u64,
+    /// Its length.
+    pub name_length: u32,
+    /// Where the pieces are listed.
+    pub vectors: u64,
+    /// How many there are.
+    pub vector_count: u64,
+    /// Where the control messages lie.
+    pub control: u64,
+    /// Their length.
+    pub control_length: u64,
 }
 
 /// A control message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Control {
-    pub(crate) level: i32,
-    pub(crate) kind: i32,
-    pub(crate) data: Vec<u8>,
+pub struct Control {
+    /// The protocol it is of.
+    pub level: i32,
+    /// Its type.
+    pub kind: i32,
+    /// What it says.
+    pub data: Vec<u8>,
 }
 
 impl Width {
     /// The width of a machine's programs.
-    pub(crate) fn of(machine: Machine) -> Width {
+    pub fn of(machine: Machine) -> Width {
         if machine == Machine::I386 { Width::Four } else { Width::Eight }
     }
 
     /// Bytes of a pointer or length.
-    pub(crate) fn bytes(self) -> usize {
+    pub fn bytes(self) -> usize {
         match self {
             Width::Four => 4,
             Width::Eight => 8,
@@ -47,7 +56,7 @@ impl Width {
     }
 
     /// Bytes of a `struct msghdr`.
-    pub(crate) fn header(self) -> usize {
+    pub fn header(self) -> usize {
         match self {
             Width::Four => 28,
             Width::Eight => 56,
@@ -55,7 +64,7 @@ impl Width {
     }
 
     /// Bytes of a `struct mmsghdr`, whose last member is the sent length, right behind its header.
-    pub(crate) fn many_header(self) -> usize {
+    pub fn many_header(self) -> usize {
         self.header() + self.bytes()
     }
 
@@ -65,7 +74,7 @@ impl Width {
     }
 
     /// A pointer or length at `at`.
-    pub(crate) fn word(self, bytes: &[u8], at: usize) -> Option<u64> {
+    pub fn word(self, bytes: &[u8], at: usize) -> Option<u64> {
         let end = at.checked_add(self.bytes())?;
         let part = bytes.get(at..end)?;
         Some(match self {
@@ -75,7 +84,7 @@ impl Width {
     }
 
     /// Reads a `struct msghdr`.
-    pub(crate) fn read_header(self, bytes: &[u8]) -> Option<Header> {
+    pub fn read_header(self, bytes: &[u8]) -> Option<Header> {
         let word = |place: usize| self.word(bytes, place * self.bytes());
         // `msg_namelen` is an int, padded where pointers have 8 bytes.
         let at = self.bytes();
@@ -91,13 +100,13 @@ impl Width {
     }
 
     /// Reads an array of `struct iovec`: address and length each.
-    pub(crate) fn read_vectors(self, bytes: &[u8]) -> Vec<(u64, u64)> {
+    pub fn read_vectors(self, bytes: &[u8]) -> Vec<(u64, u64)> {
         let each = bytes.chunks_exact(2 * self.bytes());
         each.filter_map(|one| Some((self.word(one, 0)?, self.word(one, self.bytes())?))).collect()
     }
 
     /// Reads control messages; `None` if one is malformed, which the kernel refuses with EINVAL.
-    pub(crate) fn read_controls(self, bytes: &[u8]) -> Option<Vec<Control>> {
+    pub fn read_controls(self, bytes: &[u8]) -> Option<Vec<Control>> {
         let (mut at, mut all) = (0, vec![]);
         let head = self.control_header();
         // What is shorter than a header is no message, as CMSG_NXTHDR(3) has it.
@@ -120,7 +129,7 @@ impl Width {
 }
 
 /// Writes control messages in this machine's own layout.
-pub(crate) fn write_controls(controls: &[Control]) -> Vec<u8> {
+pub fn write_controls(controls: &[Control]) -> Vec<u8> {
     const WIDTH: Width = Width::Eight;
     let mut bytes = vec![];
     for control in controls {

@@ -9,12 +9,12 @@
 //! the supervisor ends, notified calls fail.
 #![forbid(unsafe_code)]
 
-mod address;
+pub mod address;
 mod calls;
 pub mod card;
 mod digest;
 mod judge;
-mod layout;
+pub mod layout;
 mod log;
 pub mod menu;
 mod names;

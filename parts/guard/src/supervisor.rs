@@ -15,7 +15,7 @@ use std::time::Duration;
 use netloom_policy::{Direction, Program, Request};
 use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::seccomp::perform::Interrupter;
-use netloom_sys::seccomp::{Call, Caller, Listener, Outcome};
+use netloom_sys::seccomp::{Call, Caller, Callers, Listener, Outcome};
 use netloom_sys::{Failure, Result};
 use rustix::io::Errno;
 
@@ -39,6 +39,7 @@ pub fn start(command: Command, place: Place) -> Result<(Child, Supervisor)> {
 #[derive(Debug)]
 pub struct Supervisor {
     listener: Listener,
+    callers: Callers,
     /// Threads that wait for a call, or are about to.
     idle: AtomicUsize,
     /// All threads that receive, for the end.
@@ -119,6 +120,7 @@ impl Supervisor {
     pub fn of(listener: Listener) -> Supervisor {
         Supervisor {
             listener,
+            callers: Callers::default(),
             idle: AtomicUsize::new(0),
             threads: Mutex::default(),
             slow: Mutex::default(),
@@ -205,7 +207,7 @@ impl Supervisor {
 
     /// Reads a call, and answers it if that is quick.
     fn handle(&self, call: Call, judge: &dyn Judge) {
-        let caller = match Caller::of(&self.listener, &call) {
+        let caller = match self.callers.of(&self.listener, &call) {
             Ok(Some(caller)) => caller,
             Ok(None) => return,
             Err(_) => return self.answer(&call, refusal(Errno::PERM)),

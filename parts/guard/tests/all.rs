@@ -5,7 +5,10 @@
     reason = "helpers are shared by modules that use some of them"
 )]
 
+mod ending;
 mod follow;
 mod names;
+mod native;
+mod race;
 mod redteam;
 mod talk;

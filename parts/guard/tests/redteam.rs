@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use netloom_policy::Request;
 use netloom_sys::seccomp::launch::Place;
 
 /// Gives every request the same verdict.
-struct All(Judgement);
+pub(crate) struct All(Judgement);
 
 impl Judge for All {
     fn known(&self, _: &Request) -> Option<Judgement> {
@@ -32,10 +32,10 @@ impl Judge for All {
 }
 
 const DENIED: All = All(Judgement::Deny(13));
-const ALLOWED: All = All(Judgement::Allow);
+pub(crate) const ALLOWED: All = All(Judgement::Allow);
 
 /// Root needs no namespace to read its programs, and its sockets are those of the machine's network.
-fn place() -> Place {
+pub(crate) fn place() -> Place {
     let own_user = !netloom_kit::is_root() && netloom_kit::userns_allowed();
     Place { own_user, own_terminal: false }
 }
@@ -60,13 +60,13 @@ pub(crate) fn compiled(name: &'static str, source: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-fn doors() -> Option<&'static PathBuf> {
+pub(crate) fn doors() -> Option<&'static PathBuf> {
     static DOORS: OnceLock<Option<PathBuf>> = OnceLock::new();
     DOORS.get_or_init(|| compiled("doors", include_str!("doors/doors.c"))).as_ref()
 }
 
 /// What listens, and counts.
-struct Ground {
+pub(crate) struct Ground {
     folder: tempfile::TempDir,
     name: String,
     tcp: Vec<TcpListener>,
@@ -74,6 +74,8 @@ struct Ground {
     streams: Vec<UnixListener>,
     datagrams: Vec<UnixDatagram>,
     free: u16,
+    /// A listener that takes nobody any more, and who fills it.
+    full: (TcpListener, Vec<OwnedFd>),
 }
 
 impl Ground {
@@ -103,7 +105,7 @@ impl Ground {
         datagrams.iter().for_each(|one| one.set_nonblocking(true).unwrap());
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let free = free.local_addr().unwrap().port();
-        Ground { folder, name, tcp, udp, streams, datagrams, free }
+        Ground { folder, name, tcp, udp, streams, datagrams, free, full: full() }
     }
 
     fn command(&self, program: &PathBuf, door: &str) -> Command {
@@ -112,6 +114,7 @@ impl Ground {
         let mut command = Command::new(program);
         command.arg(door).env_clear().env("FOLDER", self.folder.path()).env("ABSTRACT", &self.name);
         command.env("TCP4", tcp(0)).env("TCP6", tcp(1)).env("UDP4", udp(0)).env("UDP6", udp(1));
+        command.env("FULL", self.full.0.local_addr().unwrap().port().to_string());
         command.env("FREE", self.free.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
         command
     }
@@ -134,6 +137,23 @@ impl Ground {
         }
         all + datagrams
     }
+}
+
+/// A listener with so many connections that it answers no more.
+pub(crate) fn full() -> (TcpListener, Vec<OwnedFd>) {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, listen, socket_with};
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+        // In progress.
+        let _ = connect(&fd, &address);
+        fd
+    };
+    let clients = (0..4).map(|_| client()).collect();
+    (listener, clients)
 }
 
 /// A process that is not under guard; it ends with the test.
@@ -174,18 +194,18 @@ fn sent_socket() -> UnixStream {
 
 /// What a door let through, and what its program said.
 #[derive(Debug)]
-struct Tried {
+pub(crate) struct Tried {
     reached: usize,
-    said: String,
+    pub(crate) said: String,
 }
 
-fn run(program: &PathBuf, door: &str, judge: Option<&All>) -> Tried {
+pub(crate) fn run(program: &PathBuf, door: &str, judge: Option<&dyn Judge>) -> Tried {
     let ground = Ground::new();
     let mut command = ground.command(program, door);
     let other = Other::start(program);
     command.env("OTHER", other.0.id().to_string());
     if door == "received" {
-        command.stdin(std::os::fd::OwnedFd::from(sent_socket()));
+        command.stdin(OwnedFd::from(sent_socket()));
     }
     let child = match judge {
         None => command.spawn().unwrap(),
@@ -214,7 +234,7 @@ enum Leads {
 /// Why a door cannot be tried, if so.
 fn attempt(door: &str, leads: Leads) -> Result<(), String> {
     let Some(program) = doors() else { return Err("peer:cc: not installed".into()) };
-    let (judge, control) = match leads {
+    let (judge, control): (&dyn Judge, Option<&dyn Judge>) = match leads {
         Leads::WhenAllowed => (&DENIED, Some(&ALLOWED)),
         Leads::Never => (&ALLOWED, None),
     };

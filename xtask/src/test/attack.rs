@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use super::flags::number;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
-const KINDS: [(&str, &[(&str, &str)]); 9] = [
+const KINDS: [(&str, &[(&str, &str)]); 10] = [
     (
         "hostile member of a switch",
         &[
@@ -22,6 +22,7 @@ const KINDS: [(&str, &[(&str, &str)]); 9] = [
         "hostile peer of an OpenFlow switch",
         &[("parts/flow", "integration::hostile::nonsense_costs")],
     ),
+    ("races of a program under guard", &[("parts/guard", "integration::race::")]),
     ("storm", &[("parts/switch", "integration::relaying::who_floods")]),
     (
         "overtaking",
@@ -55,10 +56,11 @@ pub(super) struct Attack {
 
 impl Attack {
     /// Packages with the tests.
-    pub(super) const PACKAGES: [&'static str; 4] = [
+    pub(super) const PACKAGES: [&'static str; 5] = [
         "--package=netloom-shm",
         "--package=netloom-switch",
         "--package=netloom-flow",
+        "--package=netloom-guard",
         "--package=netloom-tests-e2e",
     ];
 

@@ -8,6 +8,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::Pid;
 
@@ -23,7 +24,50 @@ const KCMP_FILES: libc::c_int = 2;
 #[derive(Debug)]
 pub struct Caller {
     tid: i32,
-    pidfd: OwnedFd,
+    pidfd: Arc<OwnedFd>,
+}
+
+/// The last threads that made calls: to open one takes as long as half of its call.
+#[derive(Debug)]
+pub struct Callers([Mutex<Option<Known>>; Callers::PLACES]);
+
+/// A thread, and its pidfd.
+type Known = (i32, Arc<OwnedFd>);
+
+impl Default for Callers {
+    fn default() -> Self {
+        Callers(std::array::from_fn(|_| Mutex::new(None)))
+    }
+}
+
+impl Callers {
+    const PLACES: usize = 64;
+
+    /// The thread of `call`; `None` if the call has vanished.
+    ///
+    /// # Errors
+    /// As [`Caller::of`].
+    pub fn of(&self, listener: &Listener, call: &Call) -> Result<Option<Caller>> {
+        let at = usize::try_from(call.tid).unwrap_or(0) % Self::PLACES;
+        let mut place = self.0[at].lock().unwrap_or_else(PoisonError::into_inner);
+        // A thread of that id that lives is the caller. Of one that has ended the id may be the caller's by now.
+        let known = place.as_ref().filter(|(tid, pidfd)| *tid == call.tid && is_there(pidfd));
+        if let Some((tid, pidfd)) = known {
+            let pidfd = Arc::clone(pidfd);
+            return Ok(listener.is_waiting(call.id).then_some(Caller { tid: *tid, pidfd }));
+        }
+        let caller = Caller::of(listener, call)?;
+        *place = caller.as_ref().map(|caller| (caller.tid, Arc::clone(&caller.pidfd)));
+        Ok(caller)
+    }
+}
+
+/// Whether a thread has not been waited for.
+fn is_there(pidfd: &OwnedFd) -> bool {
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: sends no signal, and touches no memory.
+    let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), 0, none, 0) };
+    sent == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
 impl Caller {
@@ -38,7 +82,7 @@ impl Caller {
         if !listener.is_waiting(call.id) {
             return Ok(None);
         }
-        opened.map(|pidfd| Some(Caller { tid: call.tid, pidfd }))
+        opened.map(|pidfd| Some(Caller { tid: call.tid, pidfd: Arc::new(pidfd) }))
     }
 
     /// A duplicate of descriptor `fd` of the thread, closed on exec.

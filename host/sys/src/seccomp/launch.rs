@@ -16,15 +16,16 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
-use super::landlock;
 use super::listener::{Listener, install};
 use super::program::Filter;
+use super::{keeper, landlock};
 use crate::{Error, Failure, Result};
 
 /// A program under a filter.
 #[derive(Debug)]
 pub struct Launched {
-    /// The program.
+    /// The program, by the process that keeps it: it ends as the program does, hands on signals, and ends the
+    /// program with all that it started when this process ends.
     pub child: Child,
     /// The filter's listener.
     pub listener: Listener,
@@ -74,6 +75,7 @@ pub fn launch(mut command: Command, filter: Filter, place: Place) -> Result<Laun
     let maps = place.own_user.then(Maps::own);
     // The closure keeps its ends until `command` is dropped.
     let prepare = move || {
+        keeper::stand_between()?;
         if place.own_terminal {
             own_terminal()?;
         }

@@ -28,6 +28,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -545,6 +546,86 @@ static void x32_sendmsg(void) {
 }
 #endif
 
+/* Signals and time limits: what a call to a listener that answers nobody returns */
+static volatile int signals;
+static void handler(int number) {
+    (void)number;
+    if (++signals == 3) { say("three signals"); _exit(0); }
+}
+static void in_a_while(int flags, int again) {
+    struct sigaction act = {.sa_handler = handler, .sa_flags = flags};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    struct itimerspec when = {.it_value = {0, 50000000}, .it_interval = {0, again ? 50000000 : 0}};
+    timer_t timer;
+    sigaction(SIGUSR1, &act, NULL);
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &when, NULL);
+}
+static void interrupted(void) { in_a_while(0, 0); to4(tcp4(), "127.0.0.1", number("FULL")); }
+static void restarted(void) { in_a_while(SA_RESTART, 1); to4(tcp4(), "127.0.0.1", number("FULL")); }
+static void time_limit(void) {
+    struct timeval limit = {0, 50000};
+    int fd = tcp4();
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    to4(fd, "127.0.0.1", number("FULL"));
+}
+static void time_limit_and_signal(void) {
+    struct timeval limit = {50, 0};
+    int fd = tcp4();
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    in_a_while(SA_RESTART, 1);
+    to4(fd, "127.0.0.1", number("FULL"));
+}
+static void in_progress(void) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    to4(fd, "127.0.0.1", number("FULL"));
+    to4(fd, "127.0.0.1", number("FULL"));
+}
+static void refused(void) { to4(tcp4(), "127.0.0.1", number("FREE")); to4(99, "127.0.0.1", 1); to4(1, "127.0.0.1", 1); }
+static void faults(void) {
+    struct sockaddr_in a = in4("127.0.0.1", number("FREE"));
+    tell(connect(tcp4(), (void *)8, sizeof a));
+    tell(connect(tcp4(), (void *)&a, -1));
+    tell(connect(tcp4(), (void *)&a, 500));
+    tell(connect(tcp4(), (void *)&a, 3));
+    tell(sendmsg(udp4(), (void *)8, 0));
+    tell(message(udp4(), &a, 3, NULL, 0, 0));
+    tell(message(udp4(), NULL, 0, NULL, 0, 0));
+    tell(bind(udp4(), (void *)&a, 1));
+    tell(listen(udp4(), 1));
+    tell(message(tcp4(), NULL, 0, NULL, 0, MSG_NOSIGNAL));
+}
+/* More than is copied at once, and more than a reader takes. */
+static void large(void) {
+    static char data[5 << 20];
+    int pair[2];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    if (!fork()) {
+        long all = 0, got;
+        close(pair[0]);
+        while ((got = read(pair[1], data, sizeof data)) > 0) all += got;
+        printf("read %ld\n", all);
+        fflush(stdout);
+        _exit(0);
+    }
+    close(pair[1]);
+    struct iovec part = {data, sizeof data};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    printf("sent %zd\n", sendmsg(pair[0], &m, 0));
+    fflush(stdout);
+    close(pair[0]);
+    wait(NULL);
+}
+static void names(void) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX, .sun_path = "mine"};
+    socklen_t size = sizeof a;
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    chdir(getenv("FOLDER"));
+    tell(bind(fd, (void *)&a, 2 + 4));
+    getsockname(fd, (void *)&a, &size);
+    printf("%s %d\n", a.sun_path, size);
+}
+
 #define DOOR(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(connect4), DOOR(connect6), DOOR(connect_mapped), DOOR(connect_any4), DOOR(connect_any6),
@@ -564,6 +645,8 @@ static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(wait_for_end), DOOR(thread), DOOR(own_descriptors), DOOR(without_leader), DOOR(child), DOOR(daemon_child),
     DOOR(vfork_child), DOOR(spawned), DOOR(executed), DOOR(executed_by_thread), DOOR(not_dumpable), DOOR(own_user),
     DOOR(own_network), DOOR(own_processes), DOOR(received),
+    DOOR(interrupted), DOOR(restarted), DOOR(time_limit), DOOR(time_limit_and_signal), DOOR(in_progress), DOOR(refused),
+    DOOR(faults), DOOR(large), DOOR(names),
 #if defined(__x86_64__)
     DOOR(i386_connect), DOOR(i386_socket), DOOR(i386_sendto), DOOR(i386_sendmsg), DOOR(i386_sendmmsg),
     DOOR(i386_fastopen), DOOR(i386_listen), DOOR(i386_raw), DOOR(i386_device), DOOR(i386_io_uring),

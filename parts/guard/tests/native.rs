@@ -1,0 +1,60 @@
+//! What a program sees of its calls under guard where all is allowed: what it would see without, also of signals, time
+//! limits and errors.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use netloom_guard::{Judge, Judgement, Question, State};
+use netloom_kit::{skip, wait_until};
+use netloom_policy::Request;
+
+use super::redteam::{ALLOWED, doors, run};
+
+macro_rules! alike {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            let Some(program) = doors() else { skip!("peer:cc: not installed") };
+            let free = run(program, stringify!($name), None).said;
+            assert_eq!(run(program, stringify!($name), Some(&ALLOWED)).said, free);
+            assert!(!free.is_empty());
+        })*
+    };
+}
+
+alike!(interrupted restarted time_limit time_limit_and_signal in_progress refused faults large names);
+
+/// Never answers: a question is withdrawn when a signal waits.
+struct Nobody(AtomicUsize);
+
+impl Judge for Nobody {
+    fn known(&self, _: &Request) -> Option<Judgement> {
+        None
+    }
+
+    fn decide(&self, question: &Question<'_>) -> Judgement {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let bound = std::time::Duration::from_secs(30);
+        let withdrawn = || ((question.state)() != State::Waiting).then_some(());
+        wait_until("the question is withdrawn", bound, withdrawn);
+        Judgement::Withdrawn
+    }
+}
+
+fn asked(door: &'static str) -> Option<(String, usize)> {
+    let judge = Nobody(AtomicUsize::new(0));
+    let said = run(doors()?, door, Some(&judge)).said;
+    Some((said, judge.0.into_inner()))
+}
+
+#[test]
+fn a_signal_interrupts_a_question() {
+    let Some(asked) = asked("interrupted") else { skip!("peer:cc: not installed") };
+    assert_eq!(asked, ("EINTR\n".to_owned(), 1));
+}
+
+#[test]
+fn a_signal_that_restarts_calls_asks_again() {
+    let Some((said, questions)) = asked("restarted") else { skip!("peer:cc: not installed") };
+    assert_eq!(said, "three signals\n");
+    assert!(questions >= 2, "{questions}");
+}
