@@ -86,6 +86,16 @@ dnsmasq|dnsmasq-base|dnsmasq|DHCP and DNS server in examples
 udhcpc|udhcpc|busybox|DHCP client in examples
 ovs-vsctl|openvswitch-switch|openvswitch|peer in benches and conformance tests: its userspace switch
 ovs-testcontroller|openvswitch-testcontroller|openvswitch-testcontroller|controls our switches in tests
+wget|wget|wget|runs with and without guard in tests
+node|nodejs|nodejs|runs with and without guard in tests
+nc|netcat-openbsd|nmap-ncat|runs with and without guard in tests
+go|golang-go|golang|static programs that run with and without guard in tests
+/usr/lib32/libc.so|gcc-multilib|glibc-devel.i686|programs of 32 bits that run with and without guard in tests
+apt-ftparchive|apt-utils|apt|a source of packages for apt-get, with and without guard in tests
+/usr/lib/python3/dist-packages/pip|python3-pip|python3-pip|runs with and without guard in tests
+strace|strace|strace|peer in benches: intercepts by ptrace
+bwrap|bubblewrap|bubblewrap|peer in benches: a sandbox
+firejail|firejail|firejail|peer in benches: a sandbox
 LIST
 }
 

@@ -1,4 +1,5 @@
-//! Harness for tests with others' programs: a switch's process, a station on it, VDE programs, OpenFlow controllers.
+//! Harness for tests with others' programs: a switch's process, a station on it, VDE programs, OpenFlow
+//! controllers; programs with and without guard.
 //!
 //! A switch is the tests' executable, started again as [`serve_as_switch`]. Nothing is taken from the machine's folders: switches are named by the path of
 //! their socket, in the test's own folder. VDE programs find the plug-in by [`with_plugin`].
@@ -7,12 +8,14 @@
 
 mod controlled;
 mod frames;
+mod guarded;
 mod station;
 mod stream;
 mod switch;
 
 pub use controlled::{At, Controlled};
 pub use frames::{arp_question, frame, is_arp_answer};
+pub use guarded::Ground;
 pub use netloom_kit::{isolated, program, skip, wait_until};
 pub use station::Station;
 pub use stream::VdePlug;

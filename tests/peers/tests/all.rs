@@ -2,6 +2,7 @@
 
 mod conformance;
 mod controllers;
+mod guard;
 mod lab;
 mod openflow;
 mod openflow_examples;
