@@ -7,6 +7,7 @@
 //! whether all that is possible here. What is allowed is decided above.
 
 pub mod caller;
+mod callers;
 mod keeper;
 mod landlock;
 pub mod launch;
@@ -15,6 +16,7 @@ pub mod perform;
 pub mod probe;
 pub mod program;
 
-pub use caller::{Caller, Callers};
+pub use caller::Caller;
+pub use callers::Callers;
 pub use listener::{Call, Listener, Outcome, install};
 pub use program::{Answer, Condition, Filter, Machine, Rule};

@@ -53,7 +53,7 @@ pub struct Supervisor {
 }
 
 /// Threads that wait for calls beyond this number end.
-const SPARE: usize = 2;
+const SPARE: usize = 4;
 /// Most threads; a program whose memory cannot be read at once holds one for each of its calls.
 const MOST_THREADS: usize = 512;
 /// Most threads that ask, connect or send; the others are left for what is quick.
@@ -137,6 +137,7 @@ impl Supervisor {
     /// The kernel refuses to hand out calls, or gives no thread; all further calls fail then.
     pub fn serve(&self, judge: &dyn Judge) -> Result<()> {
         more_descriptors();
+        self.listener.wake_synchronously();
         let failed = Mutex::new(None);
         std::thread::scope(|scope| {
             let hall = Hall { scope, judge, failed: &failed };
@@ -175,7 +176,7 @@ impl Supervisor {
                         // Without another thread this one answers first, and comes back.
                         let _ = self.employ(hall);
                     }
-                    self.handle(call, hall.judge);
+                    self.handle(call, hall.judge, false);
                 }
                 Ok(None) => break,
                 Err(error) => {
@@ -206,7 +207,7 @@ impl Supervisor {
     }
 
     /// Reads a call, and answers it if that is quick.
-    fn handle(&self, call: Call, judge: &dyn Judge) {
+    fn handle(&self, call: Call, judge: &dyn Judge, again: bool) {
         let caller = match self.callers.of(&self.listener, &call) {
             Ok(Some(caller)) => caller,
             Ok(None) => return,
@@ -214,10 +215,17 @@ impl Supervisor {
         };
         let deed = match prepare(&caller, &call) {
             Ok(deed) => deed,
+            // The thread that is known by this id has ended, and this is another one.
+            Err(Errno::SRCH) if !again => {
+                self.callers.forget(call.tid);
+                return self.handle(call, judge, true);
+            }
             Err(errno) => return self.answer(&call, refusal(errno)),
         };
+        self.callers.learn(&self.listener, &call, &caller);
         let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
-        let program = if asks { program_of(caller.tid()) } else { nobody() };
+        let path = if asks { caller.program() } else { String::new() };
+        let program = Program { path, sha256: None };
         let mut job = Job { call, caller, deed, program };
         if !asks {
             job.deed.wants.clear();
@@ -374,16 +382,6 @@ fn give(listener: &Listener, id: u64, fd: &OwnedFd, close: bool) -> Result<bool>
 /// Whether a call may wait for a network or a reader.
 fn may_block(act: &Act) -> bool {
     matches!(act, Act::Connect { .. } | Act::Send { .. } | Act::SendMany { .. })
-}
-
-fn program_of(tid: i32) -> Program {
-    let path = std::fs::read_link(format!("/proc/{tid}/exe"));
-    let path = path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-    Program { path, sha256: None }
-}
-
-fn nobody() -> Program {
-    Program { path: String::new(), sha256: None }
 }
 
 fn request(program: &Program, want: &Want) -> Request {

@@ -8,10 +8,12 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Pid;
 
+use super::callers::Image;
 use super::listener::{Call, Listener};
 use crate::{Error, Failure, Result};
 
@@ -24,50 +26,18 @@ const KCMP_FILES: libc::c_int = 2;
 #[derive(Debug)]
 pub struct Caller {
     tid: i32,
-    pidfd: Arc<OwnedFd>,
+    thread: Arc<Thread>,
+    /// Whether the thread's memory is still that of which the thread's program is known.
+    known: AtomicBool,
+    /// Whether it could not be read.
+    missed: AtomicBool,
 }
 
-/// The last threads that made calls: to open one takes as long as half of its call.
+/// What is kept of a thread.
 #[derive(Debug)]
-pub struct Callers([Mutex<Option<Known>>; Callers::PLACES]);
-
-/// A thread, and its pidfd.
-type Known = (i32, Arc<OwnedFd>);
-
-impl Default for Callers {
-    fn default() -> Self {
-        Callers(std::array::from_fn(|_| Mutex::new(None)))
-    }
-}
-
-impl Callers {
-    const PLACES: usize = 64;
-
-    /// The thread of `call`; `None` if the call has vanished.
-    ///
-    /// # Errors
-    /// As [`Caller::of`].
-    pub fn of(&self, listener: &Listener, call: &Call) -> Result<Option<Caller>> {
-        let at = usize::try_from(call.tid).unwrap_or(0) % Self::PLACES;
-        let mut place = self.0[at].lock().unwrap_or_else(PoisonError::into_inner);
-        // A thread of that id that lives is the caller. Of one that has ended the id may be the caller's by now.
-        let known = place.as_ref().filter(|(tid, pidfd)| *tid == call.tid && is_there(pidfd));
-        if let Some((tid, pidfd)) = known {
-            let pidfd = Arc::clone(pidfd);
-            return Ok(listener.is_waiting(call.id).then_some(Caller { tid: *tid, pidfd }));
-        }
-        let caller = Caller::of(listener, call)?;
-        *place = caller.as_ref().map(|caller| (caller.tid, Arc::clone(&caller.pidfd)));
-        Ok(caller)
-    }
-}
-
-/// Whether a thread has not been waited for.
-fn is_there(pidfd: &OwnedFd) -> bool {
-    let none = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: sends no signal, and touches no memory.
-    let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), 0, none, 0) };
-    sent == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+pub(super) struct Thread {
+    pub(super) pidfd: Arc<OwnedFd>,
+    pub(super) image: Option<Image>,
 }
 
 impl Caller {
@@ -82,7 +52,30 @@ impl Caller {
         if !listener.is_waiting(call.id) {
             return Ok(None);
         }
-        opened.map(|pidfd| Some(Caller { tid: call.tid, pidfd: Arc::new(pidfd) }))
+        opened.map(|pidfd| {
+            Some(Caller::new(call.tid, Arc::new(Thread { pidfd: Arc::new(pidfd), image: None })))
+        })
+    }
+
+    pub(super) fn new(tid: i32, thread: Arc<Thread>) -> Caller {
+        let (known, missed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Caller { tid, thread, known, missed }
+    }
+
+    pub(super) fn has_missed(&self) -> bool {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn thread(&self) -> &Arc<Thread> {
+        &self.thread
+    }
+
+    /// The path of the thread's program; empty if it cannot be read.
+    pub fn program(&self) -> String {
+        match &self.thread.image {
+            Some(image) if self.known.load(Ordering::Relaxed) => image.program.clone(),
+            _ => program_of(self.tid),
+        }
     }
 
     /// A duplicate of descriptor `fd` of the thread, closed on exec.
@@ -90,7 +83,7 @@ impl Caller {
     /// # Errors
     /// EBADF if it has none of that number; EPERM if it may not be traced.
     pub fn descriptor(&self, fd: i32) -> Result<OwnedFd> {
-        let raw = self.pidfd.as_raw_fd();
+        let raw = self.thread.pidfd.as_raw_fd();
         // SAFETY: takes and gives descriptors, and touches no memory.
         let got = unsafe { libc::syscall(libc::SYS_pidfd_getfd, raw, fd, 0) };
         owned(got).ok_or_else(|| self.last("duplicate a descriptor of"))
@@ -102,6 +95,17 @@ impl Caller {
     /// EFAULT if not all of it can be read; EPERM if the thread may not be traced.
     pub fn read<'b>(&self, address: u64, buffer: &'b mut [MaybeUninit<u8>]) -> Result<&'b [u8]> {
         let length = buffer.len();
+        if length == 0 {
+            return Ok(&[]);
+        }
+        if let Some(image) = &self.thread.image {
+            if image.read(address, buffer) {
+                self.known.store(true, Ordering::Relaxed);
+                // SAFETY: all of these bytes were read.
+                return Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), length) });
+            }
+            self.missed.store(true, Ordering::Relaxed);
+        }
         let ours = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: length };
         let theirs = remote(address, length).ok_or_else(|| self.fault())?;
         // SAFETY: the kernel writes at most `length` bytes to `buffer`, which is that long.
@@ -213,6 +217,12 @@ fn process_of(tid: i32) -> Option<Pid> {
     Pid::from_raw(line.trim().parse().ok()?)
 }
 
+/// The path of a thread's program; empty if it cannot be read.
+pub(super) fn program_of(tid: i32) -> String {
+    let path = std::fs::read_link(format!("/proc/{tid}/exe"));
+    path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 fn owned(fd: libc::c_long) -> Option<OwnedFd> {
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
     // SAFETY: the kernel gave this descriptor to the call that is being evaluated.
@@ -222,6 +232,6 @@ fn owned(fd: libc::c_long) -> Option<OwnedFd> {
 impl std::os::fd::AsFd for Caller {
     /// The thread's pidfd, readable when it has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+        self.thread.pidfd.as_fd()
     }
 }
