@@ -8,6 +8,7 @@
 
 pub mod caller;
 mod callers;
+mod image;
 mod keeper;
 mod landlock;
 pub mod launch;

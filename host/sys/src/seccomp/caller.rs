@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Pid;
 
-use super::callers::Image;
+use super::image::{Image, program_of};
 use super::listener::{Call, Listener};
 use crate::{Error, Failure, Result};
 
@@ -215,12 +215,6 @@ fn process_of(tid: i32) -> Option<Pid> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     Pid::from_raw(line.trim().parse().ok()?)
-}
-
-/// The path of a thread's program; empty if it cannot be read.
-pub(super) fn program_of(tid: i32) -> String {
-    let path = std::fs::read_link(format!("/proc/{tid}/exe"));
-    path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn owned(fd: libc::c_long) -> Option<OwnedFd> {
