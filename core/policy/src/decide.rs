@@ -36,10 +36,10 @@ pub struct Verdict {
 
 /// A rule and the one of its destinations that matches.
 #[derive(Clone, Copy)]
-struct Match<'p> {
-    at: usize,
-    rule: &'p Rule,
-    to: &'p Destination,
+pub(crate) struct Match<'p> {
+    pub(crate) at: usize,
+    pub(crate) rule: &'p Rule,
+    pub(crate) to: &'p Destination,
 }
 
 impl Match<'_> {
@@ -56,15 +56,10 @@ impl Match<'_> {
 impl Policy {
     /// What happens to `request` at `now`.
     ///
-    /// Takes time in proportion to the rules, and to the square of those that match.
+    /// Takes time in proportion to the rules, and to the square of those that match;
+    /// [`Indexed`](crate::Indexed) is quicker.
     pub fn decide(&self, request: &Request, now: Timestamp) -> Verdict {
-        let names: &[String] = match &request.target {
-            Target::Ip { names, .. } => names,
-            _ => &[],
-        };
-        let verdicts = names.iter().map(|name| self.judge(request, Some(name), now));
-        let strictest = verdicts.max_by(|a, b| stricter(*a, *b));
-        strictest.unwrap_or_else(|| self.judge(request, None, now))
+        by_name(request, |name| self.judge(request, name, now))
     }
 
     /// The verdict on the target as known by one name.
@@ -77,10 +72,7 @@ impl Policy {
                 rule.matching(request, name, now).map(move |to| Match { at, rule, to })
             })
             .collect();
-        let unbeaten = matches.iter().filter(|one| !matches.iter().any(|two| two.beats(one)));
-        let verdicts = unbeaten.map(|one| Verdict { action: one.rule.action, rule: Some(one.at) });
-        let fallback = Verdict { action: self.default, rule: None };
-        verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or(fallback)
+        settle(matches, self.default)
     }
 
     /// Adds a rule in the place of those that match exactly the same requests, and so would dispute it.
@@ -93,6 +85,24 @@ impl Policy {
     pub fn forget_ended(&mut self, now: Timestamp) {
         self.rules.retain(|rule| rule.until.is_none_or(|end| now < end));
     }
+}
+
+/// The strictest verdict on the target by each of its names, or by none if it has none.
+pub(crate) fn by_name(request: &Request, judge: impl Fn(Option<&str>) -> Verdict) -> Verdict {
+    let names: &[String] = match &request.target {
+        Target::Ip { names, .. } => names,
+        _ => &[],
+    };
+    let verdicts = names.iter().map(|name| judge(Some(name)));
+    verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or_else(|| judge(None))
+}
+
+/// The strictest of the matches that none beats; `default` without any.
+pub(crate) fn settle(matches: Vec<Match<'_>>, default: Action) -> Verdict {
+    let unbeaten = matches.iter().filter(|one| !matches.iter().any(|two| two.beats(one)));
+    let verdicts = unbeaten.map(|one| Verdict { action: one.rule.action, rule: Some(one.at) });
+    let fallback = Verdict { action: default, rule: None };
+    verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or(fallback)
 }
 
 /// Order of strictness; of equal ones the rule that stands first in the file is named.

@@ -1,10 +1,12 @@
 //! The least policy that allows what happened.
 //!
-//! What a program did becomes rules of that program, with exact destinations, ports and protocols: a name where
-//! every address was reached by one, otherwise the address. Ports that the kernel chose (0) stay 0. Digests
+//! What a program did becomes rules of that program, with exact destinations, ports and protocols: names where
+//! the address was reached by names, otherwise the address. Ports that the kernel chose (0) stay 0. Digests
 //! of programs are written on request only: a rule with one ends with the next update of the program.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use jiff::Timestamp;
 
 use crate::action::Action;
 use crate::decide::Policy;
@@ -12,11 +14,25 @@ use crate::pattern::{Destination, PathPattern, Ports, ProgramPattern, Sha256};
 use crate::request::{Direction, Protocol, Request, Target};
 use crate::rule::Rule;
 
+/// Requests that are kept; what happens after so many different ones is not learned, and counted.
+pub const MOST: usize = 1 << 16;
+
 /// Collects requests; [`Learned::policy`] says what would allow them.
 #[derive(Clone, Debug, Default)]
 pub struct Learned {
     digests: bool,
-    seen: BTreeMap<Key, BTreeSet<u32>>,
+    seen: HashSet<Request>,
+    lost: u64,
+}
+
+/// What was learned, within a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The policy.
+    pub policy: Policy,
+    /// Requests that it does not allow: of programs or sockets that no rule can name (a deleted executable),
+    /// or against a rule that no exact rule beats.
+    pub left_out: Vec<Request>,
 }
 
 /// Requests that differ in their port alone.
@@ -29,6 +45,9 @@ struct Key {
     to: Destination,
 }
 
+/// Ports by what else a rule names.
+type Keys = BTreeMap<Key, BTreeSet<u32>>;
+
 impl Learned {
     /// An empty collection; with `digests`, rules name the content of programs.
     pub fn new(digests: bool) -> Learned {
@@ -37,59 +56,191 @@ impl Learned {
 
     /// Adds a request that is to be allowed.
     pub fn add(&mut self, request: &Request) {
-        let sha256 = request.program.sha256.map(Sha256).filter(|_| self.digests);
-        for to in destinations(request) {
-            let key = Key {
-                program: request.program.path.clone(),
-                sha256,
-                direction: request.direction,
-                protocol: request.protocol,
-                to,
-            };
-            self.seen.entry(key).or_default().extend(request.target.port());
+        if self.seen.contains(request) {
+            return;
         }
+        if self.seen.len() >= MOST {
+            self.lost += 1;
+            return;
+        }
+        self.seen.insert(request.clone());
+    }
+
+    /// Different requests that were too many to be kept.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether rules name the content of programs.
+    pub fn names_digests(&self) -> bool {
+        self.digests
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
     }
 
     /// The policy that allows all requests added so far, and denies everything else.
-    ///
-    /// Destinations with the same ports share a rule. A path that no pattern can name (a deleted
-    /// executable) is left out, since a rule for any program would allow more than happened.
     pub fn policy(&self) -> Policy {
-        let mut shared: BTreeMap<_, Vec<Destination>> = BTreeMap::new();
-        for (key, ports) in &self.seen {
-            let same = (&key.program, key.sha256, key.direction, key.protocol, ports);
-            shared.entry(same).or_default().push(key.to.clone());
-        }
-        let rules =
-            shared.into_iter().filter_map(|((program, sha256, direction, protocol, ports), to)| {
-                let path = PathPattern::parse(program).ok()?;
-                let mut rule = Rule::every(Action::Allow, direction);
-                rule.program = ProgramPattern { path: Some(path), sha256 };
-                rule.protocols = vec![protocol];
-                rule.ports = Ports::of(ports.iter().map(|port| (*port, *port)));
-                rule.to = to;
-                Some(rule)
-            });
         let denied = Policy::default().unanswered;
-        Policy { default: denied, unanswered: denied, rules: rules.collect() }
+        let nothing = Policy { default: denied, unanswered: denied, rules: vec![] };
+        self.merge(&nothing).policy
+    }
+
+    /// `base`, and what else is needed to allow the requests added so far.
+    ///
+    /// Where `base` only allows, rules of earlier learning are joined with new ones. Rules that end count for nothing.
+    pub fn merge(&self, base: &Policy) -> Merged {
+        let lasting = Policy {
+            rules: base.rules.iter().filter(|rule| rule.until.is_none()).cloned().collect(),
+            ..base.clone()
+        };
+        let passes = |policy: &Policy, request: &Request| {
+            policy.decide(request, Timestamp::UNIX_EPOCH).action.passes()
+        };
+        let mut missing: Vec<&Request> =
+            self.seen.iter().filter(|request| !passes(&lasting, request)).collect();
+        let mut keys = Keys::new();
+        for request in &missing {
+            let to = destinations(&request.target, request.direction);
+            note(request, self.digests, &to, &mut keys);
+        }
+        let mut policy = joined(base, keys);
+        // A name beats no stricter rule about addresses, and a path none about a digest; address and digest do.
+        let mut exact = Keys::new();
+        missing.retain(|request| !passes(&policy, request));
+        for request in &missing {
+            let mut to = destinations(&request.target, request.direction);
+            if let Target::Ip { address, .. } = &request.target {
+                to.push(Destination::Net((*address).into()));
+            }
+            note(request, true, &to, &mut exact);
+        }
+        add(&mut policy, rules(&exact, true));
+        missing.retain(|request| !passes(&policy, request));
+        Merged { policy, left_out: missing.into_iter().cloned().collect() }
     }
 }
 
-/// What a rule must name so that it matches the target: all its names, or else its address.
-fn destinations(request: &Request) -> Vec<Destination> {
-    match &request.target {
+/// Adds the keys of a request; none if its program has no path that a rule can name, since a rule for any program
+/// would allow more than happened.
+fn note(request: &Request, digest: bool, to: &[Destination], keys: &mut Keys) {
+    if PathPattern::exact(&request.program.path).is_none() {
+        return;
+    }
+    for to in to {
+        let key = Key {
+            program: request.program.path.clone(),
+            sha256: request.program.sha256.map(Sha256).filter(|_| digest),
+            direction: request.direction,
+            protocol: request.protocol,
+            to: to.clone(),
+        };
+        keys.entry(key).or_default().extend(request.target.port());
+    }
+}
+
+/// Adds those rules that are not there yet.
+fn add(policy: &mut Policy, rules: Vec<Rule>) {
+    for rule in rules {
+        if !policy.rules.contains(&rule) {
+            policy.rules.push(rule);
+        }
+    }
+}
+
+/// `base` with rules for `keys`.
+fn joined(base: &Policy, mut keys: Keys) -> Policy {
+    let mut policy = base.clone();
+    // A rule for several ports beats less than one for each of them would.
+    let by_port = base.rules.iter().any(|rule| !rule.action.passes());
+    if !by_port && !keys.is_empty() {
+        policy.rules.retain(|rule| !absorb(rule, &mut keys));
+    }
+    add(&mut policy, rules(&keys, by_port));
+    policy
+}
+
+/// Takes the keys of a rule such as this module writes; false for others.
+fn absorb(rule: &Rule, keys: &mut Keys) -> bool {
+    let (Some(PathPattern::Exact(program)), [protocol]) =
+        (&rule.program.path, rule.protocols.as_slice())
+    else {
+        return false;
+    };
+    let ports = rule.ports.as_ref().map_or(&[][..], Ports::ranges);
+    let exact = |to: &Destination| match to {
+        Destination::Any => rule.direction == Direction::Open,
+        Destination::Net(net) => net.prefix_len() == net.max_prefix_len(),
+        Destination::Name(_) | Destination::Abstract(_) | Destination::Vsock(_) => true,
+        Destination::Path(pattern) => matches!(pattern, PathPattern::Exact(_)),
+        Destination::Under(_) | Destination::AbstractPrefix(_) => false,
+    };
+    let has_port = |to: &Destination| {
+        matches!(to, Destination::Net(_) | Destination::Name(_) | Destination::Vsock(_))
+    };
+    // A rule without ports is about any port, which no key says.
+    let portless = ports.is_empty() && rule.to.iter().any(has_port);
+    let few = ports.iter().all(|(low, high)| high - low < 64);
+    let plain = rule.action == Action::Allow && rule.until.is_none() && rule.note.is_none();
+    if !plain || portless || !few || !rule.to.iter().all(exact) {
+        return false;
+    }
+    for to in &rule.to {
+        let key = Key {
+            program: program.clone(),
+            sha256: rule.program.sha256,
+            direction: rule.direction,
+            protocol: *protocol,
+            to: to.clone(),
+        };
+        keys.entry(key).or_default().extend(ports.iter().flat_map(|(low, high)| *low..=*high));
+    }
+    true
+}
+
+/// Rules for `keys`; destinations with the same ports share one.
+fn rules(keys: &Keys, by_port: bool) -> Vec<Rule> {
+    let mut shared: BTreeMap<_, Vec<Destination>> = BTreeMap::new();
+    for (key, ports) in keys {
+        let sets: Vec<Vec<u32>> = match by_port && !ports.is_empty() {
+            true => ports.iter().map(|port| vec![*port]).collect(),
+            false => vec![ports.iter().copied().collect()],
+        };
+        for ports in sets {
+            let same = (&key.program, key.sha256, key.direction, key.protocol, ports);
+            shared.entry(same).or_default().push(key.to.clone());
+        }
+    }
+    let rules =
+        shared.into_iter().filter_map(|((program, sha256, direction, protocol, ports), to)| {
+            let path = PathPattern::parse(program).ok()?;
+            let mut rule = Rule::every(Action::Allow, direction);
+            rule.program = ProgramPattern { path: Some(path), sha256 };
+            rule.protocols = vec![protocol];
+            rule.ports = Ports::of(ports.into_iter().map(|port| (port, port)));
+            rule.to = to;
+            Some(rule)
+        });
+    rules.collect()
+}
+
+/// What a rule must name so that it matches this target and no other: all its names, or else its address. Empty if
+/// no rule can: what a program may choose must not be read back as a pattern.
+pub fn destinations(target: &Target, direction: Direction) -> Vec<Destination> {
+    let all = match target {
         Target::Ip { names, .. } if !names.is_empty() => {
             names.iter().cloned().map(Destination::Name).collect()
         }
         Target::Ip { address, .. } => vec![Destination::Net((*address).into())],
-        Target::Path(path) => match PathPattern::parse(path) {
-            Ok(pattern) => vec![Destination::Path(pattern)],
-            Err(_) => vec![],
-        },
+        Target::Path(path) => vec![Destination::Path(PathPattern::Exact(path.clone()))],
         Target::Abstract(name) => vec![Destination::Abstract(name.clone())],
         Target::Vsock { cid, .. } => vec![Destination::Vsock(*cid)],
-        Target::Socket if request.direction == Direction::Open => vec![Destination::Any],
+        Target::Socket if direction == Direction::Open => vec![Destination::Any],
         // Without a known destination a rule would be about all of them.
         Target::Socket => vec![],
-    }
+    };
+    let readable = |to: &Destination| Destination::parse(&to.to_string()).as_ref() == Ok(to);
+    all.into_iter().filter(readable).collect()
 }

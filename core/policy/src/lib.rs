@@ -15,11 +15,13 @@
 pub mod action;
 pub mod compare;
 mod decide;
+mod index;
 pub mod learn;
 pub mod pattern;
 mod read;
 pub mod request;
 mod rule;
+pub mod words;
 mod write;
 
 #[cfg(test)]
@@ -27,6 +29,7 @@ mod tests;
 
 pub use action::{Action, Errno};
 pub use decide::{Policy, Verdict};
+pub use index::Indexed;
 pub use read::read;
 pub use request::{Direction, Program, Protocol, Request, Target};
 pub use rule::Rule;

@@ -56,6 +56,11 @@ impl PathPattern {
         unusable(text).map_or_else(|| Ok(PathPattern::Exact(text.to_owned())), Err)
     }
 
+    /// The pattern of this path alone; `None` if none can be written that means no other path.
+    pub fn exact(path: &str) -> Option<PathPattern> {
+        PathPattern::parse(path).ok().filter(|pattern| matches!(pattern, PathPattern::Exact(_)))
+    }
+
     fn folder(folder: &str) -> Result<String, &'static str> {
         if folder.contains('*') {
             return Err("`*` stands only at the end, as in /usr/bin/* or /opt/**");

@@ -43,7 +43,7 @@ impl Rule {
     }
 
     /// Whether the rule is about this request at `now`, leaving its destination aside.
-    fn concerns(&self, request: &Request, now: Timestamp) -> bool {
+    pub(crate) fn concerns(&self, request: &Request, now: Timestamp) -> bool {
         let port = |ports: &Ports| request.target.port().is_some_and(|port| ports.contains(port));
         self.direction == request.direction
             && self.until.is_none_or(|end| now < end)

@@ -10,7 +10,8 @@ use crate::compare::compare;
 use crate::learn::Learned;
 use crate::pattern::{Destination, PathPattern, Ports, ProgramPattern, Sha256};
 use crate::{
-    Action, Direction, Errno, Policy, Program, Protocol, Request, Rule, Target, read, write,
+    Action, Direction, Errno, Indexed, Policy, Program, Protocol, Request, Rule, Target, read,
+    write,
 };
 
 fn time(seconds: i64) -> Timestamp {
@@ -176,6 +177,19 @@ fn reached(known: &[&Request], to: &Target) -> bool {
         || (!names.is_empty() && names.iter().all(by_name))
 }
 
+/// As [`reached`], but where some names were allowed before, and addresses of names count, too.
+fn reached_by_any(known: &[&Request], to: &Target) -> bool {
+    let Target::Ip { address, names, .. } = to else {
+        return known.iter().any(|one| one.target == *to);
+    };
+    known.iter().any(|one| match &one.target {
+        Target::Ip { address: reached, names: by, .. } => {
+            reached == address || names.iter().any(|name| by.contains(name))
+        }
+        _ => false,
+    })
+}
+
 proptest! {
     /// The order of rules has no meaning.
     #[test]
@@ -291,6 +305,49 @@ proptest! {
         }
     }
 
+    /// An index changes no verdict.
+    #[test]
+    fn an_index_decides_alike(
+        policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),
+    ) {
+        let indexed = Indexed::new(policy.clone());
+        prop_assert_eq!(indexed.decide(&request, now), policy.decide(&request, now));
+    }
+
+    /// What is merged into a policy allows what happened, but for what is told, and else only what
+    /// the policy allowed or what is like something that happened; twice is as once.
+    #[test]
+    fn a_merged_policy_adds_what_happened(
+        base in policies(), seen in prop::collection::vec(requests(), 1..12), other in requests(),
+    ) {
+        let lasting = base.rules.iter().filter(|rule| rule.until.is_none()).cloned();
+        let base = Policy { rules: lasting.collect(), ..base };
+        let mut learned = Learned::new(false);
+        seen.iter().for_each(|request| learned.add(request));
+        let merged = learned.merge(&base);
+        let passes = |policy: &Policy, one: &Request| policy.decide(one, time(0)).action.passes();
+        for request in &seen {
+            let told = merged.left_out.contains(request);
+            prop_assert_ne!(passes(&merged.policy, request), told, "{:?}", request);
+        }
+        let text = || format!("{other:?} by\n{}from\n{}", write(&merged.policy), write(&base));
+        if passes(&merged.policy, &other) && !passes(&base, &other) {
+            let alike = |one: &&Request| {
+                one.program.path == other.program.path
+                    && (one.direction, one.protocol) == (other.direction, other.protocol)
+                    && one.target.port() == other.target.port()
+            };
+            let known: Vec<_> = seen.iter().filter(alike).collect();
+            prop_assert!(reached_by_any(&known, &other.target), "{}", text());
+        }
+        if passes(&base, &other) {
+            prop_assert!(passes(&merged.policy, &other), "{}", text());
+        }
+        if merged.left_out.is_empty() {
+            prop_assert_eq!(learned.merge(&merged.policy).policy, merged.policy);
+        }
+    }
+
     /// A policy differs from itself in nothing, and from another one by what a comparison says.
     #[test]
     fn changes_lead_from_one_policy_to_the_other(a in policies(), b in policies()) {
@@ -358,6 +415,78 @@ fn an_answer_replaces_the_rule_that_asked() {
 }
 
 #[test]
+fn what_a_program_chooses_is_never_read_back_as_a_pattern() {
+    let asks = |path: &str, target: Target| Request {
+        program: Program { path: path.into(), sha256: None },
+        target,
+        ..curl("192.0.2.1", 1, &[])
+    };
+    let star =
+        |text: &str| Target::ip(Direction::Out, Ipv4Addr::LOCALHOST.into(), 1, vec![text.into()]);
+    for request in [
+        asks("/tmp/*", Target::Path("/run/x".into())),
+        asks("/tmp/**", Target::Path("/run/x".into())),
+        asks("/bin/x", Target::Path("/run/*".into())),
+        asks("/bin/x", Target::Abstract("a*".into())),
+        asks("/bin/x", star("*.org")),
+        asks("/bin/x", star("a b")),
+    ] {
+        let mut learned = Learned::default();
+        learned.add(&request);
+        let text = write(&learned.policy());
+        let back = read("learned", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
+        assert!(!text.contains('*') && !text.contains("a b"), "{text}");
+        assert_eq!(back, learned.policy());
+    }
+}
+
+#[test]
+fn learning_again_joins_rules_and_keeps_those_by_hand() {
+    let base = policy("default: deny\nrules: [{allow: out, to: 10.0.0.0/8, note: ours}]");
+    let learn = |base: &Policy, request: Request| {
+        let mut learned = Learned::default();
+        learned.add(&request);
+        learned.merge(base).policy
+    };
+    let once = learn(&base, curl("192.0.2.1", 80, &[]));
+    let twice = learn(&once, curl("192.0.2.2", 80, &[]));
+    let inside = learn(&twice, curl("10.1.1.1", 80, &[]));
+    assert_eq!(inside, twice);
+    assert_eq!(
+        write(&twice),
+        "default: deny\nunanswered: deny\nrules:\n  - {allow: out, to: 10.0.0.0/8, note: ours}\n  \
+         - {allow: out, program: /usr/bin/curl, to: [192.0.2.1, 192.0.2.2], port: 80, protocol: tcp}\n"
+    );
+}
+
+/// Many rules of all kinds, of which few are about one request.
+#[test]
+fn ten_thousand_rules_are_indexed() {
+    let rule = |n: u32| {
+        let to = match n % 3 {
+            0 => format!("h{n}.example"),
+            1 => format!("10.{}.{}.0/24", n >> 8 & 255, n & 255),
+            _ => format!("unix:/run/{n}"),
+        };
+        Rule {
+            to: vec![Destination::parse(&to).unwrap()],
+            ..Rule::every(Action::Allow, Direction::Out)
+        }
+    };
+    let rules = (0..10_000).map(rule).collect();
+    let policy = Policy { rules, ..Policy::default() };
+    let indexed = Indexed::new(policy.clone());
+    for request in [
+        curl("10.1.1.1", 80, &[]),
+        curl("192.0.2.1", 80, &["h9.example"]),
+        curl("192.0.2.1", 80, &["h10.example"]),
+        Request { target: Target::Path("/run/11".into()), ..curl("192.0.2.1", 80, &[]) },
+    ] {
+        assert_eq!(indexed.decide(&request, time(0)), policy.decide(&request, time(0)));
+    }
+}
+
+#[test]
 fn ended_rules_are_forgotten() {
     let mut policy = policy("rules: [{allow: out, until: 1970-01-01T00:00:10Z}, {deny: in}]");
     policy.forget_ended(time(10));
@@ -387,6 +516,24 @@ fn every_error_is_told_with_its_place() {
     ] {
         assert!(errors.contains(line), "{line}\nis not in\n{errors}");
     }
+}
+
+/// What fuzzing starts from: a policy that is written and read back alike, or errors.
+#[test]
+fn seeds_are_policies_or_refused() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/policy");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let result = read(&name, &std::fs::read(&path).unwrap());
+        assert_eq!(result.is_err(), name.starts_with("refused-"), "{name}: {result:?}");
+        if let Ok(policy) = result {
+            assert_eq!(read("written", write(&policy).as_bytes()), Ok(policy), "{name}");
+        }
+        count += 1;
+    }
+    assert!(count >= 5, "only {count} seeds");
 }
 
 #[test]
