@@ -2,6 +2,7 @@
 //!
 //! [`fork()`] and its kin are in `fork`, masks and descriptors of signals in `signals`. See pidfd_open(2).
 
+mod descendants;
 mod fork;
 mod signals;
 
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+pub use self::descendants::end_descendants;
 pub(crate) use self::fork::has_one_thread;
 pub use self::fork::{
     Birth, Forked, Namespaces, Prepared, Ready, fork, fork_alone, fork_prepared, fork_to_execute,

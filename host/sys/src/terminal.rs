@@ -1,9 +1,11 @@
-//! The controlling terminal: its foreground group, for programs that run in a node, and raw mode.
+//! The controlling terminal: its foreground group, for programs that run in a node or under guard, and raw mode.
 //!
 //! A shell in a node takes the terminal for its own process group; when it has ended, the terminal
 //! is taken back, so that the caller's shell continues as before. See tcsetpgrp(3), setpgid(2).
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use rustix::process::Pid;
 
@@ -35,6 +37,21 @@ impl Drop for Foreground<'_> {
         let _ = rustix::termios::tcsetpgrp(self.terminal, self.group);
         crate::process::set_ignored(libc::SIGTTOU, false);
     }
+}
+
+/// Makes the program of `command` lead a process group of its own, in the foreground of its session's `terminal`. Its
+/// parent must be in the same session, so that the program can stop and continue (job control).
+pub fn start_in_foreground(command: &mut Command, terminal: OwnedFd) {
+    let own_group = move || {
+        rustix::process::setpgid(None, None)?;
+        let ignored = crate::disposition::is_ignored(libc::SIGTTOU);
+        crate::process::set_ignored(libc::SIGTTOU, true);
+        let given = rustix::termios::tcsetpgrp(&terminal, rustix::process::getpid());
+        crate::process::set_ignored(libc::SIGTTOU, ignored);
+        given.map_err(std::io::Error::from)
+    };
+    // SAFETY: between fork and exec it makes system calls alone, and allocates nothing.
+    unsafe { command.pre_exec(own_group) };
 }
 
 /// A terminal in raw mode; restored on drop.

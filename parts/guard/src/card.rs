@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
+use netloom_policy::learn::destinations;
 use netloom_policy::pattern::{Destination, PathPattern, Ports};
 use netloom_policy::{Action, Direction, Request, Rule, Target};
 
@@ -29,25 +30,58 @@ pub enum Scope {
 /// Letters shown of a path, name or argument.
 const SHOWN: usize = 200;
 
-/// The lines of a question; `waiting` more questions wait behind it.
-pub fn lines(who: &Who, request: &Request, waiting: usize) -> Vec<String> {
-    let mut lines = vec![subject(who), format!("wants to {}", wish(request))];
-    if let Some(warning) = warning(request) {
-        lines.push(format!("Careful: {warning}"));
+/// The lines of a question about `requests`, which differ in their address alone; `waiting` more questions wait
+/// behind it.
+pub fn lines(who: &Who, requests: &[Request], waiting: usize) -> Vec<String> {
+    let mut lines = vec![subject(who)];
+    if let Some((first, others)) = requests.split_first() {
+        lines.push(format!("wants to {}", wish(first)));
+        let addresses = others.iter().filter_map(|request| match &request.target {
+            Target::Ip { address, .. } => Some(address.to_string()),
+            _ => None,
+        });
+        let addresses: Vec<_> = addresses.collect();
+        if !addresses.is_empty() {
+            lines.push(format!("and at {}", addresses.join(", ")));
+        }
+        lines.extend(warning(first).map(|warning| format!("Careful: {warning}")));
     }
-    if waiting > 0 {
-        let s = if waiting == 1 { "" } else { "s" };
-        lines.push(format!("{waiting} more question{s} after this"));
-    }
+    lines.extend(behind(waiting));
     lines
 }
 
+/// The lines of a card about `count` calls that are too many to be told apart, of which some are shown.
+pub fn flood(who: &Who, some: &[Request], count: usize, waiting: usize) -> Vec<String> {
+    let mut lines = vec![subject(who), format!("asks for {count} things at once, such as to")];
+    lines.extend(some.iter().map(|request| format!("- {}", wish(request))));
+    lines.extend(behind(waiting));
+    lines
+}
+
+fn behind(waiting: usize) -> Option<String> {
+    let s = if waiting == 1 { "" } else { "s" };
+    (waiting > 0).then(|| format!("{waiting} more question{s} after this"))
+}
+
+/// Letters shown of all arguments.
+const ARGUMENTS: usize = 600;
+
 /// More about who asks.
 pub fn details(who: &Who, request: &Request) -> Vec<String> {
-    let arguments: Vec<_> = who.arguments.iter().map(|argument| plain(argument)).collect();
+    let (mut arguments, mut left) = (String::new(), ARGUMENTS);
+    for argument in &who.arguments {
+        let shown = quoted(argument);
+        left = left.saturating_sub(shown.chars().count() + 1);
+        if left == 0 {
+            arguments.push_str(" …");
+            break;
+        }
+        arguments.push(' ');
+        arguments.push_str(&shown);
+    }
     let mut lines = vec![
-        format!("arguments: {}", arguments.join(" ")),
-        format!("process {}, started by {} ({})", who.pid, plain(&who.parent_name), who.parent),
+        format!("arguments:{arguments}"),
+        format!("process {}, started by {} ({})", who.pid, quoted(&who.parent_name), who.parent),
     ];
     if let Target::Ip { names, .. } = &request.target
         && names.len() > 1
@@ -61,9 +95,9 @@ pub fn details(who: &Who, request: &Request) -> Vec<String> {
 fn subject(who: &Who) -> String {
     let path = match who.program.path.as_str() {
         "" => "a program that cannot be read".to_owned(),
-        path => plain(path),
+        path => quoted(path),
     };
-    format!("{path} (process {}, of {})", who.pid, plain(&who.parent_name))
+    format!("{path} (process {}, of {})", who.pid, quoted(&who.parent_name))
 }
 
 fn wish(request: &Request) -> String {
@@ -88,8 +122,8 @@ fn place(target: &Target) -> String {
             let name = names.first().map(|name| format!("{} ", plain(name))).unwrap_or_default();
             format!("{name}{address}, {}", port_words(*port))
         }
-        Target::Path(path) => format!("the socket {}", plain(path)),
-        Target::Abstract(name) => format!("the socket @{}", plain(name)),
+        Target::Path(path) => format!("the socket {}", quoted(path)),
+        Target::Abstract(name) => format!("the socket @{}", quoted(name)),
         Target::Vsock { cid, port } => format!("machine {cid}, port {port}"),
         Target::Socket => "an address of its own kind".into(),
     }
@@ -125,10 +159,15 @@ pub fn plain(text: &str) -> String {
     let mut shown = String::new();
     for letter in text.chars().take(SHOWN) {
         match letter {
-            '\u{200b}'..='\u{200f}'
+            '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' => {
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}' => {
                 let _ = write!(shown, "\\u{{{:x}}}", u32::from(letter));
             }
             letter if letter.is_control() => shown.extend(letter.escape_debug()),
@@ -141,6 +180,15 @@ pub fn plain(text: &str) -> String {
     shown
 }
 
+/// As [`plain`], in quotes where it has other letters than names of files usually do: no path reads as a sentence.
+fn quoted(text: &str) -> String {
+    let usual = |c: char| c.is_ascii_alphanumeric() || "_./-+:,@=%~".contains(c);
+    if !text.is_empty() && text.chars().all(usual) {
+        return plain(text);
+    }
+    format!("\"{}\"", plain(&text.replace('"', "\\\"")))
+}
+
 /// The rule that an answer makes; `None` if the program cannot be named, so that the rule would be about others.
 pub fn rule(
     action: Action,
@@ -150,7 +198,7 @@ pub fn rule(
     now: Timestamp,
 ) -> Option<Rule> {
     let mut rule = Rule::every(action, request.direction);
-    rule.program.path = Some(PathPattern::parse(&request.program.path).ok()?);
+    rule.program.path = Some(PathPattern::exact(&request.program.path)?);
     rule.until = match minutes {
         Some(minutes) => Some(now.checked_add(SignedDuration::from_mins(minutes.into())).ok()?),
         None => None,
@@ -178,16 +226,12 @@ pub fn rule(
 
 /// The destination itself: all its names, or its address.
 fn exactly(target: &Target) -> Option<Vec<Destination>> {
-    Some(match target {
-        Target::Ip { names, .. } if !names.is_empty() => {
-            names.iter().cloned().map(Destination::Name).collect()
-        }
-        Target::Ip { address, .. } => vec![Destination::Net((*address).into())],
-        Target::Path(path) => vec![Destination::Path(PathPattern::parse(path).ok()?)],
-        Target::Abstract(name) => vec![Destination::Abstract(name.clone())],
-        Target::Vsock { cid, .. } => vec![Destination::Vsock(*cid)],
-        Target::Socket => return None,
-    })
+    let wanted = match target {
+        Target::Ip { names, .. } => names.len().max(1),
+        _ => 1,
+    };
+    // Without one of the names the rule would not match.
+    Some(destinations(target, Direction::Out)).filter(|all| all.len() == wanted)
 }
 
 /// The destination's surroundings.
@@ -199,12 +243,30 @@ fn around(target: &Target) -> Option<Vec<Destination>> {
         let net: Destination = Destination::parse(&masked(*address, bits).unwrap_or(text)).ok()?;
         return Some(vec![net]);
     }
-    let under = names.iter().map(|name| match name.split_once('.') {
-        // A name of two labels is a domain itself; below a suffix of registries there are strangers.
-        Some((_, domain)) if domain.contains('.') => Destination::Under(domain.to_owned()),
-        _ => Destination::Name(name.clone()),
+    let under = names.iter().map(|name| {
+        let to = match name.split_once('.') {
+            Some((_, domain)) if !is_registry(domain) => Destination::Under(domain.to_owned()),
+            _ => Destination::Name(name.clone()),
+        };
+        let readable = Destination::parse(&to.to_string()).as_ref() == Ok(&to);
+        readable.then_some(to)
     });
-    Some(under.collect())
+    under.collect()
+}
+
+/// Whether strangers share this domain: a single label, or one that looks like a registry's (`co.uk`, `com.au`).
+fn is_registry(domain: &str) -> bool {
+    match domain.split_once('.') {
+        None => true,
+        Some((second, top)) => second.len() <= 3 && top.len() == 2,
+    }
+}
+
+/// The network or domain of a target in words, as a rule about it says.
+pub(crate) fn network(target: &Target) -> Option<String> {
+    let all = around(target)?;
+    let words: Vec<_> = all.iter().map(ToString::to_string).collect();
+    Some(plain(&words.join(" and ")))
 }
 
 /// An address with its last bits cleared, as a prefix.
@@ -250,7 +312,7 @@ mod tests {
     fn a_question_names_program_destination_and_how_many_wait() {
         let asked = request(Direction::Out, "192.0.2.1", 443, &["example.org"]);
         assert_eq!(
-            lines(&who(), &asked, 2),
+            lines(&who(), std::slice::from_ref(&asked), 2),
             [
                 "/usr/bin/curl (process 7, of bash)",
                 "wants to reach example.org 192.0.2.1, port 443 by tcp",
@@ -259,7 +321,7 @@ mod tests {
         );
         let listens = request(Direction::In, "::", 0, &[]);
         assert_eq!(
-            lines(&who(), &listens, 0)[1],
+            lines(&who(), &[listens], 0)[1],
             "wants to be reached by tcp at a free port of all addresses"
         );
     }
@@ -268,7 +330,7 @@ mod tests {
     fn servers_that_act_for_others_are_warned_of() {
         let target = Target::Path("/run/docker.sock".into());
         let asked = Request { target, ..request(Direction::Out, "::1", 1, &[]) };
-        assert!(lines(&who(), &asked, 0)[2].starts_with("Careful: "));
+        assert!(lines(&who(), &[asked], 0)[2].starts_with("Careful: "));
     }
 
     #[test]
@@ -277,6 +339,36 @@ mod tests {
         assert_eq!(plain(&"x".repeat(500)).chars().count(), SHOWN + 1);
         let shown = details(&who(), &request(Direction::Out, "::1", 1, &[])).join("\n");
         assert!(!shown.contains('\u{1b}'), "{shown}");
+    }
+
+    #[test]
+    fn addresses_of_a_name_and_floods_are_one_card() {
+        let a = request(Direction::Out, "192.0.2.1", 443, &["example.org"]);
+        let b = request(Direction::Out, "2001:db8::1", 443, &["example.org"]);
+        assert_eq!(
+            lines(&who(), &[a.clone(), b.clone()], 0)[1..],
+            ["wants to reach example.org 192.0.2.1, port 443 by tcp", "and at 2001:db8::1"]
+        );
+        assert_eq!(
+            flood(&who(), &[a, b], 4000, 1)[1..],
+            [
+                "asks for 4000 things at once, such as to",
+                "- reach example.org 192.0.2.1, port 443 by tcp",
+                "- reach example.org 2001:db8::1, port 443 by tcp",
+                "1 more question after this",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_does_not_read_as_a_sentence() {
+        let mut who = who();
+        who.program.path = "/tmp/x (process 1, of init) wants to \"be\" nice".into();
+        let subject = &lines(&who, &[], 0)[0];
+        assert_eq!(
+            subject,
+            "\"/tmp/x (process 1, of init) wants to \\\"be\\\" nice\" (process 7, of bash)"
+        );
     }
 
     fn text(scope: Scope, request: &Request, minutes: Option<u32>) -> String {
@@ -295,6 +387,11 @@ mod tests {
             (Scope::Port, &plain, ", port: 443, protocol: tcp}"),
             (Scope::Network, &plain, ", to: 192.0.2.0/24}"),
             (Scope::Network, &named, ", to: \"*.example.org\"}"),
+            (
+                Scope::Network,
+                &request(Direction::Out, "192.0.2.77", 443, &["example.co.uk"]),
+                ", to: example.co.uk}",
+            ),
             (Scope::Program, &named, "}"),
         ] {
             assert_eq!(text(scope, asked, None), format!("{program}{rest}"));

@@ -12,7 +12,11 @@
 pub mod address;
 mod calls;
 pub mod card;
+mod deputy;
+mod desk;
 mod digest;
+mod error;
+mod guarded;
 mod judge;
 pub mod layout;
 mod log;
@@ -26,10 +30,13 @@ mod socket;
 mod supervisor;
 mod who;
 
+pub use deputy::Deputy;
+pub use desk::Desk;
+pub use error::{Error, Result};
+pub use guarded::{Guarded, terminal};
 pub use judge::{Judge, Judgement, Question, State};
 pub use log::Log;
 pub use rules::{Answer, Ask, Options, Rules};
-pub use screen::{Desk, Screen};
 pub use supervisor::{Supervisor, start};
 pub use who::Who;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use netloom_policy::{Action, Direction, Errno, Request, Target};
 
-use crate::card::Scope;
+use crate::card::{Scope, network};
 
 /// Time after a question appears in which keys do not count.
 pub const DEAD: Duration = Duration::from_millis(300);
@@ -35,13 +35,15 @@ pub enum Step {
     Answer(Choice),
     /// It denies this call and all others of this program that wait.
     DenyAll,
+    /// It denies everything that this program asks, for a while.
+    DenyProgram,
 }
 
 /// Where the dialogue is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     First,
-    Minutes { typed: u32 },
+    Minutes { action: Action, typed: u32 },
     Scope { action: Action, minutes: Option<u32> },
 }
 
@@ -49,9 +51,13 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub struct Menu {
     stage: Stage,
-    scopes: Vec<(char, Scope, &'static str)>,
+    scopes: Vec<(char, Scope, String)>,
     many: bool,
+    flood: bool,
 }
+
+/// How long a program is denied everything after a flood of questions.
+pub const FLOOD_MINUTES: u32 = 60;
 
 /// Longest time that can be typed, in minutes: a week.
 const LONGEST: u32 = 7 * 24 * 60;
@@ -59,27 +65,40 @@ const LONGEST: u32 = 7 * 24 * 60;
 impl Menu {
     /// The dialogue for a request; `many` if more questions of the same program wait.
     pub fn new(request: &Request, many: bool) -> Menu {
-        Menu { stage: Stage::First, scopes: scopes(request), many }
+        Menu { stage: Stage::First, scopes: scopes(request), many, flood: false }
+    }
+
+    /// The dialogue for requests that are too many to be told apart: all or nothing.
+    pub fn flood() -> Menu {
+        Menu { stage: Stage::First, scopes: vec![], many: false, flood: true }
     }
 
     /// What the keys are.
     pub fn lines(&self) -> Vec<String> {
         match self.stage {
+            Stage::First if self.flood => vec![
+                "y  allow all these once   n  deny all these once".to_owned(),
+                format!("b  deny all that this program asks, for {FLOOD_MINUTES} minutes"),
+                "i  more about the program".to_owned(),
+            ],
             Stage::First => {
                 let mut lines = vec![
-                    "y  allow once        n  deny once".to_owned(),
-                    "a  allow always      d  deny always".to_owned(),
-                    "t  allow for a time  i  more about the program".to_owned(),
+                    "y  allow once         n  deny once".to_owned(),
+                    "a  allow always...    d  deny always...".to_owned(),
+                    "t  allow for a time   T  deny for a time".to_owned(),
+                    "i  more about the program".to_owned(),
                 ];
                 if self.many {
                     lines.push("N  deny all that this program asks now".to_owned());
                 }
                 lines
             }
-            Stage::Minutes { typed: 0 } => {
-                vec!["for how many minutes? (Enter ends, Esc goes back)".into()]
+            Stage::Minutes { action, typed: 0 } => {
+                vec![format!("{action} for how many minutes? (Enter ends, Esc goes back)")]
             }
-            Stage::Minutes { typed } => vec![format!("for how many minutes? {typed}")],
+            Stage::Minutes { action, typed } => {
+                vec![format!("{action} for how many minutes? {typed}")]
+            }
             Stage::Scope { action, minutes } => {
                 let span = minutes.map(|n| format!(" for {n} minutes")).unwrap_or_default();
                 let head = format!("{action}{span} what? (Esc goes back)");
@@ -96,7 +115,7 @@ impl Menu {
         }
         match self.stage {
             Stage::First => self.first(key),
-            Stage::Minutes { typed } => self.minutes(key, typed),
+            Stage::Minutes { action, typed } => self.minutes(key, action, typed),
             Stage::Scope { action, minutes } => self.scope(key, action, minutes),
         }
     }
@@ -108,25 +127,26 @@ impl Menu {
             b'y' => once(Action::Allow),
             // Also by Ctrl-C and Ctrl-D, which are meant for the program.
             b'n' | 3 | 4 => once(deny),
+            b'i' => Step::Details,
+            b'b' if self.flood => Step::DenyProgram,
+            _ if self.flood => Step::Nothing,
             b'a' => self.go(Stage::Scope { action: Action::Allow, minutes: None }),
             b'd' => self.go(Stage::Scope { action: deny, minutes: None }),
-            b't' => self.go(Stage::Minutes { typed: 0 }),
-            b'i' => Step::Details,
+            b't' => self.go(Stage::Minutes { action: Action::Allow, typed: 0 }),
+            b'T' => self.go(Stage::Minutes { action: deny, typed: 0 }),
             b'N' if self.many => Step::DenyAll,
             _ => Step::Nothing,
         }
     }
 
-    fn minutes(&mut self, key: u8, typed: u32) -> Step {
+    fn minutes(&mut self, key: u8, action: Action, typed: u32) -> Step {
         match key {
             b'0'..=b'9' => {
                 let typed = (typed * 10 + u32::from(key - b'0')).min(LONGEST);
-                self.go(Stage::Minutes { typed })
+                self.go(Stage::Minutes { action, typed })
             }
-            8 | 127 => self.go(Stage::Minutes { typed: typed / 10 }),
-            b'\r' | b'\n' if typed > 0 => {
-                self.go(Stage::Scope { action: Action::Allow, minutes: Some(typed) })
-            }
+            8 | 127 => self.go(Stage::Minutes { action, typed: typed / 10 }),
+            b'\r' | b'\n' if typed > 0 => self.go(Stage::Scope { action, minutes: Some(typed) }),
             27 | 3 => self.go(Stage::First),
             _ => Step::Nothing,
         }
@@ -149,7 +169,7 @@ impl Menu {
 }
 
 /// Scopes that differ for a request.
-fn scopes(request: &Request) -> Vec<(char, Scope, &'static str)> {
+fn scopes(request: &Request) -> Vec<(char, Scope, String)> {
     let program = (
         'p',
         Scope::Program,
@@ -157,22 +177,24 @@ fn scopes(request: &Request) -> Vec<(char, Scope, &'static str)> {
             Direction::Out => "this program to anywhere",
             Direction::In => "this program on any port",
             Direction::Open => "this program, any such socket",
-        },
+        }
+        .to_owned(),
     );
+    let destination = ('d', Scope::Destination, "this program and this destination".to_owned());
     match &request.target {
         Target::Ip { port, .. } => {
-            let mut all = vec![('d', Scope::Destination, "this program and this destination")];
+            let mut all = vec![destination];
             if *port > 0 {
-                all.push(('o', Scope::Port, "this program and this port, anywhere"));
+                all.push(('o', Scope::Port, format!("this program and port {port}, anywhere")));
             }
-            all.push(('w', Scope::Network, "this program and this network or domain"));
+            if let Some(network) = network(&request.target) {
+                all.push(('w', Scope::Network, format!("this program and {network}, any port")));
+            }
             all.push(program);
             all
         }
         Target::Socket => vec![program],
-        Target::Path(_) | Target::Abstract(_) | Target::Vsock { .. } => {
-            vec![('d', Scope::Destination, "this program and this destination"), program]
-        }
+        Target::Path(_) | Target::Abstract(_) | Target::Vsock { .. } => vec![destination, program],
     }
 }
 
@@ -216,6 +238,7 @@ mod tests {
         assert_eq!(answer("t10\ro"), ("allow".into(), Some(Scope::Port), Some(10)));
         assert_eq!(answer("t19\u{7f}5\rp"), ("allow".into(), Some(Scope::Program), Some(15)));
         assert_eq!(answer("a\u{1b}dp"), ("deny".into(), Some(Scope::Program), None));
+        assert_eq!(answer("T5\rd"), ("deny".into(), Some(Scope::Destination), Some(5)));
         assert_eq!(answer("t99999999999\rd").2, Some(LONGEST));
     }
 
@@ -231,7 +254,7 @@ mod tests {
     fn other_keys_do_nothing() {
         for key in 0..=255_u8 {
             let mut menu = menu(false);
-            let known = b"ynadti\x03\x04".contains(&key);
+            let known = b"ynadtTi\x03\x04".contains(&key);
             assert_eq!(menu.press(key, LATER) == Step::Nothing, !known, "{key}");
         }
         assert_eq!(press(&mut menu(false), "t\r"), Step::Nothing);
@@ -243,6 +266,19 @@ mod tests {
         assert_eq!(press(&mut menu(true), "N"), Step::DenyAll);
         assert!(menu(true).lines().join("\n").contains("deny all"));
         assert!(!menu(false).lines().join("\n").contains("deny all"));
+    }
+
+    #[test]
+    fn a_flood_is_answered_as_a_whole() {
+        for key in 0..=255_u8 {
+            let step = Menu::flood().press(key, LATER);
+            match key {
+                b'y' | b'n' | 3 | 4 => assert!(matches!(step, Step::Answer(_)), "{key}"),
+                b'b' => assert_eq!(step, Step::DenyProgram),
+                b'i' => assert_eq!(step, Step::Details),
+                _ => assert_eq!(step, Step::Nothing, "{key}"),
+            }
+        }
     }
 
     #[test]

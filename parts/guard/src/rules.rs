@@ -1,13 +1,12 @@
 //! The judge that follows a policy: remembers verdicts, asks where the policy says so, learns, and logs.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use netloom_policy::learn::Learned;
-use netloom_policy::{Action, Errno, Policy, Request, Rule, Verdict};
+use netloom_policy::learn::{Learned, Merged};
+use netloom_policy::{Action, Errno, Indexed, Policy, Request, Rule, Verdict};
 
 use crate::digest::Digests;
 use crate::judge::{Judge, Judgement, Question, State};
@@ -20,6 +19,8 @@ pub enum Answer {
     Once(Action),
     /// From now on, by this rule.
     Rule(Rule),
+    /// The policy has changed: it may know the answer by now.
+    Again,
     /// Nobody answers: nobody is there, or the time is up.
     Nobody,
     /// The call was gone or signalled before there was an answer.
@@ -30,6 +31,9 @@ pub enum Answer {
 pub trait Ask: Send + Sync {
     /// Waits for an answer.
     fn ask(&self, question: &Question<'_>) -> Answer;
+
+    /// The policy has changed: questions that wait are to be judged [again](Answer::Again).
+    fn changed(&self) {}
 }
 
 /// How a policy is followed.
@@ -37,9 +41,9 @@ pub trait Ask: Send + Sync {
 pub struct Options {
     /// Who is asked; without anybody, questions are answered as the policy says for unanswered ones.
     pub ask: Option<Box<dyn Ask>>,
-    /// Allows everything, and collects what would allow it.
+    /// Allows everything that no rule denies, and collects what would allow it.
     pub learn: Option<Learned>,
-    /// Asks nobody: what the policy neither allows nor denies is refused, and counted.
+    /// Asks nobody: what no rule knows and the default does not allow is refused, and kept.
     pub frozen: bool,
     /// Where each decision is written.
     pub log: Option<Log>,
@@ -50,14 +54,16 @@ const KEPT: usize = 1 << 16;
 
 /// A policy in use.
 pub struct Rules {
-    policy: RwLock<Policy>,
+    policy: RwLock<Indexed>,
     kept: Mutex<HashMap<Request, Kept>>,
     learned: Option<Mutex<Learned>>,
+    /// What a frozen policy did not know.
+    missing: Option<Mutex<Learned>>,
+    /// Rules without an end that were answers.
+    answers: Mutex<Vec<Rule>>,
     digests: Digests,
     ask: Option<Box<dyn Ask>>,
     log: Option<Log>,
-    frozen: bool,
-    refused: AtomicU64,
 }
 
 /// A verdict and the time until which it holds.
@@ -71,106 +77,143 @@ impl Rules {
     /// Follows a policy.
     pub fn new(policy: Policy, options: Options) -> Rules {
         let wanted = policy.rules.iter().any(|rule| rule.program.sha256.is_some());
+        let learns = options.learn.as_ref().is_some_and(Learned::names_digests);
         Rules {
-            policy: RwLock::new(policy),
+            policy: RwLock::new(Indexed::new(policy)),
             kept: Mutex::default(),
             learned: options.learn.map(Mutex::new),
-            digests: Digests::new(wanted),
+            missing: options.frozen.then(Mutex::default),
+            answers: Mutex::default(),
+            digests: Digests::new(wanted || learns),
             ask: options.ask,
             log: options.log,
-            frozen: options.frozen,
-            refused: AtomicU64::new(0),
         }
     }
 
-    /// Requests that a frozen policy did not know.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    /// Answers that are to be remembered for ever.
+    pub fn answers(&self) -> Vec<Rule> {
+        lock(&self.answers).clone()
     }
 
-    /// The policy with all answers that are to be remembered.
-    pub fn policy(&self) -> Policy {
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// `base` with what was learned; `None` if nothing was to be.
+    pub fn learned(&self, base: &Policy) -> Option<Merged> {
+        self.learned.as_ref().map(|learned| lock(learned).merge(base))
     }
 
-    /// What was learned; `None` if nothing was to be.
-    pub fn learned(&self) -> Option<Policy> {
-        self.learned.as_ref().map(|learned| lock(learned).policy())
+    /// Different requests that were too many to be learned.
+    pub fn lost(&self) -> u64 {
+        self.learned.as_ref().map_or(0, |learned| lock(learned).lost())
     }
 
-    fn verdict(&self, request: &Request) -> Verdict {
-        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
-        policy.decide(request, Timestamp::now())
+    /// What a frozen policy did not know, as what would be learned of it; `None` if there is nothing.
+    pub fn missing(&self) -> Option<Merged> {
+        let missing = lock(self.missing.as_ref()?);
+        let policy = self.read().policy().clone();
+        let base = Policy { rules: vec![], ..policy };
+        (!missing.is_empty()).then(|| missing.merge(&Policy { default: denial(), ..base }))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Indexed> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The verdict, by policy, person or default.
     fn settle(&self, question: &Question<'_>, request: &Request) -> (Judgement, Reason) {
-        if let Some(learned) = &self.learned {
+        loop {
+            let policy = self.read();
+            let now = Timestamp::now();
+            let verdict = policy.decide(request, now);
+            if let Some(settled) = self.without_asking(&policy, request, verdict, now) {
+                return settled;
+            }
+            let unanswered = policy.policy().unanswered;
+            drop(policy);
+            if let Some(settled) = self.asked(question, request, unanswered) {
+                return settled;
+            }
+        }
+    }
+
+    /// The verdict, unless a person is to be asked. Kept before the policy can change, so that none outlives a change.
+    fn without_asking(
+        &self,
+        policy: &Indexed,
+        request: &Request,
+        verdict: Verdict,
+        now: Timestamp,
+    ) -> Option<(Judgement, Reason)> {
+        let denies = matches!(verdict.action, Action::Deny(_));
+        if let Some(learned) = &self.learned
+            && !(denies && verdict.rule.is_some())
+        {
             lock(learned).add(request);
-            return (Judgement::Allow, Reason::Learning);
+            return Some((Judgement::Allow, Reason::Learning));
         }
-        let verdict = self.verdict(request);
-        let reason = verdict.rule.map_or(Reason::Default, |at| self.rule(at));
-        match verdict.action {
-            Action::Ask if self.frozen => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                (denied(self.unanswered()), Reason::Frozen)
-            }
-            Action::Ask => self.asked(question, request),
-            action => {
-                let judgement = denied(action);
-                self.keep(request, judgement, None);
-                (judgement, reason)
-            }
+        let unknown = verdict.action == Action::Ask || (denies && verdict.rule.is_none());
+        if let Some(missing) = self.missing.as_ref().filter(|_| unknown) {
+            lock(missing).add(request);
+            let action = if denies { verdict.action } else { policy.policy().unanswered };
+            return Some((done(action), Reason::Frozen));
         }
+        if verdict.action == Action::Ask {
+            return None;
+        }
+        let judgement = done(verdict.action);
+        self.keep(request, Kept { judgement, until: policy.next_end(now) });
+        let rule = verdict.rule.and_then(|at| policy.policy().rules.get(at));
+        let reason = rule.filter(|_| self.log.is_some()).map(|rule| Reason::Rule(rule.to_string()));
+        Some((judgement, reason.unwrap_or(Reason::Default)))
     }
 
-    fn rule(&self, at: usize) -> Reason {
-        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
-        policy.rules.get(at).map_or(Reason::Default, |rule| Reason::Rule(rule.to_string()))
-    }
-
-    fn unanswered(&self) -> Action {
-        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
-        match policy.unanswered {
-            Action::Ask => Action::Deny(Errno::default()),
-            action => action,
-        }
-    }
-
-    fn asked(&self, question: &Question<'_>, request: &Request) -> (Judgement, Reason) {
+    /// A person's verdict; `None` if the policy is to be asked again.
+    fn asked(
+        &self,
+        question: &Question<'_>,
+        request: &Request,
+        unanswered: Action,
+    ) -> Option<(Judgement, Reason)> {
         let question = Question { request, ..*question };
         match self.ask.as_ref().map_or(Answer::Nobody, |ask| ask.ask(&question)) {
-            Answer::Once(action) => (denied(action), Reason::Answer),
+            Answer::Once(action) => Some((done(action), Reason::Answer)),
             Answer::Rule(rule) => {
-                let (judgement, until) = (denied(rule.action), rule.until);
-                self.policy.write().unwrap_or_else(PoisonError::into_inner).remember(rule);
-                lock(&self.kept).clear();
-                // The rule may be about something else than what was asked.
-                if self.verdict(request).action == Action::Ask {
-                    return (judgement, Reason::Answer);
-                }
-                self.keep(request, judgement, until);
-                (judgement, Reason::Answer)
+                let judgement = done(rule.action);
+                self.remember(rule);
+                Some((judgement, Reason::Answer))
             }
-            Answer::Nobody => (denied(self.unanswered()), Reason::Unanswered),
-            Answer::Withdrawn => (Judgement::Withdrawn, Reason::Unanswered),
+            Answer::Again => None,
+            Answer::Nobody => Some((done(unanswered), Reason::Unanswered)),
+            Answer::Withdrawn => Some((Judgement::Withdrawn, Reason::Unanswered)),
         }
     }
 
-    /// Keeps a verdict, until the first rule of the policy ends.
-    fn keep(&self, request: &Request, judgement: Judgement, until: Option<Timestamp>) {
-        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
-        let now = Timestamp::now();
-        let ends = policy.rules.iter().filter_map(|rule| rule.until).filter(|end| *end > now);
-        let until = ends.chain(until).min();
+    fn remember(&self, rule: Rule) {
+        let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+        // One answer reaches all who asked the same.
+        if policy.policy().rules.contains(&rule) {
+            return;
+        }
+        if rule.until.is_none() {
+            lock(&self.answers).push(rule.clone());
+        }
+        policy.remember(rule);
+        lock(&self.kept).clear();
         drop(policy);
+        if let Some(ask) = &self.ask {
+            ask.changed();
+        }
+    }
+
+    fn keep(&self, request: &Request, verdict: Kept) {
         let mut kept = lock(&self.kept);
         if kept.len() >= KEPT {
             kept.clear();
         }
-        kept.insert(request.clone(), Kept { judgement, until });
+        kept.insert(request.clone(), verdict);
     }
+}
+
+fn denial() -> Action {
+    Action::Deny(Errno::default())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -178,7 +221,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What an action other than asking does.
-fn denied(action: Action) -> Judgement {
+fn done(action: Action) -> Judgement {
     match action {
         Action::Allow | Action::Log => Judgement::Allow,
         Action::Deny(errno) => Judgement::Deny(errno.number()),

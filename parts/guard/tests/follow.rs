@@ -83,7 +83,7 @@ fn an_answer_for_once_is_asked_again_and_a_rule_is_not() {
     let rules = Rules::new(Policy::default(), asking(rule));
     assert_eq!(run(&rules, &[a, a, b]), "yes yes yes ");
     assert_eq!(rule.1.load(Ordering::Relaxed), 1);
-    assert_eq!(rules.policy().rules.len(), 1);
+    assert_eq!(rules.answers().len(), 1);
 }
 
 #[test]
@@ -102,14 +102,18 @@ fn what_is_learned_suffices_when_frozen_and_what_is_new_is_counted() {
     let learning = Options { learn: Some(Learned::new(true)), ..Options::default() };
     let rules = Rules::new(Policy::default(), learning);
     assert_eq!(run(&rules, &[a]), "yes ");
-    let learned = rules.learned().unwrap();
+    let nothing = policy("default: deny");
+    let learned = rules.learned(&nothing).unwrap().policy;
     assert_eq!(learned.rules.len(), 1, "{}", write(&learned));
     let asking = Policy { default: Action::Ask, ..policy(&write(&learned)) };
     let frozen = || Options { frozen: true, ..Options::default() };
     let same = Rules::new(asking.clone(), frozen());
-    assert_eq!((run(&same, &[a, a]).as_str(), same.refused()), ("yes yes ", 0));
+    assert_eq!((run(&same, &[a, a]).as_str(), same.missing()), ("yes yes ", None));
     let more = Rules::new(asking, frozen());
-    assert_eq!((run(&more, &[a, b]).as_str(), more.refused()), ("yes EACCES ", 1));
+    assert_eq!(run(&more, &[a, b]), "yes EACCES ");
+    let missing = more.missing().unwrap().policy.rules;
+    assert_eq!(missing.len(), 1);
+    assert_eq!(missing[0].ports.as_ref().unwrap().ranges(), [(u32::from(b), u32::from(b))]);
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
         // Interrupted or not, check every source.
         let _ = rustix::event::poll(&mut fds, None);
         if process::wait_readable(caller, Duration::ZERO) {
-            end_descendants();
+            process::end_descendants();
             process::exit_now(1);
         }
         while let Some(number) = process::next_signal(signals) {
@@ -264,41 +264,6 @@ fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
             }
         }
     }
-}
-
-/// Kills children until none are left: children of killed ones are reparented to this process.
-pub(crate) fn end_descendants() {
-    loop {
-        let children = children();
-        if children.is_empty() {
-            return;
-        }
-        for child in children {
-            // An ended child is reaped below.
-            let _ = rustix::process::kill_process(child, Signal::KILL);
-            let _ = process::wait_or_stop(child);
-        }
-    }
-}
-
-/// This process's children. /proc may belong to an outer PID namespace (proc(5)): `NSpid` lists a process's
-/// pids from that namespace inwards, and only the pid in this process's own namespace can be signalled.
-fn children() -> Vec<Pid> {
-    let Some((own, _, numbers)) = identity("self") else { return vec![] };
-    let level = numbers.len().saturating_sub(1);
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let all = entries.filter_map(|e| identity(e.file_name().to_str()?));
-    let children = all.filter(|(_, parent, _)| *parent == own);
-    children.filter_map(|(_, _, numbers)| Pid::from_raw(*numbers.get(level)?)).collect()
-}
-
-/// A process's pid and its parent's in the namespace of /proc, and its pids from there inwards.
-fn identity(name: &str) -> Option<(i32, i32, Vec<i32>)> {
-    let status = std::fs::read_to_string(format!("/proc/{name}/status")).ok()?;
-    let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
-    let number = |key: &str| field(key)?.trim().parse().ok();
-    let numbers = field("NSpid:")?.split_ascii_whitespace().filter_map(|n| n.parse().ok());
-    Some((number("Pid:")?, number("PPid:")?, numbers.collect()))
 }
 
 /// The command: the node's environment over the caller's, in the caller's directory if the node has it.

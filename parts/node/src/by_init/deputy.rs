@@ -18,7 +18,6 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, isatty, tcsetwinsize};
 
 use super::{Event, MAX_MESSAGE, Order, Told, tell};
-use crate::entry::end_descendants;
 
 /// Exit statuses as a shell gives them: the program does not exist (127), or cannot be run (126).
 const NOT_FOUND: i32 = 127;
@@ -126,7 +125,7 @@ impl Deputy {
     /// The deputy's main loop: ends with the program or with the caller.
     fn attend(&self, program: Pid) -> ! {
         let Ok(children) = process::catch(&[Signal::CHILD.as_raw()]) else {
-            end_descendants();
+            process::end_descendants();
             process::exit_now(1)
         };
         loop {
@@ -162,7 +161,7 @@ impl Deputy {
                 }
             }
             _ => {
-                end_descendants();
+                process::end_descendants();
                 process::exit_now(1)
             }
         }

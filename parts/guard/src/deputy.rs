@@ -1,0 +1,211 @@
+//! The process between the supervisor and the program. It leads the session of the program's terminal, so that the
+//! program can stop and continue; it reports how the program fares, passes signals on, and ends everything that
+//! the program has started when the program or the supervisor has ended.
+//!
+//! It is not under the filter. It does nothing but what the supervisor tells it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Command;
+
+use netloom_sys::envelope::{self, Received};
+use netloom_sys::process;
+use netloom_sys::seccomp::launch::{Place, launch};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::termios::isatty;
+use serde::{Deserialize, Serialize};
+
+use crate::calls;
+
+/// What the deputy reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Event {
+    /// The program runs; the filter's listener comes with this.
+    Started,
+    /// It was not started: the error's number, and in words.
+    Refused(Option<i32>, String),
+    /// It has stopped by a signal.
+    Stopped,
+    /// It has ended, and so has all that it started; the exit status as a shell gives it.
+    Ended(i32),
+}
+
+/// What the supervisor tells the deputy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Told {
+    /// A signal for the program.
+    Signal(i32),
+    /// The program goes on after a stop.
+    Continue,
+}
+
+/// The socket's name in errors.
+pub(crate) const SOCKET: &str = "socket of guard's deputy";
+
+/// Signals that are the program's: the deputy outlives them.
+const PROGRAMS: [Signal; 7] = [
+    Signal::TERM,
+    Signal::HUP,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::INT,
+    Signal::QUIT,
+];
+
+/// A deputy before it is one: made in the supervisor, run in a process forked from it.
+#[derive(Debug)]
+pub struct Deputy {
+    pub(crate) socket: OwnedFd,
+    pub(crate) place: Place,
+    /// The program's side of its terminal.
+    pub(crate) terminal: Option<OwnedFd>,
+}
+
+impl Deputy {
+    /// Descriptors that it needs besides the standard streams.
+    pub fn kept(&self) -> Vec<BorrowedFd<'_>> {
+        std::iter::once(self.socket.as_fd())
+            .chain(self.terminal.as_ref().map(AsFd::as_fd))
+            .collect()
+    }
+
+    /// Starts `command` and attends to it; ends this process.
+    pub fn run(self, mut command: Command) -> ! {
+        let socket = self.socket;
+        // Orphans of the program become children of the deputy, which can then find them.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let own_group = self.terminal.is_some();
+        if let Some(terminal) = self.terminal
+            && let Err(e) = take_terminal(terminal, &mut command)
+        {
+            refuse(&socket, &e.into());
+        }
+        let watched = PROGRAMS.into_iter().chain([Signal::CHILD]).map(Signal::as_raw);
+        let signals = match process::catch(&watched.collect::<Vec<_>>()) {
+            Ok(signals) => signals,
+            Err(e) => refuse(&socket, &e),
+        };
+        match launch(command, calls::filter(), self.place) {
+            Err(e) => refuse(&socket, &e),
+            Ok(launched) => {
+                let pid = i32::try_from(launched.child.id()).ok().and_then(Pid::from_raw);
+                let listener = OwnedFd::from(launched.listener);
+                report(&socket, &Event::Started, &[listener.as_fd()]);
+                drop(listener);
+                let Some(pid) = pid else { process::exit_now(1) };
+                Attended { pid, own_group, socket, signals }.attend()
+            }
+        }
+    }
+}
+
+/// Leads a session on the terminal, and puts it in the place of those of the caller's streams that are terminals.
+fn take_terminal(terminal: OwnedFd, command: &mut Command) -> netloom_sys::Result<()> {
+    use rustix::stdio;
+    let failed = |e: rustix::io::Errno| {
+        netloom_sys::Error::from(netloom_sys::Failure::new("terminal of the program", "take", e))
+    };
+    rustix::process::setsid().map_err(failed)?;
+    rustix::process::ioctl_tiocsctty(&terminal).map_err(failed)?;
+    if isatty(stdio::stdin()) {
+        stdio::dup2_stdin(&terminal).map_err(failed)?;
+    }
+    if isatty(stdio::stdout()) {
+        stdio::dup2_stdout(&terminal).map_err(failed)?;
+    }
+    if isatty(stdio::stderr()) {
+        stdio::dup2_stderr(&terminal).map_err(failed)?;
+    }
+    netloom_sys::terminal::start_in_foreground(command, terminal);
+    Ok(())
+}
+
+fn report(socket: &OwnedFd, event: &Event, fds: &[BorrowedFd<'_>]) {
+    // A supervisor that is gone shows at the next look.
+    let _ = envelope::send(SOCKET, socket, event, fds);
+}
+
+fn refuse(socket: &OwnedFd, error: &netloom_sys::Error) -> ! {
+    let event = Event::Refused(error.raw_os_error(), netloom_sys::describe(error));
+    report(socket, &event, &[]);
+    process::exit_now(1)
+}
+
+/// A program that runs.
+struct Attended {
+    pid: Pid,
+    own_group: bool,
+    socket: OwnedFd,
+    signals: OwnedFd,
+}
+
+impl Attended {
+    fn attend(self) -> ! {
+        loop {
+            let mut fds = [
+                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.signals, PollFlags::IN),
+            ];
+            // Interrupted or not, check every source.
+            let _ = rustix::event::poll(&mut fds, None);
+            if process::wait_readable(&self.socket, std::time::Duration::ZERO) {
+                self.obey();
+            }
+            while let Some(number) = process::next_signal(&self.signals) {
+                // The terminal's end reaches its session's leader alone; others come to the program by themselves.
+                if self.own_group && number == Signal::HUP.as_raw() {
+                    self.signal(number);
+                    self.signal(Signal::CONT.as_raw());
+                }
+            }
+            self.look();
+        }
+    }
+
+    fn obey(&self) {
+        match envelope::receive(SOCKET, &self.socket) {
+            Ok(Received::Value(Told::Signal(number), _)) => self.signal(number),
+            Ok(Received::Value(Told::Continue, _)) => self.signal(Signal::CONT.as_raw()),
+            Ok(Received::Malformed(_)) => {}
+            Ok(Received::Ended) | Err(_) => {
+                process::end_descendants();
+                process::exit_now(1)
+            }
+        }
+    }
+
+    /// To the program; that it stops and continues is about all of its group.
+    fn signal(&self, number: i32) {
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        // A program that has ended needs no signal.
+        let _ = match self.own_group && matches!(signal, Signal::CONT | Signal::HUP) {
+            true => rustix::process::kill_process_group(self.pid, signal),
+            false => rustix::process::kill_process(self.pid, signal),
+        };
+    }
+
+    /// Reaps, and reports what became of the program.
+    fn look(&self) {
+        while let Ok(Some((pid, status))) =
+            rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)
+        {
+            if pid != self.pid {
+                continue;
+            }
+            if status.stopped() {
+                if self.own_group {
+                    report(&self.socket, &Event::Stopped, &[]);
+                }
+                continue;
+            }
+            let signal = status.terminating_signal().map(|signal| 128 + signal);
+            let code = status.exit_status().or(signal).unwrap_or(1);
+            process::end_descendants();
+            report(&self.socket, &Event::Ended(code), &[]);
+            process::exit_now(0)
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! A program under guard, from its start to its end, as the caller's process sees it: terminal, signals, questions.
+//!
+//! The caller's process supervises; its deputy starts the program. Where questions may be asked, the program
+//! has a terminal of its own. A killed supervisor ends the program by the deputy, and its calls fail from that moment.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use netloom_sys::envelope::{self, Received};
+use netloom_sys::seccomp::Listener;
+use netloom_sys::seccomp::launch::Place;
+use netloom_sys::{Failure, disposition, process};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+
+use crate::deputy::{Deputy, Event, SOCKET, Told};
+use crate::desk::Desk;
+use crate::error::{Error, Result};
+use crate::judge::Judge;
+use crate::screen::Screen;
+use crate::supervisor::Supervisor;
+
+/// Signals of this process that are the program's.
+const PASSED_ON: [Signal; 8] = [
+    Signal::TERM,
+    Signal::HUP,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::CONT,
+    Signal::INT,
+    Signal::QUIT,
+];
+
+/// How long the supervisor's threads may take to notice that nobody is left.
+const LEAVE: Duration = Duration::from_secs(5);
+/// How often the terminal is looked at while a question waits.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The terminal of this session; `None` if there is none.
+pub fn terminal() -> Option<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+    rustix::fs::open("/dev/tty", flags, Mode::empty()).ok()
+}
+
+/// A program that is about to be started.
+#[derive(Debug)]
+pub struct Guarded {
+    program: String,
+    socket: OwnedFd,
+    signals: OwnedFd,
+    /// The caller's terminal, and this side of the program's.
+    terminals: Option<(OwnedFd, OwnedFd)>,
+}
+
+impl Guarded {
+    /// Prepares to start `program` (its name in errors). Questions are asked on `terminal`, if there is one. The
+    /// process must have one thread: it is to be forked, and the child to [run](Deputy::run) the deputy.
+    ///
+    /// # Errors
+    /// The kernel refuses a terminal, a socket or signals.
+    pub fn prepare(
+        program: &str,
+        terminal: Option<OwnedFd>,
+        place: Place,
+    ) -> Result<(Guarded, Deputy)> {
+        let fail = |operation: &'static str| {
+            move |e: rustix::io::Errno| Error::from(Failure::new("guard", operation, e))
+        };
+        let (socket, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(fail("make a socket"))?;
+        let (terminals, inner) = match terminal {
+            None => (None, None),
+            Some(tty) => {
+                let (ours, theirs) = own_terminal().map_err(fail("make a terminal"))?;
+                (Some((tty, ours)), Some(theirs))
+            }
+        };
+        let mut caught: Vec<i32> = PASSED_ON.iter().map(|signal| signal.as_raw()).collect();
+        caught.retain(|number| !disposition::is_ignored(*number));
+        caught.push(Signal::WINCH.as_raw());
+        let signals = process::catch(&caught)?;
+        // What outlives a killed deputy becomes a child of this process.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let deputy = Deputy { socket: theirs, place, terminal: inner };
+        Ok((Guarded { program: program.to_owned(), socket, signals, terminals }, deputy))
+    }
+
+    /// Waits until the program runs. The deputy must have been forked, and this process's copy of it dropped.
+    ///
+    /// # Errors
+    /// The program cannot be started, or the kernel lacks what a supervisor needs.
+    pub fn started(&self) -> Result<Supervisor> {
+        let program = || self.program.clone();
+        let (errno, words) = match envelope::receive(SOCKET, &self.socket)? {
+            Received::Value(Event::Started, mut fds) => match fds.pop() {
+                Some(listener) => return Ok(Supervisor::of(Listener::from(listener))),
+                None => (None, "no listener came".to_owned()),
+            },
+            Received::Value(Event::Refused(errno, words), _) => (errno, words),
+            Received::Value(..) | Received::Malformed(_) | Received::Ended => {
+                (None, "its deputy has ended".to_owned())
+            }
+        };
+        let source = std::io::Error::from_raw_os_error(errno.unwrap_or(0));
+        use rustix::io::Errno;
+        let known = errno.map(Errno::from_raw_os_error);
+        Err(match known {
+            Some(Errno::BUSY) => Error::Nested { program: program() },
+            Some(
+                Errno::NOENT
+                | Errno::ACCESS
+                | Errno::NOEXEC
+                | Errno::ISDIR
+                | Errno::NOTDIR
+                | Errno::LOOP
+                | Errno::NAMETOOLONG
+                | Errno::TOOBIG
+                | Errno::TXTBSY,
+            ) => Error::Program { program: program(), source },
+            _ => unsupported(words).into(),
+        })
+    }
+
+    /// Supervises the program to its end; its exit status as a shell gives it. `timeout` is how long a question is
+    /// shown; without it, until it is answered.
+    ///
+    /// # Errors
+    /// The program's terminal cannot be used, or the kernel handed out no more calls: they all failed from then on.
+    pub fn attend(
+        self,
+        supervisor: Supervisor,
+        judge: Arc<dyn Judge>,
+        desk: Arc<Desk>,
+        timeout: Option<Duration>,
+    ) -> Result<i32> {
+        let (done, over) = std::sync::mpsc::channel();
+        let serving = std::thread::Builder::new().name("guard".into()).spawn(move || {
+            // A caller that has given up does not listen.
+            let _ = done.send(supervisor.serve(judge.as_ref()));
+        });
+        serving.map_err(|e| Failure::new("thread of guard", "start", e))?;
+        let Guarded { socket, signals, terminals, .. } = self;
+        let (tty, inner) = terminals.unzip();
+        let screen = match (&tty, inner) {
+            (Some(tty), Some(inner)) => Some(
+                Screen::new(tty.as_fd(), inner, Arc::clone(&desk), timeout)
+                    .map_err(|e| Failure::new("terminal of the program", "read", e))?,
+            ),
+            _ => None,
+        };
+        let mut front = Front { socket, signals, screen };
+        let code = front.wait();
+        desk.close();
+        if let Some(screen) = front.screen {
+            screen.finish();
+        }
+        match over.recv_timeout(LEAVE) {
+            Ok(Err(error)) => Err(error.into()),
+            Ok(Ok(())) | Err(_) => Ok(code),
+        }
+    }
+}
+
+fn unsupported(words: String) -> netloom_sys::Unsupported {
+    netloom_sys::Unsupported {
+        feature: "guard",
+        reason: words,
+        needs:
+            "system call filters with a supervisor: Linux 5.19 or newer, with CONFIG_SECCOMP_FILTER"
+                .into(),
+    }
+}
+
+/// Both sides of a new terminal: the first is the supervisor's.
+fn own_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let theirs = ioctl_tiocgptpeer(&ours, flags)?;
+    Ok((ours, theirs))
+}
+
+/// What the caller's process waits for.
+struct Front<'t> {
+    socket: OwnedFd,
+    signals: OwnedFd,
+    screen: Option<Screen<'t>>,
+}
+
+impl Front<'_> {
+    fn wait(&mut self) -> i32 {
+        loop {
+            self.sleep();
+            while let Some(number) = process::next_signal(&self.signals) {
+                self.signalled(number);
+            }
+            if let Some(screen) = &mut self.screen {
+                screen.turn();
+            }
+            if !process::wait_readable(&self.socket, Duration::ZERO) {
+                continue;
+            }
+            match envelope::receive(SOCKET, &self.socket) {
+                Ok(Received::Value(Event::Stopped, _)) => self.stop(),
+                Ok(Received::Value(Event::Ended(code), _)) => return code,
+                Ok(Received::Value(..) | Received::Malformed(_)) => {}
+                Ok(Received::Ended) | Err(_) => {
+                    process::end_descendants();
+                    return 128 + Signal::KILL.as_raw();
+                }
+            }
+        }
+    }
+
+    fn sleep(&self) {
+        let mut fds = vec![
+            PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+        ];
+        let waits = self.screen.as_ref().is_some_and(Screen::asks);
+        fds.extend(self.screen.iter().flat_map(Screen::polls));
+        let look = process::timespec(LOOK);
+        // Interrupted or not, the caller checks every source.
+        let _ = rustix::event::poll(&mut fds, waits.then_some(&look));
+    }
+
+    fn signalled(&mut self, number: i32) {
+        let signal = Signal::from_named_raw(number);
+        match (&mut self.screen, signal) {
+            (Some(screen), Some(Signal::WINCH)) => screen.fit(),
+            // By its terminal the program hears of it, too.
+            (Some(screen), Some(Signal::HUP)) => screen.hang_up(),
+            (_, Some(Signal::CONT)) => self.tell(&Told::Continue),
+            // Keys reach the program by itself where it shares this process's group.
+            (None, Some(Signal::INT | Signal::QUIT | Signal::WINCH)) => {}
+            _ => self.tell(&Told::Signal(number)),
+        }
+    }
+
+    /// The program has stopped, as Ctrl-Z wants: so does this process, with its group.
+    fn stop(&mut self) {
+        if let Some(screen) = &mut self.screen {
+            screen.leave();
+        }
+        // Nobody would continue a group without a shell: there the kernel takes no notice of this.
+        let _ = rustix::process::kill_process_group(rustix::process::getpgrp(), Signal::TSTP);
+        self.tell(&Told::Continue);
+    }
+
+    fn tell(&self, told: &Told) {
+        // A deputy that is gone shows at the next look.
+        let _ = envelope::send(SOCKET, &self.socket, told, &[]);
+    }
+}
