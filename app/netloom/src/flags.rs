@@ -6,6 +6,7 @@ mod capture;
 pub(crate) mod examples;
 mod flow;
 mod generate;
+mod guard;
 mod link;
 mod measure;
 mod serve;
@@ -23,6 +24,7 @@ pub(crate) use flow::{
     GroupChange, MeterChange, OpenFlow, Spoken,
 };
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
+pub(crate) use guard::{Guard, GuardCheck, GuardDefault, GuardDiff, GuardReport, GuardVerb};
 pub(crate) use link::{End, Link, LinkFates, LinkSet};
 pub(crate) use measure::Measure;
 pub(crate) use serve::Serve;
@@ -94,6 +96,8 @@ pub(crate) enum Verb {
     Exec(Exec),
     /// Open a shell in a node.
     Shell(NodeArg),
+    /// Run a program that asks before it talks: each new connection, listening port or raw socket.
+    Guard(Box<Guard>),
     /// Show the output of nodes' programs.
     Logs(Logs),
     /// Copy files into a node (SRC NODE:DST) or out of one (NODE:SRC DST).

@@ -54,6 +54,11 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         if cause.is::<Usage>() || cause.is::<source::Unreadable>() {
             return 2;
         }
+        match cause.downcast_ref::<netloom_guard::Error>() {
+            Some(netloom_guard::Error::Unsupported(_)) => return 3,
+            Some(error) => return error.shell_code().unwrap_or(1),
+            None => {}
+        }
         if cause.downcast_ref().is_some_and(netloom_session::Error::is_request) {
             return 2;
         }

@@ -68,7 +68,7 @@ pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
 }
 
 /// The content of a file, up to the maximum size of a lab file.
-fn read(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     if path == Path::new(STDIN) {
         return read_stdin();
     }
@@ -105,8 +105,8 @@ fn read_stdin() -> Result<Vec<u8>> {
     Ok(TEXT.get_or_init(|| text).clone())
 }
 
-/// A lab file as messages name it.
-fn shown(path: &Path) -> String {
+/// A file as messages name it.
+pub(crate) fn shown(path: &Path) -> String {
     if path == Path::new(STDIN) {
         STDIN_SHOWN.to_owned()
     } else {

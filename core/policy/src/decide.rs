@@ -75,6 +75,11 @@ impl Policy {
         settle(matches, self.default)
     }
 
+    /// Whether a person may be asked.
+    pub fn asks(&self) -> bool {
+        self.default == Action::Ask || self.rules.iter().any(|rule| rule.action == Action::Ask)
+    }
+
     /// Adds a rule in the place of those that match exactly the same requests, and so would dispute it.
     pub fn remember(&mut self, rule: Rule) {
         self.rules.retain(|old| !(old.covered_by(&rule) && rule.covered_by(old)));

@@ -61,6 +61,19 @@ pub fn spawn_with_defaults(command: &mut Command) -> std::io::Result<Child> {
     command.spawn()
 }
 
+/// Makes the program of `command` start with no signal blocked, whatever this process's mask, which a program inherits;
+/// and end when the thread that starts it does.
+pub fn start_mortal(command: &mut Command) {
+    // SAFETY: between fork and exec it calls only sigprocmask(2) and prctl(2), which are async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            process::unblock_signals();
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+                .map_err(std::io::Error::from)
+        })
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

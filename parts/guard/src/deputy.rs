@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Command;
 
 use netloom_sys::envelope::{self, Received};
-use netloom_sys::process;
 use netloom_sys::seccomp::launch::{Place, launch};
+use netloom_sys::{disposition, process};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::termios::isatty;
@@ -81,13 +81,14 @@ impl Deputy {
         if let Some(terminal) = self.terminal
             && let Err(e) = take_terminal(terminal, &mut command)
         {
-            refuse(&socket, &e.into());
+            refuse(&socket, &e);
         }
         let watched = PROGRAMS.into_iter().chain([Signal::CHILD]).map(Signal::as_raw);
         let signals = match process::catch(&watched.collect::<Vec<_>>()) {
             Ok(signals) => signals,
             Err(e) => refuse(&socket, &e),
         };
+        disposition::start_mortal(&mut command);
         match launch(command, calls::filter(), self.place) {
             Err(e) => refuse(&socket, &e),
             Ok(launched) => {

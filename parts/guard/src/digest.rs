@@ -50,6 +50,11 @@ impl Digests {
     }
 }
 
+/// The SHA-256 of a file; `None` if it cannot be read.
+pub fn of_file(path: &std::path::Path) -> Option<[u8; 32]> {
+    digest(&mut File::open(path).ok()?).ok()
+}
+
 fn digest(file: &mut impl Read) -> std::io::Result<[u8; 32]> {
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
     loop {

@@ -38,8 +38,6 @@ const PASSED_ON: [Signal; 8] = [
 
 /// How long the supervisor's threads may take to notice that nobody is left.
 const LEAVE: Duration = Duration::from_secs(5);
-/// How often the terminal is looked at while a question waits.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// The terminal of this session; `None` if there is none.
 pub fn terminal() -> Option<OwnedFd> {
@@ -91,6 +89,7 @@ impl Guarded {
         let signals = process::catch(&caught)?;
         // What outlives a killed deputy becomes a child of this process.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let place = Place { unkept: true, ..place };
         let deputy = Deputy { socket: theirs, place, terminal: inner };
         Ok((Guarded { program: program.to_owned(), socket, signals, terminals }, deputy))
     }
@@ -228,11 +227,10 @@ impl Front<'_> {
             PollFd::new(&self.socket, PollFlags::IN),
             PollFd::new(&self.signals, PollFlags::IN),
         ];
-        let waits = self.screen.as_ref().is_some_and(Screen::asks);
+        let look = self.screen.as_ref().and_then(Screen::look_in).map(process::timespec);
         fds.extend(self.screen.iter().flat_map(Screen::polls));
-        let look = process::timespec(LOOK);
         // Interrupted or not, the caller checks every source.
-        let _ = rustix::event::poll(&mut fds, waits.then_some(&look));
+        let _ = rustix::event::poll(&mut fds, look.as_ref());
     }
 
     fn signalled(&mut self, number: i32) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use netloom_policy::{Request, Target};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::judge::Judgement;
 use crate::who::Who;
@@ -60,6 +60,33 @@ struct Line<'l> {
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'l str>,
     latency_us: u64,
+}
+
+/// What a report reads of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Entry {
+    /// When, as RFC 3339 writes it.
+    pub time: String,
+    /// The executable.
+    pub program: String,
+    /// out, in or open.
+    pub direction: String,
+    /// The protocol.
+    pub protocol: String,
+    /// Address and port, or the socket.
+    pub target: String,
+    /// Names by which the address is known.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// allow, deny or withdrawn.
+    pub answer: String,
+}
+
+impl Entry {
+    /// Reads a line of a log; `None` if it is none.
+    pub fn parse(line: &[u8]) -> Option<Entry> {
+        serde_json::from_slice(line).ok()
+    }
 }
 
 /// Where decisions are written.

@@ -19,11 +19,13 @@ use rustix::termios::{QueueSelector, tcflush, tcgetpgrp, tcgetwinsize, tcsetwins
 
 use crate::card::{self, Scope};
 use crate::desk::{Desk, View};
-use crate::menu::{Choice, FLOOD_MINUTES, Menu, Step};
+use crate::menu::{Choice, DEAD, FLOOD_MINUTES, Menu, Step};
 use crate::rules::Answer;
 
 /// Output of a program that is kept while a question is shown; more waits in the program.
 const KEPT: usize = 1 << 20;
+/// How often the terminal is looked at while a question waits.
+const LOOK: Duration = Duration::from_millis(500);
 /// The longest time between two looks that counts as seen: a stopped supervisor shows nothing.
 const GLANCE: Duration = Duration::from_secs(2);
 
@@ -55,6 +57,8 @@ struct Shown {
     menu: Menu,
     /// Since when keys count, but for the dead time.
     since: Instant,
+    /// The keys are shown, as they are once they count.
+    ready: bool,
     looked: Instant,
     seen: Duration,
     details: bool,
@@ -97,9 +101,13 @@ impl<'t> Screen<'t> {
         polls
     }
 
-    /// Whether a question waits, so that time and foreground matter.
-    pub(crate) fn asks(&self) -> bool {
-        self.shown.is_some() || self.told
+    /// When to look again although nothing happens: while a question waits, time and foreground matter.
+    pub(crate) fn look_in(&self) -> Option<Duration> {
+        match &self.shown {
+            Some(shown) if !shown.ready => Some(DEAD.saturating_sub(shown.since.elapsed())),
+            Some(_) => Some(LOOK),
+            None => self.told.then_some(LOOK),
+        }
     }
 
     /// Does what there is to do, without waiting.
@@ -226,11 +234,16 @@ impl<'t> Screen<'t> {
         match &mut self.shown {
             Some(shown) if shown.view.id == view.id => {
                 // What a person has not seen yet is not answered by a key on its way.
-                if shown.view.requests.len() != view.requests.len() {
-                    shown.since = Instant::now();
+                let fresh =
+                    shown.view.flood.is_none() && shown.view.requests.len() != view.requests.len();
+                if fresh {
+                    (shown.since, shown.ready) = (Instant::now(), false);
                 }
-                let same = (shown.view.requests.len(), shown.view.waiting, shown.view.flood)
-                    == (view.requests.len(), view.waiting, view.flood);
+                let late = !shown.ready && shown.since.elapsed() >= DEAD;
+                shown.ready |= late;
+                let same = !late
+                    && (shown.view.requests.len(), shown.view.waiting, shown.view.flood)
+                        == (view.requests.len(), view.waiting, view.flood);
                 shown.view = view;
                 if !same {
                     self.draw();
@@ -248,8 +261,8 @@ impl<'t> Screen<'t> {
             _ => Menu::flood(),
         };
         let now = Instant::now();
-        let seen = Duration::ZERO;
-        self.shown = Some(Shown { view, menu, since: now, looked: now, seen, details: false });
+        let (ready, seen, details) = (false, Duration::ZERO, false);
+        self.shown = Some(Shown { view, menu, since: now, ready, looked: now, seen, details });
         self.draw();
     }
 
@@ -284,7 +297,8 @@ impl<'t> Screen<'t> {
         let details = more.map_or(vec![], |request| card::details(who, request));
         // Alternate screen, attributes reset, cleared, cursor at its top.
         let mut text = String::from("\x1b[?1049h\x1b[0m\x1b[2J\x1b[H\r\n  netloom guard\r\n\r\n");
-        for part in [lines, details, shown.menu.lines()] {
+        let menu = if shown.ready { shown.menu.lines() } else { vec!["…".to_owned()] };
+        for part in [lines, details, menu] {
             for line in &part {
                 text.push_str("  ");
                 text.push_str(line);

@@ -26,6 +26,7 @@ mod exec;
 mod few_files;
 mod files;
 mod generate;
+mod guard;
 mod hierarchy;
 mod hung;
 mod inputs;

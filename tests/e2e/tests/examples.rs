@@ -124,6 +124,8 @@ fn no_example_is_forgotten() {
         "fat-tree",
         "frr-bgp",
         "frr-ospf",
+        // A policy, checked by `guard_policies_are_good`.
+        "guard-policy",
         "limits",
         "office",
         "openflow",
@@ -148,4 +150,16 @@ fn no_example_is_forgotten() {
         }
         machine.down();
     }
+}
+
+#[test]
+fn guard_policies_are_good() {
+    let machine = machine!();
+    let policy = workspace_root().join("examples/guard-policy.yaml");
+    let check =
+        |words: &[&str]| machine.netloom(["guard", "check"]).args([&policy]).args(words).finish();
+    assert!(check(&[]).code(0).text().contains("good: "));
+    check(&["--", "/usr/bin/curl", "deb.debian.org:443"]).code(0);
+    check(&["--", "/usr/bin/curl", "10.0.0.1:443"]).code(1);
+    machine.untouched();
 }

@@ -5,13 +5,17 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use netloom_sys::disposition::spawn_with_defaults;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -23,6 +27,8 @@ pub struct Terminal {
     master: File,
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
+    /// Ends the reader when it is dropped.
+    reader: Option<(OwnedFd, JoinHandle<()>)>,
 }
 
 impl Terminal {
@@ -46,8 +52,42 @@ impl Terminal {
         command.envs(env.iter().copied()).stdin(stdio()).stdout(stdio()).stderr(stdio());
         let child = spawn_with_defaults(&mut command).expect("start program on terminal");
         let master = File::from(master);
-        let shown = collect(master.try_clone().expect("duplicate terminal"));
-        Terminal { master, child, shown }
+        let (shown, reader) = collect(master.try_clone().expect("duplicate terminal"));
+        Terminal { master, child, shown, reader: Some(reader) }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// Closes the terminal, as a window that is closed, and waits up to 30 s for the program's end.
+    ///
+    /// # Panics
+    /// It does not end.
+    pub fn hang_up(mut self) -> ExitStatus {
+        if let Some((stop, reader)) = self.reader.take() {
+            drop(stop);
+            reader.join().expect("reader lives");
+        }
+        // Nobody has this side of the terminal any more.
+        self.master = File::open("/dev/null").expect("open /dev/null");
+        wait_until("end of the program without a terminal", Duration::from_secs(30), || {
+            self.child.try_wait().expect("wait for child")
+        })
+    }
+
+    /// Waits up to 30 s until the text has appeared so many times.
+    ///
+    /// # Panics
+    /// It did not; the message shows all output.
+    pub fn expect_times(&self, text: &str, times: usize) {
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        while self.screen().matches(text).count() < times {
+            let late = std::time::Instant::now() > end;
+            assert!(!late, "terminal did not show `{text}` {times} times but:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Types text; `\x03` is Ctrl-C, `\x04` end of input.
@@ -106,20 +146,32 @@ impl Drop for Terminal {
     }
 }
 
-fn collect(mut master: File) -> Arc<Mutex<Vec<u8>>> {
+type Reader = (OwnedFd, JoinHandle<()>);
+
+/// Collects output in a thread, until the other side ends or the descriptor is dropped.
+fn collect(mut master: File) -> (Arc<Mutex<Vec<u8>>>, Reader) {
     let shown = Arc::new(Mutex::new(vec![]));
     let sink = Arc::clone(&shown);
-    std::thread::spawn(move || {
+    let (stopped, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("make a pipe");
+    let reader = std::thread::spawn(move || {
         let mut buffer = [0; 4096];
-        // The other side's end shows as an error (EIO).
-        while let Ok(count) = master.read(&mut buffer) {
-            if count == 0 {
+        loop {
+            let mut fds =
+                [PollFd::new(&master, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
+            let polled = rustix::event::poll(&mut fds, None);
+            if polled.is_ok() && !fds[1].revents().is_empty() {
                 break;
             }
-            sink.lock().expect("no holder panics").extend_from_slice(&buffer[..count]);
+            // The other side's end shows as an error (EIO).
+            match master.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => {
+                    sink.lock().expect("no holder panics").extend_from_slice(&buffer[..count]);
+                }
+            }
         }
     });
-    shown
+    (shown, (stop, reader))
 }
 
 #[cfg(test)]
@@ -134,6 +186,15 @@ mod tests {
         terminal.type_text("hello\n");
         terminal.expect("got:hello");
         assert!(terminal.finish().success());
+    }
+
+    #[test]
+    fn a_closed_terminal_hangs_its_program_up() {
+        use std::os::unix::process::ExitStatusExt;
+        let script = "echo ready; exec tail -f /dev/null";
+        let terminal = Terminal::start(Path::new("/bin/sh"), &["-c", script], &[]);
+        terminal.expect_times("ready", 1);
+        assert_eq!(terminal.hang_up().signal(), Some(1));
     }
 
     #[test]

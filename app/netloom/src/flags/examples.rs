@@ -461,6 +461,52 @@ const USES: &[Uses] = &[
         )],
     },
     Uses {
+        verb: "guard",
+        examples: &[
+            ("netloom guard -- firefox", "ask for whatever it reaches, and remember the answers"),
+            (
+                "netloom guard --learn net.yaml -- make test",
+                "write the least policy that allows what it does",
+            ),
+            (
+                "netloom guard --policy net.yaml --frozen -- make test",
+                "fail with exit code 4 if it does anything else",
+            ),
+            ("netloom guard --in h1 -- curl http://web/", "ask for a program in a node"),
+        ],
+        exit: &[(
+            "*",
+            "4: --frozen, and the program did what is not in the policy. Otherwise that of the program; 128 and the \
+                 signal's number when a signal ended it; 126: it cannot be executed; 127: it does not exist.",
+        )],
+    },
+    Uses {
+        verb: "guard check",
+        examples: &[
+            ("netloom guard check net.yaml", "show all errors of a policy"),
+            (
+                "netloom guard check net.yaml -- curl tcp example.org:443",
+                "say what would happen, and by which rule",
+            ),
+        ],
+        exit: &[
+            ("0", "The policy has no errors; the request would be allowed."),
+            ("1", "The request would be denied, or asked about."),
+        ],
+    },
+    Uses {
+        verb: "guard diff",
+        examples: &[("netloom guard diff old.yaml new.yaml", "what was added, and what went")],
+        exit: &[("0", "They are alike."), ("1", "They differ.")],
+    },
+    uses(
+        "guard report",
+        &[
+            ("netloom guard report guard.log", "who talked to whom"),
+            ("netloom guard report guard.log --json", "the same for programs"),
+        ],
+    ),
+    Uses {
         verb: "shell",
         examples: &[("netloom shell h1", "a shell in a node")],
         exit: &[("*", "That of the shell.")],

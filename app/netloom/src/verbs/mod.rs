@@ -12,6 +12,7 @@ mod figures;
 mod files;
 mod flow;
 mod generate;
+mod guard;
 mod link;
 mod list;
 mod logs;
@@ -63,6 +64,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Serve(args) => serve::serve(&wish, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
+        Verb::Guard(args) => guard::guard(lab, &args),
         Verb::Logs(args) => logs::logs(lab, &args),
         Verb::Cp(args) => copy::cp(lab, &args),
         Verb::Ping(args) => ping::ping(lab, &args),

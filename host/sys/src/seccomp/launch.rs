@@ -55,6 +55,8 @@ pub struct Place {
     pub own_user: bool,
     /// In a session of its own, whose terminal is its standard input.
     pub own_terminal: bool,
+    /// Without a keeper: this process is one, and ends what the program has started when the supervisor ends.
+    pub unkept: bool,
 }
 
 impl Place {
@@ -75,7 +77,9 @@ pub fn launch(mut command: Command, filter: Filter, place: Place) -> Result<Laun
     let maps = place.own_user.then(Maps::own);
     // The closure keeps its ends until `command` is dropped.
     let prepare = move || {
-        keeper::stand_between()?;
+        if !place.unkept {
+            keeper::stand_between()?;
+        }
         if place.own_terminal {
             own_terminal()?;
         }
