@@ -24,7 +24,7 @@ const fn all(number: libc::c_long) -> Rule {
 fn shell(script: &str, rules: &[Rule], own_user: bool) -> Launched {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let place = Place { own_user, own_terminal: false };
+    let place = Place { own_user, ..Place::default() };
     launch(command, Filter::compile(&[(Machine::OWN, rules)]), place).unwrap()
 }
 

@@ -89,7 +89,10 @@ impl Deputy {
             Err(e) => refuse(&socket, &e),
         };
         disposition::start_mortal(&mut command);
-        match launch(command, calls::filter(), self.place) {
+        // Of a program that starts, its listener is taken: for that it must be seen, and see, like any other.
+        let _ = process::show();
+        let filter = calls::filter(self.place.bars_others());
+        match launch(command, filter, self.place) {
             Err(e) => refuse(&socket, &e),
             Ok(launched) => {
                 let pid = i32::try_from(launched.child.id()).ok().and_then(Pid::from_raw);

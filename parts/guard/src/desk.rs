@@ -25,8 +25,10 @@ const LOOK_EACH: Duration = Duration::from_millis(1);
 const CARDS: usize = 8;
 /// Cards in all.
 const ALL_CARDS: usize = 64;
-/// Calls that wait in all. One more gets the default at once.
-const ASKERS: usize = 4096;
+/// Calls of one program, and in all, that wait; one more gets the default at once. Each holds a thread of the
+/// supervisor, of which other programs' calls need some.
+const ASKERS: usize = 128;
+const ALL_ASKERS: usize = 224;
 /// Different requests that share a card, and that a card for a flood shows.
 const SHARED: usize = 8;
 
@@ -106,8 +108,11 @@ struct Queue {
 }
 
 impl Queue {
-    fn askers(&self) -> usize {
-        self.cards.iter().map(|card| card.askers.len()).sum()
+    /// How many calls wait, of a program and in all.
+    fn askers(&self, program: &str) -> (usize, usize) {
+        let all = || self.cards.iter().flat_map(|card| &card.askers);
+        let own = all().filter(|asker| asker.request.program.path == program);
+        (own.count(), all().count())
     }
 
     /// Takes away those who wait no longer, and cards without any.
@@ -217,8 +222,8 @@ impl Desk {
     ) -> Option<(Receiver<Answer>, Duration)> {
         let mut queue = self.lock();
         queue.sweep();
-        let waiting = queue.askers();
-        if queue.closed || waiting >= ASKERS {
+        let (own, waiting) = queue.askers(&question.request.program.path);
+        if queue.closed || own >= ASKERS || waiting >= ALL_ASKERS {
             return None;
         }
         let (sender, answer) = channel();
@@ -344,8 +349,9 @@ mod tests {
         let held: Vec<_> =
             ports.map(|port| put(&desk, &request("/bin/a", "192.0.2.1", port, None))).collect();
         assert!(held.iter().all(Option::is_some));
-        let late = put(&desk, &request("/bin/b", "192.0.2.1", 1, None));
+        let late = put(&desk, &request("/bin/a", "192.0.2.1", 1, None));
         assert!(late.is_none(), "one more gets the default at once");
+        assert!(put(&desk, &request("/bin/b", "192.0.2.1", 1, None)).is_some());
         for _ in 0..CARDS {
             let view = desk.front().unwrap();
             assert_eq!((view.flood, view.requests.len()), (None, 1));
@@ -365,8 +371,8 @@ mod tests {
     fn many_programs_share_the_last_card() {
         let desk = Desk::new().unwrap();
         let ask = |n: usize| put(&desk, &request(&format!("/bin/{n}"), "192.0.2.1", 1, None));
-        let held: Vec<_> = (0..2 * ALL_CARDS).map(ask).collect();
-        assert!(held.iter().all(Option::is_some));
+        let held: Vec<_> = (0..ALL_ASKERS).map(ask).collect();
+        assert!(held.iter().all(Option::is_some) && ask(0).is_none());
         assert_eq!(desk.front().unwrap().waiting, ALL_CARDS - 1);
     }
 

@@ -18,7 +18,6 @@ pub mod digest;
 mod error;
 mod guarded;
 mod judge;
-mod judge;
 pub mod layout;
 pub mod log;
 pub mod menu;

@@ -21,7 +21,7 @@ for port in sys.argv[1:]:
 ";
 
 fn place() -> Place {
-    Place { own_user: netloom_kit::userns_allowed(), own_terminal: false }
+    Place { own_user: netloom_kit::userns_allowed(), ..Place::default() }
 }
 
 fn run(rules: &Rules, ports: &[u16]) -> String {

@@ -137,7 +137,7 @@ fn python(script: &str, port: u16, judge: &dyn Judge) -> String {
     let mut command = Command::new("python3");
     command.args(["-c", &format!("{PROGRAM}\n{script}"), &port.to_string()]);
     command.stdout(Stdio::piped());
-    let place = Place { own_user: true, own_terminal: false };
+    let place = Place { own_user: true, ..Place::default() };
     let (child, supervisor) = start(command, place).unwrap();
     supervisor.serve(judge).unwrap();
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()

@@ -37,7 +37,7 @@ pub(crate) const ALLOWED: All = All(Judgement::Allow);
 /// Root needs no namespace to read its programs, and its sockets are those of the machine's network.
 pub(crate) fn place() -> Place {
     let own_user = !netloom_kit::is_root() && netloom_kit::userns_allowed();
-    Place { own_user, own_terminal: false }
+    Place { own_user, ..Place::default() }
 }
 
 /// Compiles the doors, once; `None` without a compiler.

@@ -11,7 +11,7 @@ use netloom_policy::{Direction, Request};
 use netloom_sys::seccomp::launch::Place;
 
 fn place() -> Place {
-    Place { own_user: netloom_kit::userns_allowed(), own_terminal: false }
+    Place { own_user: netloom_kit::userns_allowed(), ..Place::default() }
 }
 
 /// Decides by a function, and keeps what was asked.

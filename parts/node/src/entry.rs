@@ -128,7 +128,7 @@ pub fn run(entry: &Entry, task: &Task) -> Result<Exit> {
     let (caller, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(Failure::of("pipe", "make"))
         .map_err(failed(&entry.node, "enter"))?;
-    let forked = process::fork_prepared(|maker| prepare(entry, task, (maker, &caller)))
+    let forked = process::fork_prepared(|maker| prepare(entry, task, maker, &[caller.as_fd()]))
         .map_err(failed(&entry.node, "fork"))?;
     match forked {
         Prepared::Child(()) => {
@@ -148,12 +148,50 @@ pub fn run(entry: &Entry, task: &Task) -> Result<Exit> {
     }
 }
 
+/// The process in which [`fork_into`] returned.
+#[derive(Debug)]
+pub enum Entered {
+    /// The caller's.
+    Caller,
+    /// The one in the node, with the program that it is to start.
+    Inside(Command),
+}
+
+/// Forks a process into a node, for callers that start and attend to the program themselves: as [`run`] does, but
+/// that it keeps `kept` besides the standard streams. All other descriptors are closed in it: whoever owns them
+/// there must forget them. It cannot be traced or looked into until it calls [`process::show`].
+///
+/// # Errors
+/// The node cannot be entered.
+pub fn fork_into(entry: &Entry, task: &Task, kept: &[BorrowedFd<'_>]) -> Result<Entered> {
+    check_root(entry, task)?;
+    entry.check_entry()?;
+    let directory = std::env::current_dir().ok();
+    let forked = process::fork_prepared(|maker| prepare(entry, task, maker, kept))
+        .map_err(failed(&entry.node, "fork"))?;
+    match forked {
+        Prepared::Child(()) => {
+            entry.groups.enter_files().map_err(failed(&entry.node, "join cgroups"))?;
+            process::close_all_but(kept);
+            Ok(Entered::Inside(command(entry, task, directory)))
+        }
+        Prepared::Parent(birth) => {
+            let stage = birth.stage;
+            let deputy = birth.finish();
+            let _ = process::wait_or_stop(stage);
+            deputy.map_err(failed(&entry.node, "enter"))?;
+            Ok(Entered::Caller)
+        }
+    }
+}
+
 /// Steps before the deputy becomes visible in the node: by then it keeps nothing of the caller but the
 /// standard streams and, if requested, the root.
 fn prepare(
     entry: &Entry,
     task: &Task,
-    (maker, caller): (&OwnedFd, &OwnedFd),
+    maker: &OwnedFd,
+    kept: &[BorrowedFd<'_>],
 ) -> netloom_sys::Result<Ready<()>> {
     let group = entry.groups.v2.as_ref().map(AsFd::as_fd);
     let group = group.map(group_alone).transpose()?;
@@ -167,8 +205,8 @@ fn prepare(
     // With more capabilities than the node's programs, it cannot be traced by them, which would expose the
     // caller's files.
     Grant::of(entry.privileged || task.keep_root).limit()?;
-    let kept = [maker, caller].into_iter().chain(&group).chain(&entry.groups.tasks);
-    process::close_all_but(&kept.map(AsFd::as_fd).collect::<Vec<_>>());
+    let own = std::iter::once(maker).chain(&group).chain(&entry.groups.tasks).map(AsFd::as_fd);
+    process::close_all_but(&own.chain(kept.iter().copied()).collect::<Vec<_>>());
     Ok(Ready { value: (), inside: None, group, mortal: false })
 }
 

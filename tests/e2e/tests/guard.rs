@@ -193,7 +193,7 @@ fn all_errors_of_a_policy_are_told_and_nothing_starts() {
     machine.scratch().file("wrong.yaml", text);
     let args = ["guard", "--policy", "wrong.yaml", "--", "touch", "started"];
     let done = alone(&machine, &args).finish().code(2);
-    for place in ["wrong.yaml:1:1: ", "wrong.yaml:3:11: ", "wrong.yaml:4:18: "] {
+    for place in ["wrong.yaml:1:1: ", "wrong.yaml:3:11: ", "wrong.yaml:4:19: "] {
         assert!(done.errors().contains(place), "{place}: {done}");
     }
     assert!(!machine.scratch().path().join("started").exists());
@@ -378,20 +378,24 @@ fn a_shell_stops_and_continues_it() {
     let Some(bash) = program("bash") else { skip!("peer:bash: not installed") };
     let netloom = netloom_kit::Binary::find();
     let folder = machine.scratch().path();
-    let mut shown =
-        Terminal::start(&bash, &["--norc", "--noprofile", "-i"], &[("XDG_CONFIG_HOME", folder)]);
+    let env = [("XDG_CONFIG_HOME", folder), ("PS1", Path::new("prompt>"))];
+    let mut shown = Terminal::start(&bash, &["--norc", "--noprofile", "-i"], &env);
     let netloom = netloom.path().display();
+    shown.expect_times("prompt>", 1);
     shown.type_text(&format!("{netloom} guard -- sh -c 'echo re''ady; exec cat'\n"));
     shown.expect_times("ready", 1);
     shown.type_text("\x1a");
     shown.expect_times("Stopped", 1);
+    shown.expect_times("prompt>", 2);
     shown.type_text("echo shell:$((6*7))\n");
+    shown.expect_times("prompt>", 3);
     shown.expect_times("shell:42", 1);
     shown.type_text("fg\n");
     shown.type_text("li''ne\n");
     // Once as it was typed, once by cat.
     shown.expect_times("li''ne", 2);
     shown.type_text("\x03");
+    shown.expect_times("prompt>", 4);
     shown.type_text("echo code:$?\n");
     shown.expect_times("code:130", 1);
     shown.type_text("exit\n");
@@ -439,4 +443,32 @@ fn signals_reach_the_program_and_what_it_left_behind_ends_with_it() {
     assert_eq!(status.code(), Some(5));
     wait_until("all has ended", SOON, || with_command_line(&line).is_empty().then_some(()));
     machine.untouched();
+}
+
+#[test]
+fn a_program_in_a_node_is_asked_about_its_network() {
+    needs_curl!();
+    if program("python3").is_none() {
+        skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    machine.up(
+        "name: asked\nnodes:\n  a: {}\n  b: {run: [[python3, -m, http.server, \"8000\"]], ready: {tcp: 8000}}\nlinks:\n  - [a, b]\n",
+    );
+    let mut shown =
+        terminal(&machine, &["guard", "--in", "a", "--", "curl", "-s4", "http://b:8000/none"]);
+    shown.expect_times(KEYS, 1);
+    assert!(shown.screen().contains(", port 8000 by tcp"), "{}", shown.screen());
+    shown.type_text("y");
+    shown.expect_times("File not found", 1);
+    assert_eq!(shown.finish().code(), Some(0));
+    let guard = |more: &[&str], command: &[&str]| {
+        alone(&machine, &[&["guard", "--in", "a"], more, &["--"], command].concat()).finish()
+    };
+    guard(&[], &["curl", "-s4", "http://b:8000/"]).code(7);
+    assert_eq!(guard(&["--default", "allow"], &["hostname"]).code(0).text(), "a\n");
+    guard(&[], &["sh", "-c", "exit 9"]).code(9);
+    guard(&[], &["no-such-command-anywhere"]).code(127).says("no-such-command-anywhere");
+    alone(&machine, &["guard", "--in", "none", "--", "true"]).finish().code(1).says("none");
+    machine.down();
 }

@@ -77,7 +77,7 @@ pub(crate) enum GuardDefault {
     Allow,
 }
 
-/// What `guard` does besides running programs.
+// What `guard` does besides running programs.
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum GuardVerb {

@@ -162,7 +162,7 @@ mod tests {
         file.add(&[rule()]).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let other = Rule::every(Action::Allow, Direction::Open);
-        file.add(&[other.clone()]).unwrap();
+        file.add(std::slice::from_ref(&other)).unwrap();
         let now = PolicyFile::read(&path).unwrap().policy.unwrap();
         assert_eq!(now.rules, [rule(), other]);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use netloom_guard::{Ask, Deputy, Desk, Guarded, Log, Options, Rules, terminal};
+use netloom_node::entry::{self, Entered, Entry, Task};
 use netloom_policy::learn::Learned;
 use netloom_policy::{Action, Errno, Policy, Rule};
-use netloom_sys::feature;
 use netloom_sys::process::{self, Forked, Namespaces};
-use netloom_sys::seccomp::launch::Place;
+use netloom_sys::seccomp::{self, launch::Place};
 
 use super::file::{self, PolicyFile};
 use crate::flags::{Guard, GuardDefault};
-use crate::output;
+use crate::{labs, output};
 
 /// Exit code of a frozen policy that did not know something.
 const NOT_IN_POLICY: i32 = 4;
@@ -41,8 +41,9 @@ pub(super) fn run(lab: Option<&str>, args: &Guard) -> Result<i32> {
     let desk = Desk::new().context("guard: make a desk for questions")?;
     let ask = tty.is_some().then(|| Box::new(Arc::clone(&desk)) as Box<dyn Ask>);
     let name = args.command.first().map_or("", String::as_str);
-    let (guarded, deputy) = Guarded::prepare(name, tty, place())?;
-    let guarded = start(lab, args, guarded, deputy)?;
+    let entry = args.node.as_deref().map(|node| entry_of(lab, node)).transpose()?;
+    let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?)?;
+    let guarded = start(entry.as_ref(), args, guarded, deputy)?;
     let supervisor = guarded.started()?;
     let learn = policies.learned.as_ref().map(|_| Learned::new(args.hash));
     let options = Options { ask, learn, frozen: args.frozen, log };
@@ -76,12 +77,19 @@ fn of_user(path: &std::path::Path) -> Result<PolicyFile> {
     Ok(file)
 }
 
+/// The way into a node.
+fn entry_of(lab: Option<&str>, node: &str) -> Result<Entry> {
+    let entry = labs::connect(lab)?.entry(node)?;
+    entry.check_entry()?;
+    Ok(entry)
+}
+
 /// A user namespace of the program's own, where the kernel allows it: then the supervisor sees its memory even if
-/// the program forbids that. Root needs none.
-fn place() -> Place {
+/// the program forbids that. Root needs none, nor does who has made the node that the program is in.
+fn place(in_node: bool) -> Result<Place> {
+    let probed = seccomp::probe::supported()?;
     let root = rustix::process::geteuid().is_root();
-    let own_user = !root && feature::in_child(feature::enter_own_user_namespace).is_ok();
-    Place { own_user, own_terminal: false }
+    Ok(Place { own_user: probed.own_user && !root && !in_node, ..Place::default() })
 }
 
 /// Tells a person, never a program that reads standard error, what guard cannot do.
@@ -101,16 +109,30 @@ fn note(policy: &Policy, args: &Guard) {
     output::notes(&notes);
 }
 
-/// Forks the deputy, which starts the program.
-fn start(lab: Option<&str>, args: &Guard, guarded: Guarded, deputy: Deputy) -> Result<Guarded> {
-    let _ = lab;
-    match process::fork_alone(Namespaces::NONE, None)? {
-        Forked::Parent(_) => Ok(guarded),
-        Forked::Child => {
-            drop(guarded);
-            deputy.run(command(&args.command))
+/// Forks the deputy, here or in a node, which starts the program.
+fn start(entry: Option<&Entry>, args: &Guard, guarded: Guarded, deputy: Deputy) -> Result<Guarded> {
+    let command = match entry {
+        None => match process::fork_alone(Namespaces::NONE, None)? {
+            Forked::Parent(_) => return Ok(guarded),
+            Forked::Child => {
+                drop(guarded);
+                command(&args.command)
+            }
+        },
+        Some(entry) => {
+            let task = Task { argv: args.command.clone(), own_group: false, keep_root: false };
+            match entry::fork_into(entry, &task, &deputy.kept()) {
+                Ok(Entered::Caller) => return Ok(guarded),
+                Ok(Entered::Inside(command)) => {
+                    // Its descriptors are closed there already.
+                    std::mem::forget(guarded);
+                    command
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-    }
+    };
+    deputy.run(command)
 }
 
 fn command(words: &[String]) -> Command {
