@@ -49,6 +49,8 @@ fn keep(program: libc::pid_t, supervisor: &OwnedFd) -> ! {
         unsafe { libc::close(fd) };
     }
     close_all_but(&[supervisor.as_fd(), signals.as_fd()]);
+    // One that ended before its signal was blocked tells no more of it.
+    reap(program);
     loop {
         let mut polled =
             [PollFd::new(supervisor, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];

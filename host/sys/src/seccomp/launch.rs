@@ -53,8 +53,6 @@ pub struct Place {
     /// In a user namespace of its own, as the same user. Then this process may read its memory even if it forbids
     /// that (`PR_SET_DUMPABLE`), and it may trace no process outside.
     pub own_user: bool,
-    /// In a session of its own, whose terminal is its standard input.
-    pub own_terminal: bool,
     /// Without a keeper: this process is one, and ends what the program has started when the supervisor ends.
     pub unkept: bool,
 }
@@ -79,9 +77,6 @@ pub fn launch(mut command: Command, filter: Filter, place: Place) -> Result<Laun
     let prepare = move || {
         if !place.unkept {
             keeper::stand_between()?;
-        }
-        if place.own_terminal {
-            own_terminal()?;
         }
         prepare(&filter, maps.as_ref(), &tell, &acknowledged)
     };
@@ -124,13 +119,6 @@ fn prepare(
         1 => Ok(()),
         _ => Err(io::Error::from_raw_os_error(libc::ECONNRESET)),
     }
-}
-
-/// Standard input is the program's terminal already.
-fn own_terminal() -> io::Result<()> {
-    rustix::process::setsid()?;
-    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-    Ok(())
 }
 
 fn enter_own_user(maps: &Maps) -> io::Result<()> {
