@@ -113,6 +113,13 @@ fn the_guide_to_openflow_runs() {
 }
 
 #[test]
+fn the_guide_to_guarding_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/guard.md", 10);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_capturing_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/capture.md", 5);
