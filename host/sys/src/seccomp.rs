@@ -16,6 +16,7 @@ pub mod listener;
 pub mod perform;
 pub mod probe;
 pub mod program;
+pub mod rights;
 
 pub use caller::Caller;
 pub use callers::Callers;

@@ -152,7 +152,8 @@ impl Desk<'_> {
             }
             Act::SendMany { fd, messages, flags } => self.send_many(&fd, messages, flags),
             Act::SetOption { fd, level, option, value } => {
-                Done::of(perform::set_option(fd.as_fd(), level, option, &value).map(|()| 0))
+                let set = || perform::set_option(fd.as_fd(), level, option, &value).map(|()| 0);
+                Done::of(self.rightly(true, set))
             }
             Act::Create { family, kind, number } => create(family, kind, number),
         }
@@ -162,9 +163,19 @@ impl Desk<'_> {
         self.blocked.run(self.listener, (self.id, self.caller.tid()), fd, call)
     }
 
+    /// With the caller's rights where they count.
+    fn rightly(
+        &self,
+        count: bool,
+        call: impl FnOnce() -> std::io::Result<i64>,
+    ) -> std::io::Result<i64> {
+        if count { place::as_caller(self.caller, call)? } else { call() }
+    }
+
     fn connect(&self, fd: &OwnedFd, place: &Place, probe: bool) -> Done {
         let address = place.address();
-        let done = self.blocking(fd, || perform::connect(fd.as_fd(), &address).map(|()| 0));
+        let connect = || perform::connect(fd.as_fd(), &address).map(|()| 0);
+        let done = self.blocking(fd, || self.rightly(place.is_file(), connect));
         if probe && shutdown(fd, Shutdown::Write).is_err() {
             // Without that the socket could send to whoever was not asked about.
             return Done::Outcome(Outcome::Errno(Errno::ACCESS.raw_os_error()));
@@ -179,7 +190,7 @@ impl Desk<'_> {
         let mut total = 0;
         loop {
             let length = ready.message.data.len();
-            match self.blocking(fd, || sent(fd, &ready, flags)) {
+            match self.blocking(fd, || self.rightly(ready.to_file(), || sent(fd, &ready, flags))) {
                 Done::Outcome(Outcome::Value(sent)) => {
                     total += sent;
                     if usize::try_from(sent).ok() != Some(length) || rest.is_empty() {
@@ -230,13 +241,19 @@ impl Desk<'_> {
 /// A message with its address, and the descriptors that it names.
 struct Ready {
     message: Message,
-    _held: (Option<Place>, Vec<OwnedFd>),
+    held: (Option<Place>, Vec<OwnedFd>),
+}
+
+impl Ready {
+    fn to_file(&self) -> bool {
+        self.held.0.as_ref().is_some_and(Place::is_file)
+    }
 }
 
 fn ready(outgoing: Outgoing) -> Ready {
     let Outgoing { mut message, place, descriptors, .. } = outgoing;
     message.address = place.as_ref().map(Place::address).unwrap_or_default();
-    Ready { message, _held: (place, descriptors) }
+    Ready { message, held: (place, descriptors) }
 }
 
 fn sent(fd: &OwnedFd, message: &Ready, flags: i32) -> std::io::Result<i64> {

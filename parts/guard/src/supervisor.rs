@@ -53,7 +53,7 @@ pub struct Supervisor {
 }
 
 /// Threads that wait for calls beyond this number end.
-const SPARE: usize = 4;
+const SPARE: usize = 2;
 /// Most threads; a program whose memory cannot be read at once holds one for each of its calls.
 const MOST_THREADS: usize = 512;
 /// Most threads that ask, connect or send; the others are left for what is quick.
@@ -334,11 +334,14 @@ impl Supervisor {
 
     /// A call that vanished meanwhile needs no answer; one that the kernel does not take is refused.
     fn answer(&self, call: &Call, done: Done) {
+        // Who is answered may run before this thread does again, and call: this one is as good as idle.
+        self.idle.fetch_add(1, Ordering::SeqCst);
         let answered = match done {
             Done::Outcome(outcome) => self.listener.answer(call.id, outcome),
             Done::Descriptor(fd, close) => give(&self.listener, call.id, &fd, close),
             Done::Gone => Ok(false),
         };
+        self.idle.fetch_sub(1, Ordering::SeqCst);
         if let Err(error) = answered {
             let errno = error.raw_os_error().unwrap_or_else(|| Errno::PERM.raw_os_error());
             let _ = self.listener.answer(call.id, Outcome::Errno(errno));

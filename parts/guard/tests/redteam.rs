@@ -328,3 +328,37 @@ mod instructions {
         socketcall_sendmmsg socketcall_listen socketcall_device);
     doors!(Never: i386_io_uring x32_connect x32_sendmsg);
 }
+
+/// Root's supervisor lends nobody its rights: a program that has become another user reaches what that user reaches.
+#[test]
+fn who_gave_up_root_gets_nothing_of_it() {
+    netloom_kit::root_only!("runs programs of several users");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("roots");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let script = format!(
+        "import os, socket, errno\n\
+         def attempt(f):\n \
+         try: f(); print('open')\n \
+         except OSError as e: print(errno.errorcode[e.errno])\n\
+         def all():\n \
+         attempt(lambda: socket.socket(socket.AF_UNIX).connect({path:?}))\n \
+         attempt(lambda: socket.socket().bind(('127.0.0.1', 999)))\n\
+         os.setgroups([])\nos.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\nall()"
+    );
+    let run = |guarded: bool| {
+        let mut command = Command::new("python3");
+        command.args(["-c", &script]).stdout(Stdio::piped());
+        let child = if guarded {
+            let (child, supervisor) = start(command, Place::default()).unwrap();
+            supervisor.serve(&ALLOWED).unwrap();
+            child
+        } else {
+            command.spawn().unwrap()
+        };
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let free = run(false);
+    assert_eq!(run(true), free);
+    assert!(free.starts_with("EACCES\n"), "{free}");
+}

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use netloom_policy::{Direction, Protocol, Target};
+use netloom_sys::seccomp::rights::Rights;
 use netloom_sys::seccomp::{Caller, perform};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, open};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, shutdown};
 
@@ -47,10 +48,12 @@ impl Place {
         };
         let cut = rest.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let (folder, name) = if exists { (rest, &[][..]) } else { rest.split_at(cut) };
-        let mut full = format!("/proc/{tid}/{base}/").into_bytes();
-        full.extend(folder);
-        let flags = if exists { OFlags::PATH } else { OFlags::PATH | OFlags::DIRECTORY };
-        let held = open(full.as_slice(), flags | OFlags::CLOEXEC, Mode::empty())?;
+        let folder = if folder.iter().all(|byte| *byte == b'/') { b"." } else { folder };
+        let folder = folder.strip_prefix(b"/").unwrap_or(folder);
+        let root = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = open(format!("/proc/{tid}/{base}"), root, Mode::empty())?;
+        let flags = if exists { OFlags::PATH | OFlags::CLOEXEC } else { root };
+        let held = as_caller(caller, || openat(&base, folder, flags, Mode::empty()))??;
         let mut reached = std::fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).ok();
         if let Some(reached) = reached.as_mut().filter(|_| !name.is_empty()) {
             reached
@@ -58,6 +61,11 @@ impl Place {
         }
         (self.held, self.name, self.path) = (Some(held), name.to_vec(), reached);
         Ok(())
+    }
+
+    /// Whether it leads to a file, so that the rights of who goes there count.
+    pub(crate) fn is_file(&self) -> bool {
+        self.held.is_some()
     }
 
     /// The bytes that were read.
@@ -150,6 +158,15 @@ fn own_address(fd: &OwnedFd, asked: IpAddr) -> IpAddr {
     }
 }
 
+/// Does what depends on the caller's rights: those of root are more than a program's that has given them up.
+pub(crate) fn as_caller<T>(caller: &Caller, act: impl FnOnce() -> T) -> Prepared<T> {
+    if unprivileged() {
+        return Ok(act());
+    }
+    let rights = Rights::of(caller.tid()).ok_or(Errno::PERM)?;
+    rights.lend(act).map_err(|_| Errno::PERM)
+}
+
 /// Whether the caller is in this process's network namespace.
 pub(super) fn same_network(caller: &Caller) -> bool {
     same_file(&format!("/proc/{}/ns/net", caller.tid()), "/proc/thread-self/ns/net")
@@ -170,7 +187,9 @@ fn same_file(a: &str, b: &str) -> bool {
 /// The path is the caller's own, since other programs see it as the socket's address. If it leads to another folder
 /// than it did when it was judged, the socket is closed to all.
 pub(crate) fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> io::Result<()> {
-    let Some(folder) = &place.held else { return perform::bind(fd.as_fd(), &place.bytes) };
+    let Some(folder) = &place.held else {
+        return as_caller(caller, || perform::bind(fd.as_fd(), &place.bytes))?;
+    };
     take_umask(caller);
     let tid = caller.tid();
     let same = |name: &str| {
@@ -178,16 +197,16 @@ pub(crate) fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> io::Result<(
     };
     if !same("root") || !same("ns/mnt") {
         // There the path means something else here.
-        return perform::bind(fd.as_fd(), &place.address());
+        return as_caller(caller, || perform::bind(fd.as_fd(), &place.address()))?;
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let theirs = open(format!("/proc/{tid}/cwd"), flags, Mode::empty())?;
     let ours = open("/", flags, Mode::empty())?;
     rustix::process::fchdir(&theirs)?;
-    let bound = perform::bind(fd.as_fd(), &place.bytes);
+    let bound = as_caller(caller, || perform::bind(fd.as_fd(), &place.bytes));
     let kept = place.leads_to(folder);
     rustix::process::fchdir(&ours)?;
-    bound?;
+    bound??;
     if kept {
         return Ok(());
     }

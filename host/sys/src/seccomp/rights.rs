@@ -1,0 +1,103 @@
+//! A thread of root's that acts as another user for a moment: user, group and groups of who made a call.
+//!
+//! Only for threads of a process whose real user is root. Capabilities go with the effective user, and come back with it.
+
+use std::io;
+
+/// A user's effective ids and further groups (proc_pid_status(5)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    user: u32,
+    group: u32,
+    groups: Vec<u32>,
+}
+
+impl Rights {
+    /// Those of a thread; `None` if they cannot be read.
+    pub fn of(tid: i32) -> Option<Rights> {
+        Rights::read(&std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?)
+    }
+
+    fn read(status: &str) -> Option<Rights> {
+        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
+        let effective = |key: &str| field(key)?.split_whitespace().nth(1)?.parse().ok();
+        let groups = field("Groups:")?.split_whitespace().map(|word| word.parse().ok());
+        Some(Rights {
+            user: effective("Uid:")?,
+            group: effective("Gid:")?,
+            groups: groups.collect::<Option<_>>()?,
+        })
+    }
+
+    /// Runs `act` with these rights. Root's need no change.
+    ///
+    /// # Errors
+    /// The kernel refuses to change this thread's user; `act` has not run then.
+    pub fn lend<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
+        if self.user == 0 {
+            return Ok(act());
+        }
+        let own = Rights::of(rustix::thread::gettid().as_raw_nonzero().get());
+        let own = own.ok_or_else(|| io::Error::from_raw_os_error(libc::EPERM))?;
+        let _back = Back(own);
+        self.groups_and_group()?;
+        self.user()?;
+        Ok(act())
+    }
+
+    // The C library would change all threads; the kernel's own calls change this one.
+    fn groups_and_group(&self) -> io::Result<()> {
+        let (count, groups) = (self.groups.len(), self.groups.as_ptr());
+        // SAFETY: the kernel reads `count` numbers, which `groups` holds.
+        done(unsafe { libc::syscall(libc::SYS_setgroups, count, groups) })?;
+        // SAFETY: takes numbers, and touches no memory.
+        done(unsafe { libc::syscall(libc::SYS_setresgid, -1, self.group, -1) })
+    }
+
+    fn user(&self) -> io::Result<()> {
+        // SAFETY: takes numbers, and touches no memory.
+        done(unsafe { libc::syscall(libc::SYS_setresuid, -1, self.user, -1) })
+    }
+}
+
+/// Gives a thread its rights back, also when it panics.
+struct Back(Rights);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        if self.0.user().and_then(|()| self.0.groups_and_group()).is_err() {
+            // Nobody may go on with rights that are not known.
+            std::process::abort();
+        }
+    }
+}
+
+fn done(result: libc::c_long) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effective_ids_are_read() {
+        let status = "Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n";
+        let expected = Rights { user: 2, group: 6, groups: vec![9, 10] };
+        assert_eq!(Rights::read(status), Some(expected));
+        assert_eq!(Rights::read("Uid:\t1\n"), None);
+    }
+
+    #[test]
+    fn root_acts_as_another_and_is_root_again() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let nobody = Rights { user: 65534, group: 65534, groups: vec![] };
+        let thread = std::thread::spawn(move || {
+            let seen = nobody.lend(|| std::fs::read("/etc/shadow").is_err());
+            (seen.unwrap(), std::fs::read("/etc/shadow").is_ok())
+        });
+        assert_eq!(thread.join().unwrap(), (true, true));
+    }
+}
