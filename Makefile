@@ -14,11 +14,12 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test bench conformance install dist peers fuzz check setup build clean
+.PHONY: help demo test test-browser bench conformance install dist peers fuzz check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
 	@echo 'make test      all tests, as an ordinary user and as root where the kernel asks for it'
+	@echo 'make test-browser  chromium under guard, where it is installed; not part of make test'
 	@echo 'make bench     all measurements, beside the peers that are installed; BENCH="--quick --report DIR"'
 	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 10 minutes (needs make peers)'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
@@ -40,6 +41,9 @@ demo: build
 
 test: setup
 	cargo xtask test
+
+test-browser: setup
+	cargo xtask test browser
 
 bench: setup
 	cargo xtask bench $(BENCH)

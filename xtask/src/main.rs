@@ -23,8 +23,9 @@ const HELP: &str = "\
 usage: cargo xtask VERB
 
   check                     layers, module headers, licences, unsafe; prints long files and functions
-  test [RUNG [FILTER]]      rungs: unit, netns, e2e, peers; without one: all;
+  test [RUNG [FILTER]]      rungs: unit, netns, e2e, peers; without one: all of these;
                             FILTER is part of a crate's folder or of a test's name
+  test browser              chromium under guard, where it is installed
   test kill --seed S --n N  the crash test: N kills at random moments
   test attack [--rounds N]  hostile members, storms, kills and the like, N times as often as in `test`
   codegen [--check]         write (or compare) the files that are made from the code

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use netloom_guard::{Judge, Judgement, Options, Question, Rules, start};
-use netloom_kit::isolated;
+use netloom_kit::{isolated, skip};
 use netloom_policy::{Request, read};
 use netloom_sys::seccomp::launch::Place;
 
@@ -136,6 +136,11 @@ impl Judge for Keeps {
 fn python(script: &str, port: u16, judge: &dyn Judge) -> String {
     let mut command = Command::new("python3");
     command.args(["-c", &format!("{PROGRAM}\n{script}"), &port.to_string()]);
+    watched(command, judge)
+}
+
+/// What a program prints under guard.
+fn watched(mut command: Command, judge: &dyn Judge) -> String {
     command.stdout(Stdio::piped());
     let place = Place { own_user: true, ..Place::default() };
     let (child, supervisor) = start(command, place).unwrap();
@@ -301,5 +306,41 @@ fn descriptors_that_the_supervisor_holds_do_not_grow() {
         assert_eq!(said, "done\nyes\n");
         let after = count();
         assert!(after <= before + 2, "{before} {after}");
+    });
+}
+
+/// Connects to names, by a resolver of its own.
+const GO: &str = r#"package main
+import ("fmt"; "net"; "os")
+func main() {
+	for _, n := range []string{"web.test", "alias.test", "long.test"} {
+		c, err := net.Dial("tcp4", net.JoinHostPort(n, os.Args[1]))
+		if err != nil { fmt.Println(err); continue }
+		fmt.Println("yes"); c.Close()
+	}
+}
+"#;
+
+#[test]
+fn a_static_program_with_a_resolver_of_its_own_is_named() {
+    let Some(go) = netloom_kit::program("go") else { skip!("peer:go: not installed") };
+    isolated!({
+        let (_server, folder) = set_up();
+        let (source, made) = (folder.path().join("main.go"), folder.path().join("main"));
+        std::fs::write(&source, GO).unwrap();
+        let mut build = Command::new(&go);
+        build.args(["build", "-o"]).arg(&made).arg(&source).current_dir(folder.path());
+        build.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local").env("HOME", folder.path());
+        let built = build.env("GOFLAGS", "-mod=mod").output().unwrap();
+        assert!(built.status.success(), "{built:?}");
+        let (_held, port) = listener();
+        let judge = Keeps::default();
+        let mut command = Command::new(made);
+        command.arg(port.to_string());
+        assert_eq!(watched(command, &judge), "yes\nyes\nyes\n");
+        let asked = judge.0.into_inner().unwrap();
+        let expected = [("web.test", 1), ("alias.test", 1), ("long.test", 3)];
+        let expected = expected.map(|(name, host)| format!("{name} 127.1.0.{host}:{port}"));
+        assert_eq!(asked, expected);
     });
 }

@@ -1,5 +1,6 @@
 //! Others' programs on our switches, in one executable.
 
+mod browser;
 mod conformance;
 mod controllers;
 mod guard;

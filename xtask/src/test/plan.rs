@@ -29,6 +29,8 @@ pub(super) struct Selection {
     pub(super) filter: Option<String>,
     pub(super) kill: Option<KillRun>,
     pub(super) attack: Option<Attack>,
+    /// With the browser, which other runs leave out.
+    browser: bool,
 }
 
 /// One executable to run as one user.
@@ -47,6 +49,10 @@ impl Selection {
             "netns" => Rung::Netns,
             "e2e" => Rung::EndToEnd,
             "peers" => Rung::Peers,
+            "browser" => {
+                let (rung, filter) = (Some(Rung::Peers), Some("browser".to_owned()));
+                return Ok(Selection { rung, filter, browser: true, ..Selection::default() });
+            }
             "kill" => {
                 let kill = Some(KillRun::parse(rest)?);
                 return Ok(Selection { rung: Some(Rung::EndToEnd), kill, ..Selection::default() });
@@ -55,7 +61,7 @@ impl Selection {
                 let (attack, filter) = Attack::parse(rest)?;
                 return Ok(Selection { attack: Some(attack), filter, ..Selection::default() });
             }
-            other => bail!("no rung `{other}`: unit, netns, e2e, peers, kill or attack"),
+            other => bail!("no rung `{other}`: unit, netns, e2e, peers, browser, kill or attack"),
         };
         if rest.len() > 1 {
             bail!("one filter at most, got {rest:?}");
@@ -89,7 +95,9 @@ impl Selection {
     /// Environment variables for tests.
     pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
         let kill = self.kill.iter().flat_map(|kill| kill.variables());
-        kill.chain(self.attack.iter().flat_map(|attack| attack.variables())).collect()
+        let attack = self.attack.iter().flat_map(|attack| attack.variables());
+        let browser = self.browser.then(|| ("NETLOOM_TEST_BROWSER", "1".to_owned()));
+        kill.chain(attack).chain(browser).collect()
     }
 
     /// Whether a test is requested: its folder and name contain the filter, or it is a crash test or an
