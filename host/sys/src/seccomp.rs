@@ -16,6 +16,7 @@ pub mod listener;
 pub mod perform;
 pub mod probe;
 pub mod program;
+mod rehearsal;
 pub mod rights;
 
 pub use caller::Caller;

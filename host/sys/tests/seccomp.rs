@@ -131,3 +131,17 @@ fn a_program_that_does_not_exist_is_told() {
     );
     assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::ENOENT));
 }
+
+#[test]
+#[ignore = "helper: probes with one thread"]
+fn probes() {
+    let found = netloom_sys::seccomp::probe::supported();
+    println!("probed: {found:?}");
+}
+
+#[test]
+fn a_call_is_rehearsed_from_end_to_end() {
+    let output = netloom_kit::again(&probes).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("probed: Ok("), "{text}");
+}

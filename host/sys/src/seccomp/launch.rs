@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use super::listener::{Listener, install};
 use super::program::Filter;
 use super::{keeper, landlock};
-use crate::{Error, Failure, Result};
+use crate::{Error, Failure, Result, Unsupported};
 
 /// A program under a filter.
 #[derive(Debug)]
@@ -88,7 +88,10 @@ pub fn launch(mut command: Command, filter: Filter, place: Place) -> Result<Laun
         let started = command.spawn();
         drop(command);
         let taken = taken.join().unwrap_or_else(|_| Err(error("take", io::Error::other("panic"))));
-        let child = started.map_err(|source| error("start a program under", source))?;
+        let child = started.map_err(|source| match source.raw_os_error() {
+            Some(libc::EBUSY) => second_supervisor(),
+            _ => error("start a program under", source),
+        })?;
         taken.map(|(listener, waits)| Launched { child, listener, waits })
     })
 }
@@ -119,6 +122,11 @@ fn prepare(
         1 => Ok(()),
         _ => Err(io::Error::from_raw_os_error(libc::ECONNRESET)),
     }
+}
+
+/// Enters a user namespace with the caller's user and group alone.
+pub(super) fn enter_namespace_of_its_own() -> io::Result<()> {
+    enter_own_user(&Maps::own())
 }
 
 fn enter_own_user(maps: &Maps) -> io::Result<()> {
@@ -159,6 +167,13 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 
 fn error(operation: &'static str, source: io::Error) -> Error {
     Failure::new("system call filter", operation, source).into()
+}
+
+/// The kernel has one listener for each program.
+fn second_supervisor() -> Error {
+    let needs = "start the inner one outside of the other".to_owned();
+    let reason = "another supervisor answers the calls of programs here".to_owned();
+    Unsupported { feature: "guard", reason, needs }.into()
 }
 
 fn raw(error: &Error) -> io::Error {

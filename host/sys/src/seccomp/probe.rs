@@ -1,13 +1,14 @@
 //! Whether this kernel and this user can guard a program, and how well: found by trying, in child processes.
 //!
 //! Two things are indispensable: calls that are notified, and descriptors of another process. The others make guarding
-//! better; each has a fallback, which [`Probed`] puts into words. The process that asks must have one thread.
+//! better; each has a fallback, which [`Probed`] puts into words. One call is rehearsed from end to end. The process that asks must have one thread.
 
 use std::os::fd::AsFd;
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 
 use super::caller::PIDFD_THREAD;
+use super::rehearsal::rehearse;
 use super::{Filter, Machine, install};
 use crate::feature::{enter_own_user_namespace, in_child};
 use crate::process::{self, Forked, Namespaces};
@@ -62,10 +63,14 @@ pub fn supported() -> std::result::Result<Probed, Unsupported> {
     in_child(take_descriptor).map_err(missing(
         "Linux 5.6 or later; if Yama forbids it: sudo sysctl -w kernel.yama.ptrace_scope=1",
     ))?;
+    let own_user = in_child(enter_own_user_namespace).is_ok();
+    in_child(move || rehearse(own_user)).map_err(missing(
+        "a kernel that notifies calls as Linux 5.14 or later does, whose signals leave received calls waiting",
+    ))?;
     Ok(Probed {
         calls_wait: in_child(wait_killable).is_ok(),
         threads: in_child(thread).is_ok(),
-        own_user: in_child(enter_own_user_namespace).is_ok(),
+        own_user,
     })
 }
 
