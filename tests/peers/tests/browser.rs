@@ -26,8 +26,9 @@ fn chromium_shows_a_page() {
         ground.prepare("echo hello >file");
         std::fs::write(ground.served().join("page.html"), PAGE).expect("write");
         ground.serve_files();
+        // Its zygote asks the kernel who sent a message, and under guard that is the supervisor.
         let said = ground.alike(&format!(
-            "{} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir=$PWD/data \
+            "{} --headless --no-sandbox --no-zygote --disable-gpu --disable-dev-shm-usage --user-data-dir=$PWD/data \
              --dump-dom http://localhost:8080/page.html 2>errors; echo $?",
             browser.display()
         ));
