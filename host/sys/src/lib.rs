@@ -26,6 +26,7 @@ pub mod process;
 pub mod random;
 pub mod realtime;
 pub mod scm;
+pub mod sealed;
 pub mod seccomp;
 pub mod setup;
 pub mod sysctl;

@@ -5,11 +5,12 @@
 //! It is not under the filter. It does nothing but what the supervisor tells it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use netloom_sys::envelope::{self, Received};
 use netloom_sys::seccomp::launch::{Place, launch};
-use netloom_sys::{disposition, process};
+use netloom_sys::{disposition, process, sealed};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::termios::isatty;
@@ -21,8 +22,8 @@ use crate::calls;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// The program runs; the filter's listener comes with this.
-    Started,
+    /// The program runs; the filter's listener comes with this. Whether files are sealed that are to be.
+    Started(bool),
     /// It was not started: the error's number, and in words.
     Refused(Option<i32>, String),
     /// It has stopped by a signal.
@@ -62,6 +63,8 @@ pub struct Deputy {
     pub(crate) place: Place,
     /// The program's side of its terminal.
     pub(crate) terminal: Option<OwnedFd>,
+    /// Files and folders that the program may only read.
+    pub(crate) sealed: Vec<PathBuf>,
 }
 
 impl Deputy {
@@ -88,6 +91,7 @@ impl Deputy {
             Ok(signals) => signals,
             Err(e) => refuse(&socket, &e),
         };
+        let sealed = seal(&self.sealed, &self.place);
         disposition::start_mortal(&mut command);
         // Of a program that starts, its listener is taken: for that it must be seen, and see, like any other.
         let _ = process::show();
@@ -97,13 +101,19 @@ impl Deputy {
             Ok(launched) => {
                 let pid = i32::try_from(launched.child.id()).ok().and_then(Pid::from_raw);
                 let listener = OwnedFd::from(launched.listener);
-                report(&socket, &Event::Started, &[listener.as_fd()]);
+                report(&socket, &Event::Started(sealed), &[listener.as_fd()]);
                 drop(listener);
                 let Some(pid) = pid else { process::exit_now(1) };
                 Attended { pid, own_group, socket, signals }.attend()
             }
         }
     }
+}
+
+/// Seals files where the program is to have a user namespace of its own, below which it cannot open them again.
+fn seal(paths: &[PathBuf], place: &Place) -> bool {
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    paths.is_empty() || (place.own_user && sealed::enter(&paths).is_ok())
 }
 
 /// Leads a session on the terminal, and puts it in the place of those of the caller's streams that are terminals.

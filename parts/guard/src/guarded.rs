@@ -4,6 +4,7 @@
 //! has a terminal of its own. A killed supervisor ends the program by the deputy, and its calls fail from that moment.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Prepares to start `program` (its name in errors). Questions are asked on `terminal`, if there is one. The
+    /// Prepares to start `program` (its name in errors), which may only read what is `sealed`. Questions are asked on `terminal`, if there is one. The
     /// process must have one thread: it is to be forked, and the child to [run](Deputy::run) the deputy.
     ///
     /// # Errors
@@ -65,6 +66,7 @@ impl Guarded {
         program: &str,
         terminal: Option<OwnedFd>,
         place: Place,
+        sealed: Vec<PathBuf>,
     ) -> Result<(Guarded, Deputy)> {
         let fail = |operation: &'static str| {
             move |e: rustix::io::Errno| Error::from(Failure::new("guard", operation, e))
@@ -90,19 +92,19 @@ impl Guarded {
         // What outlives a killed deputy becomes a child of this process.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let place = Place { unkept: true, ..place };
-        let deputy = Deputy { socket: theirs, place, terminal: inner };
+        let deputy = Deputy { socket: theirs, place, terminal: inner, sealed };
         Ok((Guarded { program: program.to_owned(), socket, signals, terminals }, deputy))
     }
 
-    /// Waits until the program runs. The deputy must have been forked, and this process's copy of it dropped.
+    /// Waits until the program runs; whether what was to be sealed is. The deputy must have been forked, and this process's copy of it dropped.
     ///
     /// # Errors
     /// The program cannot be started, or the kernel lacks what a supervisor needs.
-    pub fn started(&self) -> Result<Supervisor> {
+    pub fn started(&self) -> Result<(Supervisor, bool)> {
         let program = || self.program.clone();
         let (errno, words) = match envelope::receive(SOCKET, &self.socket)? {
-            Received::Value(Event::Started, mut fds) => match fds.pop() {
-                Some(listener) => return Ok(Supervisor::of(Listener::from(listener))),
+            Received::Value(Event::Started(sealed), mut fds) => match fds.pop() {
+                Some(listener) => return Ok((Supervisor::of(Listener::from(listener)), sealed)),
                 None => (None, "no listener came".to_owned()),
             },
             Received::Value(Event::Refused(errno, words), _) => (errno, words),

@@ -472,3 +472,24 @@ fn a_program_in_a_node_is_asked_about_its_network() {
     alone(&machine, &["guard", "--in", "none", "--", "true"]).finish().code(1).says("none");
     machine.down();
 }
+
+#[test]
+fn a_program_cannot_write_its_policy() {
+    if netloom_tests_e2e::is_root() {
+        skip!("ordinary-only: root may write anything");
+    }
+    let machine = machine!();
+    machine.scratch().file("p.yaml", "default: deny\n");
+    machine.scratch().file("other.yaml", "default: allow\n");
+    let tries = "echo default: allow > p.yaml; mv -f other.yaml p.yaml; rm -f p.yaml; echo x > log; \
+                 unshare -Urm umount p.yaml; unshare -Urm mount -o remount,rw,bind p.yaml; \
+                 test -e new || echo new > new; cat p.yaml";
+    let args = ["guard", "--policy", "p.yaml", "--frozen", "--log", "log", "--", "sh", "-c", tries];
+    let done = alone(&machine, &args).finish().code(0);
+    assert_eq!(done.text(), "default: deny\n", "{done}");
+    let folder = machine.scratch().path();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    assert_eq!((read("p.yaml").as_str(), read("new").as_str()), ("default: deny\n", "new\n"));
+    assert!(folder.join("other.yaml").exists());
+    machine.untouched();
+}

@@ -124,8 +124,11 @@ fn prepare(
     }
 }
 
-/// Enters a user namespace with the caller's user and group alone.
-pub(super) fn enter_namespace_of_its_own() -> io::Result<()> {
+/// Moves this process into a user namespace of its own, as the same user. It must have one thread.
+///
+/// # Errors
+/// The kernel's error.
+pub fn enter_user_as_oneself() -> io::Result<()> {
     enter_own_user(&Maps::own())
 }
 

@@ -51,7 +51,7 @@ pub(super) fn rehearse(own_user: bool) -> Result<()> {
 
 /// The child's part; its exit code.
 fn call(own_user: bool, tell: &OwnedFd) -> i32 {
-    if own_user && super::launch::enter_namespace_of_its_own().is_err() {
+    if own_user && super::launch::enter_user_as_oneself().is_err() {
         return 2;
     }
     let number = u32::try_from(libc::SYS_connect).unwrap_or_default();

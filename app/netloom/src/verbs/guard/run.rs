@@ -2,6 +2,7 @@
 //! is written down.
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -31,9 +32,8 @@ struct Policies {
 /// `netloom guard`
 pub(super) fn run(lab: Option<&str>, args: &Guard) -> Result<i32> {
     let policies = policies(args)?;
-    let append = |path: &std::path::PathBuf| {
-        Log::append(path).with_context(|| format!("{}: open", path.display()))
-    };
+    let append =
+        |path: &PathBuf| Log::append(path).with_context(|| format!("{}: open", path.display()));
     let log = args.log.as_ref().map(append).transpose()?;
     let asks = !args.frozen && args.learn.is_none() && policies.policy.asks();
     let tty = if asks { terminal() } else { None };
@@ -41,16 +41,38 @@ pub(super) fn run(lab: Option<&str>, args: &Guard) -> Result<i32> {
     let desk = Desk::new().context("guard: make a desk for questions")?;
     let ask = tty.is_some().then(|| Box::new(Arc::clone(&desk)) as Box<dyn Ask>);
     let name = args.command.first().map_or("", String::as_str);
+    let sealed = sealed(&policies, args, tty.is_some());
     let entry = args.node.as_deref().map(|node| entry_of(lab, node)).transpose()?;
-    let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?)?;
+    let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?, sealed)?;
     let guarded = start(entry.as_ref(), args, guarded, deputy)?;
-    let supervisor = guarded.started()?;
+    let (supervisor, is_sealed) = guarded.started()?;
+    if !is_sealed && !rustix::process::geteuid().is_root() && std::io::stderr().is_terminal() {
+        let what = "the program may write the policy's file, for later runs: nothing seals it here";
+        output::notes(&[what.to_owned()]);
+    }
     let learn = policies.learned.as_ref().map(|_| Learned::new(args.hash));
     let options = Options { ask, learn, frozen: args.frozen, log };
     let rules = Arc::new(Rules::new(policies.policy.clone(), options));
     let judge = Arc::clone(&rules);
     let code = guarded.attend(supervisor, judge, desk, args.timeout.0)?;
     finish(&policies, &rules, code)
+}
+
+/// What the program may not write: policies and the log. A program in a node has other files.
+fn sealed(policies: &Policies, args: &Guard, asks: bool) -> Vec<PathBuf> {
+    if args.node.is_some() {
+        return vec![];
+    }
+    let own = args.policy.is_none() && asks;
+    let folder = || policies.answers.as_ref()?.path().parent().map(Path::to_owned);
+    let folder = own.then(folder).flatten();
+    if let Some(folder) = &folder {
+        // Else the program could make it. If it cannot be made, answers are shown at the end.
+        let _ = std::fs::create_dir_all(folder);
+    }
+    let given = [&args.policy, &args.learn, &args.log].into_iter().flatten().cloned();
+    let all = given.chain(folder);
+    all.filter_map(|path| std::fs::canonicalize(path).ok()).collect()
 }
 
 /// Reads what there is; nothing starts if any of it has an error.
@@ -71,7 +93,7 @@ fn policies(args: &Guard) -> Result<Policies> {
     Ok(Policies { policy, answers, learned })
 }
 
-fn of_user(path: &std::path::Path) -> Result<PolicyFile> {
+fn of_user(path: &Path) -> Result<PolicyFile> {
     let file = PolicyFile::read_if_there(path)?;
     file.check_owner()?;
     Ok(file)

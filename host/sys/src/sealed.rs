@@ -1,0 +1,60 @@
+//! Files and folders that a program sees, and cannot write: read-only mounts of themselves in a mount namespace.
+//!
+//! A program whose user namespace is below that of the mount namespace can neither change nor remove such a mount, nor
+//! put another file in its place (rename(2) and unlink(2) say EBUSY). It does not keep whoever may rename folders above
+//! from making others of the same names. See mount_namespaces(7), mount_setattr(2).
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::mount::MountPropagationFlags;
+use rustix::thread::UnshareFlags;
+
+use crate::{Failure, Result, seccomp};
+
+/// `MOUNT_ATTR_RDONLY` of linux/mount.h.
+const READ_ONLY: u64 = 1;
+
+/// `struct mount_attr` of mount_setattr(2), first published size.
+#[repr(C)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// Moves this process into a mount namespace, and into a user namespace as the same user, in which `paths` can only be
+/// read. The process must have one thread; programs that it starts must enter user namespaces of their own.
+///
+/// # Errors
+/// The kernel refuses a namespace or a mount; the process may be in new namespaces by then.
+pub fn enter(paths: &[&Path]) -> Result<()> {
+    seccomp::launch::enter_user_as_oneself()
+        .map_err(|e| Failure::new("user namespace", "enter", e))?;
+    // SAFETY: a new mount namespace shares no descriptor table, and the process has one thread.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
+        .map_err(|e| Failure::new("mount namespace", "unshare", e))?;
+    // What is mounted outside later is seen here, and nothing the other way.
+    let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", slave).map_err(|e| Failure::path("/", "receive mounts", e))?;
+    paths.iter().try_for_each(|path| seal(path))
+}
+
+fn seal(path: &Path) -> Result<()> {
+    rustix::mount::mount_bind(path, path).map_err(|e| Failure::path(path, "mount on itself", e))?;
+    let name = CString::new(path.as_os_str().as_bytes())
+        .map_err(|e| Failure::path(path, "name", io::Error::from(e)))?;
+    let attributes = Attributes { set: READ_ONLY, clear: 0, propagation: 0, user_namespace: 0 };
+    let (at, size) = (&raw const attributes, size_of::<Attributes>());
+    let (here, flags) = (libc::AT_FDCWD, 0);
+    // SAFETY: the kernel reads the name up to its NUL, and `size` bytes of the attributes; both outlive the call.
+    let done =
+        unsafe { libc::syscall(libc::SYS_mount_setattr, here, name.as_ptr(), flags, at, size) };
+    if done == 0 {
+        return Ok(());
+    }
+    Err(Failure::path(path, "make read-only", io::Error::last_os_error()).into())
+}
