@@ -28,6 +28,18 @@ fn guards_a_family() {
     supervisor.serve(&ALLOWED).unwrap();
 }
 
+#[test]
+fn a_supervisor_inside_another_is_told() {
+    let mut command = again(&guards_a_family);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (child, supervisor) = start(command, place()).unwrap();
+    supervisor.serve(&ALLOWED).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("another supervisor answers"), "{said}");
+}
+
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().to_owned());

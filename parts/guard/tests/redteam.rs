@@ -12,6 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use netloom_guard::{Judge, Judgement, Question, start};
 use netloom_kit::skip;
@@ -103,8 +104,7 @@ impl Ground {
         udp.iter().for_each(|one| one.set_nonblocking(true).unwrap());
         streams.iter().for_each(|one| one.set_nonblocking(true).unwrap());
         datagrams.iter().for_each(|one| one.set_nonblocking(true).unwrap());
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let free = free.local_addr().unwrap().port();
+        let free = free_port();
         Ground { folder, name, tcp, udp, streams, datagrams, free, full: full() }
     }
 
@@ -136,6 +136,21 @@ impl Ground {
             }
         }
         all + datagrams
+    }
+}
+
+/// A port of TCP and UDP that nobody has, and that the kernel gives nobody who asks for any.
+fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let next =
+            std::process::id().wrapping_mul(131).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + u16::try_from(next % 20_000).unwrap();
+        let free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
+            && UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
+        if free {
+            return port;
+        }
     }
 }
 
