@@ -191,20 +191,15 @@ pub(crate) fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> io::Result<(
         return as_caller(caller, || perform::bind(fd.as_fd(), &place.bytes))?;
     };
     take_umask(caller);
-    let tid = caller.tid();
-    let same = |name: &str| {
-        same_file(&format!("/proc/{tid}/{name}"), &format!("/proc/thread-self/{name}"))
-    };
-    if !same("root") || !same("ns/mnt") {
-        // There the path means something else here.
-        return as_caller(caller, || perform::bind(fd.as_fd(), &place.address()))?;
-    }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let theirs = open(format!("/proc/{tid}/cwd"), flags, Mode::empty())?;
+    let theirs = open(format!("/proc/{}/cwd", caller.tid()), flags, Mode::empty())?;
     let ours = open("/", flags, Mode::empty())?;
     rustix::process::fchdir(&theirs)?;
-    let bound = as_caller(caller, || perform::bind(fd.as_fd(), &place.bytes));
-    let kept = place.leads_to(folder);
+    // Where their root or mounts are others, the path may mean something else here.
+    let same = place.leads_to(folder) && is_writable(folder);
+    let address = if same { place.bytes.clone() } else { place.address() };
+    let bound = as_caller(caller, || perform::bind(fd.as_fd(), &address));
+    let kept = !same || (place.leads_to(folder) && place.is_in(folder));
     rustix::process::fchdir(&ours)?;
     bound??;
     if kept {
@@ -214,19 +209,28 @@ pub(crate) fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> io::Result<(
     Err(Errno::ACCESS.into())
 }
 
+/// Whether the folder is on a mount that may be written, as it is held.
+fn is_writable(folder: &OwnedFd) -> bool {
+    let found = rustix::fs::fstatvfs(folder);
+    found.is_ok_and(|found| !found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 impl Place {
-    /// Whether the path leads, from this thread's directory, to `folder`, and there is such a socket in it.
+    /// Whether the path leads, from this thread's directory, to `folder`.
     fn leads_to(&self, folder: &OwnedFd) -> bool {
         let Some(Address::Path(path)) = Address::read(&self.bytes) else { return false };
         let cut = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let parent = if cut == 0 { b"." } else { &path[..cut] };
-        let (Ok(now), Ok(then)) = (rustix::fs::stat(parent), rustix::fs::fstat(folder)) else {
-            return false;
-        };
+        match (rustix::fs::stat(parent), rustix::fs::fstat(folder)) {
+            (Ok(now), Ok(then)) => (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino),
+            _ => false,
+        }
+    }
+
+    /// Whether there is a socket of the path's name in `folder`.
+    fn is_in(&self, folder: &OwnedFd) -> bool {
         let made = rustix::fs::statat(folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW);
-        let socket =
-            |file: &rustix::fs::Stat| FileType::from_raw_mode(file.st_mode) == FileType::Socket;
-        (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino) && made.is_ok_and(|m| socket(&m))
+        made.is_ok_and(|made| FileType::from_raw_mode(made.st_mode) == FileType::Socket)
     }
 }
 
