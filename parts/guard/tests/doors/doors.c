@@ -629,6 +629,8 @@ static void names(void) {
     printf("%s %d\n", a.sun_path, size);
 }
 
+static void names_elsewhere(void) { unshare(CLONE_NEWUSER | CLONE_NEWNS); names(); }
+
 #define DOOR(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(connect4), DOOR(connect6), DOOR(connect_mapped), DOOR(connect_any4), DOOR(connect_any6),
@@ -649,7 +651,7 @@ static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(vfork_child), DOOR(spawned), DOOR(executed), DOOR(executed_by_thread), DOOR(not_dumpable), DOOR(own_user),
     DOOR(own_network), DOOR(own_processes), DOOR(received),
     DOOR(interrupted), DOOR(restarted), DOOR(asked_again), DOOR(time_limit), DOOR(time_limit_and_signal), DOOR(in_progress), DOOR(refused),
-    DOOR(faults), DOOR(large), DOOR(names),
+    DOOR(faults), DOOR(large), DOOR(names), DOOR(names_elsewhere),
 #if defined(__x86_64__)
     DOOR(i386_connect), DOOR(i386_socket), DOOR(i386_sendto), DOOR(i386_sendmsg), DOOR(i386_sendmmsg),
     DOOR(i386_fastopen), DOOR(i386_listen), DOOR(i386_raw), DOOR(i386_device), DOOR(i386_io_uring),
