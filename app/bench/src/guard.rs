@@ -25,7 +25,8 @@ use ways::{FEW, MANY, Way};
 const CORE: usize = 0;
 /// Length of a stretch of traffic.
 const SECONDS: &str = "0.3";
-/// Stretches in a round: many short ones, so that other load on the machine hits both sides.
+/// Stretches in a round: many short ones, so that other load on the machine hits both sides. Both ends share a core, so that
+/// the scheduler has no part in it.
 const PAIRS: usize = 3;
 /// Processes under one guard.
 const CROWD: &str = "1000";
@@ -52,8 +53,8 @@ impl What {
         match self {
             What::Call(kind) => format!("{}, on one core", call(kind)),
             What::Free(kind) => format!("{}, on any core", call(kind)),
-            What::Stream => "TCP throughput, established".to_owned(),
-            What::Requests => "TCP requests, established".to_owned(),
+            What::Stream => "TCP throughput, established, on one core".to_owned(),
+            What::Requests => "TCP requests, established, on one core".to_owned(),
             What::Start => "start and end of `true`".to_owned(),
             What::Crowd => "1,000 processes, until all have connected".to_owned(),
         }
@@ -150,12 +151,12 @@ fn measure(driver: &Driver, (what, way): Cell, count: &str, results: &mut Result
         What::Free(kind) => add(calls(driver, way, None, [kind, count])?),
         What::Stream => {
             for _ in 0..PAIRS {
-                add(figure(&way.peer(driver, None, &["tcp", SECONDS])?)? * 8e-9);
+                add(figure(&way.peer(driver, Some(CORE), &["tcp", SECONDS])?)? * 8e-9);
             }
         }
         What::Requests => {
             for _ in 0..PAIRS {
-                add(figure(&way.peer(driver, None, &["requests", SECONDS])?)?);
+                add(figure(&way.peer(driver, Some(CORE), &["requests", SECONDS])?)?);
             }
         }
         What::Start => add(timed(&mut way.command(driver, None, &["true"])?)? * 1e3),
