@@ -1,4 +1,4 @@
-//! Merges consecutive TCP segments of one connection into a super-frame: the inverse of [`crate::segment`].
+//! Merges consecutive TCP segments of one connection into a super-frame: the inverse of [`crate::segment()`].
 //!
 //! Only segments that cutting the super-frame restores byte for byte (but for the two forms of zero in a
 //! checksum): one length (the last may be shorter), consecutive sequence numbers and IPv4

@@ -7,7 +7,7 @@
 //! for each name, and the strictest verdict counts, so that a name allows an address only if all
 //! names of that address are allowed.
 //!
-//! Text in and out is YAML ([`read`], [`write`]); [`learn`] makes the least policy that allows what happened;
+//! Text in and out is YAML ([`read()`], [`write()`]); [`learn`] makes the least policy that allows what happened;
 //! [`compare`] tells two policies apart. Nothing here resolves names, opens files or knows a clock: the
 //! caller passes what it observed, and the time.
 #![forbid(unsafe_code)]
