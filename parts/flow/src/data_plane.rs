@@ -136,6 +136,10 @@ pub trait DataPlane {
     /// The system refuses; nothing is taken then.
     fn add_port(&mut self, port: &PlanePort) -> Result<()>;
 
+    /// Whether frames of the interface that was taken for a port are still taken; not if it is gone, even if another
+    /// has its index now.
+    fn has_port(&self, number: PortNumber) -> bool;
+
     /// Lets go of an interface; unknown numbers are ignored.
     fn remove_port(&mut self, number: PortNumber);
 

@@ -25,7 +25,9 @@ impl Server {
             Error::refused(format!("port {:?}: no interface {:?}", spec.name, spec.interface))
         })?;
         let before = self.ports.known.get(&spec.number).and_then(|port| port.index);
-        if before != Some(link.index) {
+        // Another interface may have the index of one that is gone.
+        let holds = self.engine.plane.has_port(PortNumber(spec.number));
+        if before != Some(link.index) || !holds {
             if !self.keeping.restoring {
                 self.engine.quiesce()?;
             }

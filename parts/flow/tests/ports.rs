@@ -4,6 +4,7 @@ use netloom_kit::isolated;
 use netloom_netlink::{Batch, Change, DeleteLink, LinkRef, Socket};
 use netloom_openflow::port::{PortReason, PortState};
 use netloom_openflow::{Message, PortStatus, Version};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::world::{Listening, Node, Peer, Switch, controller, frame, raise_lo, wait};
 
@@ -82,6 +83,24 @@ fn a_port_that_is_removed_is_let_go_of() {
         wait("it is up", || switch.show().ports[1].up.then_some(()));
         a.send(&sent);
         b.expect(&sent);
+    });
+}
+
+/// An interface goes, another with its name and index comes, and the port is added before the switch has looked.
+#[test]
+fn an_interface_with_the_index_of_another_is_not_taken_for_it() {
+    isolated!({
+        let switch = Switch::start();
+        let [mut a, b] = switch.nodes();
+        let process = Pid::from_raw(i32::try_from(switch.pid()).unwrap()).unwrap();
+        kill_process(process, Signal::STOP).unwrap();
+        let mut b = b.instead_of(2);
+        kill_process(process, Signal::CONT).unwrap();
+        switch.add(2, &b);
+        wait("it is up", || switch.show().ports[1].up.then_some(()));
+        let sent = frame("dl_src=02:00:00:00:00:02,udp");
+        b.send(&sent);
+        a.expect(&sent);
     });
 }
 

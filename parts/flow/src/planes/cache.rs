@@ -18,7 +18,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketFlags};
 
-use super::packets::silence;
+use super::packets::{is_bound, silence};
 use crate::data_plane::{
     Credit, DataPlane, Entry, Inherited, PlaneCounters, PlaneFacts, PlanePort, Slot, Upcall,
 };
@@ -181,6 +181,10 @@ impl DataPlane for CachePlane {
         let taken = Taken { index: port.index, socket: fd, send_dropped: 0 };
         self.ports.insert(port.number, taken);
         Ok(())
+    }
+
+    fn has_port(&self, number: PortNumber) -> bool {
+        self.ports.get(&number).is_some_and(|port| is_bound(&port.socket))
     }
 
     fn remove_port(&mut self, number: PortNumber) {

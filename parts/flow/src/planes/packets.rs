@@ -82,6 +82,10 @@ impl DataPlane for PacketPlane {
         Ok(())
     }
 
+    fn has_port(&self, number: PortNumber) -> bool {
+        self.ports.get(&number).is_some_and(|port| is_bound(port.ring.as_fd()))
+    }
+
     fn remove_port(&mut self, number: PortNumber) {
         if let Some(port) = self.ports.remove(&number) {
             let _ = epoll::delete(&self.epoll, port.ring.as_fd());
@@ -198,6 +202,11 @@ fn tell(
         }
         Err(_) => counters.malformed += 1,
     }
+}
+
+/// Whether a port's packet socket still has its interface.
+pub(crate) fn is_bound(socket: impl AsFd) -> bool {
+    netloom_rawsock::socket::interface(socket).is_ok_and(|interface| interface.is_some())
 }
 
 /// Keeps the namespace's own stack from speaking by an interface: without an address it says nothing in IPv4.

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use netloom_netlink::{Address, Batch, Change, EndSpec, Neighbour, Socket, VethSpec};
+use netloom_netlink::{Address, Batch, Change, DeleteLink, EndSpec, Neighbour, Socket, VethSpec};
 use netloom_openflow::flow::FlowCommand;
 use netloom_openflow::{Version, text};
 use netloom_packet::{VnetHeader, vnet};
@@ -61,13 +61,28 @@ pub struct Node {
 impl Node {
     /// The node with MAC address 02:00:00:00:00:NN.
     pub fn new(number: u8) -> Node {
+        Node::with(number, None)
+    }
+
+    /// The same, after the link of this one is gone: the switch's end has its name and its index.
+    pub fn instead_of(self, number: u8) -> Node {
+        let mut socket = Socket::open().expect("netlink");
+        let index = socket.index_of(&self.outer).expect("its index");
+        let mut batch = Batch::new();
+        batch.push("veth", &DeleteLink::new(index));
+        socket.run(&mut batch).expect("delete a veth");
+        Node::with(number, Some(index))
+    }
+
+    fn with(number: u8, index: Option<u32>) -> Node {
         let net = Net::new();
         let outer = format!("p{number}");
         let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
         let mut batch = Batch::new();
         let mac = Some([2, 0, 0, 0, 0, number]);
         let inner = EndSpec { netns: Some(net.as_fd()), mac, ..EndSpec::new("eth0") };
-        let veth = VethSpec { a_up: true, ..VethSpec::new(EndSpec::new(&outer), inner) };
+        let end = EndSpec { index, ..EndSpec::new(&outer) };
+        let veth = VethSpec { a_up: true, ..VethSpec::new(end, inner) };
         batch.push("veth", &veth);
         Socket::open().expect("netlink").run(&mut batch).expect("make a veth");
         let port = net.run(|| {
