@@ -124,8 +124,6 @@ fn no_example_is_forgotten() {
         "fat-tree",
         "frr-bgp",
         "frr-ospf",
-        // A policy, checked by `guard_policies_are_good`.
-        "guard-policy",
         "limits",
         "office",
         "openflow",
@@ -155,7 +153,7 @@ fn no_example_is_forgotten() {
 #[test]
 fn guard_policies_are_good() {
     let machine = machine!();
-    let policy = workspace_root().join("examples/guard-policy.yaml");
+    let policy = workspace_root().join("examples/guard/policy.yaml");
     let check =
         |words: &[&str]| machine.netloom(["guard", "check"]).args([&policy]).args(words).finish();
     assert!(check(&[]).code(0).text().contains("good: "));

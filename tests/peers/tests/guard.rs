@@ -82,6 +82,9 @@ fn apt_get() {
         let said = ground.alike(
             "mkdir -p etc/parts state/lists/partial cache/archives/partial; : >status
              echo 'deb [trusted=yes] http://127.0.0.1:8080/ ./' >etc/list
+             # What the machine's own settings run after apt is none of this.
+             echo \"Dir::Etc::main \\\"/dev/null\\\"; Dir::Etc::parts \\\"$PWD/etc/parts\\\";\" >etc/conf
+             export APT_CONFIG=$PWD/etc/conf
              a=\"apt-get -o APT::Sandbox::User=root -o Dir::Etc=$PWD/etc -o Dir::Etc::sourcelist=$PWD/etc/list \
                 -o Dir::Etc::sourceparts=$PWD/etc/parts -o Dir::State=$PWD/state -o Dir::State::status=$PWD/status \
                 -o Dir::Cache=$PWD/cache -o Acquire::Languages=none -o Debug::NoLocking=1\"
