@@ -134,7 +134,9 @@ install_packages() {
     case $(system) in
     apt)
         as_root apt-get update -q
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+        # Unattended upgrades of a fresh machine hold the lock for minutes.
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+            -o DPkg::Lock::Timeout=600 "$@"
         ;;
     dnf) as_root dnf install -y -q "$@" ;;
     *) die "knows apt and dnf only; please install by hand: $*" ;;

@@ -114,9 +114,12 @@ impl Who {
         version(self.peer()?)
     }
 
-    /// Its message once it captures.
-    fn begun(self) -> &'static str {
+    /// Its message once it captures so many interfaces.
+    fn begun(self, interfaces: usize) -> &'static str {
         match self {
+            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap if interfaces > 1 => {
+                " interfaces: "
+            }
             Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => "b:eth",
             Who::Tcpdump => "listening on",
             Who::Dumpcap => "File: ",
@@ -264,7 +267,7 @@ pub(super) fn run(
     for (number, (mut command, file)) in commands.into_iter().enumerate() {
         let name = format!("capturer-{number}");
         let program = Program::start(pair.driver().folder(), &mut command, &name)?;
-        programs.push((program.until_it_says(who.begun())?, file));
+        programs.push((program.until_it_says(who.begun(links.len()))?, file));
     }
     let senders = links.map(|link| traffic.start(pair, link));
     let senders = senders.collect::<Result<Vec<_>>>()?;

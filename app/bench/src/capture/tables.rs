@@ -52,6 +52,20 @@ struct Field {
 /// All runs.
 type Results = BTreeMap<Field, Vec<Run>>;
 
+/// Two interfaces at top speed, once: what of the tables is looked at quickly.
+pub(super) fn glance(pair: &Pair<'_>, report: &mut Report) -> Result<()> {
+    for who in [Who::Sink, Who::Auto, Who::Tcpdump] {
+        let field = Field { offer: Offer::Top(SMALL), interfaces: 2, who, stored: false };
+        if missing(field.cell()).is_some() {
+            continue;
+        }
+        let made = Made { size: SMALL, to: To::Nobody, ask: Ask::Max, seconds: SECONDS };
+        let seen = run(pair, who, &Traffic::Made(made), 0..field.interfaces, None)?;
+        field.show(&[seen], "", report);
+    }
+    Ok(())
+}
+
 /// Fills netloom's tables.
 pub(super) fn measure(driver: &Driver, pair: &Pair<'_>, report: &mut Report) -> Result<()> {
     let (file, what) = trace(driver)?;
