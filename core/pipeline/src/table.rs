@@ -216,16 +216,16 @@ impl Table {
         }
     }
 
-    /// Takes an entry, which was in this slot with this successor, out of its chain.
-    fn unlink(&mut self, tuple: usize, value: &FlowKey, slot: u32, next: Option<u32>) {
+    /// Takes an entry that is in its slot out of its chain.
+    fn unlink(&mut self, tuple: usize, value: &FlowKey, slot: u32) {
         let Table { tuples, slots, .. } = self;
         let Some(tuple) = tuples.get_mut(tuple) else { return };
         let hash = hash_of(value);
-        // The entry that is sought may itself be the first one, which is out of its slot.
-        let is_it = |chain: &Chain| {
-            chain.hash == hash && (chain.first == slot || chain.is_of(hash, value, slots))
+        let next = placed_at(slots, slot).and_then(|placed| placed.next);
+        let Ok(mut found) = tuple.chains.find_entry(hash, |chain| chain.is_of(hash, value, slots))
+        else {
+            return;
         };
-        let Ok(mut found) = tuple.chains.find_entry(hash, is_it) else { return };
         if found.get().first == slot {
             match next {
                 Some(next) => found.get_mut().first = next,
@@ -260,12 +260,12 @@ impl Table {
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, id: RuleId) -> Option<Rule> {
-        self.get(id)?;
-        let Placed { rule, next } = self.slots.get_mut(usize::try_from(id.slot).ok()?)?.take()?;
+        let pattern = self.get(id)?.pattern;
+        let index = self.tuples.iter().position(|tuple| tuple.mask == pattern.mask)?;
+        self.unlink(index, &pattern.value, id.slot);
+        let Placed { rule, .. } = self.slots.get_mut(usize::try_from(id.slot).ok()?)?.take()?;
         self.mark(id.slot, false);
         self.free.insert(id.slot);
-        let index = self.tuples.iter().position(|tuple| tuple.mask == rule.pattern.mask)?;
-        self.unlink(index, &rule.pattern.value, id.slot, next);
         let tuple = self.tuples.get_mut(index)?;
         if let Some(count) = tuple.priorities.get_mut(&rule.priority) {
             *count -= 1;
