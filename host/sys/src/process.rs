@@ -5,6 +5,7 @@
 mod descendants;
 mod fork;
 mod signals;
+mod status;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,8 +19,10 @@ pub use self::fork::{
     Birth, Forked, Namespaces, Prepared, Ready, fork, fork_alone, fork_prepared, fork_to_execute,
 };
 pub use self::signals::{
-    block_signals, catch, next_signal, set_ignored, signalfd, unblock_signals, with_open_mask,
+    FOR_PROGRAMS, OF_KEYS, block_signals, catch, next_signal, set_ignored, signalfd,
+    unblock_signals, with_open_mask,
 };
+pub use self::status::Status;
 use crate::{Error, Failure, Result};
 
 /// Forbids tracing this process and reading its root, directory and descriptors, except with

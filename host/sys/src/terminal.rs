@@ -8,6 +8,23 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::Pid;
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+
+use crate::{Failure, Result};
+
+/// A new terminal: the side of whoever shows it, and the side of the program in it (pty(7)). It becomes nobody's controlling
+/// terminal by this.
+///
+/// # Errors
+/// The kernel makes none: there is no /dev/pts, or too many.
+pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    let fail = |operation| move |e| Failure::new("terminal", operation, e);
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let outer = openpt(flags).map_err(fail("make"))?;
+    grantpt(&outer).and_then(|()| unlockpt(&outer)).map_err(fail("unlock"))?;
+    let inner = ioctl_tiocgptpeer(&outer, flags).map_err(fail("open"))?;
+    Ok((outer, inner))
+}
 
 /// Remembers the terminal's foreground group and restores it on drop.
 pub struct Foreground<'a> {

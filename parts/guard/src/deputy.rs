@@ -45,17 +45,6 @@ pub(crate) enum Told {
 /// The socket's name in errors.
 pub(crate) const SOCKET: &str = "socket of guard's deputy";
 
-/// Signals that are the program's: the deputy outlives them.
-const PROGRAMS: [Signal; 7] = [
-    Signal::TERM,
-    Signal::HUP,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::ALARM,
-    Signal::INT,
-    Signal::QUIT,
-];
-
 /// A deputy before it is one: made in the supervisor, run in a process forked from it.
 #[derive(Debug)]
 pub struct Deputy {
@@ -86,7 +75,9 @@ impl Deputy {
         {
             refuse(&socket, &e);
         }
-        let watched = PROGRAMS.into_iter().chain([Signal::CHILD]).map(Signal::as_raw);
+        // What is meant for the program does not end the deputy. It stops with its group, and goes on with it.
+        let meant = process::FOR_PROGRAMS.into_iter().filter(|signal| *signal != Signal::CONT);
+        let watched = meant.chain(process::OF_KEYS).chain([Signal::CHILD]).map(Signal::as_raw);
         let signals = match process::catch(&watched.collect::<Vec<_>>()) {
             Ok(signals) => signals,
             Err(e) => refuse(&socket, &e),

@@ -11,12 +11,11 @@ use std::time::Duration;
 use netloom_sys::envelope::{self, Received};
 use netloom_sys::seccomp::Listener;
 use netloom_sys::seccomp::launch::Place;
-use netloom_sys::{Failure, disposition, process};
+use netloom_sys::{Failure, disposition, process, terminal};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Signal;
-use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use crate::deputy::{Deputy, Event, SOCKET, Told};
 use crate::desk::Desk;
@@ -24,18 +23,6 @@ use crate::error::{Error, Result};
 use crate::judge::Judge;
 use crate::screen::Screen;
 use crate::supervisor::Supervisor;
-
-/// Signals of this process that are the program's.
-const PASSED_ON: [Signal; 8] = [
-    Signal::TERM,
-    Signal::HUP,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::ALARM,
-    Signal::CONT,
-    Signal::INT,
-    Signal::QUIT,
-];
 
 /// How long the supervisor's threads may take to notice that nobody is left.
 const LEAVE: Duration = Duration::from_secs(5);
@@ -81,11 +68,12 @@ impl Guarded {
         let (terminals, inner) = match terminal {
             None => (None, None),
             Some(tty) => {
-                let (ours, theirs) = own_terminal().map_err(fail("make a terminal"))?;
+                let (ours, theirs) = terminal::pair()?;
                 (Some((tty, ours)), Some(theirs))
             }
         };
-        let mut caught: Vec<i32> = PASSED_ON.iter().map(|signal| signal.as_raw()).collect();
+        let passed_on = process::FOR_PROGRAMS.iter().chain(&process::OF_KEYS);
+        let mut caught: Vec<i32> = passed_on.map(|signal| signal.as_raw()).collect();
         caught.retain(|number| !disposition::is_ignored(*number));
         caught.push(Signal::WINCH.as_raw());
         let signals = process::catch(&caught)?;
@@ -180,16 +168,6 @@ fn unsupported(words: String) -> netloom_sys::Unsupported {
             "system call filters with a supervisor: Linux 5.19 or newer, with CONFIG_SECCOMP_FILTER"
                 .into(),
     }
-}
-
-/// Both sides of a new terminal: the first is the supervisor's.
-fn own_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-    grantpt(&ours)?;
-    unlockpt(&ours)?;
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let theirs = ioctl_tiocgptpeer(&ours, flags)?;
-    Ok((ours, theirs))
 }
 
 /// What the caller's process waits for.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use netloom_sys::process::Status;
 use netloom_sys::seccomp::perform::{self, Interrupter, Message};
 use netloom_sys::seccomp::{Caller, Listener, Outcome};
 use rustix::io::Errno;
@@ -105,18 +106,17 @@ pub(crate) fn state(listener: &Listener, id: u64, tid: i32) -> State {
     if !listener.is_waiting(id) {
         return State::Gone;
     }
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    if signalled(&status) { State::Signalled } else { State::Waiting }
+    if signalled(&Status::of(tid).unwrap_or_default()) { State::Signalled } else { State::Waiting }
 }
 
 /// Whether a signal waits that this thread will take. One for the whole process may be taken by another thread.
-fn signalled(status: &str) -> bool {
-    let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-    let mask =
-        |key: &str| field(key).and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
-    let open = !mask("SigBlk:");
-    let alone = field("Threads:") == Some("1");
-    mask("SigPnd:") & open != 0 || (alone && mask("ShdPnd:") & open != 0)
+fn signalled(status: &Status) -> bool {
+    let mask = |key: &str| {
+        status.field(key).and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0)
+    };
+    let open = !mask("SigBlk");
+    let alone = status.field("Threads") == Some("1");
+    mask("SigPnd") & open != 0 || (alone && mask("ShdPnd") & open != 0)
 }
 
 /// A signal ends a call for good where the socket has a time limit for sending, and restarts it elsewhere (signal(7)).
@@ -279,10 +279,11 @@ fn create(family: u32, kind: u32, number: u32) -> Done {
 mod tests {
     use super::*;
 
-    fn status(threads: u32, thread: u64, process: u64, blocked: u64) -> String {
-        format!(
+    fn status(threads: u32, thread: u64, process: u64, blocked: u64) -> Status {
+        let text = format!(
             "Name:\tx\nThreads:\t{threads}\nSigPnd:\t{thread:016x}\nShdPnd:\t{process:016x}\nSigBlk:\t{blocked:016x}\n"
-        )
+        );
+        Status::from(text)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 
 use netloom_policy::Program;
+use netloom_sys::process::Status;
 
 /// A process that makes a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +23,9 @@ pub struct Who {
 impl Who {
     /// Reads what /proc says of a thread's process. What cannot be read is empty.
     pub(crate) fn of(thread: i32) -> Who {
-        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-        let number = |key: &str| -> i32 {
-            let line = status.lines().find_map(|line| line.strip_prefix(key));
-            line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
-        };
-        let (pid, parent) = (number("Tgid:"), number("PPid:"));
+        let status = Status::of(thread).unwrap_or_default();
+        let number = |key: &str| status.number(key).unwrap_or(0);
+        let (pid, parent) = (number("Tgid"), number("PPid"));
         let path = fs::read_link(format!("/proc/{thread}/exe"))
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();

@@ -28,18 +28,6 @@ use crate::entry::{Entry, Task, check_root, node_environment};
 use crate::error::failed;
 use crate::{Error, Result};
 
-/// Signals forwarded from the caller to the program. Key signals come from the node's own terminal instead.
-const PASSED_ON: [Signal; 8] = [
-    Signal::TERM,
-    Signal::HUP,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::ALARM,
-    Signal::CONT,
-    Signal::INT,
-    Signal::QUIT,
-];
-
 /// The program to start, passed in a file because a command line has no size limit.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Order {
@@ -94,10 +82,10 @@ impl Call {
         let fail = |operation| failed(&entry.node, operation);
         let terminal = terminal_size();
         let keys_are_screens = terminal.is_some();
-        let ignored = PASSED_ON.iter().map(|s| s.as_raw()).filter(|s| disposition::is_ignored(*s));
+        let ignored = passed_on().map(|s| s.as_raw()).filter(|s| disposition::is_ignored(*s));
         let order = order(entry, task, terminal, ignored.collect())
             .map_err(|e| fail("write its command")(Failure::new("command", "write", e).into()))?;
-        let mut caught: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
+        let mut caught: Vec<i32> = passed_on().map(|s| s.as_raw()).collect();
         if keys_are_screens {
             caught.push(Signal::WINCH.as_raw());
         }
@@ -154,6 +142,11 @@ impl Call {
             }
         }
     }
+}
+
+/// Signals that are passed on from the caller to the program. Those of keys come from the node's own terminal instead.
+fn passed_on() -> impl Iterator<Item = Signal> {
+    process::FOR_PROGRAMS.into_iter().chain(process::OF_KEYS)
 }
 
 /// Size of the caller's terminal, if both its standard input and output are terminals.

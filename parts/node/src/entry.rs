@@ -71,14 +71,6 @@ pub struct Task {
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 
-/// Signals forwarded to the program. Those that a terminal sends reach it directly.
-const PASSED_ON: [Signal; 6] =
-    [Signal::TERM, Signal::HUP, Signal::USR1, Signal::USR2, Signal::ALARM, Signal::CONT];
-
-/// Signals from terminal keys: the terminal sends them to the program too, so the caller ignores them and
-/// waits.
-const FROM_KEYS: [Signal; 2] = [Signal::INT, Signal::QUIT];
-
 /// Signals that the caller ignored: the program ignores them too, as with env(1).
 #[derive(Clone, Copy)]
 struct Ignored {
@@ -90,12 +82,12 @@ impl Ignored {
     /// Reads the current state.
     fn now() -> Ignored {
         let of = |signal: Signal| disposition::is_ignored(signal.as_raw());
-        Ignored { keys: FROM_KEYS.map(of), terminal: of(Signal::TTOU) }
+        Ignored { keys: process::OF_KEYS.map(of), terminal: of(Signal::TTOU) }
     }
 
     /// Restores it.
     fn restore(self) {
-        for (key, ignored) in FROM_KEYS.into_iter().zip(self.keys) {
+        for (key, ignored) in process::OF_KEYS.into_iter().zip(self.keys) {
             process::set_ignored(key.as_raw(), ignored);
         }
         process::set_ignored(Signal::TTOU.as_raw(), self.terminal);
@@ -119,7 +111,7 @@ pub fn run(entry: &Entry, task: &Task) -> Result<Exit> {
     check_root(entry, task)?;
     entry.check_entry()?;
     let directory = std::env::current_dir().ok();
-    let passed: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
+    let passed: Vec<i32> = process::FOR_PROGRAMS.iter().map(|s| s.as_raw()).collect();
     let signals = process::catch(&passed).map_err(failed(&entry.node, "catch signals"))?;
     let ignored = Ignored::now();
     let stdin = io::stdin();
@@ -232,10 +224,11 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     process::close_all_but(&[caller]);
     // Orphans of the program become children of the deputy, which can then find them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    for key in FROM_KEYS {
+    for key in process::OF_KEYS {
         process::set_ignored(key.as_raw(), true);
     }
-    let watched: Vec<i32> = PASSED_ON.iter().chain(&[Signal::CHILD]).map(|s| s.as_raw()).collect();
+    let watched: Vec<i32> =
+        process::FOR_PROGRAMS.iter().chain(&[Signal::CHILD]).map(|s| s.as_raw()).collect();
     let signals = match process::catch(&watched) {
         Ok(signals) => signals,
         Err(e) => refused("catch signals", &e),
@@ -330,7 +323,7 @@ pub(crate) fn node_environment(entry: &Entry) -> Vec<(String, String)> {
 }
 
 fn parent_wait(node: &str, deputy: &OwnedFd, signals: &OwnedFd) -> Result<Exit> {
-    for key in FROM_KEYS {
+    for key in process::OF_KEYS {
         process::set_ignored(key.as_raw(), true);
     }
     loop {

@@ -7,8 +7,11 @@
 //! do not count.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::time::Duration;
+
+use netloom_sys::process::Status;
 
 /// One sample of a node's processes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -45,7 +48,7 @@ fn look() -> Look {
     let mut found = Look::default();
     for pid in pids() {
         // A process gone in the meantime has ended: its parent is active.
-        let Some(main) = read(&format!("/proc/{pid}/status")) else {
+        let Some(main) = read(pid) else {
             found.busy = true;
             continue;
         };
@@ -63,7 +66,7 @@ fn look() -> Look {
 
 fn threads_of(pid: i32, found: &mut Look) {
     for tid in numbers(&format!("/proc/{pid}/task")) {
-        match read(&format!("/proc/{pid}/task/{tid}/status")) {
+        match read(format!("{pid}/task/{tid}")) {
             Some(thread) => found.add(tid, &thread),
             None => found.busy = true,
         }
@@ -87,28 +90,24 @@ fn numbers(dir: &str) -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-fn read(path: &str) -> Option<Thread> {
-    parse(&fs::read_to_string(path).ok()?)
+fn read(whose: impl Display) -> Option<Thread> {
+    parse(&Status::of(whose)?)
 }
 
-/// Reads a `status` file.
-fn parse(status: &str) -> Option<Thread> {
-    let value = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-        line.map(str::trim)
-    };
-    let number = |key: &str| value(key)?.parse::<u64>().ok();
-    let state = value("State")?.chars().next()?;
+fn parse(status: &Status) -> Option<Thread> {
+    let state = status.field("State")?.chars().next()?;
     // An unreaped child of process 1 is about to be reported.
-    let unheard = state == 'Z' && number("PPid") == Some(1);
+    let unheard = state == 'Z' && status.number("PPid") == Some(1);
     Some(Thread {
         busy: matches!(state, 'R' | 'D') || unheard,
         // In a PID namespace below this one it has a second pid.
-        own: value("NSpid").is_none_or(|pids| pids.split_ascii_whitespace().count() == 1),
-        threads: number("Threads").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+        own: status.field("NSpid").is_none_or(|pids| pids.split_ascii_whitespace().count() == 1),
+        threads: status.number("Threads").unwrap_or(1),
         // A process that has ended has none.
-        switches: number("voluntary_ctxt_switches").unwrap_or(0)
-            + number("nonvoluntary_ctxt_switches").unwrap_or(0),
+        switches: ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"]
+            .into_iter()
+            .map(|key| status.number::<u64>(key).unwrap_or(0))
+            .sum(),
     })
 }
 
@@ -125,11 +124,12 @@ fn cpu_of(stat: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn status(state: &str, parent: u32, pids: &str) -> String {
-        format!(
+    fn status(state: &str, parent: u32, pids: &str) -> Status {
+        let text = format!(
             "Name:\tx\nUmask:\t0022\nState:\t{state}\nPPid:\t{parent}\nNSpid:\t{pids}\nThreads:\t2\n\
              voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n"
-        )
+        );
+        Status::from(text)
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(parse(&status(state, parent, "5")), Some(expected), "{state}");
         }
         assert!(!parse(&status("R (running)", 1, "7\t1")).unwrap().own);
-        assert_eq!(parse(""), None);
+        assert_eq!(parse(&Status::default()), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use rustix::process::{Pid, Signal};
 
+use super::Status;
+
 /// Kills children until none are left: children of killed ones are reparented to this process.
 pub fn end_descendants() {
     loop {
@@ -31,9 +33,7 @@ fn children() -> Vec<Pid> {
 
 /// A process's pid and its parent's in the namespace of /proc, and its pids from there inwards.
 fn identity(name: &str) -> Option<(i32, i32, Vec<i32>)> {
-    let status = std::fs::read_to_string(format!("/proc/{name}/status")).ok()?;
-    let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
-    let number = |key: &str| field(key)?.trim().parse().ok();
-    let numbers = field("NSpid:")?.split_ascii_whitespace().filter_map(|n| n.parse().ok());
-    Some((number("Pid:")?, number("PPid:")?, numbers.collect()))
+    let status = Status::of(name)?;
+    let numbers = status.field("NSpid")?.split_ascii_whitespace().filter_map(|n| n.parse().ok());
+    Some((status.number("Pid")?, status.number("PPid")?, numbers.collect()))
 }

@@ -3,7 +3,16 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::process::Signal;
+
 use crate::{Failure, Result};
+
+/// Signals by which users talk to a program; whoever runs it in their place passes them on.
+pub const FOR_PROGRAMS: [Signal; 6] =
+    [Signal::TERM, Signal::HUP, Signal::USR1, Signal::USR2, Signal::ALARM, Signal::CONT];
+
+/// Signals of a terminal's keys: a program that shares the terminal's foreground gets them by itself.
+pub const OF_KEYS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 /// Blocks every signal for this thread; programs started later must unblock them.
 pub fn block_signals() {

@@ -15,6 +15,7 @@ use rustix::process::Pid;
 
 use super::image::{Image, program_of};
 use super::listener::{Call, Listener};
+use crate::process::Status;
 use crate::{Error, Failure, Result};
 
 /// pidfd_open(2): the thread and not its process (linux/pidfd.h).
@@ -212,9 +213,7 @@ fn by_process(tid: i32) -> Result<OwnedFd> {
 
 /// The process of a thread, by `Tgid` of proc_pid_status(5).
 fn process_of(tid: i32) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    Pid::from_raw(line.trim().parse().ok()?)
+    Pid::from_raw(Status::of(tid)?.number("Tgid")?)
 }
 
 fn owned(fd: libc::c_long) -> Option<OwnedFd> {

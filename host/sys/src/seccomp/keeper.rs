@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
-use crate::process::{block_signals, close_all_but, exit_now, pidfd, signalfd, unblock_signals};
+use crate::process::{
+    block_signals, close_all_but, end_descendants, exit_now, pidfd, signalfd, unblock_signals,
+};
 
 /// Forks. The new process returns from here, and is to become the program; this one becomes its keeper.
 ///
@@ -110,50 +112,6 @@ fn end_like(status: i32) -> ! {
 
 /// Ends every process below this one, also what those start meanwhile, and then this one.
 fn end_all() -> ! {
-    loop {
-        for child in children() {
-            // SAFETY: sends a signal, and touches no memory. Children that have not been waited for keep their ids.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-        }
-        // SAFETY: asks for no status.
-        let ended = unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
-        if ended == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
-            exit_now(128 + libc::SIGKILL);
-        }
-    }
-}
-
-/// This process's children, among them those whose parents have ended.
-fn children() -> Vec<libc::pid_t> {
-    let own = rustix::process::getpid().as_raw_nonzero();
-    let listed = std::fs::read_to_string(format!("/proc/self/task/{own}/children"));
-    let listed = listed.unwrap_or_else(|_| by_parents(own.get()));
-    listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-/// On a kernel without that list: by the fourth field of proc_pid_stat(5).
-fn by_parents(own: i32) -> String {
-    let Ok(all) = std::fs::read_dir("/proc") else { return String::new() };
-    let names = all.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let ours = names.filter(|name| {
-        let stat = std::fs::read_to_string(format!("/proc/{name}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
-        name.parse::<i32>().is_ok() && parent.and_then(|p| p.parse().ok()) == Some(own)
-    });
-    ours.collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn children_are_found_with_and_without_the_kernels_list() {
-        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let own = i32::try_from(std::process::id()).unwrap();
-        let found = by_parents(own);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(found.split(' ').any(|pid| pid == child.id().to_string()), "{found}");
-    }
+    end_descendants();
+    exit_now(128 + libc::SIGKILL)
 }

@@ -4,6 +4,8 @@
 
 use std::io;
 
+use crate::process::Status;
+
 /// A user's effective ids and further groups (proc_pid_status(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
@@ -15,16 +17,15 @@ pub struct Rights {
 impl Rights {
     /// Those of a thread; `None` if they cannot be read.
     pub fn of(tid: i32) -> Option<Rights> {
-        Rights::read(&std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?)
+        Rights::read(&Status::of(tid)?)
     }
 
-    fn read(status: &str) -> Option<Rights> {
-        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
-        let effective = |key: &str| field(key)?.split_whitespace().nth(1)?.parse().ok();
-        let groups = field("Groups:")?.split_whitespace().map(|word| word.parse().ok());
+    fn read(status: &Status) -> Option<Rights> {
+        let effective = |key: &str| status.field(key)?.split_whitespace().nth(1)?.parse().ok();
+        let groups = status.field("Groups")?.split_whitespace().map(|word| word.parse().ok());
         Some(Rights {
-            user: effective("Uid:")?,
-            group: effective("Gid:")?,
+            user: effective("Uid")?,
+            group: effective("Gid")?,
             groups: groups.collect::<Option<_>>()?,
         })
     }
@@ -84,8 +85,8 @@ mod tests {
     fn effective_ids_are_read() {
         let status = "Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n";
         let expected = Rights { user: 2, group: 6, groups: vec![9, 10] };
-        assert_eq!(Rights::read(status), Some(expected));
-        assert_eq!(Rights::read("Uid:\t1\n"), None);
+        assert_eq!(Rights::read(&Status::from(status.to_owned())), Some(expected));
+        assert_eq!(Rights::read(&Status::from("Uid:\t1\n".to_owned())), None);
     }
 
     #[test]

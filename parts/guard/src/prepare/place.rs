@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use netloom_policy::{Direction, Protocol, Target};
+use netloom_sys::process::Status;
 use netloom_sys::seccomp::rights::Rights;
 use netloom_sys::seccomp::{Caller, perform};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat};
@@ -236,10 +237,9 @@ impl Place {
 
 /// Threads that make calls have a umask of their own.
 fn take_umask(caller: &Caller) {
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", caller.tid())).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    if let Some(mask) = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
+    let status = Status::of(caller.tid()).unwrap_or_default();
+    let mask = status.field("Umask").and_then(|mask| u32::from_str_radix(mask, 8).ok());
+    if let Some(mask) = mask {
         rustix::process::umask(Mode::from_raw_mode(mask));
     }
 }

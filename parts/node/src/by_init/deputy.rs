@@ -11,10 +11,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use netloom_sys::process::{self, Forked, Namespaces};
-use netloom_sys::{Error, Result, scm};
+use netloom_sys::{Error, Result, scm, terminal};
 use netloom_sys::{Failure, caps::Grant};
 use rustix::process::{Pid, Signal};
-use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, isatty, tcsetwinsize};
 
 use super::{Event, MAX_MESSAGE, Order, Told, tell};
@@ -84,10 +83,7 @@ impl Deputy {
         let fail = |operation| {
             move |e: rustix::io::Errno| Error::from(Failure::new("terminal", operation, e))
         };
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let outer = openpt(flags).map_err(fail("make"))?;
-        grantpt(&outer).and_then(|()| unlockpt(&outer)).map_err(fail("unlock"))?;
-        let inner = ioctl_tiocgptpeer(&outer, flags).map_err(fail("open"))?;
+        let (outer, inner) = terminal::pair()?;
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&inner, size).map_err(fail("set the size of"))?;
         let event = serde_json::to_vec(&Event::Terminal).unwrap_or_default();
