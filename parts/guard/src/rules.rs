@@ -165,6 +165,14 @@ impl Rules {
         Some((judgement, reason.unwrap_or(Reason::Default)))
     }
 
+    /// The verdict on a request that was not seen before, if the policy knows it: who asks need not be looked up.
+    fn known_at_first(&self, request: &Request) -> Option<Judgement> {
+        let policy = self.read();
+        let now = Timestamp::now();
+        let verdict = policy.decide(request, now);
+        self.without_asking(&policy, request, verdict, now).map(|(judgement, _)| judgement)
+    }
+
     /// A person's verdict; `None` if the policy is to be asked again.
     fn asked(
         &self,
@@ -235,9 +243,11 @@ impl Judge for Rules {
         if self.log.is_some() || self.learned.is_some() || self.digests.wanted() {
             return None;
         }
-        let found = lock(&self.kept).get(request).copied()?;
-        let holds = found.until.is_none_or(|end| Timestamp::now() < end);
-        holds.then_some(found.judgement)
+        let found = lock(&self.kept).get(request).copied();
+        let holds = |kept: &Kept| kept.until.is_none_or(|end| Timestamp::now() < end);
+        found
+            .filter(holds)
+            .map_or_else(|| self.known_at_first(request), |kept| Some(kept.judgement))
     }
 
     fn decide(&self, question: &Question<'_>) -> Judgement {
