@@ -28,6 +28,7 @@ mod rules;
 mod screen;
 mod socket;
 mod supervisor;
+mod turn;
 mod who;
 
 pub use deputy::Deputy;

@@ -212,16 +212,16 @@ impl Stub {
         let socket = Socket::of(fd).ok().filter(|socket| socket.is_ip())?;
         let network = network_of(fd).ok()?;
         let leads = matches!(socket.protocol, Protocol::Tcp | Protocol::Udp);
+        let family = socket.family(fd).ok()?;
         if is_server && network == self.home {
             let is_served = leads && self.servers.contains(&to.ip().to_canonical());
-            let made = is_served.then(|| self.apart.socket(socket.family, socket.kind))?;
+            let made = is_served.then(|| self.apart.socket(family, socket.kind))?;
             return made.ok();
         }
         // One that asked a server before is used for something else.
         let leaves = !is_server && network == self.away;
-        let made = leaves.then(|| {
-            rustix::net::socket_with(socket.family, socket.kind, SocketFlags::CLOEXEC, None)
-        })?;
+        let made = leaves
+            .then(|| rustix::net::socket_with(family, socket.kind, SocketFlags::CLOEXEC, None))?;
         made.ok()
     }
 

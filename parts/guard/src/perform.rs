@@ -54,10 +54,17 @@ struct Entry {
 }
 
 impl Blocked {
-    /// Until no process has the filter any more: interrupts calls whose caller is gone or signalled.
-    pub(crate) fn watch(&self, listener: &Listener, ended: &AtomicBool) {
+    /// Until no process has the filter any more: interrupts calls whose caller is gone or signalled. Each time it
+    /// `looks` as well, which tells whether it is to look soon again.
+    pub(crate) fn watch(
+        &self,
+        listener: &Listener,
+        ended: &AtomicBool,
+        mut looks: impl FnMut() -> bool,
+    ) {
         while !ended.load(Ordering::SeqCst) {
-            let span = if self.lock().is_empty() { LOOK_IDLE } else { LOOK };
+            let soon = looks() || !self.lock().is_empty();
+            let span = if soon { LOOK } else { LOOK_IDLE };
             if listener.is_unused(span) {
                 ended.store(true, Ordering::SeqCst);
             }
@@ -252,7 +259,7 @@ impl Ready {
 
 fn ready(outgoing: Outgoing) -> Ready {
     let Outgoing { mut message, place, descriptors, .. } = outgoing;
-    message.address = place.as_ref().map(Place::address).unwrap_or_default();
+    message.address = place.as_ref().map(|to| to.address().into_owned()).unwrap_or_default();
     Ready { message, held: (place, descriptors) }
 }
 

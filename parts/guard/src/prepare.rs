@@ -30,6 +30,14 @@ pub(crate) struct Deed {
     pub(crate) wants: Vec<Want>,
     /// How it is done.
     pub(crate) act: Act,
+    /// Whether that may wait for others: readers, or another machine.
+    pub(crate) waits: bool,
+}
+
+impl Deed {
+    fn quick(wants: Vec<Want>, act: Act) -> Deed {
+        Deed { wants, act, waits: false }
+    }
 }
 
 /// A direction, protocol and target.
@@ -60,6 +68,19 @@ pub(crate) enum Act {
     SetOption { fd: OwnedFd, level: i32, option: i32, value: Vec<u8> },
     /// socket(2) in the supervisor, given to the program.
     Create { family: u32, kind: u32, number: u32 },
+}
+
+impl Act {
+    /// Whether all of it is held in this process: nothing more is read of the caller, or done to it, by its number.
+    pub(crate) fn is_held(&self) -> bool {
+        match self {
+            Act::Connect { place, .. } => !place.is_file(),
+            Act::Send { message, .. } => {
+                message.rest.is_empty() && !message.place.as_ref().is_some_and(Place::is_file)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A message with descriptors that go along, which live until it is sent.
@@ -173,24 +194,24 @@ impl Arguments<'_> {
             || (protocol == Protocol::Netlink && number == 0);
         let wants = if common { vec![] } else { vec![opened(protocol)] };
         if !self.copied {
-            return Ok(Deed { wants, act: Act::Continue });
+            return Ok(Deed::quick(wants, Act::Continue));
         }
         // The supervisor's own socket must be no more than the caller's would be: of another network, or with rights
         // that the caller lacks.
         if !place::same_network(self.caller) || !(common || place::unprivileged()) {
             return Err(Errno::PERM);
         }
-        Ok(Deed { wants, act: Act::Create { family, kind, number } })
+        Ok(Deed::quick(wants, Act::Create { family, kind, number }))
     }
 
     fn socket_pair(&self) -> Prepared<Deed> {
         let [family, kind, number] = [0, 1, 2].map(|at| low(self.words[at]));
         let protocol = protocol(family, kind, number);
         match (protocol, self.copied) {
-            (protocol, false) => Ok(Deed { wants: vec![opened(protocol)], act: Act::Continue }),
+            (protocol, false) => Ok(Deed::quick(vec![opened(protocol)], Act::Continue)),
             // Where the two numbers go is in memory that may change: a pair is connected to itself alone, and
             // whatever family the program makes of it has no address.
-            (Protocol::Unix, true) => Ok(Deed { wants: vec![], act: Act::Continue }),
+            (Protocol::Unix, true) => Ok(Deed::quick(vec![], Act::Continue)),
             (_, true) => Err(Errno::OPNOTSUPP),
         }
     }
@@ -207,7 +228,7 @@ impl Arguments<'_> {
         let width = Width::of(self.machine);
         let value = option::translated(width, self.copied, level, option, value)?;
         let wants = option::wants(&fd, &socket, level, option, &value);
-        Ok(Deed { wants, act: Act::SetOption { fd, level, option, value } })
+        Ok(Deed::quick(wants, Act::SetOption { fd, level, option, value }))
     }
 
     fn connect(&self) -> Prepared<Deed> {
@@ -225,8 +246,11 @@ impl Arguments<'_> {
         let is_probe =
             |want: &Want| socket.protocol == Protocol::Udp && want.target.port() == Some(0);
         let probe = want.as_ref().is_some_and(is_probe);
-        let wants = want.into_iter().filter(|_| !probe).collect();
-        Ok(Deed { wants, act: Act::Connect { fd, place, probe } })
+        let wants: Vec<_> = want.into_iter().filter(|_| !probe).collect();
+        // A listener on this machine takes a connection at once, or has a full queue.
+        let near = wants.first().is_some_and(|want| is_loopback(&want.target));
+        let waits = !socket.is_datagram() && !near;
+        Ok(Deed { wants, act: Act::Connect { fd, place, probe }, waits })
     }
 
     fn bind(&self) -> Prepared<Deed> {
@@ -244,14 +268,14 @@ impl Arguments<'_> {
         let chosen = |target: &Target| socket.is_ip() && target.port() == Some(0);
         let wants = target.filter(|target| !chosen(target));
         let wants = wants.map(|target| want(Direction::In, &socket, target)).into_iter().collect();
-        Ok(Deed { wants, act: Act::Bind { fd, place } })
+        Ok(Deed::quick(wants, Act::Bind { fd, place }))
     }
 
     fn listen(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
         let bound = place::bound(fd.as_fd(), &socket);
         let wants = bound.map(|target| want(Direction::In, &socket, target)).into_iter().collect();
-        Ok(Deed { wants, act: Act::Listen { fd, backlog: int(self.words[1]) } })
+        Ok(Deed::quick(wants, Act::Listen { fd, backlog: int(self.words[1]) }))
     }
 
     /// Flags of a message. A copy is sent without `MSG_ZEROCOPY`, of whose end the program would hear nothing: it
@@ -273,17 +297,17 @@ impl Arguments<'_> {
         let mut place = Some(Place::of(self.caller, bytes, true)?);
         let mut rest = vec![(self.words[1], self.words[2])];
         let data = gather(self.caller, &mut rest, !socket.is_stream())?;
-        let wants = destination(&socket, &mut place, flags);
+        let wants = destination(&fd, &socket, &mut place, flags)?;
         let message = Message { data, ..Message::default() };
         let message = Outgoing { message, rest, place, descriptors: vec![] };
-        Ok(Deed { wants, act: Act::Send { fd, message, flags } })
+        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
     }
 
     fn send_message(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
         let flags = Self::flags(&fd, self.words[2])?;
         let (message, wants) = self.message(&fd, &socket, self.words[1], flags)?;
-        Ok(Deed { wants, act: Act::Send { fd, message, flags } })
+        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
     }
 
     /// Most messages of one sendmmsg(2) (`UIO_MAXIOV`).
@@ -315,7 +339,7 @@ impl Arguments<'_> {
             }
         }
         wants.dedup();
-        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags } })
+        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags }, waits: socket.has_readers() })
     }
 
     /// A `struct msghdr` at `at`, and what it wants.
@@ -345,7 +369,7 @@ impl Arguments<'_> {
         let mut rest = message::vectors(self.caller, width, &header)?;
         let data = gather(self.caller, &mut rest, !socket.is_stream())?;
         let controls = message::controls(self.caller, width, &header, socket)?;
-        let mut wants = destination(socket, &mut place, flags);
+        let mut wants = destination(fd, socket, &mut place, flags)?;
         if controls.widening {
             wants.push(opened(Protocol::Raw));
         }
@@ -356,40 +380,56 @@ impl Arguments<'_> {
 
 /// What sending to an address wants. An address that the kernel takes no notice of is left out of what is sent,
 /// since whether it does may change until then.
-fn destination(socket: &Socket, place: &mut Option<Place>, flags: i32) -> Vec<Want> {
+fn destination(
+    fd: &OwnedFd,
+    socket: &Socket,
+    place: &mut Option<Place>,
+    flags: i32,
+) -> Prepared<Vec<Want>> {
     const FAST_OPEN: i32 = 0x2000_0000;
-    let ip6 = socket.family == rustix::net::AddressFamily::INET6;
     let Some(read) = place.as_ref().and_then(|place| Address::read(place.bytes())) else {
-        return vec![];
+        return Ok(vec![]);
     };
     match (socket.protocol, read) {
         (Protocol::Tcp, _) if flags & FAST_OPEN == 0 => *place = None,
-        (Protocol::Udp, Address::Unspecified(_)) if ip6 => *place = None,
+        (Protocol::Udp, Address::Unspecified(_)) if socket.is_ip6(fd.as_fd())? => *place = None,
         // A connected one ignores or refuses it.
         (Protocol::Unix, _) if !socket.is_datagram() => {}
         (Protocol::Netlink, Address::Netlink { port: 0, groups: 0 }) => {}
-        (_, address) => return sending(socket, place.as_ref(), address),
+        (_, address) => return sending(fd, socket, place.as_ref(), address),
     }
-    vec![]
+    Ok(vec![])
 }
 
 /// What sending to an address wants that the kernel takes notice of.
-fn sending(socket: &Socket, place: Option<&Place>, address: Address) -> Vec<Want> {
-    let Some(place) = place else { return vec![] };
-    let ip6 = socket.family == rustix::net::AddressFamily::INET6;
+fn sending(
+    fd: &OwnedFd,
+    socket: &Socket,
+    place: Option<&Place>,
+    address: Address,
+) -> Prepared<Vec<Want>> {
+    let Some(place) = place else { return Ok(vec![]) };
     let target = match address {
         // Raw sockets of IPv6 take an address without a family for one of theirs.
-        Address::Unspecified(_) if ip6 => match crate::address::inet6(place.bytes()) {
-            Some(own) => place.target(socket, Direction::Out, &own),
-            None => return vec![],
-        },
+        Address::Unspecified(_) if socket.is_ip6(fd.as_fd())? => {
+            match crate::address::inet6(place.bytes()) {
+                Some(own) => place.target(socket, Direction::Out, &own),
+                None => return Ok(vec![]),
+            }
+        }
         Address::Unspecified(inet) => {
-            let Some((address, port)) = inet.filter(|_| socket.is_ip()) else { return vec![] };
+            let Some((address, port)) = inet.filter(|_| socket.is_ip()) else {
+                return Ok(vec![]);
+            };
             Target::ip(Direction::Out, address.into(), port, vec![])
         }
         address => place.target(socket, Direction::Out, &address),
     };
-    vec![want(Direction::Out, socket, target)]
+    Ok(vec![want(Direction::Out, socket, target)])
+}
+
+fn is_loopback(target: &Target) -> bool {
+    matches!(target, Target::Ip { address, .. } if address.is_loopback())
 }
 
 fn want(direction: Direction, socket: &Socket, target: Target) -> Want {

@@ -9,8 +9,8 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 /// A socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Socket {
-    /// The family.
-    pub(crate) family: AddressFamily,
+    /// The family; `None` for one of IPv4 or IPv6, of which it was not asked.
+    family: Option<AddressFamily>,
     /// The type.
     pub(crate) kind: SocketType,
     /// The protocol, as policies know it.
@@ -20,12 +20,24 @@ pub(crate) struct Socket {
 impl Socket {
     /// Asks the kernel; the error is what a call on the descriptor would return, as ENOTSOCK.
     pub(crate) fn of(fd: BorrowedFd<'_>) -> Result<Socket, Errno> {
-        let family = sockopt::socket_domain(fd)?;
         let kind = sockopt::socket_type(fd)?;
         let number = sockopt::socket_protocol(fd)?.map_or(0, |protocol| protocol.as_raw().get());
-        let kind_number = kind.as_raw();
-        let protocol = protocol(u32::from(family.as_raw()), kind_number, number);
-        Ok(Socket { family, kind, protocol })
+        if (kind, number) == (SocketType::STREAM, TCP) {
+            return Ok(Socket { family: None, kind, protocol: Protocol::Tcp });
+        }
+        let family = sockopt::socket_domain(fd)?;
+        let protocol = protocol(u32::from(family.as_raw()), kind.as_raw(), number);
+        Ok(Socket { family: Some(family), kind, protocol })
+    }
+
+    /// The family.
+    pub(crate) fn family(self, fd: BorrowedFd<'_>) -> Result<AddressFamily, Errno> {
+        self.family.map_or_else(|| sockopt::socket_domain(fd), Ok)
+    }
+
+    /// Whether it is one of IPv6.
+    pub(crate) fn is_ip6(self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+        Ok(self.family(fd)? == AddressFamily::INET6)
     }
 
     /// Whether it sends single messages to an address.
@@ -40,9 +52,20 @@ impl Socket {
 
     /// Whether it is one of IPv4 or IPv6.
     pub(crate) fn is_ip(self) -> bool {
-        self.family == AddressFamily::INET || self.family == AddressFamily::INET6
+        let is_ip = |family| family == AddressFamily::INET || family == AddressFamily::INET6;
+        self.family.is_none_or(is_ip)
+    }
+
+    /// Whether what it sends may wait for a reader. Single messages of IP leave, or are lost.
+    pub(crate) fn has_readers(self) -> bool {
+        !(self.is_ip() && self.is_datagram())
     }
 }
+
+/// `IPPROTO_TCP`. A stream of this number is one of IPv4 or IPv6: other families that have streams take 0 or their own
+/// name for a protocol, or number them otherwise below 6 (Bluetooth's stream is 3, CAIF's are 0 to 4, PPP's 0 to 2); those
+/// that use 6 for something else (netlink, CAN, packet, raw and Bluetooth's HIDP) have no streams.
+const TCP: u32 = 6;
 
 /// The protocol of a family, type and number, by linux/socket.h and linux/in.h.
 pub(crate) fn protocol(family: u32, kind: u32, number: u32) -> Protocol {
@@ -78,6 +101,11 @@ mod tests {
             (found.protocol, found.is_datagram(), found.is_ip()),
             (Protocol::Tcp, false, true)
         );
+        assert_eq!(found.family(tcp.as_fd()), Ok(AddressFamily::INET));
+        if let Ok(tcp) = std::net::TcpListener::bind("[::1]:0") {
+            let found = Socket::of(tcp.as_fd()).unwrap();
+            assert_eq!((found.protocol, found.is_ip6(tcp.as_fd())), (Protocol::Tcp, Ok(true)));
+        }
         let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let found = Socket::of(udp.as_fd()).unwrap();
         assert_eq!(

@@ -1,14 +1,15 @@
 //! The supervisor: threads that receive calls, judge them, make them, and answer.
 //!
-//! While a thread is busy with a call, another one waits for the next, so that no program waits for another's question,
-//! connection or memory. What may take long (asking, connecting, sending) is done by a bounded number of threads; more
-//! of it waits in a queue, which costs two descriptors each. Any failure inside is a denial.
+//! While a thread is busy with what takes long, another one waits for the next call ([`crate::turn`]), so that no program
+//! waits for another's question, connection or memory. What may take long (asking, connecting, sending) is done by a
+//! bounded number of threads; more of it waits in a queue, which costs two descriptors each. Any failure inside is a
+//! denial.
 
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::judge::{Judge, Judgement, Question, State};
 use crate::names::{Asked, Names};
 use crate::perform::{Blocked, Desk, Done, state};
 use crate::prepare::{Act, Deed, Want, cookie, prepare};
+use crate::turn::{Ticket, Turn};
 use crate::who::Who;
 
 /// Starts a program under guard.
@@ -40,10 +42,11 @@ pub fn start(command: Command, place: Place) -> Result<(Child, Supervisor)> {
 pub struct Supervisor {
     listener: Listener,
     callers: Callers,
-    /// Threads that wait for a call, or are about to.
-    idle: AtomicUsize,
+    turn: Turn,
     /// All threads that receive, for the end.
     threads: Mutex<Vec<Interrupter>>,
+    /// One of them has ended.
+    left: Condvar,
     slow: Mutex<Slow>,
     blocked: Blocked,
     /// Sockets that were allowed to bind to a port, and so may listen on it.
@@ -52,8 +55,6 @@ pub struct Supervisor {
     ended: AtomicBool,
 }
 
-/// Threads that wait for calls beyond this number end.
-const SPARE: usize = 2;
 /// Most threads; a program whose memory cannot be read at once holds one for each of its calls.
 const MOST_THREADS: usize = 512;
 /// Most threads that ask, connect or send; the others are left for what is quick.
@@ -75,6 +76,8 @@ struct Job {
     caller: Caller,
     deed: Deed,
     program: Program,
+    /// Whether it is the caller's beyond doubt that was read, and no time has passed since.
+    sure: bool,
 }
 
 /// The last sockets that were bound.
@@ -115,14 +118,22 @@ impl Clone for Hall<'_, '_> {
 
 impl Copy for Hall<'_, '_> {}
 
+/// A thread's place, for one call.
+#[derive(Clone, Copy)]
+struct Post<'s, 'e> {
+    hall: Hall<'s, 'e>,
+    ticket: Ticket,
+}
+
 impl Supervisor {
     /// A supervisor of those who have the filter of `listener`.
     pub fn of(listener: Listener) -> Supervisor {
         Supervisor {
             listener,
             callers: Callers::default(),
-            idle: AtomicUsize::new(0),
+            turn: Turn::default(),
             threads: Mutex::default(),
+            left: Condvar::new(),
             slow: Mutex::default(),
             blocked: Blocked::default(),
             bound: Mutex::default(),
@@ -145,21 +156,17 @@ impl Supervisor {
                 *lock(&failed) = Some(Failure::new("guard", "start a thread of", source).into());
                 return;
             }
-            self.blocked.watch(&self.listener, &self.ended);
+            let mut seen = None;
+            self.blocked.watch(&self.listener, &self.ended, || self.look_for_long(hall, &mut seen));
             self.dismiss();
         });
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Starts a thread, which counts as idle at once.
+    /// Starts a thread, which takes its turn.
     fn employ<'s>(&'s self, hall: Hall<'s, '_>) -> std::io::Result<()> {
-        self.idle.fetch_add(1, Ordering::SeqCst);
         let builder = std::thread::Builder::new().name("guard".into()).stack_size(256 << 10);
-        let started = builder.spawn_scoped(hall.scope, move || self.work(hall));
-        if started.is_err() {
-            self.idle.fetch_sub(1, Ordering::SeqCst);
-        }
-        started.map(drop)
+        builder.spawn_scoped(hall.scope, move || self.work(hall)).map(drop)
     }
 
     /// A thread's life: waits for a call, and answers it.
@@ -167,47 +174,62 @@ impl Supervisor {
         own_umask();
         let this = Interrupter::here();
         lock(&self.threads).push(this);
+        while self.turn.wait() && self.answer_some(hall) {}
+        lock(&self.threads).retain(|thread| *thread != this);
+        self.left.notify_all();
+    }
+
+    /// Answers calls for as long as this thread has the turn; false at the end.
+    fn answer_some<'s>(&'s self, hall: Hall<'s, '_>) -> bool {
         loop {
-            let received = self.listener.next(&self.ended);
-            let others = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
-            match received {
-                Ok(Some(call)) => {
-                    if others == 0 && lock(&self.threads).len() < MOST_THREADS {
-                        // Without another thread this one answers first, and comes back.
-                        let _ = self.employ(hall);
-                    }
-                    self.handle(call, hall.judge, false);
-                }
-                Ok(None) => break,
+            let call = match self.listener.next(&self.ended) {
+                Ok(Some(call)) => call,
+                Ok(None) => return false,
                 Err(error) => {
                     *lock(hall.failed) = Some(error);
                     self.ended.store(true, Ordering::SeqCst);
-                    break;
+                    return false;
                 }
-            }
-            // Threads that outlived a burst end.
-            if self.idle.fetch_add(1, Ordering::SeqCst) >= SPARE {
-                self.idle.fetch_sub(1, Ordering::SeqCst);
-                break;
+            };
+            let ticket = self.turn.received();
+            self.handle(call, Post { hall, ticket }, false);
+            if !self.turn.keep(ticket) {
+                return true;
             }
         }
-        lock(&self.threads).retain(|thread| *thread != this);
+    }
+
+    /// Has another thread wait for calls from now on, if this one does for its call.
+    fn pass<'s>(&'s self, post: Post<'s, '_>) {
+        if self.turn.pass(post.ticket) && lock(&self.threads).len() < MOST_THREADS {
+            // Without another thread this one answers first, and comes back.
+            let _ = self.employ(post.hall);
+        }
+    }
+
+    /// Whether a thread is busy with a quick call; takes the turn from one that was at the last look, with the same.
+    fn look_for_long<'s>(&'s self, hall: Hall<'s, '_>, seen: &mut Option<Ticket>) -> bool {
+        let busy = self.turn.busy();
+        if let Some(ticket) = busy.filter(|_| busy == *seen) {
+            self.pass(Post { hall, ticket });
+        }
+        *seen = busy;
+        busy.is_some()
     }
 
     /// Ends the threads that wait for calls: older kernels do not wake them when there can be none any more.
     fn dismiss(&self) {
-        loop {
-            let threads = lock(&self.threads).clone();
-            if threads.is_empty() {
-                return;
-            }
-            threads.into_iter().for_each(Interrupter::interrupt);
-            std::thread::park_timeout(Duration::from_millis(1));
+        self.turn.end();
+        let mut threads = lock(&self.threads);
+        while !threads.is_empty() {
+            threads.iter().for_each(|thread| thread.interrupt());
+            let waited = self.left.wait_timeout(threads, Duration::from_millis(1));
+            threads = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Reads a call, and answers it if that is quick.
-    fn handle(&self, call: Call, judge: &dyn Judge, again: bool) {
+    fn handle<'s>(&'s self, call: Call, post: Post<'s, '_>, again: bool) {
         let caller = match self.callers.of(&self.listener, &call) {
             Ok(Some(caller)) => caller,
             Ok(None) => return,
@@ -218,7 +240,7 @@ impl Supervisor {
             // The thread that is known by this id has ended, and this is another one.
             Err(Errno::SRCH) if !again => {
                 self.callers.forget(call.tid);
-                return self.handle(call, judge, true);
+                return self.handle(call, post, true);
             }
             Err(errno) => return self.answer(&call, refusal(errno)),
         };
@@ -226,21 +248,22 @@ impl Supervisor {
         let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
         let path = if asks { caller.program() } else { String::new() };
         let program = Program { path, sha256: None };
-        let mut job = Job { call, caller, deed, program };
+        let sure = caller.is_known() && deed.act.is_held();
+        let mut job = Job { call, caller, deed, program, sure };
         if !asks {
             job.deed.wants.clear();
         }
         for want in &mut job.deed.wants {
             self.names.add_to(&mut want.target, want.direction);
         }
-        match self.known(&job, judge) {
+        match self.known(&job, post.hall.judge) {
             Some(Judgement::Allow) if !may_block(&job.deed.act) => self.carry_out(job),
             Some(Judgement::Allow) => {
                 job.deed.wants.clear();
-                self.take_time(job, judge);
+                self.take_time(job, post);
             }
             Some(Judgement::Deny(errno)) => self.answer(&job.call, denial(errno)),
-            Some(Judgement::Withdrawn) | None => self.take_time(job, judge),
+            Some(Judgement::Withdrawn) | None => self.take_time(job, post),
         }
     }
 
@@ -256,9 +279,15 @@ impl Supervisor {
     }
 
     /// Does what may take long, unless as many threads do as may; then one of those does it later.
-    fn take_time(&self, job: Job, judge: &dyn Judge) {
+    fn take_time<'s>(&'s self, mut job: Job, post: Post<'s, '_>) {
+        let asks = !job.deed.wants.is_empty();
+        if asks || job.deed.waits {
+            self.pass(post);
+        }
         let mut slow = lock(&self.slow);
-        if slow.busy >= MOST_SLOW {
+        let is_full = slow.busy >= MOST_SLOW;
+        job.sure &= !asks && !is_full;
+        if is_full {
             slow.queue.push_back(job);
             return;
         }
@@ -266,12 +295,15 @@ impl Supervisor {
         drop(slow);
         let mut next = Some(job);
         while let Some(job) = next {
-            self.settle(job, judge);
+            self.settle(job, post.hall.judge);
             let mut slow = lock(&self.slow);
             next = slow.queue.pop_front();
             if next.is_none() {
                 slow.busy -= 1;
+                return;
             }
+            drop(slow);
+            self.pass(post);
         }
     }
 
@@ -311,9 +343,9 @@ impl Supervisor {
 
     /// Makes an allowed call.
     fn carry_out(&self, job: Job) {
-        let Job { call, caller, deed, .. } = job;
-        // What was read of /proc and of memory was the caller's only if it still waits.
-        if !self.listener.is_waiting(call.id) {
+        let Job { call, caller, deed, sure, .. } = job;
+        // What was read of /proc and of memory by the thread's number was the caller's only if it still waits.
+        if !sure && !self.listener.is_waiting(call.id) {
             return;
         }
         let binds = bound_by(&deed);
@@ -334,14 +366,11 @@ impl Supervisor {
 
     /// A call that vanished meanwhile needs no answer; one that the kernel does not take is refused.
     fn answer(&self, call: &Call, done: Done) {
-        // Who is answered may run before this thread does again, and call: this one is as good as idle.
-        self.idle.fetch_add(1, Ordering::SeqCst);
         let answered = match done {
             Done::Outcome(outcome) => self.listener.answer(call.id, outcome),
             Done::Descriptor(fd, close) => give(&self.listener, call.id, &fd, close),
             Done::Gone => Ok(false),
         };
-        self.idle.fetch_sub(1, Ordering::SeqCst);
         if let Err(error) = answered {
             let errno = error.raw_os_error().unwrap_or_else(|| Errno::PERM.raw_os_error());
             let _ = self.listener.answer(call.id, Outcome::Errno(errno));

@@ -130,6 +130,36 @@ fn a_program_that_is_killed_while_it_connects_ends_at_once() {
 }
 
 #[test]
+fn calls_that_wait_although_they_seemed_quick_hold_up_no_others() {
+    let (full, _fill) = super::redteam::full();
+    let open = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let [full, served] = [&full, &open].map(|one| one.local_addr().unwrap().port());
+    // A few connections to a full queue, and then some to one with room. It ends by itself if it is held up.
+    let script = format!(
+        "import os, signal, socket, threading\n\
+         signal.alarm(30)\n\
+         def wait():\n \
+         s = socket.socket()\n \
+         os.write(w, b'x')\n \
+         s.connect(('127.0.0.1', {full}))\n\
+         r, w = os.pipe()\n\
+         for n in range(8):\n \
+         threading.Thread(target=wait, daemon=True).start()\n \
+         os.read(r, 1)\n\
+         for n in range(100):\n \
+         socket.create_connection(('127.0.0.1', {served})).close()\n\
+         print('served', flush=True)\n\
+         os._exit(0)"
+    );
+    let mut command = Command::new("python3");
+    command.args(["-c", &script]).stdout(Stdio::piped());
+    let (child, supervisor) = start(command, place()).unwrap();
+    supervisor.serve(&Counting(AtomicUsize::new(0))).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "served\n", "{}", output.status);
+}
+
+#[test]
 fn a_thousand_programs_are_served_at_once() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -67,6 +67,15 @@ impl Caller {
         self.missed.load(Ordering::Relaxed)
     }
 
+    /// Whether nothing of the thread was read by its number: it is known from an earlier call by its pidfd, and its
+    /// memory by the descriptor that was kept.
+    ///
+    /// A number belongs to one thread for as long as its pidfd leads to a thread. So when a descriptor was duplicated
+    /// by that pidfd after the call was received, it is the caller's, also if the number is another thread's by now.
+    pub fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed) && !self.has_missed()
+    }
+
     pub(super) fn thread(&self) -> &Arc<Thread> {
         &self.thread
     }
@@ -161,6 +170,18 @@ impl Caller {
     /// The id of the thread's process; 0 if the thread is gone.
     pub fn process(&self) -> i32 {
         process_of(self.tid).map_or(0, |pid| pid.as_raw_nonzero().get())
+    }
+
+    /// Whether the thread's effective user is root, as this process sees it; false where the kernel does not tell by
+    /// pidfd (before Linux 6.13).
+    pub fn is_root(&self) -> bool {
+        // SAFETY: a structure of integers, for which zero is valid.
+        let mut info: libc::pidfd_info = unsafe { std::mem::zeroed() };
+        info.mask = u64::from(libc::PIDFD_INFO_CREDS);
+        let pidfd = self.thread.pidfd.as_raw_fd();
+        // SAFETY: the request reads and writes a pidfd_info, whose size is part of its number.
+        let told = unsafe { libc::ioctl(pidfd, libc::PIDFD_GET_INFO, &raw mut info) };
+        told == 0 && info.mask & u64::from(libc::PIDFD_INFO_CREDS) != 0 && info.euid == 0
     }
 
     fn last(&self, operation: &'static str) -> Error {

@@ -1,5 +1,6 @@
 //! Where an address leads: paths of UNIX sockets are resolved as the caller would, and held.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -75,8 +76,8 @@ impl Place {
     }
 
     /// The address for the kernel: a path leads by the held descriptor to where it led when it was judged.
-    pub(crate) fn address(&self) -> Vec<u8> {
-        let Some(held) = &self.held else { return self.bytes.clone() };
+    pub(crate) fn address(&self) -> Cow<'_, [u8]> {
+        let Some(held) = &self.held else { return Cow::Borrowed(&self.bytes) };
         let mut address = AddressFamily::UNIX.as_raw().to_ne_bytes().to_vec();
         address.extend(format!("/proc/self/fd/{}", held.as_raw_fd()).bytes());
         if !self.name.is_empty() {
@@ -84,7 +85,7 @@ impl Place {
             address.extend(&self.name);
         }
         address.push(0);
-        address
+        Cow::Owned(address)
     }
 
     /// What a policy knows of the address.
@@ -161,7 +162,7 @@ fn own_address(fd: &OwnedFd, asked: IpAddr) -> IpAddr {
 
 /// Does what depends on the caller's rights: those of root are more than a program's that has given them up.
 pub(crate) fn as_caller<T>(caller: &Caller, act: impl FnOnce() -> T) -> Prepared<T> {
-    if unprivileged() {
+    if unprivileged() || caller.is_root() {
         return Ok(act());
     }
     let rights = Rights::of(caller.tid()).ok_or(Errno::PERM)?;
@@ -198,7 +199,7 @@ pub(crate) fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> io::Result<(
     rustix::process::fchdir(&theirs)?;
     // Where their root or mounts are others, the path may mean something else here.
     let same = place.leads_to(folder) && is_writable(folder);
-    let address = if same { place.bytes.clone() } else { place.address() };
+    let address = if same { Cow::Borrowed(&*place.bytes) } else { place.address() };
     let bound = as_caller(caller, || perform::bind(fd.as_fd(), &address));
     let kept = !same || (place.leads_to(folder) && place.is_in(folder));
     rustix::process::fchdir(&ours)?;
