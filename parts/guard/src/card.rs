@@ -292,6 +292,7 @@ mod tests {
         Who {
             program: Program { path: "/usr/bin/curl".into(), sha256: None },
             arguments: vec!["curl".into(), "a\u{1b}[2Jb".into()],
+            thread: 7,
             pid: 7,
             parent: 6,
             parent_name: "bash".into(),

@@ -287,6 +287,7 @@ mod tests {
         Who {
             program: Program { path: program.into(), sha256: None },
             arguments: vec![],
+            thread: 7,
             pid: 7,
             parent: 6,
             parent_name: "sh".into(),

@@ -29,13 +29,16 @@ impl Digests {
         self.wanted
     }
 
-    /// The digest of a process's program; `None` if it cannot be read, or is not wanted.
-    pub(crate) fn of(&self, pid: i32) -> Option<[u8; 32]> {
+    /// The digest of a thread's program; `None` if it cannot be read, or is not wanted.
+    ///
+    /// A process whose first thread has ended has no program by its own id. The caller makes sure afterwards that the
+    /// thread still lives: else its id may have been another's.
+    pub(crate) fn of(&self, thread: i32) -> Option<[u8; 32]> {
         if !self.wanted {
             return None;
         }
         // The file of the running program, also if another one has its name by now.
-        let mut file = File::open(format!("/proc/{pid}/exe")).ok()?;
+        let mut file = File::open(format!("/proc/{thread}/exe")).ok()?;
         let data = file.metadata().ok()?;
         let version = (data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec());
         let known = |digests: &Digests| {

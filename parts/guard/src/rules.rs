@@ -253,7 +253,13 @@ impl Judge for Rules {
     fn decide(&self, question: &Question<'_>) -> Judgement {
         let begun = Instant::now();
         let mut request = question.request.clone();
-        request.program.sha256 = self.digests.of(question.who.pid);
+        if self.digests.wanted() {
+            request.program.sha256 = self.digests.of(question.who.thread);
+            // Only now is the content known to be the caller's and not that of a later thread of its number.
+            if (question.state)() == State::Gone {
+                return Judgement::Withdrawn;
+            }
+        }
         let (judgement, reason) = self.settle(question, &request);
         if let Some(log) = &self.log
             && (question.state)() != State::Gone
@@ -262,5 +268,49 @@ impl Judge for Rules {
             log.write(&Decided { who: question.who, request: &request, judgement, reason, took });
         }
         judgement
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Barrier;
+
+    use netloom_policy::{Direction, Program, Protocol, Target};
+
+    use super::*;
+    use crate::who::Who;
+
+    fn request() -> Request {
+        Request {
+            program: Program { path: "/usr/bin/curl".into(), sha256: None },
+            direction: Direction::Out,
+            protocol: Protocol::Tcp,
+            target: Target::ip(Direction::Out, Ipv4Addr::LOCALHOST.into(), 80, vec![]),
+        }
+    }
+
+    /// An answer that changes the policy while a call is judged: what was judged before is not kept.
+    #[test]
+    fn no_verdict_outlives_the_policy_that_gave_it() {
+        let (who, request) = (Who::of(0), request());
+        let denial = Rule::every(Action::Deny(Errno::default()), Direction::Out);
+        for round in 0..2000 {
+            let allowing = Policy { default: Action::Allow, ..Policy::default() };
+            let rules = Rules::new(allowing, Options::default());
+            let start = Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let state = || State::Waiting;
+                    start.wait();
+                    rules.decide(&Question { who: &who, request: &request, state: &state });
+                });
+                start.wait();
+                // From the same moment to that at which the verdict is there.
+                (0..round % 40).for_each(|_| std::thread::yield_now());
+                rules.remember(denial.clone());
+            });
+            assert_ne!(rules.known(&request), Some(Judgement::Allow), "in round {round}");
+        }
     }
 }

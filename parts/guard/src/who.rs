@@ -12,6 +12,8 @@ pub struct Who {
     pub program: Program,
     /// Its arguments; anything may stand there, since the process itself can change them.
     pub arguments: Vec<String>,
+    /// The thread that makes the call: the process's first one may have ended.
+    pub thread: i32,
     /// Its process id.
     pub pid: i32,
     /// Its parent's; 0 outside of this PID namespace.
@@ -39,6 +41,7 @@ impl Who {
         Who {
             program: Program { path, sha256: None },
             arguments,
+            thread,
             pid,
             parent,
             parent_name: parent_name.trim_end().to_owned(),

@@ -5,9 +5,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use netloom_guard::{Answer, Ask, Log, Options, Question, Rules, start};
+use netloom_kit::skip;
 use netloom_policy::learn::Learned;
 use netloom_policy::{Action, Direction, Policy, Rule, read, write};
 use netloom_sys::seccomp::launch::Place;
+
+use super::redteam::{doors, run as run_door};
 
 /// Connects to each port in turn, and prints which let it.
 const CONNECT: &str = "
@@ -138,4 +141,19 @@ fn each_decision_is_a_line_of_the_log() {
     assert_eq!(lines[1]["errno"], 13);
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_program_whose_first_thread_has_ended_is_known_by_its_content() {
+    let Some(program) = doors() else { skip!("peer:cc: not installed") };
+    let digest = netloom_guard::digest::of_file(program).unwrap();
+    let rules = |digest: [u8; 32]| {
+        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = format!("default: deny\nrules: [{{allow: out, sha256: \"{digits}\"}}]");
+        Rules::new(policy(&text), Options::default())
+    };
+    let tried = run_door(program, "without_leader", Some(&rules(digest)));
+    assert_eq!((tried.reached, tried.said.as_str()), (1, ""));
+    let tried = run_door(program, "without_leader", Some(&rules([0; 32])));
+    assert_eq!((tried.reached, tried.said.trim()), (0, "EACCES"));
 }

@@ -140,7 +140,7 @@ impl Ground {
 }
 
 /// A port of TCP and UDP that nobody has, and that the kernel gives nobody who asks for any.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let next =
@@ -210,7 +210,7 @@ fn sent_socket() -> UnixStream {
 /// What a door let through, and what its program said.
 #[derive(Debug)]
 pub(crate) struct Tried {
-    reached: usize,
+    pub(crate) reached: usize,
     pub(crate) said: String,
 }
 
