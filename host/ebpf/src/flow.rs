@@ -28,6 +28,7 @@ mod index;
 mod list;
 mod loading;
 mod masks;
+mod near;
 mod operations;
 mod shared;
 mod trial;
@@ -38,6 +39,7 @@ pub use loading::Options;
 pub(crate) use loading::probe;
 use loading::{load, load_xdp};
 use masks::{Compared, Masks};
+use near::{NEAR, Near};
 use operations::Operations;
 use shared::Shared;
 pub use trial::{Ran, Trial};
@@ -136,6 +138,7 @@ struct Record {
 /// The maps, as handles and memory.
 struct Maps {
     ports: Map,
+    near: Near,
     shared: Shared,
     upcalls: Upcalls,
 }
@@ -144,6 +147,7 @@ impl Maps {
     fn find(map: &dyn Fn(&'static str) -> Result<Map>) -> Result<Maps> {
         Ok(Maps {
             ports: checked(map(PORTS)?, 4, PORT_WORDS * WORD, PORTS)?,
+            near: Near::map(map)?,
             shared: Shared::map(map)?,
             upcalls: Upcalls::map(map)?,
         })
@@ -156,6 +160,7 @@ pub struct Flow {
     hook: Hook,
     program: Program,
     ports: Map,
+    near: Near,
     shared: Shared,
     upcalls: Upcalls,
     masks: Masks,
@@ -210,7 +215,7 @@ impl Flow {
     pub fn displace(ifindex: u32) -> Result<bool> {
         let found = attach::find(ifindex, Direction::Ingress, PROGRAM)?;
         let Some((hook, program)) = found else { return Ok(false) };
-        if program.map_named(index::FORM.name).is_ok() {
+        if program.map_named(NEAR).is_ok() {
             return Ok(false);
         }
         attach::detach(hook, &program, ifindex, Direction::Ingress, Order::End)?;
@@ -235,6 +240,7 @@ impl Flow {
             hook,
             program,
             ports: maps.ports,
+            near: maps.near,
             operations: Operations::new(maps.shared.room_for_operations()),
             shared: maps.shared,
             upcalls: maps.upcalls,
@@ -309,6 +315,7 @@ impl Flow {
         words[1] = 1_000_000_000_u64.checked_div(u64::from(limit.rate)).unwrap_or(0);
         words[2] = words[1] * u64::from(limit.burst.max(1));
         self.ports.put(&key, &words)?;
+        self.near.put(ifindex, port);
         attach::attach(hook, &self.program, ifindex, Direction::Ingress, Order::End)
     }
 
@@ -317,6 +324,7 @@ impl Flow {
     /// # Errors
     /// The map cannot be written, or the program cannot be detached.
     pub fn detach(&self, ifindex: u32) -> Result<()> {
+        self.near.remove(ifindex);
         self.ports.remove(&ifindex.to_ne_bytes())?;
         // After a reopen the attached program may be another load of the same one.
         if let Some((hook, program)) = attach::find(ifindex, Direction::Ingress, PROGRAM)?

@@ -18,7 +18,7 @@ const volatile __u32 nl_fl_weak SEC(".rodata.options") = 0;
 
 #include "frame.bpf.h"
 #include "work.bpf.h"
-#include "key.bpf.h"
+#include "plain.bpf.h"
 #include "find.bpf.h"
 #include "act.bpf.h"
 #include "up.bpf.h"
@@ -30,6 +30,16 @@ struct {
 	__type(key, __u32);
 	__type(value, struct nl_fl_port);
 } nl_fl_ports SEC(".maps");
+
+/* Numbers of ports, in the upper half, by the last bits of the index of their interface, which is in the lower half; 0:
+ * the port is only in nl_fl_ports. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NL_FL_NEAR);
+	__type(key, __u32);
+	__type(value, __u64);
+} nl_fl_near SEC(".maps");
 
 CHUNKED(nl_fl_counts, nl_fl_count, NL_FL_CHUNKS);
 
@@ -90,6 +100,8 @@ static __always_inline int read_key(CONTEXT *ctx, struct nl_fl_work *w)
 {
 	int result;
 
+	if (read_plain(ctx, w))
+		return FOUND;
 	if (!read_head(ctx, w, NL_FL_HEAD / 2))
 		return FOREIGN;
 	result = nl_fl_parse(w);
@@ -98,12 +110,29 @@ static __always_inline int read_key(CONTEXT *ctx, struct nl_fl_work *w)
 	return read_head(ctx, w, NL_FL_HEAD) ? nl_fl_parse(w) : FOREIGN;
 }
 
-static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu,
-				 struct nl_fl_port *port, __u32 number)
+/* The number of an interface's port, or NL_FL_NONE. */
+static __always_inline __u32 port_of(__u32 ifindex)
 {
-	__u32 slot;
+	__u32 place = ifindex % NL_FL_NEAR;
+	__u64 *near = bpf_map_lookup_elem(&nl_fl_near, &place);
+	struct nl_fl_port *port;
+	__u64 found;
 
-	w->key[0] = (__u64)port->number << 32 | port->number;
+	if (near) {
+		found = NL_READ(*near);
+		if ((__u32)found == ifindex)
+			return found >> 32;
+	}
+	port = bpf_map_lookup_elem(&nl_fl_ports, &ifindex);
+	return port ? port->number : NL_FL_NONE;
+}
+
+static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu,
+				 __u32 port, __u32 number)
+{
+	__u32 slot, ifindex = frame_interface(ctx);
+
+	w->key[0] = (__u64)port << 32 | port;
 	w->foreign = read_key(ctx, w) != FOUND;
 	if (!w->foreign) {
 		slot = find(w, cpu, number);
@@ -113,20 +142,19 @@ static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_f
 		}
 	}
 	cpu->missed++;
-	nl_fl_tell(ctx, w, port);
+	nl_fl_tell(ctx, w, bpf_map_lookup_elem(&nl_fl_ports, &ifindex));
 	return VERDICT_DROP;
 }
 
 static __always_inline int forward(CONTEXT *ctx)
 {
-	__u32 ifindex = frame_interface(ctx), number = bpf_get_smp_processor_id();
-	struct nl_fl_port *port = bpf_map_lookup_elem(&nl_fl_ports, &ifindex);
+	__u32 port = port_of(frame_interface(ctx)), number = bpf_get_smp_processor_id();
 	struct nl_fl_cpu *cpu = bpf_map_lookup_elem(&nl_fl_cpus, &number);
 	struct nl_fl_work *w = bpf_map_lookup_elem(&nl_fl_works, &number);
 	__u64 before;
 	int verdict;
 
-	if (!port || !cpu || !w)
+	if (port == NL_FL_NONE || !cpu || !w)
 		return VERDICT_NEXT;
 	before = __sync_fetch_and_add(&cpu->entered, 1);
 	NL_OPAQUE(before);

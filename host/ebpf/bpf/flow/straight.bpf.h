@@ -111,7 +111,6 @@ struct hlist_head {
 #define MOST_CHAINED 8
 /* NETIF_F_SG, NETIF_F_HW_CSUM, NETIF_F_GSO, and NETIF_F_GSO_MASK. */
 #define OFFLOADS (1ULL << 0 | 1ULL << 3 | 1ULL << 11 | ((1ULL << 20) - 1) << 16)
-#define MAC 0xffffffffffffULL
 /* Bytes of a frame beyond the MTU: Ethernet's header and a tag. */
 #define ROOM 18
 /* "veth" and the zero behind it. */
@@ -164,9 +163,26 @@ static __always_inline struct net_device___fl *interface(struct net___fl *net, _
 	return 0;
 }
 
-/* Whether nothing but the driver sees what is sent by the interface. */
-static __always_inline bool is_bare(struct net_device___fl *dev)
+/* The same. An interface that was found is asked first whether it still is the one: what is behind an interface that is
+ * gone cannot be another's index, namespace and state at a time. */
+static __always_inline struct net_device___fl *known_interface(struct nl_fl_work *w, struct net___fl *net,
+							       __u32 index)
 {
+	struct net_device___fl *dev = KERNEL(w->out, struct net_device);
+
+	if ((__u32)dev->ifindex == index && dev->nd_net.net == net && dev->flags & INTERFACE_UP)
+		return dev;
+	dev = interface(net, index);
+	w->out = (__u64)dev;
+	return dev;
+}
+
+/* Whether nothing but the driver sees what is sent by the interface. Names of kinds are read once: these stay where
+ * they are. */
+static __always_inline bool is_bare(struct nl_fl_work *w, struct net_device___fl *dev)
+{
+	__u64 kind;
+
 	if (!(dev->flags & INTERFACE_UP) || dev->tcx_egress || !EMPTY(dev->ptype_all))
 		return false;
 	if (bpf_core_field_exists(dev->nf_hooks_egress) && dev->nf_hooks_egress)
@@ -174,33 +190,47 @@ static __always_inline bool is_bare(struct net_device___fl *dev)
 	/* What it does not do would be done for it. */
 	if (dev->hw_features & ~dev->features & OFFLOADS)
 		return false;
-	return eight(dev->qdisc->ops->id) == NOQUEUE;
+	kind = (__u64)dev->qdisc->ops;
+	if (kind == w->noqueue)
+		return true;
+	if (eight(dev->qdisc->ops->id) != NOQUEUE)
+		return false;
+	w->noqueue = kind;
+	return true;
+}
+
+static __always_inline bool is_veth(struct nl_fl_work *w, struct net_device___fl *dev)
+{
+	__u64 kind = (__u64)dev->rtnl_link_ops;
+
+	if (kind && kind == w->veth)
+		return true;
+	if (!kind || (eight(dev->rtnl_link_ops->kind) ^ VETH) & KIND)
+		return false;
+	w->veth = kind;
+	return true;
 }
 
 /* Whether what the interface sends to its peer reaches the receiving stack of another namespace unchanged and at once. */
-static __always_inline bool is_pair(struct net_device___fl *dev, struct net_device___fl *peer)
+static __always_inline bool is_pair(struct nl_fl_work *w, struct net_device___fl *dev,
+				    struct net_device___fl *peer)
 {
 	/* No polling of its own, which programs, charging and merging of frames need. */
-	return (dev->rtnl_link_ops && !((eight(dev->rtnl_link_ops->kind) ^ VETH) & KIND)) && peer &&
-	       peer->flags & INTERFACE_UP && EMPTY(peer->napi_list) && !peer->_rx->rps_map &&
+	return is_veth(w, dev) && peer && peer->flags & INTERFACE_UP && EMPTY(peer->napi_list) && !peer->_rx->rps_map &&
 	       peer->nd_net.net != dev->nd_net.net;
 }
 
 /* Whether the frame would be taken there as one for this station. */
 static __always_inline bool is_for(struct net_device___fl *peer, CONTEXT *ctx, const struct nl_fl_work *w)
 {
-	__u64 differ = eight(peer->dev_addr) ^ *(const __u64 *)w->head;
+	/* Both have two more bytes behind the address. */
+	__u64 differ = bpf_be64_to_cpu(eight(peer->dev_addr)) ^ w->key[3];
 
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	differ &= MAC;
-#else
-	differ >>= 16;
-#endif
-	return !differ && (ctx->gso_size || ctx->len <= peer->mtu + ROOM);
+	return !(differ >> 16) && (ctx->gso_size || ctx->len <= peer->mtu + ROOM);
 }
 
 /* Whether an unchanged frame may be handed over without the port's egress. */
-static __always_inline bool goes_straight(CONTEXT *ctx, const struct nl_fl_work *w, __u32 to)
+static __always_inline bool goes_straight(CONTEXT *ctx, struct nl_fl_work *w, __u32 to)
 {
 	struct net_device___fl *dev, *peer;
 	struct net___fl *net;
@@ -210,15 +240,15 @@ static __always_inline bool goes_straight(CONTEXT *ctx, const struct nl_fl_work 
 	net = ((struct sk_buff___straight *)bpf_cast_to_kern_ctx(ctx))->dev->nd_net.net;
 	if (!EMPTY(net->ptype_all))
 		return false;
-	dev = interface(net, to);
-	if (!dev || !is_bare(dev))
+	dev = known_interface(w, net, to);
+	if (!dev || !is_bare(w, dev))
 		return false;
 	peer = ((struct netdev_queue *)KERNEL(&dev->priv, struct netdev_queue))->dev;
-	return is_pair(dev, peer) && is_for(peer, ctx, w);
+	return is_pair(w, dev, peer) && is_for(peer, ctx, w);
 }
 
 /* Sends an unchanged frame. */
-static __always_inline int send_frame(CONTEXT *ctx, const struct nl_fl_work *w, __u32 to)
+static __always_inline int send_frame(CONTEXT *ctx, struct nl_fl_work *w, __u32 to)
 {
 	if (!goes_straight(ctx, w, to))
 		return bpf_redirect(to, 0);

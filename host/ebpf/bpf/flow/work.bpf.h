@@ -47,6 +47,11 @@ struct nl_fl_work {
 	__u32 first;
 	__u16 flags;
 	__u16 least;
+	/* Addresses in the kernel: of the interface that was sent by last, of the kinds of queueing discipline and of
+	 * interface that were found by name. */
+	__u64 out;
+	__u64 noqueue;
+	__u64 veth;
 	struct change change;
 	struct walk walk;
 	__u32 total; /* bytes of the frame */

@@ -61,6 +61,7 @@ impl Trial {
     fn of(flow: Flow, redirect: u32) -> Result<Trial> {
         let words = [u64::from_ne_bytes(crate::map::pair(PORT, 0)), 0, 0, 0, 0, 0, 0, 0];
         flow.ports.put(&LOOPBACK.to_ne_bytes(), &words)?;
+        flow.near.put(LOOPBACK, PORT);
         Ok(Trial { flow, redirect })
     }
 

@@ -25,6 +25,8 @@
 /* Buckets of a chunk, a power of two, and places in a bucket. */
 #define NL_FL_BUCKETS 2048
 #define NL_FL_WAYS 7
+/* Places of ports that are found without a hash map: a power of two. */
+#define NL_FL_NEAR 1024
 
 /* nl_fl_ports, by the index of an interface. */
 struct nl_fl_port {
