@@ -22,6 +22,9 @@ fuzz_target!(|bytes: &[u8]| {
     for word in ["10.0.0.1:443", "deb.debian.org=10.0.0.1:443", "/run/x", "unix:@x", "vsock:2:1"] {
         let asked = words::request(program.clone(), &[word.to_owned()]).expect("a request");
         assert_eq!(indexed.decide(&asked.request, now), policy.decide(&asked.request, now));
+        let listens = Request { direction: Direction::In, ..asked.request };
+        assert_eq!(indexed.decide(&listens, now), policy.decide(&listens, now));
+        assert_eq!(indexed.peers(&listens, now), policy.peers(&listens, now));
     }
     let opens = Request {
         program,

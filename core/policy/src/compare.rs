@@ -35,7 +35,9 @@ pub fn compare(old: &Policy, new: &Policy) -> Vec<Change> {
 }
 
 fn missing<'r>(rules: &'r [Rule], others: &'r [Rule]) -> impl Iterator<Item = Rule> + 'r {
-    let alike = |a: &Rule, b: &Rule| a.action == b.action && a.covered_by(b) && b.covered_by(a);
+    let alike = |a: &Rule, b: &Rule| {
+        a.action == b.action && a.from == b.from && a.covered_by(b) && b.covered_by(a)
+    };
     rules.iter().filter(move |rule| !others.iter().any(|other| alike(rule, other))).cloned()
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::action::{Action, Errno};
-use crate::pattern::Destination;
+use crate::pattern::{Destination, Peers};
 use crate::request::{Request, Target};
 use crate::rule::Rule;
 
@@ -64,15 +64,31 @@ impl Policy {
 
     /// The verdict on the target as known by one name.
     fn judge(&self, request: &Request, name: Option<&str>, now: Timestamp) -> Verdict {
-        let matches: Vec<Match<'_>> = self
-            .rules
-            .iter()
-            .enumerate()
-            .flat_map(|(at, rule)| {
-                rule.matching(request, name, now).map(move |to| Match { at, rule, to })
-            })
-            .collect();
-        settle(matches, self.default)
+        settle(self.matches(request, name, now), self.default)
+    }
+
+    fn matches<'p>(
+        &'p self,
+        request: &'p Request,
+        name: Option<&'p str>,
+        now: Timestamp,
+    ) -> Vec<Match<'p>> {
+        let rules = self.rules.iter().enumerate();
+        let matches = rules.flat_map(|(at, rule)| {
+            rule.matching(request, name, now).map(move |to| Match { at, rule, to })
+        });
+        matches.collect()
+    }
+
+    /// Who may reach a listener for which `request` asks; `None` is everybody. Of several rules that none beats each
+    /// has a say: who is left is in the `from` of all that have one.
+    pub fn peers(&self, request: &Request, now: Timestamp) -> Option<Peers> {
+        peers(&self.matches(request, None, now))
+    }
+
+    /// Whether a rule says who may reach a listener.
+    pub fn limits_peers(&self) -> bool {
+        self.rules.iter().any(|rule| rule.from.is_some())
     }
 
     /// Whether a person may be asked.
@@ -102,10 +118,20 @@ pub(crate) fn by_name(request: &Request, judge: impl Fn(Option<&str>) -> Verdict
     verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or_else(|| judge(None))
 }
 
+fn unbeaten<'m>(matches: &'m [Match<'m>]) -> impl Iterator<Item = &'m Match<'m>> {
+    matches.iter().filter(|one| !matches.iter().any(|two| two.beats(one)))
+}
+
+/// The peers that all matches leave which none beats.
+pub(crate) fn peers(matches: &[Match<'_>]) -> Option<Peers> {
+    let sets = unbeaten(matches).filter_map(|one| one.rule.from.clone());
+    sets.reduce(|all, more| all.and(&more))
+}
+
 /// The strictest of the matches that none beats; `default` without any.
 pub(crate) fn settle(matches: Vec<Match<'_>>, default: Action) -> Verdict {
-    let unbeaten = matches.iter().filter(|one| !matches.iter().any(|two| two.beats(one)));
-    let verdicts = unbeaten.map(|one| Verdict { action: one.rule.action, rule: Some(one.at) });
+    let verdicts =
+        unbeaten(&matches).map(|one| Verdict { action: one.rule.action, rule: Some(one.at) });
     let fallback = Verdict { action: default, rule: None };
     verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or(fallback)
 }

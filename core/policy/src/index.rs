@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use jiff::Timestamp;
 
-use crate::decide::{Match, Policy, Verdict, by_name, settle};
-use crate::pattern::{Destination, PathPattern, Ports};
+use crate::decide::{Match, Policy, Verdict, by_name, peers, settle};
+use crate::pattern::{Destination, PathPattern, Peers, Ports};
 use crate::request::{Request, Target};
 use crate::rule::Rule;
 
@@ -201,7 +201,16 @@ impl Indexed {
         by_name(request, |name| self.judge(request, name, now))
     }
 
+    /// Who may reach a listener, see [`Policy::peers`].
+    pub fn peers(&self, request: &Request, now: Timestamp) -> Option<Peers> {
+        peers(&self.matches(request, None, now))
+    }
+
     fn judge(&self, request: &Request, name: Option<&str>, now: Timestamp) -> Verdict {
+        settle(self.matches(request, name, now), self.policy.default)
+    }
+
+    fn matches(&self, request: &Request, name: Option<&str>, now: Timestamp) -> Vec<Match<'_>> {
         let mut found = vec![];
         self.anyone.collect(&request.target, name, &mut found);
         for bucket in self.programs.of(&request.program.path) {
@@ -211,7 +220,7 @@ impl Indexed {
             let rule = self.policy.rules.get(at)?;
             rule.concerns(request, now).then(|| Some(Match { at, rule, to: rule.to.get(to)? }))?
         });
-        settle(matches.collect(), self.policy.default)
+        matches.collect()
     }
 
     /// When the next rule ends after `now`: until then verdicts stay.

@@ -183,7 +183,10 @@ fn absorb(rule: &Rule, keys: &mut Keys) -> bool {
     // A rule without ports is about any port, which no key says.
     let portless = ports.is_empty() && rule.to.iter().any(has_port);
     let few = ports.iter().all(|(low, high)| high - low < 64);
-    let plain = rule.action == Action::Allow && rule.until.is_none() && rule.note.is_none();
+    let plain = rule.action == Action::Allow
+        && rule.until.is_none()
+        && rule.note.is_none()
+        && rule.from.is_none();
     if !plain || portless || !few || !rule.to.iter().all(exact) {
         return false;
     }

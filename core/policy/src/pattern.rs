@@ -3,10 +3,12 @@
 //! For all patterns `a`, `b` and things `x`: if `a.within(b)` and `a` matches `x`, `b` matches `x`. Tests check it.
 
 mod destination;
+mod peers;
 mod ports;
 mod program;
 
 pub use destination::Destination;
+pub use peers::Peers;
 pub use ports::Ports;
 pub use program::{ProgramPattern, Sha256};
 

@@ -6,7 +6,7 @@
 //! rules:
 //!   - {allow: out, program: /usr/bin/curl, to: [deb.debian.org, "*.debian.org"], port: [80, 443], protocol: tcp}
 //!   - {deny: out, to: 10.0.0.0/8, errno: EHOSTUNREACH}
-//!   - {allow: in, to: 127.0.0.1, port: 8000-8100}
+//!   - {allow: in, port: 8000-8100, protocol: tcp, from: [127.0.0.0/8, 10.1.0.0/16]}
 //!   - {ask: open, protocol: [raw, packet], until: 2030-01-01T00:00:00Z, note: until the probe is gone}
 //! ```
 
@@ -15,14 +15,14 @@ use netloom_config::{Diagnostics, Entry, Node, Path, Report, load, read as value
 
 use crate::action::{Action, Errno};
 use crate::decide::Policy;
-use crate::pattern::{Destination, PathPattern, Ports, ProgramPattern, Sha256};
+use crate::pattern::{Destination, PathPattern, Peers, Ports, ProgramPattern, Sha256};
 use crate::request::{Direction, Protocol};
 use crate::rule::Rule;
 
 const TOP: [&str; 3] = ["default", "unanswered", "rules"];
-const RULE: [&str; 12] = [
-    "allow", "log", "ask", "deny", "program", "sha256", "to", "port", "protocol", "errno", "until",
-    "note",
+const RULE: [&str; 13] = [
+    "allow", "log", "ask", "deny", "program", "sha256", "to", "port", "protocol", "from", "errno",
+    "until", "note",
 ];
 
 /// Reads a policy; `file` names the text in errors.
@@ -142,6 +142,7 @@ fn detail(rule: &mut Rule, entry: &Entry, path: &Path<'_>, report: &mut Report) 
         "to" => set(&mut rule.to, several(node, path, report, destination)),
         "port" => rule.ports = several(node, path, report, port).and_then(Ports::of),
         "protocol" => set(&mut rule.protocols, several(node, path, report, protocol)),
+        "from" => rule.from = peers(node, path, report),
         "errno" => errno(rule, node, path, report),
         "until" => rule.until = until(node, path, report),
         "note" => rule.note = value::text(node, path, report),
@@ -157,10 +158,20 @@ fn agree(rule: &Rule, entries: &[&Entry], path: &Path<'_>, report: &mut Report) 
                 "a socket that is opened has no destination; narrow the rule by protocol"
             }
             "errno" if !matches!(rule.action, Action::Deny(_)) => "only a denied call has an error",
+            "from" if rule.direction != Direction::In || !rule.action.passes() => {
+                "only a listener has peers: write allow: in, or log: in"
+            }
+            "from" if !takes_peers(rule) => "only listeners of tcp and udp can be kept from others",
             _ => continue,
         };
         report.error(entry.place, format!("{}: {reason}", path.key(&entry.key)));
     }
+}
+
+/// Whether what the rule is about may have peers.
+fn takes_peers(rule: &Rule) -> bool {
+    let named = rule.protocols.iter().all(|one| matches!(one, Protocol::Tcp | Protocol::Udp));
+    named && rule.to.iter().all(|to| matches!(to, Destination::Any | Destination::Net(_)))
 }
 
 /// One value, or a list of at least one.
@@ -198,6 +209,21 @@ fn destination(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Dest
     let text = value::text(node, path, report)?;
     let read = Destination::parse(&text);
     read.map_err(|why| report.error(node.place, format!("{path}: {}: {why}", node.describe()))).ok()
+}
+
+/// Who may reach a listener; everybody if one of the words says so.
+fn peers(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Peers> {
+    let word = |node: &Node, path: &Path<'_>, report: &mut Report| {
+        let read = Peers::parse(&value::text(node, path, report)?);
+        read.map_err(|why| report.error(node.place, format!("{path}: {}: {why}", node.describe())))
+            .ok()
+    };
+    let words: Option<Vec<_>> = several(node, path, report, word)?.into_iter().collect();
+    let peers = Peers::of(words?);
+    if peers.nets().len() > Peers::MOST {
+        report.error(node.place, format!("{path}: more than {} prefixes", Peers::MOST));
+    }
+    Some(peers)
 }
 
 fn port(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<(u32, u32)> {

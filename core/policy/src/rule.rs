@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::action::Action;
-use crate::pattern::{Destination, Ports, ProgramPattern};
+use crate::pattern::{Destination, Peers, Ports, ProgramPattern};
 use crate::request::{Direction, Protocol, Request};
 
 /// A rule of a policy.
@@ -21,6 +21,8 @@ pub struct Rule {
     pub ports: Option<Ports>,
     /// The protocols it is about; empty is any.
     pub protocols: Vec<Protocol>,
+    /// Who may reach a listener that it allows; `None` is everybody. It narrows what happens, not what is matched.
+    pub from: Option<Peers>,
     /// When it ends; `None` is never.
     pub until: Option<Timestamp>,
     /// Why it is there, for readers.
@@ -37,6 +39,7 @@ impl Rule {
             to: vec![Destination::Any],
             ports: None,
             protocols: vec![],
+            from: None,
             until: None,
             note: None,
         }

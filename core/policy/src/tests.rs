@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::compare::compare;
 use crate::learn::Learned;
-use crate::pattern::{Destination, PathPattern, Ports, ProgramPattern, Sha256};
+use crate::pattern::{Destination, PathPattern, Peers, Ports, ProgramPattern, Sha256};
 use crate::{
     Action, Direction, Errno, Indexed, Policy, Program, Protocol, Request, Rule, Target, read,
     write,
@@ -64,6 +64,12 @@ fn port_sets() -> impl Strategy<Value = Option<Ports>> {
     prop::option::of(prop::collection::vec(range, 1..3).prop_map(|r| Ports::of(r).unwrap()))
 }
 
+fn peer_sets() -> impl Strategy<Value = Peers> {
+    let all = ["10.0.0.0/8", "10.1.0.0/16", "10.1.0.1", "127.0.0.0/8", "::/0", "fd00::1"];
+    let words = prop::sample::subsequence(all.to_vec(), 1..4);
+    words.prop_map(|words| Peers::of(words.iter().map(|word| Peers::parse(word).unwrap().unwrap())))
+}
+
 fn directions() -> impl Strategy<Value = Direction> {
     prop::sample::select(vec![Direction::Out, Direction::In])
 }
@@ -83,9 +89,13 @@ prop_compose! {
         protocols in prop::collection::vec(protocols(), 0..2),
         until in prop::option::of((0..3_i64).prop_map(time)),
         note in prop::option::of("[ -~é\n]{0,6}"),
+        from in prop::option::of(peer_sets()),
     ) -> Rule {
         let program = ProgramPattern { path, sha256: sha256.map(Sha256) };
-        Rule { action, direction, program, to, ports, protocols, until, note }
+        let plain = |to: &Destination| matches!(to, Destination::Any | Destination::Net(_));
+        let listens = direction == Direction::In && action.passes() && to.iter().all(plain);
+        let from = from.filter(|_| listens);
+        Rule { action, direction, program, to, ports, protocols, from, until, note }
     }
 }
 
@@ -126,6 +136,15 @@ prop_compose! {
     ) -> Policy {
         Policy { default, rules, ..Policy::default() }
     }
+}
+
+/// The request of a listener, which no name leads to.
+fn listening(request: Request) -> Request {
+    let target = match request.target {
+        Target::Ip { address, port, .. } => Target::Ip { address, port, names: vec![] },
+        other => other,
+    };
+    Request { direction: Direction::In, target, ..request }
 }
 
 fn single(rule: &Rule) -> Policy {
@@ -203,6 +222,7 @@ proptest! {
     ) {
         let other = Policy { rules: shuffled, ..policy.clone() };
         prop_assert_eq!(policy.decide(&request, now).action, other.decide(&request, now).action);
+        prop_assert_eq!(policy.peers(&request, now), other.peers(&request, now));
     }
 
     /// The rule for one request alone decides about it, however strict the wider rules are.
@@ -217,6 +237,33 @@ proptest! {
         prop_assume!(!wide.covered_by(&narrow));
         let policy = Policy { rules: vec![wide, narrow], ..Policy::default() };
         prop_assert_eq!(policy.decide(&request, time(0)).rule, Some(1));
+    }
+
+    /// Who may reach a listener is what the narrower rule says, however few the wider one lets come.
+    #[test]
+    fn a_narrower_rules_peers_win(
+        request in requests(), from in prop::option::of(peer_sets()), wide in peer_sets(), dropped in 1..32_u8,
+    ) {
+        let request = listening(request);
+        let mut learned = Learned::new(true);
+        learned.add(&request);
+        prop_assume!(!learned.policy().rules.is_empty());
+        let narrow = Rule { from: from.clone(), ..learned.policy().rules[0].clone() };
+        let wide = widened(&Rule { from: Some(wide), ..narrow.clone() }, dropped);
+        prop_assume!(!wide.covered_by(&narrow));
+        let policy = Policy { rules: vec![wide, narrow], ..Policy::default() };
+        prop_assert_eq!(policy.peers(&request, time(0)), from);
+    }
+
+    /// A rule more that none beats lets nobody in whom the others keep out.
+    #[test]
+    fn a_rule_beside_others_lets_nobody_in(
+        request in requests(), a in peer_sets(), b in peer_sets(),
+    ) {
+        let request = listening(request);
+        let rule = |from| Rule { from: Some(from), ..Rule::every(Action::Allow, Direction::In) };
+        let policy = Policy { rules: vec![rule(a.clone()), rule(b.clone())], ..Policy::default() };
+        prop_assert_eq!(policy.peers(&request, time(0)), Some(a.and(&b)));
     }
 
     /// What lies within a rule is matched by it.
@@ -312,6 +359,7 @@ proptest! {
     ) {
         let indexed = Indexed::new(policy.clone());
         prop_assert_eq!(indexed.decide(&request, now), policy.decide(&request, now));
+        prop_assert_eq!(indexed.peers(&request, now), policy.peers(&request, now));
     }
 
     /// What is merged into a policy allows what happened, but for what is told, and else only what
@@ -562,4 +610,50 @@ fn prefixes_without_addresses_of_one_family_do_not_hold_the_other() {
     let v4 = Destination::Net(IpNet::new(Ipv4Addr::UNSPECIFIED.into(), 0).unwrap());
     let v6 = Destination::parse("::/0").unwrap();
     assert!(!v4.within(&v6) && !v6.within(&v4));
+}
+
+#[test]
+fn a_rule_says_who_may_reach_a_listener() {
+    let text = "rules: [{allow: in, port: 8000-8100, protocol: tcp, from: [10.0.0.0/8, 10.1.0.0/16, \"::1\"]}, \
+                {allow: in, port: 8080, protocol: tcp, from: any}, {allow: in, to: 127.0.0.1, from: 127.0.0.1}]";
+    let policy = policy(text);
+    let listener = |address: &str, port: u16| Request {
+        direction: Direction::In,
+        target: Target::ip(Direction::In, address.parse().unwrap(), port, vec![]),
+        ..curl("127.0.0.1", 1, &[])
+    };
+    let peers = |address: &str, port| {
+        policy.peers(&listener(address, port), time(0)).map(|peers| peers.to_string())
+    };
+    assert_eq!(peers("0.0.0.0", 8000).as_deref(), Some("10.0.0.0/8, ::1"));
+    assert_eq!(peers("0.0.0.0", 8080), None);
+    assert_eq!(peers("127.0.0.1", 1).as_deref(), Some("127.0.0.1"));
+    // Of two rules that do not beat each other: who is in both, nobody.
+    assert_eq!(peers("127.0.0.1", 8000).as_deref(), Some(""));
+    let open = read("p", text.replace("10.1.0.0/16", "0.0.0.0/0").as_bytes()).unwrap();
+    let changes: String = compare(&policy, &open).iter().map(|one| format!("{one}\n")).collect();
+    assert_eq!(
+        changes,
+        "- {allow: in, port: 8000-8100, protocol: tcp, from: [10.0.0.0/8, \"::1\"]}\n\
+         + {allow: in, port: 8000-8100, protocol: tcp, from: [0.0.0.0/0, \"::1\"]}\n"
+    );
+}
+
+#[test]
+fn only_what_listens_has_peers() {
+    let many: Vec<String> = (0..65).map(|n| format!("10.0.{n}.1")).collect();
+    for (rule, part) in [
+        ("{allow: out, from: 10.0.0.0/8}", "only a listener has peers"),
+        ("{deny: in, from: 10.0.0.0/8}", "only a listener has peers"),
+        ("{ask: in, from: 10.0.0.0/8}", "only a listener has peers"),
+        ("{allow: in, from: localhost}", "not an address, a prefix or any"),
+        ("{allow: in, from: 10.0.0.1/8}", "write 10.0.0.0/8"),
+        ("{allow: in, from: []}", "at least one value"),
+        ("{allow: in, protocol: [tcp, sctp], from: any}", "only listeners of tcp and udp"),
+        ("{allow: in, to: unix:/run/x, from: any}", "only listeners of tcp and udp"),
+        (&format!("{{allow: in, from: [{}]}}", many.join(", ")), "more than 64 prefixes"),
+    ] {
+        let error = read("p", format!("rules: [{rule}]").as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(part), "{rule}: {error}");
+    }
 }

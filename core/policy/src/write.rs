@@ -45,6 +45,11 @@ pub(crate) fn line(rule: &Rule) -> String {
         let names = rule.protocols.iter().map(|protocol| protocol.name().to_owned());
         fields.push(format!("protocol: {}", list(names)));
     }
+    fields.extend(
+        rule.from
+            .iter()
+            .map(|from| format!("from: {}", list(from.words().map(|word| scalar(&word))))),
+    );
     if let Action::Deny(errno) = rule.action
         && errno != Errno::default()
     {

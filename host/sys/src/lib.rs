@@ -6,6 +6,7 @@
 //! which has a recording fake, so that tests check their order without privilege. Links and
 //! addresses belong to netlink.
 
+pub mod admission;
 pub mod apart;
 pub mod caps;
 pub mod cgroup;

@@ -1,6 +1,7 @@
 //! Who decides: the interface between the supervisor and a policy, with a person behind it or none.
 
 use netloom_policy::Request;
+use netloom_policy::pattern::Peers;
 
 use crate::who::Who;
 
@@ -43,4 +44,17 @@ pub trait Judge: Send + Sync {
 
     /// The verdict, for which a person may be asked. Returns early if the call is gone or signalled.
     fn decide(&self, question: &Question<'_>) -> Judgement;
+
+    /// Whether there are listeners that not everybody may reach; else [`Judge::peers`] is not asked.
+    fn limits_peers(&self) -> bool {
+        false
+    }
+
+    /// Who may reach a listener that was allowed; `None` is everybody.
+    fn peers(&self, _question: &Question<'_>) -> Option<Peers> {
+        None
+    }
+
+    /// A listener that was allowed is refused with an error (positive), since others than its peers could not be kept from it.
+    fn unlimited(&self, _question: &Question<'_>, _why: &'static str, _errno: i32) {}
 }

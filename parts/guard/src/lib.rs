@@ -22,6 +22,7 @@ pub mod layout;
 pub mod log;
 pub mod menu;
 mod names;
+mod peers;
 mod perform;
 mod prepare;
 mod rules;

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use netloom_policy::pattern::Peers;
 use netloom_policy::{Request, Target};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,8 @@ pub(crate) enum Reason {
     Frozen,
     /// Everything is allowed, to be learned.
     Learning,
+    /// Others than a rule's peers could not be kept from the listener, for this reason.
+    Peers(&'static str),
 }
 
 /// A decision.
@@ -37,6 +40,8 @@ pub(crate) struct Decided<'d> {
     pub(crate) request: &'d Request,
     pub(crate) judgement: Judgement,
     pub(crate) reason: Reason,
+    /// Who may reach a listener; `None` is everybody.
+    pub(crate) from: Option<Peers>,
     pub(crate) took: Duration,
 }
 
@@ -59,6 +64,10 @@ struct Line<'l> {
     because: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'l str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<Vec<String>>,
     latency_us: u64,
 }
 
@@ -114,7 +123,7 @@ impl Log {
 
 impl<'l> Line<'l> {
     fn of(decided: &'l Decided<'_>) -> Line<'l> {
-        let Decided { who, request, judgement, reason, took } = decided;
+        let Decided { who, request, judgement, reason, from, took } = decided;
         let (answer, errno) = match judgement {
             Judgement::Allow => ("allow", None),
             Judgement::Deny(errno) => ("deny", Some(*errno)),
@@ -127,7 +136,9 @@ impl<'l> Line<'l> {
             Reason::Unanswered => ("unanswered", None),
             Reason::Frozen => ("frozen", None),
             Reason::Learning => ("learning", None),
+            Reason::Peers(_) => ("from", None),
         };
+        let why = if let Reason::Peers(why) = reason { Some(*why) } else { None };
         let (target, names) = plain(&request.target);
         Line {
             time: Timestamp::now().to_string(),
@@ -143,6 +154,8 @@ impl<'l> Line<'l> {
             errno,
             because,
             rule,
+            why,
+            from: from.as_ref().map(|from| from.words().collect()),
             latency_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         }
     }

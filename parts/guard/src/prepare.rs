@@ -273,8 +273,7 @@ impl Arguments<'_> {
 
     fn listen(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
-        let bound = place::bound(fd.as_fd(), &socket);
-        let wants = bound.map(|target| want(Direction::In, &socket, target)).into_iter().collect();
+        let wants = listener(&fd, &socket).into_iter().collect();
         Ok(Deed::quick(wants, Act::Listen { fd, backlog: int(self.words[1]) }))
     }
 
@@ -376,6 +375,16 @@ impl Arguments<'_> {
         let message = Message { address: vec![], data, control: controls.bytes };
         Ok((Outgoing { message, rest, place, descriptors: controls.descriptors }, wants))
     }
+}
+
+/// What a socket wants that is to listen.
+fn listener(fd: &OwnedFd, socket: &Socket) -> Option<Want> {
+    place::bound(fd.as_fd(), socket).map(|target| want(Direction::In, socket, target))
+}
+
+/// What a socket wants that is to listen, as it is bound now.
+pub(crate) fn listens_at(fd: &OwnedFd) -> Option<Want> {
+    listener(fd, &Socket::of(fd.as_fd()).ok()?)
 }
 
 /// What sending to an address wants. An address that the kernel takes no notice of is left out of what is sent,

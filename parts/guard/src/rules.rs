@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use netloom_policy::learn::{Learned, Merged};
-use netloom_policy::{Action, Errno, Indexed, Policy, Request, Rule, Verdict};
+use netloom_policy::pattern::Peers;
+use netloom_policy::{Action, Direction, Errno, Indexed, Policy, Request, Rule, Verdict};
 
 use crate::digest::Digests;
 use crate::judge::{Judge, Judgement, Question, State};
@@ -18,7 +19,7 @@ pub enum Answer {
     /// This call alone.
     Once(Action),
     /// From now on, by this rule.
-    Rule(Rule),
+    Rule(Box<Rule>),
     /// The policy has changed: it may know the answer by now.
     Again,
     /// Nobody answers: nobody is there, or the time is up.
@@ -62,6 +63,8 @@ pub struct Rules {
     /// Rules without an end that were answers.
     answers: Mutex<Vec<Rule>>,
     digests: Digests,
+    /// Whether a rule has `from`; answers have none.
+    limits: bool,
     ask: Option<Box<dyn Ask>>,
     log: Option<Log>,
 }
@@ -77,6 +80,7 @@ impl Rules {
     /// Follows a policy.
     pub fn new(policy: Policy, options: Options) -> Rules {
         let wanted = policy.rules.iter().any(|rule| rule.program.sha256.is_some());
+        let limits = policy.limits_peers();
         let learns = options.learn.as_ref().is_some_and(Learned::names_digests);
         Rules {
             policy: RwLock::new(Indexed::new(policy)),
@@ -85,6 +89,7 @@ impl Rules {
             missing: options.frozen.then(Mutex::default),
             answers: Mutex::default(),
             digests: Digests::new(wanted || learns),
+            limits,
             ask: options.ask,
             log: options.log,
         }
@@ -111,6 +116,12 @@ impl Rules {
         let policy = self.read().policy().clone();
         let base = Policy { rules: vec![], ..policy };
         (!missing.is_empty()).then(|| missing.merge(&Policy { default: denial(), ..base }))
+    }
+
+    /// Who may reach the listener for which `request` asks.
+    fn peers_of(&self, request: &Request) -> Option<Peers> {
+        let listens = self.limits && request.direction == Direction::In;
+        if listens { self.read().peers(request, Timestamp::now()) } else { None }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Indexed> {
@@ -185,7 +196,7 @@ impl Rules {
             Answer::Once(action) => Some((done(action), Reason::Answer)),
             Answer::Rule(rule) => {
                 let judgement = done(rule.action);
-                self.remember(rule);
+                self.remember(*rule);
                 Some((judgement, Reason::Answer))
             }
             Answer::Again => None,
@@ -265,9 +276,35 @@ impl Judge for Rules {
             && (question.state)() != State::Gone
         {
             let took = begun.elapsed();
-            log.write(&Decided { who: question.who, request: &request, judgement, reason, took });
+            let from = self.peers_of(&request).filter(|_| judgement == Judgement::Allow);
+            log.write(&Decided {
+                who: question.who,
+                request: &request,
+                judgement,
+                reason,
+                from,
+                took,
+            });
         }
         judgement
+    }
+
+    fn limits_peers(&self) -> bool {
+        self.limits
+    }
+
+    fn peers(&self, question: &Question<'_>) -> Option<Peers> {
+        let mut request = question.request.clone();
+        request.program.sha256 = self.digests.of(question.who.thread);
+        self.peers_of(&request)
+    }
+
+    fn unlimited(&self, question: &Question<'_>, why: &'static str, errno: i32) {
+        let Some(log) = &self.log else { return };
+        let (judgement, from) = (Judgement::Deny(errno), self.peers(question));
+        let (reason, took) = (Reason::Peers(why), Duration::ZERO);
+        let Question { who, request, .. } = *question;
+        log.write(&Decided { who, request, judgement, reason, from, took });
     }
 }
 
@@ -276,7 +313,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Barrier;
 
-    use netloom_policy::{Direction, Program, Protocol, Target};
+    use netloom_policy::{Program, Protocol, Target};
 
     use super::*;
     use crate::who::Who;

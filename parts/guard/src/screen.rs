@@ -349,5 +349,5 @@ fn answer(choice: Choice, request: &Request) -> Answer {
     let Choice { action, scope, minutes } = choice;
     let rule =
         scope.and_then(|scope| card::rule(action, scope, request, minutes, Timestamp::now()));
-    rule.map_or(Answer::Once(action), Answer::Rule)
+    rule.map_or(Answer::Once(action), |rule| Answer::Rule(Box::new(rule)))
 }

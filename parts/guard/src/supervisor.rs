@@ -23,8 +23,10 @@ use rustix::io::Errno;
 use crate::calls;
 use crate::judge::{Judge, Judgement, Question, State};
 use crate::names::{Asked, Names};
+use crate::peers;
 use crate::perform::{Blocked, Desk, Done, state};
-use crate::prepare::{Act, Deed, Want, cookie, prepare};
+use crate::prepare::{Act, Deed, Prepared, Want, cookie, listens_at, prepare};
+use crate::socket::Socket;
 use crate::turn::{Ticket, Turn};
 use crate::who::Who;
 
@@ -51,6 +53,8 @@ pub struct Supervisor {
     blocked: Blocked,
     /// Sockets that were allowed to bind to a port, and so may listen on it.
     bound: Mutex<Remembered>,
+    /// Held while a socket is bound or begins to listen, where it matters who may reach it.
+    binding: Mutex<()>,
     names: Names,
     ended: AtomicBool,
 }
@@ -75,6 +79,8 @@ struct Job {
     call: Call,
     caller: Caller,
     deed: Deed,
+    /// Listeners that it asks for, where it matters who may reach them.
+    listeners: Vec<Want>,
     program: Program,
     /// Whether it is the caller's beyond doubt that was read, and no time has passed since.
     sure: bool,
@@ -137,6 +143,7 @@ impl Supervisor {
             slow: Mutex::default(),
             blocked: Blocked::default(),
             bound: Mutex::default(),
+            binding: Mutex::default(),
             names: Names::of_machine(),
             ended: AtomicBool::new(false),
         }
@@ -246,18 +253,20 @@ impl Supervisor {
         };
         self.callers.learn(&self.listener, &call, &caller);
         let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
-        let path = if asks { caller.program() } else { String::new() };
+        let judge = post.hall.judge;
+        let listeners = if judge.limits_peers() { listeners(&deed) } else { vec![] };
+        let path = if asks || !listeners.is_empty() { caller.program() } else { String::new() };
         let program = Program { path, sha256: None };
         let sure = caller.is_known() && deed.act.is_held();
-        let mut job = Job { call, caller, deed, program, sure };
+        let mut job = Job { call, caller, deed, listeners, program, sure };
         if !asks {
             job.deed.wants.clear();
         }
         for want in &mut job.deed.wants {
             self.names.add_to(&mut want.target, want.direction);
         }
-        match self.known(&job, post.hall.judge) {
-            Some(Judgement::Allow) if !may_block(&job.deed.act) => self.carry_out(job),
+        match self.known(&job, judge) {
+            Some(Judgement::Allow) if !may_block(&job.deed.act) => self.carry_out(job, judge),
             Some(Judgement::Allow) => {
                 job.deed.wants.clear();
                 self.take_time(job, post);
@@ -310,7 +319,7 @@ impl Supervisor {
     /// Judges a call, asking if need be, and makes it.
     fn settle(&self, job: Job, judge: &dyn Judge) {
         match self.judged(&job, judge) {
-            Judgement::Allow => self.carry_out(job),
+            Judgement::Allow => self.carry_out(job, judge),
             Judgement::Deny(errno) => self.answer(&job.call, denial(errno)),
             Judgement::Withdrawn => self.withdraw(&job),
         }
@@ -342,12 +351,16 @@ impl Supervisor {
     }
 
     /// Makes an allowed call.
-    fn carry_out(&self, job: Job) {
-        let Job { call, caller, deed, sure, .. } = job;
+    fn carry_out(&self, job: Job, judge: &dyn Judge) {
         // What was read of /proc and of memory by the thread's number was the caller's only if it still waits.
-        if !sure && !self.listener.is_waiting(call.id) {
+        if !job.sure && !self.listener.is_waiting(job.call.id) {
             return;
         }
+        let _turn = match self.limit(&job, judge) {
+            Ok(turn) => turn,
+            Err(errno) => return self.answer(&job.call, refusal(errno)),
+        };
+        let Job { call, caller, deed, .. } = job;
         let binds = bound_by(&deed);
         let (blocked, listener) = (&self.blocked, &self.listener);
         let act = self.names.lead(deed.act, &Asked { call: &call, caller: &caller, listener });
@@ -356,6 +369,38 @@ impl Supervisor {
             lock(&self.bound).add(cookie);
         }
         self.answer(&call, done);
+    }
+
+    /// Keeps all but its peers from a socket that is about to be bound or to listen. What is returned is held until
+    /// it is: meanwhile no socket gets another address.
+    fn limit(&self, job: &Job, judge: &dyn Judge) -> Prepared<Option<MutexGuard<'_, ()>>> {
+        let act = &job.deed.act;
+        let Some(fd) = peers::socket_of(act).filter(|_| judge.limits_peers()) else {
+            return Ok(None);
+        };
+        let turn = is_ip(fd).then(|| lock(&self.binding));
+        if let Act::Listen { .. } = act
+            && listens_at(fd).as_ref() != job.listeners.first()
+        {
+            // Another thread has bound it since it was judged.
+            return Err(Errno::INVAL);
+        }
+        for want in &job.listeners {
+            let request = request(&job.program, want);
+            let who = Who::of(job.caller.tid());
+            let state = || state(&self.listener, job.call.id, job.caller.tid());
+            let question = Question { who: &who, request: &request, state: &state };
+            let limited = judge.peers(&question).map_or(Ok(()), |peers| peers::limit(act, &peers));
+            if let Err(peers::Unlimited { why, errno }) = limited {
+                judge.unlimited(&question, why, errno.raw_os_error());
+                return Err(errno);
+            }
+        }
+        // Of whom it was read who may come is the caller only if its call still waits.
+        if !job.listeners.is_empty() && !self.listener.is_waiting(job.call.id) {
+            return Err(Errno::PERM);
+        }
+        Ok(turn)
     }
 
     /// Whether a socket is to listen that was allowed to bind.
@@ -388,6 +433,16 @@ fn refusal(errno: Errno) -> Done {
 
 fn denial(errno: i32) -> Done {
     Done::Outcome(Outcome::Errno(errno))
+}
+
+/// Listeners that a call asks for.
+fn listeners(deed: &Deed) -> Vec<Want> {
+    deed.wants.iter().filter(|want| want.direction == Direction::In).cloned().collect()
+}
+
+fn is_ip(fd: &OwnedFd) -> bool {
+    use std::os::fd::AsFd;
+    Socket::of(fd.as_fd()).is_ok_and(Socket::is_ip)
 }
 
 /// The socket that is bound to a port which was judged, if the call does that.

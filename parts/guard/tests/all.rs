@@ -9,6 +9,7 @@ mod ending;
 mod follow;
 mod names;
 mod native;
+mod peers;
 mod race;
 mod redteam;
 mod talk;

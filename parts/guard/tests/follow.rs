@@ -82,7 +82,8 @@ fn an_answer_for_once_is_asked_again_and_a_rule_is_not() {
     let rules = Rules::new(Policy::default(), asking(once));
     assert_eq!(run(&rules, &[a, a, b]), "yes yes yes ");
     assert_eq!(once.1.load(Ordering::Relaxed), 3);
-    let rule = always(Answer::Rule(Rule::every(Action::Allow, Direction::Out)));
+    let rule = Rule::every(Action::Allow, Direction::Out);
+    let rule = always(Answer::Rule(Box::new(rule)));
     let rules = Rules::new(Policy::default(), asking(rule));
     assert_eq!(run(&rules, &[a, a, b]), "yes yes yes ");
     assert_eq!(rule.1.load(Ordering::Relaxed), 1);

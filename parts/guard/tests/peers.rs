@@ -1,0 +1,307 @@
+//! Listeners that a policy's `from` lets some peers reach: others never get a connection or a datagram through, whatever the
+//! program does to its socket; and get through where they are allowed.
+//!
+//! The program listens, the test calls it from several addresses of the loopback interface, and the program tells who came.
+//! There a packet has arrived, or has been dropped, when its sender's call returns.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use netloom_guard::{Log, Options, Rules, start};
+use netloom_kit::skip;
+use netloom_policy::read;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+
+use super::redteam::{free_port, place};
+
+const PROGRAM: &str = r#"
+import ctypes, errno, os, socket, struct, sys, threading
+PORT = int(sys.argv[1])
+DETACH, ATTACH, LOCK = 27, 26, 44
+def tcp(family=socket.AF_INET, protocol=0):
+    s = socket.socket(family, socket.SOCK_STREAM, protocol)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return s
+def udp(family=socket.AF_INET): return socket.socket(family, socket.SOCK_DGRAM)
+def all_pass():
+    code = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0xffffffff))
+    return code, struct.pack('HL', 1, ctypes.addressof(code))
+def attach(s):
+    code, program = all_pass()
+    s.setsockopt(socket.SOL_SOCKET, ATTACH, program)
+def attempt(f):
+    try: f(); print('done', end=' ')
+    except OSError as e: print(errno.errorcode[e.errno], end=' ')
+def all_of(f):
+    came = []
+    while True:
+        try: came.append(f())
+        except BlockingIOError: return came
+def tell(s, port=None):
+    print('ready', port or PORT, flush=True)
+    sys.stdin.readline()
+    s.setblocking(False)
+    came = all_of(s.accept if s.type == socket.SOCK_STREAM else lambda: s.recvfrom(9))
+    print('came', *sorted(who[1][0] for who in came))
+"#;
+
+/// Calls from `from` to the same family's loopback address; what is returned keeps the connection.
+fn call(from: &str, port: u16, kind: SocketType) -> OwnedFd {
+    let from: IpAddr = from.parse().unwrap();
+    let (family, to): (_, IpAddr) = match from {
+        IpAddr::V4(_) => (AddressFamily::INET, Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(_) => (AddressFamily::INET6, Ipv6Addr::LOCALHOST.into()),
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, kind, flags, None).unwrap();
+    bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+    // A connection is in progress, or made, when this returns.
+    let _ = connect(&socket, &SocketAddr::from((to, port)));
+    if kind == SocketType::DGRAM {
+        let _ = rustix::io::write(&socket, b"x");
+    }
+    socket
+}
+
+/// Whether this machine has IPv6.
+fn six() -> bool {
+    TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+/// What the program says whose listener was called from each of `callers`.
+fn called(rules: &Rules, port: u16, script: &str, callers: &[&str]) -> String {
+    let mut command = Command::new("python3");
+    command.args(["-c", &format!("{PROGRAM}\n{script}"), &port.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let (mut child, supervisor) = start(command, place()).unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut input = child.stdin.take().unwrap();
+    let kind = if script.contains("udp") { SocketType::DGRAM } else { SocketType::STREAM };
+    let mut said = String::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| supervisor.serve(rules).unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let ready = line.split_once("ready ").map(|(before, at)| (before.to_owned(), at.trim()));
+        if let Some((before, at)) = ready {
+            said += &before;
+            let at = at.parse().unwrap();
+            let _held: Vec<_> = callers.iter().map(|from| call(from, at, kind)).collect();
+            // Some programs do not wait.
+            let _ = input.write_all(b"\n");
+            output.read_to_string(&mut said).unwrap();
+        } else {
+            said += &line;
+        }
+        drop(input);
+        child.wait().unwrap();
+    });
+    said.trim().to_owned()
+}
+
+fn rules(text: &str) -> Rules {
+    let text = format!("default: deny\nrules: [{text}, {{allow: out}}]");
+    Rules::new(read("policy", text.as_bytes()).unwrap(), Options::default())
+}
+
+/// What came to the listener of `script` where only 127.0.0.2 may, and where all may.
+fn came(script: &str) -> (String, String) {
+    let callers = ["127.0.0.1", "127.0.0.2", "127.0.0.1"];
+    let by = |from: &str| {
+        let port = free_port();
+        called(
+            &rules(&format!("{{allow: in, port: {port}, from: {from}}}")),
+            port,
+            script,
+            &callers,
+        )
+    };
+    (by("127.0.0.2"), by("[127.0.0.0/8, \"::/0\"]"))
+}
+
+const TCP: &str = "s = tcp(); s.bind(('', PORT)); s.listen(); ";
+const ONE: &str = "came 127.0.0.2";
+const ALL: &str = "came 127.0.0.1 127.0.0.1 127.0.0.2";
+
+fn both(restricted: &str, open: &str) -> (String, String) {
+    (restricted.to_owned(), open.to_owned())
+}
+
+#[test]
+fn connections() {
+    assert_eq!(came(&format!("{TCP} tell(s)")), both(ONE, ALL));
+}
+
+#[test]
+fn datagrams() {
+    assert_eq!(came("s = udp(); s.bind(('', PORT)); tell(s)"), both(ONE, ALL));
+    let again = "s = udp(); s.bind(('', PORT)); s.connect(('127.0.0.1', 9)); s.connect(('127.0.0.2', 9)); \
+                 ctypes.CDLL(None).connect(s.fileno(), bytes(16), 16); tell(s)";
+    assert_eq!(came(again), both(ONE, ALL), "a socket that was connected and is so no more");
+}
+
+#[test]
+fn a_socket_of_ipv6_hears_ipv4_in_disguise() {
+    if !six() {
+        skip!("no-ipv6: this machine has none");
+    }
+    let disguised = |text: &str| text.replace("127.", "::ffff:127.");
+    for listens in [
+        "s = tcp(socket.AF_INET6); s.bind(('::', PORT)); s.listen()",
+        "s = udp(socket.AF_INET6); s.bind(('::', PORT))",
+        "s = tcp(socket.AF_INET6); s.bind(('::ffff:127.0.0.1', PORT)); s.listen()",
+    ] {
+        let script = format!("{listens}; tell(s)");
+        assert_eq!(came(&script), (disguised(ONE), disguised(ALL)), "{listens}");
+        let callers = ["127.0.0.2", "::1"];
+        let by = |from: &str| {
+            let port = free_port();
+            let rules = rules(&format!("{{allow: in, port: {port}, from: \"{from}\"}}"));
+            called(&rules, port, &script, &callers)
+        };
+        if listens.contains("'::'") {
+            assert_eq!(by("::1"), "came ::1", "{listens}");
+            assert_eq!(by("127.0.0.2"), "came ::ffff:127.0.0.2", "{listens}");
+        }
+        assert_eq!(by("10.0.0.0/8"), "came", "{listens}");
+    }
+}
+
+#[test]
+fn who_listens_cannot_take_the_filter_off() {
+    let tries = "attempt(lambda: s.setsockopt(1, DETACH, 0)); attempt(lambda: s.setsockopt(1, LOCK, 0)); \
+                 attempt(lambda: attach(s)); attempt(lambda: os.dup(s.fileno()) and \
+                 socket.socket(fileno=os.dup(s.fileno())).setsockopt(1, DETACH, 0)); ";
+    let refused = format!("{0}{0}{0}{0}{ONE}", "EPERM ");
+    let also = format!("{0}{0}{0}{0}{ALL}", "EPERM ");
+    assert_eq!(came(&format!("{TCP} {tries} tell(s)")), both(&refused, &also));
+    let datagrams = format!("s = udp(); s.bind(('', PORT)); {tries} tell(s)");
+    assert_eq!(came(&datagrams), both(&refused, &also));
+    // Nor by listening once more, or in a child.
+    let again = format!("{TCP} attempt(lambda: s.listen(9)); tell(s)");
+    assert_eq!(came(&again), both(&format!("done {ONE}"), &format!("done {ALL}")));
+    let child = format!("{TCP}\nif os.fork(): os.wait(); os._exit(0)\n{tries}\ntell(s)");
+    assert_eq!(came(&child), both(&refused, &also));
+}
+
+#[test]
+fn a_filter_of_the_programs_own_comes_second() {
+    let own = "s = tcp(); attach(s); s.bind(('', PORT)); s.listen(); tell(s)";
+    assert_eq!(came(own), both(ONE, ALL));
+    let locked =
+        "s = tcp(); attach(s); s.setsockopt(1, LOCK, 1); s.bind(('', PORT)); attempt(s.listen)";
+    assert_eq!(came(locked), both("EACCES", "EACCES"));
+    let locked =
+        "s = udp(); attach(s); s.setsockopt(1, LOCK, 1); attempt(lambda: s.bind(('', PORT)))";
+    assert_eq!(came(locked), both("EACCES", "EACCES"));
+}
+
+/// A thread that takes filters off and puts its own on meanwhile: no forbidden peer comes.
+#[test]
+fn a_filter_is_in_force_before_the_socket_listens() {
+    let script = "
+s, over = None, False
+def meddle():
+    while not over:
+        for f in (lambda: s.setsockopt(1, DETACH, 0), lambda: attach(s)):
+            try: f()
+            except (OSError, AttributeError): pass
+threading.Thread(target=meddle, daemon=True).start()
+sys.setswitchinterval(1e-6)
+listened, escaped = 0, 0
+for kind in [tcp, udp] * 200:
+    s = kind()
+    try:
+        s.bind(('', PORT))
+        if kind == tcp: s.listen()
+    except OSError as e:
+        if e.errno != errno.EACCES: raise
+        s.close(); continue
+    listened += 1
+    for host in ('127.0.0.1', '127.0.0.2'):
+        c = kind(); c.bind((host, 0)); c.setblocking(False)
+        try: c.connect(('127.0.0.1', PORT)); c.send(b'x')
+        except OSError: pass
+    s.setblocking(False)
+    came = all_of(s.accept if kind == tcp else lambda: s.recvfrom(9))
+    escaped += sum(who[1][0] != '127.0.0.2' for who in came)
+    assert came, kind
+    s.close()
+over = True
+print('ready', PORT)
+print('escaped', escaped, listened > 100)";
+    let port = free_port();
+    let rules = rules(&format!("{{allow: in, port: {port}, from: 127.0.0.2}}"));
+    assert_eq!(called(&rules, port, script, &[]), "escaped 0 True");
+}
+
+#[test]
+fn a_socket_that_was_never_bound_listens_for_its_peers() {
+    let script = "s = tcp(); s.listen(); tell(s, s.getsockname()[1])";
+    let rules = rules("{allow: in, from: 127.0.0.2}");
+    assert_eq!(called(&rules, 1, script, &["127.0.0.1", "127.0.0.2"]), ONE);
+    let script = "s = tcp(); s.bind(('', 0)); s.listen(); tell(s, s.getsockname()[1])";
+    assert_eq!(called(&rules, 1, script, &["127.0.0.1", "127.0.0.2"]), ONE);
+}
+
+#[test]
+fn who_is_bound_and_connects_hears_whom_it_called() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap().port();
+    let script =
+        format!("s = tcp(); s.bind(('', PORT)); attempt(lambda: s.connect(('127.0.0.1', {to})))");
+    assert_eq!(came(&script).0, "done");
+}
+
+#[test]
+fn joining_a_group_goes_on() {
+    let script = "s = udp(); s.bind(('', PORT)); group = socket.inet_aton('239.1.2.3') + socket.inet_aton('127.0.0.1')\n\
+                  attempt(lambda: s.setsockopt(0, 35, group)); tell(s)";
+    assert_eq!(came(script).0, format!("done {ONE}"));
+}
+
+/// Where others cannot be kept away the call is refused, and the log says why.
+#[test]
+fn what_cannot_be_filtered_is_refused_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let text = "default: deny\nrules: [{allow: in, from: [127.0.0.2, \"::1\"]}]";
+    let options = Options { log: Some(Log::append(&path).unwrap()), ..Options::default() };
+    let rules = Rules::new(read("policy", text.as_bytes()).unwrap(), options);
+    let script = format!(
+        "u = socket.socket(socket.AF_UNIX); attempt(lambda: u.bind('{}'))\n\
+         try:\n m = tcp(protocol=262); m.bind(('', PORT)); attempt(m.listen)\n\
+         except OSError: print('none', end=' ')\n\
+         s = tcp(); s.bind(('', PORT)); attempt(s.listen)",
+        folder.path().join("u").display()
+    );
+    let said = called(&rules, free_port(), &script, &[]);
+    assert!(["EACCES EACCES done", "EACCES none done"].contains(&said.as_str()), "{said}");
+    let lines: Vec<serde_json::Value> = std::fs::read_to_string(&path)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let refused: Vec<_> = lines.iter().filter(|line| line["because"] == "from").collect();
+    assert_eq!(refused.len(), said.matches("EACCES").count(), "{lines:?}");
+    assert_eq!((&refused[0]["answer"], &refused[0]["errno"]), (&"deny".into(), &13.into()));
+    assert_eq!(refused[0]["why"], "only sockets of tcp and udp can have `from`");
+    if let Some(mptcp) = refused.get(1) {
+        assert_eq!(mptcp["why"], "the kernel filters no mptcp");
+    }
+    let listens = lines.last().unwrap();
+    assert_eq!(listens["from"], serde_json::json!(["127.0.0.2", "::1"]));
+    assert_eq!((&listens["answer"], &listens["protocol"]), (&"allow".into(), &"tcp".into()));
+}
+
+#[test]
+fn a_datagrams_sender_is_told_apart_from_one_that_is_allowed() {
+    // What the tests above rest on: without `from` all come.
+    let port = free_port();
+    let all = rules(&format!("{{allow: in, port: {port}}}"));
+    let callers = ["127.0.0.1", "127.0.0.2", "127.0.0.1"];
+    assert_eq!(called(&all, port, &format!("{TCP} tell(s)"), &callers), ALL);
+    assert!(UdpSocket::bind(("127.0.0.2", 0)).is_ok());
+}
