@@ -25,8 +25,24 @@ const REQUEST: usize = 8;
 #[derive(Debug)]
 pub struct Apart {
     process: Pid,
+    maker: Maker,
+}
+
+/// Sockets of another network, from a process that is there and [makes](make) them.
+#[derive(Debug)]
+pub struct Maker {
     /// One request at a time; closed before the process is collected.
     channel: Mutex<Option<OwnedFd>>,
+}
+
+/// Both ends of a channel: for [`Maker::of`], and for who [makes](make) sockets.
+///
+/// # Errors
+/// The kernel's.
+pub fn channel() -> Result<(OwnedFd, OwnedFd)> {
+    let (unix, packets) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let pair = rustix::net::socketpair(unix, packets, SocketFlags::CLOEXEC, None);
+    pair.map_err(|e| Failure::new("network namespace", "make a socket for", e).into())
 }
 
 impl Apart {
@@ -35,9 +51,7 @@ impl Apart {
     /// # Errors
     /// User namespaces or network namespaces are refused to this user.
     pub fn start() -> Result<Apart> {
-        let (unix, packets) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let (ours, theirs) = rustix::net::socketpair(unix, packets, SocketFlags::CLOEXEC, None)
-            .map_err(|e| Failure::new("network namespace", "make a socket for", e))?;
+        let (ours, theirs) = channel()?;
         // SAFETY: the child only makes system calls on its own stack: it takes no lock, allocates nothing and does not
         // return, so that the state in which other threads were does not matter to it.
         let process = match unsafe { process::fork(Namespaces::NONE, None) }? {
@@ -45,8 +59,8 @@ impl Apart {
             Forked::Parent(process) => process,
         };
         drop(theirs);
-        let apart = Apart { process, channel: Mutex::new(Some(ours)) };
-        apart.answer(None).map(drop)?;
+        let apart = Apart { process, maker: Maker::of(ours) };
+        apart.maker.answer(None).map(drop)?;
         Ok(apart)
     }
 
@@ -54,6 +68,21 @@ impl Apart {
     ///
     /// # Errors
     /// The kernel's.
+    pub fn socket(&self, family: AddressFamily, kind: SocketType) -> Result<OwnedFd> {
+        self.maker.socket(family, kind)
+    }
+}
+
+impl Maker {
+    /// Asks by this end of a [`channel`].
+    pub fn of(channel: OwnedFd) -> Maker {
+        Maker { channel: Mutex::new(Some(channel)) }
+    }
+
+    /// A socket there, closed on exec.
+    ///
+    /// # Errors
+    /// The kernel's, or there is nobody who makes it.
     pub fn socket(&self, family: AddressFamily, kind: SocketType) -> Result<OwnedFd> {
         let mut request = [0; REQUEST];
         request[..4].copy_from_slice(&u32::from(family.as_raw()).to_ne_bytes());
@@ -84,7 +113,7 @@ impl Apart {
 
 impl Drop for Apart {
     fn drop(&mut self) {
-        self.channel.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.maker.channel.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         // It ends because the channel did.
         let _ = rustix::process::waitpid(Some(self.process), WaitOptions::empty());
     }
@@ -102,26 +131,29 @@ fn serve(channel: BorrowedFd<'_>) -> ! {
     if report(channel, enter()).is_err() {
         process::exit_now(1);
     }
+    while make(channel) {}
+    process::exit_now(0)
+}
+
+/// Waits for a request for a socket of this process's network, and answers it; whether there may be another one. Makes only
+/// system calls, with memory of its own stack.
+pub fn make(channel: BorrowedFd<'_>) -> bool {
     let mut request = [0; REQUEST];
-    loop {
-        match rustix::net::recv(channel, &mut request, RecvFlags::empty()) {
-            Ok((_, REQUEST)) => {}
-            Err(Errno::INTR) => continue,
-            _ => process::exit_now(0),
-        }
-        let [family, kind] = [&request[..4], &request[4..]].map(word);
-        let made = u16::try_from(family).map_err(|_| Errno::INVAL).and_then(|family| {
-            let (family, kind) = (AddressFamily::from_raw(family), SocketType::from_raw(kind));
-            rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
-        });
-        let sent = match &made {
-            Ok(socket) => hand(channel, socket.as_fd()),
-            Err(errno) => report(channel, Err(*errno)),
-        };
-        if sent.is_err() {
-            process::exit_now(1);
-        }
+    match rustix::net::recv(channel, &mut request, RecvFlags::empty()) {
+        Ok((_, REQUEST)) => {}
+        Err(Errno::INTR) => return true,
+        _ => return false,
     }
+    let [family, kind] = [&request[..4], &request[4..]].map(word);
+    let made = u16::try_from(family).map_err(|_| Errno::INVAL).and_then(|family| {
+        let (family, kind) = (AddressFamily::from_raw(family), SocketType::from_raw(kind));
+        rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
+    });
+    let sent = match &made {
+        Ok(socket) => hand(channel, socket.as_fd()),
+        Err(errno) => report(channel, Err(*errno)),
+    };
+    sent.is_ok()
 }
 
 fn word(bytes: &[u8]) -> u32 {

@@ -10,20 +10,22 @@ use std::process::Command;
 
 use netloom_sys::envelope::{self, Received};
 use netloom_sys::seccomp::launch::{Place, launch};
-use netloom_sys::{disposition, process, sealed};
+use netloom_sys::{apart, disposition, process, sealed};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::termios::isatty;
 use serde::{Deserialize, Serialize};
 
 use crate::calls;
+use crate::names::home::Files;
 
 /// What the deputy reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// The program runs; the filter's listener comes with this. Whether files are sealed that are to be.
-    Started(bool),
+    /// The program runs; the filter's listener comes with this. Whether files are sealed that are to be, and by which ones
+    /// names are resolved.
+    Started(bool, Files),
     /// It was not started: the error's number, and in words.
     Refused(Option<i32>, String),
     /// It has stopped by a signal.
@@ -49,6 +51,8 @@ pub(crate) const SOCKET: &str = "socket of guard's deputy";
 #[derive(Debug)]
 pub struct Deputy {
     pub(crate) socket: OwnedFd,
+    /// Where the supervisor asks for sockets of the program's network.
+    pub(crate) maker: OwnedFd,
     pub(crate) place: Place,
     /// The program's side of its terminal.
     pub(crate) terminal: Option<OwnedFd>,
@@ -59,14 +63,15 @@ pub struct Deputy {
 impl Deputy {
     /// Descriptors that it needs besides the standard streams.
     pub fn kept(&self) -> Vec<BorrowedFd<'_>> {
-        std::iter::once(self.socket.as_fd())
+        [self.socket.as_fd(), self.maker.as_fd()]
+            .into_iter()
             .chain(self.terminal.as_ref().map(AsFd::as_fd))
             .collect()
     }
 
     /// Starts `command` and attends to it; ends this process.
     pub fn run(self, mut command: Command) -> ! {
-        let socket = self.socket;
+        let (socket, maker) = (self.socket, self.maker);
         // Orphans of the program become children of the deputy, which can then find them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let own_group = self.terminal.is_some();
@@ -84,6 +89,7 @@ impl Deputy {
         };
         let sealed = seal(&self.sealed, &self.place);
         disposition::start_mortal(&mut command);
+        let files = Files::read();
         // Of a program that starts, its listener is taken: for that it must be seen, and see, like any other.
         let _ = process::show();
         let filter = calls::filter(self.place.bars_others());
@@ -92,10 +98,10 @@ impl Deputy {
             Ok(launched) => {
                 let pid = i32::try_from(launched.child.id()).ok().and_then(Pid::from_raw);
                 let listener = OwnedFd::from(launched.listener);
-                report(&socket, &Event::Started(sealed), &[listener.as_fd()]);
+                report(&socket, &Event::Started(sealed, files), &[listener.as_fd()]);
                 drop(listener);
                 let Some(pid) = pid else { process::exit_now(1) };
-                Attended { pid, own_group, socket, signals }.attend()
+                Attended { pid, own_group, socket, maker, signals }.attend()
             }
         }
     }
@@ -144,6 +150,7 @@ struct Attended {
     pid: Pid,
     own_group: bool,
     socket: OwnedFd,
+    maker: OwnedFd,
     signals: OwnedFd,
 }
 
@@ -152,12 +159,17 @@ impl Attended {
         loop {
             let mut fds = [
                 PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.maker, PollFlags::IN),
                 PollFd::new(&self.signals, PollFlags::IN),
             ];
             // Interrupted or not, check every source.
             let _ = rustix::event::poll(&mut fds, None);
             if process::wait_readable(&self.socket, std::time::Duration::ZERO) {
                 self.obey();
+            }
+            if process::wait_readable(&self.maker, std::time::Duration::ZERO) {
+                // Who asks no more has ended, as the other socket tells.
+                let _ = apart::make(self.maker.as_fd());
             }
             while let Some(number) = process::next_signal(&self.signals) {
                 // The terminal's end reaches its session's leader alone; others come to the program by themselves.

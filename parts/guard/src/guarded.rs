@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_sys::apart::{self, Maker};
 use netloom_sys::envelope::{self, Received};
 use netloom_sys::seccomp::Listener;
 use netloom_sys::seccomp::launch::Place;
@@ -21,6 +22,7 @@ use crate::deputy::{Deputy, Event, SOCKET, Told};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::judge::Judge;
+use crate::names::home::{Files, Home};
 use crate::screen::Screen;
 use crate::supervisor::Supervisor;
 
@@ -38,6 +40,8 @@ pub fn terminal() -> Option<OwnedFd> {
 pub struct Guarded {
     program: String,
     socket: OwnedFd,
+    /// Makes sockets of the program's network.
+    maker: OwnedFd,
     signals: OwnedFd,
     /// The caller's terminal, and this side of the program's.
     terminals: Option<(OwnedFd, OwnedFd)>,
@@ -65,6 +69,7 @@ impl Guarded {
             None,
         )
         .map_err(fail("make a socket"))?;
+        let (maker, makes) = apart::channel()?;
         let (terminals, inner) = match terminal {
             None => (None, None),
             Some(tty) => {
@@ -80,8 +85,8 @@ impl Guarded {
         // What outlives a killed deputy becomes a child of this process.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let place = Place { unkept: true, ..place };
-        let deputy = Deputy { socket: theirs, place, terminal: inner, sealed };
-        Ok((Guarded { program: program.to_owned(), socket, signals, terminals }, deputy))
+        let deputy = Deputy { socket: theirs, maker: makes, place, terminal: inner, sealed };
+        Ok((Guarded { program: program.to_owned(), socket, maker, signals, terminals }, deputy))
     }
 
     /// Waits until the program runs; whether what was to be sealed is. The deputy must have been forked, and this process's copy of it dropped.
@@ -91,8 +96,8 @@ impl Guarded {
     pub fn started(&self) -> Result<(Supervisor, bool)> {
         let program = || self.program.clone();
         let (errno, words) = match envelope::receive(SOCKET, &self.socket)? {
-            Received::Value(Event::Started(sealed), mut fds) => match fds.pop() {
-                Some(listener) => return Ok((Supervisor::of(Listener::from(listener)), sealed)),
+            Received::Value(Event::Started(sealed, files), mut fds) => match fds.pop() {
+                Some(listener) => return Ok((self.supervisor(listener, &files)?, sealed)),
                 None => (None, "no listener came".to_owned()),
             },
             Received::Value(Event::Refused(errno, words), _) => (errno, words),
@@ -118,6 +123,12 @@ impl Guarded {
             ) => Error::Program { program: program(), source },
             _ => unsupported(words).into(),
         })
+    }
+
+    fn supervisor(&self, listener: OwnedFd, files: &Files) -> Result<Supervisor> {
+        let maker = self.maker.try_clone();
+        let maker = maker.map_err(|e| Failure::new("guard", "copy a socket", e))?;
+        Ok(Supervisor::at(Listener::from(listener), files, Home::by(Maker::of(maker))))
     }
 
     /// Supervises the program to its end; its exit status as a shell gives it. `timeout` is how long a question is

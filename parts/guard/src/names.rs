@@ -4,12 +4,15 @@
 //! namespace apart, where this process stands at the server's own address and port ([`relay`]). So every resolver
 //! works as ever, whichever library it is and however it checks where answers come from; queries and answers are
 //! carried byte for byte; and each answer is seen before the program has it ([`book`]). Servers that the
-//! program asks elsewhere, or from another network, are left alone, and what they say names nothing.
+//! program asks elsewhere, or from another network, are left alone, and what they say names nothing. Names of /etc/hosts
+//! count as well ([`hosts`]).
 //!
-//! The servers are those of /etc/resolv.conf when the supervisor starts. Where the namespace cannot be
-//! made nothing is exchanged, and destinations have no names.
+//! Both files are those of the place where the program runs, when it starts; from its network servers are asked
+//! ([`home`]). Where the namespace apart cannot be made nothing is exchanged.
 
 mod book;
+pub(crate) mod home;
+mod hosts;
 mod relay;
 mod resolvers;
 mod shared;
@@ -28,35 +31,49 @@ use netloom_policy::{Direction, Protocol, Target};
 use netloom_sys::Failure;
 use netloom_sys::apart::{Apart, network_of};
 use netloom_sys::seccomp::{Call, Caller, Listener};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::address::Address;
 use crate::calls::{Kind, kind};
 use crate::prepare::{Act, Outgoing, Place};
 use crate::socket::Socket;
+use home::{Files, Home, family};
+use hosts::Hosts;
 use shared::{Door, PORT, Shared};
 
 /// What is done about names.
 #[derive(Debug)]
 pub(crate) struct Names {
+    hosts: Hosts,
     servers: Vec<IpAddr>,
+    home: Arc<Home>,
     /// Made when a name server is asked for the first time; `None` where it cannot be made.
     stub: OnceLock<Option<Stub>>,
 }
 
 impl Names {
-    /// By the name servers of this machine.
-    pub(crate) fn of_machine() -> Names {
-        let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-        Names { servers: resolvers::servers(&text), stub: OnceLock::new() }
+    /// By the files and the network of the place where the program runs.
+    pub(crate) fn of(files: &Files, home: Home) -> Names {
+        Names {
+            hosts: Hosts::parse(&files.hosts),
+            servers: resolvers::servers(&files.resolv),
+            home: Arc::new(home),
+            stub: OnceLock::new(),
+        }
     }
 
     /// Adds to a target the names that led to it.
     pub(crate) fn add_to(&self, target: &mut Target, direction: Direction) {
-        let Some(Some(stub)) = self.stub.get() else { return };
-        if let (Target::Ip { address, names, .. }, Direction::Out) = (target, direction) {
+        let (Target::Ip { address, names, .. }, Direction::Out) = (target, direction) else {
+            return;
+        };
+        if let Some(Some(stub)) = self.stub.get() {
             let book = stub.shared.book.lock().unwrap_or_else(PoisonError::into_inner);
             *names = book.of(*address, Instant::now());
+        }
+        // What the program has looked up says more than what a file says of any address.
+        if names.is_empty() {
+            *names = self.hosts.of(*address).to_vec();
         }
     }
 
@@ -96,7 +113,7 @@ impl Names {
         };
         let is_server = port == PORT && self.servers.contains(&address.to_canonical());
         let stub = match is_server {
-            true => self.stub.get_or_init(|| Stub::start(&self.servers).ok()),
+            true => self.stub.get_or_init(|| Stub::start(&self.servers, &self.home).ok()),
             false => self.stub.get().unwrap_or(&None),
         };
         let to = SocketAddr::from((address, port));
@@ -160,7 +177,9 @@ fn closes_on_exec(info: &str) -> bool {
 #[derive(Debug)]
 struct Stub {
     apart: Apart,
-    /// Networks by number: this process's, and the one apart.
+    /// The program's network.
+    place: Arc<Home>,
+    /// Networks by number: the program's, and the one apart.
     home: u64,
     away: u64,
     /// Servers that have a door.
@@ -182,14 +201,15 @@ impl Drop for Stub {
 }
 
 impl Stub {
-    fn start(servers: &[IpAddr]) -> Result<Stub, Failure> {
+    fn start(servers: &[IpAddr], place: &Arc<Home>) -> Result<Stub, Failure> {
         let failed = |operation: &'static str| {
             move |error: std::io::Error| Failure::new("name servers", operation, error)
         };
         let apart = Apart::start().map_err(|e| Failure::new("name servers", "stand in for", e))?;
         assign(&apart, servers)?;
         let doors: Vec<Door> = servers.iter().filter_map(|s| door(&apart, *s).ok()).collect();
-        let here = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed("make a socket for"))?;
+        let here = place.socket(AddressFamily::INET, SocketType::DGRAM);
+        let here = here.map_err(failed("make a socket for"))?;
         let network = |socket: BorrowedFd<'_>| {
             network_of(socket).map_err(|e| Failure::new("network", "tell", e))
         };
@@ -198,13 +218,15 @@ impl Stub {
         let away = away.map_err(|e| Failure::new("name servers", "make a socket for", e))?;
         let away = network(away.as_fd())?;
         let servers: Vec<IpAddr> = doors.iter().map(|door| door.server).collect();
-        let shared = Shared::new().map_err(|e| Failure::new("name servers", "relay", e))?;
+        let shared =
+            Shared::new(Arc::clone(place)).map_err(|e| Failure::new("name servers", "relay", e))?;
         let (shared, builder) = (Arc::new(shared), std::thread::Builder::new());
         let theirs = Arc::clone(&shared);
         let relay = builder.name("guard-names".into()).spawn(move || relay::run(&doors, &theirs));
         let relay = Some(relay.map_err(failed("start a thread for"))?);
         let assigned = Mutex::new(HashSet::from_iter(servers.clone()));
-        Ok(Stub { apart, home, away, servers, assigned, shared, relay })
+        let place = Arc::clone(place);
+        Ok(Stub { apart, place, home, away, servers, assigned, shared, relay })
     }
 
     /// The socket that is to take the place of `fd` for a call to `to`; `None` if it is right as it is.
@@ -220,8 +242,7 @@ impl Stub {
         }
         // One that asked a server before is used for something else.
         let leaves = !is_server && network == self.away;
-        let made = leaves
-            .then(|| rustix::net::socket_with(family, socket.kind, SocketFlags::CLOEXEC, None))?;
+        let made = leaves.then(|| self.place.socket(family, socket.kind))?;
         made.ok()
     }
 
@@ -230,7 +251,7 @@ impl Stub {
         let failed =
             |errno: rustix::io::Errno| Failure::new("name server", "stand in before", errno);
         let family = sockopt::socket_domain(other).map_err(failed)?;
-        let sender = sender(family, to)?;
+        let sender = sender(&self.place, family, to)?;
         let plain = sender.ip().to_canonical();
         {
             let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,12 +264,11 @@ impl Stub {
     }
 }
 
-/// From which of this machine's addresses a socket of that family reaches `to`: nothing is sent to find out.
-fn sender(family: AddressFamily, to: SocketAddr) -> Result<SocketAddr, Failure> {
+/// From which of the place's addresses a socket of that family reaches `to`: nothing is sent to find out.
+fn sender(place: &Home, family: AddressFamily, to: SocketAddr) -> Result<SocketAddr, Failure> {
     let failed = |errno: rustix::io::Errno| Failure::new("name server", "find a way to", errno);
-    let flags = SocketFlags::CLOEXEC;
-    let socket =
-        rustix::net::socket_with(family, SocketType::DGRAM, flags, None).map_err(failed)?;
+    let socket = place.socket(family, SocketType::DGRAM);
+    let socket = socket.map_err(|e| Failure::new("name server", "find a way to", e))?;
     rustix::net::connect(&socket, &to).map_err(failed)?;
     let sender = rustix::net::getsockname(&socket).map_err(failed)?;
     let mut sender = SocketAddr::try_from(sender).map_err(failed)?;
@@ -282,11 +302,8 @@ const BACKLOG: i32 = 64;
 fn door(apart: &Apart, server: IpAddr) -> Result<Door, Failure> {
     let failed =
         |e: &dyn std::fmt::Display| Failure::new("name server", "stand in for", e.to_string());
-    let family = match server {
-        IpAddr::V4(_) => AddressFamily::INET,
-        IpAddr::V6(_) => AddressFamily::INET6,
-    };
     let at = SocketAddr::from((server, PORT));
+    let family = family(at);
     let bound = |kind| {
         let socket = apart.socket(family, kind).map_err(|e| failed(&e))?;
         rustix::net::bind(&socket, &at).map_err(|e| failed(&e))?;
@@ -315,7 +332,7 @@ mod tests {
     #[test]
     fn a_socket_is_exchanged_where_it_asks_a_server_and_back() {
         let server: IpAddr = "127.0.0.77".parse().unwrap();
-        let Ok(stub) = Stub::start(&[server]) else {
+        let Ok(stub) = Stub::start(&[server], &Arc::default()) else {
             netloom_kit::skip!("no-userns: no network namespace for ordinary users here");
         };
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();

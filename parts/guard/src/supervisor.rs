@@ -22,6 +22,7 @@ use rustix::io::Errno;
 
 use crate::calls;
 use crate::judge::{Judge, Judgement, Question, State};
+use crate::names::home::{Files, Home};
 use crate::names::{Asked, Names};
 use crate::peers;
 use crate::perform::{Blocked, Desk, Done, state};
@@ -132,8 +133,13 @@ struct Post<'s, 'e> {
 }
 
 impl Supervisor {
-    /// A supervisor of those who have the filter of `listener`.
+    /// A supervisor of those who have the filter of `listener`, in this process's network and with its files.
     pub fn of(listener: Listener) -> Supervisor {
+        Supervisor::at(listener, &Files::read(), Home::default())
+    }
+
+    /// A supervisor of programs of another place.
+    pub(crate) fn at(listener: Listener, files: &Files, home: Home) -> Supervisor {
         Supervisor {
             listener,
             callers: Callers::default(),
@@ -144,7 +150,7 @@ impl Supervisor {
             blocked: Blocked::default(),
             bound: Mutex::default(),
             binding: Mutex::default(),
-            names: Names::of_machine(),
+            names: Names::of(files, home),
             ended: AtomicBool::new(false),
         }
     }

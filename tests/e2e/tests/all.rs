@@ -27,6 +27,7 @@ mod few_files;
 mod files;
 mod generate;
 mod guard;
+mod guard_names;
 mod hierarchy;
 mod hung;
 mod inputs;

@@ -76,7 +76,7 @@ fn answer(mut stream: TcpStream) {
 }
 
 /// A run without a terminal, whoever runs the tests.
-fn alone(machine: &Machine, args: &[&str]) -> Run {
+pub(crate) fn alone(machine: &Machine, args: &[&str]) -> Run {
     let netloom = netloom_kit::Binary::find();
     let run = Run::new("setsid").args(["--wait"]).args([netloom.path()]).args(args);
     run.dir(machine.scratch().path())

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use netloom_packet::dns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SocketType;
 
+use super::home::{Home, family};
 use super::shared::{Awaited, Door, PORT, Shared};
 use super::stream;
 
@@ -46,7 +48,7 @@ pub(super) fn run(doors: &[Door], shared: &Arc<Shared>) {
         let (at_doors, at_clients) = ready.split_at((2 * doors.len()).min(ready.len()));
         for (at, door) in doors.iter().enumerate() {
             if at_doors.get(2 * at) == Some(&true) {
-                ask(at, door, &mut clients, &mut buffer);
+                ask(at, door, &shared.home, &mut clients, &mut buffer);
             }
             if at_doors.get(2 * at + 1) == Some(&true) {
                 stream::accept(door, shared);
@@ -83,13 +85,13 @@ fn wait(
 }
 
 /// Carries queries from a door to its server.
-fn ask(at: usize, door: &Door, clients: &mut HashMap<Key, Client>, buffer: &mut [u8]) {
+fn ask(at: usize, door: &Door, home: &Home, clients: &mut HashMap<Key, Client>, buffer: &mut [u8]) {
     for _ in 0..BURST {
         let Ok((length, from)) = door.datagrams.recv_from(buffer) else { return };
         let query = &buffer[..length];
         if !clients.contains_key(&(at, from)) {
             make_room(clients);
-            let Ok(client) = Client::new(door.server) else {
+            let Ok(client) = Client::new(door.server, home) else {
                 refuse(door, from, query);
                 continue;
             };
@@ -138,12 +140,9 @@ fn make_room(clients: &mut HashMap<Key, Client>) {
 }
 
 impl Client {
-    fn new(server: IpAddr) -> std::io::Result<Client> {
-        let any: IpAddr = match server {
-            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = UdpSocket::bind((any, 0))?;
+    fn new(server: IpAddr, home: &Home) -> std::io::Result<Client> {
+        let socket = home.socket(family((server, PORT).into()), SocketType::DGRAM)?;
+        let socket = UdpSocket::from(socket);
         socket.set_nonblocking(true)?;
         // From now on the kernel takes datagrams of the server alone.
         socket.connect((server, PORT))?;

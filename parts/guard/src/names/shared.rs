@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use netloom_packet::dns::{self, Question};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::book::Book;
+use super::home::Home;
 
 /// The port of name servers.
 pub(super) const PORT: u16 = 53;
@@ -37,13 +38,15 @@ pub(super) struct Shared {
     bell: OwnedFd,
     /// Connections that are carried now.
     pub(super) streams: AtomicUsize,
+    /// From where the real servers are asked.
+    pub(super) home: Arc<Home>,
 }
 
 impl Shared {
-    pub(super) fn new() -> rustix::io::Result<Shared> {
+    pub(super) fn new(home: Arc<Home>) -> rustix::io::Result<Shared> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (book, ended) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Shared { book, ended, bell, streams: AtomicUsize::new(0) })
+        Ok(Shared { book, ended, bell, streams: AtomicUsize::new(0), home })
     }
 
     /// Whether the relay is to end.

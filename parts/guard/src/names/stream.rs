@@ -44,7 +44,7 @@ fn carry(
     shared: &Arc<Shared>,
 ) -> std::io::Result<()> {
     client.set_nonblocking(false)?;
-    let server = TcpStream::connect_timeout(&server, CONNECT)?;
+    let server = TcpStream::from(shared.home.stream(server, CONNECT)?);
     for stream in [&client, &server] {
         stream.set_read_timeout(Some(SILENCE))?;
         stream.set_write_timeout(Some(SILENCE))?;
