@@ -97,6 +97,7 @@ impl Entries {
     fn add(&mut self, ports: Option<&Ports>, spot: Spot) {
         let ranges = ports.map_or(&[][..], Ports::ranges);
         let single = (1..=SINGLE_PORTS).contains(&ranges.len())
+            && ports.is_some_and(|ports| !ports.has_free())
             && ranges.iter().all(|(low, high)| low == high);
         if single {
             for (port, _) in ranges {
@@ -135,7 +136,7 @@ impl Bucket {
 
     /// Adds the spots whose destination matches.
     fn collect(&self, target: &Target, name: Option<&str>, found: &mut Vec<Spot>) {
-        let port = target.port();
+        let port = target.port().number();
         let mut add = |entries: &Entries| entries.collect(port, found);
         add(&self.any);
         match target {

@@ -1,8 +1,9 @@
 //! The least policy that allows what happened.
 //!
 //! What a program did becomes rules of that program, with exact destinations, ports and protocols: names where
-//! the address was reached by names, otherwise the address. Ports that the kernel chose (0) stay 0. Digests
-//! of programs are written on request only: a rule with one ends with the next update of the program.
+//! the address was reached by names, otherwise the address. A port that the kernel chose becomes `free`, since it
+//! chooses another one the next time. Digests of programs are written on request only: a rule with one ends with
+//! the next update of the program.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::action::Action;
 use crate::decide::Policy;
-use crate::pattern::{Destination, PathPattern, Ports, ProgramPattern, Sha256};
+use crate::pattern::{Destination, Part, PathPattern, Ports, ProgramPattern, Sha256};
 use crate::request::{Direction, Protocol, Request, Target};
 use crate::rule::Rule;
 
@@ -46,7 +47,7 @@ struct Key {
 }
 
 /// Ports by what else a rule names.
-type Keys = BTreeMap<Key, BTreeSet<u32>>;
+type Keys = BTreeMap<Key, BTreeSet<Part>>;
 
 impl Learned {
     /// An empty collection; with `digests`, rules name the content of programs.
@@ -137,7 +138,7 @@ fn note(request: &Request, digest: bool, to: &[Destination], keys: &mut Keys) {
             protocol: request.protocol,
             to: to.clone(),
         };
-        keys.entry(key).or_default().extend(request.target.port());
+        keys.entry(key).or_default().extend(Part::of(request.target.port()));
     }
 }
 
@@ -181,7 +182,9 @@ fn absorb(rule: &Rule, keys: &mut Keys) -> bool {
         matches!(to, Destination::Net(_) | Destination::Name(_) | Destination::Vsock(_))
     };
     // A rule without ports is about any port, which no key says.
-    let portless = ports.is_empty() && rule.to.iter().any(has_port);
+    let portless = rule.ports.is_some() != protocol.has_ports() && rule.to.iter().any(has_port);
+    let free = rule.ports.as_ref().is_some_and(Ports::has_free).then_some(Part::Free);
+    let single = |port| Part::Range(port, port);
     let few = ports.iter().all(|(low, high)| high - low < 64);
     let plain = rule.action == Action::Allow
         && rule.until.is_none()
@@ -198,7 +201,8 @@ fn absorb(rule: &Rule, keys: &mut Keys) -> bool {
             protocol: *protocol,
             to: to.clone(),
         };
-        keys.entry(key).or_default().extend(ports.iter().flat_map(|(low, high)| *low..=*high));
+        let named = ports.iter().flat_map(|(low, high)| *low..=*high).map(single);
+        keys.entry(key).or_default().extend(named.chain(free));
     }
     true
 }
@@ -207,7 +211,7 @@ fn absorb(rule: &Rule, keys: &mut Keys) -> bool {
 fn rules(keys: &Keys, by_port: bool) -> Vec<Rule> {
     let mut shared: BTreeMap<_, Vec<Destination>> = BTreeMap::new();
     for (key, ports) in keys {
-        let sets: Vec<Vec<u32>> = match by_port && !ports.is_empty() {
+        let sets: Vec<Vec<Part>> = match by_port && !ports.is_empty() {
             true => ports.iter().map(|port| vec![*port]).collect(),
             false => vec![ports.iter().copied().collect()],
         };
@@ -222,7 +226,7 @@ fn rules(keys: &Keys, by_port: bool) -> Vec<Rule> {
             let mut rule = Rule::every(Action::Allow, direction);
             rule.program = ProgramPattern { path: Some(path), sha256 };
             rule.protocols = vec![protocol];
-            rule.ports = Ports::of(ports.into_iter().map(|port| (port, port)));
+            rule.ports = Ports::of(ports);
             rule.to = to;
             Some(rule)
         });

@@ -31,6 +31,6 @@ pub use action::{Action, Errno};
 pub use decide::{Policy, Verdict};
 pub use index::Indexed;
 pub use read::read;
-pub use request::{Direction, Program, Protocol, Request, Target};
+pub use request::{Direction, Port, Program, Protocol, Request, Target};
 pub use rule::Rule;
 pub use write::write;

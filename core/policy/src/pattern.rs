@@ -9,7 +9,7 @@ mod program;
 
 pub use destination::Destination;
 pub use peers::Peers;
-pub use ports::Ports;
+pub use ports::{Part, Ports};
 pub use program::{ProgramPattern, Sha256};
 
 /// Whether `path` is `folder` plus one more name, or more than one where `deep`.

@@ -6,8 +6,8 @@
 //! rules:
 //!   - {allow: out, program: /usr/bin/curl, to: [deb.debian.org, "*.debian.org"], port: [80, 443], protocol: tcp}
 //!   - {deny: out, to: 10.0.0.0/8, errno: EHOSTUNREACH}
-//!   - {allow: in, port: 8000-8100, protocol: tcp, from: [127.0.0.0/8, 10.1.0.0/16]}
-//!   - {ask: open, protocol: [raw, packet], until: 2030-01-01T00:00:00Z, note: until the probe is gone}
+//!   - {allow: in, port: [8000-8100, free], protocol: tcp, from: [127.0.0.0/8, 10.1.0.0/16]}
+//!   - {ask: open, protocol: [raw:icmp, packet], until: 2030-01-01T00:00:00Z, note: until the probe is gone}
 //! ```
 
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use netloom_config::{Diagnostics, Entry, Node, Path, Report, load, read as value
 
 use crate::action::{Action, Errno};
 use crate::decide::Policy;
-use crate::pattern::{Destination, PathPattern, Peers, Ports, ProgramPattern, Sha256};
+use crate::pattern::{Destination, Part, PathPattern, Peers, Ports, ProgramPattern, Sha256};
 use crate::request::{Direction, Protocol};
 use crate::rule::Rule;
 
@@ -157,6 +157,13 @@ fn agree(rule: &Rule, entries: &[&Entry], path: &Path<'_>, report: &mut Report) 
             "to" | "port" if rule.direction == Direction::Open => {
                 "a socket that is opened has no destination; narrow the rule by protocol"
             }
+            "port" if portless(rule) => "these protocols have no ports",
+            "port" if rule.direction == Direction::Out && named(rule, Ports::has_free) => {
+                "only a program that listens gets a free port"
+            }
+            "port" if rule.direction == Direction::In && named(rule, |ports| starts(ports, 0)) => {
+                "nobody listens on port 0; write free for a port that the kernel chooses"
+            }
             "errno" if !matches!(rule.action, Action::Deny(_)) => "only a denied call has an error",
             "from" if rule.direction != Direction::In || !rule.action.passes() => {
                 "only a listener has peers: write allow: in, or log: in"
@@ -172,6 +179,20 @@ fn agree(rule: &Rule, entries: &[&Entry], path: &Path<'_>, report: &mut Report) 
 fn takes_peers(rule: &Rule) -> bool {
     let named = rule.protocols.iter().all(|one| matches!(one, Protocol::Tcp | Protocol::Udp));
     named && rule.to.iter().all(|to| matches!(to, Destination::Any | Destination::Net(_)))
+}
+
+/// Whether the rule is about protocols without ports alone.
+fn portless(rule: &Rule) -> bool {
+    !rule.protocols.is_empty() && !rule.protocols.iter().any(|one| one.has_ports())
+}
+
+fn named(rule: &Rule, holds: impl Fn(&Ports) -> bool) -> bool {
+    rule.ports.as_ref().is_some_and(holds)
+}
+
+/// Whether the lowest port of a set is this one alone.
+fn starts(ports: &Ports, port: u32) -> bool {
+    ports.ranges().first() == Some(&(port, port))
 }
 
 /// One value, or a list of at least one.
@@ -226,15 +247,23 @@ fn peers(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Peers> {
     Some(peers)
 }
 
-fn port(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<(u32, u32)> {
-    let range = value::scalar(node).and_then(Ports::range);
-    if range.is_none() {
-        value::expected(node, path, "a port like 443 or a range like 8000-8100", report);
+fn port(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Part> {
+    let part = value::scalar(node).and_then(Part::parse);
+    if part.is_none() {
+        let right = "a port like 443, a range like 8000-8100, or free";
+        value::expected(node, path, right, report);
     }
-    range
+    part
 }
 
 fn protocol(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Protocol> {
+    if let Some(raw) = value::scalar(node).filter(|text| text.starts_with("raw:")) {
+        let protocol = Protocol::named(raw);
+        if protocol.is_none() {
+            value::expected(node, path, "a raw protocol like raw:icmp or raw:89", report);
+        }
+        return protocol;
+    }
     let names = Protocol::ALL.map(Protocol::name);
     value::choice(node, path, &names, report).and_then(Protocol::named)
 }

@@ -1,7 +1,8 @@
 //! What a program asks for: who, in which direction, by which protocol, to which target.
 //!
 //! Disguised addresses are made plain here, once: [`Target::ip`] turns an IPv4-mapped address to IPv4, and the
-//! unspecified address of an outgoing call to the loopback address, which is what Linux reaches by it.
+//! unspecified address of an outgoing call to the loopback address, which is what Linux reaches by it. Port 0 of a
+//! listener is no port, but the wish for one that the kernel chooses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -45,8 +46,10 @@ pub enum Protocol {
     Sctp,
     /// DCCP.
     Dccp,
-    /// A raw IP socket.
+    /// A raw IP socket; as a rule's, one of any protocol.
     Raw,
+    /// A raw IP socket of this protocol's number (IANA, "Protocol Numbers").
+    RawOf(u16),
     /// A packet socket: whole frames.
     Packet,
     /// A netlink socket.
@@ -60,7 +63,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All protocols, in the order of files.
+    /// All protocols, in the order of files; raw sockets of one protocol are left out.
     pub const ALL: [Protocol; 11] = [
         Protocol::Tcp,
         Protocol::Udp,
@@ -75,7 +78,7 @@ impl Protocol {
         Protocol::Other,
     ];
 
-    /// The word of files and prompts.
+    /// The word of its kind; files and prompts have its whole text, [`fmt::Display`].
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",
@@ -83,7 +86,7 @@ impl Protocol {
             Protocol::Icmp => "icmp",
             Protocol::Sctp => "sctp",
             Protocol::Dccp => "dccp",
-            Protocol::Raw => "raw",
+            Protocol::Raw | Protocol::RawOf(_) => "raw",
             Protocol::Packet => "packet",
             Protocol::Netlink => "netlink",
             Protocol::Unix => "unix",
@@ -92,9 +95,98 @@ impl Protocol {
         }
     }
 
-    /// The protocol of a word.
+    /// The protocol of a text: a word, or a raw socket's as `raw:icmp` or `raw:89`.
     pub fn named(name: &str) -> Option<Protocol> {
+        if let Some(of) = name.strip_prefix("raw:") {
+            let known = IP_PROTOCOLS.iter().find(|(known, _)| *known == of);
+            let digits = || -> Option<u16> {
+                of.bytes().all(|b| b.is_ascii_digit()).then(|| of.parse().ok())?
+            };
+            return known.map(|(_, number)| *number).or_else(digits).map(Protocol::RawOf);
+        }
         Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
+    }
+
+    /// Whether every socket of `other` is one of this protocol.
+    pub fn covers(self, other: Protocol) -> bool {
+        self == other || (self == Protocol::Raw && matches!(other, Protocol::RawOf(_)))
+    }
+
+    /// Whether addresses of this protocol have ports.
+    pub fn has_ports(self) -> bool {
+        use Protocol as P;
+        !matches!(self, P::Icmp | P::Raw | P::RawOf(_) | P::Packet | P::Netlink | P::Unix)
+    }
+}
+
+/// Protocols over IP that raw sockets are often for, by their names in /etc/protocols.
+const IP_PROTOCOLS: [(&str, u16); 15] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("tcp", 6),
+    ("udp", 17),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmpv6", 58),
+    ("ospf", 89),
+    ("pim", 103),
+    ("vrrp", 112),
+    ("l2tp", 115),
+    ("sctp", 132),
+    // Whoever has it writes the header, and any protocol into it.
+    ("any", 255),
+];
+
+impl fmt::Display for Protocol {
+    /// The text of files and prompts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Protocol::RawOf(of) = self else { return f.write_str(self.name()) };
+        match IP_PROTOCOLS.iter().find(|(_, number)| number == of) {
+            Some((name, _)) => write!(f, "raw:{name}"),
+            None => write!(f, "raw:{of}"),
+        }
+    }
+}
+
+/// A port, as a program asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Port {
+    /// The protocol has none, as ICMP and raw sockets.
+    None,
+    /// The one that the program named.
+    Named(u32),
+    /// The one that the kernel chose for a listener; 0 if it is yet to choose.
+    Free(u32),
+}
+
+impl Port {
+    /// A port that a program asks for in `direction`.
+    pub fn asked(direction: Direction, port: u16) -> Port {
+        match (direction, port) {
+            (Direction::In, 0) => Port::Free(0),
+            (_, port) => Port::Named(port.into()),
+        }
+    }
+
+    /// Its number, if it has one.
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Port::None => None,
+            Port::Named(port) | Port::Free(port) => Some(port),
+        }
+    }
+}
+
+impl fmt::Display for Port {
+    /// As it stands behind an address.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Port::None => Ok(()),
+            Port::Named(port) => write!(f, ":{port}"),
+            Port::Free(_) => f.write_str(":free"),
+        }
     }
 }
 
@@ -110,12 +202,12 @@ pub struct Program {
 /// What a request is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// An IP address and port (0: none, or any free one).
+    /// An IP address and port.
     Ip {
         /// The address, without disguises.
         address: IpAddr,
         /// The port.
-        port: u16,
+        port: Port,
         /// Names that the program has looked up and that led to this address, in lower case.
         names: Vec<String>,
     },
@@ -128,7 +220,7 @@ pub enum Target {
         /// The context id.
         cid: u32,
         /// The port.
-        port: u32,
+        port: Port,
     },
     /// No address: the socket itself.
     Socket,
@@ -138,15 +230,33 @@ impl Target {
     /// An IP target without disguises of the address.
     pub fn ip(direction: Direction, address: IpAddr, port: u16, names: Vec<String>) -> Target {
         let names = names.into_iter().map(|name| plain_name(&name)).collect();
+        let port = Port::asked(direction, port);
         Target::Ip { address: plain_address(direction, address), port, names }
     }
 
-    /// The port, if the target has one that rules can name.
-    pub fn port(&self) -> Option<u32> {
+    /// The same without a port, for protocols that have none.
+    #[must_use]
+    pub fn without_port(self) -> Target {
         match self {
-            Target::Ip { port, .. } => Some(u32::from(*port)),
-            Target::Vsock { port, .. } => Some(*port),
-            Target::Path(_) | Target::Abstract(_) | Target::Socket => None,
+            Target::Ip { address, names, .. } => Target::Ip { address, port: Port::None, names },
+            other => other,
+        }
+    }
+
+    /// What is asked for of ports.
+    pub fn port(&self) -> Port {
+        match self {
+            Target::Ip { port, .. } | Target::Vsock { port, .. } => *port,
+            Target::Path(_) | Target::Abstract(_) | Target::Socket => Port::None,
+        }
+    }
+
+    /// The same where the kernel has chosen the port.
+    pub fn set_free(&mut self) {
+        if let Target::Ip { port, .. } | Target::Vsock { port, .. } = self
+            && let Port::Named(number) = *port
+        {
+            *port = Port::Free(number);
         }
     }
 }
@@ -189,14 +299,14 @@ impl fmt::Display for Target {
                 if let Some(name) = names.first() {
                     write!(f, "{name} ")?;
                 }
-                match address {
-                    IpAddr::V4(address) => write!(f, "{address}:{port}"),
-                    IpAddr::V6(address) => write!(f, "[{address}]:{port}"),
+                match (address, port) {
+                    (IpAddr::V4(_), _) | (_, Port::None) => write!(f, "{address}{port}"),
+                    (IpAddr::V6(address), _) => write!(f, "[{address}]{port}"),
                 }
             }
             Target::Path(path) => write!(f, "unix:{path}"),
             Target::Abstract(name) => write!(f, "unix:@{name}"),
-            Target::Vsock { cid, port } => write!(f, "vsock:{cid}:{port}"),
+            Target::Vsock { cid, port } => write!(f, "vsock:{cid}{port}"),
             Target::Socket => f.write_str("a socket"),
         }
     }
@@ -233,8 +343,30 @@ mod tests {
 
     #[test]
     fn words_name_protocols() {
-        for protocol in Protocol::ALL {
-            assert_eq!(Protocol::named(protocol.name()), Some(protocol));
+        let raw = [0, 1, 58, 89, 253, 255, 262].map(Protocol::RawOf);
+        for protocol in Protocol::ALL.into_iter().chain(raw) {
+            assert_eq!(Protocol::named(&protocol.to_string()), Some(protocol));
         }
+        assert_eq!(Protocol::named("raw:1").unwrap().to_string(), "raw:icmp");
+        for wrong in ["", "raw:", "raw:nothing", "raw:-1", "raw:+1", "raw:65536", "tcp:6"] {
+            assert_eq!(Protocol::named(wrong), None, "{wrong}");
+        }
+        assert!(Protocol::Raw.covers(Protocol::RawOf(1)));
+        assert!(!Protocol::RawOf(1).covers(Protocol::Raw));
+    }
+
+    #[test]
+    fn a_listener_at_port_0_asks_for_a_free_one() {
+        let any = || Ipv4Addr::UNSPECIFIED.into();
+        let mut free = Target::ip(Direction::In, any(), 0, vec![]);
+        assert_eq!((free.port(), free.to_string().as_str()), (Port::Free(0), "0.0.0.0:free"));
+        free.set_free();
+        assert_eq!(free.port(), Port::Free(0));
+        let mut chosen = Target::ip(Direction::In, any(), 4000, vec![]);
+        chosen.set_free();
+        assert_eq!((chosen.port(), chosen.to_string()), (Port::Free(4000), free.to_string()));
+        let out = Target::ip(Direction::Out, Ipv6Addr::LOCALHOST.into(), 0, vec![]);
+        assert_eq!((out.port(), out.to_string().as_str()), (Port::Named(0), "[::1]:0"));
+        assert_eq!(out.without_port().to_string(), "::1");
     }
 }

@@ -47,12 +47,16 @@ impl Rule {
 
     /// Whether the rule is about this request at `now`, leaving its destination aside.
     pub(crate) fn concerns(&self, request: &Request, now: Timestamp) -> bool {
-        let port = |ports: &Ports| request.target.port().is_some_and(|port| ports.contains(port));
+        let port = |ports: &Ports| ports.contains(request.target.port());
         self.direction == request.direction
             && self.until.is_none_or(|end| now < end)
-            && (self.protocols.is_empty() || self.protocols.contains(&request.protocol))
+            && (self.protocols.is_empty() || self.names_protocol(request.protocol))
             && self.ports.as_ref().is_none_or(port)
             && self.program.matches(&request.program)
+    }
+
+    fn names_protocol(&self, protocol: Protocol) -> bool {
+        self.protocols.iter().any(|one| one.covers(protocol))
     }
 
     /// The destinations of the rule that match `request`, known as `name`.
@@ -80,7 +84,7 @@ impl Rule {
         };
         let protocols = other.protocols.is_empty()
             || (!self.protocols.is_empty()
-                && self.protocols.iter().all(|one| other.protocols.contains(one)));
+                && self.protocols.iter().all(|one| other.names_protocol(*one)));
         self.direction == other.direction
             && ports
             && until

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 
 use crate::compare::compare;
 use crate::learn::Learned;
-use crate::pattern::{Destination, PathPattern, Peers, Ports, ProgramPattern, Sha256};
+use crate::pattern::{Destination, Part, PathPattern, Peers, Ports, ProgramPattern, Sha256};
 use crate::{
-    Action, Direction, Errno, Indexed, Policy, Program, Protocol, Request, Rule, Target, read,
-    write,
+    Action, Direction, Errno, Indexed, Policy, Port, Program, Protocol, Request, Rule, Target,
+    read, write,
 };
 
 fn time(seconds: i64) -> Timestamp {
@@ -59,9 +59,13 @@ fn destinations() -> impl Strategy<Value = Destination> {
     prop::sample::select(all.to_vec()).prop_map(|text| Destination::parse(text).unwrap())
 }
 
-fn port_sets() -> impl Strategy<Value = Option<Ports>> {
-    let range = (0..4_u32, 0..3_u32).prop_map(|(low, more)| (low, low + more));
-    prop::option::of(prop::collection::vec(range, 1..3).prop_map(|r| Ports::of(r).unwrap()))
+/// Ports of a rule; only one about listeners knows free ones.
+fn port_sets(direction: Direction) -> impl Strategy<Value = Option<Ports>> {
+    let range = (1..4_u32, 0..3_u32).prop_map(|(low, more)| Part::Range(low, low + more));
+    let every = (0..3_u32).prop_map(|low| Part::Range(low, 65535));
+    let free = if direction == Direction::In { Part::Free } else { Part::Range(0, 0) };
+    let part = prop_oneof![4 => range, 1 => every, 2 => Just(free)];
+    prop::option::of(prop::collection::vec(part, 1..3).prop_map(|r| Ports::of(r).unwrap()))
 }
 
 fn peer_sets() -> impl Strategy<Value = Peers> {
@@ -75,55 +79,78 @@ fn directions() -> impl Strategy<Value = Direction> {
 }
 
 fn protocols() -> impl Strategy<Value = Protocol> {
-    prop::sample::select(vec![Protocol::Tcp, Protocol::Udp])
+    let raw = [Protocol::Raw, Protocol::RawOf(1), Protocol::RawOf(200)];
+    prop::sample::select([&[Protocol::Tcp, Protocol::Udp], &raw[..]].concat())
+}
+
+/// Protocols of sockets.
+fn asked_protocols() -> impl Strategy<Value = Protocol> {
+    let all = [Protocol::Tcp, Protocol::Tcp, Protocol::Udp, Protocol::RawOf(1), Protocol::RawOf(2)];
+    prop::sample::select(all.to_vec())
 }
 
 prop_compose! {
-    fn rules()(
+    fn rules()(direction in directions())(
         action in actions(),
-        direction in directions(),
+        direction in Just(direction),
         path in prop::option::of(path_patterns()),
         sha256 in prop::option::of(prop::sample::select(vec![[1; 32], [2; 32]])),
         to in prop::collection::vec(destinations(), 1..3),
-        ports in port_sets(),
+        ports in port_sets(direction),
         protocols in prop::collection::vec(protocols(), 0..2),
         until in prop::option::of((0..3_i64).prop_map(time)),
         note in prop::option::of("[ -~é\n]{0,6}"),
         from in prop::option::of(peer_sets()),
     ) -> Rule {
         let program = ProgramPattern { path, sha256: sha256.map(Sha256) };
+        let portless = !protocols.is_empty() && !protocols.iter().any(|one| one.has_ports());
+        let ports = ports.filter(|_| !portless);
         let plain = |to: &Destination| matches!(to, Destination::Any | Destination::Net(_));
-        let listens = direction == Direction::In && action.passes() && to.iter().all(plain);
+        let stops = |one: &Protocol| !matches!(one, Protocol::Tcp | Protocol::Udp);
+        let listens = direction == Direction::In
+            && action.passes()
+            && to.iter().all(plain)
+            && !protocols.iter().any(stops);
         let from = from.filter(|_| listens);
         Rule { action, direction, program, to, ports, protocols, from, until, note }
     }
 }
 
-fn targets() -> impl Strategy<Value = Target> {
+fn targets(direction: Direction) -> impl Strategy<Value = Target> {
     let addresses = ["10.1.0.1", "10.1.0.2", "10.2.0.1", "11.0.0.1", "fd00::1", "::2"];
     let names = prop::sample::subsequence(vec!["x.org", "y.x.org", "z.y.x.org", "o.org"], 0..3);
-    let ip =
-        (prop::sample::select(addresses.to_vec()), 0..6_u16, names).prop_map(|(a, port, n)| {
+    let ip = (prop::sample::select(addresses.to_vec()), 0..6_u16, names).prop_map(
+        move |(a, port, n)| {
             let names = n.into_iter().map(str::to_owned).collect();
-            Target::ip(Direction::Out, a.parse().unwrap(), port, names)
-        });
+            Target::ip(direction, a.parse().unwrap(), port, names)
+        },
+    );
+    let chosen = ip.clone().prop_map(move |mut target| {
+        if direction == Direction::In {
+            target.set_free();
+        }
+        target
+    });
     prop_oneof![
-        8 => ip,
+        6 => ip,
+        2 => chosen,
         1 => paths().prop_map(Target::Path),
         1 => prop::sample::select(vec!["a", "ab", "abc"]).prop_map(|n| Target::Abstract(n.into())),
-        1 => (2..4_u32, 0..6_u32).prop_map(|(cid, port)| Target::Vsock { cid, port }),
+        1 => (2..4_u32, 0..6_u32).prop_map(|(cid, port)|
+            Target::Vsock { cid, port: Port::Named(port) }),
         1 => Just(Target::Socket),
     ]
 }
 
 prop_compose! {
-    fn requests()(
+    fn requests()(direction in directions())(
         path in paths(),
         sha256 in prop::option::of(prop::sample::select(vec![[1; 32], [2; 32]])),
-        direction in directions(),
-        protocol in protocols(),
-        target in targets(),
+        direction in Just(direction),
+        protocol in asked_protocols(),
+        target in targets(direction),
     ) -> Request {
+        let target = if protocol.has_ports() { target } else { target.without_port() };
         let direction = if target == Target::Socket { Direction::Open } else { direction };
         Request { program: Program { path, sha256 }, direction, protocol, target }
     }
@@ -266,6 +293,24 @@ proptest! {
         prop_assert_eq!(policy.peers(&request, time(0)), Some(a.and(&b)));
     }
 
+    /// The rule for a free port decides about one before any rule that has all ports, and about no other port.
+    #[test]
+    fn a_free_port_is_narrower_than_all(
+        action in actions(), wide in actions(), low in 0..2_u32, port in 0..6_u16, has_ports in any::<bool>(),
+    ) {
+        let every = Ports::of([Part::Range(low, 65535)]).filter(|_| has_ports);
+        let wide = Rule { ports: every, ..Rule::every(wide, Direction::In) };
+        let free = Ports::of([Part::Free]);
+        let narrow = Rule { ports: free, ..Rule::every(action, Direction::In) };
+        prop_assert!(narrow.covered_by(&wide) && !wide.covered_by(&narrow));
+        let policy = Policy { rules: vec![wide, narrow], ..Policy::default() };
+        let mut request = listens(port);
+        let named = policy.decide(&request, time(0)).rule;
+        prop_assert_eq!(named, Some(usize::from(port == 0)), "0 is a free one");
+        request.target.set_free();
+        prop_assert_eq!(policy.decide(&request, time(0)).rule, Some(1));
+    }
+
     /// What lies within a rule is matched by it.
     #[test]
     fn a_covered_rule_matches_nothing_else(
@@ -345,7 +390,7 @@ proptest! {
                 one.program.path == other.program.path
                     && (!digests || one.program.sha256.is_none() || one.program == other.program)
                     && (one.direction, one.protocol) == (other.direction, other.protocol)
-                    && one.target.port() == other.target.port()
+                    && Part::of(one.target.port()) == Part::of(other.target.port())
             };
             let known: Vec<_> = seen.iter().filter(alike).collect();
             prop_assert!(reached(&known, &other.target), "{:?} by\n{}", other, write(&policy));
@@ -383,7 +428,7 @@ proptest! {
             let alike = |one: &&Request| {
                 one.program.path == other.program.path
                     && (one.direction, one.protocol) == (other.direction, other.protocol)
-                    && one.target.port() == other.target.port()
+                    && Part::of(one.target.port()) == Part::of(other.target.port())
             };
             let known: Vec<_> = seen.iter().filter(alike).collect();
             prop_assert!(reached_by_any(&known, &other.target), "{}", text());
@@ -423,6 +468,11 @@ fn curl(to: &str, port: u16, names: &[&str]) -> Request {
     }
 }
 
+fn listens(port: u16) -> Request {
+    let target = Target::ip(Direction::In, Ipv4Addr::UNSPECIFIED.into(), port, vec![]);
+    Request { direction: Direction::In, target, ..curl("192.0.2.1", 1, &[]) }
+}
+
 fn policy(text: &str) -> Policy {
     read("policy.yaml", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"))
 }
@@ -449,6 +499,50 @@ fn a_rule_with_an_end_beats_the_same_without_until_then() {
     let request = curl("192.0.2.1", 80, &[]);
     assert_eq!(policy.decide(&request, time(9)).action, Action::Allow);
     assert_eq!(policy.decide(&request, time(10)).action, Action::Ask);
+}
+
+#[test]
+fn a_forbidden_range_holds_for_who_gets_a_port_of_it() {
+    let policy = policy(
+        "default: deny\nrules: [{allow: in, port: [80, free]}, {deny: in, port: 4000-5000}]",
+    );
+    let passes = |port: u16, chosen: bool| {
+        let mut request = listens(port);
+        if chosen {
+            request.target.set_free();
+        }
+        policy.decide(&request, time(0)).action.passes()
+    };
+    assert!(passes(0, true) && passes(6000, true) && passes(80, false));
+    assert!(!passes(4500, true) && !passes(6000, false) && !passes(4500, false));
+}
+
+#[test]
+fn ports_that_the_kernel_chose_are_learned_as_free() {
+    let mut learned = Learned::default();
+    for port in [0, 40_000, 50_000] {
+        let mut request = listens(port);
+        request.target.set_free();
+        learned.add(&request);
+    }
+    learned.add(&listens(80));
+    let raw = Request {
+        protocol: Protocol::RawOf(1),
+        target: Target::ip(Direction::Out, Ipv4Addr::LOCALHOST.into(), 0, vec![]).without_port(),
+        ..curl("192.0.2.1", 1, &[])
+    };
+    learned.add(&raw);
+    learned.add(&Request { direction: Direction::Open, target: Target::Socket, ..raw });
+    let text = write(&learned.policy());
+    assert_eq!(
+        text,
+        "default: deny\nunanswered: deny\nrules:\n  \
+         - {allow: out, program: /usr/bin/curl, to: 127.0.0.1, protocol: raw:icmp}\n  \
+         - {allow: in, program: /usr/bin/curl, to: 0.0.0.0, port: [80, free], protocol: tcp}\n  \
+         - {allow: open, program: /usr/bin/curl, protocol: raw:icmp}\n"
+    );
+    assert_eq!(policy(&text), learned.policy());
+    assert_eq!(learned.merge(&policy(&text)).policy, policy(&text));
 }
 
 #[test]
@@ -545,7 +639,9 @@ fn ended_rules_are_forgotten() {
 fn every_error_is_told_with_its_place() {
     let text = "defalt: ask\nunanswered: ask\nrules:\n- {allow: out, deny: in}\n- {program: curl}\n\
                 - {allow: sideways}\n- {allow: out, to: 10.0.0.1/8, port: http, errno: EPERM}\n\
-                - {ask: open, port: 1, protocol: tpc, until: soon}\n- allow\n- {deny: out, to: []}\n";
+                - {ask: open, port: 1, protocol: tpc, until: soon}\n- allow\n- {deny: out, to: []}\n\
+                - {allow: out, port: free}\n- {allow: in, port: [0, 80]}\n- {ask: open, protocol: raw:icpm}\n\
+                - {allow: out, port: 0, protocol: icmp}\n";
     let errors = read("p.yaml", text.as_bytes()).unwrap_err().to_string();
     for line in [
         "p.yaml:1:1: error: defalt: unknown key\n  help: did you mean \"default\"?",
@@ -554,13 +650,17 @@ fn every_error_is_told_with_its_place() {
         "p.yaml:5:3: error: rules[1]: a rule needs an action",
         "p.yaml:6:11: error: rules[2].allow: expected one of out, in, open, found \"sideways\"",
         "p.yaml:7:20: error: rules[3].to: \"10.0.0.1/8\": 10.0.0.1/8 has bits after the first 8; write 10.0.0.0/8",
-        "p.yaml:7:38: error: rules[3].port: expected a port like 443 or a range like 8000-8100, found \"http\"",
+        "p.yaml:7:38: error: rules[3].port: expected a port like 443, a range like 8000-8100, or free, found \"http\"",
         "rules[3].errno: only a denied call has an error",
         "rules[4].port: a socket that is opened has no destination",
         "rules[4].protocol: expected one of tcp, udp",
         "rules[4].until: expected a time like",
         "rules[5]: expected a map, found \"allow\"",
         "rules[6].to: expected at least one value",
+        "p.yaml:11:16: error: rules[7].port: only a program that listens gets a free port",
+        "p.yaml:12:15: error: rules[8].port: nobody listens on port 0; write free",
+        "p.yaml:14:16: error: rules[10].port: these protocols have no ports",
+        "p.yaml:13:25: error: rules[9].protocol: expected a raw protocol like raw:icmp or raw:89, found",
     ] {
         assert!(errors.contains(line), "{line}\nis not in\n{errors}");
     }

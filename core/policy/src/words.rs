@@ -2,7 +2,7 @@
 //!
 //! `[in|out|open] [PROTOCOL] [TARGET]` after the program. Targets: `NAME:PORT` (whose address nobody looks up),
 //! `NAME=ADDRESS:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `:PORT` (all addresses), `unix:/path`, `unix:@name`,
-//! `vsock:CID:PORT`; none for `open`.
+//! `vsock:CID:PORT`; none for `open`. A listener's port may be `free`; `icmp` and `raw` have no `:PORT`.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::decide::{Policy, Verdict};
 use crate::pattern::Destination;
-use crate::request::{Direction, Program, Protocol, Request, Target, plain_name};
+use crate::request::{Direction, Port, Program, Protocol, Request, Target, plain_name};
 
 /// A request in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
         [_] if direction == Direction::Open => {
             return Err("a socket that is opened has no target".into());
         }
-        [one] => target(direction, one)?,
+        [one] => target(direction, protocol, one)?,
         [_, more, ..] => return Err(format!("{more:?} stands after the target")),
     };
     let protocol = protocol.or(default).ok_or("a protocol is missing, as in `open raw`")?;
@@ -57,7 +57,7 @@ pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
 
 type Found = (Target, Option<Protocol>, bool);
 
-fn target(direction: Direction, text: &str) -> Result<Found, String> {
+fn target(direction: Direction, protocol: Option<Protocol>, text: &str) -> Result<Found, String> {
     let unix = text.strip_prefix("unix:").or_else(|| text.starts_with('/').then_some(text));
     if let Some(place) = unix {
         let target = match place.strip_prefix('@') {
@@ -68,12 +68,19 @@ fn target(direction: Direction, text: &str) -> Result<Found, String> {
         return Ok((target, Some(Protocol::Unix), false));
     }
     let wrong = || format!("{text:?} is no NAME:PORT, ADDRESS:PORT, unix:/path or vsock:CID:PORT");
+    if let Some(protocol) = protocol.filter(|protocol| !protocol.has_ports()) {
+        let no_target = || format!("{text:?} is no NAME or ADDRESS; {protocol} has no ports");
+        let (target, without_address) = internet(direction, text, 0).ok_or_else(no_target)?;
+        return Ok((target.without_port(), None, without_address));
+    }
     let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
     if let Some(cid) = host.strip_prefix("vsock:") {
         let (cid, port) = (cid.parse().map_err(|_| wrong())?, port.parse().map_err(|_| wrong())?);
-        return Ok((Target::Vsock { cid, port }, Some(Protocol::Vsock), false));
+        let target = Target::Vsock { cid, port: Port::Named(port) };
+        return Ok((target, Some(Protocol::Vsock), false));
     }
-    let port: u16 = port.parse().map_err(|_| format!("{text:?}: {port:?} is no port"))?;
+    let number = if port == "free" && direction == Direction::In { Ok(0) } else { port.parse() };
+    let port: u16 = number.map_err(|_| format!("{text:?}: {port:?} is no port"))?;
     let (target, without_address) = internet(direction, host, port).ok_or_else(wrong)?;
     Ok((target, Some(Protocol::Tcp), without_address))
 }
@@ -96,6 +103,7 @@ fn internet(direction: Direction, host: &str, port: u16) -> Option<(Target, bool
         return Some((Target::ip(direction, address, port, vec![]), false));
     }
     // Not by `Target::ip`, which would make it the loopback address.
+    let port = Port::asked(direction, port);
     Some((Target::Ip { address: unspecified, port, names: vec![named(host)?] }, true))
 }
 
@@ -137,7 +145,7 @@ mod tests {
         request(program, &words).map(|asked| {
             let Request { direction, protocol, target, .. } = asked.request;
             let open = if asked.without_address { " ?" } else { "" };
-            format!("{} {} {target}{open}", direction.name(), protocol.name())
+            format!("{} {protocol} {target}{open}", direction.name())
         })
     }
 
@@ -151,6 +159,12 @@ mod tests {
             ("0.0.0.0:1", "out tcp 127.0.0.1:1"),
             ("in tcp :8000", "in tcp 0.0.0.0:8000"),
             ("in *:8000", "in tcp 0.0.0.0:8000"),
+            ("in :free", "in tcp 0.0.0.0:free"),
+            ("in udp [::1]:free", "in udp [::1]:free"),
+            ("icmp 192.0.2.1", "out icmp 192.0.2.1"),
+            ("raw:89 fe80::1", "out raw:ospf fe80::1"),
+            ("raw Example.com", "out raw example.com 0.0.0.0 ?"),
+            ("open raw:icmp", "open raw:icmp a socket"),
             ("/run/x", "out unix unix:/run/x"),
             ("unix:@x", "out unix unix:@x"),
             ("vsock:2:80", "out vsock vsock:2:80"),
@@ -168,6 +182,9 @@ mod tests {
             ("out tcp", "a target is missing"),
             ("tcp example.com", "is no NAME:PORT"),
             ("tcp example.com:http", "\"http\" is no port"),
+            ("tcp example.com:free", "\"free\" is no port"),
+            ("icmp 192.0.2.1:1", "icmp has no ports"),
+            ("raw:no 192.0.2.1", "\"192.0.2.1\" stands after the target"),
             ("tcp example.com:443 now", "\"now\" stands after the target"),
             ("open raw 192.0.2.1:1", "has no target"),
             ("unix:x", "write unix:/path"),

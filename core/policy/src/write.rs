@@ -38,11 +38,11 @@ pub(crate) fn line(rule: &Rule) -> String {
         fields.push(format!("to: {}", list(rule.to.iter().map(|to| scalar(&to.to_string())))));
     }
     if let Some(ports) = &rule.ports {
-        let ranges = ports.to_string();
-        fields.push(format!("port: {}", list(ranges.split(',').map(str::to_owned))));
+        let parts = ports.to_string();
+        fields.push(format!("port: {}", list(parts.split(',').map(str::to_owned))));
     }
     if !rule.protocols.is_empty() {
-        let names = rule.protocols.iter().map(|protocol| protocol.name().to_owned());
+        let names = rule.protocols.iter().map(ToString::to_string);
         fields.push(format!("protocol: {}", list(names)));
     }
     fields.extend(

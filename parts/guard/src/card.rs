@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 use netloom_policy::learn::destinations;
-use netloom_policy::pattern::{Destination, PathPattern, Ports};
-use netloom_policy::{Action, Direction, Request, Rule, Target};
+use netloom_policy::pattern::{Destination, Part, PathPattern, Ports};
+use netloom_policy::{Action, Direction, Port, Protocol, Request, Rule, Target};
 
 use crate::who::Who;
 
@@ -101,30 +101,52 @@ fn subject(who: &Who) -> String {
 }
 
 fn wish(request: &Request) -> String {
-    let protocol = request.protocol.name();
+    let protocol = protocol_words(request.protocol);
     match (request.direction, &request.target) {
-        (Direction::Open, _) => format!("open a {protocol} socket"),
+        (Direction::Open, _) => match request.protocol {
+            Protocol::RawOf(_) => format!("open {protocol}"),
+            _ => format!("open a {protocol} socket"),
+        },
         (Direction::Out, target) => format!("reach {} by {protocol}", place(target)),
         (Direction::In, Target::Ip { address, port, .. }) if address.is_unspecified() => {
-            format!("be reached by {protocol} at {} of all addresses", port_words(*port))
+            let port = port_words(*port).map_or(String::new(), |port| format!("{port} of "));
+            format!("be reached by {protocol} at {port}all addresses")
         }
         (Direction::In, target) => format!("be reached by {protocol} at {}", place(target)),
     }
 }
 
-fn port_words(port: u16) -> String {
-    if port == 0 { "a free port".into() } else { format!("port {port}") }
+/// The number of a raw socket's protocol is shown with its name, if it has one.
+fn protocol_words(protocol: Protocol) -> String {
+    let Protocol::RawOf(number) = protocol else { return protocol.to_string() };
+    let name = protocol.to_string().replacen("raw:", "", 1);
+    match name.parse::<u16>() {
+        Ok(_) => format!("a raw socket for protocol {number}"),
+        Err(_) => format!("a raw socket for protocol {number}, {name}"),
+    }
+}
+
+fn port_words(port: Port) -> Option<String> {
+    match port {
+        Port::None => None,
+        Port::Named(port) => Some(format!("port {port}")),
+        Port::Free(0) => Some("a free port".into()),
+        Port::Free(port) => Some(format!("a free port ({port})")),
+    }
 }
 
 fn place(target: &Target) -> String {
     match target {
         Target::Ip { address, port, names } => {
             let name = names.first().map(|name| format!("{} ", plain(name))).unwrap_or_default();
-            format!("{name}{address}, {}", port_words(*port))
+            let port = port_words(*port).map(|port| format!(", {port}")).unwrap_or_default();
+            format!("{name}{address}{port}")
         }
         Target::Path(path) => format!("the socket {}", quoted(path)),
         Target::Abstract(name) => format!("the socket @{}", quoted(name)),
-        Target::Vsock { cid, port } => format!("machine {cid}, port {port}"),
+        Target::Vsock { cid, port } => {
+            format!("machine {cid}, {}", port_words(*port).unwrap_or_default())
+        }
         Target::Socket => "an address of its own kind".into(),
     }
 }
@@ -145,7 +167,7 @@ fn warning(request: &Request) -> Option<&'static str> {
             PROXIES.iter().find(|(part, _)| path.contains(part)).map(|(_, words)| *words)
         }
         Target::Socket => match request.protocol {
-            netloom_policy::Protocol::Packet | netloom_policy::Protocol::Raw => {
+            Protocol::Packet | Protocol::Raw | Protocol::RawOf(_) => {
                 Some("such a socket sends to any address")
             }
             _ => None,
@@ -207,7 +229,7 @@ pub fn rule(
         rule.protocols = vec![request.protocol];
         return Some(rule);
     }
-    let port = || request.target.port().and_then(|port| Ports::of([(port, port)]));
+    let port = || Ports::of(Part::of(request.target.port()));
     match scope {
         Scope::Destination => {
             rule.protocols = vec![request.protocol];
@@ -328,6 +350,23 @@ mod tests {
     }
 
     #[test]
+    fn a_raw_socket_is_known_by_its_protocol_and_has_no_port() {
+        let words = |direction, number, target| {
+            let protocol = Protocol::RawOf(number);
+            let asked = Request { program: who().program, direction, protocol, target };
+            lines(&who(), &[asked], 0)[1].clone()
+        };
+        let there = Target::ip(Direction::Out, "192.0.2.1".parse().unwrap(), 0, vec![]);
+        assert_eq!(
+            words(Direction::Out, 1, there.without_port()),
+            "wants to reach 192.0.2.1 by a raw socket for protocol 1, icmp"
+        );
+        let open = |number| words(Direction::Open, number, Target::Socket);
+        assert_eq!(open(89), "wants to open a raw socket for protocol 89, ospf");
+        assert_eq!(open(200), "wants to open a raw socket for protocol 200");
+    }
+
+    #[test]
     fn servers_that_act_for_others_are_warned_of() {
         let target = Target::Path("/run/docker.sock".into());
         let asked = Request { target, ..request(Direction::Out, "::1", 1, &[]) };
@@ -382,6 +421,13 @@ mod tests {
         let plain = request(Direction::Out, "192.0.2.77", 443, &[]);
         let named = request(Direction::Out, "192.0.2.77", 443, &["www.example.org"]);
         let program = "{allow: out, program: /usr/bin/curl";
+        let mut chosen = request(Direction::In, "192.0.2.77", 40000, &[]);
+        chosen.target.set_free();
+        let free = text(Scope::Destination, &chosen, None);
+        assert!(free.ends_with(", to: 192.0.2.77, port: free, protocol: tcp}"), "{free}");
+        assert!(
+            lines(&who(), &[chosen], 0)[1].ends_with(" by tcp at 192.0.2.77, a free port (40000)")
+        );
         for (scope, asked, rest) in [
             (Scope::Destination, &plain, ", to: 192.0.2.77, port: 443, protocol: tcp}"),
             (Scope::Destination, &named, ", to: www.example.org, port: 443, protocol: tcp}"),

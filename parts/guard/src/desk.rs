@@ -279,7 +279,7 @@ impl Ask for Arc<Desk> {
 
 #[cfg(test)]
 mod tests {
-    use netloom_policy::{Action, Direction, Program, Protocol};
+    use netloom_policy::{Action, Direction, Port, Program, Protocol};
 
     use super::*;
 
@@ -338,7 +338,7 @@ mod tests {
         let second = put(&desk, &request("/bin/a", "192.0.2.1", 2, None));
         drop(first);
         let view = desk.front().unwrap();
-        assert_eq!((view.waiting, view.requests[0].target.port()), (0, Some(2)));
+        assert_eq!((view.waiting, view.requests[0].target.port()), (0, Port::Named(2)));
         drop(second);
         assert!(desk.front().is_none());
     }

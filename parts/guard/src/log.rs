@@ -1,15 +1,15 @@
 //! The log: a line of JSON for each decision.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use netloom_policy::pattern::Peers;
-use netloom_policy::{Request, Target};
+use netloom_policy::{Port, Request, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::judge::Judgement;
@@ -54,8 +54,10 @@ struct Line<'l> {
     pid: i32,
     parent: i32,
     direction: &'static str,
-    protocol: &'static str,
+    protocol: String,
     target: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chosen_port: Option<u32>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     names: &'l [String],
     answer: &'static str,
@@ -100,24 +102,69 @@ impl Entry {
 
 /// Where decisions are written.
 #[derive(Debug)]
-pub struct Log(Mutex<File>);
+pub struct Log(Mutex<Lines>);
+
+#[derive(Debug)]
+struct Lines {
+    file: File,
+    /// The last line may be without its end.
+    cut: bool,
+    /// Lines that could not be written.
+    lost: u64,
+    /// Why the first of them could not.
+    why: Option<io::Error>,
+}
+
+impl Lines {
+    /// A line is one write, so that several supervisors may share a file.
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let line = if self.cut { [b"\n", line].concat() } else { line.to_vec() };
+        let mut rest = line.as_slice();
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    rest = rest.get(written..).unwrap_or_default();
+                    self.cut = !rest.is_empty();
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Log {
     /// Appends to a file, which only its owner may read: arguments of programs may hold secrets.
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn append(path: &Path) -> std::io::Result<Log> {
+    pub fn append(path: &Path) -> io::Result<Log> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        Ok(Log(Mutex::new(file)))
+        Ok(Log(Mutex::new(Lines { file, cut: false, lost: 0, why: None })))
     }
 
-    /// Writes a decision. A full disk loses lines and stops no program.
+    /// Lines that could not be written, and why the first one could not.
+    pub(crate) fn lost(&self) -> Option<(u64, io::Error)> {
+        let mut lines = self.lock();
+        let why = lines.why.take()?;
+        Some((lines.lost, why))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a decision. A full disk loses lines, which are counted, and stops no program.
     pub(crate) fn write(&self, decided: &Decided<'_>) {
         let Ok(mut line) = serde_json::to_vec(&Line::of(decided)) else { return };
         line.push(b'\n');
-        // A line is one write, so that several supervisors may share a file.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+        let mut lines = self.lock();
+        if let Err(why) = lines.write(&line) {
+            lines.lost += 1;
+            lines.why.get_or_insert(why);
+        }
     }
 }
 
@@ -140,6 +187,10 @@ impl<'l> Line<'l> {
         };
         let why = if let Reason::Peers(why) = reason { Some(*why) } else { None };
         let (target, names) = plain(&request.target);
+        let chosen_port = match request.target.port() {
+            Port::Free(port) if port > 0 => Some(port),
+            _ => None,
+        };
         Line {
             time: Timestamp::now().to_string(),
             program: &who.program.path,
@@ -147,8 +198,9 @@ impl<'l> Line<'l> {
             pid: who.pid,
             parent: who.parent,
             direction: request.direction.name(),
-            protocol: request.protocol.name(),
+            protocol: request.protocol.to_string(),
             target,
+            chosen_port,
             names,
             answer,
             errno,

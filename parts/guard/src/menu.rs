@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use netloom_policy::{Action, Direction, Errno, Request, Target};
+use netloom_policy::{Action, Direction, Errno, Port, Request, Target};
 
 use crate::card::{Scope, network};
 
@@ -184,11 +184,18 @@ fn scopes(request: &Request) -> Vec<(char, Scope, String)> {
     match &request.target {
         Target::Ip { port, .. } => {
             let mut all = vec![destination];
-            if *port > 0 {
-                all.push(('o', Scope::Port, format!("this program and port {port}, anywhere")));
+            let any_port = if *port == Port::None { "" } else { ", any port" };
+            match port {
+                Port::Named(0) | Port::None => {}
+                Port::Named(port) => {
+                    all.push(('o', Scope::Port, format!("this program and port {port}, anywhere")));
+                }
+                Port::Free(_) => {
+                    all.push(('o', Scope::Port, "this program and any free port".to_owned()));
+                }
             }
             if let Some(network) = network(&request.target) {
-                all.push(('w', Scope::Network, format!("this program and {network}, any port")));
+                all.push(('w', Scope::Network, format!("this program and {network}{any_port}")));
             }
             all.push(program);
             all

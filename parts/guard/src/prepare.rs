@@ -9,7 +9,7 @@ pub(crate) mod place;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use netloom_policy::{Direction, Protocol, Target};
+use netloom_policy::{Direction, Port, Protocol, Target};
 use netloom_sys::seccomp::perform::Message;
 use netloom_sys::seccomp::{Call, Caller, Machine};
 use rustix::io::Errno;
@@ -244,7 +244,7 @@ impl Arguments<'_> {
         let want = target.map(|target| want(Direction::Out, &socket, target));
         // The C library asks by a port of zero which address it would send from; nothing is sent.
         let is_probe =
-            |want: &Want| socket.protocol == Protocol::Udp && want.target.port() == Some(0);
+            |want: &Want| socket.protocol == Protocol::Udp && want.target.port() == Port::Named(0);
         let probe = want.as_ref().is_some_and(is_probe);
         let wants: Vec<_> = want.into_iter().filter(|_| !probe).collect();
         // A listener on this machine takes a connection at once, or has a full queue.
@@ -264,8 +264,10 @@ impl Arguments<'_> {
             }
             Some(address) => Some(place.target(&socket, Direction::In, &address)),
         };
-        // The kernel chooses a free port also for sockets that are not bound.
-        let chosen = |target: &Target| socket.is_ip() && target.port() == Some(0);
+        // The kernel chooses a free port also for sockets that are not bound; who listens on one is asked about then.
+        let chosen = |target: &Target| {
+            socket.is_ip() && matches!(target, Target::Ip { port: Port::Free(_) | Port::None, .. })
+        };
         let wants = target.filter(|target| !chosen(target));
         let wants = wants.map(|target| want(Direction::In, &socket, target)).into_iter().collect();
         Ok(Deed::quick(wants, Act::Bind { fd, place }))
@@ -379,7 +381,7 @@ impl Arguments<'_> {
 
 /// What a socket wants that is to listen.
 fn listener(fd: &OwnedFd, socket: &Socket) -> Option<Want> {
-    place::bound(fd.as_fd(), socket).map(|target| want(Direction::In, socket, target))
+    place::bound(fd, socket).map(|target| want(Direction::In, socket, target))
 }
 
 /// What a socket wants that is to listen, as it is bound now.
@@ -430,7 +432,7 @@ fn sending(
             let Some((address, port)) = inet.filter(|_| socket.is_ip()) else {
                 return Ok(vec![]);
             };
-            Target::ip(Direction::Out, address.into(), port, vec![])
+            place::of_socket(socket, Target::ip(Direction::Out, address.into(), port, vec![]))
         }
         address => place.target(socket, Direction::Out, &address),
     };

@@ -58,8 +58,10 @@ pub struct Rules {
     policy: RwLock<Indexed>,
     kept: Mutex<HashMap<Request, Kept>>,
     learned: Option<Mutex<Learned>>,
-    /// What a frozen policy did not know.
-    missing: Option<Mutex<Learned>>,
+    frozen: bool,
+    /// What was refused although no rule says so: by default, and because nobody answered.
+    unknown: Mutex<Learned>,
+    unanswered: Mutex<Learned>,
     /// Rules without an end that were answers.
     answers: Mutex<Vec<Rule>>,
     digests: Digests,
@@ -86,7 +88,9 @@ impl Rules {
             policy: RwLock::new(Indexed::new(policy)),
             kept: Mutex::default(),
             learned: options.learn.map(Mutex::new),
-            missing: options.frozen.then(Mutex::default),
+            frozen: options.frozen,
+            unknown: Mutex::default(),
+            unanswered: Mutex::default(),
             answers: Mutex::default(),
             digests: Digests::new(wanted || learns),
             limits,
@@ -110,12 +114,19 @@ impl Rules {
         self.learned.as_ref().map_or(0, |learned| lock(learned).lost())
     }
 
-    /// What a frozen policy did not know, as what would be learned of it; `None` if there is nothing.
+    /// What the policy did not know and refused, as what would be learned of it; `None` if there is nothing.
     pub fn missing(&self) -> Option<Merged> {
-        let missing = lock(self.missing.as_ref()?);
-        let policy = self.read().policy().clone();
-        let base = Policy { rules: vec![], ..policy };
-        (!missing.is_empty()).then(|| missing.merge(&Policy { default: denial(), ..base }))
+        would_be_learned(&self.unknown)
+    }
+
+    /// What was refused because nobody answered, as what would be learned of it; `None` if there is nothing.
+    pub fn unanswered(&self) -> Option<Merged> {
+        would_be_learned(&self.unanswered)
+    }
+
+    /// Decisions that could not be logged, and why the first one could not.
+    pub fn unlogged(&self) -> Option<(u64, std::io::Error)> {
+        self.log.as_ref().and_then(Log::lost)
     }
 
     /// Who may reach the listener for which `request` asks.
@@ -161,13 +172,16 @@ impl Rules {
             return Some((Judgement::Allow, Reason::Learning));
         }
         let unknown = verdict.action == Action::Ask || (denies && verdict.rule.is_none());
-        if let Some(missing) = self.missing.as_ref().filter(|_| unknown) {
-            lock(missing).add(request);
+        if self.frozen && unknown {
+            lock(&self.unknown).add(request);
             let action = if denies { verdict.action } else { policy.policy().unanswered };
             return Some((done(action), Reason::Frozen));
         }
         if verdict.action == Action::Ask {
             return None;
+        }
+        if unknown {
+            lock(&self.unknown).add(request);
         }
         let judgement = done(verdict.action);
         self.keep(request, Kept { judgement, until: policy.next_end(now) });
@@ -200,7 +214,12 @@ impl Rules {
                 Some((judgement, Reason::Answer))
             }
             Answer::Again => None,
-            Answer::Nobody => Some((done(unanswered), Reason::Unanswered)),
+            Answer::Nobody => {
+                if matches!(unanswered, Action::Deny(_)) {
+                    lock(&self.unanswered).add(request);
+                }
+                Some((done(unanswered), Reason::Unanswered))
+            }
             Answer::Withdrawn => Some((Judgement::Withdrawn, Reason::Unanswered)),
         }
     }
@@ -229,6 +248,13 @@ impl Rules {
         }
         kept.insert(request.clone(), verdict);
     }
+}
+
+/// What would allow these requests alone.
+fn would_be_learned(refused: &Mutex<Learned>) -> Option<Merged> {
+    let nothing = Policy { default: denial(), unanswered: denial(), rules: vec![] };
+    let refused = lock(refused);
+    (!refused.is_empty()).then(|| refused.merge(&nothing))
 }
 
 fn denial() -> Action {

@@ -74,7 +74,7 @@ pub(crate) fn protocol(family: u32, kind: u32, number: u32) -> Protocol {
     const RAW: u32 = 3;
     match (family, kind & 0xF, number) {
         (1, ..) => Protocol::Unix,
-        (2 | 10, RAW, _) => Protocol::Raw,
+        (2 | 10, RAW, of) => u16::try_from(of).map_or(Protocol::Raw, Protocol::RawOf),
         (2 | 10, _, 132) => Protocol::Sctp,
         (2 | 10, _, 33) => Protocol::Dccp,
         (2 | 10, STREAM, 0 | 6 | 262) => Protocol::Tcp,
@@ -125,7 +125,8 @@ mod tests {
             (10, 2, 136, Protocol::Udp),
             (2, 2, 1, Protocol::Icmp),
             (10, 2, 58, Protocol::Icmp),
-            (2, 3, 6, Protocol::Raw),
+            (2, 3, 6, Protocol::RawOf(6)),
+            (10, 3, 58, Protocol::RawOf(58)),
             (2, 1, 132, Protocol::Sctp),
             (17, 3, 0x300, Protocol::Packet),
             (16, 3, 0, Protocol::Netlink),

@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::Duration;
 
-use netloom_policy::{Direction, Program, Request};
+use netloom_policy::{Direction, Port, Program, Request};
 use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::seccomp::perform::Interrupter;
 use netloom_sys::seccomp::{Call, Caller, Callers, Listener, Outcome};
@@ -56,6 +56,8 @@ pub struct Supervisor {
     bound: Mutex<Remembered>,
     /// Held while a socket is bound or begins to listen, where it matters who may reach it.
     binding: Mutex<()>,
+    /// Sockets whose port the kernel chose.
+    free: Mutex<Remembered>,
     names: Names,
     ended: AtomicBool,
 }
@@ -150,6 +152,7 @@ impl Supervisor {
             blocked: Blocked::default(),
             bound: Mutex::default(),
             binding: Mutex::default(),
+            free: Mutex::default(),
             names: Names::of(files, home),
             ended: AtomicBool::new(false),
         }
@@ -248,7 +251,7 @@ impl Supervisor {
             Ok(None) => return,
             Err(_) => return self.answer(&call, refusal(Errno::PERM)),
         };
-        let deed = match prepare(&caller, &call) {
+        let mut deed = match prepare(&caller, &call) {
             Ok(deed) => deed,
             // The thread that is known by this id has ended, and this is another one.
             Err(Errno::SRCH) if !again => {
@@ -258,6 +261,7 @@ impl Supervisor {
             Err(errno) => return self.answer(&call, refusal(errno)),
         };
         self.callers.learn(&self.listener, &call, &caller);
+        self.tell_free(&mut deed);
         let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
         let judge = post.hall.judge;
         let listeners = if judge.limits_peers() { listeners(&deed) } else { vec![] };
@@ -367,12 +371,13 @@ impl Supervisor {
             Err(errno) => return self.answer(&job.call, refusal(errno)),
         };
         let Job { call, caller, deed, .. } = job;
-        let binds = bound_by(&deed);
+        let (binds, frees) = (bound_by(&deed), freed_by(&deed));
         let (blocked, listener) = (&self.blocked, &self.listener);
         let act = self.names.lead(deed.act, &Asked { call: &call, caller: &caller, listener });
         let done = Desk { blocked, listener, id: call.id, caller: &caller }.perform(act);
-        if let (Some(cookie), Done::Outcome(Outcome::Value(_))) = (binds, &done) {
-            lock(&self.bound).add(cookie);
+        if let Done::Outcome(Outcome::Value(_)) = &done {
+            binds.into_iter().for_each(|cookie| lock(&self.bound).add(cookie));
+            frees.into_iter().for_each(|cookie| lock(&self.free).add(cookie));
         }
         self.answer(&call, done);
     }
@@ -386,7 +391,7 @@ impl Supervisor {
         };
         let turn = is_ip(fd).then(|| lock(&self.binding));
         if let Act::Listen { .. } = act
-            && listens_at(fd).as_ref() != job.listeners.first()
+            && !is_at(fd, job.listeners.first())
         {
             // Another thread has bound it since it was judged.
             return Err(Errno::INVAL);
@@ -413,6 +418,20 @@ impl Supervisor {
     fn may_listen(&self, deed: &Deed) -> bool {
         let Act::Listen { fd, .. } = &deed.act else { return false };
         cookie(fd).is_some_and(|cookie| lock(&self.bound).all.contains(&cookie))
+    }
+
+    /// Says of a port that is to be listened on whether the kernel chose it, earlier or now.
+    fn tell_free(&self, deed: &mut Deed) {
+        let (Act::Listen { fd, .. } | Act::SetOption { fd, .. }) = &deed.act else { return };
+        for want in deed.wants.iter_mut().filter(|want| want.direction == Direction::In) {
+            let Some(cookie) = cookie(fd) else { return };
+            let mut free = lock(&self.free);
+            match want.target.port() {
+                Port::Free(_) => free.add(cookie),
+                _ if free.all.contains(&cookie) => want.target.set_free(),
+                _ => {}
+            }
+        }
     }
 
     /// A call that vanished meanwhile needs no answer; one that the kernel does not take is refused.
@@ -446,14 +465,29 @@ fn listeners(deed: &Deed) -> Vec<Want> {
     deed.wants.iter().filter(|want| want.direction == Direction::In).cloned().collect()
 }
 
+/// Whether a socket that is to listen is where it was judged. Whether the kernel chose its port no longer shows.
+fn is_at(fd: &OwnedFd, judged: Option<&Want>) -> bool {
+    let mut now = listens_at(fd);
+    if let (Some(now), Some(Port::Free(_))) = (&mut now, judged.map(|want| want.target.port())) {
+        now.target.set_free();
+    }
+    now.as_ref() == judged
+}
+
 fn is_ip(fd: &OwnedFd) -> bool {
     use std::os::fd::AsFd;
     Socket::of(fd.as_fd()).is_ok_and(Socket::is_ip)
 }
 
-/// The socket that is bound to a port which was judged, if the call does that.
+/// The socket that is bound to a port without a judgement, since the kernel chooses it, if the call does that.
+fn freed_by(deed: &Deed) -> Option<u64> {
+    let Act::Bind { fd, place } = &deed.act else { return None };
+    if deed.wants.is_empty() && place.has_free_port() { cookie(fd) } else { None }
+}
+
+/// The socket that is bound to a port which was judged, or listens on one, if the call does that.
 fn bound_by(deed: &Deed) -> Option<u64> {
-    let Act::Bind { fd, .. } = &deed.act else { return None };
+    let (Act::Bind { fd, .. } | Act::Listen { fd, .. }) = &deed.act else { return None };
     let judged = deed.wants.first().is_some_and(|want| want.direction == Direction::In);
     judged.then(|| cookie(fd)).flatten()
 }

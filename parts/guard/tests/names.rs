@@ -126,7 +126,7 @@ impl Judge for Keeps {
 
     fn decide(&self, question: &Question<'_>) -> Judgement {
         let request = question.request;
-        if request.target.port() != Some(53) && request.protocol.name() == "tcp" {
+        if request.target.port().number() != Some(53) && request.protocol.name() == "tcp" {
             self.0.lock().unwrap().push(request.target.to_string());
         }
         Judgement::Allow

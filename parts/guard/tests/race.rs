@@ -21,7 +21,7 @@ struct AllBut(u16);
 
 impl Judge for AllBut {
     fn known(&self, request: &Request) -> Option<Judgement> {
-        let denied = request.target.port() == Some(u32::from(self.0));
+        let denied = request.target.port().number() == Some(u32::from(self.0));
         Some(if denied { Judgement::Deny(13) } else { Judgement::Allow })
     }
 

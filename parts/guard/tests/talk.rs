@@ -24,8 +24,7 @@ impl<F: Fn(&Request) -> bool + Send + Sync> Judge for By<F> {
 
     fn decide(&self, question: &Question<'_>) -> Judgement {
         let request = question.request;
-        let words =
-            format!("{} {} {}", request.direction.name(), request.protocol.name(), request.target);
+        let words = format!("{} {} {}", request.direction.name(), request.protocol, request.target);
         self.1.lock().unwrap().push(words);
         if (self.0)(request) { Judgement::Allow } else { Judgement::Deny(13) }
     }
@@ -120,10 +119,36 @@ fn a_listener_is_asked_about_when_it_binds_and_when_it_does_not() {
     let (text, asked) = python(&script, |_| true);
     assert_eq!(text, "None\nNone\nNone\n");
     assert_eq!(asked.len(), 3, "{asked:?}");
-    assert!(asked[0].starts_with("in tcp 127.0.0.1:"), "{asked:?}");
-    assert_eq!(asked[1], "in tcp 0.0.0.0:0");
+    assert_eq!(asked[..2], ["in tcp 127.0.0.1:free", "in tcp 0.0.0.0:free"]);
+    assert!(asked[2].starts_with("in tcp 127.0.0.1:") && !asked[2].ends_with("free"), "{asked:?}");
     let (text, _) = python(&format!("{SOCKETS}\nattempt(socket.socket().listen)"), |_| false);
     assert_eq!(text, "EACCES\n");
+}
+
+#[test]
+fn a_free_port_stays_one_and_no_other_becomes_one() {
+    // Asked again after a denial; chosen at listen(2) in spite of an option; bound again after a connection was
+    // dissolved, to a port that is denied.
+    let script = format!(
+        "{SOCKETS}\na = socket.socket()\nattempt(lambda: a.listen())\nattempt(lambda: a.listen())\n\
+         b = socket.socket()\nb.setsockopt(0, 24, 1)\nb.bind(('127.0.0.1', 0))\nattempt(lambda: b.listen())\n\
+         print(b.getsockname()[1] > 0)\n\
+         import ctypes\nc = socket.socket()\nc.bind(('127.0.0.1', 0))\n\
+         print(ctypes.CDLL(None).connect(c.fileno(), struct.pack('HH12x', 0, 0), 16))\n\
+         attempt(lambda: c.bind(('127.0.0.1', 4711)))\nattempt(lambda: c.listen())"
+    );
+    let (text, asked) = python(&script, |_| false);
+    assert_eq!(text, "EACCES\nEACCES\nEACCES\nTrue\n0\nEACCES\nEACCES\n");
+    assert_eq!(
+        asked,
+        [
+            "in tcp 0.0.0.0:free",
+            "in tcp 0.0.0.0:free",
+            "in tcp 127.0.0.1:free",
+            "in tcp 127.0.0.1:4711",
+            "in tcp 127.0.0.1:free",
+        ]
+    );
 }
 
 #[test]
@@ -136,7 +161,7 @@ fn sockets_that_need_no_address_are_asked_about() {
     );
     let (text, asked) = python(&script, |_| false);
     assert_eq!(text, "EACCES\nEACCES\nEACCES\nroute\n");
-    assert_eq!(asked, ["open packet a socket", "open raw a socket", "open netlink a socket"]);
+    assert_eq!(asked, ["open packet a socket", "open raw:icmp a socket", "open netlink a socket"]);
 }
 
 #[test]

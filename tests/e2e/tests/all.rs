@@ -28,6 +28,7 @@ mod files;
 mod generate;
 mod guard;
 mod guard_names;
+mod guard_policy;
 mod hierarchy;
 mod hung;
 mod inputs;

@@ -12,26 +12,27 @@ use netloom_tests_e2e::{
 };
 
 /// How long anything may take.
-const SOON: Duration = Duration::from_secs(60);
+pub(super) const SOON: Duration = Duration::from_secs(60);
 
 /// Skips a test that needs curl.
 macro_rules! needs_curl {
     () => {
-        if program("curl").is_none() {
-            skip!("peer:curl: not installed");
+        if netloom_tests_e2e::program("curl").is_none() {
+            netloom_tests_e2e::skip!("peer:curl: not installed");
         }
     };
 }
+pub(super) use needs_curl;
 
 /// A web server on loopback that says hello, and counts connections.
-struct Server {
-    port: u16,
+pub(super) struct Server {
+    pub(super) port: u16,
     served: Arc<AtomicUsize>,
     ended: Arc<AtomicBool>,
 }
 
 impl Server {
-    fn start() -> Server {
+    pub(super) fn start() -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let (served, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -49,11 +50,11 @@ impl Server {
         Server { port, served, ended }
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    fn served(&self) -> usize {
+    pub(super) fn served(&self) -> usize {
         self.served.load(Ordering::Relaxed)
     }
 
@@ -85,7 +86,7 @@ pub(crate) fn alone(machine: &Machine, args: &[&str]) -> Run {
 }
 
 /// A run on a terminal.
-fn terminal(machine: &Machine, args: &[&str]) -> Terminal {
+pub(super) fn terminal(machine: &Machine, args: &[&str]) -> Terminal {
     let netloom = netloom_kit::Binary::find();
     let (folder, runtime) = (machine.scratch().path(), machine.scratch().runtime_dir());
     Terminal::start(
@@ -101,7 +102,7 @@ fn remembered(machine: &Machine) -> PathBuf {
 }
 
 /// Keys count once they are shown.
-const KEYS: &str = "y  allow once";
+pub(super) const KEYS: &str = "y  allow once";
 
 #[test]
 fn a_question_is_asked_and_its_answer_remembered() {
@@ -151,7 +152,10 @@ fn without_a_terminal_the_default_answers_at_once() {
     needs_curl!();
     let (machine, server) = (machine!(), Server::start());
     let url = server.url();
-    alone(&machine, &["guard", "--", "curl", "-s", &url]).finish().code(7);
+    let done = alone(&machine, &["guard", "--", "curl", "-s", &url]).finish().code(7);
+    let rule = format!(", to: 127.0.0.1, port: {}, protocol: tcp}}\n", server.port);
+    done.says("refused, since no rule is about it and nobody can be asked without a terminal:")
+        .says(&rule);
     assert_eq!(server.served(), 0);
     let args = ["guard", "--default", "allow", "--", "curl", "-s", &url];
     assert_eq!(alone(&machine, &args).ok(), "hello\n");
@@ -287,14 +291,14 @@ fn two_questions_wait_in_turn() {
 }
 
 /// A script that says "ready" and goes on when the pipe is written.
-fn waiting(machine: &Machine, rest: &str) -> (PathBuf, String) {
+pub(super) fn waiting(machine: &Machine, rest: &str) -> (PathBuf, String) {
     let pipe = machine.scratch().path().join("go");
     Run::new("mkfifo").args([&pipe]).ok();
     let script = format!("echo ready; read go < {}; {rest}", pipe.display());
     (pipe, script)
 }
 
-fn go(pipe: &Path) {
+pub(super) fn go(pipe: &Path) {
     std::fs::write(pipe, "go\n").expect("the script reads it");
 }
 

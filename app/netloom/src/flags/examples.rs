@@ -472,6 +472,10 @@ const USES: &[Uses] = &[
                 "netloom guard --policy net.yaml --frozen -- make test",
                 "fail with exit code 4 if it does anything else",
             ),
+            (
+                "netloom guard --log guard.log --default allow -- make test",
+                "only watch: see who talked to whom with `netloom guard report guard.log`",
+            ),
             ("netloom guard --in h1 -- curl http://web/", "ask for a program in a node"),
         ],
         exit: &[(
@@ -487,6 +491,10 @@ const USES: &[Uses] = &[
             (
                 "netloom guard check net.yaml -- curl tcp example.org:443",
                 "say what would happen, and by which rule",
+            ),
+            (
+                "netloom guard check net.yaml -- python3 in tcp 127.0.0.1:free",
+                "the same for a listener whose port the kernel chooses",
             ),
         ],
         exit: &[

@@ -12,13 +12,18 @@ use super::capture::time;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "The program and everything it starts run under a system call filter: each new connection, listening \
-                  port, raw socket and the like is decided by the policy, or by you. Established connections are not \
-                  touched. No root is needed.\n\nUnder guard no program can gain privileges (no_new_privs): sudo, su and \
-                  other setuid programs fail or run without their rights. As root the program has root's rights, and \
-                  could undo the guard: guard an ordinary user's programs for protection.\n\nQuestions need a terminal. The \
-                  program then has a terminal of its own, and questions cover it. Without a terminal, and for those \
-                  that nobody answers, --default decides. What the program has started ends with it."
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs",
+    after_help = "Each new connection, each datagram to a new address, each listening port and each raw socket of the \
+                  program, and of all that it starts, is decided before it happens: by the policy, or else by you, on \
+                  the terminal. Answers may be for once, for a time, or for ever; these are written to the policy when \
+                  the program has ended. Established connections are not touched. No root is needed, and nothing \
+                  else on the machine changes.\n\nQuestions need a terminal. The program then has a terminal of its \
+                  own, and questions cover it. Where nobody can be asked or nobody answers, --default decides. What \
+                  was refused without a rule that says so is listed at the end, as rules that would allow it.\n\nUnder \
+                  guard no program gains privileges (no_new_privs): sudo, su and other setuid programs fail or run \
+                  without their rights. As root the program has root's rights and could undo the guard: guard an \
+                  ordinary user's programs for protection. What the program has started ends with it."
 )]
 pub(crate) struct Guard {
     /// Check or compare policies, or report on a log.
@@ -29,7 +34,7 @@ pub(crate) struct Guard {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// Allow everything that no rule denies, ask nothing, and write the least policy that allows what happened
-    /// into this file; rules that are in it stay.
+    /// into this file. Rules that are in it stay.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["frozen", "default", "timeout"])]
     pub(crate) learn: Option<PathBuf>,
     /// With --learn: rules name the content of programs (SHA-256), too.
@@ -42,7 +47,8 @@ pub(crate) struct Guard {
     /// Append every decision to this file, as lines of JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// What happens where nobody answers. Default: what the policy says under `unanswered`, else deny.
+    /// What happens where nobody answers: the call fails (deny) or takes place (allow). Default: what the policy
+    /// says under `unanswered`, else deny.
     #[arg(long, value_name = "ANSWER")]
     pub(crate) default: Option<GuardDefault>,
     /// How long a question is shown before nobody has answered, or `never`. The time runs only while the
@@ -71,9 +77,9 @@ fn patience(text: &str) -> Result<Patience, String> {
 /// What happens where nobody answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuardDefault {
-    /// The call fails.
+    // The call fails.
     Deny,
-    /// The call takes place.
+    // The call takes place.
     Allow,
 }
 
@@ -94,7 +100,8 @@ pub(crate) enum GuardVerb {
 #[command(
     after_help = "A request is: PROGRAM [in|out|open] [PROTOCOL] [TARGET]. PROGRAM is a path, or a name in PATH. TARGET is \
                         NAME:PORT, whose address is not looked up, NAME=ADDRESS:PORT, ADDRESS:PORT, [IPV6]:PORT, :PORT (a \
-                        listener on all addresses), unix:/path, unix:@name or vsock:CID:PORT; `open` has none."
+                        listener on all addresses), :free (one on a port that the kernel chooses), unix:/path, unix:@name \
+                        or vsock:CID:PORT; `open` has none, and for icmp and raw:PROTOCOL it has no :PORT."
 )]
 pub(crate) struct GuardCheck {
     /// The policy.

@@ -4,6 +4,7 @@ mod check;
 mod file;
 mod report;
 mod run;
+mod told;
 
 use anyhow::Result;
 

@@ -27,7 +27,7 @@ pub(super) fn wants(
     if joins(level, option) {
         let target = group(level, option, value).map_or(Target::Socket, |group| {
             let port = place::local(fd.as_fd()).map_or(0, |local| local.port());
-            Target::ip(Direction::In, group, port, vec![])
+            place::of_socket(socket, Target::ip(Direction::In, group, port, vec![]))
         });
         return vec![want(Direction::In, socket, target)];
     }

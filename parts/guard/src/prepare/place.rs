@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use netloom_policy::{Direction, Protocol, Target};
+use netloom_policy::{Direction, Port, Protocol, Target};
 use netloom_sys::process::Status;
 use netloom_sys::seccomp::rights::Rights;
 use netloom_sys::seccomp::{Caller, perform};
@@ -75,6 +75,14 @@ impl Place {
         &self.bytes
     }
 
+    /// Whether it is an address of IP without a port, so that the kernel chooses one.
+    pub(crate) fn has_free_port(&self) -> bool {
+        matches!(
+            Address::read(&self.bytes),
+            Some(Address::Ip(_, 0) | Address::Unspecified(Some((_, 0))))
+        )
+    }
+
     /// The address for the kernel: a path leads by the held descriptor to where it led when it was judged.
     pub(crate) fn address(&self) -> Cow<'_, [u8]> {
         let Some(held) = &self.held else { return Cow::Borrowed(&self.bytes) };
@@ -96,15 +104,18 @@ impl Place {
         address: &Address,
     ) -> Target {
         match address {
-            Address::Ip(ip, port) => Target::ip(direction, *ip, *port, vec![]),
+            Address::Ip(ip, port) => of_socket(socket, Target::ip(direction, *ip, *port, vec![])),
             Address::Path(raw) => {
                 let path = self.path.as_ref().map(|path| path.to_string_lossy().into_owned());
                 Target::Path(path.unwrap_or_else(|| String::from_utf8_lossy(raw).into_owned()))
             }
             Address::Abstract(name) => Target::Abstract(name.escape_ascii().to_string()),
-            Address::Vsock { cid, port } => Target::Vsock { cid: *cid, port: *port },
+            Address::Vsock { cid, port: ANY_PORT } if direction == Direction::In => {
+                Target::Vsock { cid: *cid, port: Port::Free(0) }
+            }
+            Address::Vsock { cid, port } => Target::Vsock { cid: *cid, port: Port::Named(*port) },
             Address::Unspecified(Some((ip, port))) if socket.is_ip() => {
-                Target::ip(direction, (*ip).into(), *port, vec![])
+                of_socket(socket, Target::ip(direction, (*ip).into(), *port, vec![]))
             }
             Address::Unspecified(_)
             | Address::Unnamed
@@ -114,14 +125,41 @@ impl Place {
     }
 }
 
-/// Where a socket is bound that is to listen; `None` for one that no network reaches. One without an address gets
-/// a free port of all addresses.
-pub(super) fn bound(fd: BorrowedFd<'_>, socket: &Socket) -> Option<Target> {
+/// `VMADDR_PORT_ANY` of linux/vm_sockets.h: a port that the kernel chooses.
+const ANY_PORT: u32 = u32::MAX;
+
+/// The target as sockets of this protocol have it: the port in an address for ICMP or a raw socket means nothing.
+pub(super) fn of_socket(socket: &Socket, target: Target) -> Target {
+    if socket.protocol.has_ports() { target } else { target.without_port() }
+}
+
+/// Where a socket is bound that is to listen; `None` for one that no network reaches.
+///
+/// One without an address gets a free port of all addresses, as listen(2) would give it: a rule may forbid the one that
+/// the kernel chooses, and once it listens that is too late.
+pub(super) fn bound(fd: &OwnedFd, socket: &Socket) -> Option<Target> {
     if socket.protocol == Protocol::Unix {
         return None;
     }
-    let local = local(fd).filter(|_| socket.is_ip());
-    Some(local.map_or(Target::Socket, |at| Target::ip(Direction::In, at.ip(), at.port(), vec![])))
+    let Some(at) = local(fd.as_fd()).filter(|_| socket.is_ip()) else {
+        return Some(Target::Socket);
+    };
+    let chosen = at.port() == 0 && !socket.is_datagram() && choose_port(fd, &at);
+    let at = local(fd.as_fd()).unwrap_or(at);
+    let mut target = Target::ip(Direction::In, at.ip(), at.port(), vec![]);
+    if chosen {
+        target.set_free();
+    }
+    Some(of_socket(socket, target))
+}
+
+/// Has the kernel choose a port. Where it does not, neither will listen(2), or somebody has bound the socket meanwhile.
+fn choose_port(fd: &OwnedFd, at: &SocketAddr) -> bool {
+    /// `IP_BIND_ADDRESS_NO_PORT`, of both families: the port is to be chosen later, after the verdict.
+    const LATER: i32 = 24;
+    // Where it cannot be unset, it was not set.
+    let _ = perform::set_option(fd.as_fd(), crate::calls::IP, LATER, &0_i32.to_ne_bytes());
+    rustix::net::bind(fd, at).is_ok()
 }
 
 /// The local address of a socket of IP.

@@ -15,6 +15,7 @@ use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::seccomp::{self, launch::Place};
 
 use super::file::{self, PolicyFile};
+use super::told;
 use crate::flags::{Guard, GuardDefault};
 use crate::{labs, output};
 
@@ -35,13 +36,23 @@ pub(super) fn run(lab: Option<&str>, args: &Guard) -> Result<i32> {
     let append =
         |path: &PathBuf| Log::append(path).with_context(|| format!("{}: open", path.display()));
     let log = args.log.as_ref().map(append).transpose()?;
+    let done = follow(lab, args, &policies, log);
+    if let (Err(_), Some(file)) = (&done, &policies.learned) {
+        file.forget();
+    }
+    done
+}
+
+/// Runs the program, and writes down what came of it.
+fn follow(lab: Option<&str>, args: &Guard, policies: &Policies, log: Option<Log>) -> Result<i32> {
     let asks = !args.frozen && args.learn.is_none() && policies.policy.asks();
     let tty = if asks { terminal() } else { None };
     note(&policies.policy, args);
     let desk = Desk::new().context("guard: make a desk for questions")?;
     let ask = tty.is_some().then(|| Box::new(Arc::clone(&desk)) as Box<dyn Ask>);
     let name = args.command.first().map_or("", String::as_str);
-    let sealed = sealed(&policies, args, tty.is_some());
+    let sealed = sealed(policies, args, tty.is_some());
+    let is_there = tty.is_some();
     let entry = args.node.as_deref().map(|node| entry_of(lab, node)).transpose()?;
     let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?, sealed)?;
     let guarded = start(entry.as_ref(), args, guarded, deputy)?;
@@ -55,7 +66,17 @@ pub(super) fn run(lab: Option<&str>, args: &Guard) -> Result<i32> {
     let rules = Arc::new(Rules::new(policies.policy.clone(), options));
     let judge = Arc::clone(&rules);
     let code = guarded.attend(supervisor, judge, desk, args.timeout.0)?;
-    finish(&policies, &rules, code)
+    finish(policies, &rules, &Ran { code, frozen: args.frozen, is_there, is_sealed })
+}
+
+/// A program that has ended.
+struct Ran {
+    code: i32,
+    frozen: bool,
+    /// Somebody could be asked.
+    is_there: bool,
+    /// The program could not write its policy.
+    is_sealed: bool,
 }
 
 /// What the program may not write: policies and the log. A program in a node has other files.
@@ -77,11 +98,14 @@ fn sealed(policies: &Policies, args: &Guard, asks: bool) -> Vec<PathBuf> {
 
 /// Reads what there is; nothing starts if any of it has an error.
 fn policies(args: &Guard) -> Result<Policies> {
-    let learned = args.learn.as_deref().map(PolicyFile::read_if_there).transpose()?;
+    let learned = args.learn.as_deref().map(PolicyFile::to_learn).transpose()?;
     let answers = match (&args.policy, &learned) {
         (Some(path), _) => Some(PolicyFile::read(path)?),
         (None, Some(_)) => None,
-        (None, None) => file::of_user().map(|path| of_user(&path)).transpose()?,
+        (None, None) => {
+            let own = file::of_user();
+            own.map(|(path, variable)| PolicyFile::of_user(&path, variable)).transpose()?
+        }
     };
     let given = answers.as_ref().or(learned.as_ref()).and_then(|file| file.policy.clone());
     let mut policy = given.unwrap_or_default();
@@ -91,12 +115,6 @@ fn policies(args: &Guard) -> Result<Policies> {
         None => {}
     }
     Ok(Policies { policy, answers, learned })
-}
-
-fn of_user(path: &Path) -> Result<PolicyFile> {
-    let file = PolicyFile::read_if_there(path)?;
-    file.check_owner()?;
-    Ok(file)
 }
 
 /// The way into a node.
@@ -163,28 +181,29 @@ fn command(words: &[String]) -> Command {
     command
 }
 
-/// Writes down what was answered or learned; the exit code.
-fn finish(policies: &Policies, rules: &Rules, code: i32) -> Result<i32> {
+/// Writes down what was answered or learned, and tells what was refused; the exit code.
+fn finish(policies: &Policies, rules: &Rules, ran: &Ran) -> Result<i32> {
     let answers = rules.answers();
     if !answers.is_empty() {
         remember(policies.answers.as_ref(), &answers);
     }
     if let Some(file) = &policies.learned {
-        learned(file, rules)?;
+        learned(file, rules, ran.is_sealed)?;
     }
-    let Some(missing) = rules.missing() else { return Ok(code) };
-    let mut text = String::from("netloom: guard: not in the policy, and refused:\n");
-    for rule in &missing.policy.rules {
-        text += &format!("  allowed by: {rule}\n");
+    if let Some((lines, why)) = rules.unlogged() {
+        let lines = output::count(usize::try_from(lines).unwrap_or(usize::MAX), "decision");
+        tell_line!("netloom: guard: {lines} not in the log: {why}");
     }
-    for request in &missing.left_out {
-        let (program, target) = (&request.program.path, &request.target);
-        let words = format!("{program} {} {target}", request.direction.name());
-        text +=
-            &format!("  by no rule that names it alone: {}\n", netloom_guard::card::plain(&words));
+    let missing = rules.missing();
+    if let Some(missing) = &missing {
+        let head = if ran.frozen { told::NOT_IN_POLICY } else { told::BY_DEFAULT };
+        tell!("{}", told::refused(head, missing));
     }
-    tell!("{text}");
-    Ok(NOT_IN_POLICY)
+    if let Some(unanswered) = rules.unanswered() {
+        let head = if ran.is_there { told::UNANSWERED } else { told::NOBODY_THERE };
+        tell!("{}", told::refused(head, &unanswered));
+    }
+    Ok(if ran.frozen && missing.is_some() { NOT_IN_POLICY } else { ran.code })
 }
 
 /// Answers that cannot be written are shown, so that they are not lost.
@@ -206,14 +225,23 @@ fn remember(file: Option<&PolicyFile>, answers: &[Rule]) {
     }
 }
 
-fn learned(file: &PolicyFile, rules: &Rules) -> Result<()> {
-    let denial = Action::Deny(Errno::default());
-    let nothing = Policy { default: denial, unanswered: denial, rules: vec![] };
-    let base = file.policy.clone().unwrap_or(nothing);
-    let Some(merged) = rules.learned(&base) else { return Ok(()) };
-    file.replace(&merged.policy)?;
+/// What was learned joins what the file says by now. If it cannot be written, it is shown.
+fn learned(file: &PolicyFile, rules: &Rules, is_sealed: bool) -> Result<()> {
+    let merge = |base: &Policy| rules.learned(base);
+    let written = file.change(is_sealed, |now| {
+        merge(now).map_or_else(|| (now.clone(), vec![]), |merged| (merged.policy, merged.left_out))
+    });
+    let left_out = match written {
+        Ok(left_out) => left_out.len(),
+        Err(error) => {
+            if let Some(all) = merge(&file::nothing()) {
+                tell!("{}", told::refused(told::NOT_WRITTEN, &all));
+            }
+            return Err(error);
+        }
+    };
     let lost = usize::try_from(rules.lost()).unwrap_or(usize::MAX);
-    let left_out = merged.left_out.len().saturating_add(lost);
+    let left_out = left_out.saturating_add(lost);
     if left_out > 0 {
         let what = output::count(left_out, "request");
         tell_line!(
