@@ -54,7 +54,7 @@ fn a_port_that_the_kernel_chooses_is_learned_as_such() {
     assert_eq!(listens.len(), 1, "{text}");
     assert!(listens[0].contains("to: [0.0.0.0, 127.0.0.1], port: free, protocol: tcp}"), "{text}");
     // To where the clients connected is another port each time.
-    machine.scratch().file("p.yaml", &format!("{text}  - {{allow: out, to: 127.0.0.1}}\n"));
+    machine.scratch().file("p.yaml", format!("{text}  - {{allow: out, to: 127.0.0.1}}\n"));
     let frozen = ["--policy", "p.yaml", "--frozen", "--log", "log"];
     python(&frozen, FREE).code(0);
     let done = python(&frozen, NAMED).code(4).says("allowed by: {allow: in, program: ");
