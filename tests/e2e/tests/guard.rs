@@ -226,6 +226,15 @@ fn exit_codes_and_streams_are_the_programs() {
 }
 
 #[test]
+fn a_guard_inside_a_guard_is_refused_with_the_reason() {
+    let (machine, netloom) = (machine!(), netloom_kit::Binary::find());
+    let inside = netloom.path().to_str().expect("a path");
+    let done = alone(&machine, &["guard", "--", inside, "guard", "--", "true"]).finish();
+    done.code(3).says("this process is under a guard already");
+    machine.untouched();
+}
+
+#[test]
 fn what_would_happen_is_told_without_a_program() {
     let machine = machine!();
     let text = "default: deny\nrules:\n- {allow: out, to: \"*.example.org\", port: 443}\n- {deny: out, to: 10.0.0.0/8}\n";

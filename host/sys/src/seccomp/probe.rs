@@ -57,9 +57,14 @@ pub fn supported() -> std::result::Result<Probed, Unsupported> {
         let needs = needs.to_owned();
         move |reason: String| Unsupported { feature: "guard", reason, needs }
     };
-    in_child(|| filtered().map(drop)).map_err(missing(
-        "Linux 5.14 or later with CONFIG_SECCOMP_FILTER, outside guard and other programs that notify calls",
-    ))?;
+    in_child(|| filtered().map(drop)).map_err(|reason| match is_guarded(&reason) {
+        true => missing("to run it outside of that one")(
+            "this process is under a guard already, of netloom or of another program that notifies calls, and the \
+             kernel gives a process one"
+                .to_owned(),
+        ),
+        false => missing("Linux 5.14 or later with CONFIG_SECCOMP_FILTER")(reason),
+    })?;
     in_child(take_descriptor).map_err(missing(
         "Linux 5.6 or later; if Yama forbids it: sudo sysctl -w kernel.yama.ptrace_scope=1",
     ))?;
@@ -79,6 +84,11 @@ fn filtered() -> Result<bool> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|e| Failure::new("system call filter", "give up privileges for", e))?;
     install(&Filter::compile(&[(Machine::OWN, &[])])).map(|(_, waits)| waits)
+}
+
+/// Whether a filter was refused because there is one with a listener already (seccomp(2)).
+fn is_guarded(reason: &str) -> bool {
+    reason.contains(&std::io::Error::from_raw_os_error(libc::EBUSY).to_string())
 }
 
 fn wait_killable() -> Result<()> {
