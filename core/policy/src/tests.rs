@@ -236,6 +236,12 @@ fn reached_by_any(known: &[&Request], to: &Target) -> bool {
     })
 }
 
+/// Whether a rule for the one port is about the other: one that the kernel chose is also one of its number.
+fn is_about(one: Port, other: Port) -> bool {
+    let chosen = matches!((one, other), (Port::Named(named), Port::Free(free)) if named == free);
+    chosen || Part::of(one) == Part::of(other)
+}
+
 proptest! {
     /// The order of rules has no meaning.
     #[test]
@@ -390,7 +396,7 @@ proptest! {
                 one.program.path == other.program.path
                     && (!digests || one.program.sha256.is_none() || one.program == other.program)
                     && (one.direction, one.protocol) == (other.direction, other.protocol)
-                    && Part::of(one.target.port()) == Part::of(other.target.port())
+                    && is_about(one.target.port(), other.target.port())
             };
             let known: Vec<_> = seen.iter().filter(alike).collect();
             prop_assert!(reached(&known, &other.target), "{:?} by\n{}", other, write(&policy));
@@ -428,7 +434,7 @@ proptest! {
             let alike = |one: &&Request| {
                 one.program.path == other.program.path
                     && (one.direction, one.protocol) == (other.direction, other.protocol)
-                    && Part::of(one.target.port()) == Part::of(other.target.port())
+                    && is_about(one.target.port(), other.target.port())
             };
             let known: Vec<_> = seen.iter().filter(alike).collect();
             prop_assert!(reached_by_any(&known, &other.target), "{}", text());

@@ -52,6 +52,7 @@ pub(crate) fn limit(act: &Act, peers: &Peers) -> Result<(), Unlimited> {
         let errno = error.raw_os_error().map_or(Errno::ACCESS, Errno::from_raw_os_error);
         let why = match errno {
             Errno::OPNOTSUPP => "the kernel filters no mptcp",
+            Errno::NOPROTOOPT => "this kernel lets only root filter sockets of tcp",
             Errno::PERM => "the socket has a locked filter that lets others through",
             Errno::ACCESS => "the socket has a filter that cannot be read",
             _ => "the kernel refuses a filter",
