@@ -269,11 +269,23 @@ impl Flow {
             let (mask, generation) = (result.mask, result.generation);
             self.keep(slot, Record { mask, compared: result.compared(count), list, generation });
         }
-        let of = |slot| self.kept.get(&slot).map(|kept| self.hash(kept));
-        let right = self.shared.index().repair(of);
-        for (slot, kept) in self.kept.iter().filter(|(slot, _)| !right.contains(*slot)) {
-            self.shared.index().insert(self.hash(kept), *slot);
+        let right = self.shared.index().repair(|slot| self.hash_of(slot));
+        let missing = self.kept.keys().filter(|slot| !right.contains(*slot));
+        let lost = missing.copied().filter(|slot| !self.find_place(*slot));
+        for slot in lost.collect::<Vec<u32>>() {
+            self.remove(slot);
         }
+    }
+
+    /// Has programs find a kept result; returns whether there was room for that.
+    fn find_place(&self, slot: u32) -> bool {
+        let insert = |hash| self.shared.index().insert(hash, slot, |slot| self.hash_of(slot));
+        self.hash_of(slot).is_some_and(insert)
+    }
+
+    /// The hash of a slot's result.
+    fn hash_of(&self, slot: u32) -> Option<u64> {
+        self.kept.get(&slot).map(|kept| self.hash(kept))
     }
 
     fn hash(&self, kept: &Record) -> u64 {
@@ -377,7 +389,7 @@ impl Flow {
         self.remove(entry.slot);
         self.sweep(SWEEP);
         if !self.shared.has(entry.slot) {
-            self.grow(entry.slot)?;
+            self.shared.grow(entry.slot, &self.kept)?;
         }
         let Some((number, mask)) = self.mask_for(entry.mask) else { return Ok(false) };
         let compared = Compared::new(entry.key, &mask);
@@ -406,19 +418,12 @@ impl Flow {
         let list = self.operations.add(&self.shared, &entry.list.ops)?;
         let first = self.operations.first(list);
         self.shared.put_result(entry, number, &compared, first);
-        if !self.shared.index().insert(hash, entry.slot) {
+        if !self.shared.index().insert(hash, entry.slot, |slot| self.hash_of(slot)) {
             self.shared.end_result(entry.slot);
             self.operations.release(list);
             return None;
         }
         Some(Record { mask: number, compared, list, generation: entry.generation })
-    }
-
-    /// Makes memory for a slot, and more.
-    fn grow(&mut self, slot: u32) -> Result<()> {
-        let kept: Vec<(u64, u32)> =
-            self.kept.iter().map(|(slot, kept)| (self.hash(kept), *slot)).collect();
-        self.shared.grow(slot, &kept)
     }
 
     fn keep(&mut self, slot: u32, kept: Record) {

@@ -85,6 +85,19 @@ impl Chunks {
         Chunks { form, mapped: vec![] }
     }
 
+    /// Chunks that no program sees.
+    #[cfg(test)]
+    pub(super) fn in_memory(form: Form, count: usize) -> Chunks {
+        let length = form.size * form.elements;
+        let one = |_| {
+            let fd = rustix::fs::memfd_create(form.name, rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+            rustix::fs::ftruncate(&fd, u64::try_from(length).unwrap()).unwrap();
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            Mapping::of(std::os::fd::AsFd::as_fd(&fd), form.name, length, access).unwrap()
+        };
+        Chunks { form, mapped: (0..count).map(one).collect() }
+    }
+
     /// Forgets all but the first.
     pub(super) fn keep(&mut self, count: usize) {
         self.mapped.truncate(count);

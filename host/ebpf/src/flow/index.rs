@@ -1,8 +1,9 @@
 //! Where results are found: buckets of entries, by a hash of the words that are compared.
 //!
 //! An entry is in the first or in the second bucket of its hash. A bucket counts the entries that had to go on to
-//! their second one, so that others need not be looked for there. Programs read meanwhile: an entry is written
-//! at once, and is no more than a hint for them (`find.bpf.h`).
+//! their second one, so that others need not be looked for there. Where both are full, an entry of one of them moves to its
+//! own other bucket, as in a cuckoo table. Programs read meanwhile: an entry is written at once, and is no more than a hint
+//! for them (`find.bpf.h`); one that moves is in its new place before it leaves the old one.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,24 +81,64 @@ impl Index {
         entries.filter(move |entry| entry >> 32 == tag(hash)).map(slot_of)
     }
 
-    /// Adds an entry; returns whether there was room for it. Programs would not tell it from one of the same hash.
-    pub(super) fn insert(&self, hash: u64, slot: u32) -> bool {
+    /// The first place of a bucket without an entry.
+    fn free(&self, bucket: usize) -> Option<usize> {
+        (0..WAYS).find(|way| self.entry(bucket, *way) == 0)
+    }
+
+    /// Adds an entry; returns whether there was room for it. Programs would not tell it from one of the same hash. What a
+    /// slot's hash is, if it has a result, says `hash_of`.
+    pub(super) fn insert(
+        &self,
+        hash: u64,
+        slot: u32,
+        hash_of: impl Fn(u32) -> Option<u64>,
+    ) -> bool {
         if self.slots(hash).next().is_some() {
             return false;
         }
-        let [first, second] = self.places(hash);
-        let free = |bucket: usize| (0..WAYS).find(|way| self.entry(bucket, *way) == 0);
-        let (bucket, way) = match (free(first), free(second)) {
-            (Some(way), _) => (first, way),
-            (None, Some(way)) => {
-                self.word(first, BEYOND).fetch_add(1, Ordering::Release);
-                (second, way)
-            }
-            (None, None) => return false,
-        };
+        let places = self.places(hash);
+        let found = places.into_iter().find_map(|bucket| Some((bucket, self.free(bucket)?)));
+        let made = || places.into_iter().find_map(|b| Some((b, self.make_room(b, &hash_of)?)));
+        let Some((bucket, way)) = found.or_else(made) else { return false };
+        if bucket != places[0] {
+            self.word(places[0], BEYOND).fetch_add(1, Ordering::Release);
+        }
         let entry = tag(hash) << 32 | u64::from(slot);
         self.word(bucket, way).store(entry, Ordering::Release);
         true
+    }
+
+    /// Has an entry of a full bucket move to its other one; returns its place.
+    fn make_room(&self, bucket: usize, hash_of: &impl Fn(u32) -> Option<u64>) -> Option<usize> {
+        (0..WAYS).find(|way| {
+            let entry = self.entry(bucket, *way);
+            let hash = hash_of(slot_of(entry)).filter(|hash| tag(*hash) == entry >> 32);
+            hash.is_some_and(|hash| self.leave((bucket, *way), entry, hash))
+        })
+    }
+
+    /// Moves an entry to its other bucket, unless that is full or has one of the same hash; returns whether it did.
+    fn leave(&self, (bucket, way): (usize, usize), entry: u64, hash: u64) -> bool {
+        let [first, second] = self.places(hash);
+        let other = if bucket == first { second } else { first };
+        let Some(free) = self.free(other) else { return false };
+        if (bucket != first && bucket != second) || self.has_tag(other, tag(hash)) {
+            return false;
+        }
+        self.word(other, free).store(entry, Ordering::Release);
+        // Programs that find it in neither place read one before it came and the other after it went: a miss.
+        if other == first {
+            self.word(first, BEYOND).fetch_sub(1, Ordering::Release);
+        } else {
+            self.word(first, BEYOND).fetch_add(1, Ordering::Release);
+        }
+        self.word(bucket, way).store(0, Ordering::Release);
+        true
+    }
+
+    fn has_tag(&self, bucket: usize, tag: u64) -> bool {
+        (0..WAYS).any(|way| self.entry(bucket, way) >> 32 == tag)
     }
 
     /// Removes an entry.
@@ -140,21 +181,4 @@ impl Index {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Tests against the kernel show that programs find the same ones; here, that words and their order count.
-    #[test]
-    fn hashes_are_of_all_words_in_order() {
-        let all = [
-            hash(1, 0, &[0, 0]),
-            hash(1, 0, &[0, 7]),
-            hash(1, 0, &[7, 0]),
-            hash(1, 0, &[7 << 32, 0]),
-            hash(2, 0, &[7, 0]),
-            hash(1, 2, &[7, 0]),
-        ];
-        let different: HashSet<u64> = all.iter().copied().collect();
-        assert_eq!(different.len(), all.len(), "{all:x?}");
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 //! Who changes what: this process writes table, results and operations, programs only read these; programs of a CPU
 //! alone write that CPU's counters, except that this process clears those of a slot without a result.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use netloom_pipeline::FlowKey;
@@ -14,7 +15,7 @@ use super::chunks::{Chunks, Form};
 use super::index::{self, BUCKETS, Index};
 use super::list::OP_WORDS;
 use super::masks::{COMPARED, Compared, MASKS, numbers};
-use super::{Count, Entry, PROGRAM, Stats};
+use super::{Count, Entry, PROGRAM, Record, Stats};
 use crate::map::{Map, pair, unpair};
 use crate::memory::Mapping;
 use crate::{Error, Result};
@@ -181,8 +182,9 @@ impl Shared {
         self.slot(slot).is_some()
     }
 
-    /// Makes memory for a slot, and as much again as there is; the results that there are move to an index of that size.
-    pub(super) fn grow(&mut self, slot: u32, kept: &[(u64, u32)]) -> Result<()> {
+    /// Makes memory for a slot, and as much again as there is; the results that there are, by slot, move to an index of
+    /// that size.
+    pub(super) fn grow(&mut self, slot: u32, kept: &HashMap<u32, Record>) -> Result<()> {
         let before = self.results.len();
         let wanted = usize::try_from(slot / CHUNK + 1).unwrap_or(usize::MAX);
         let after = wanted.next_power_of_two().max(2 * before).min(64);
@@ -197,9 +199,10 @@ impl Shared {
         let mut chunks = Chunks::empty(index::FORM);
         chunks.add(&self.more.buckets, first, after.next_power_of_two())?;
         let index = Index::new(chunks);
-        for (hash, slot) in kept {
-            // One that finds no place is never found, so its frames are upcalls.
-            let _ = index.insert(*hash, *slot);
+        let of = |record: &Record| self.hash(record.mask, &record.compared);
+        for (slot, record) in kept {
+            // One that finds no place in spite of moves is never found, so its frames are upcalls.
+            let _ = index.insert(of(record), *slot, |slot| kept.get(&slot).map(of));
         }
         let old = std::mem::replace(&mut self.index, index);
         self.put_place(first + 1);
