@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use netloom_sys::apart::Maker;
+use netloom_sys::setup::open_regular;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
@@ -32,15 +33,8 @@ impl Files {
 
 /// The text of a file; empty if it is none, such as a pipe on which nobody writes.
 fn text(path: &str) -> String {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = std::fs::File::options().read(true).custom_flags(flags).open(path);
-    let Ok(file) = file.and_then(|file| file.metadata().map(|data| (file, data))) else {
-        return String::new();
-    };
-    let (file, data) = file;
     let mut bytes = vec![];
-    if data.is_file() {
+    if let Ok(file) = open_regular(path.as_ref()) {
         // What was read until an error counts.
         let _ = file.take(LONGEST).read_to_end(&mut bytes);
     }
