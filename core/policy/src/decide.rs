@@ -54,6 +54,12 @@ impl Match<'_> {
 }
 
 impl Policy {
+    /// The policy that allows nothing, and asks nobody.
+    pub fn nothing() -> Policy {
+        let denial = Action::Deny(Errno::default());
+        Policy { default: denial, unanswered: denial, rules: vec![] }
+    }
+
     /// What happens to `request` at `now`.
     ///
     /// Takes time in proportion to the rules, and to the square of those that match;

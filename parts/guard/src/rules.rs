@@ -252,13 +252,8 @@ impl Rules {
 
 /// What would allow these requests alone.
 fn would_be_learned(refused: &Mutex<Learned>) -> Option<Merged> {
-    let nothing = Policy { default: denial(), unanswered: denial(), rules: vec![] };
     let refused = lock(refused);
-    (!refused.is_empty()).then(|| refused.merge(&nothing))
-}
-
-fn denial() -> Action {
-    Action::Deny(Errno::default())
+    (!refused.is_empty()).then(|| refused.merge(&Policy::nothing()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

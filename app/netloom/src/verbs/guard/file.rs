@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use netloom_policy::{Action, Errno, Policy, Rule};
+use netloom_policy::{Policy, Rule};
 
 use crate::source;
 
@@ -33,12 +33,6 @@ pub(super) struct PolicyFile {
     replaced: bool,
     /// What it says; `None` if there is none yet.
     pub(super) policy: Option<Policy>,
-}
-
-/// The policy that allows nothing.
-pub(super) fn nothing() -> Policy {
-    let denial = Action::Deny(Errno::default());
-    Policy { default: denial, unanswered: denial, rules: vec![] }
 }
 
 /// The file of answers, for programs without a policy of their own, and what its place comes from; `None` if this user
@@ -104,7 +98,7 @@ impl PolicyFile {
         let there = PolicyFile::read_if_there(path)?;
         let mut held = Held::open(path).map_err(|e| crate::Usage(netloom_sys::describe(&*e)))?;
         if there.policy.is_none() && held.text()?.is_empty() {
-            held.overwrite(&nothing())?;
+            held.overwrite(&Policy::nothing())?;
             drop(held);
             let made = PolicyFile::read(path)?;
             return Ok(PolicyFile { policy: None, ..made });
@@ -344,7 +338,7 @@ fn write_whole(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use netloom_policy::Direction;
+    use netloom_policy::{Action, Direction};
 
     use super::*;
 

@@ -234,7 +234,7 @@ fn learned(file: &PolicyFile, rules: &Rules, is_sealed: bool) -> Result<()> {
     let left_out = match written {
         Ok(left_out) => left_out.len(),
         Err(error) => {
-            if let Some(all) = merge(&file::nothing()) {
+            if let Some(all) = merge(&Policy::nothing()) {
                 tell!("{}", told::refused(told::NOT_WRITTEN, &all));
             }
             return Err(error);

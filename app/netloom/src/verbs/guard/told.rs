@@ -51,10 +51,9 @@ fn cut(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use netloom_policy::learn::Learned;
-    use netloom_policy::{Direction, Program, Protocol, Request, Target};
+    use netloom_policy::{Direction, Policy, Program, Protocol, Request, Target};
 
     use super::*;
-    use crate::verbs::guard::file::nothing;
 
     fn merged(programs: usize, ports: u16) -> Merged {
         let mut learned = Learned::new(false);
@@ -69,7 +68,7 @@ mod tests {
                 });
             }
         }
-        learned.merge(&nothing())
+        learned.merge(&Policy::nothing())
     }
 
     #[test]
