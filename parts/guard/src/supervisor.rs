@@ -338,16 +338,26 @@ impl Supervisor {
     fn judged(&self, job: &Job, judge: &dyn Judge) -> Judgement {
         for want in &job.deed.wants {
             let request = request(&job.program, want);
-            let verdict = judge.known(&request).unwrap_or_else(|| {
-                let who = Who::of(job.caller.tid());
-                let state = || state(&self.listener, job.call.id, job.caller.tid());
-                judge.decide(&Question { who: &who, request: &request, state: &state })
-            });
+            let verdict = judge
+                .known(&request)
+                .unwrap_or_else(|| self.question(job, &request, |question| judge.decide(question)));
             if verdict != Judgement::Allow {
                 return verdict;
             }
         }
         Judgement::Allow
+    }
+
+    /// What a judge is told of who makes a call, and of the call.
+    fn question<T>(
+        &self,
+        job: &Job,
+        request: &Request,
+        tell: impl FnOnce(&Question<'_>) -> T,
+    ) -> T {
+        let who = Who::of(job.caller.tid());
+        let state = || state(&self.listener, job.call.id, job.caller.tid());
+        tell(&Question { who: &who, request, state: &state })
     }
 
     /// Nobody waits for a verdict any more: the thread takes its signal, and makes its call again if that restarts it.
@@ -397,15 +407,13 @@ impl Supervisor {
             return Err(Errno::INVAL);
         }
         for want in &job.listeners {
-            let request = request(&job.program, want);
-            let who = Who::of(job.caller.tid());
-            let state = || state(&self.listener, job.call.id, job.caller.tid());
-            let question = Question { who: &who, request: &request, state: &state };
-            let limited = judge.peers(&question).map_or(Ok(()), |peers| peers::limit(act, &peers));
-            if let Err(peers::Unlimited { why, errno }) = limited {
-                judge.unlimited(&question, why, errno.raw_os_error());
-                return Err(errno);
-            }
+            self.question(job, &request(&job.program, want), |question| {
+                let Some(peers) = judge.peers(question) else { return Ok(()) };
+                peers::limit(act, &peers).map_err(|peers::Unlimited { why, errno }| {
+                    judge.unlimited(question, why, errno.raw_os_error());
+                    errno
+                })
+            })?;
         }
         // Of whom it was read who may come is the caller only if its call still waits.
         if !job.listeners.is_empty() && !self.listener.is_waiting(job.call.id) {
