@@ -9,9 +9,10 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use crate::seccomp::perform::{number_option, set_option};
+use crate::socket_filter::{attach, attached};
 
 /// Keeps all senders from a socket whose addresses are in none of `nets` (an address, and how many of its bits count).
 ///
@@ -42,44 +43,6 @@ fn starts(filter: &[libc::sock_filter], head: &[libc::sock_filter]) -> io::Resul
         && filter.iter().zip(head).all(|(one, ours)| words(one) == words(ours));
     if is_ours { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
 }
-
-/// The socket's filter; empty if it has none.
-fn attached(fd: BorrowedFd<'_>) -> io::Result<Vec<libc::sock_filter>> {
-    let mut code = vec![NOTHING; MOST];
-    let mut length = libc::socklen_t::try_from(MOST).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: for this option the length counts instructions: the kernel writes at most so many, and `code` has them.
-    let done = unsafe {
-        let into = code.as_mut_ptr().cast();
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            into,
-            &raw mut length,
-        )
-    };
-    if done != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    code.truncate(usize::try_from(length).unwrap_or(0));
-    Ok(code)
-}
-
-fn attach(fd: BorrowedFd<'_>, code: &[libc::sock_filter]) -> io::Result<()> {
-    let Ok(len) = u16::try_from(code.len()) else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let program = libc::sock_fprog { len, filter: code.as_ptr().cast_mut() };
-    let size = libc::socklen_t::try_from(size_of_val(&program)).unwrap_or(0);
-    // SAFETY: the kernel reads `program`, of that size, and the `len` instructions to which it leads.
-    let done = unsafe {
-        let program = (&raw const program).cast();
-        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program, size)
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Longest filter (`BPF_MAXINSNS`).
-const MOST: usize = 4096;
-const NOTHING: libc::sock_filter = libc::sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
 
 /// Where loads find the IP header (`SKF_NET_OFF`), whatever lies before it.
 const HEADER: u32 = 0xFFF0_0000;
@@ -178,7 +141,7 @@ fn tests(address: IpAddr, bits: u8) -> Vec<libc::sock_filter> {
         code.push(jump(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, own & mask, 0, 0));
         left -= left.min(32);
     }
-    code.push(libc::sock_filter { code: MATCH, ..NOTHING });
+    code.push(libc::sock_filter { code: MATCH, jt: 0, jf: 0, k: 0 });
     let length = code.len();
     for (at, instruction) in code.iter_mut().enumerate() {
         if u32::from(instruction.code) == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K {

@@ -30,6 +30,7 @@ pub mod scm;
 pub mod sealed;
 pub mod seccomp;
 pub mod setup;
+pub mod socket_filter;
 pub mod sysctl;
 pub mod terminal;
 pub mod title;

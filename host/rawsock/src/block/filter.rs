@@ -4,15 +4,16 @@
 //! tag stripped by the kernel. The kernel checks instructions and refuses invalid ones.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use netloom_sys::socket_filter;
 
 use crate::option;
 
 /// `BPF_RET | BPF_K`: returns a constant.
 const RETURN: u16 = 0x06;
 
-/// A classic BPF instruction in the kernel's layout.
-#[repr(C)]
+/// A classic BPF instruction (linux/filter.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawInsn {
     /// The operation.
@@ -24,9 +25,6 @@ pub struct RawInsn {
     /// Its operand.
     pub k: u32,
 }
-
-const _: () = assert!(size_of::<RawInsn>() == size_of::<libc::sock_filter>());
-const _: () = assert!(align_of::<RawInsn>() == align_of::<libc::sock_filter>());
 
 /// The filter of a ring.
 #[derive(Clone, Copy, Debug)]
@@ -65,19 +63,10 @@ fn limited(program: &[RawInsn], most: u32) -> Vec<RawInsn> {
 }
 
 fn attach_classic(fd: &OwnedFd, program: &[RawInsn]) -> io::Result<()> {
-    let request = libc::sock_fprog {
-        len: libc::c_ushort::try_from(program.len())
-            .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?,
-        filter: program.as_ptr().cast_mut().cast(),
-    };
-    let length = option::length_of::<libc::sock_fprog>()?;
-    let at = (&raw const request).cast();
-    // SAFETY: `request` is live and points to `len` live instructions in the kernel's layout; the
-    // kernel only reads both, and keeps a copy.
-    let ret = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, at, length)
-    };
-    if ret == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let code =
+        |insn: &RawInsn| libc::sock_filter { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k };
+    let program: Vec<_> = program.iter().map(code).collect();
+    socket_filter::attach(fd.as_fd(), &program)
 }
 
 #[cfg(test)]
