@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netloom_ebpf::measure::{Config, Sampled};
-use netloom_kit::{root_only, skip};
+use netloom_kit::{needs, root_only};
 use netloom_marking::session::{Program, Sampling};
 use netloom_marking::{HashFunction, Hasher, PayloadPart, Profile, Selection};
 
@@ -116,9 +116,7 @@ fn compare(profile: Profile, name: &str, protocol: &str, payload: PayloadPart, l
 #[test]
 fn datagrams_are_selected_as_rfc_5475_says() {
     root_only!("attaches BPF programs");
-    if netloom_kit::program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     // Behind the checksum, which offload finishes later.
     let part = PayloadPart { offset: 8, size: 8 };
     compare(Profile::Rfc5475, "rfc5475", "17", part, SHORT * 9 / 8);
@@ -127,9 +125,7 @@ fn datagrams_are_selected_as_rfc_5475_says() {
 #[test]
 fn segments_are_selected_as_rfc_5475_says() {
     root_only!("attaches BPF programs");
-    if netloom_kit::program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     // The sequence number: nothing else that follows it is the same before and behind offload.
     compare(Profile::Rfc5475, "rfc5475", "6", PayloadPart { offset: 4, size: 4 }, SHORT / 4);
 }
@@ -137,9 +133,7 @@ fn segments_are_selected_as_rfc_5475_says() {
 #[test]
 fn what_all_points_see_alike_is_selected_as_its_description_says() {
     root_only!("attaches BPF programs");
-    if netloom_kit::program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     compare(Profile::Portable, "portable", "*", PayloadPart::default(), SHORT / 4);
 }
 

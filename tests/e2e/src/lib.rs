@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use netloom_kit::{
     Finished, Process, Run, Scratch, Snapshot, Terminal, assert_same, cgroups_allowed, done,
-    is_root, processes, program, root_only, rounds, skip, userns_allowed, wait_until,
+    is_root, needs, processes, program, root_only, rounds, skip, userns_allowed, wait_until,
     workspace_root,
 };
 use serde_json::Value;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, Run, is_root, machine, program, root_only, skip};
+use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, program, root_only, skip};
 
 /// Tries each attack and prints the names of those that succeed, one a line; then `end`. What is refused, or does
 /// not exist here, is no success. The argument is a path that only the host has.
@@ -408,9 +408,7 @@ links: [[plain, trusted]]
 
 #[test]
 fn an_ordinary_node_reaches_neither_the_machine_nor_its_init() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     machine.up(LAB);
     for node in ["plain", "p", "p/c"] {
@@ -423,9 +421,7 @@ fn an_ordinary_node_reaches_neither_the_machine_nor_its_init() {
 
 #[test]
 fn a_privileged_node_may_mount_and_trace() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     machine.up(LAB);
     let mut may = vec!["mount tmpfs", "bind", "unshare mounts", "root of 1"];
@@ -468,9 +464,7 @@ print('done')
 
 #[test]
 fn an_ordinary_node_does_what_servers_and_routers_do() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     machine.up(LAB);
     let users = if is_root() { "True" } else { "False" };
@@ -499,9 +493,7 @@ print(json.loads(ask({'node': 'plain', 'run': True}, [null] * 5))['refused']['st
 
 #[test]
 fn nonsense_is_no_order_for_a_childs_init() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     machine.up(LAB);
     let said = machine.python("p", NONSENSE, &[]).ok();

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{machine, pair, program, skip, wait_until};
+use netloom_tests_e2e::{machine, needs, pair, wait_until};
 
 /// Calls on a port of the loopback and on an abstract socket; tells whether somebody is there.
 const CALL: &str = r"
@@ -24,9 +24,7 @@ print(answers(socket.AF_INET, ('127.0.0.1', int(sys.argv[1]))), answers(socket.A
 
 #[test]
 fn without_a_door_nobody_listens_to_a_node() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     machine.up(&pair(""));
     let tcp = TcpListener::bind("127.0.0.1:0").expect("listen");
@@ -75,9 +73,7 @@ s.send(b'\xff' * 6 + b'\x02\0\0\0\0\x77' + b'\x88\xb5' + b'x' * 46)
 
 #[test]
 fn where_no_address_is_locked_any_may_be_used() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     for kind in ["kernel", "shm"] {
         let machine = machine!();
         machine.up(&format!(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use netloom_tests_e2e::capturing::{Capturing, files, read_classic, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, Run, is_root, machine, program, skip, wait_until};
+use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, skip, wait_until};
 
 /// `a`, `b` and the router `r` on a bridge, `c` behind `r`; `a` and `d` on a switch in shared memory. Nobody
 /// speaks IPv6, so that little is sent that is not asked for.
@@ -38,15 +38,6 @@ macro_rules! needs_libpcap {
             $machine.netloom(["capture", "a:eth0", "-q", "-f", "udp", "-d", "1ms"]).finish();
         if tried.status.code() == Some(3) {
             skip!("peer:libpcap: compiles filters");
-        }
-    };
-}
-
-/// Skips the test without a program.
-macro_rules! needs {
-    ($program:literal) => {
-        if program($program).is_none() {
-            skip!("peer:{}: not installed", $program);
         }
     };
 }

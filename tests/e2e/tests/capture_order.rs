@@ -4,7 +4,7 @@ use std::path::Path;
 
 use netloom_tests_e2e::capturing::{Capturing, Packet, files, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, Run, is_root, machine, program, skip, wait_until};
+use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, wait_until};
 
 /// `a` and `b` reach `c` by two routers: each frame passes several links.
 const LAB: &str = "
@@ -120,9 +120,7 @@ fn times_run_back_in_a_pipe_only_where_it_is_told() {
 
 #[test]
 fn tshark_sees_times_that_never_run_back() {
-    if program("tshark").is_none() {
-        skip!("peer:tshark: not installed");
-    }
+    needs!("tshark");
     let machine = machine!();
     machine.up(LAB);
     let capture = Capturing::start(&machine, "--all", "all.pcapng");

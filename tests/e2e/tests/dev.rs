@@ -1,6 +1,6 @@
 //! `/dev` of a node: its own, so that programs may change what is in it.
 
-use netloom_tests_e2e::{is_root, machine, pair, program, root_only, skip};
+use netloom_tests_e2e::{is_root, machine, needs, pair, root_only};
 
 #[test]
 fn programs_make_give_away_and_remove_what_is_in_dev() {
@@ -39,9 +39,7 @@ fn a_device_is_the_nodes_own_where_the_kernel_allows_it() {
 
 #[test]
 fn tcpdump_writes_to_dev_null() {
-    if program("tcpdump").is_none() {
-        skip!("peer:tcpdump: not installed");
-    }
+    needs!("tcpdump");
     root_only!("tcpdump changes its user, of whom an ordinary user's lab has but one");
     let machine = machine!();
     machine.up(&pair(""));

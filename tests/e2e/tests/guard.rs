@@ -8,21 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use netloom_tests_e2e::{
-    Machine, Run, Terminal, kill, machine, program, skip, wait_until, with_command_line,
+    Machine, Run, Terminal, kill, machine, needs, program, skip, wait_until, with_command_line,
 };
 
 /// How long anything may take.
 pub(super) const SOON: Duration = Duration::from_secs(60);
-
-/// Skips a test that needs curl.
-macro_rules! needs_curl {
-    () => {
-        if netloom_tests_e2e::program("curl").is_none() {
-            netloom_tests_e2e::skip!("peer:curl: not installed");
-        }
-    };
-}
-pub(super) use needs_curl;
 
 /// A web server on loopback that says hello, and counts connections.
 pub(super) struct Server {
@@ -107,7 +97,7 @@ pub(super) const KEYS: &str = "y  allow once";
 #[test]
 fn a_question_is_asked_and_its_answer_remembered() {
     use std::os::unix::fs::PermissionsExt;
-    needs_curl!();
+    needs!("curl");
     let (machine, server) = (machine!(), Server::start());
     let args = ["guard", "--", "curl", "-s", &server.url()];
     let mut shown = terminal(&machine, &args);
@@ -135,7 +125,7 @@ fn a_question_is_asked_and_its_answer_remembered() {
 
 #[test]
 fn a_denied_program_reaches_nothing() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server) = (machine!(), Server::start());
     let mut shown = terminal(&machine, &["guard", "--", "curl", "-s", &server.url()]);
     shown.expect_times(KEYS, 1);
@@ -149,7 +139,7 @@ fn a_denied_program_reaches_nothing() {
 
 #[test]
 fn without_a_terminal_the_default_answers_at_once() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server) = (machine!(), Server::start());
     let url = server.url();
     let done = alone(&machine, &["guard", "--", "curl", "-s", &url]).finish().code(7);
@@ -164,7 +154,7 @@ fn without_a_terminal_the_default_answers_at_once() {
 
 #[test]
 fn what_is_learned_suffices_and_anything_else_exits_with_4() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server, other) = (machine!(), Server::start(), Server::start());
     let (url, other_url) = (server.url(), other.url());
     let learn =
@@ -260,7 +250,7 @@ fn what_would_happen_is_told_without_a_program() {
 
 #[test]
 fn a_terminal_that_closes_during_a_question_gives_the_default() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server) = (machine!(), Server::start());
     let told = machine.scratch().path().join("told");
     let script = format!("trap '' HUP; curl -s {}; echo $? > {}", server.url(), told.display());
@@ -274,7 +264,7 @@ fn a_terminal_that_closes_during_a_question_gives_the_default() {
 
 #[test]
 fn two_questions_wait_in_turn() {
-    needs_curl!();
+    needs!("curl");
     let (machine, one, two) = (machine!(), Server::start(), Server::start());
     let script = format!("curl -s {} & curl -s {} & wait; echo done", one.url(), two.url());
     let mut shown = terminal(&machine, &["guard", "--", "sh", "-c", &script]);
@@ -313,7 +303,7 @@ pub(super) fn go(pipe: &Path) {
 
 #[test]
 fn keys_typed_before_a_question_do_not_answer_it() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server) = (machine!(), Server::start());
     let (pipe, script) = waiting(&machine, &format!("curl -s {}", server.url()));
     let mut shown = terminal(&machine, &["guard", "--", "sh", "-c", &script]);
@@ -331,7 +321,7 @@ fn keys_typed_before_a_question_do_not_answer_it() {
 
 #[test]
 fn the_question_of_a_killed_program_vanishes() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server) = (machine!(), Server::start());
     let pipe = machine.scratch().path().join("go");
     Run::new("mkfifo").args([&pipe]).ok();
@@ -460,10 +450,8 @@ fn signals_reach_the_program_and_what_it_left_behind_ends_with_it() {
 
 #[test]
 fn a_program_in_a_node_is_asked_about_its_network() {
-    needs_curl!();
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("curl");
+    needs!("python3");
     let machine = machine!();
     machine.up(
         "name: asked\nnodes:\n  a: {}\n  b: {run: [[python3, -m, http.server, \"8000\"]], ready: {tcp: 8000}}\nlinks:\n  - [a, b]\n",

@@ -1,6 +1,6 @@
 //! `guard --in NODE`: destinations have the names of the node's own hosts file and name servers.
 
-use netloom_tests_e2e::{Machine, machine, program, skip};
+use netloom_tests_e2e::{Machine, machine, needs};
 
 use crate::guard::alone;
 
@@ -45,11 +45,8 @@ fn lab(machine: &Machine) {
 
 #[test]
 fn destinations_have_the_names_that_a_node_knows() {
-    for peer in ["curl", "python3"] {
-        if program(peer).is_none() {
-            skip!("peer:{peer}: not installed");
-        }
-    }
+    needs!("curl");
+    needs!("python3");
     let machine = machine!();
     lab(&machine);
     let guard = |policy: &str, url: &str| {

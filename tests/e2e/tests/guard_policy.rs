@@ -1,18 +1,9 @@
 //! Policies and files of `guard`: free ports, what was refused, files that several guards share, places where nothing can
 //! be written, and floods of questions.
 
-use netloom_tests_e2e::{is_root, machine, program, skip, wait_until};
+use netloom_tests_e2e::{is_root, machine, needs, skip, wait_until};
 
-use super::guard::{KEYS, SOON, Server, alone, go, needs_curl, terminal, waiting};
-
-/// Skips a test that needs Python.
-macro_rules! needs_python {
-    () => {
-        if program("python3").is_none() {
-            skip!("peer:python3: not installed");
-        }
-    };
-}
+use super::guard::{KEYS, SOON, Server, alone, go, terminal, waiting};
 
 /// Listens on ports that the kernel chooses, twice, once without bind, and once with UDP.
 const FREE: &str = "
@@ -41,7 +32,7 @@ held[1].listen()
 
 #[test]
 fn a_port_that_the_kernel_chooses_is_learned_as_such() {
-    needs_python!();
+    needs!("python3");
     let machine = machine!();
     let python = |flags: &[&str], script: &str| {
         alone(&machine, &[&["guard"], flags, &["--", "python3", "-c", script]].concat()).finish()
@@ -76,7 +67,7 @@ fn a_port_that_the_kernel_chooses_is_learned_as_such() {
 
 #[test]
 fn what_a_rule_denies_is_not_told_and_what_the_default_denies_is() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server, other) = (machine!(), Server::start(), Server::start());
     let text = format!("default: deny\nrules: [{{deny: out, port: {}}}]\n", server.port);
     machine.scratch().file("p.yaml", &text);
@@ -92,7 +83,7 @@ fn what_a_rule_denies_is_not_told_and_what_the_default_denies_is() {
 
 #[test]
 fn two_guards_share_a_policy() {
-    needs_curl!();
+    needs!("curl");
     if is_root() {
         skip!("ordinary-only: root may write anything");
     }
@@ -183,7 +174,7 @@ fn where_nothing_can_be_learned_nothing_starts() {
 
 #[test]
 fn a_full_disk_stops_no_program_and_is_told() {
-    needs_curl!();
+    needs!("curl");
     let (machine, server) = (machine!(), Server::start());
     let url = server.url();
     let args = ["guard", "--default", "allow", "--log", "/dev/full", "--", "curl", "-s", &url];
@@ -209,8 +200,8 @@ print('flooded')
 
 #[test]
 fn a_flood_of_questions_is_one_card_and_other_programs_go_on() {
-    needs_curl!();
-    needs_python!();
+    needs!("curl");
+    needs!("python3");
     let (machine, server) = (machine!(), Server::start());
     let text = format!("rules: [{{allow: out, to: 127.0.0.1, port: {}}}]\n", server.port);
     let policy = machine.scratch().file("p.yaml", &text);

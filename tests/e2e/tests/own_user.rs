@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use netloom_kit::Binary;
-use netloom_tests_e2e::{Machine, Run, machine, program, root_only, skip};
+use netloom_tests_e2e::{Machine, Run, machine, needs, root_only, skip};
 
 const LAB: &str = "
 name: bounded
@@ -149,9 +149,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 #[test]
 fn where_the_kernel_refuses_them_nodes_live_in_the_hosts() {
     root_only!("an ordinary user's lab cannot do without");
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     let binary = Binary::find();
     let forbidden = |args: &[&str]| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use netloom_tests_e2e::live::{Held, SOON, gone};
 use netloom_tests_e2e::{
-    Finished, Machine, Run, descendants, is_root, kill, machine, program, root_only, signal, skip,
+    Finished, Machine, Run, descendants, is_root, kill, machine, needs, root_only, signal,
     wait_until, workspace_root,
 };
 use serde_json::{Value, json};
@@ -52,15 +52,6 @@ for number in range(int(sys.argv[1])):
     other.sendto(b'y' * 64, ('163.162.95.238', 4000))
     if number % 4 == 3: time.sleep(0.01)
 ";
-
-/// Skips the test where there is no curl.
-macro_rules! needs_curl {
-    () => {
-        if program("curl").is_none() {
-            skip!("peer:curl: not installed");
-        }
-    };
-}
 
 fn world() -> Machine {
     let machine = Machine::new();
@@ -226,7 +217,7 @@ fn packets(measures: &Value, netif: &str, direction: &str, flow: u64) -> u64 {
 
 #[test]
 fn the_sources_configurations_are_taken_as_they_are() {
-    needs_curl!();
+    needs!("curl");
     root_only!("attaches BPF programs");
     let machine = world();
     let api = Api::in_node(&machine, "p");
@@ -266,7 +257,7 @@ fn the_sources_configurations_are_taken_as_they_are() {
 
 #[test]
 fn every_packet_that_was_sent_is_counted_once_in_its_block() {
-    needs_curl!();
+    needs!("curl");
     root_only!("attaches BPF programs");
     let machine = world();
     let (marker, observer) = (Api::in_node(&machine, "a"), Api::in_node(&machine, "p"));
@@ -320,7 +311,7 @@ fn every_packet_that_was_sent_is_counted_once_in_its_block() {
 
 #[test]
 fn nothing_is_left_of_a_probe_that_was_killed() {
-    needs_curl!();
+    needs!("curl");
     root_only!("attaches BPF programs");
     let machine = world();
     let marker = Api::in_node(&machine, "a");
@@ -349,7 +340,7 @@ fn nothing_is_left_of_a_probe_that_was_killed() {
 
 #[test]
 fn what_is_wrong_is_told_and_who_has_no_token_is_told_nothing() {
-    needs_curl!();
+    needs!("curl");
     let machine = machine!();
     machine.up(LAB);
     let api = Api::in_node(&machine, "p");
@@ -406,7 +397,7 @@ fn what_is_wrong_is_told_and_who_has_no_token_is_told_nothing() {
 
 #[test]
 fn a_token_is_kept_in_a_file_of_its_own() {
-    needs_curl!();
+    needs!("curl");
     let machine = machine!();
     let file = machine.scratch().path().join("token");
     let start = || {
@@ -437,7 +428,7 @@ fn a_token_is_kept_in_a_file_of_its_own() {
 
 #[test]
 fn a_lab_is_measured_by_the_names_of_its_interfaces() {
-    needs_curl!();
+    needs!("curl");
     root_only!("attaches BPF programs");
     let machine = world();
     let lab = Api::of_lab(&machine);

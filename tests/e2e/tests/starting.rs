@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use netloom_tests_e2e::live::kill_and_wait;
-use netloom_tests_e2e::{Machine, machine, pair, program, skip, wait_until};
+use netloom_tests_e2e::{Machine, machine, needs, pair, wait_until};
 
 const BOUND: Duration = Duration::from_secs(30);
 
@@ -101,9 +101,7 @@ fn a_program_that_ends_with_an_error_without_ready_is_told_and_the_lab_stands() 
 
 #[test]
 fn a_firewall_with_a_mistake_in_its_rules_is_told() {
-    if program("nft").is_none() {
-        skip!("peer:nft: not installed");
-    }
+    needs!("nft");
     let machine = machine!();
     let text = lab("files: {/etc/rules.nft: \"table inet x { chian y { } }\\n\"}\n\
                     run: [[nft, -f, /etc/rules.nft]]");

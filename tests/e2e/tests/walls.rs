@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use netloom_tests_e2e::live::{Held, kill_and_wait};
-use netloom_tests_e2e::{Machine, Run, done, machine, program, rounds, skip};
+use netloom_tests_e2e::{Machine, Run, done, machine, needs, rounds};
 
 /// The folder of the scopes of a lab's nodes, each named by the node's number.
 fn scopes(machine: &Machine, lab: &str) -> PathBuf {
@@ -111,9 +111,7 @@ print(len(fds) > 0, any(stat.S_ISDIR(os.fstat(fd).st_mode) for fd in fds))
 
 #[test]
 fn no_directory_of_the_host_is_handed_out_inside() {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     machine.up("nodes:\n  p: {children: {nodes: {c: {}}}}\n");
     assert_eq!(machine.python("p", DESCRIPTORS, &[]).ok(), "True False\n");
@@ -196,9 +194,7 @@ const WATCHED: &str = "name: watched\nnodes:\n  p: {children: {limit: 4, nodes: 
 
 /// Does something so many times while node `p` looks for a way out, which it must not find.
 fn watched(what: &str, once: impl Fn(&Machine)) {
-    if program("python3").is_none() {
-        skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     machine.up(WATCHED);
     let watcher = watch(&machine);

@@ -21,6 +21,16 @@ macro_rules! skip {
     }};
 }
 
+/// Ends the running test as skipped unless these programs are there: `needs!("curl", "tshark")`.
+#[macro_export]
+macro_rules! needs {
+    ($($program:expr),+) => {$(
+        if $crate::program($program).is_none() {
+            $crate::skip!("peer:{}: not installed", $program);
+        }
+    )+};
+}
+
 /// Ends the running test as skipped unless it runs as root.
 #[macro_export]
 macro_rules! root_only {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use netloom_kit::{Scratch, workspace_root};
-use netloom_tests_peers::{At, Controlled, program, skip, wait_until};
+use netloom_kit::{Scratch, needs, workspace_root};
+use netloom_tests_peers::{At, Controlled, skip, wait_until};
 
 /// Longest wait for what happens at once.
 const SOON: Duration = Duration::from_secs(60);
@@ -68,9 +68,7 @@ fn faucet_keeps_vlans_apart() {
 
 #[test]
 fn ovs_testcontroller_teaches_a_switch_of_either_version() {
-    if program("ovs-testcontroller").is_none() {
-        skip!("peer:ovs-testcontroller: not installed");
-    }
+    needs!("ovs-testcontroller");
     for version in ["1.0", "1.3"] {
         let scratch = Scratch::new();
         let _guard = scratch.guard();
@@ -87,9 +85,7 @@ fn ovs_testcontroller_teaches_a_switch_of_either_version() {
 
 #[test]
 fn ovs_ofctl_changes_and_reads_tables_that_are_obeyed_at_once() {
-    if program("ovs-ofctl").is_none() {
-        skip!("peer:ovs-ofctl: not installed");
-    }
+    needs!("ovs-ofctl");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Controlled::up(&scratch, "");
@@ -113,9 +109,7 @@ fn ovs_ofctl_changes_and_reads_tables_that_are_obeyed_at_once() {
 
 #[test]
 fn ovs_ofctl_makes_groups_and_meters() {
-    if program("ovs-ofctl").is_none() {
-        skip!("peer:ovs-ofctl: not installed");
-    }
+    needs!("ovs-ofctl");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Controlled::up(&scratch, "");
@@ -146,9 +140,7 @@ fn ovs_ofctl_makes_groups_and_meters() {
 
 #[test]
 fn ovs_ofctl_monitors_packets_that_are_for_controllers() {
-    if program("ovs-ofctl").is_none() {
-        skip!("peer:ovs-ofctl: not installed");
-    }
+    needs!("ovs-ofctl");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Controlled::up(&scratch, "");

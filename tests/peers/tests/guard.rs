@@ -3,15 +3,7 @@
 //! Each test runs in a network of its own, where servers outside of guard serve what programs fetch. What differs from run to
 //! run by itself (times, process numbers) is taken out by the scripts, by sed.
 
-use netloom_tests_peers::{Ground, isolated, program, skip};
-
-macro_rules! needs {
-    ($($program:literal),+) => {$(
-        if program($program).is_none() {
-            skip!("peer:{}: not installed", $program);
-        }
-    )+};
-}
+use netloom_tests_peers::{Ground, isolated, needs, program, skip};
 
 /// Files behind an HTTP server at port 8080.
 fn files() -> Ground {

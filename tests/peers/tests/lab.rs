@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use netloom_kit::Scratch;
-use netloom_tests_peers::{SOON, VdePlug, arp_question, frame, is_arp_answer, program, skip};
+use netloom_tests_peers::{SOON, VdePlug, arp_question, frame, is_arp_answer, needs};
 
 const LAB: &str = "
 name: peers
@@ -50,9 +50,7 @@ fn gets(plug: &mut VdePlug, wanted: &[u8]) -> bool {
 
 #[test]
 fn vde_plugs_reach_each_other_a_node_and_a_bridge_behind_a_plug() {
-    if program("vde_plug").is_none() {
-        skip!("peer:vde_plug: not installed");
-    }
+    needs!("vde_plug");
     let scratch = Scratch::new();
     let file = scratch.file("lab.yaml", LAB);
     let guard = scratch.guard();

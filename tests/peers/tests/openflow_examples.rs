@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use netloom_kit::{Run, Scratch, wait_until, workspace_root};
-use netloom_tests_peers::{Controlled, program, skip};
+use netloom_kit::{Run, Scratch, needs, wait_until, workspace_root};
+use netloom_tests_peers::{Controlled, skip};
 use serde_json::Value;
 
 /// Longest wait for a controller: on a busy machine Python takes its time.
@@ -76,9 +76,7 @@ fn os_ken_s_learning_switch_in_a_node() {
     if !is_installed("os-ken", "python") {
         skip!("peer:os-ken: not installed");
     }
-    if program("ovs-ofctl").is_none() {
-        skip!("peer:ovs-ofctl: not installed");
-    }
+    needs!("ovs-ofctl");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Example::up(&scratch, "openflow.yaml");
@@ -110,9 +108,7 @@ fn faucet_in_a_node() {
     if !is_installed("faucet", "faucet") {
         skip!("peer:faucet: not installed");
     }
-    if program("ovs-ofctl").is_none() {
-        skip!("peer:ovs-ofctl: not installed");
-    }
+    needs!("ovs-ofctl");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Example::up(&scratch, "openflow-faucet.yaml");

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use netloom_tests_peers::{
     Running, SOON, Station, Switch, VdePlug, arp_question, folder, frame, is_arp_answer, isolated,
-    program, skip, wait_until, with_plugin,
+    needs, skip, wait_until, with_plugin,
 };
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -15,14 +15,6 @@ const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 
 /// The longest frame that vde_plug takes: an MTU of 9216, Ethernet header, VLAN tag.
 const LONGEST: usize = 9234;
-
-macro_rules! needs {
-    ($program:literal) => {
-        if program($program).is_none() {
-            skip!("peer:{}: not installed", $program);
-        }
-    };
-}
 
 macro_rules! needs_tun {
     () => {
