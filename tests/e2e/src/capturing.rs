@@ -195,6 +195,8 @@ pub struct Contents {
     pub packets: Vec<Packet>,
     /// How often each type of block is there.
     pub blocks: BTreeMap<u32, usize>,
+    /// Frames that were lost until the last counters (`isb_ifdrop`).
+    pub lost: u64,
 }
 
 impl Contents {
@@ -242,7 +244,14 @@ pub fn read_pcapng(path: &Path) -> Contents {
         assert!(!found.blocks.is_empty() || kind == 0x0a0d_0d0a, "begins with {kind:#x}");
         *found.blocks.entry(kind).or_insert(0) += 1;
         match kind {
-            1 => found.names.push(option(&body[8..], 2).unwrap_or_default()),
+            1 => {
+                let name = option(&body[8..], 2).unwrap_or_default();
+                found.names.push(String::from_utf8_lossy(name).into_owned());
+            }
+            5 => {
+                let lost = option(&body[12..], 5).unwrap_or(&[0; 8]);
+                found.lost = u64::from_le_bytes(lost.try_into().expect("eight bytes"));
+            }
             6 => {
                 let kept = usize::try_from(u32_le(&body[12..])).expect("a size");
                 let (interface, length) = (u32_le(body), u32_le(&body[16..]));
@@ -258,13 +267,13 @@ pub fn read_pcapng(path: &Path) -> Contents {
     found
 }
 
-/// The text of an option.
-fn option(mut options: &[u8], wanted: u16) -> Option<String> {
+/// The value of an option.
+fn option(mut options: &[u8], wanted: u16) -> Option<&[u8]> {
     while options.len() >= 4 {
         let code = u16::from_le_bytes([options[0], options[1]]);
         let length = usize::from(u16::from_le_bytes([options[2], options[3]]));
         if code == wanted {
-            return Some(String::from_utf8_lossy(&options[4..4 + length]).into_owned());
+            return Some(&options[4..4 + length]);
         }
         options = options.get(4 + length.next_multiple_of(4)..)?;
     }

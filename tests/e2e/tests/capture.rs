@@ -648,7 +648,7 @@ fn killed_while_files_change_it_leaves_files_that_are_read() {
             });
             capture.kill();
             drop(traffic);
-            let mut seen = vec![];
+            let (mut seen, mut certain, mut lost) = (vec![], 0, 0);
             let left = files(&folder, "");
             for (at, file) in left.iter().enumerate() {
                 let contents = read_pcapng(file);
@@ -660,13 +660,17 @@ fn killed_while_files_change_it_leaves_files_that_are_read() {
                     let length = file.metadata().expect("its size").len();
                     assert!(length > 248 << 10, "{}: {length} bytes", file.display());
                     assert!(contents.blocks.contains_key(&5), "{}", file.display());
+                    (certain, lost) = (seen.len(), contents.lost);
                 }
             }
             assert!(seen.len() > 100 * (left.len() - 1), "{} in {}", seen.len(), left.len());
-            let count = u32::try_from(seen.len()).expect("a count");
-            let gap = seen.windows(2).find(|pair| pair[1] != pair[0] + 1);
-            let later = gap.is_some_and(|pair| seen.contains(&(pair[0] + 1)));
-            assert!(seen.iter().copied().eq(0..count), "{gap:?} (later: {later}) in {left:?}");
+            assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
+            // None is missing between files but what a starved ring lost, which the counters say.
+            let missing = u64::from(seen[certain - 1]) + 1 - certain as u64;
+            assert!(
+                missing <= lost,
+                "{missing} of {certain} are missing, {lost} are said to be lost"
+            );
         }
         ran("ip link del v0");
         machine.untouched();
