@@ -323,6 +323,12 @@ impl Engine {
         Ok(())
     }
 
+    /// Packets that connections have been told since what they are told was taken, and those that were left out.
+    pub(crate) fn told(&self) -> u64 {
+        let messages = u64::try_from(self.out.messages.len()).unwrap_or(u64::MAX);
+        messages + self.out.left_out.values().sum::<u64>()
+    }
+
     /// Has the plane keep a result.
     fn keep(&mut self, result: Fresh, now: &impl Fn() -> Time) -> Result<()> {
         let Fresh { port, key, trace, .. } = result;

@@ -24,6 +24,7 @@ mod link;
 mod listeners;
 mod manage;
 mod names;
+mod pace;
 mod planes;
 mod port_changes;
 mod ports;

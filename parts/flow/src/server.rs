@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::error::SWITCH;
 use crate::keeping::Keeping;
 use crate::listeners::Listeners;
+use crate::pace::Pace;
 use crate::ports::Ports;
 use crate::reach::{Home, Space};
 use crate::system::{self, SECOND, clock};
@@ -205,6 +206,7 @@ pub(crate) struct Server {
     pub(crate) engine: Engine,
     pub(crate) ports: Ports,
     pub(crate) keeping: Keeping,
+    pace: Pace,
     pub(crate) channels: BTreeMap<u64, Channel>,
     /// Connections with messages to read, and those with some to write.
     pub(crate) ready: BTreeSet<u64>,
@@ -246,6 +248,7 @@ impl Server {
             engine: Engine::new(Switch::new(options(application)), plane),
             ports: Ports::new()?,
             keeping: Keeping::new(&application.state),
+            pace: Pace::default(),
             channels: BTreeMap::new(),
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
@@ -289,7 +292,7 @@ impl Server {
 
     fn run(&mut self) -> Result<()> {
         while !self.stop {
-            let keys = self.watcher.wait(self.pause())?;
+            let keys = self.wait()?;
             let now = clock();
             for key in keys {
                 self.attend(key, now)?;
@@ -308,6 +311,18 @@ impl Server {
         self.write_counters(clock());
         self.save();
         Ok(())
+    }
+
+    /// Waits for what the next turn is about.
+    fn wait(&self) -> Result<Vec<Key>> {
+        let keys = self.watcher.wait(self.pause())?;
+        match self.pace.rest(clock()) {
+            Some(rest) if keys.contains(&Key::Plane) => {
+                std::thread::sleep(rest);
+                self.watcher.wait(Some(0))
+            }
+            _ => Ok(keys),
+        }
     }
 
     /// How long nothing happens by itself.
@@ -330,7 +345,9 @@ impl Server {
             Key::Signal => self.stop = true,
             Key::Control => self.welcome_clients(),
             Key::Plane => {
+                let before = self.engine.told();
                 self.engine.receive(FRAMES, clock)?;
+                self.pace.told(self.engine.told() - before, now);
                 self.keeping.counted(now);
             }
             Key::Links => self.follow_links()?,
