@@ -134,6 +134,12 @@ pub trait Port: Send {
     /// Gives back the lent frame.
     fn give_back(&mut self) {}
 
+    /// To be called before waiting for the descriptor: asks the other side to be told of frames, where telling costs
+    /// it something. Returns whether there is a frame already; then do not wait.
+    fn rest(&mut self) -> bool {
+        false
+    }
+
     /// Call it when the descriptor shows an error: [`Received::Down`], [`Received::Gone`], or
     /// [`Received::Empty`] if all is well. Ports that report errors by [`Port::receive`] return `Empty`.
     fn fault(&mut self) -> Received {

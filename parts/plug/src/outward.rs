@@ -1,7 +1,7 @@
 //! The direction from the switch to the interface.
 //!
 //! A frame that the interface does not take now waits, and nothing more is taken from the switch, which puts
-//! back-pressure on its senders. After [`PATIENCE`] it is dropped, and so are later frames at once, until one
+//! back-pressure on its senders. After its patience it is dropped, and so are later frames at once, until one
 //! is taken again: a stalled card must not block others.
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::burst::{BURST, BURST_BYTES, End, Moved};
 use crate::counters::Counters;
 use crate::{Member, Result, Taken};
 
-/// How long a frame waits for room.
+/// How long a frame waits for room, unless it is told otherwise.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// State of this direction.
@@ -24,11 +24,23 @@ pub(crate) struct Outward {
     full: Option<Instant>,
     /// Whether the port has taken frames that it could not send yet.
     unsent: bool,
+    patience: Duration,
 }
 
 impl Outward {
     pub(crate) fn new() -> Outward {
-        Outward { buffer: vec![0; MOST_FRAME], held: None, full: None, unsent: false }
+        Outward {
+            buffer: vec![0; MOST_FRAME],
+            held: None,
+            full: None,
+            unsent: false,
+            patience: PATIENCE,
+        }
+    }
+
+    /// Sets how long a frame waits for room.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Whether a frame waits for the port to be writable.
@@ -114,7 +126,7 @@ impl Outward {
             }
             Ok(Sent::Full) => {
                 let now = Instant::now();
-                if now.duration_since(*self.full.get_or_insert(now)) < PATIENCE {
+                if now.duration_since(*self.full.get_or_insert(now)) < self.patience {
                     return false;
                 }
                 counters.lost.no_room += 1;

@@ -64,6 +64,13 @@ impl Pump {
         self
     }
 
+    /// Lets a frame for the interface wait so long for room, instead of 2 ms.
+    #[must_use]
+    pub fn patient(mut self, patience: Duration) -> Pump {
+        self.outward.set_patience(patience);
+        self
+    }
+
     /// A handle to read its counters.
     pub fn reading(&self) -> Reading {
         self.reading.clone()
@@ -140,6 +147,7 @@ impl Pump {
 
     /// Sleeps until the next event, or only polls; returns whether to stop.
     fn wait(&mut self, stop: BorrowedFd<'_>, sleep: bool) -> Result<bool> {
+        let sleep = sleep && !self.port.rest();
         let (port, member) = (self.port.as_fd(), self.member.as_fd());
         let mut wanted = PollFlags::empty();
         let mut timeout = if sleep { LOOK } else { Duration::ZERO };

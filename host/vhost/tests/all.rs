@@ -1,0 +1,11 @@
+//! Tests of this crate with a front end made of the `vhost` crate, in one executable.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "helpers are shared by modules that use some of them"
+)]
+
+mod frames;
+mod hostile;
+mod reconnect;
+mod site;
