@@ -221,7 +221,8 @@ impl Machine {
     /// Writes memory, by an address in the guest.
     pub fn write(&self, address: u64, bytes: &[u8]) {
         if let Some(at) = address.checked_sub(BASE)
-            && let Ok(slice) = self.map.get_slice(at as usize, bytes.len())
+            && let Ok(slice) =
+                self.map.get_slice(usize::try_from(at).unwrap_or(usize::MAX), bytes.len())
         {
             slice.copy_from(bytes);
         }
@@ -230,7 +231,8 @@ impl Machine {
     /// Reads memory.
     pub fn read(&self, address: u64, bytes: &mut [u8]) {
         if let Some(at) = address.checked_sub(BASE)
-            && let Ok(slice) = self.map.get_slice(at as usize, bytes.len())
+            && let Ok(slice) =
+                self.map.get_slice(usize::try_from(at).unwrap_or(usize::MAX), bytes.len())
         {
             slice.copy_to(bytes);
         }

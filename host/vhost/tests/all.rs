@@ -2,7 +2,8 @@
 #![allow(
     unreachable_pub,
     dead_code,
-    reason = "helpers are shared by modules that use some of them"
+    clippy::cast_possible_truncation,
+    reason = "helpers are shared by modules that use some of them; numbers are small"
 )]
 
 mod frames;
