@@ -85,6 +85,7 @@ impl Width {
 
     /// Reads a `struct msghdr`.
     pub fn read_header(self, bytes: &[u8]) -> Option<Header> {
+        let bytes = bytes.get(..self.header())?;
         let word = |place: usize| self.word(bytes, place * self.bytes());
         // `msg_namelen` is an int, padded where pointers have 8 bytes.
         let at = self.bytes();
@@ -146,6 +147,15 @@ pub fn write_controls(controls: &[Control]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found by fuzzing: its flags, which are not read, were missing.
+    #[test]
+    fn a_header_that_is_cut_is_none() {
+        for width in [Width::Four, Width::Eight] {
+            assert!(width.read_header(&vec![0; width.header()]).is_some());
+            assert_eq!(width.read_header(&vec![0; width.header() - 1]), None);
+        }
+    }
 
     #[test]
     fn headers_of_both_widths_are_read() {
