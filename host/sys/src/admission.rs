@@ -9,7 +9,7 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::seccomp::perform::{number_option, set_option};
 use crate::socket_filter::{attach, attached};
@@ -35,6 +35,14 @@ pub fn admit(fd: BorrowedFd<'_>, nets: &[(IpAddr, u8)]) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &1_i32.to_ne_bytes())?;
     // Another thread may have put its own in that place before the lock.
     starts(&attached(fd)?, &head)
+}
+
+/// Whether this process may filter sockets of TCP in its network, as [`admit`] does.
+pub fn filters_tcp() -> bool {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+    socket.is_ok_and(|socket| attach(socket.as_fd(), &[finish(PASS)]).is_ok())
 }
 
 fn starts(filter: &[libc::sock_filter], head: &[libc::sock_filter]) -> io::Result<()> {

@@ -27,6 +27,10 @@ pub(crate) enum Kind {
     SendMessages,
     /// setsockopt(2) of an option that widens what a socket reaches.
     SetOption,
+    /// accept(2), where its connections are judged.
+    Accept,
+    /// accept4(2), likewise.
+    Accept4,
     /// socketcall(2) of i386, of one of these.
     SocketCall,
 }
@@ -161,6 +165,12 @@ const TRACES: Clauses = &[(&[one_of(0, WHOLE, &[16, 0x4206])], Answer::Errno(EPE
 /// `SYS_SOCKET` to `SYS_SENDMMSG` of linux/net.h that are decided about. Others (reading, names) are not.
 const SOCKET_CALLS: &[u32] = &[1, 2, 3, 4, 8, 11, 14, 16, 20];
 const DECIDED_CALLS: Clauses = &[(&[one_of(0, WHOLE, SOCKET_CALLS)], Answer::Notify)];
+/// `SYS_ACCEPT` and `SYS_ACCEPT4`.
+const ACCEPTING_CALLS: &[u32] = &[5, 18];
+const ALL_CALLS: Clauses = &[
+    (&[one_of(0, WHOLE, SOCKET_CALLS)], Answer::Notify),
+    (&[one_of(0, WHOLE, ACCEPTING_CALLS)], Answer::Notify),
+];
 
 const fn unless(number: u32, clauses: Clauses) -> Rule {
     Rule { number, clauses, otherwise: Answer::Notify }
@@ -194,6 +204,8 @@ const X86_64: [Rule; 17] = [
 /// ptrace, process_vm_writev, pidfd_getfd: ways to other processes' sockets, where the kernel does not bar them.
 const X86_64_FOREIGN: [Rule; 3] = [only(101, TRACES), refuse(311, EPERM), refuse(438, EPERM)];
 
+const X86_64_ACCEPTS: [Rule; 2] = [ask(43), ask(288)];
+
 /// linux/arch/x86/entry/syscalls/syscall_32.tbl.
 const I386: [Rule; 18] = [
     unless(359, COMMON_SOCKETS),
@@ -218,6 +230,9 @@ const I386: [Rule; 18] = [
 
 const I386_FOREIGN: [Rule; 3] = [only(26, TRACES), refuse(348, EPERM), refuse(438, EPERM)];
 
+/// Stands before the rest: of two rules for a number the first one counts.
+const I386_ACCEPTS: [Rule; 2] = [ask(364), only(102, ALL_CALLS)];
+
 /// linux/include/uapi/asm-generic/unistd.h.
 const AARCH64: [Rule; 17] = [
     unless(198, COMMON_SOCKETS),
@@ -241,40 +256,46 @@ const AARCH64: [Rule; 17] = [
 
 const AARCH64_FOREIGN: [Rule; 3] = [only(117, TRACES), refuse(271, EPERM), refuse(438, EPERM)];
 
+const AARCH64_ACCEPTS: [Rule; 2] = [ask(202), ask(242)];
+
 /// The filter for this machine's programs. Calls on other processes are left to the kernel where it bars those that are
-/// not under guard.
-pub(crate) fn filter(barred: bool) -> Filter {
-    let table = |own: &[Rule], foreign: &[Rule]| {
+/// not under guard; whether `accepts` are notified is up to the policy.
+pub(crate) fn filter(barred: bool, accepts: bool) -> Filter {
+    let table = |own: &[Rule], foreign: &[Rule], accepting: &[Rule]| {
         let foreign = if barred { &[] } else { foreign };
-        [own, foreign].concat()
+        let accepting = if accepts { accepting } else { &[] };
+        [accepting, own, foreign].concat()
     };
     match Machine::OWN {
         Machine::Aarch64 => {
-            Filter::compile(&[(Machine::Aarch64, &table(&AARCH64, &AARCH64_FOREIGN))])
+            let rules = table(&AARCH64, &AARCH64_FOREIGN, &AARCH64_ACCEPTS);
+            Filter::compile(&[(Machine::Aarch64, &rules)])
         }
         Machine::X86_64 | Machine::I386 => Filter::compile(&[
-            (Machine::X86_64, &table(&X86_64, &X86_64_FOREIGN)),
-            (Machine::I386, &table(&I386, &I386_FOREIGN)),
+            (Machine::X86_64, &table(&X86_64, &X86_64_FOREIGN, &X86_64_ACCEPTS)),
+            (Machine::I386, &table(&I386, &I386_FOREIGN, &I386_ACCEPTS)),
         ]),
     }
 }
 
 /// What a notified number is; `None` for one that the filter does not notify.
 pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
-    let numbers: [(u32, Kind); 9] = match machine {
-        Machine::X86_64 => [
+    let numbers: &[(u32, Kind)] = match machine {
+        Machine::X86_64 => &[
             (41, Kind::Socket),
             (42, Kind::Connect),
+            (43, Kind::Accept),
             (44, Kind::SendTo),
             (46, Kind::SendMessage),
             (49, Kind::Bind),
             (50, Kind::Listen),
             (53, Kind::SocketPair),
             (54, Kind::SetOption),
+            (288, Kind::Accept4),
             (307, Kind::SendMessages),
         ],
         Machine::I386 if number == 102 => return Some(Kind::SocketCall),
-        Machine::I386 => [
+        Machine::I386 => &[
             (359, Kind::Socket),
             (362, Kind::Connect),
             (369, Kind::SendTo),
@@ -284,9 +305,11 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (360, Kind::SocketPair),
             (366, Kind::SetOption),
             (345, Kind::SendMessages),
+            (364, Kind::Accept4),
         ],
-        Machine::Aarch64 => [
+        Machine::Aarch64 => &[
             (198, Kind::Socket),
+            (202, Kind::Accept),
             (203, Kind::Connect),
             (206, Kind::SendTo),
             (211, Kind::SendMessage),
@@ -294,10 +317,11 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (201, Kind::Listen),
             (199, Kind::SocketPair),
             (208, Kind::SetOption),
+            (242, Kind::Accept4),
             (269, Kind::SendMessages),
         ],
     };
-    numbers.into_iter().find(|(known, _)| *known == number).map(|(_, kind)| kind)
+    numbers.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
 }
 
 /// The kind of a call of socketcall(2), by linux/net.h.
@@ -307,10 +331,12 @@ pub(crate) fn socket_call_kind(call: u32) -> Option<Kind> {
         2 => Kind::Bind,
         3 => Kind::Connect,
         4 => Kind::Listen,
+        5 => Kind::Accept,
         8 => Kind::SocketPair,
         11 => Kind::SendTo,
         14 => Kind::SetOption,
         16 => Kind::SendMessage,
+        18 => Kind::Accept4,
         20 => Kind::SendMessages,
         _ => return None,
     })
@@ -322,30 +348,38 @@ mod tests {
 
     #[test]
     fn every_notified_number_is_known_and_every_known_one_is_in_a_table() {
-        for (machine, table) in
-            [(Machine::X86_64, &X86_64[..]), (Machine::I386, &I386), (Machine::Aarch64, &AARCH64)]
-        {
-            for rule in table {
+        for (machine, table, accepting) in [
+            (Machine::X86_64, &X86_64[..], &X86_64_ACCEPTS[..]),
+            (Machine::I386, &I386, &I386_ACCEPTS),
+            (Machine::Aarch64, &AARCH64, &AARCH64_ACCEPTS),
+        ] {
+            for rule in table.iter().chain(accepting) {
                 let notifies = rule.otherwise == Answer::Notify
                     || rule.clauses.iter().any(|(_, answer)| *answer == Answer::Notify);
                 assert_eq!(kind(machine, rule.number).is_some(), notifies, "{machine:?} {rule:?}");
             }
             let known = (0..500).filter(|number| kind(machine, *number).is_some()).count();
-            let expected = if machine == Machine::I386 { 10 } else { 9 };
-            assert_eq!(known, expected, "{machine:?}");
+            assert_eq!(known, 11, "{machine:?}");
+            let accepts = |rule: &Rule| {
+                matches!(kind(machine, rule.number), Some(Kind::Accept | Kind::Accept4))
+            };
+            assert!(!table.iter().any(accepts), "{machine:?}: everybody would pay for it");
         }
-        assert!(SOCKET_CALLS.iter().all(|call| socket_call_kind(*call).is_some()));
+        let socket_calls = [SOCKET_CALLS, ACCEPTING_CALLS].concat();
+        assert!(socket_calls.iter().all(|call| socket_call_kind(*call).is_some()));
         assert_eq!(
             (0..64).filter(|call| socket_call_kind(*call).is_some()).count(),
-            SOCKET_CALLS.len()
+            socket_calls.len()
         );
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn numbers_are_this_machines() {
-        filter(false);
-        filter(true);
+        for accepts in [false, true] {
+            filter(false, accepts);
+            filter(true, accepts);
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::termios::isatty;
 use serde::{Deserialize, Serialize};
 
+use crate::accept::Gate;
 use crate::calls;
 use crate::names::home::Files;
 
@@ -54,6 +55,7 @@ pub struct Deputy {
     /// Where the supervisor asks for sockets of the program's network.
     pub(crate) maker: OwnedFd,
     pub(crate) place: Place,
+    pub(crate) gate: Gate,
     /// The program's side of its terminal.
     pub(crate) terminal: Option<OwnedFd>,
     /// Files and folders that the program may only read.
@@ -92,7 +94,7 @@ impl Deputy {
         let files = Files::read();
         // Of a program that starts, its listener is taken: for that it must be seen, and see, like any other.
         let _ = process::show();
-        let filter = calls::filter(self.place.bars_others());
+        let filter = calls::filter(self.place.bars_others(), self.gate.watches());
         match launch(command, filter, self.place) {
             Err(e) => refuse(&socket, &e),
             Ok(launched) => {

@@ -18,6 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Signal;
 
+use crate::accept::Gate;
 use crate::deputy::{Deputy, Event, SOCKET, Told};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -42,14 +43,16 @@ pub struct Guarded {
     socket: OwnedFd,
     /// Makes sockets of the program's network.
     maker: OwnedFd,
+    gate: Gate,
     signals: OwnedFd,
     /// The caller's terminal, and this side of the program's.
     terminals: Option<(OwnedFd, OwnedFd)>,
 }
 
 impl Guarded {
-    /// Prepares to start `program` (its name in errors), which may only read what is `sealed`. Questions are asked on `terminal`, if there is one. The
-    /// process must have one thread: it is to be forked, and the child to [run](Deputy::run) the deputy.
+    /// Prepares to start `program` (its name in errors), which may only read what is `sealed`. Questions are asked on
+    /// `terminal`, if there is one; `gate` keeps others than its peers from a listener. The process must have one thread:
+    /// it is to be forked, and the child to [run](Deputy::run) the deputy.
     ///
     /// # Errors
     /// The kernel refuses a terminal, a socket or signals.
@@ -58,6 +61,7 @@ impl Guarded {
         terminal: Option<OwnedFd>,
         place: Place,
         sealed: Vec<PathBuf>,
+        gate: Gate,
     ) -> Result<(Guarded, Deputy)> {
         let fail = |operation: &'static str| {
             move |e: rustix::io::Errno| Error::from(Failure::new("guard", operation, e))
@@ -85,8 +89,11 @@ impl Guarded {
         // What outlives a killed deputy becomes a child of this process.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let place = Place { unkept: true, ..place };
-        let deputy = Deputy { socket: theirs, maker: makes, place, terminal: inner, sealed };
-        Ok((Guarded { program: program.to_owned(), socket, maker, signals, terminals }, deputy))
+        let deputy = Deputy { socket: theirs, maker: makes, place, gate, terminal: inner, sealed };
+        Ok((
+            Guarded { program: program.to_owned(), socket, maker, gate, signals, terminals },
+            deputy,
+        ))
     }
 
     /// Waits until the program runs; whether what was to be sealed is. The deputy must have been forked, and this process's copy of it dropped.
@@ -128,7 +135,8 @@ impl Guarded {
     fn supervisor(&self, listener: OwnedFd, files: &Files) -> Result<Supervisor> {
         let maker = self.maker.try_clone();
         let maker = maker.map_err(|e| Failure::new("guard", "copy a socket", e))?;
-        Ok(Supervisor::at(Listener::from(listener), files, Home::by(Maker::of(maker))))
+        let home = Home::by(Maker::of(maker));
+        Ok(Supervisor::at(Listener::from(listener), files, home, self.gate))
     }
 
     /// Supervises the program to its end; its exit status as a shell gives it. `timeout` is how long a question is

@@ -9,6 +9,7 @@
 //! the supervisor ends, notified calls fail.
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod address;
 mod calls;
 pub mod card;
@@ -32,6 +33,7 @@ mod supervisor;
 mod turn;
 mod who;
 
+pub use accept::Gate;
 pub use deputy::Deputy;
 pub use desk::Desk;
 pub use error::{Error, Result};
@@ -39,7 +41,7 @@ pub use guarded::{Guarded, terminal};
 pub use judge::{Judge, Judgement, Question, State};
 pub use log::Log;
 pub use rules::{Answer, Ask, Options, Rules};
-pub use supervisor::{Supervisor, start};
+pub use supervisor::{Supervisor, start, start_by};
 pub use who::Who;
 
 #[cfg(test)]

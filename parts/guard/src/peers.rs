@@ -5,7 +5,7 @@
 //! stays what was judged, and a filter that is there stays ([`netloom_sys::admission`]).
 
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_policy::Protocol;
 use netloom_policy::pattern::Peers;
@@ -51,12 +51,30 @@ pub(crate) fn limit(act: &Act, peers: &Peers) -> Result<(), Unlimited> {
     admit(fd.as_fd(), &nets).map_err(|error| {
         let errno = error.raw_os_error().map_or(Errno::ACCESS, Errno::from_raw_os_error);
         let why = match errno {
-            Errno::OPNOTSUPP => "the kernel filters no mptcp",
-            Errno::NOPROTOOPT => "this kernel lets only root filter sockets of tcp",
+            Errno::OPNOTSUPP => return NO_MPTCP,
+            Errno::NOPROTOOPT => return ROOT_ONLY,
             Errno::PERM => "the socket has a locked filter that lets others through",
             Errno::ACCESS => "the socket has a filter that cannot be read",
             _ => "the kernel refuses a filter",
         };
         Unlimited { why, errno: Errno::ACCESS }
     })
+}
+
+const fn because(why: &'static str) -> Unlimited {
+    Unlimited { why, errno: Errno::ACCESS }
+}
+
+pub(crate) const NO_MPTCP: Unlimited = because("the kernel filters no mptcp");
+pub(crate) const ROOT_ONLY: Unlimited = because("this kernel lets only root filter sockets of tcp");
+/// Of one whose connections are looked at.
+pub(crate) const OTHERS: Unlimited = because("the socket has listened for others");
+/// Of one that was to be handed to another process.
+pub(crate) const KEPT: Unlimited = because("another process would accept from everybody");
+
+/// Whether a socket is one of MPTCP, whose connections get more paths later.
+pub(crate) fn is_mptcp(fd: BorrowedFd<'_>) -> bool {
+    const MPTCP: u32 = 262;
+    let protocol = rustix::net::sockopt::socket_protocol(fd).ok().flatten();
+    protocol.is_some_and(|protocol| protocol.as_raw().get() == MPTCP)
 }

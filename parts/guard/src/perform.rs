@@ -17,7 +17,7 @@ use crate::prepare::{Act, Outgoing, Place, gather, place};
 /// How often calls that block are looked at: a killed program's connection is given up, and a signal delivered, so late.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often it is looked whether there are such calls.
-const LOOK_IDLE: Duration = Duration::from_millis(50);
+pub(crate) const LOOK_IDLE: Duration = Duration::from_millis(50);
 
 /// What becomes of a call.
 pub(crate) enum Done {
@@ -30,6 +30,11 @@ pub(crate) enum Done {
 }
 
 impl Done {
+    /// Fails with an error.
+    pub(crate) fn failed(errno: Errno) -> Done {
+        Done::Outcome(Outcome::Errno(errno.raw_os_error()))
+    }
+
     fn of(result: std::io::Result<i64>) -> Done {
         Done::Outcome(match result {
             Ok(value) => Outcome::Value(value),
@@ -49,8 +54,8 @@ pub(crate) struct Blocked(Mutex<Vec<Entry>>);
 #[derive(Debug)]
 struct Entry {
     interrupter: Interrupter,
-    id: u64,
-    tid: i32,
+    /// The call and its thread; `None` if it is to end soon in any case.
+    of: Option<(u64, i32)>,
 }
 
 impl Blocked {
@@ -68,11 +73,11 @@ impl Blocked {
             if listener.is_unused(span) {
                 ended.store(true, Ordering::SeqCst);
             }
-            let mut done: Vec<(u64, i32)> =
-                self.lock().iter().map(|one| (one.id, one.tid)).collect();
-            done.retain(|(id, tid)| state(listener, *id, *tid) != State::Waiting);
+            let mut waiting: Vec<(u64, i32)> =
+                self.lock().iter().filter_map(|one| one.of).collect();
+            waiting.retain(|(id, tid)| state(listener, *id, *tid) == State::Waiting);
             let entries = self.lock();
-            let late = entries.iter().filter(|one| done.contains(&(one.id, one.tid)));
+            let late = entries.iter().filter(|one| one.of.is_none_or(|of| !waiting.contains(&of)));
             late.for_each(|one| one.interrupter.interrupt());
         }
     }
@@ -86,25 +91,53 @@ impl Blocked {
         mut call: impl FnMut() -> std::io::Result<i64>,
     ) -> Done {
         let interrupter = Interrupter::here();
-        self.lock().push(Entry { interrupter, id, tid });
+        self.lock().push(Entry { interrupter, of: Some((id, tid)) });
         let done = loop {
             match call() {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
                     match state(listener, id, tid) {
                         State::Waiting => {}
                         State::Gone => break Done::Gone,
-                        State::Signalled => break Done::Outcome(interrupted(fd)),
+                        State::Signalled => {
+                            break Done::Outcome(interrupted(fd, sockopt::Timeout::Send));
+                        }
                     }
                 }
                 ended => break Done::of(ended),
             }
         };
-        self.lock().retain(|entry| entry.id != id);
+        self.leave(interrupter);
         done
+    }
+
+    /// Makes a call that does not block, unless somebody else is quicker: then it is interrupted soon.
+    pub(crate) fn briefly<T>(&self, call: impl FnOnce() -> T) -> T {
+        let interrupter = Interrupter::here();
+        self.lock().push(Entry { interrupter, of: None });
+        let done = call();
+        self.leave(interrupter);
+        done
+    }
+
+    fn leave(&self, interrupter: Interrupter) {
+        self.lock().retain(|entry| entry.interrupter != interrupter);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Answers a call. One that vanished meanwhile needs no answer; one that the kernel does not take is refused.
+pub(crate) fn answer(listener: &Listener, id: u64, done: Done) {
+    let answered = match done {
+        Done::Outcome(outcome) => listener.answer(id, outcome),
+        Done::Descriptor(fd, close) => listener.answer_with(id, fd.as_fd(), close),
+        Done::Gone => Ok(false),
+    };
+    if let Err(error) = answered {
+        let errno = error.raw_os_error().unwrap_or_else(|| Errno::PERM.raw_os_error());
+        let _ = listener.answer(id, Outcome::Errno(errno));
     }
 }
 
@@ -117,18 +150,23 @@ pub(crate) fn state(listener: &Listener, id: u64, tid: i32) -> State {
 }
 
 /// Whether a signal waits that this thread will take. One for the whole process may be taken by another thread.
-fn signalled(status: &Status) -> bool {
-    let mask = |key: &str| {
-        status.field(key).and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0)
-    };
-    let open = !mask("SigBlk");
+pub(crate) fn signalled(status: &Status) -> bool {
     let alone = status.field("Threads") == Some("1");
-    mask("SigPnd") & open != 0 || (alone && mask("ShdPnd") & open != 0)
+    mask(status, "SigPnd") & !mask(status, "SigBlk") != 0 || (alone && shared(status))
 }
 
-/// A signal ends a call for good where the socket has a time limit for sending, and restarts it elsewhere (signal(7)).
-fn interrupted(fd: &OwnedFd) -> Outcome {
-    match sockopt::socket_timeout(fd, sockopt::Timeout::Send) {
+/// Whether a signal waits for the whole process that this thread may take.
+pub(crate) fn shared(status: &Status) -> bool {
+    mask(status, "ShdPnd") & !mask(status, "SigBlk") != 0
+}
+
+fn mask(status: &Status, key: &str) -> u64 {
+    status.field(key).and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0)
+}
+
+/// A signal ends a call for good where the socket has a time limit for it, and restarts it elsewhere (signal(7)).
+pub(crate) fn interrupted(fd: &OwnedFd, limit: sockopt::Timeout) -> Outcome {
+    match sockopt::socket_timeout(fd, limit) {
         Ok(None) => Outcome::Interrupted,
         _ => Outcome::Errno(Errno::INTR.raw_os_error()),
     }
@@ -163,6 +201,8 @@ impl Desk<'_> {
                 Done::of(self.rightly(true, set))
             }
             Act::Create { family, kind, number } => create(family, kind, number),
+            // By [`crate::accept`].
+            Act::Accept(_) => Done::failed(Errno::NOSYS),
         }
     }
 

@@ -60,6 +60,8 @@ pub(crate) enum Act {
     Bind { fd: OwnedFd, place: Place },
     /// listen(2) on the duplicate.
     Listen { fd: OwnedFd, backlog: i32 },
+    /// accept4(2) on the duplicate.
+    Accept(Accepting),
     /// sendmsg(2) on the duplicate.
     Send { fd: OwnedFd, message: Outgoing, flags: i32 },
     /// sendmmsg(2) on the duplicate: messages, and where the length of each is written.
@@ -81,6 +83,21 @@ impl Act {
             _ => false,
         }
     }
+}
+
+/// `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, all flags that accept4(2) takes.
+pub(crate) const NONBLOCK: i32 = 0o4000;
+pub(crate) const CLOSE_ON_EXEC: i32 = 0o2_000_000;
+
+/// What a call that accepts asks for.
+#[derive(Debug)]
+pub(crate) struct Accepting {
+    pub(crate) fd: OwnedFd,
+    pub(crate) is_tcp: bool,
+    pub(crate) flags: i32,
+    /// Where the peer's address is to be written, and where its length is; the first is 0 if nowhere.
+    pub(crate) address: u64,
+    pub(crate) length: u64,
 }
 
 /// A message with descriptors that go along, which live until it is sent.
@@ -124,8 +141,8 @@ pub(crate) fn prepare(caller: &Caller, call: &Call) -> Prepared<Deed> {
 fn arguments_of(kind: Kind) -> usize {
     match kind {
         Kind::Listen => 2,
-        Kind::Socket | Kind::Connect | Kind::Bind | Kind::SendMessage => 3,
-        Kind::SocketPair | Kind::SendMessages => 4,
+        Kind::Socket | Kind::Connect | Kind::Bind | Kind::SendMessage | Kind::Accept => 3,
+        Kind::SocketPair | Kind::SendMessages | Kind::Accept4 => 4,
         Kind::SetOption => 5,
         Kind::SendTo | Kind::SocketCall => 6,
     }
@@ -161,6 +178,8 @@ impl Arguments<'_> {
             Kind::SendMessage => self.send_message(),
             Kind::SendMessages => self.send_messages(),
             Kind::SetOption => self.set_option(),
+            Kind::Accept => self.accept(0),
+            Kind::Accept4 => self.accept(int(self.words[3])),
             Kind::SocketCall => Err(Errno::INVAL),
         }
     }
@@ -277,6 +296,18 @@ impl Arguments<'_> {
         let (fd, socket) = self.known()?;
         let wants = listener(&fd, &socket).into_iter().collect();
         Ok(Deed::quick(wants, Act::Listen { fd, backlog: int(self.words[1]) }))
+    }
+
+    fn accept(&self, flags: i32) -> Prepared<Deed> {
+        let fd = self.fd()?;
+        if flags & !(NONBLOCK | CLOSE_ON_EXEC) != 0 {
+            return Err(Errno::INVAL);
+        }
+        let socket = Socket::of(fd.as_fd())?;
+        let is_tcp = socket.protocol == Protocol::Tcp;
+        let [address, length] = [1, 2].map(|at| self.words[at]);
+        let accepting = Accepting { fd, is_tcp, flags, address, length };
+        Ok(Deed::quick(vec![], Act::Accept(accepting)))
     }
 
     /// Flags of a message. A copy is sent without `MSG_ZEROCOPY`, of whose end the program would hear nothing: it

@@ -20,6 +20,7 @@ use netloom_sys::seccomp::{Call, Caller, Callers, Listener, Outcome};
 use netloom_sys::{Failure, Result};
 use rustix::io::Errno;
 
+use crate::accept::{Accepts, Around, Gate, listens};
 use crate::calls;
 use crate::judge::{Judge, Judgement, Question, State};
 use crate::names::home::{Files, Home};
@@ -36,8 +37,18 @@ use crate::who::Who;
 /// # Errors
 /// The program cannot be started, or the kernel lacks what a supervisor needs.
 pub fn start(command: Command, place: Place) -> Result<(Child, Supervisor)> {
-    let launched = launch(command, calls::filter(place.bars_others()), place)?;
-    Ok((launched.child, Supervisor::of(launched.listener)))
+    start_by(command, place, Gate::default())
+}
+
+/// Starts a program whose listeners are kept from others by this gate.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_by(command: Command, place: Place, gate: Gate) -> Result<(Child, Supervisor)> {
+    let filter = calls::filter(place.bars_others(), gate.watches());
+    let launched = launch(command, filter, place)?;
+    let (files, home) = (Files::read(), Home::default());
+    Ok((launched.child, Supervisor::at(launched.listener, &files, home, gate)))
 }
 
 /// Answers the calls of programs under one filter.
@@ -58,6 +69,7 @@ pub struct Supervisor {
     binding: Mutex<()>,
     /// Sockets whose port the kernel chose.
     free: Mutex<Remembered>,
+    accepts: Accepts,
     names: Names,
     ended: AtomicBool,
 }
@@ -135,13 +147,8 @@ struct Post<'s, 'e> {
 }
 
 impl Supervisor {
-    /// A supervisor of those who have the filter of `listener`, in this process's network and with its files.
-    pub fn of(listener: Listener) -> Supervisor {
-        Supervisor::at(listener, &Files::read(), Home::default())
-    }
-
-    /// A supervisor of programs of another place.
-    pub(crate) fn at(listener: Listener, files: &Files, home: Home) -> Supervisor {
+    /// A supervisor of those who have the filter of `listener`, with the names of `files` and of a place.
+    pub(crate) fn at(listener: Listener, files: &Files, home: Home, gate: Gate) -> Supervisor {
         Supervisor {
             listener,
             callers: Callers::default(),
@@ -153,6 +160,7 @@ impl Supervisor {
             bound: Mutex::default(),
             binding: Mutex::default(),
             free: Mutex::default(),
+            accepts: Accepts::of(gate),
             names: Names::of(files, home),
             ended: AtomicBool::new(false),
         }
@@ -165,6 +173,7 @@ impl Supervisor {
     pub fn serve(&self, judge: &dyn Judge) -> Result<()> {
         more_descriptors();
         self.listener.wake_synchronously();
+        self.accepts.open()?;
         let failed = Mutex::new(None);
         std::thread::scope(|scope| {
             let hall = Hall { scope, judge, failed: &failed };
@@ -172,11 +181,19 @@ impl Supervisor {
                 *lock(&failed) = Some(Failure::new("guard", "start a thread of", source).into());
                 return;
             }
+            if self.accepts.watches() {
+                scope.spawn(|| self.accepts.attend(self.around(judge), &self.ended));
+            }
             let mut seen = None;
             self.blocked.watch(&self.listener, &self.ended, || self.look_for_long(hall, &mut seen));
+            self.accepts.ring();
             self.dismiss();
         });
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    fn around<'a>(&'a self, judge: &'a dyn Judge) -> Around<'a> {
+        Around { listener: &self.listener, blocked: &self.blocked, judge }
     }
 
     /// Starts a thread, which takes its turn.
@@ -261,9 +278,17 @@ impl Supervisor {
             Err(errno) => return self.answer(&call, refusal(errno)),
         };
         self.callers.learn(&self.listener, &call, &caller);
+        let judge = post.hall.judge;
+        if let Act::Accept(accepting) = deed.act {
+            return self.accepts.begin(call, caller, accepting, self.around(judge));
+        }
+        if let Some(fd) = self.accepts.kept(&deed.act) {
+            self.tell_kept(&call, &caller, fd, judge);
+            drop(deed);
+            return self.answer(&call, refusal(peers::KEPT.errno));
+        }
         self.tell_free(&mut deed);
         let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
-        let judge = post.hall.judge;
         let listeners = if judge.limits_peers() { listeners(&deed) } else { vec![] };
         let path = if asks || !listeners.is_empty() { caller.program() } else { String::new() };
         let program = Program { path, sha256: None };
@@ -408,8 +433,8 @@ impl Supervisor {
         }
         for want in &job.listeners {
             self.question(job, &request(&job.program, want), |question| {
-                let Some(peers) = judge.peers(question) else { return Ok(()) };
-                peers::limit(act, &peers).map_err(|peers::Unlimited { why, errno }| {
+                let limited = self.accepts.limit(act, judge.peers(question));
+                limited.map_err(|peers::Unlimited { why, errno }| {
                     judge.unlimited(question, why, errno.raw_os_error());
                     errno
                 })
@@ -442,17 +467,20 @@ impl Supervisor {
         }
     }
 
-    /// A call that vanished meanwhile needs no answer; one that the kernel does not take is refused.
-    fn answer(&self, call: &Call, done: Done) {
-        let answered = match done {
-            Done::Outcome(outcome) => self.listener.answer(call.id, outcome),
-            Done::Descriptor(fd, close) => give(&self.listener, call.id, &fd, close),
-            Done::Gone => Ok(false),
-        };
-        if let Err(error) = answered {
-            let errno = error.raw_os_error().unwrap_or_else(|| Errno::PERM.raw_os_error());
-            let _ = self.listener.answer(call.id, Outcome::Errno(errno));
+    /// Tells of a listener that is not handed to another process.
+    fn tell_kept(&self, call: &Call, caller: &Caller, fd: &OwnedFd, judge: &dyn Judge) {
+        if let Some(want) = listens(fd).then(|| listens_at(fd)).flatten() {
+            let program = Program { path: caller.program(), sha256: None };
+            let request = request(&program, &want);
+            let who = Who::of(caller.tid());
+            let state = || state(&self.listener, call.id, caller.tid());
+            let question = Question { who: &who, request: &request, state: &state };
+            judge.unlimited(&question, peers::KEPT.why, peers::KEPT.errno.raw_os_error());
         }
+    }
+
+    fn answer(&self, call: &Call, done: Done) {
+        crate::perform::answer(&self.listener, call.id, done);
     }
 }
 
@@ -507,11 +535,6 @@ fn more_descriptors() {
     limit.current = limit.maximum;
     // With fewer, calls beyond them fail.
     let _ = setrlimit(Resource::Nofile, limit);
-}
-
-fn give(listener: &Listener, id: u64, fd: &OwnedFd, close: bool) -> Result<bool> {
-    use std::os::fd::AsFd;
-    listener.answer_with(id, fd.as_fd(), close)
 }
 
 /// Whether a call may wait for a network or a reader.

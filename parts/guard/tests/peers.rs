@@ -9,14 +9,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 
-use netloom_guard::{Log, Options, Rules, start};
+use netloom_guard::{Gate, Log, Options, Rules, start_by};
 use netloom_kit::skip;
 use netloom_policy::read;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 use super::redteam::{free_port, place};
 
-const PROGRAM: &str = r#"
+pub(crate) const PROGRAM: &str = r#"
 import ctypes, errno, os, socket, struct, sys, threading
 PORT = int(sys.argv[1])
 DETACH, ATTACH, LOCK = 27, 26, 44
@@ -54,16 +54,15 @@ fn may_filter_tcp() -> bool {
     netloom_sys::admission::admit(listener.as_fd(), &all).is_ok()
 }
 
-macro_rules! needs_tcp_filter {
-    () => {
-        if !may_filter_tcp() {
-            skip!("tcp-filter: this kernel lets only root filter sockets of TCP");
-        }
-    };
+/// By a filter, where this user may, and by a look at each connection.
+fn gates() -> [Gate; 2] {
+    let first = Gate::here(true);
+    assert_eq!(first == Gate::Kernel, may_filter_tcp());
+    [first, Gate::Accept]
 }
 
 /// Calls from `from` to the same family's loopback address; what is returned keeps the connection.
-fn call(from: &str, port: u16, kind: SocketType) -> OwnedFd {
+pub(crate) fn call(from: &str, port: u16, kind: SocketType) -> OwnedFd {
     let from: IpAddr = from.parse().unwrap();
     let (family, to): (_, IpAddr) = match from {
         IpAddr::V4(_) => (AddressFamily::INET, Ipv4Addr::LOCALHOST.into()),
@@ -86,11 +85,17 @@ fn six() -> bool {
 }
 
 /// What the program says whose listener was called from each of `callers`.
-fn called(rules: &Rules, port: u16, script: &str, callers: &[&str]) -> String {
+pub(crate) fn called(
+    gate: Gate,
+    rules: &Rules,
+    port: u16,
+    script: &str,
+    callers: &[&str],
+) -> String {
     let mut command = Command::new("python3");
     command.args(["-c", &format!("{PROGRAM}\n{script}"), &port.to_string()]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let (mut child, supervisor) = start(command, place()).unwrap();
+    let (mut child, supervisor) = start_by(command, place(), gate).unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut input = child.stdin.take().unwrap();
     let kind = if script.contains("udp") { SocketType::DGRAM } else { SocketType::STREAM };
@@ -116,27 +121,30 @@ fn called(rules: &Rules, port: u16, script: &str, callers: &[&str]) -> String {
     said.trim().to_owned()
 }
 
-fn rules(text: &str) -> Rules {
+pub(crate) fn rules(text: &str) -> Rules {
     let text = format!("default: deny\nrules: [{text}, {{allow: out}}]");
     Rules::new(read("policy", text.as_bytes()).unwrap(), Options::default())
 }
 
-/// What came to the listener of `script` where only 127.0.0.2 may, and where all may.
-fn came(script: &str) -> (String, String) {
+/// What came to the listener of `script` where only 127.0.0.2 may, and where all may, by one gate.
+fn came_by(gate: Gate, script: &str) -> (String, String) {
     let callers = ["127.0.0.1", "127.0.0.2", "127.0.0.1"];
     let by = |from: &str| {
         let port = free_port();
-        called(
-            &rules(&format!("{{allow: in, port: {port}, from: {from}}}")),
-            port,
-            script,
-            &callers,
-        )
+        let rules = rules(&format!("{{allow: in, port: {port}, from: {from}}}"));
+        called(gate, &rules, port, script, &callers)
     };
     (by("127.0.0.2"), by("[127.0.0.0/8, \"::/0\"]"))
 }
 
-const TCP: &str = "s = tcp(); s.bind(('', PORT)); s.listen(); ";
+/// The same by each gate.
+fn came(script: &str) -> (String, String) {
+    let [one, other] = gates().map(|gate| came_by(gate, script));
+    assert_eq!(one, other, "{script}");
+    one
+}
+
+pub(crate) const TCP: &str = "s = tcp(); s.bind(('', PORT)); s.listen(); ";
 const ONE: &str = "came 127.0.0.2";
 const ALL: &str = "came 127.0.0.1 127.0.0.1 127.0.0.2";
 
@@ -146,7 +154,6 @@ fn both(restricted: &str, open: &str) -> (String, String) {
 
 #[test]
 fn connections() {
-    needs_tcp_filter!();
     assert_eq!(came(&format!("{TCP} tell(s)")), both(ONE, ALL));
 }
 
@@ -160,7 +167,6 @@ fn datagrams() {
 
 #[test]
 fn a_socket_of_ipv6_hears_ipv4_in_disguise() {
-    needs_tcp_filter!();
     if !six() {
         skip!("no-ipv6: this machine has none");
     }
@@ -176,7 +182,9 @@ fn a_socket_of_ipv6_hears_ipv4_in_disguise() {
         let by = |from: &str| {
             let port = free_port();
             let rules = rules(&format!("{{allow: in, port: {port}, from: \"{from}\"}}"));
-            called(&rules, port, &script, &callers)
+            let [one, other] = gates().map(|gate| called(gate, &rules, port, &script, &callers));
+            assert_eq!(one, other, "{listens}");
+            one
         };
         if listens.contains("'::'") {
             assert_eq!(by("::1"), "came ::1", "{listens}");
@@ -188,30 +196,39 @@ fn a_socket_of_ipv6_hears_ipv4_in_disguise() {
 
 #[test]
 fn who_listens_cannot_take_the_filter_off() {
-    needs_tcp_filter!();
     let tries = "attempt(lambda: s.setsockopt(1, DETACH, 0)); attempt(lambda: s.setsockopt(1, LOCK, 0)); \
                  attempt(lambda: attach(s)); attempt(lambda: os.dup(s.fileno()) and \
                  socket.socket(fileno=os.dup(s.fileno())).setsockopt(1, DETACH, 0)); ";
     let refused = format!("{0}{0}{0}{0}{ONE}", "EPERM ");
     let also = format!("{0}{0}{0}{0}{ALL}", "EPERM ");
-    assert_eq!(came(&format!("{TCP} {tries} tell(s)")), both(&refused, &also));
     let datagrams = format!("s = udp(); s.bind(('', PORT)); {tries} tell(s)");
     assert_eq!(came(&datagrams), both(&refused, &also));
-    // Nor by listening once more, or in a child.
+    let script = format!("{TCP} {tries} tell(s)");
+    let child = format!("{TCP}\nif os.fork(): os.wait(); os._exit(0)\n{tries}\ntell(s)");
+    for script in [&script, &child] {
+        if may_filter_tcp() {
+            assert_eq!(came_by(Gate::Kernel, script), both(&refused, &also));
+        }
+        // There is no filter to take off.
+        let (one, all) = came_by(Gate::Accept, script);
+        assert!(one.ends_with(ONE) && all.ends_with(ALL), "{one}, {all}");
+    }
+    // Nor by listening once more.
     let again = format!("{TCP} attempt(lambda: s.listen(9)); tell(s)");
     assert_eq!(came(&again), both(&format!("done {ONE}"), &format!("done {ALL}")));
-    let child = format!("{TCP}\nif os.fork(): os.wait(); os._exit(0)\n{tries}\ntell(s)");
-    assert_eq!(came(&child), both(&refused, &also));
 }
 
 #[test]
 fn a_filter_of_the_programs_own_comes_second() {
-    needs_tcp_filter!();
-    let own = "s = tcp(); attach(s); s.bind(('', PORT)); s.listen(); tell(s)";
-    assert_eq!(came(own), both(ONE, ALL));
-    let locked =
-        "s = tcp(); attach(s); s.setsockopt(1, LOCK, 1); s.bind(('', PORT)); attempt(s.listen)";
-    assert_eq!(came(locked), both("EACCES", "EACCES"));
+    if may_filter_tcp() {
+        let own = "s = tcp(); attach(s); s.bind(('', PORT)); s.listen(); tell(s)";
+        assert_eq!(came(own), both(ONE, ALL));
+        let locked =
+            "s = tcp(); attach(s); s.setsockopt(1, LOCK, 1); s.bind(('', PORT)); attempt(s.listen)";
+        assert_eq!(came_by(Gate::Kernel, locked), both("EACCES", "EACCES"));
+        // Who comes is looked at behind it.
+        assert_eq!(came_by(Gate::Accept, locked), both("done", "done"));
+    }
     let locked =
         "s = udp(); attach(s); s.setsockopt(1, LOCK, 1); attempt(lambda: s.bind(('', PORT)))";
     assert_eq!(came(locked), both("EACCES", "EACCES"));
@@ -251,19 +268,24 @@ for kind in [tcp, udp] * 200:
 over = True
 print('ready', PORT)
 print('escaped', escaped, listened > 100)";
-    let port = free_port();
-    let rules = rules(&format!("{{allow: in, port: {port}, from: 127.0.0.2}}"));
-    assert_eq!(called(&rules, port, script, &[]), "escaped 0 True");
+    for gate in gates() {
+        let port = free_port();
+        let rules = rules(&format!("{{allow: in, port: {port}, from: 127.0.0.2}}"));
+        assert_eq!(called(gate, &rules, port, script, &[]), "escaped 0 True", "{gate:?}");
+    }
 }
 
 #[test]
 fn a_socket_that_was_never_bound_listens_for_its_peers() {
-    needs_tcp_filter!();
-    let script = "s = tcp(); s.listen(); tell(s, s.getsockname()[1])";
     let rules = rules("{allow: in, from: 127.0.0.2}");
-    assert_eq!(called(&rules, 1, script, &["127.0.0.1", "127.0.0.2"]), ONE);
-    let script = "s = tcp(); s.bind(('', 0)); s.listen(); tell(s, s.getsockname()[1])";
-    assert_eq!(called(&rules, 1, script, &["127.0.0.1", "127.0.0.2"]), ONE);
+    for script in [
+        "s = tcp(); s.listen(); tell(s, s.getsockname()[1])",
+        "s = tcp(); s.bind(('', 0)); s.listen(); tell(s, s.getsockname()[1])",
+    ] {
+        for gate in gates() {
+            assert_eq!(called(gate, &rules, 1, script, &["127.0.0.1", "127.0.0.2"]), ONE);
+        }
+    }
 }
 
 #[test]
@@ -285,7 +307,10 @@ fn joining_a_group_goes_on() {
 /// Where others cannot be kept away the call is refused, and the log says why.
 #[test]
 fn what_cannot_be_filtered_is_refused_with_a_reason() {
-    needs_tcp_filter!();
+    gates().into_iter().for_each(refused_with_a_reason);
+}
+
+fn refused_with_a_reason(gate: Gate) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let text = "default: deny\nrules: [{allow: in, from: [127.0.0.2, \"::1\"]}]";
@@ -298,7 +323,7 @@ fn what_cannot_be_filtered_is_refused_with_a_reason() {
          s = tcp(); s.bind(('', PORT)); attempt(s.listen)",
         folder.path().join("u").display()
     );
-    let said = called(&rules, free_port(), &script, &[]);
+    let said = called(gate, &rules, free_port(), &script, &[]);
     assert!(["EACCES EACCES done", "EACCES none done"].contains(&said.as_str()), "{said}");
     let lines: Vec<serde_json::Value> = std::fs::read_to_string(&path)
         .unwrap()
@@ -323,6 +348,6 @@ fn a_datagrams_sender_is_told_apart_from_one_that_is_allowed() {
     let port = free_port();
     let all = rules(&format!("{{allow: in, port: {port}}}"));
     let callers = ["127.0.0.1", "127.0.0.2", "127.0.0.1"];
-    assert_eq!(called(&all, port, &format!("{TCP} tell(s)"), &callers), ALL);
+    assert_eq!(called(Gate::Kernel, &all, port, &format!("{TCP} tell(s)"), &callers), ALL);
     assert!(UdpSocket::bind(("127.0.0.2", 0)).is_ok());
 }

@@ -184,6 +184,18 @@ impl Caller {
         told == 0 && info.mask & u64::from(libc::PIDFD_INFO_CREDS) != 0 && info.euid == 0
     }
 
+    /// Whether the thread has as many descriptors as it may have (`RLIMIT_NOFILE`), so that it gets no other one; false
+    /// where the kernel does not tell how many it has (before Linux 6.2).
+    pub fn is_full(&self) -> bool {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: no new limit is given, and the kernel writes the old one to `limit`.
+        let told = unsafe {
+            libc::prlimit(self.tid, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit)
+        };
+        let held = std::fs::metadata(format!("/proc/{}/fd", self.tid));
+        told == 0 && held.is_ok_and(|held| held.len() >= limit.rlim_cur)
+    }
+
     fn last(&self, operation: &'static str) -> Error {
         Failure::new(format!("thread {}", self.tid), operation, io::Error::last_os_error()).into()
     }

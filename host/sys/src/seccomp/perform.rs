@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Once;
 
 /// connect(2).
@@ -36,6 +36,30 @@ pub fn listen(fd: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
     // SAFETY: takes numbers, and touches no memory.
     nothing(unsafe { libc::listen(fd.as_raw_fd(), backlog) })
 }
+
+/// accept4(2): a connection, closed on exec, and its peer's address as the kernel gives it.
+///
+/// # Errors
+/// The kernel's.
+pub fn accept(fd: BorrowedFd<'_>, flags: i32) -> io::Result<(OwnedFd, Vec<u8>)> {
+    let mut address = vec![0_u8; LONGEST_ADDRESS];
+    let mut size = length(&address)?;
+    // SAFETY: the kernel writes at most `size` bytes to `address`, which has as many.
+    let got = unsafe {
+        let into = address.as_mut_ptr().cast();
+        libc::accept4(fd.as_raw_fd(), into, &raw mut size, flags | libc::SOCK_CLOEXEC)
+    };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel gave this descriptor to this call alone.
+    let connection = unsafe { OwnedFd::from_raw_fd(got) };
+    address.truncate(usize::try_from(size).unwrap_or(0));
+    Ok((connection, address))
+}
+
+/// `sizeof(struct sockaddr_storage)`.
+const LONGEST_ADDRESS: usize = 128;
 
 /// setsockopt(2).
 ///

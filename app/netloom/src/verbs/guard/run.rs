@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use netloom_guard::{Ask, Deputy, Desk, Guarded, Log, Options, Rules, terminal};
+use netloom_guard::{Ask, Deputy, Desk, Gate, Guarded, Log, Options, Rules, terminal};
 use netloom_node::entry::{self, Entered, Entry, Task};
 use netloom_policy::learn::Learned;
 use netloom_policy::{Action, Errno, Policy, Rule};
@@ -54,7 +54,8 @@ fn follow(lab: Option<&str>, args: &Guard, policies: &Policies, log: Option<Log>
     let sealed = sealed(policies, args, tty.is_some());
     let is_there = tty.is_some();
     let entry = args.node.as_deref().map(|node| entry_of(lab, node)).transpose()?;
-    let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?, sealed)?;
+    let gate = Gate::here(policies.policy.limits_peers());
+    let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?, sealed, gate)?;
     let guarded = start(entry.as_ref(), args, guarded, deputy)?;
     let (supervisor, is_sealed) = guarded.started()?;
     if !is_sealed && !rustix::process::geteuid().is_root() && std::io::stderr().is_terminal() {
