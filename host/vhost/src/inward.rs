@@ -3,8 +3,8 @@
 use netloom_port::{HEADER, Received};
 
 use crate::device::Device;
+use crate::faults::Faults;
 use crate::memory::Span;
-use crate::port::Faults;
 use crate::ring::Fault;
 
 /// Frames of a queue before the next has its turn, and returned chains after which the guest is told.

@@ -9,6 +9,7 @@
 
 mod device;
 mod error;
+mod faults;
 mod features;
 mod flow;
 #[cfg(any(test, feature = "front"))]
@@ -24,7 +25,8 @@ mod watch;
 
 pub use device::MOST_PAIRS;
 pub use error::{Error, Result};
-pub use port::{Faults, Options, VhostPort};
+pub use faults::Faults;
+pub use port::{Options, VhostPort};
 pub use socket::Role;
 
 #[cfg(test)]

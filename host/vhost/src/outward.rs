@@ -8,8 +8,8 @@ use netloom_packet::{Segmenter, checksum};
 use netloom_port::{HEADER, Sent};
 
 use crate::device::Device;
+use crate::faults::Faults;
 use crate::memory::Span;
-use crate::port::Faults;
 use crate::ring::Fault;
 use crate::{flow, header};
 

@@ -18,6 +18,7 @@ use vhost::vhost_user::BackendReqHandler;
 
 use crate::Result;
 use crate::device::{Desk, Device, SharedDesk};
+use crate::faults::Faults;
 use crate::inward::Inward;
 use crate::outward::Outward;
 use crate::socket::{self, Come, Listener, Role};
@@ -44,17 +45,6 @@ impl Options {
     pub fn new(path: impl Into<PathBuf>) -> Options {
         Options { path: path.into(), role: Role::Listen, user: None }
     }
-}
-
-/// What guests and front ends did wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Malformed chains of descriptors: returned unused, the frame is lost.
-    pub chains: u64,
-    /// Queues stopped because their rings were invalid.
-    pub queues: u64,
-    /// Invalid requests of front ends.
-    pub requests: u64,
 }
 
 /// A card of a virtual machine.
