@@ -17,6 +17,7 @@ use netloom_pipeline::{
 };
 
 use crate::Result;
+use crate::by_slot::BySlot;
 use crate::data_plane::{Credit, DataPlane, Entry, Slot, Upcall};
 
 /// How long a full plane is left as it is.
@@ -62,9 +63,7 @@ pub(crate) struct Engine {
     /// The generation that the plane was told last.
     epoch: u64,
     /// Results that the plane keeps, by slot.
-    kept: Vec<Option<Kept>>,
-    /// Slots below the length of `kept` without a result.
-    free: Vec<Slot>,
+    kept: BySlot<Kept>,
     /// How many results may be looked at for changes, and since when there are so many.
     looks: u64,
     looked: Time,
@@ -90,8 +89,7 @@ impl Engine {
             out: Outputs::default(),
             malformed: 0,
             epoch,
-            kept: vec![],
-            free: vec![],
+            kept: BySlot::default(),
             looks: MOST_LOOKS,
             looked: 0,
             // Programs of an earlier process are found by its ports.
@@ -109,6 +107,7 @@ impl Engine {
         let inherited = self.plane.inherited()?;
         // What is tried on a twin changes at most its counters: the rest is not kept.
         let mut twin = (!inherited.is_empty()).then(|| self.switch.twin());
+        let mut adopted = vec![];
         for entry in inherited {
             let frame = example(&entry.key.fields());
             let mut out = Outputs::default();
@@ -121,15 +120,11 @@ impl Engine {
             if !agrees || slot >= self.capacity {
                 return self.quiesce();
             }
-            if self.kept.len() <= slot {
-                self.kept.resize_with(slot + 1, || None);
-            }
             let port = entry.port;
             self.known.insert((port, entry.key, entry.consulted), entry.slot);
-            self.kept[slot] = Some(Kept { trace, port });
+            adopted.push((entry.slot, Kept { trace, port }));
         }
-        let empty = self.kept.iter().zip(0..).filter(|(kept, _)| kept.is_none());
-        self.free = empty.map(|(_, slot)| slot).collect();
+        self.kept.adopt(adopted);
         self.inherits = false;
         Ok(())
     }
@@ -157,11 +152,7 @@ impl Engine {
 
     fn credit(&mut self) {
         for credit in &self.credits {
-            let Some(kept) =
-                usize::try_from(credit.slot).ok().and_then(|at| self.kept.get(at)?.as_ref())
-            else {
-                continue;
-            };
+            let Some(kept) = self.kept.get(credit.slot) else { continue };
             let Credit { packets, bytes, used, .. } = *credit;
             self.switch.credit(&kept.trace, kept.port, packets, bytes, used);
         }
@@ -175,11 +166,9 @@ impl Engine {
             self.quiesce()?;
             return Ok(0);
         };
-        let reached = |kept: &Option<Kept>| {
-            kept.as_ref().is_some_and(|kept| affected.reaches(&kept.trace, &self.switch))
-        };
-        let slots = self.kept.iter().zip(0..).filter(|(kept, _)| reached(kept));
-        let slots: Vec<Slot> = slots.map(|(_, slot)| slot).collect();
+        let reached = |kept: &Kept| affected.reaches(&kept.trace, &self.switch);
+        let slots = self.kept.iter().filter(|(_, kept)| reached(kept));
+        let slots: Vec<Slot> = slots.map(|(slot, _)| *slot).collect();
         if !slots.is_empty() {
             self.remove(&slots)?;
         }
@@ -192,10 +181,8 @@ impl Engine {
         self.plane.remove(slots, &mut self.credits)?;
         self.credit();
         for slot in slots {
-            let place = usize::try_from(*slot).ok().and_then(|at| self.kept.get_mut(at));
-            let Some(Kept { trace, port }) = place.and_then(Option::take) else { continue };
+            let Some(Kept { trace, port }) = self.kept.remove(*slot) else { continue };
             self.known.remove(&(port, trace.key.masked(&trace.consulted), trace.consulted));
-            self.free.push(*slot);
         }
         Ok(())
     }
@@ -220,7 +207,6 @@ impl Engine {
         self.plane.invalidate(self.epoch)?;
         self.collect()?;
         self.kept.clear();
-        self.free.clear();
         self.known.clear();
         (self.full, self.inherits) = (None, false);
         Ok(())
@@ -343,10 +329,7 @@ impl Engine {
         if self.known.contains_key(&name) {
             return Ok(());
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.kept.push(None);
-            Slot::try_from(self.kept.len() - 1).unwrap_or(Slot::MAX)
-        });
+        let slot = self.kept.take_slot();
         let entry = Entry {
             slot,
             generation: self.epoch,
@@ -355,12 +338,11 @@ impl Engine {
             consulted: &trace.consulted,
             effects: &trace.effects,
         };
-        let place = usize::try_from(slot).ok().and_then(|at| self.kept.get_mut(at));
-        if let Some(place) = place.filter(|_| self.plane.install(&entry)) {
+        if self.plane.install(&entry) {
             self.known.insert(name, slot);
-            *place = Some(Kept { trace, port });
+            self.kept.put(slot, Kept { trace, port });
         } else {
-            self.free.push(slot);
+            self.kept.give_back(slot);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 
 pub mod application;
 mod arrivals;
+mod by_slot;
 mod channel;
 mod channels;
 pub mod client;
