@@ -1,5 +1,6 @@
 //! Front ends that come, go and come back; ports that do.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -131,19 +132,21 @@ fn one_front_end_at_a_time() {
 /// A user who is not ours is turned away.
 #[test]
 fn strangers_are_turned_away() {
-    if !netloom_kit::is_root() {
-        netloom_kit::skip!("root: only root can be another user");
-    }
     use std::io::Read;
+    netloom_kit::root_only!("is another user");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("card");
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    // The other user may not pass the folders above.
+    let open = std::fs::File::open(folder.path()).unwrap();
+    rustix::io::fcntl_setfd(&open, rustix::io::FdFlags::empty()).unwrap();
+    let inherited = format!("/proc/self/fd/{}/card", open.as_raw_fd());
     for (user, welcome) in [(None, false), (Some(65_534), true)] {
         let mut port = VhostPort::open(Options { user, ..Options::new(&path) }).unwrap();
         // The file's mode must not be what keeps it away.
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
         let mut command = netloom_kit::again(&a_stranger);
-        command.env("NETLOOM_TEST_PATH", &path).stdout(std::process::Stdio::piped());
+        command.env("NETLOOM_TEST_PATH", &inherited).stdout(std::process::Stdio::piped());
         std::os::unix::process::CommandExt::uid(&mut command, 65_534);
         let mut child = command.spawn().unwrap();
         if welcome {
