@@ -17,7 +17,7 @@ use netloom_policy::pattern::Peers;
 use netloom_policy::{Program, Protocol, Request};
 use netloom_sys::admission::filters_tcp;
 use netloom_sys::process::{Status, timespec};
-use netloom_sys::seccomp::{Call, Caller, Listener, perform};
+use netloom_sys::seccomp::{Call, Caller, Listener, Outcome, perform};
 use netloom_sys::{Failure, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
@@ -26,9 +26,11 @@ use rustix::net::sockopt;
 use crate::address::Address;
 use crate::judge::{Judge, Question, State};
 use crate::peers::{self, Unlimited};
-use crate::perform::{Blocked, Done, LOOK_IDLE, interrupted, shared, signalled};
-use crate::prepare::{Accepting, Act, CLOSE_ON_EXEC, NONBLOCK, cookie, listens_at, place};
-use crate::socket::Socket;
+use crate::perform::{Blocked, Done, LOOK_IDLE, interrupted, shared, signalled, stops};
+use crate::prepare::{
+    Accepting, Act, CLOSE_ON_EXEC, NONBLOCK, Prepared, cookie, listens_at, place,
+};
+use crate::socket::{Socket, was_connected};
 use crate::who::Who;
 
 /// How others than its peers are kept from a listener of TCP.
@@ -68,6 +70,8 @@ pub(crate) struct Accepts {
     /// Calls that have come into the room since its thread looked.
     new: Mutex<Vec<Waiting>>,
     bell: OnceLock<OwnedFd>,
+    /// Held from a look for a connection until it is taken, since the supervisor's threads share listeners that block.
+    taking: Mutex<()>,
 }
 
 /// Who may reach listeners, by their cookies; `None` is everybody.
@@ -211,7 +215,7 @@ impl Accepts {
                     cookie(fd).and_then(|cookie| lock(&self.limits).all.get(&cookie).cloned());
                 known == Some(None)
             };
-            is_tcp(fd.as_fd()) && rustix::net::getpeername(fd).is_err() && !open_to_all()
+            is_tcp(fd.as_fd()) && !was_connected(fd) && !open_to_all()
         })
     }
 
@@ -301,8 +305,7 @@ impl Accepts {
     }
 
     fn step(&self, one: &Waiting, around: Around<'_>) -> Step {
-        let Accepting { fd, flags, .. } = &one.accepting;
-        if one.waits && !may_accept(fd) {
+        if one.waits && !may_accept(&one.accepting.fd) {
             return Step::Later;
         }
         // A connection that it cannot take stays in the queue.
@@ -311,9 +314,7 @@ impl Accepts {
         }
         // Once before, since it may be bound elsewhere meanwhile; and once after, since it may listen only by then.
         let Some(before) = self.peers(one, around) else { return Step::Done(Done::Gone) };
-        let accept = || perform::accept(fd.as_fd(), flags & NONBLOCK);
-        let accepted = around.blocked.briefly(|| place::as_caller(&one.caller, accept));
-        let (connection, address) = match accepted {
+        let (connection, address) = match self.take(one, around) {
             Ok(Ok(accepted)) => accepted,
             Ok(Err(error)) => match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
                 Errno::INTR => return Step::Later,
@@ -321,6 +322,7 @@ impl Accepts {
                 Errno::AGAIN if one.waits => return Step::Later,
                 errno => return Step::Done(Done::failed(errno)),
             },
+            Err(Errno::AGAIN) if one.waits => return Step::Later,
             Err(errno) => return Step::Done(Done::failed(errno)),
         };
         let Some(after) = self.peers(one, around) else { return Step::Done(Done::Gone) };
@@ -329,6 +331,22 @@ impl Accepts {
         }
         reset(&connection);
         Step::Again
+    }
+
+    /// Accepts without a wait, unless a process outside is quicker.
+    fn take(
+        &self,
+        one: &Waiting,
+        around: Around<'_>,
+    ) -> Prepared<std::io::Result<(OwnedFd, Vec<u8>)>> {
+        let Accepting { fd, flags, .. } = &one.accepting;
+        let _taking = one.waits.then(|| lock(&self.taking));
+        // Also of one that did not block: it may by now.
+        if !may_accept(fd) {
+            return Err(Errno::AGAIN);
+        }
+        let accept = || perform::accept(fd.as_fd(), flags & NONBLOCK);
+        around.blocked.briefly(|| place::as_caller(&one.caller, accept))
     }
 
     /// Who may reach a listener; nobody one that does not listen.
@@ -427,7 +445,10 @@ fn may_accept(fd: &OwnedFd) -> bool {
 /// Looks for signals: as the kernel, which starts the call anew or has it fail (signal(7)).
 fn look(mut one: Waiting, around: Around<'_>) -> Option<Waiting> {
     let status = Status::of(one.caller.tid()).unwrap_or_default();
-    let done = if signalled(&status) {
+    let done = if stops(&status, one.caller.tid()) {
+        // No time limit is asked for: after a stop the kernel has the wait go on.
+        Done::Outcome(Outcome::Interrupted)
+    } else if signalled(&status) {
         Done::Outcome(interrupted(&one.accepting.fd, sockopt::Timeout::Recv))
     } else if one.shared && shared(&status) {
         // No other thread has taken it: this one is meant. If not, it sees no more than an early return.

@@ -160,6 +160,19 @@ pub(crate) fn shared(status: &Status) -> bool {
     mask(status, "ShdPnd") & !mask(status, "SigBlk") != 0
 }
 
+/// Whether the thread's process is being stopped: another thread has stopped already, and this one is to when its call
+/// ends. Until then nobody who waits for the process hears of a stop.
+pub(crate) fn stops(status: &Status, tid: i32) -> bool {
+    if status.field("Threads") == Some("1") {
+        return false;
+    }
+    let tasks = std::fs::read_dir(format!("/proc/{tid}/task")).into_iter().flatten().flatten();
+    let others = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    let other = others.into_iter().find(|other: &i32| *other != tid);
+    let other = other.and_then(|other| Status::of(format_args!("{tid}/task/{other}")));
+    other.is_some_and(|other| other.field("State").is_some_and(|state| state.starts_with('T')))
+}
+
 fn mask(status: &Status, key: &str) -> u64 {
     status.field(key).and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0)
 }

@@ -1,8 +1,9 @@
 //! What a descriptor is: a socket's family, type and protocol, asked of the socket and not of the caller.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_policy::Protocol;
+use netloom_sys::seccomp::perform::option;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
@@ -66,6 +67,18 @@ impl Socket {
 /// name for a protocol, or number them otherwise below 6 (Bluetooth's stream is 3, CAIF's are 0 to 4, PPP's 0 to 2); those
 /// that use 6 for something else (netlink, CAN, packet, raw and Bluetooth's HIDP) have no streams.
 const TCP: u32 = 6;
+
+/// Whether a socket of TCP is connected, or was when it was reset: it cannot listen unless it is made anew.
+pub(crate) fn was_connected(fd: &OwnedFd) -> bool {
+    /// `TCP_INFO`, and where its `tcpi_segs_in` is (linux/tcp.h): segments that came, until it is disconnected.
+    const INFO: i32 = 11;
+    const SEGMENTS: usize = 140;
+    let came = || {
+        let info = option(fd.as_fd(), TCP.cast_signed(), INFO, SEGMENTS + 4).ok()?;
+        Some(info.get(SEGMENTS..)?.iter().any(|byte| *byte != 0))
+    };
+    rustix::net::getpeername(fd).is_ok() || came().unwrap_or(false)
+}
 
 /// The protocol of a family, type and number, by linux/socket.h and linux/in.h.
 pub(crate) fn protocol(family: u32, kind: u32, number: u32) -> Protocol {

@@ -182,7 +182,14 @@ impl Supervisor {
                 return;
             }
             if self.accepts.watches() {
-                scope.spawn(|| self.accepts.attend(self.around(judge), &self.ended));
+                let attend = || self.accepts.attend(self.around(judge), &self.ended);
+                let builder = std::thread::Builder::new().name("guard".into());
+                if let Err(source) = builder.stack_size(256 << 10).spawn_scoped(scope, attend) {
+                    // Who waits would never be attended to: the listener is closed, and all calls fail.
+                    *lock(&failed) =
+                        Some(Failure::new("guard", "start a thread of", source).into());
+                    self.ended.store(true, Ordering::SeqCst);
+                }
             }
             let mut seen = None;
             self.blocked.watch(&self.listener, &self.ended, || self.look_for_long(hall, &mut seen));

@@ -133,6 +133,25 @@ print(plain(s.fileno()), flush=True); os._exit(0)",
     );
 }
 
+/// A process has stopped when all of its threads have, also who accepts; that one waits on after the stop.
+#[test]
+fn who_accepts_stops_with_its_process_and_waits_on() {
+    alike(
+        "s = listener(); r, w = os.pipe(); pid = os.fork()
+if pid == 0:
+    signal.alarm(60); os.close(r)
+    def one():
+        os.write(w, b'.'); got = plain(s.fileno()); os.write(w, b'+' if isinstance(got, int) else b'-'); os._exit(0)
+    threading.Thread(target=one).start(); time.sleep(60)
+os.close(w); os.read(r, 1)
+for n in range(3):
+    os.kill(pid, signal.SIGSTOP); print(os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), end=' ')
+    os.kill(pid, signal.SIGCONT); os.waitpid(pid, os.WCONTINUED)
+c = reach(s); print(os.read(r, 1))",
+        "True True True b'+'",
+    );
+}
+
 #[test]
 fn a_listener_that_is_shut_down_or_closed_ends_the_wait_as_ever() {
     alike(
@@ -289,12 +308,20 @@ import array
 a, b = socket.socketpair()
 def send(s): a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [s.fileno()]))])
 own = tcp(); own.bind(('', 0)); bound = tcp(); own.listen()
-for one in (s, own, bound, udp(), a, reach(own)): attempt(lambda: send(one))",
+c = tcp(); c.bind(('127.0.0.2', 0)); c.connect(('127.0.0.1', own.getsockname()[1])); over = own.accept()[0]
+c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0)); c.close()
+try: over.getpeername()
+except OSError as e: print(errno.errorcode[e.errno], end=' ')
+anew = reach(own); libc.connect(anew.fileno(), bytes(16), 16)
+for one in (s, own, bound, anew, udp(), a, reach(own), over): attempt(lambda: send(one))",
         held.as_raw_fd()
     );
     let said = guarded(command(&script), "127.0.0.2");
     drop(callers);
-    assert_eq!(said.trim(), "127.0.0.2 EAGAIN EACCES EACCES EACCES done done done");
+    assert_eq!(
+        said.trim(),
+        "127.0.0.2 EAGAIN ENOTCONN EACCES EACCES EACCES EACCES done done done done"
+    );
 }
 
 /// One that everybody may reach is handed over as ever.

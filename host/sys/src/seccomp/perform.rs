@@ -86,6 +86,22 @@ pub fn number_option(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<
     Ok(value)
 }
 
+/// The first bytes of an option of a socket, at most `most` (getsockopt(2)).
+///
+/// # Errors
+/// The kernel's.
+pub fn option(fd: BorrowedFd<'_>, level: i32, option: i32, most: usize) -> io::Result<Vec<u8>> {
+    let mut value = vec![0_u8; most];
+    let mut size = length(&value)?;
+    // SAFETY: the kernel writes at most `size` bytes to `value`, which has as many.
+    nothing(unsafe {
+        let into = value.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), level, option, into, &raw mut size)
+    })?;
+    value.truncate(usize::try_from(size).unwrap_or(0));
+    Ok(value)
+}
+
 /// Gives this thread a umask and directories of its own (unshare(2), `CLONE_FS`).
 ///
 /// # Errors
