@@ -247,10 +247,12 @@ def meddle():
 threading.Thread(target=meddle, daemon=True).start()
 sys.setswitchinterval(1e-6)
 listened, escaped = 0, 0
-for kind in [tcp, udp] * 200:
+for n, kind in enumerate([tcp, udp] * 200):
     s = kind()
+    # At an address of its own: the last one may be held for a while, by a process that another test has forked.
+    at = (f'127.1.{n // 100}.{1 + n % 100}', PORT)
     try:
-        s.bind(('', PORT))
+        s.bind(at)
         if kind == tcp: s.listen()
     except OSError as e:
         if e.errno != errno.EACCES: raise
@@ -258,7 +260,7 @@ for kind in [tcp, udp] * 200:
     listened += 1
     for host in ('127.0.0.1', '127.0.0.2'):
         c = kind(); c.bind((host, 0)); c.setblocking(False)
-        try: c.connect(('127.0.0.1', PORT)); c.send(b'x')
+        try: c.connect(at); c.send(b'x')
         except OSError: pass
     s.setblocking(False)
     came = all_of(s.accept if kind == tcp else lambda: s.recvfrom(9))
