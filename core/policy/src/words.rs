@@ -1,6 +1,6 @@
 //! A request in words, as a person asks about one: `/usr/bin/curl tcp example.org:443`.
 //!
-//! `[in|out|open] [PROTOCOL] [TARGET]` after the program. Targets: `NAME:PORT` (whose address nobody looks up),
+//! `[in|out|open] [PROTOCOL] [TARGET]` after the program, and of a listener `from ADDRESS`, who calls it. Targets: `NAME:PORT` (whose address nobody looks up),
 //! `NAME=ADDRESS:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `:PORT` (all addresses), `unix:/path`, `unix:@name`,
 //! `vsock:CID:PORT`; none for `open`. A listener's port may be `free`; `icmp` and `raw` have no `:PORT`.
 
@@ -20,11 +20,17 @@ pub struct Asked {
     pub request: Request,
     /// The target is a name without an address: rules about addresses may say something else.
     pub without_address: bool,
+    /// Who connects to a listener, or sends to it.
+    pub from: Option<IpAddr>,
 }
 
 /// Reads a request; the error says what is wrong.
 pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
-    let mut rest = words;
+    let (mut rest, from) = match words {
+        [before @ .., from, address] if from == "from" => (before, Some(caller(address)?)),
+        [.., from] if from == "from" => return Err("an address is missing after `from`".into()),
+        all => (all, None),
+    };
     let mut direction = None;
     let mut protocol = None;
     while let Some((first, others)) = rest.split_first() {
@@ -38,6 +44,7 @@ pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
         rest = others;
     }
     let direction = direction.unwrap_or(match rest {
+        _ if from.is_some() => Direction::In,
         [] => Direction::Open,
         _ => Direction::Out,
     });
@@ -51,8 +58,18 @@ pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
         [_, more, ..] => return Err(format!("{more:?} stands after the target")),
     };
     let protocol = protocol.or(default).ok_or("a protocol is missing, as in `open raw`")?;
+    if from.is_some() {
+        let hears = direction == Direction::In && matches!(target, Target::Ip { .. });
+        if !hears || !matches!(protocol, Protocol::Tcp | Protocol::Udp) {
+            return Err("`from` is of listeners of tcp and udp, as in `in :8000 from ::1`".into());
+        }
+    }
     let request = Request { program, direction, protocol, target };
-    Ok(Asked { request, without_address })
+    Ok(Asked { request, without_address, from })
+}
+
+fn caller(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} after `from` is no address"))
 }
 
 type Found = (Target, Option<Protocol>, bool);
@@ -145,7 +162,8 @@ mod tests {
         request(program, &words).map(|asked| {
             let Request { direction, protocol, target, .. } = asked.request;
             let open = if asked.without_address { " ?" } else { "" };
-            format!("{} {protocol} {target}{open}", direction.name())
+            let from = asked.from.map_or(String::new(), |from| format!(" from {from}"));
+            format!("{} {protocol} {target}{open}{from}", direction.name())
         })
     }
 
@@ -161,6 +179,8 @@ mod tests {
             ("in *:8000", "in tcp 0.0.0.0:8000"),
             ("in :free", "in tcp 0.0.0.0:free"),
             ("in udp [::1]:free", "in udp [::1]:free"),
+            ("in :8000 from 192.0.2.1", "in tcp 0.0.0.0:8000 from 192.0.2.1"),
+            ("udp :53 from ::1", "in udp 0.0.0.0:53 from ::1"),
             ("icmp 192.0.2.1", "out icmp 192.0.2.1"),
             ("raw:89 fe80::1", "out raw:ospf fe80::1"),
             ("raw Example.com", "out raw example.com 0.0.0.0 ?"),
@@ -189,6 +209,12 @@ mod tests {
             ("open raw 192.0.2.1:1", "has no target"),
             ("unix:x", "write unix:/path"),
             ("exa_*:1", "is no NAME:PORT"),
+            ("in :1 from", "an address is missing"),
+            ("in :1 from ::/0", "\"::/0\" after `from` is no address"),
+            ("out :1 from ::1", "is no NAME:PORT"),
+            ("out ::1:1 from ::1", "of listeners of tcp and udp"),
+            ("in unix:/x from ::1", "of listeners of tcp and udp"),
+            ("in sctp :1 from ::1", "of listeners of tcp and udp"),
         ] {
             let error = read(words).unwrap_err();
             assert!(error.contains(part), "{words}: {error}");

@@ -1,7 +1,7 @@
 //! Policies and files of `guard`: free ports, what was refused, files that several guards share, places where nothing can
 //! be written, and floods of questions.
 
-use netloom_tests_e2e::{is_root, machine, needs, skip, wait_until};
+use netloom_tests_e2e::{Run, is_root, machine, needs, skip, wait_until};
 
 use super::guard::{KEYS, SOON, Server, alone, go, terminal, waiting};
 
@@ -62,6 +62,66 @@ fn a_port_that_the_kernel_chooses_is_learned_as_such() {
     };
     check("127.0.0.1:free").code(0);
     check("127.0.0.1:8000").code(1);
+    machine.untouched();
+}
+
+/// Calls its own listener from elsewhere and from a peer, and says who comes.
+const LISTENS: &str = "
+import socket
+s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()
+held = []
+for host in ('127.0.0.1', '127.0.0.2'):
+    c = socket.socket(); c.bind((host, 0)); c.setblocking(False)
+    c.connect_ex(s.getsockname()); held.append(c)
+print(s.getsockname()[1], flush=True)
+for _ in range(2): print(s.accept()[1][0], flush=True)
+";
+
+/// Runs it under guard, and calls it from elsewhere and from a peer before and after it has accepted one.
+const CALLS: &str = "
+import socket, subprocess, sys
+guard = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+port = int(guard.stdout.readline())
+def call(host):
+    c = socket.socket(); c.bind((host, 0)); c.setblocking(False)
+    c.connect_ex(('127.0.0.1', port)); return c
+held = [call('127.0.0.1')]
+came = [guard.stdout.readline().strip()]
+held += [call('127.0.0.1'), call('127.0.0.2')]
+came += guard.stdout.read().split()
+print(came, guard.wait())
+";
+
+/// By a filter, or for users who may set none by a look at each connection.
+#[test]
+fn a_listener_is_reached_by_its_peers_from_inside_and_from_elsewhere() {
+    needs!("python3");
+    let machine = machine!();
+    let text = "default: deny\nrules: [{allow: in, port: free, from: 127.0.0.2}, {allow: out}]\n";
+    machine.scratch().file("p.yaml", text);
+    let netloom = netloom_kit::Binary::find();
+    let run = |flags: &[&str], script: &str| {
+        let run =
+            Run::new("setsid").args(["--wait", "python3", "-c", CALLS]).args([netloom.path()]);
+        let run = run.args(["guard"]).args(flags).args(["--", "python3", "-c", script]);
+        run.dir(machine.scratch().path())
+            .env("XDG_CONFIG_HOME", machine.scratch().path())
+            .env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir())
+            .finish()
+    };
+    let check = |from: &str| {
+        let words = ["guard", "check", "p.yaml", "--", "python3", "in", ":free", "from", from];
+        alone(&machine, &words).finish()
+    };
+    let told = check("127.0.0.2").code(0).text();
+    assert!(told.ends_with("\n  from 127.0.0.2: let in, since 127.0.0.2 may come\n"), "{told}");
+    let told = check("127.0.0.1").code(1).text();
+    assert!(told.ends_with("\n  from 127.0.0.1: kept out, since 127.0.0.2 may come\n"), "{told}");
+    let done = run(&["--policy", "p.yaml"], LISTENS).code(0);
+    assert_eq!(done.text(), "['127.0.0.2', '127.0.0.2'] 0\n");
+    // Elsewhere comes where nobody is kept from it.
+    let done = run(&["--default", "allow"], LISTENS).code(0);
+    assert_eq!(done.text(), "['127.0.0.1', '127.0.0.2'] 0\n");
     machine.untouched();
 }
 

@@ -101,7 +101,8 @@ pub(crate) enum GuardVerb {
     after_help = "A request is: PROGRAM [in|out|open] [PROTOCOL] [TARGET]. PROGRAM is a path, or a name in PATH. TARGET is \
                         NAME:PORT, whose address is not looked up, NAME=ADDRESS:PORT, ADDRESS:PORT, [IPV6]:PORT, :PORT (a \
                         listener on all addresses), :free (one on a port that the kernel chooses), unix:/path, unix:@name \
-                        or vsock:CID:PORT; `open` has none, and for icmp and raw:PROTOCOL it has no :PORT."
+                        or vsock:CID:PORT; `open` has none, and for icmp and raw:PROTOCOL it has no :PORT. After a \
+                        listener of tcp or udp `from ADDRESS` asks whether that one may reach it."
 )]
 pub(crate) struct GuardCheck {
     /// The policy.

@@ -41,8 +41,19 @@ pub(super) fn check(args: &GuardCheck) -> Result<i32> {
             text += &format!("  and {} more prefixes\n", others.len() - SHOWN);
         }
     }
+    let mut passes = verdict.action.passes();
+    if let Some(from) = asked.from.filter(|_| passes) {
+        let peers = policy.peers(&asked.request, now);
+        passes = peers.as_ref().is_none_or(|peers| peers.contains(from));
+        let who = peers.map_or("anybody".to_owned(), |peers| match peers.nets() {
+            [] => "nobody".to_owned(),
+            _ => peers.to_string(),
+        });
+        let is = if passes { "let in" } else { "kept out" };
+        text += &format!("  from {from}: {is}, since {who} may come\n");
+    }
     output::print(&text)?;
-    Ok(i32::from(!verdict.action.passes()))
+    Ok(i32::from(!passes))
 }
 
 /// `netloom guard diff`
