@@ -67,6 +67,14 @@ impl Device {
         }
     }
 
+    /// Enables or disables a queue; false if the request is none.
+    pub(crate) fn enable(&mut self, index: u32, num: u32) -> bool {
+        let Ok(ring) = self.ring(index) else { return false };
+        ring.enable(num == 1);
+        self.look();
+        num <= 1
+    }
+
     fn ring(&mut self, index: u32) -> Answer<&mut Ring> {
         let index = usize::try_from(index).map_err(|_| Wrong::InvalidParam)?;
         self.rings.get_mut(index).ok_or(Wrong::InvalidParam)

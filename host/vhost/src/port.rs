@@ -176,6 +176,14 @@ impl VhostPort {
             }
             Come::End => return false,
         }
+        // QEMU enables a card's queues before its driver has accepted any feature; the crate would refuse that.
+        if !self.device.features.enables_queues()
+            && let Some(asked) = socket::take_enable(&front.stream)
+        {
+            let done = self.device.enable(asked.index, asked.num);
+            self.faults.requests += u64::from(!done);
+            return !asked.needs_reply || socket::answer_enable(&front.stream, done).is_ok();
+        }
         let fresh = Device::new(self.watch.clone());
         let device = std::mem::replace(&mut self.device, fresh);
         lock(&front.desk).0 = Some(device);

@@ -158,6 +158,44 @@ pub(crate) fn look(stream: &UnixStream) -> Come {
     if seen == header.len() && waiting >= wanted { Come::Whole } else { Come::Part }
 }
 
+/// A request to enable or disable a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Enable {
+    pub(crate) index: u32,
+    /// 1 enables, 0 disables.
+    pub(crate) num: u32,
+    /// The front end waits for an answer.
+    pub(crate) needs_reply: bool,
+}
+
+const SET_VRING_ENABLE: u32 = 18;
+/// Flags: the protocol's version, an answer, and that one is wanted.
+const VERSION: u32 = 1;
+const REPLY: u32 = 1 << 2;
+const NEED_REPLY: u32 = 1 << 3;
+
+/// Takes the next request if it is whole and is this one.
+pub(crate) fn take_enable(stream: &UnixStream) -> Option<Enable> {
+    let mut message = [0; 20];
+    let flags = net::RecvFlags::PEEK | net::RecvFlags::DONTWAIT;
+    let (_, seen) = net::recv(stream, &mut message, flags).ok()?;
+    let (words, _) = message.as_chunks::<4>();
+    let words: Vec<u32> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
+    let [SET_VRING_ENABLE, flags, 8, index, num] = words[..] else { return None };
+    if seen < message.len() || flags & !NEED_REPLY != VERSION {
+        return None;
+    }
+    net::recv(stream, &mut message, net::RecvFlags::DONTWAIT).ok()?;
+    Some(Enable { index, num, needs_reply: flags & NEED_REPLY != 0 })
+}
+
+/// Answers it.
+pub(crate) fn answer_enable(mut stream: &UnixStream, done: bool) -> io::Result<()> {
+    let words = [SET_VRING_ENABLE, VERSION | REPLY, 8].map(u32::to_ne_bytes);
+    let value = u64::from(!done).to_ne_bytes();
+    io::Write::write_all(&mut stream, &[words.as_flattened(), &value].concat())
+}
+
 fn is_welcome(stream: &UnixStream, user: Option<u32>) -> bool {
     let Ok(peer) = net::sockopt::socket_peercred(stream) else { return false };
     peer.uid == geteuid() || peer.uid.is_root() || user == Some(peer.uid.as_raw())

@@ -1,5 +1,6 @@
 //! Front ends that come, go and come back; ports that do.
 
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -62,6 +63,33 @@ fn a_front_end_may_go_and_come_back() {
         site.connect();
     }
     assert_eq!(site.port.faults(), netloom_vhost::Faults::default());
+}
+
+/// QEMU enables queues before it tells what the driver has accepted, as soon as the driver is there.
+#[test]
+fn queues_may_be_enabled_before_features_are_accepted() {
+    let mut site = Site::new(Setup::default());
+    site.disconnect();
+    let path = site.path();
+    let stream = serving(&mut site.port, || {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        for (index, refused) in [(0, 0), (1, 0), (32, 1)] {
+            // SET_VRING_ENABLE in version 1, with a wish for an answer.
+            let request = [18, 1 | 8, 8, index, 1_u32].map(u32::to_ne_bytes);
+            stream.write_all(request.as_flattened()).unwrap();
+            let mut answer = [0; 20];
+            stream.read_exact(&mut answer).unwrap();
+            let wanted = [18, 1 | 4, 8, refused, 0_u32].map(u32::to_ne_bytes);
+            assert_eq!(answer, wanted.as_flattened(), "queue {index}");
+        }
+        stream
+    });
+    let machine = &site.machine;
+    let link = serving(&mut site.port, || machine.over(stream).unwrap());
+    site.link = Some(link);
+    site.machine.fill(RX);
+    passes(&mut site, 1);
+    assert_eq!(site.port.faults().requests, 1, "there is no queue 32");
 }
 
 /// The port looks for a front end that listens, now or later, and again when that one was gone.
