@@ -184,13 +184,14 @@ pub(crate) enum MirrorDirection {
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text of --help has brackets")]
 #[derive(Debug, Args)]
 pub(crate) struct Plug {
-    /// The interface, in the network namespace of the caller.
+    /// The interface, in the network namespace of the caller. Or the card of a virtual machine: vhost-user:PATH listens
+    /// for its front end (QEMU, cloud-hypervisor) at a socket, vhost-user-client:PATH connects to one that listens.
     #[arg(value_name = "IFACE")]
     pub(crate) interface: String,
     /// The switch: SWITCH, LAB.SWITCH or the path of its socket; netloom:// may precede it, and [N] after it
     /// chooses a port.
     pub(crate) switch: String,
-    /// The port's name on the switch. Default: host:IFACE.
+    /// The port's name on the switch. Default: host:IFACE, or for a card the last part of PATH.
     #[arg(long)]
     pub(crate) name: Option<String>,
 }

@@ -1,10 +1,11 @@
-//! `plug`: connects a switch to an interface, in this process, until interrupted.
+//! `plug`: connects a switch to an interface, or to the card of a virtual machine, in this process, until interrupted.
 //!
 //! The interface itself stays unchanged. A socket membership makes it receive frames for others, and ends
 //! with the socket. Only an interface that is down is brought up; a second process reverts that, so that even
 //! a kill of the first one leaves no trace.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use netloom_netlink::{Batch, Change, LinkInfo, Socket};
@@ -14,6 +15,7 @@ use netloom_session::switch_address;
 use netloom_shm::name::Address;
 use netloom_shm::{JoinOptions, SwitchPort};
 use netloom_sys::process::{self, Forked, Namespaces};
+use netloom_vhost::{Options, Role, VhostPort};
 use rustix::process::Pid;
 
 use super::figures::amount;
@@ -21,10 +23,16 @@ use super::wording::worded;
 use crate::flags::Plug;
 use crate::output::{facts, print};
 
+/// How long a frame waits for a guest to make room: an emulated one may not run for some time.
+const PATIENCE: Duration = Duration::from_millis(50);
+
 /// `netloom plug`
 pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     let interface = args.interface.as_str();
     let address = switch_address(lab, &args.switch).map_err(worded)?;
+    if let Some(options) = card(interface) {
+        return plug_card(&address, args, options);
+    }
     let link = netloom_session::interface(interface, interface)?;
     let signals = super::ending()?;
     let rings = RingOptions { promiscuous: true, ..RingOptions::default() };
@@ -36,7 +44,7 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
              loses many: turn that off (ethtool -K {interface} lro off)"
         );
     }
-    let member = join(&address, args)?;
+    let member = join(&address, args, &format!("host:{interface}"))?;
     let number = member.number();
     // From here on the interface is restored when this ends.
     let _raised = (!link.up).then(|| Raised::new(&link)).transpose()?;
@@ -54,9 +62,38 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     }
 }
 
-fn join(address: &Address, args: &Plug) -> Result<SwitchPort> {
+/// The card that an argument names, if it is none of an interface: no name of an interface has a colon.
+fn card(argument: &str) -> Option<Options> {
+    let (kind, path) = argument.split_once(':')?;
+    let role = match kind {
+        "vhost-user" => Role::Listen,
+        "vhost-user-client" => Role::Connect,
+        _ => return None,
+    };
+    Some(Options { role, ..Options::new(path) })
+}
+
+/// Carries the frames of a virtual machine's card.
+fn plug_card(address: &Address, args: &Plug, options: Options) -> Result<i32> {
+    let path = options.path.clone();
+    let Some(name) = path.file_name() else { bail!("{:?}: it names no socket", args.interface) };
+    let signals = super::ending()?;
+    let port = VhostPort::open(options).with_context(|| args.interface.clone())?;
+    let member = join(address, args, &name.to_string_lossy())?;
+    let number = member.number();
+    print(&format!("{path:?} is port {number} of switch {}; Ctrl-C ends it\n", args.switch))?;
+    let mut pump = Pump::new(Box::new(port), Box::new(member)).patient(PATIENCE);
+    let end = pump.run(signals.as_fd(), &mut || true)?;
+    print(&text(&pump.reading().read()))?;
+    match end {
+        End::Stopped => Ok(0),
+        End::InterfaceGone | End::SwitchGone => bail!("switch {:?}: it is no more", args.switch),
+    }
+}
+
+fn join(address: &Address, args: &Plug, default: &str) -> Result<SwitchPort> {
     let name = args.name.clone().or_else(|| address.name.clone());
-    let name = name.unwrap_or_else(|| format!("host:{}", args.interface));
+    let name = name.unwrap_or_else(|| default.to_owned());
     let options = JoinOptions {
         number: address.number.map_or(0, u16::from),
         ..JoinOptions::new(&address.path, &name)
