@@ -1,7 +1,10 @@
-//! QEMU on our switches by `-netdev vde`: the boot ROM of its card asks for an address.
+//! QEMU on our switches by `-netdev vde` and by vhost-user: the boot ROM of its card asks for an address.
 
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use netloom_kit::{Binary, Scratch};
 use netloom_tests_peers::{Running, Station, Switch, folder, program, skip, with_plugin};
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -81,4 +84,56 @@ fn a_switch_that_is_not_there_is_told() {
     assert!(!done.status.success());
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(said.contains("could not be initialized") || said.contains("No such file"), "{said}");
+}
+
+/// A machine whose card is a port by vhost-user.
+fn qemu_by_vhost_user(socket: &Path) -> Command {
+    let mut command = Command::new(QEMU);
+    command.args(["-accel", "tcg", "-nodefaults", "-display", "none", "-monitor", "none"]);
+    command.args(["-m", "64", "-boot", "n", "-machine", "pc,memory-backend=m"]);
+    command.args(["-object", "memory-backend-memfd,id=m,size=64M,share=on"]);
+    command.args(["-chardev", &format!("socket,id=c,path={},reconnect=1", socket.display())]);
+    command.args(["-netdev", "vhost-user,id=n,chardev=c"]);
+    // QEMU 7.2 without KVM ends by a fault of its own when such a card has MSI-X.
+    command.args(["-device", &format!("virtio-net-pci,netdev=n,vectors=0,mac={CARD}")]);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Starts a port for a card, and waits until it listens.
+fn plug(scratch: &Scratch, card: &Path, switch: &Switch) -> Running {
+    let name = format!("vhost-user:{}", card.display());
+    let mut command = Command::new(Binary::find().path());
+    command.env("NETLOOM_RUNTIME_DIR", scratch.runtime_dir());
+    command.args(["plug".as_ref(), name.as_ref(), switch.socket().as_os_str()]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut running = Running(child.expect("start a plug"));
+    let mut line = String::new();
+    let out = running.0.stdout.take().expect("stdout is piped");
+    BufReader::new(out).read_line(&mut line).expect("read what the plug says");
+    assert!(line.contains("is port"), "{line:?}");
+    running
+}
+
+/// Its boot ROM's questions come by vhost-user, and go on with a port that takes the place of a killed one.
+#[test]
+fn a_card_by_vhost_user_outlives_its_port() {
+    if program(QEMU).is_none() {
+        skip!("peer:qemu: not installed");
+    }
+    let scratch = Scratch::new();
+    let folder = folder();
+    let card = folder.path().join("card");
+    let switch = Switch::start(folder.path(), "switch");
+    let mut station = Station::join(&switch, "station");
+    let first = plug(&scratch, &card, &switch);
+    let mut machine = Running(qemu_by_vhost_user(&card).spawn().expect("start QEMU"));
+    let question = station.receive_where("a DHCP question", is_dhcp_question);
+    assert_eq!(asker(&question), CARD);
+    drop(first);
+    while station.receive_at_once().is_some() {}
+    let _next = plug(&scratch, &card, &switch);
+    let question = station.receive_where("a DHCP question once more", is_dhcp_question);
+    assert_eq!(asker(&question), CARD);
+    assert!(machine.is_alive());
 }
