@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_sys::Failure;
+use netloom_sys::{Failure, scm};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -197,6 +197,6 @@ pub(crate) fn answer_enable(mut stream: &UnixStream, done: bool) -> io::Result<(
 }
 
 fn is_welcome(stream: &UnixStream, user: Option<u32>) -> bool {
-    let Ok(peer) = net::sockopt::socket_peercred(stream) else { return false };
-    peer.uid == geteuid() || peer.uid.is_root() || user == Some(peer.uid.as_raw())
+    let Ok(peer) = scm::peer_uid(stream) else { return false };
+    peer == geteuid().as_raw() || peer == 0 || user == Some(peer)
 }
