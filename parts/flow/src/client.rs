@@ -154,10 +154,15 @@ impl Client {
                 return Err(ClientError::Target { target: name });
             }
         };
+        Client::over(socket, name, versions)
+    }
+
+    /// Agrees on a version over a connection with a switch of this name.
+    fn over(socket: Box<dyn Bytes>, target: String, versions: &[Version]) -> Result<Client> {
         let version = versions.iter().copied().max().unwrap_or(Version::V13);
         let mut client = Client {
             socket,
-            target: name,
+            target,
             version,
             stream: Stream::default(),
             xid: 0,
@@ -180,7 +185,11 @@ impl Client {
     }
 
     fn greet(&mut self, versions: &[Version]) -> Result<()> {
-        self.send(&Message::Hello(Hello::offering(versions)))?;
+        match self.send(&Message::Hello(Hello::offering(versions))) {
+            // Who closes may have said before why, or that it is no switch.
+            Ok(_) | Err(ClientError::Closed { .. }) => {}
+            Err(e) => return Err(e),
+        }
         let until = Instant::now() + self.patience;
         let bytes = self.bytes_until(Some(until))?.ok_or_else(|| self.late())?;
         let number = bytes.first().copied().unwrap_or(0);
@@ -386,5 +395,26 @@ impl Client {
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_said_before_it_closed_is_heard() {
+        for (said, words) in [
+            (&[][..], "closed the connection"),
+            (&[4, 0, 0, 4, 0, 0, 0, 1], "shorter than its header"),
+            (&[3, 0, 0, 8, 0, 0, 0, 1], "does not speak"),
+        ] {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+            theirs.write_all(said).expect("sent");
+            drop(theirs);
+            let versions = [Version::V10, Version::V13];
+            let error = Client::over(Box::new(ours), "it".into(), &versions).expect_err("closed");
+            assert!(error.to_string().contains(words), "{said:?}: {error}");
+        }
     }
 }
