@@ -141,12 +141,14 @@ pub(crate) fn answer(listener: &Listener, id: u64, done: Done) {
     }
 }
 
-/// What became of a call: by the listener, and by the thread's pending signals (proc_pid_status(5)).
+/// What became of a call: by the listener, and by the thread's pending signals (proc_pid_status(5)) and its process's
+/// stop.
 pub(crate) fn state(listener: &Listener, id: u64, tid: i32) -> State {
     if !listener.is_waiting(id) {
         return State::Gone;
     }
-    if signalled(&Status::of(tid).unwrap_or_default()) { State::Signalled } else { State::Waiting }
+    let status = Status::of(tid).unwrap_or_default();
+    if signalled(&status) || stops(&status, tid) { State::Signalled } else { State::Waiting }
 }
 
 /// Whether a signal waits that this thread will take. One for the whole process may be taken by another thread.

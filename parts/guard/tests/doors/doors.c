@@ -566,6 +566,48 @@ static void again_and_again(int flags, void (*by)(int)) {
 static void interrupted(void) { again_and_again(0, nothing); to4(tcp4(), "127.0.0.1", number("FULL")); }
 static void restarted(void) { again_and_again(SA_RESTART, handler); to4(tcp4(), "127.0.0.1", number("FULL")); }
 static void asked_again(void) { again_and_again(SA_RESTART, nothing); to4(tcp4(), "127.0.0.1", number("FULL")); }
+/* A process has stopped when all of its threads have, also one that connects; that one waits on after the stop. */
+static int tid_to;
+static void *connects(void *unused) {
+    pid_t tid = (pid_t)syscall(SYS_gettid);
+    if (write(tid_to, &tid, sizeof tid) == sizeof tid) to4(tcp4(), "127.0.0.1", number("FULL"));
+    return unused;
+}
+static char state_of(pid_t pid, pid_t tid) {
+    char path[64], line[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || read(fd, line, sizeof line - 1) < 0) return '?';
+    close(fd);
+    char *end = strrchr(line, ')');
+    return end ? end[2] : '?';
+}
+static void stopped(void) {
+    int ends[2], status;
+    pid_t tid, pid;
+    alarm(60);
+    if (pipe(ends)) return;
+    if ((pid = fork()) == 0) {
+        pthread_t thread;
+        alarm(60);
+        tid_to = ends[1];
+        pthread_create(&thread, NULL, connects, NULL);
+        pthread_join(thread, NULL);
+        _exit(0);
+    }
+    if (read(ends[0], &tid, sizeof tid) != sizeof tid) return;
+    for (int n = 0; n < 3; n++) {
+        while (state_of(pid, tid) != 'S') sched_yield();
+        kill(pid, SIGSTOP);
+        waitpid(pid, &status, WUNTRACED);
+        say(WIFSTOPPED(status) ? "stopped" : "ended");
+        kill(pid, SIGCONT);
+        waitpid(pid, &status, WCONTINUED);
+        say(WIFCONTINUED(status) ? "goes on" : "ended");
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+}
 static void time_limit(void) {
     struct timeval limit = {0, 50000};
     int fd = tcp4();
@@ -650,7 +692,7 @@ static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(wait_for_end), DOOR(thread), DOOR(own_descriptors), DOOR(without_leader), DOOR(child), DOOR(daemon_child),
     DOOR(vfork_child), DOOR(spawned), DOOR(executed), DOOR(executed_by_thread), DOOR(not_dumpable), DOOR(own_user),
     DOOR(own_network), DOOR(own_processes), DOOR(received),
-    DOOR(interrupted), DOOR(restarted), DOOR(asked_again), DOOR(time_limit), DOOR(time_limit_and_signal), DOOR(in_progress), DOOR(refused),
+    DOOR(interrupted), DOOR(restarted), DOOR(asked_again), DOOR(stopped), DOOR(time_limit), DOOR(time_limit_and_signal), DOOR(in_progress), DOOR(refused),
     DOOR(faults), DOOR(large), DOOR(names), DOOR(names_elsewhere),
 #if defined(__x86_64__)
     DOOR(i386_connect), DOOR(i386_socket), DOOR(i386_sendto), DOOR(i386_sendmsg), DOOR(i386_sendmmsg),
