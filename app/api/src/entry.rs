@@ -77,12 +77,34 @@ impl Asked {
     pub(crate) fn entry(self) -> Result<Entry> {
         match self.read()? {
             (
-                Reply::Entry { node, user, own_user, env, tasks, v2, nested, privileged, by_init },
+                Reply::Entry {
+                    node,
+                    user,
+                    own_user,
+                    env,
+                    tasks,
+                    v2,
+                    nested,
+                    privileged,
+                    by_init,
+                    machine,
+                },
                 fds,
             ) => {
                 let (init, groups) = sort(fds, tasks, v2)
                     .ok_or_else(|| self.wrong("the descriptors are not those it tells of"))?;
-                Ok(Entry { node, init, groups, user, own_user, env, nested, privileged, by_init })
+                Ok(Entry {
+                    node,
+                    init,
+                    groups,
+                    user,
+                    own_user,
+                    env,
+                    nested,
+                    privileged,
+                    by_init,
+                    machine,
+                })
             }
             _ => Err(self.wrong("it is none for this question")),
         }

@@ -79,6 +79,9 @@ pub(crate) enum Reply {
         /// See [`Entry`].
         #[serde(default)]
         by_init: bool,
+        /// See [`Entry`].
+        #[serde(default)]
+        machine: bool,
     },
     /// The init has the program's descriptors.
     Passed,
@@ -225,6 +228,7 @@ fn send_entry(socket: &OwnedFd, entry: &Entry) -> netloom_sys::Result<usize> {
         nested: entry.nested,
         privileged: entry.privileged,
         by_init: entry.by_init,
+        machine: entry.machine,
     };
     let bytes = encode(&reply);
     if bytes.len() > MAX_REPLY || fds.len() > scm::MAX_FDS {

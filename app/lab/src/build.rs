@@ -5,5 +5,6 @@ pub(crate) mod carrying;
 pub(crate) mod configure;
 pub(crate) mod keeper;
 pub(crate) mod links;
+pub(crate) mod machines;
 pub(crate) mod maker;
 pub(crate) mod starting;

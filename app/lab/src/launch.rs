@@ -26,6 +26,7 @@ use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
+use crate::build::machines;
 use crate::build::maker::{absolute_paths, add_group};
 use crate::events::{Event, Serve};
 use crate::keep::flows;
@@ -111,6 +112,7 @@ impl Launch {
     ) -> Result<Outcome> {
         absolute_paths(&mut plan.nodes, &mut plan.switches, &options.base);
         check_tls(&plan.switches)?;
+        machines::check(plan.nodes.iter())?;
         let user = !caps::is_privileged();
         let hierarchies = possible(&plan, options)?;
         let folder = Folder::new(&options.runtime, &plan.lab);

@@ -176,6 +176,37 @@ pub(crate) enum Verb {
         /// What it is, as JSON.
         application: String,
     },
+    /// Runs the virtual machine that its environment describes.
+    #[command(hide = true)]
+    VmProcess,
+    /// Becomes a program without any rights.
+    #[command(hide = true)]
+    VmStart {
+        /// Its argument list.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// The first process of a guest.
+    #[command(hide = true)]
+    VmGuest {
+        /// The file that says what to do.
+        data: PathBuf,
+        /// What User-mode Linux adds to its command line.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        added: Vec<String>,
+    },
+    /// The shell on a guest's console.
+    #[command(hide = true)]
+    VmShell,
+    /// A client of the virtual machine of this node.
+    #[command(hide = true)]
+    VmClient {
+        /// What it wants: console, exec, pause or resume.
+        what: String,
+        /// The program and its arguments.
+        #[arg(last = true)]
+        argv: Vec<String>,
+    },
     /// The peer process of a measurement.
     #[command(hide = true)]
     BenchPeer {
@@ -268,6 +299,17 @@ pub(crate) enum Node {
     Set(NodeSet),
     /// Move an interface between nodes, or between a node and the host.
     MoveInterface(MoveInterface),
+    /// Stop a virtual machine's time until it is resumed.
+    Pause(Machine),
+    /// Continue a paused virtual machine.
+    Resume(Machine),
+}
+
+/// `node pause` and `node resume`.
+#[derive(Debug, Args)]
+pub(crate) struct Machine {
+    /// The node.
+    pub(crate) node: String,
 }
 
 /// `node create`.

@@ -78,6 +78,9 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             ) => return 2,
             _ => {}
         }
+        if let Some(netloom_vm::Error::Unsupported(_)) = cause.downcast_ref() {
+            return 3;
+        }
         if let Some(netloom_port::Error::Unsupported(_)) = cause.downcast_ref() {
             return 3;
         }

@@ -7,13 +7,18 @@
 pub(crate) mod bridge;
 pub mod openflow;
 pub mod shm;
+pub mod vm;
+
+use std::path::PathBuf;
 
 use netloom_config::{Path, Place, Report};
 use serde::{Deserialize, Serialize};
 
 use self::openflow::{DatapathId, OpenflowSwitch, RawOpenflow, TlsFiles};
 use self::shm::{RawShm, ShmSwitch};
+use self::vm::Machine;
 use crate::file::Fields;
+use crate::file::table::KindKeys;
 
 /// The kind of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -257,19 +262,41 @@ pub(crate) struct PortEnd {
 }
 
 /// The kind of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum NodeKind {
     /// Processes in namespaces of their own.
     #[default]
     Plain,
+    /// A virtual machine.
+    Vm(Box<Machine>),
 }
+
+/// The word of the default kind of nodes, and its keys.
+pub(crate) const PLAIN: KindKeys = KindKeys { kind: "plain", keys: &[] };
 
 impl NodeKind {
     /// Whether it is the default, which need not be written.
     pub fn is_default(&self) -> bool {
         *self == NodeKind::default()
+    }
+
+    /// The options of a virtual machine.
+    pub fn as_vm(&self) -> Option<&Machine> {
+        match self {
+            NodeKind::Plain => None,
+            NodeKind::Vm(machine) => Some(machine),
+        }
+    }
+
+    /// The files of the host that it needs.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let machine = match self {
+            NodeKind::Plain => None,
+            NodeKind::Vm(machine) => Some(machine),
+        };
+        machine.into_iter().flat_map(|machine| machine.paths_mut())
     }
 }
 

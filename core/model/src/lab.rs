@@ -12,6 +12,7 @@ use netloom_impair::Impairments;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::{NodeKind, SwitchKind};
+pub use crate::restart::Restart;
 
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,20 +159,6 @@ pub struct Program {
     pub restart: Restart,
 }
 
-/// When a node's init restarts a program that ends: never, on failure (its exit status was not 0), or always.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub enum Restart {
-    /// Leave it.
-    #[default]
-    Never,
-    /// Restart it when its exit status was not 0.
-    OnFailure,
-    /// Always restart it.
-    Always,
-}
-
 /// A file of a node's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = File))]
@@ -223,6 +210,9 @@ pub struct Ready {
     pub exec: Option<Vec<String>>,
     /// Each of these paths exists in the node.
     pub files: Vec<String>,
+    /// A virtual machine's console has shown this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<String>,
     /// The time limit. Default 30 s.
     #[cfg_attr(feature = "schema", schema(value_type = netloom_impair::schema::Duration))]
     pub timeout: Duration,
@@ -230,7 +220,13 @@ pub struct Ready {
 
 impl Default for Ready {
     fn default() -> Self {
-        Ready { tcp: vec![], exec: None, files: vec![], timeout: Duration::from_secs(30) }
+        Ready {
+            tcp: vec![],
+            exec: None,
+            files: vec![],
+            console: None,
+            timeout: Duration::from_secs(30),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod naming;
 mod parse;
 pub mod plan;
 pub mod reference;
+mod restart;
 mod schema;
 pub mod setting;
 

@@ -201,7 +201,7 @@ fn the_examples_show_every_key_of_the_schema() {
         assert!(keys.contains(&format!(".links.*.{key}")), "{key}");
     }
     let mut shown = BTreeSet::new();
-    for file in ["all-keys.yaml", SHM, "openflow.yaml"] {
+    for file in ["all-keys.yaml", SHM, "openflow.yaml", "vm-qemu.yaml"] {
         let (_, text) = examples().into_iter().find(|(n, _)| n.ends_with(file)).unwrap();
         used(&tree(&text), "", &keys, &mut shown);
     }

@@ -43,6 +43,8 @@ pub struct Entry {
     pub privileged: bool,
     /// The caller may not enter: the node's init starts programs for it ([`crate::by_init`]).
     pub by_init: bool,
+    /// It is around a virtual machine: users mean its guest.
+    pub machine: bool,
 }
 
 impl Entry {

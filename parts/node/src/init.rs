@@ -178,7 +178,7 @@ impl Outside {
         restore_open_files(inherited.prepare.open_files);
         let env = environment(&inherited.prepare.lab, &spec);
         let programs = Programs::new(spec.run, spec.setup, env.clone(), log);
-        Ok(Init::new((listener, signals), programs, grant, env, spec.ready))
+        Ok(Init::new((listener, signals), programs, grant, env, (spec.ready, spec.told_in)))
     }
 }
 

@@ -2,6 +2,7 @@
 //! finds out when the node is ready, and answers on its control socket, one message at a time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netloom_model::lab::Ready;
@@ -49,6 +50,8 @@ pub(crate) struct Init {
     failed: Option<String>,
     env: Vec<(String, String)>,
     ready: Ready,
+    /// A file in which a program says what it waits for.
+    told_in: Option<PathBuf>,
     stop_at: Option<Instant>,
 }
 
@@ -80,7 +83,7 @@ impl Init {
         programs: Programs,
         grant: Grant,
         env: Vec<(String, String)>,
-        ready: Ready,
+        (ready, told_in): (Ready, Option<PathBuf>),
     ) -> Init {
         Init {
             grant,
@@ -92,6 +95,7 @@ impl Init {
             failed: None,
             env,
             ready,
+            told_in,
             stop_at: None,
         }
     }
@@ -307,6 +311,9 @@ impl Init {
             return Some(before);
         }
         if let Some(lack) = ready::lacking(&self.ready) {
+            return Some(lack);
+        }
+        if let Some(lack) = self.told_in.as_deref().and_then(ready::told) {
             return Some(lack);
         }
         if !waiting.probe_ok {

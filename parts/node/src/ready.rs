@@ -3,10 +3,21 @@
 //! The node's init checks in the node's own namespaces. A port counts as open when the kernel lists a
 //! listening socket for it, so no connection disturbs the program (proc_net_tcp.txt).
 
+use std::path::Path;
+
 use netloom_model::lab::Ready;
 
 /// `TCP_LISTEN` of include/net/tcp_states.h, as printed in /proc/net/tcp.
 const LISTEN: &str = "0A";
+
+/// What a program says in this file that it still waits for.
+pub(crate) fn told(file: &Path) -> Option<String> {
+    match std::fs::read_to_string(file) {
+        Ok(words) if words.is_empty() => None,
+        Ok(words) => Some(words),
+        Err(_) => Some("its program has not begun".to_owned()),
+    }
+}
 
 /// The first unmet condition other than the command; `None` if all are met.
 pub(crate) fn lacking(ready: &Ready) -> Option<String> {

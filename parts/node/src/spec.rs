@@ -72,6 +72,9 @@ pub struct NodeSpec {
     pub run: Vec<Program>,
     /// Conditions for readiness.
     pub ready: Ready,
+    /// A file in which a program says what it still waits for; empty when it is ready.
+    #[serde(default)]
+    pub told_in: Option<PathBuf>,
 }
 
 /// Bridges only forward frames. With br_netfilter loaded, no packet filter sees them (its own sysctls apply
@@ -105,6 +108,7 @@ impl NodeSpec {
             setup: vec![],
             run: vec![],
             ready: Ready::default(),
+            told_in: None,
         }
     }
 }

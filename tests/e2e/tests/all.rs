@@ -60,6 +60,7 @@ mod switch;
 mod thousand;
 mod time_namespace;
 mod two_sites;
+mod vm;
 mod walls;
 mod whole_machine;
 mod wire;

@@ -249,6 +249,7 @@ impl Service for Fake {
             nested: true,
             privileged: false,
             by_init: true,
+            machine: true,
         })
     }
 

@@ -48,10 +48,12 @@ pub(crate) fn configure(
             let mut socket = open(&object)?;
             batch.clear();
             push_node(&mut batch, node, scope, links);
-            if fixed_neighbours {
-                push_neighbours(&mut batch, plan, index, scope, links);
+            if node.kind.as_vm().is_none() {
+                if fixed_neighbours {
+                    push_neighbours(&mut batch, plan, index, scope, links);
+                }
+                set_late_sysctls(node, &object)?;
             }
-            set_late_sysctls(node, &object)?;
             run(&mut socket, &mut batch, &object, "configure")?;
         }
         Ok(())
@@ -135,9 +137,16 @@ fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[LinkS
         }
         let object: Arc<str> = format!("interface \"{}:{}\"", node.name, interface.name).into();
         batch.push(Arc::clone(&object), &Change::of(interface.index).up());
+        if node.kind.as_vm().is_some() {
+            // Addresses and routes are the guest's.
+            continue;
+        }
         for address in &interface.addresses {
             batch.push(Arc::clone(&object), &Address::new(interface.index, *address));
         }
+    }
+    if node.kind.as_vm().is_some() {
+        return;
     }
     for route in &node.routes {
         push_route(batch, &name, node, route, scope == Scope::Links);

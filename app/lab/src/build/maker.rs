@@ -22,7 +22,7 @@ use netloom_sys::{cgroup, namespace, process};
 
 use crate::build::configure::Scope;
 use crate::build::keeper::{Ground, Keeper};
-use crate::build::{configure, links};
+use crate::build::{configure, links, machines};
 use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::Reports;
 use crate::stage::spaces::Spaces;
@@ -304,13 +304,13 @@ impl Maker<'_> {
         if let Some(scope) = &scope {
             crate::store::state::make_private_dir(scope, true)?;
         }
-        Ok(NodeSpec {
+        let spec = NodeSpec {
             index: node.id.get(),
             name: node.name.clone(),
             host_name: node.host_name().to_owned(),
             scope,
             kind: match node.kind {
-                NodeKind::Plain => Kind::Node,
+                NodeKind::Plain | NodeKind::Vm(_) => Kind::Node,
             },
             privileged: node.privileged,
             root: self.root_of(slot),
@@ -324,7 +324,12 @@ impl Maker<'_> {
             setup: node.setup.clone(),
             run: node.run.clone(),
             ready: node.ready.clone(),
-        })
+            told_in: None,
+        };
+        match &node.kind {
+            NodeKind::Plain => Ok(spec),
+            NodeKind::Vm(machine) => machines::around(spec, &self.state.plan.lab, node, machine),
+        }
     }
 
     /// A child uses its parent's root unless it has its own.
@@ -453,6 +458,9 @@ pub(crate) fn absolute_paths(
         *path = base.join(&*path);
     }
     for node in nodes {
+        for path in node.kind.paths_mut() {
+            *path = base.join(&*path);
+        }
         if let Some(root) = &mut node.root {
             *root = base.join(&*root);
         }

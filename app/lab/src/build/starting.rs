@@ -107,7 +107,8 @@ fn ended(node: &str) -> netloom_node::Error {
 
 /// Whether a node has programs to start or something to wait for.
 pub(crate) fn has_work(node: &PlannedNode) -> bool {
-    !node.run.is_empty()
+    node.kind.as_vm().is_some()
+        || !node.run.is_empty()
         || !node.setup.is_empty()
         || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
 }

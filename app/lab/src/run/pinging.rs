@@ -113,7 +113,10 @@ fn ping_family(lab: &str, version: u8, nodes: &[Pinged<'_>], timeout: Duration) 
         }
     }
     let with = nodes.iter().filter(|n| n.address(version).is_some()).count() as u64;
+    // A guest answers, but only its own programs can ask.
+    let guests = nodes.iter().filter(|n| n.node.kind.as_vm().is_some());
+    let guests = guests.filter(|n| n.address(version).is_some()).count() as u64;
     let answered = rtt_us.iter().flatten().filter(|c| c.is_some()).count() as u64;
-    let asked = with * with.saturating_sub(1);
+    let asked = (with - guests) * with.saturating_sub(1);
     Ok(Family { version, rtt_us, asked, answered })
 }

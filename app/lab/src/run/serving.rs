@@ -87,14 +87,19 @@ impl Service for Running {
     fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
         let state = self.state();
         let planned = &state.plan.nodes[slot(&state.plan, node)?];
-        let (index, names) = (planned.id, log::names(&planned.run));
+        // The only program around a machine shows its console.
+        let names = match planned.kind.as_vm() {
+            Some(_) => vec!["console".to_owned()],
+            None => log::names(&planned.run),
+        };
+        let index = planned.id;
         let paths = log_names(index.get()).map(|n| self.folder.sockets().join(n));
         let until = Instant::now() + wait;
         loop {
             let mut records = log::read(&paths);
             records.retain(|r| r.time_ns > after_ns);
             if !records.is_empty() || Instant::now() >= until {
-                let runs = planned.run.len();
+                let runs = names.len();
                 for r in &mut records {
                     let of_setup = || Some(format!("setup {}", r.program.checked_sub(runs)? + 1));
                     r.name = names.get(r.program).cloned().or_else(of_setup);
@@ -126,6 +131,7 @@ impl Service for Running {
                 nested: planned.children.is_some() || planned.parent.is_some(),
                 privileged: planned.privileged,
                 by_init: false,
+                machine: planned.kind.as_vm().is_some(),
             })
         })
     }
@@ -158,6 +164,7 @@ impl Service for Running {
             nested: false,
             privileged: true,
             by_init: false,
+            machine: false,
         })
     }
 

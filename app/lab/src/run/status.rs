@@ -224,8 +224,10 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
 fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
     let planned = &sources.state.plan.nodes[slot];
     match sources.pids[slot.get()] {
-        Some(_) => addresses::ordered(planned, &found.links, &found.addresses),
-        None => addresses::planned(planned),
+        Some(_) if planned.kind.as_vm().is_none() => {
+            addresses::ordered(planned, &found.links, &found.addresses)
+        }
+        _ => addresses::planned(planned),
     }
 }
 

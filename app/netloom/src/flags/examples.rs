@@ -131,6 +131,11 @@ const USES: &[Uses] = &[
         &[("netloom node show h1", "one node: limits, accounts, interfaces, programs")],
     ),
     uses(
+        "node pause",
+        &[("netloom node pause vm1", "a virtual machine's time stands still until it is resumed")],
+    ),
+    uses("node resume", &[("netloom node resume vm1", "its time goes on")]),
+    uses(
         "node set",
         &[
             ("netloom node set h1 cpu=50% memory=256MiB", "new limits, from now on"),

@@ -1,8 +1,10 @@
 //! `exec` and `shell`: the caller's own process enters a node, or the node's init starts the program.
+//!
+//! Of a virtual machine users mean the guest: what enters the node around it is a client of the machine's process.
 
 use anyhow::Result;
 use netloom_node::by_init::Call;
-use netloom_node::entry::{self, Task};
+use netloom_node::entry::{self, Entry, Task};
 
 use crate::flags::Exec;
 use crate::labs;
@@ -10,7 +12,10 @@ use crate::labs;
 /// `netloom exec`
 pub(crate) fn exec(lab: Option<&str>, args: Exec) -> Result<i32> {
     let task = Task { argv: args.command, own_group: false, keep_root: args.no_root };
-    enter(lab, &args.node, task)
+    enter(lab, &args.node, |entry| match entry.machine && !task.keep_root {
+        true => of_machine("exec", task.argv),
+        false => task,
+    })
 }
 
 /// `netloom shell`
@@ -18,19 +23,44 @@ pub(crate) fn shell(lab: Option<&str>, node: &str) -> Result<i32> {
     let wanted = std::env::var("SHELL").ok().filter(|s| s.starts_with('/'));
     let shell = wanted.unwrap_or_else(|| "/bin/sh".into());
     let shell = if std::path::Path::new(&shell).exists() { shell } else { "/bin/sh".into() };
-    enter(lab, node, Task { argv: vec![shell], own_group: true, keep_root: false })
+    enter(lab, node, |entry| match entry.machine {
+        true => of_machine("console", vec![]),
+        false => Task { argv: vec![shell], own_group: true, keep_root: false },
+    })
 }
 
-fn enter(lab: Option<&str>, node: &str, task: Task) -> Result<i32> {
+/// `netloom node pause` and `resume`.
+pub(crate) fn control(lab: Option<&str>, node: &str, word: &str) -> Result<i32> {
     let client = labs::connect(lab)?;
     let entry = client.entry(node)?;
+    if !entry.machine {
+        return Err(crate::Usage(format!("node {node:?} is no virtual machine")).into());
+    }
+    run(&client, &entry, &of_machine(word, vec![]))
+}
+
+/// A client of the machine's process, in the node around it. It is this program, wherever that lies.
+pub(crate) fn of_machine(what: &str, rest: Vec<String>) -> Task {
+    let own = ["/proc/self/exe", "vm-client", what, "--"].map(str::to_owned);
+    let argv = own.into_iter().chain(rest).collect();
+    Task { argv, own_group: false, keep_root: false }
+}
+
+fn enter(lab: Option<&str>, node: &str, task: impl FnOnce(&Entry) -> Task) -> Result<i32> {
+    let client = labs::connect(lab)?;
+    let entry = client.entry(node)?;
+    let task = task(&entry);
+    run(&client, &entry, &task)
+}
+
+/// Runs a task in a node.
+pub(crate) fn run(client: &netloom_api::Client, entry: &Entry, task: &Task) -> Result<i32> {
     let exit = if entry.by_init {
-        let call = Call::prepare(&entry, &task)?;
-        client.run_in(node, &call.handed_over())?;
+        let call = Call::prepare(entry, task)?;
+        client.run_in(&entry.node, &call.handed_over())?;
         call.wait()?
     } else {
-        drop(client);
-        entry::run(&entry, &task)?
+        entry::run(entry, task)?
     };
     Ok(exit.shell_code())
 }

@@ -16,6 +16,7 @@ mod guard;
 mod link;
 mod list;
 mod logs;
+mod machine;
 mod measure;
 mod node;
 mod ping;
@@ -81,6 +82,11 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::PlugProcess { starter, lock, switch, name, kind } => {
             roles::plug(starter, &lock, &switch, &name, kind)
         }
+        Verb::VmProcess => machine::process(),
+        Verb::VmStart { argv } => machine::start(&argv),
+        Verb::VmGuest { data, .. } => machine::guest(&data),
+        Verb::VmShell => machine::shell(),
+        Verb::VmClient { what, argv } => machine::client(&what, argv),
         Verb::BenchPeer { args } => bench::peer(&args),
     }
 }

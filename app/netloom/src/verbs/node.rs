@@ -7,7 +7,7 @@ use netloom_lab::view::{
     Changed, MoveInterface, NewNode, NodeSettings, NodeStatus, ProgramView, ProtectView,
 };
 
-use super::{adhoc, figures};
+use super::{adhoc, enter, figures};
 use crate::flags::{self, Node, NodeCreate, Setting};
 use crate::labs;
 use crate::output::{facts, notes, or_dash, print, print_json, table};
@@ -24,6 +24,8 @@ pub(crate) fn node(lab: Option<&str>, verb: Node) -> Result<i32> {
             told(&labs::connect(lab)?.set_node(&args.node, &NodeSettings { settings })?);
         }
         Node::MoveInterface(args) => move_interface(lab, args)?,
+        Node::Pause(args) => return enter::control(lab, &args.node, "pause"),
+        Node::Resume(args) => return enter::control(lab, &args.node, "resume"),
     }
     Ok(0)
 }

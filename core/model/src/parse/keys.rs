@@ -2,7 +2,7 @@
 
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
-use crate::kinds::{bridge, openflow, shm};
+use crate::kinds::{PLAIN, bridge, openflow, shm, vm};
 
 const CPU: Value = Value::Called(
     "a share like 50% or a number of CPUs like 1.5",
@@ -185,6 +185,11 @@ pub(crate) static NODE: Object = Object {
     doc: "A node: an isolated network stack with its processes.",
     keys: &[
         key(
+            "kind",
+            Value::Choice(&["plain", "vm"]),
+            "plain (default): processes of this kernel. vm: a virtual machine with a kernel of its own.",
+        ),
+        key(
             "forwarding",
             Value::Boolean,
             "true makes it a router: it forwards between its interfaces and is a gateway for hosts.",
@@ -263,7 +268,7 @@ pub(crate) static NODE: Object = Object {
         FOR,
         IF,
     ],
-    kinds: &[],
+    kinds: &[PLAIN, vm::KEYS],
     refused: &[],
     extensions: false,
 };
@@ -396,6 +401,7 @@ pub(crate) static READY: Object = Object {
             "A TCP socket listens on this port, or on each of these.",
         ),
         key("exec", COMMAND, "This command exits with 0."),
+        key("console", Value::Text, "A virtual machine's console has shown this text."),
         key(
             "file",
             Value::AnyOf(&[Value::Text, Value::List(&Value::Text, None)]),

@@ -11,6 +11,7 @@ mod expr;
 mod impair;
 pub(crate) mod keys;
 mod link;
+mod machine;
 mod node;
 mod node_bounds;
 mod raw;

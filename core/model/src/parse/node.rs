@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
+use super::machine;
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
 use crate::file::values::{At, each_or_only, is_ipv4, non_empty, owner};
-use crate::file::{Fields, choice};
+use crate::file::{Fields, choice, elsewhere};
+use crate::kinds::{NodeKind, vm};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
 use crate::naming::{interface_name_problem, node_path_problem};
 
@@ -21,6 +23,7 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
     let Some(fields) = Fields::open(yaml, path, &NODE, report) else { return body };
     read_bounds(&fields, path, &mut body, report);
     read_programs(&fields, path, &mut body.node, report);
+    read_kind(yaml, &fields, path, &mut body.node, report);
     let node = &mut body.node;
     if let Some(value) = fields.get("forwarding") {
         node.forwarding = read::boolean(value, &path.key("forwarding"), report).unwrap_or_default();
@@ -34,6 +37,62 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
         body.routes = read.iter().map(|r| r.place).collect();
     }
     body
+}
+
+/// Reads the kind of a node, and the keys that only nodes of that kind have.
+fn read_kind(
+    yaml: &Yaml,
+    fields: &Fields<'_>,
+    path: &Path<'_>,
+    node: &mut Node,
+    report: &mut Report,
+) {
+    if fields.get("kind").and_then(|v| kind(v, &path.key("kind"), report)) == Some(vm::WORD) {
+        let machine = vm::read(fields, path, report);
+        machine::check((&machine, node), (yaml, fields), path, report);
+        node.kind = NodeKind::Vm(Box::new(machine));
+        return;
+    }
+    refuse_keys_of_machines(yaml, path, report);
+    if let (Some(_), Some(value)) = (&node.ready.console, fields.get("ready")) {
+        let ready = path.key("ready");
+        only_of_machines(value.place, &ready.key("console"), report);
+    }
+}
+
+/// One of the kinds; other programs' kinds are told what netloom has instead.
+fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static str> {
+    let words: Vec<&'static str> = NODE.kinds.iter().map(|of| of.kind).collect();
+    let known = read::scalar(value).is_some_and(|word| words.contains(&word));
+    match elsewhere::help(NODE.name, "kind", value) {
+        Some(help) if !known => {
+            let message =
+                format!("{path}: expected one of {}, found {}", words.join(", "), value.describe());
+            report.error_with(value.place, message, Some(help));
+            None
+        }
+        _ => read::choice(value, path, &words, report),
+    }
+}
+
+/// Refuses keys of virtual machines in another node; a key that other programs know otherwise is shown in netloom's
+/// form.
+fn refuse_keys_of_machines(yaml: &Yaml, path: &Path<'_>, report: &mut Report) {
+    let Kind::Map(entries) = &yaml.kind else { return };
+    for entry in entries.iter().filter(|e| vm::KEYS.keys.iter().any(|key| key.name == e.key)) {
+        match elsewhere::help(NODE.name, &entry.key, &entry.value) {
+            Some(help) => {
+                let message = format!("{path}: unknown key {}", quote(&entry.key));
+                report.error_with(entry.place, message, Some(help));
+            }
+            None => only_of_machines(entry.value.place, &path.key(&entry.key), report),
+        }
+    }
+}
+
+fn only_of_machines(place: Place, path: &Path<'_>, report: &mut Report) {
+    let help = Some(format!("write kind: {}", vm::WORD));
+    report.error_with(place, format!("{path}: only a virtual machine has this"), help);
 }
 
 /// Reads the keys of a node about its programs and files.
@@ -267,6 +326,9 @@ fn ready(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Ready {
             check_inner_path(&inner, item.place, path, report);
             ready.files.push(inner);
         });
+    }
+    if let Some(value) = fields.get("console") {
+        ready.console = non_empty(value, &path.key("console"), report);
     }
     if let Some(value) = fields.get("timeout") {
         ready.timeout =

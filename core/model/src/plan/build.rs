@@ -160,7 +160,7 @@ impl Builder<'_> {
         let node = |(id, node): (usize, &crate::lab::Node)| PlannedNode {
             id: NodeId::new(id),
             name: node.name.clone(),
-            kind: node.kind,
+            kind: node.kind.clone(),
             parent: node.parent.map(Slot::new),
             children: node.children,
             forwarding: node.forwarding,

@@ -23,7 +23,7 @@ impl PlannedNode {
         PlannedNode {
             id: plan.next_id,
             name: name.to_owned(),
-            kind: plain.kind,
+            kind: plain.kind.clone(),
             parent,
             children: None,
             forwarding: false,

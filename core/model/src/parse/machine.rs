@@ -1,0 +1,91 @@
+//! Checks the keys of a node that is a virtual machine against its kind.
+
+use netloom_config::{Node as Yaml, Path, Report};
+
+use crate::file::Fields;
+use crate::kinds::vm::{Accel, BESIDE, Machine};
+use crate::lab::Node;
+
+/// Keys of a node that mean nothing in a guest with files of its own.
+const OF_SHARED_FILES: [&str; 7] =
+    ["storage", "setup", "run", "env", "files", "sysctls", "forwarding"];
+
+/// Checks the keys of a node against its kind.
+pub(crate) fn check(
+    (machine, node): (&Machine, &Node),
+    (yaml, fields): (&Yaml, &Fields<'_>),
+    path: &Path<'_>,
+    report: &mut Report,
+) {
+    let mut refuse = |key: &str, reason: &str| {
+        let Some(value) = fields.get(key) else { return };
+        report.error(value.place, format!("{}: {reason}", path.key(key)));
+    };
+    refuse("children", "no node can live in a virtual machine");
+    refuse("privileged", "a virtual machine's process has no rights at all");
+    refuse("root", "a virtual machine has the node's own files, or an initrd");
+    if node.limits.memory.is_some_and(|most| most < machine.memory + BESIDE) {
+        refuse("limits", "limits.memory must be the guest's `memory` and 32MiB more, at least");
+    }
+    if machine.shares_files() {
+        return;
+    }
+    for key in OF_SHARED_FILES {
+        refuse(
+            key,
+            "only a machine with accel: uml and no initrd has this: other guests start their own programs",
+        );
+    }
+    let ready = &node.ready;
+    if !ready.tcp.is_empty() || ready.exec.is_some() || !ready.files.is_empty() {
+        refuse("ready", "in a guest without the node's files only `console` can be waited for");
+    }
+    if machine.accel != Accel::Uml && machine.kernel.is_none() {
+        let help = "for User-mode Linux, which needs none, write accel: uml".to_owned();
+        report.error_with(yaml.place, format!("{path}: a machine needs a `kernel`"), Some(help));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kinds::vm::{Accel, Machine};
+
+    fn errors(body: &str) -> Vec<String> {
+        let text = format!("nodes: {{a: {{{body}}}}}");
+        match crate::parse("f", text.as_bytes(), "f") {
+            Ok(_) => vec![],
+            Err(e) => e.list.into_iter().map(|d| d.message).collect(),
+        }
+    }
+
+    #[test]
+    fn a_machine_has_defaults() {
+        let lab = crate::parse("f", b"nodes: {a: {kind: vm, accel: uml}}", "f").unwrap();
+        let machine = lab.nodes[0].kind.as_vm().unwrap();
+        assert_eq!(*machine, Machine { accel: Accel::Uml, ..Machine::default() });
+        assert!(machine.shares_files());
+        let text = serde_json::to_string(&lab.nodes[0].kind).unwrap();
+        assert!(text.starts_with(r#"{"vm":{"accel":"uml","memory":134217728"#), "{text}");
+    }
+
+    #[test]
+    fn what_a_machine_cannot_have_is_refused_by_name() {
+        for (body, part) in [
+            ("kind: vm", "nodes.a: a machine needs a `kernel`"),
+            ("kind: vm, accel: uml, nic: e1000", "nodes.a.nic: only QEMU has this"),
+            ("kind: vm, accel: uml, cpus: 2", "nodes.a.cpus: User-mode Linux has one processor"),
+            ("kind: vm, accel: uml, memory: 1MiB", "nodes.a.memory: a guest has 32MiB to 1TiB"),
+            ("kind: vm, accel: uml, children: {}", "nodes.a.children: no node can live in"),
+            ("kind: vm, accel: uml, privileged: true", "nodes.a.privileged: a virtual machine's"),
+            ("kind: vm, kernel: k, run: [[a]]", "nodes.a.run: only a machine with accel: uml"),
+            ("kind: vm, kernel: k, ready: {tcp: 1}", "nodes.a.ready: in a guest without"),
+            ("kind: vm, accel: uml, limits: {memory: 64MiB}", "nodes.a.limits: limits.memory must"),
+            ("initrd: i", "nodes.a.initrd: only a virtual machine has this"),
+            ("ready: {console: x}", "nodes.a.ready.console: only a virtual machine has this"),
+            ("kind: bridge", "nodes.a.kind: expected one of plain, vm"),
+        ] {
+            let all = errors(body);
+            assert!(all.iter().any(|e| e.contains(part)), "{body}: {all:?}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The argument lists of User-mode Linux and QEMU. Pure: the same machine gives the same words.
+
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+use netloom_model::kinds::vm::{Board, Card, Machine};
+
+use crate::accel::Accelerator;
+use crate::spec::FOLDER;
+
+/// A network card: the descriptor of its frames, and its address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wire {
+    pub(crate) fd: RawFd,
+    pub(crate) mac: [u8; 6],
+}
+
+/// What a machine gets, as paths and descriptors.
+#[derive(Debug)]
+pub(crate) struct Parts<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) program: &'a Path,
+    /// The kernel of a QEMU machine.
+    pub(crate) kernel: Option<PathBuf>,
+    /// The initial RAM disk with what is added to it.
+    pub(crate) initrd: Option<PathBuf>,
+    pub(crate) wires: &'a [Wire],
+    /// The channel to the guest's agent (User-mode Linux), or QMP.
+    pub(crate) channel: RawFd,
+    /// Process 1 of a guest with the node's files, and its data.
+    pub(crate) init: Option<(&'a Path, &'a Path)>,
+}
+
+/// Name of a User-mode Linux machine in its folder of sockets.
+pub(crate) const UMID: &str = "machine";
+
+/// The argument list of User-mode Linux.
+pub(crate) fn uml(parts: &Parts<'_>) -> Vec<String> {
+    let mut words = vec![
+        parts.program.display().to_string(),
+        format!("mem={}M", parts.machine.memory >> 20),
+        format!("uml_dir={FOLDER}/uml"),
+        format!("umid={UMID}"),
+        "con=null".to_owned(),
+        "con0=fd:0,fd:1".to_owned(),
+        format!("ssl0=fd:{}", parts.channel),
+        "panic=-1".to_owned(),
+    ];
+    for (number, wire) in parts.wires.iter().enumerate() {
+        words.push(format!("vec{number}:transport=fd,fd={},mac={}", wire.fd, mac(wire.mac)));
+    }
+    if let Some(initrd) = &parts.initrd {
+        words.push(format!("initrd={}", initrd.display()));
+    }
+    if let Some((init, _)) = parts.init {
+        words.extend(["rootfstype=hostfs", "rootflags=/", "ro"].map(str::to_owned));
+        words.push(format!("init={}", init.display()));
+    }
+    words.extend(parts.machine.append.split_ascii_whitespace().map(str::to_owned));
+    if let Some((_, data)) = parts.init {
+        words.extend(["--".to_owned(), "vm-guest".to_owned(), data.display().to_string()]);
+    }
+    words
+}
+
+/// The argument list of QEMU. `khz` is the processor's frequency: without it a guest without a clock chip may hang
+/// while it measures.
+pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>) -> Vec<String> {
+    let machine = parts.machine;
+    let board = match machine.machine {
+        Board::Pc => "pc",
+        Board::Q35 => "q35",
+        Board::Microvm => "microvm",
+    };
+    let accelerator = match accelerator {
+        Accelerator::Kvm => "kvm",
+        Accelerator::Tcg => "tcg",
+    };
+    let mut words = vec![parts.program.display().to_string()];
+    let mut add = |text: &str| words.extend(text.split(' ').map(str::to_owned));
+    add("-nodefaults -no-user-config -display none -no-reboot");
+    add("-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+    add(&format!("-machine {board},accel={accelerator}"));
+    add(&format!("-m {}M -smp {}", machine.memory >> 20, machine.cpus));
+    add("-serial stdio");
+    add(&format!("-chardev socket,id=qmp,fd={} -mon chardev=qmp,mode=control", parts.channel));
+    let card = match (machine.nic, machine.machine) {
+        (Card::E1000, _) => "e1000",
+        (Card::Virtio, Board::Microvm) => "virtio-net-device",
+        (Card::Virtio, _) => "virtio-net-pci",
+    };
+    let boot = if card == "virtio-net-device" { "" } else { ",romfile=" };
+    for (number, wire) in parts.wires.iter().enumerate() {
+        add(&format!("-netdev dgram,id=net{number},local.type=fd,local.str={}", wire.fd));
+        add(&format!("-device {card},netdev=net{number},mac={}{boot}", mac(wire.mac)));
+    }
+    for (flag, file) in [("-kernel", &parts.kernel), ("-initrd", &parts.initrd)] {
+        if let Some(file) = file {
+            words.extend([flag.to_owned(), file.display().to_string()]);
+        }
+    }
+    let khz = khz.filter(|_| machine.machine == Board::Microvm);
+    let khz = khz.map_or_else(String::new, |khz| format!(" tsc_early_khz={khz}"));
+    let line = format!("console=ttyS0 panic=-1{khz} {}", machine.append);
+    words.extend(["-append".to_owned(), line.trim_end().to_owned()]);
+    words.extend(machine.qemu.iter().cloned());
+    words
+}
+
+fn mac(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts<'a>(machine: &'a Machine, wires: &'a [Wire]) -> Parts<'a> {
+        Parts {
+            machine,
+            program: Path::new("/usr/bin/x"),
+            kernel: Some("/k k".into()),
+            initrd: Some("/i".into()),
+            wires,
+            channel: 7,
+            init: None,
+        }
+    }
+
+    #[test]
+    fn a_path_with_a_space_stays_one_word() {
+        let machine = Machine { append: "a b".to_owned(), ..Machine::default() };
+        let wires = [Wire { fd: 5, mac: [2, 0, 0, 0, 0, 10] }];
+        let words = qemu(&parts(&machine, &wires), Accelerator::Tcg, None);
+        assert!(words.contains(&"/k k".to_owned()), "{words:?}");
+        assert!(words.contains(&"console=ttyS0 panic=-1 a b".to_owned()), "{words:?}");
+        let card = "virtio-net-pci,netdev=net0,mac=02:00:00:00:00:0a,romfile=";
+        assert!(words.contains(&card.to_owned()), "{words:?}");
+        assert!(words.iter().any(|w| w.starts_with("on,obsolete=deny")), "{words:?}");
+    }
+
+    #[test]
+    fn a_machine_without_a_clock_chip_is_told_its_speed() {
+        let machine = Machine { machine: Board::Microvm, ..Machine::default() };
+        let words = qemu(&parts(&machine, &[]), Accelerator::Tcg, Some(2_400_000));
+        assert!(words.contains(&"console=ttyS0 panic=-1 tsc_early_khz=2400000".to_owned()));
+        let pc = Machine::default();
+        let words = qemu(&parts(&pc, &[]), Accelerator::Kvm, Some(2_400_000)).join(" ");
+        assert!(!words.contains("tsc_early_khz") && words.contains("pc,accel=kvm"), "{words}");
+    }
+
+    #[test]
+    fn a_guest_with_the_nodes_files_has_our_init() {
+        let machine = Machine::default();
+        let mut parts = parts(&machine, &[]);
+        (parts.initrd, parts.init) = (None, Some((Path::new("/bin/netloom"), Path::new("/g"))));
+        let words = uml(&parts).join(" ");
+        assert!(
+            words.ends_with("rootfstype=hostfs rootflags=/ ro init=/bin/netloom -- vm-guest /g")
+        );
+    }
+}

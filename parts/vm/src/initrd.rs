@@ -1,0 +1,107 @@
+//! What is added to a guest's initial RAM disk: a second archive, which the kernel unpacks over the first
+//! (initramfs buffer format). So a guest's init finds its names in /etc/hosts, and its interfaces in
+//! /netloom/network, a shell script for any `ip`.
+
+use std::fmt::Write as _;
+
+use netloom_model::plan::{Interface, PlannedNode};
+
+/// Archives end at a multiple of this, for whatever follows.
+const BLOCK: usize = 512;
+
+/// A new-style archive (newc) of regular files and their folders.
+pub(crate) fn archive(files: &[(&str, u32, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut folders: Vec<&str> =
+        files.iter().filter_map(|f| Some(f.0.rsplit_once('/')?.0)).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    let mut number = 1;
+    for folder in folders {
+        entry(&mut bytes, number, 0o040_755, folder, &[]);
+        number += 1;
+    }
+    for (name, mode, content) in files {
+        entry(&mut bytes, number, 0o100_000 | mode, name, content);
+        number += 1;
+    }
+    entry(&mut bytes, 0, 0, "TRAILER!!!", &[]);
+    bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+    bytes
+}
+
+fn entry(bytes: &mut Vec<u8>, number: usize, mode: u32, name: &str, content: &[u8]) {
+    let links = if mode & 0o040_000 == 0 { 1 } else { 2 };
+    let mut head = String::from("070701");
+    let fields =
+        [number, mode as usize, 0, 0, links, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0];
+    for field in fields {
+        let _ = write!(head, "{field:08x}");
+    }
+    bytes.extend(head.bytes().chain(name.bytes()).chain([0]));
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes.extend(content);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+/// A guest's initial RAM disk with what a node of this plan needs.
+pub(crate) fn with_network(initrd: &[u8], node: &PlannedNode, hosts: Vec<u8>) -> Vec<u8> {
+    let added = archive(&[
+        ("etc/hosts", 0o644, hosts),
+        ("etc/hostname", 0o644, format!("{}\n", node.host_name()).into_bytes()),
+        ("netloom/network", 0o755, script(node).into_bytes()),
+    ]);
+    let mut whole = initrd.to_vec();
+    whole.resize(whole.len().next_multiple_of(4), 0);
+    whole.extend(added);
+    whole
+}
+
+/// A script that gives the guest the plan's interfaces, found by their addresses.
+fn script(node: &PlannedNode) -> String {
+    let mut text = String::from(
+        "#!/bin/sh\n# Made by netloom: the interfaces, addresses and routes of this node.\n\
+         by_mac() {\n  for at in /sys/class/net/*; do\n    \
+         [ \"$(cat \"$at/address\")\" = \"$1\" ] && echo \"${at##*/}\"\n  done\n}\n\
+         hostname -F /etc/hostname\nip link set lo up\n",
+    );
+    for interface in &node.interfaces {
+        add_interface(&mut text, interface);
+    }
+    for route in &node.routes {
+        let Some(interface) = node.interfaces.get(route.interface) else { continue };
+        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+        let family = if route.to.addr().is_ipv4() { "-4" } else { "-6" };
+        let _ = writeln!(text, "ip {family} route add {}{via} dev {}", route.to, interface.name);
+    }
+    text
+}
+
+fn add_interface(text: &mut String, interface: &Interface) {
+    let mac = interface.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let name = &interface.name;
+    let _ = writeln!(text, "now=$(by_mac {mac})");
+    let _ = writeln!(text, "[ \"$now\" = {name} ] || ip link set \"$now\" name {name}");
+    let _ = writeln!(text, "ip link set {name} mtu {} up", interface.mtu);
+    for address in &interface.addresses {
+        let family = if address.addr().is_ipv4() { "-4" } else { "-6" };
+        let _ = writeln!(text, "ip {family} addr add {address} dev {name}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_is_unpacked_by_others() {
+        let bytes = archive(&[("a/b", 0o644, b"text".to_vec()), ("c", 0o755, vec![])]);
+        assert_eq!(bytes.len() % BLOCK, 0);
+        assert!(bytes.starts_with(b"07070100000001000041ed"));
+        let text = String::from_utf8_lossy(&bytes);
+        let places: Vec<usize> = ["a\0", "a/b\0", "text", "c\0", "TRAILER!!!"]
+            .map(|part| text.find(part).unwrap())
+            .into();
+        assert!(places.is_sorted(), "{places:?}");
+    }
+}

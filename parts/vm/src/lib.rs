@@ -1,0 +1,29 @@
+//! Virtual machines: a process that starts a machine in a node, watches it and ends it.
+//!
+//! [`serve`] is that process. It runs as a program of the node's init, so that restarts, logs, limits and the end of
+//! the node are those of any program. It has the node's rights; the machine itself (User-mode Linux or QEMU) runs as
+//! a user without any ([`start`]). [`guest`] is process 1 of a User-mode Linux guest that has the node's files as its
+//! root; [`client`] is what `shell`, `exec` and `node pause` run in the node.
+
+#![forbid(unsafe_code)]
+
+mod accel;
+pub mod client;
+mod command;
+mod console;
+mod error;
+mod frames;
+pub mod guest;
+mod initrd;
+mod mconsole;
+mod qmp;
+mod queue;
+mod relay;
+mod serve;
+mod spec;
+pub mod start;
+
+pub use accel::{found_program, lacking};
+pub use error::{Error, Result};
+pub use serve::{NAME, serve};
+pub use spec::{SPEC, STATE, Spec, VERB};

@@ -1,0 +1,255 @@
+//! Prepares a machine and starts it: its folder, its network, its terminal, its channel, its program.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use netloom_model::kinds::vm::{Accel, Machine as Options};
+use netloom_netlink::Socket;
+use netloom_sys::process;
+use rustix::fs::{Gid, Uid};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal};
+
+use super::{Machine, Peer, refused, write_state};
+use crate::accel::{choose, found_program, lacking};
+use crate::command::{self, Parts, Wire};
+use crate::console::Console;
+use crate::error::failed;
+use crate::frames::{MOST_ON_LINE, Stream};
+use crate::queue::{Queue, Window};
+use crate::spec::{FOLDER, SOCKET, Spec};
+use crate::{Result, initrd, qmp, relay, start};
+
+/// Descriptors that the machine gets, open until it has been started.
+struct Ends {
+    wires: Vec<OwnedFd>,
+    channel: OwnedFd,
+}
+
+/// Prepares and starts the machine.
+pub(super) fn start(spec: &Spec) -> Result<Machine> {
+    let options = spec.machine();
+    if let Some(unsupported) = lacking(&options) {
+        return Err(unsupported.into());
+    }
+    make_folder()?;
+    end_remains();
+    write_state("its machine starts")?;
+    let signals = signals()?;
+    let listener = listen()?;
+    let (ours, theirs) = channel()?;
+    let ends = Ends { wires: join(spec)?, channel: theirs };
+    let words = words(spec, &options, &ends)?;
+    let (outer, inner) = channel()?;
+    let pid = launch(&words, &ends, inner)?;
+    // Whoever starts the machine anew after this process was killed ends what is left of this one.
+    let number = pid.as_raw_nonzero().to_string();
+    fs::write(Spec::file("group"), number).map_err(failed("machine", "note"))?;
+    let peer = match options.accel {
+        _ if options.shares_files() => Peer::Agent {
+            stream: Stream::default(),
+            listens: false,
+            line: Window::new(MOST_ON_LINE),
+        },
+        Accel::Uml => Peer::Nobody,
+        Accel::Auto | Accel::Kvm | Accel::Tcg => Peer::Qmp(qmp::Talk::default()),
+    };
+    Ok(Machine {
+        pid,
+        signals,
+        listener,
+        terminal: outer,
+        typed: Queue::default(),
+        console: Console::new(spec.ready().console.as_deref()),
+        channel: ours,
+        to_channel: Queue::default(),
+        asks_guest: options.shares_files(),
+        peer,
+        clients: Vec::new(),
+        next_session: 0,
+        guest: None,
+        shown: None,
+        ending: None,
+    })
+}
+
+/// The folder of the machine's files; the machine's user may write in one folder of it.
+fn make_folder() -> Result<()> {
+    let user = Some(Uid::from_raw(start::USER));
+    let group = Some(Gid::from_raw(start::USER));
+    for name in ["", "uml", "rw", "root"] {
+        let path = Path::new(FOLDER).join(name);
+        fs::create_dir_all(&path).map_err(failed(path.display().to_string(), "make"))?;
+    }
+    // In a user namespace of one user there is nobody to give it to, and no need.
+    let _ = rustix::fs::chown(Path::new(FOLDER).join("uml"), user, group);
+    Ok(())
+}
+
+/// Ends what a machine left whose process was killed.
+fn end_remains() {
+    let noted = fs::read_to_string(Spec::file("group")).ok();
+    let group = noted.and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    if let Some(group) = group {
+        // Usually there is nobody left.
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+    // User-mode Linux does not start where another one of its name seems to run.
+    let _ = fs::remove_dir_all(Path::new(FOLDER).join("uml").join(command::UMID));
+}
+
+fn signals() -> Result<OwnedFd> {
+    let all = [Signal::TERM.as_raw(), Signal::CHILD.as_raw()];
+    process::set_ignored(Signal::CHILD.as_raw(), false);
+    Ok(process::catch(&all)?)
+}
+
+fn listen() -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(failed("clients", "make a socket for"))?;
+    let address = SocketAddrUnix::new_abstract_name(SOCKET.as_bytes())
+        .map_err(failed("clients", "name the socket of"))?;
+    rustix::net::bind(&socket, &address).map_err(failed("clients", "bind the socket of"))?;
+    rustix::net::listen(&socket, 16).map_err(failed("clients", "listen for"))?;
+    Ok(socket)
+}
+
+/// A channel or console: our end, which does not block, and the machine's. The console is no terminal: for one of those
+/// User-mode Linux starts a process in a session of its own, which outlives it.
+fn channel() -> Result<(OwnedFd, OwnedFd)> {
+    let (unix, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let (ours, theirs) = rustix::net::socketpair(unix, kind, SocketFlags::CLOEXEC, None)
+        .map_err(failed("machine", "make its channel"))?;
+    rustix::io::ioctl_fionbio(&ours, true).map_err(failed("machine", "prepare its channel"))?;
+    Ok((ours, theirs))
+}
+
+/// Joins every interface of the node to a card of the machine.
+fn join(spec: &Spec) -> Result<Vec<OwnedFd>> {
+    let mut socket = Socket::open_to_ask()?;
+    let interfaces = spec.node.interfaces.iter();
+    interfaces.map(|i| relay::join(&i.name, socket.index_of(&i.name)?)).collect()
+}
+
+/// The machine's argument list.
+fn words(spec: &Spec, options: &Options, ends: &Ends) -> Result<Vec<String>> {
+    let program = found_program(options).ok_or_else(|| refused("its program is gone"))?;
+    let macs = spec.node.interfaces.iter().map(|i| i.mac);
+    let wires: Vec<Wire> =
+        ends.wires.iter().zip(macs).map(|(fd, mac)| Wire { fd: fd.as_raw_fd(), mac }).collect();
+    let (init, data) = match options.shares_files() {
+        true => (Some(shown_program()?), Some(guest_data(spec)?)),
+        false => (None, None),
+    };
+    let parts = Parts {
+        machine: options,
+        program: &program,
+        kernel: options.kernel.clone().map(|kernel| readable(kernel, "kernel")).transpose()?,
+        initrd: options.initrd.as_ref().map(|initrd| own_initrd(spec, initrd)).transpose()?,
+        wires: &wires,
+        channel: ends.channel.as_raw_fd(),
+        init: init.as_deref().zip(data.as_deref()),
+    };
+    if options.accel == Accel::Uml {
+        return Ok(command::uml(&parts));
+    }
+    let (accelerator, why_not) = choose(options)?;
+    if let Some(why) = why_not {
+        tell(&format!("netloom: KVM is not used: {why}"));
+    }
+    Ok(command::qemu(&parts, accelerator, frequency()))
+}
+
+/// A line for the node's log.
+fn tell(line: &str) {
+    use std::io::Write;
+    // Without a log there is nobody to tell.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The first processor's frequency in kHz.
+fn frequency() -> Option<u64> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("cpu MHz"))?;
+    let digits: String = line.rsplit_once(':')?.1.chars().filter(char::is_ascii_digit).collect();
+    // "2400.123": three digits follow the point.
+    digits.parse().ok()
+}
+
+/// This program, where the machine's user can read it: where it lies, or a copy in the node.
+fn shown_program() -> Result<PathBuf> {
+    let own = Path::new("/proc/self/exe");
+    let named = fs::read_link(own).map_err(failed("netloom", "find"))?;
+    let same = |a: &fs::Metadata, b: &fs::Metadata| a.len() == b.len() && a.mtime() == b.mtime();
+    if let (Ok(there), Ok(here)) = (fs::metadata(&named), fs::metadata(own))
+        && same(&there, &here)
+        && is_public(&named)
+    {
+        return Ok(named);
+    }
+    let copy = Spec::file("netloom");
+    fs::copy(own, &copy)
+        .and_then(|_| fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)))
+        .map_err(failed("netloom", "copy into the node"))?;
+    Ok(copy)
+}
+
+/// Whether everybody may read a file and enter the folders above it.
+fn is_public(path: &Path) -> bool {
+    let mode = |at: &Path| fs::metadata(at).map_or(0, |m| m.mode());
+    mode(path) & 0o004 != 0 && path.ancestors().skip(1).all(|dir| mode(dir) & 0o001 != 0)
+}
+
+/// A file that the machine reads, where its user can.
+fn readable(path: PathBuf, name: &str) -> Result<PathBuf> {
+    if is_public(&path) {
+        return Ok(path);
+    }
+    let copy = Spec::file(name);
+    fs::copy(&path, &copy)
+        .and_then(|_| fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)))
+        .map_err(failed(path.display().to_string(), "copy into the node"))?;
+    Ok(copy)
+}
+
+fn own_initrd(spec: &Spec, path: &Path) -> Result<PathBuf> {
+    let given = fs::read(path).map_err(failed(path.display().to_string(), "read"))?;
+    let hosts = fs::read("/etc/hosts").unwrap_or_default();
+    let own = Spec::file("initrd");
+    fs::write(&own, initrd::with_network(&given, &spec.node, hosts))
+        .map_err(failed(own.display().to_string(), "write"))?;
+    Ok(own)
+}
+
+/// The file from which the guest's init learns what to do.
+fn guest_data(spec: &Spec) -> Result<PathBuf> {
+    let path = Spec::file("guest.json");
+    let bytes = serde_json::to_vec(spec).map_err(failed("guest", "describe"))?;
+    fs::write(&path, bytes).map_err(failed(path.display().to_string(), "write"))?;
+    Ok(path)
+}
+
+/// Starts the machine in a process group of its own, on the console `inner`.
+fn launch(words: &[String], ends: &Ends, inner: OwnedFd) -> Result<Pid> {
+    let fail = |operation| failed("machine", operation);
+    for fd in ends.wires.iter().chain([&ends.channel]) {
+        rustix::io::fcntl_setfd(fd.as_fd(), rustix::io::FdFlags::empty())
+            .map_err(failed("machine", "pass its descriptors on to"))?;
+    }
+    let output = inner.try_clone().map_err(fail("prepare the console of"))?;
+    let errors = inner.try_clone().map_err(fail("prepare the console of"))?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(start::VERB).arg("--").args(words).process_group(0).current_dir("/");
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    // User-mode Linux keeps the guest's memory in a file there, and wants it to be in memory.
+    command.env("TMPDIR", "/dev/shm").env("HOME", FOLDER);
+    command.stdin(Stdio::from(inner)).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
+    let child = process::with_open_mask(|| command.spawn()).map_err(fail("start"))?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    pid.ok_or_else(|| refused("the kernel gave it no number"))
+}

@@ -1,0 +1,179 @@
+//! Virtual machines beside nodes: reached, entered, paused, killed, adopted, refused. Guests are real: User-mode Linux.
+
+use std::path::Path;
+use std::time::Duration;
+
+use netloom_tests_e2e::live::{gone, kill_and_wait};
+use netloom_tests_e2e::{Machine, machine, wait_until, with_command_line, workspace_root};
+
+/// A boot on a busy machine, and the ends of everything after it.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Skips where no User-mode Linux is installed.
+macro_rules! needs_uml {
+    () => {
+        if !Path::new("/usr/bin/linux.uml").exists() {
+            netloom_kit::skip!("peer:linux.uml: it is not installed");
+        }
+    };
+}
+
+/// A node and a guest with these keys more.
+fn lab(more: &str) -> String {
+    format!("nodes:\n  h:\n  g: {{kind: vm, accel: uml, memory: 64MiB, {more}}}\nlinks: [[h, g]]\n")
+}
+
+fn up(machine: &Machine, text: &str) {
+    let file = machine.file(text);
+    machine.netloom(["up".as_ref(), file.as_os_str()]).bound(BOUND).finish().code(0);
+}
+
+/// The processes of User-mode Linux in the guest's node, the first of them first.
+fn kernels(machine: &Machine) -> Vec<i32> {
+    let is_kernel = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with(b"/usr/bin/linux.uml")
+    };
+    netloom_tests_e2e::descendants(machine.init("g")).into_iter().filter(is_kernel).collect()
+}
+
+#[test]
+fn the_example_serves_a_page() {
+    needs_uml!();
+    let machine = machine!();
+    let file = workspace_root().join("examples/vm.yaml");
+    machine.netloom(["up".as_ref(), file.as_os_str()]).bound(BOUND).finish().code(0);
+    let page = machine.exec("h1", &["curl", "-fsS", "http://guest/"]).ok();
+    assert_eq!(page, "made by a kernel of its own\n");
+    machine.netloom(["ping", "--all"]).bound(BOUND).finish().code(0);
+    // Names resolve in it, its addresses and its kernel are its own, and its file is not the node's.
+    let words = machine.exec("guest", &["sh", "-c", "getent hosts h2; uname -r; ip -br addr"]).ok();
+    let release = machine.exec("h1", &["uname", "-r"]).ok();
+    assert!(words.contains("h2") && !words.contains(release.trim()), "{words}");
+    let address = machine.node("guest")["addresses"][0].as_str().expect("an address").to_owned();
+    assert!(words.contains(&address), "{words}");
+    // The node around it has the interface, without an address.
+    let around = machine.netloom(["exec", "--no-root", "guest", "--", "ip", "-br", "addr"]).ok();
+    assert!(around.contains("eth0") && !around.contains(&address), "{around}");
+    machine.down();
+}
+
+#[test]
+fn a_guest_is_entered_by_its_agent_and_its_console() {
+    needs_uml!();
+    let machine = machine!();
+    up(&machine, &lab("env: {COLOUR: red}"));
+    let run = machine.exec("g", &["sh", "-c", "cat; echo $COLOUR >&2; exit 7"]);
+    let done = run.input("typed").finish().code(7);
+    assert_eq!((done.text().as_str(), done.errors().as_str()), ("typed", "red\n"));
+    machine.exec("g", &["nothing-like-it"]).finish().code(127);
+    let from = machine.scratch().path().join("given");
+    std::fs::write(&from, "x".repeat(100_000)).expect("write");
+    machine.netloom(["cp", from.to_str().expect("text"), "g:/tmp/"]).finish().code(0);
+    let back = machine.scratch().path().join("back");
+    machine.netloom(["cp", "g:/tmp/given", back.to_str().expect("text")]).finish().code(0);
+    assert_eq!(std::fs::read(&back).expect("read"), std::fs::read(&from).expect("read"));
+    // More than every buffer on the way holds, both ways at once; nobody waits for a program that does not read.
+    let much = "0123456789".repeat(40_000);
+    let echoed = machine.exec("g", &["cat"]).input(much.as_str()).bound(BOUND).finish().code(0);
+    assert!(echoed.text() == much, "{} of {} bytes", echoed.text().len(), much.len());
+    machine.exec("g", &["sh", "-c", "exec <&-; exit 5"]).input(much).finish().code(5);
+    // The console shows what is typed, and the log shows the console.
+    let shell = machine.netloom(["shell", "g"]).input("echo $((6*7)) times; kill -INT 1\n");
+    let shown = shell.bound(BOUND).finish().text();
+    assert!(shown.contains("42 times"), "{shown}");
+    assert!(machine.netloom(["logs", "g"]).ok().contains("42 times"));
+    machine.down();
+}
+
+#[test]
+fn a_paused_guest_is_silent_until_it_is_resumed() {
+    needs_uml!();
+    let machine = machine!();
+    up(&machine, &lab(""));
+    let ping = |seconds: &str| machine.exec("h", &["ping", "-c", "1", "-W", seconds, "g"]).finish();
+    assert_eq!(ping("30").status.code(), Some(0));
+    machine.ok("node pause g");
+    assert_eq!(ping("1").status.code(), Some(1));
+    machine.ok("node resume g");
+    assert_eq!(ping("30").status.code(), Some(0));
+    machine.refused("node pause h", 2, &["no virtual machine"]);
+    machine.down();
+}
+
+#[test]
+fn a_killed_machine_is_started_again_and_leaves_nothing() {
+    needs_uml!();
+    let machine = machine!();
+    up(&machine, &lab("restart: on-failure"));
+    let first = kernels(&machine);
+    assert!(!first.is_empty());
+    // Its kernel first; its process the second time: the kernel ends with that.
+    netloom_tests_e2e::kill(first[0]);
+    let lives = |old: &[i32]| {
+        wait_until("the machine lives again", BOUND, || {
+            let answers = machine.exec("g", &["true"]).finish().status.code() == Some(0);
+            (answers && old.iter().all(|pid| gone(*pid))).then_some(())
+        });
+    };
+    lives(&first);
+    let second = kernels(&machine);
+    let ours = netloom_tests_e2e::descendants(machine.init("g"));
+    let processes = with_command_line("vm-process");
+    kill_and_wait(*processes.iter().find(|pid| ours.contains(pid)).expect("its process"));
+    lives(&second);
+    machine.down();
+}
+
+#[test]
+fn a_guest_outlives_its_lab_process() {
+    needs_uml!();
+    let machine = machine!();
+    let text = lab("");
+    up(&machine, &text);
+    machine.exec("g", &["touch", "/tmp/mark"]).ok();
+    kill_and_wait(machine.lab_process());
+    up(&machine, &text);
+    machine.exec("g", &["test", "-e", "/tmp/mark"]).ok();
+    machine.down();
+}
+
+#[test]
+fn a_guest_that_is_not_ready_in_time_is_told_with_its_console() {
+    needs_uml!();
+    let machine = machine!();
+    let text = lab("run: [[sh, -c, \"echo I am late; sleep 99\"]], ready: {tcp: 81, timeout: 8s}");
+    let file = machine.file(&text);
+    let failed = machine.netloom(["up".as_ref(), file.as_os_str()]).bound(BOUND).finish().code(1);
+    for part in ["node \"g\": not ready in time: no program listens on TCP port 81", "I am late"] {
+        assert!(failed.errors().contains(part), "{}", failed.errors());
+    }
+    machine.untouched();
+}
+
+#[test]
+fn two_labs_share_files_and_no_names() {
+    needs_uml!();
+    let machine = machine!();
+    for name in ["one", "two"] {
+        up(&machine, &format!("name: {name}\n{}", lab("files: {/etc/which: same}")));
+    }
+    for name in ["one", "two"] {
+        let words = format!("echo {name} > /etc/own; cat /etc/which /etc/own");
+        let told = machine.netloom(["-l", name, "exec", "g", "--", "sh", "-c", &words]).ok();
+        assert_eq!(told, format!("same{name}\n"));
+    }
+    machine.netloom(["down", "--all"]).bound(BOUND).finish().code(0);
+    machine.down();
+}
+
+#[test]
+fn a_machine_whose_program_is_missing_is_refused_with_what_to_install() {
+    let machine = machine!();
+    let file = machine.file(&lab("kernel: nowhere/linux"));
+    let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(3);
+    for part in ["nowhere/linux is not there", "apt-get install user-mode-linux"] {
+        assert!(refused.errors().contains(part), "{}", refused.errors());
+    }
+    machine.untouched();
+}
