@@ -74,6 +74,7 @@ fish|fish|fish|completions are tried in it
 mkfs.ext4|e2fsprogs|e2fsprogs|tests of full disks
 nft|nftables|nftables|leftovers check and NAT tests
 linux.uml|user-mode-linux||virtual machines in examples and tests
+busybox|busybox|busybox|web server of a guest in examples
 setpriv|util-linux|util-linux|tests as an ordinary user
 mn|mininet|mininet|peer in benches
 vde_switch|vde-switch|vde2|peer in benches: the switch of VDE

@@ -132,6 +132,8 @@ fn no_example_is_forgotten() {
         "tenants",
         "torus",
         "two-sites",
+        "vm",
+        "vm-qemu",
     ];
     let mut others = vec![];
     for entry in std::fs::read_dir(workspace_root().join("examples")).expect("examples") {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use netloom_tests_e2e::live::{gone, kill_and_wait};
-use netloom_tests_e2e::{Machine, machine, wait_until, with_command_line, workspace_root};
+use netloom_tests_e2e::{Machine, machine, program, wait_until, with_command_line, workspace_root};
 
 /// A boot on a busy machine, and the ends of everything after it.
 const BOUND: Duration = Duration::from_secs(60);
@@ -40,6 +40,9 @@ fn kernels(machine: &Machine) -> Vec<i32> {
 #[test]
 fn the_example_serves_a_page() {
     needs_uml!();
+    if program("busybox").is_none() {
+        netloom_kit::skip!("peer:busybox: it is not installed");
+    }
     let machine = machine!();
     let file = workspace_root().join("examples/vm.yaml");
     machine.netloom(["up".as_ref(), file.as_os_str()]).bound(BOUND).finish().code(0);
@@ -174,6 +177,20 @@ fn a_machine_whose_program_is_missing_is_refused_with_what_to_install() {
     let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(3);
     for part in ["nowhere/linux is not there", "apt-get install user-mode-linux"] {
         assert!(refused.errors().contains(part), "{}", refused.errors());
+    }
+    machine.untouched();
+}
+
+#[test]
+fn a_file_that_is_missing_is_named_before_anything_is_made() {
+    if program("qemu-system-x86_64").is_none() {
+        netloom_kit::skip!("peer:qemu: not installed");
+    }
+    let machine = machine!();
+    let file = machine.file("nodes: {g: {kind: vm, kernel: nowhere/vmlinuz}}");
+    let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
+    for part in ["node \"g\": kernel: ", "nowhere/vmlinuz: no such file or directory"] {
+        assert!(refused.errors().to_lowercase().contains(part), "{}", refused.errors());
     }
     machine.untouched();
 }

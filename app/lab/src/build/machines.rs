@@ -3,6 +3,9 @@
 //! The node has the plan's interfaces without addresses and routes, which are the guest's. Its readiness is what the
 //! machine's process tells.
 
+use std::fs::File;
+use std::path::Path;
+
 use netloom_model::kinds::vm::Machine;
 use netloom_model::lab::{Program, Ready};
 use netloom_model::plan::PlannedNode;
@@ -37,14 +40,28 @@ pub(crate) fn around(
     })
 }
 
-/// The first machine of these nodes that cannot run on this computer.
+/// Whether the machines of these nodes can run on this computer, with the files that they need.
 ///
 /// # Errors
 /// What is missing, and what to install.
 pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<()> {
-    let machines = nodes.filter_map(|node| node.kind.as_vm());
-    match machines.filter_map(netloom_vm::lacking).next() {
-        None => Ok(()),
-        Some(unsupported) => Err(unsupported.into()),
+    for (node, machine) in nodes.filter_map(|node| Some((node, node.kind.as_vm()?))) {
+        if let Some(unsupported) = netloom_vm::lacking(machine) {
+            return Err(unsupported.into());
+        }
+        for (key, path) in machine.files() {
+            check_file(path).map_err(|reason| Error::Invalid {
+                object: format!("node {:?}: {key}", node.name),
+                reason: format!("{}: {reason}", path.display()),
+            })?;
+        }
     }
+    Ok(())
+}
+
+/// Whether a file can be read by whoever starts the lab.
+fn check_file(path: &Path) -> std::result::Result<(), String> {
+    let file = File::open(path).map_err(|e| netloom_sys::describe(&e))?;
+    let found = file.metadata().map_err(|e| netloom_sys::describe(&e))?;
+    if found.is_dir() { Err("it is a directory".to_owned()) } else { Ok(()) }
 }

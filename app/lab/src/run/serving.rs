@@ -88,9 +88,9 @@ impl Service for Running {
         let state = self.state();
         let planned = &state.plan.nodes[slot(&state.plan, node)?];
         // The only program around a machine shows its console.
-        let names = match planned.kind.as_vm() {
-            Some(_) => vec!["console".to_owned()],
-            None => log::names(&planned.run),
+        let (names, runs) = match planned.kind.as_vm() {
+            Some(_) => (Vec::new(), 1),
+            None => (log::names(&planned.run), planned.run.len()),
         };
         let index = planned.id;
         let paths = log_names(index.get()).map(|n| self.folder.sockets().join(n));
@@ -99,7 +99,6 @@ impl Service for Running {
             let mut records = log::read(&paths);
             records.retain(|r| r.time_ns > after_ns);
             if !records.is_empty() || Instant::now() >= until {
-                let runs = names.len();
                 for r in &mut records {
                     let of_setup = || Some(format!("setup {}", r.program.checked_sub(runs)? + 1));
                     r.name = names.get(r.program).cloned().or_else(of_setup);

@@ -164,7 +164,13 @@ impl Machine {
         self.accel == Accel::Uml && self.initrd.is_none()
     }
 
-    /// The files of the host that it needs.
+    /// The files of the host that it needs, by their keys.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let kernel = self.kernel.iter().map(|path| ("kernel", path));
+        kernel.chain(self.initrd.iter().map(|path| ("initrd", path)))
+    }
+
+    /// The files of the host that it needs, to complete their paths.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.kernel.iter_mut().chain(&mut self.initrd)
     }
