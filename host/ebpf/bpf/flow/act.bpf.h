@@ -208,8 +208,7 @@ static __always_inline int restore(CONTEXT *ctx, struct nl_fl_work *w)
 {
 	__u32 beside = frame_tagged(ctx) ? TAG : 0, rest = w->view - ADDRESSES - beside;
 
-	NL_OPAQUE(rest);
-	if (rest < 1 || rest > NL_FL_HEAD - ADDRESSES - TAG)
+	if (!nl_within(&rest, NL_FL_HEAD - ADDRESSES - TAG))
 		return -1;
 	if (frame_store(ctx, 0, w->head, ADDRESSES, true))
 		return -1;

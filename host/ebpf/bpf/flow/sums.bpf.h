@@ -67,8 +67,7 @@ __noinline int nl_fl_change(CONTEXT *ctx, struct nl_fl_work *w)
 	covered = c->sums & (NL_FL_SUM_TRANSPORT | NL_FL_SUM_PSEUDO) && w->sum;
 	balanced = !(c->sums & NL_FL_RECOMPUTE) && (covered || !(c->sums & NL_FL_SUM_TRANSPORT));
 	length = c->length;
-	NL_OPAQUE(length);
-	if (length < 1 || length > sizeof(c->new))
+	if (!nl_within(&length, sizeof(c->new)))
 		return -1;
 	if (frame_store(ctx, frame_at(ctx, c->at), c->new.bytes, length, balanced))
 		return -1;
@@ -95,8 +94,7 @@ __noinline int nl_fl_look(CONTEXT *ctx, struct nl_fl_work *w, __u32 at, __u32 le
 	c->length = length;
 	c->sums = sums;
 	c->old.words[0] = c->old.words[1] = 0;
-	NL_OPAQUE(length);
-	if (length < 1 || length > sizeof(c->old))
+	if (!nl_within(&length, sizeof(c->old)))
 		return -1;
 	return frame_load(ctx, frame_at(ctx, at), c->old.bytes, length);
 }

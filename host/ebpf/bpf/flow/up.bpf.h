@@ -50,8 +50,7 @@ static __always_inline bool copy_frame(CONTEXT *ctx, __u8 *to, __u32 room)
 {
 	__u32 rest = frame_bytes(ctx) - ADDRESSES;
 
-	NL_OPAQUE(rest);
-	if (rest < 1 || rest > room - ADDRESSES || frame_load(ctx, 0, to, ADDRESSES))
+	if (!nl_within(&rest, room - ADDRESSES) || frame_load(ctx, 0, to, ADDRESSES))
 		return false;
 	if (!frame_tagged(ctx))
 		return !frame_load(ctx, ADDRESSES, to + ADDRESSES, rest);

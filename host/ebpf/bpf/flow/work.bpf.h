@@ -91,8 +91,7 @@ static __always_inline bool read_head(CONTEXT *ctx, struct nl_fl_work *w, __u32 
 	w->total = bytes + beside;
 	rest = (bytes < most - TAG ? bytes : most - TAG) - ADDRESSES;
 	w->view = ADDRESSES + beside + rest;
-	NL_OPAQUE(rest);
-	if (bytes < ADDRESSES + 2 || rest < 1 || rest > NL_FL_HEAD - ADDRESSES - TAG)
+	if (bytes < ADDRESSES + 2 || !nl_within(&rest, NL_FL_HEAD - ADDRESSES - TAG))
 		return false;
 	if (!beside)
 		return !frame_load(ctx, 0, w->head, rest + ADDRESSES);

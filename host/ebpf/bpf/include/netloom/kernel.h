@@ -31,6 +31,19 @@
 /* Hides a value's origin from the compiler, so that it keeps the bound checks that the verifier needs. */
 #define NL_OPAQUE(x) asm volatile("" : "+r"(x))
 
+/* Whether 1 <= *n <= most. Compilers join such bounds to one comparison of another register, and the verifier learns of
+ * "not 0" no lower bound, before Linux 6.8: here it sees both. */
+static __attribute__((always_inline)) inline bool nl_within(__u32 *n, __u32 most)
+{
+	__u32 less = *n - 1;
+
+	NL_OPAQUE(less);
+	if (less >= most)
+		return false;
+	*n = less + 1;
+	return true;
+}
+
 /* Keeps calls at the ends of two branches apart: of one call for two maps the kernel makes no inline code. */
 #define NL_APART() asm volatile("")
 
