@@ -8,7 +8,7 @@
 use super::truth_support;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use netloom_ebpf::measure::{Config, Marking};
@@ -64,12 +64,13 @@ fn run(fates: Fates, wanted: &Config, datagrams: u64) -> Run {
     let taps = [Tap::open(&line.a, A), Tap::open(&line.b, B)];
     let mut points = Points::attach(&line, wanted);
     let first = points.begun();
-    let stop = AtomicBool::new(false);
+    let expected = OnceLock::new();
     let (log, ledger, came) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| send::receive(&receiver, &stop));
+        let reading = scope.spawn(|| send::receive(&receiver, &expected));
         let log = send::count(&line, datagrams, Duration::from_micros(400));
         let ledger = relay.ledger(log.len() as u64);
-        stop.store(true, Ordering::Relaxed);
+        let relayed = ledger.iter().map(|entry| entry.sent.len()).sum();
+        expected.set(relayed).unwrap();
         (log, ledger, reading.join().unwrap())
     });
     let blocks = points.blocks(first);

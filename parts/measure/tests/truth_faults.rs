@@ -12,7 +12,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Config, Measure};
 use netloom_kit::root_only;
 use netloom_marking::session::Program;
-use netloom_marking::{Record, hops};
+use netloom_marking::{Completeness, Record, hops};
 use netloom_netlink::{DeleteLink, LinkRef};
 use netloom_sys::clock;
 
@@ -164,37 +164,44 @@ fn an_interface_that_goes_makes_what_it_counted_incomplete() {
     let mut points = Points::attach(&line, &udp());
     let first = points.begun();
     let start = points.schedule.start();
-    let send = |end| {
+    let send = |count: u64| {
         line.a.run(|| {
             let socket = UdpSocket::bind(at(V4[0], FROM)).unwrap();
-            until(end, |turn| {
-                socket.send_to(&send::datagram(turn), at(V4[1], TO)).unwrap();
-            })
-        })
+            for sequence in 0..count {
+                socket.send_to(&send::datagram(sequence), at(V4[1], TO)).unwrap();
+            }
+        });
     };
-    let begin = start + first * SHORT;
-    let before = send(begin + SHORT / 2);
+    let [before, after] = [200, 300];
+    send(before);
     line.b.change(|batch| batch.push("link", &DeleteLink(LinkRef::Index(B))));
     netloom_kit::wait_until("it is gone", truth_support::BOUND, || {
         (!points.all[3].is_attached() && !points.all[2].is_attached()).then_some(())
     });
-    let after = send(begin + SHORT);
+    send(after);
     let truth = by_block(&tap, true, start);
-    let blocks = points.blocks(first);
-    let records = records(&blocks[0].1);
-    assert_eq!(records[0].all.packets, truth[&first]);
-    for (point, record) in records.iter().enumerate() {
-        let gone = point > 1;
-        assert_eq!(record.completeness.interface_gone, gone);
-        assert_eq!(record.completeness.is_complete(), !gone);
-        if gone {
-            assert_eq!(record.all.packets, before, "what came until then");
-        } else {
-            assert_eq!(record.all.packets, truth[&first]);
+    assert_eq!(truth.values().sum::<u64>(), before + after);
+    // The block in which the last one was sent.
+    let end = *truth.last_key_value().unwrap().0;
+    let mut counted = [0; 4];
+    for (block, all) in points.blocks(first).into_iter().filter(|(block, _)| *block <= end) {
+        let records = records(&all);
+        for (point, record) in records.iter().enumerate() {
+            counted[point] += record.all.packets;
+            let Completeness { interface_gone, .. } = record.completeness;
+            assert_eq!(record.completeness.is_complete(), !interface_gone);
+            assert!(!interface_gone || point > 1);
+            // No block that lacks a packet seems whole.
+            if !interface_gone {
+                assert_eq!(record.all.packets, truth.get(&block).copied().unwrap_or(0));
+            }
+            assert!(block < end || interface_gone == (point > 1), "the last block");
+        }
+        let hops = hops(&records).unwrap();
+        assert!(hops[0].comparison.is_complete() && hops[0].comparison.lost == 0);
+        if block == end {
+            assert!(hops[1..].iter().all(|hop| !hop.comparison.is_complete()));
         }
     }
-    let hops = hops(&records).unwrap();
-    assert!(hops[0].comparison.is_complete() && hops[0].comparison.lost == 0);
-    assert!(hops[1..].iter().all(|hop| !hop.comparison.is_complete()));
-    assert!(after > 0 && before > 0);
+    assert_eq!(counted, [before + after, before + after, before, before], "what came until then");
 }

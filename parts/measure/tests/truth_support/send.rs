@@ -1,13 +1,14 @@
 //! Senders, with a log of their own.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use netloom_sys::clock;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
 use super::net::{Line, V4};
-use super::{FROM, TO};
+use super::{BOUND, FROM, TO};
 
 /// A datagram that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,10 @@ pub(crate) fn datagram(sequence: u64) -> Vec<u8> {
 
 /// Who receives our datagrams, so that none is refused.
 pub(crate) fn receiver(line: &Line) -> UdpSocket {
-    line.b.run(|| UdpSocket::bind(at(V4[1], TO)).unwrap())
+    let socket = line.b.run(|| UdpSocket::bind(at(V4[1], TO)).unwrap());
+    // For all that comes while its reader waits for a busy machine.
+    set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
+    socket
 }
 
 /// Sends datagrams in bursts of `burst` with a pause after each until `end` (CLOCK_MONOTONIC).
@@ -69,18 +73,17 @@ fn send_while(
     })
 }
 
-/// Receives our datagrams until it is told to stop and nothing comes; each with when it had been read.
-pub(crate) fn receive(socket: &UdpSocket, stop: &AtomicBool) -> Vec<(u64, u64)> {
+/// Receives our datagrams until as many have come as are `expected`, which may be known late; each with when it had been
+/// read. Fewer are returned after [`BOUND`].
+pub(crate) fn receive(socket: &UdpSocket, expected: &OnceLock<usize>) -> Vec<(u64, u64)> {
     socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let (mut room, mut came) = ([0; 2048], Vec::new());
-    loop {
-        match socket.recv(&mut room) {
-            Ok(_) => {
-                let time = clock::monotonic();
-                came.push((u64::from_be_bytes(*room.first_chunk().unwrap()), time));
-            }
-            Err(_) if stop.load(Ordering::Relaxed) => return came,
-            Err(_) => {}
+    let until = Instant::now() + BOUND;
+    while expected.get().is_none_or(|count| came.len() < *count) && Instant::now() < until {
+        if socket.recv(&mut room).is_ok() {
+            let time = clock::monotonic();
+            came.push((u64::from_be_bytes(*room.first_chunk().unwrap()), time));
         }
     }
+    came
 }
