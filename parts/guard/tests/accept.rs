@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 use netloom_guard::{Gate, start_by};
+use netloom_kit::skip;
 use rustix::net::SocketType;
 
 use super::peers::{PROGRAM, call, rules};
@@ -33,8 +34,12 @@ fn command(script: &str) -> Command {
 }
 
 /// What a script says under guard.
-fn guarded(mut command: Command, from: &str) -> String {
-    let rules = rules(&format!("{{allow: in, from: {from}}}"));
+fn guarded(command: Command, from: &str) -> String {
+    guarded_by(command, &format!("{{allow: in, from: {from}}}"))
+}
+
+fn guarded_by(mut command: Command, text: &str) -> String {
+    let rules = rules(text);
     command.stdin(Stdio::null());
     let (child, supervisor) = start_by(command, place(), Gate::Accept).unwrap();
     supervisor.serve(&rules).unwrap();
@@ -208,6 +213,24 @@ for n in range(300):
 print('bound')",
         "bound",
     );
+}
+
+/// Whoever listens on by a rule for others would let them in to who has the socket, too.
+#[test]
+fn a_listener_does_not_listen_for_others_later() {
+    let Some(perl) = netloom_kit::program("perl") else { skip!("peer:perl: not installed") };
+    let script = format!(
+        "s = listener(); s.set_inheritable(True); sys.stdout.flush()
+perl = 'open(S, \"+<&=\" . shift) or die; print listen(S, 5) ? \"listens\" : \"refused\"'
+os.execv('{0}', ['{0}', '-e', perl, str(s.fileno())])",
+        perl.display()
+    );
+    let by = |others: &str| {
+        let perls = format!("{{allow: in, program: {}, from: {others}}}", perl.display());
+        guarded_by(command(&script), &format!("{{allow: in, from: 127.0.0.0/8}}, {perls}"))
+    };
+    assert_eq!(by("127.0.0.0/8"), "listens");
+    assert_eq!(by("10.0.0.0/8"), "refused");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use netloom_guard::{Judge, Judgement, Question, start};
 use netloom_kit::skip;
-use netloom_policy::Request;
+use netloom_policy::{Protocol, Request};
 use netloom_sys::seccomp::launch::Place;
 
 /// Gives every request the same verdict.
@@ -242,6 +242,8 @@ pub(crate) fn run(program: &PathBuf, door: &str, judge: Option<&dyn Judge>) -> T
 enum Leads {
     /// Where its request is allowed.
     WhenAllowed,
+    /// Where a way or sender of one's own is allowed, too.
+    WhenWide,
     /// Only without guard.
     Never,
 }
@@ -251,6 +253,7 @@ fn attempt(door: &str, leads: Leads) -> Result<(), String> {
     let Some(program) = doors() else { return Err("peer:cc: not installed".into()) };
     let (judge, control): (&dyn Judge, Option<&dyn Judge>) = match leads {
         Leads::WhenAllowed => (&DENIED, Some(&ALLOWED)),
+        Leads::WhenWide => (&NoWays, Some(&ALLOWED)),
         Leads::Never => (&ALLOWED, None),
     };
     let tried = run(program, door, Some(judge));
@@ -293,6 +296,25 @@ mod ways {
     use super::*;
     doors!(WhenAllowed: bind_to_device bind_to_index unicast_interface transparent source_route routing_header
         sticky_interface join join_any_family join6);
+}
+
+/// Where all is allowed but a way or sender of one's own.
+struct NoWays;
+
+impl Judge for NoWays {
+    fn known(&self, request: &Request) -> Option<Judgement> {
+        let widens = request.protocol == Protocol::Raw;
+        Some(if widens { Judgement::Deny(13) } else { Judgement::Allow })
+    }
+
+    fn decide(&self, question: &Question<'_>) -> Judgement {
+        self.known(question.request).unwrap()
+    }
+}
+
+mod narrow {
+    use super::*;
+    doors!(WhenWide: udp_pktinfo udp6_pktinfo header_included header_included6 bind_to_index source_route);
 }
 
 mod sockets {

@@ -300,6 +300,17 @@ static void bind_unspec(void) {
 }
 static void raw(void) { held(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP)); }
 static void raw6(void) { held(socket(AF_INET6, SOCK_RAW, IPPROTO_UDP)); }
+/* Which then sends packets of any protocol. */
+static void header_included(void) {
+    int on = 1, fd = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+    tell(fd);
+    held(setsockopt(fd, IPPROTO_IP, IP_HDRINCL, &on, sizeof on));
+}
+static void header_included6(void) {
+    int on = 1, fd = socket(AF_INET6, SOCK_RAW, IPPROTO_UDP);
+    tell(fd);
+    held(setsockopt(fd, IPPROTO_IPV6, 36, &on, sizeof on));
+}
 static void packet(void) { held(socket(AF_PACKET, SOCK_RAW, 0)); }
 static void packet_old(void) { held(socket(AF_INET, SOCK_PACKET, htons(3))); }
 static void ping(void) {
@@ -681,7 +692,7 @@ static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(fastopen_sendmsg), DOOR(fastopen_sendmmsg), DOOR(fastopen_option), DOOR(mptcp), DOOR(mptcp_fastopen),
     DOOR(udp_sendto), DOOR(udp_sendmsg), DOOR(udp_sendmmsg), DOOR(udp_any), DOOR(udp_unspec), DOOR(udp_unspec_any),
     DOOR(udp_mapped), DOOR(udp6_to_4), DOOR(udp6_sendto), DOOR(udp6_any), DOOR(udp_connect),
-    DOOR(udp_connected_elsewhere), DOOR(udp_port_zero), DOOR(udp_pktinfo), DOOR(udp6_pktinfo), DOOR(bind_to_device),
+    DOOR(udp_connected_elsewhere), DOOR(udp_port_zero), DOOR(udp_pktinfo), DOOR(udp6_pktinfo), DOOR(bind_to_device), DOOR(header_included), DOOR(header_included6),
     DOOR(bind_to_index), DOOR(unicast_interface), DOOR(transparent), DOOR(source_route), DOOR(routing_header),
     DOOR(sticky_interface), DOOR(join), DOOR(join_any_family), DOOR(join6), DOOR(listen_unbound),
     DOOR(listen_unbound6), DOOR(listen_after_failed_bind), DOOR(bind_port), DOOR(bind_unspec), DOOR(raw), DOOR(raw6),
