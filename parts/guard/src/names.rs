@@ -330,6 +330,21 @@ mod tests {
     }
 
     #[test]
+    fn destinations_have_the_names_of_the_file_of_hosts() {
+        let hosts = "192.0.2.7 Store store.example\n".to_owned();
+        let names = Names::of(&Files { hosts, ..Files::default() }, Home::default());
+        let named = |direction, address: &str| {
+            let mut target = Target::ip(direction, address.parse().unwrap(), 80, vec![]);
+            names.add_to(&mut target, direction);
+            let Target::Ip { names, .. } = target else { panic!("{target:?}") };
+            names
+        };
+        assert_eq!(named(Direction::Out, "192.0.2.7"), ["store", "store.example"]);
+        assert!(named(Direction::Out, "192.0.2.8").is_empty());
+        assert!(named(Direction::In, "192.0.2.7").is_empty());
+    }
+
+    #[test]
     fn a_socket_is_exchanged_where_it_asks_a_server_and_back() {
         let server: IpAddr = "127.0.0.77".parse().unwrap();
         let Ok(stub) = Stub::start(&[server], &Arc::default()) else {
