@@ -1,15 +1,11 @@
 //! UNIX sockets of a lab's folder: private from the start, with a check of the peer's user.
-//!
-//! unix(7): Linux gives a bound socket's file the mode of the socket itself less the umask. So a `fchmod`
-//! before `bind` leaves no moment with wider permissions, without the umask that all threads share.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use netloom_sys::{Failure, scm};
-use rustix::fs::Mode;
+use netloom_sys::{Failure, private_socket, scm};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -31,10 +27,8 @@ pub(crate) struct Bound {
 /// [`Error::Busy`] when somebody listens there; errors of the kernel.
 pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> {
     remove_stale(path, kind)?;
-    let socket = open(path, kind, SocketFlags::NONBLOCK)?;
-    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)
-        .map_err(|e| Failure::path(path, "make private", e))?;
-    rustix::net::bind(&socket, &address(path)?).map_err(|e| Failure::path(path, "bind", e))?;
+    let socket = private_socket::bind(path, kind, SocketFlags::NONBLOCK)
+        .map_err(|e| Failure::path(path, "bind", e))?;
     let meta = std::fs::symlink_metadata(path).map_err(|e| Failure::path(path, "look at", e))?;
     let bound = Bound { path: path.to_owned(), identity: (meta.dev(), meta.ino()) };
     if let Err(e) = rustix::net::listen(&socket, BACKLOG) {

@@ -23,6 +23,7 @@ pub mod mountinfo;
 pub mod namespace;
 pub mod own_user;
 pub mod population;
+pub mod private_socket;
 pub mod process;
 pub mod random;
 pub mod realtime;

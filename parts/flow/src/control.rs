@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use netloom_sys::envelope::{self, Received};
 use netloom_sys::process::wait_readable;
-use netloom_sys::{Failure, scm};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use netloom_sys::{Failure, private_socket, scm};
+use rustix::net::{SocketFlags, SocketType};
 
 pub mod requests;
 
@@ -24,21 +24,15 @@ use requests::{Shown, Tables, TraceWhat, Traced};
 /// Default time to wait for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Creates a switch's control socket with mode 0600, in place of one of an earlier process. Its folder should be of mode
-/// 0700, since only that keeps others from it between its creation and the end of this call.
+/// Creates a switch's control socket with mode 0600, in place of one of an earlier process.
 ///
 /// # Errors
 /// The system refuses.
 pub fn listen(path: &Path) -> Result<OwnedFd> {
     let failed = |operation| Failure::of(format!("{path:?}"), operation);
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .map_err(failed("make a socket"))?;
-    let address = SocketAddrUnix::new(path).map_err(failed("listen"))?;
     let _ = rustix::fs::unlink(path);
-    rustix::net::bind(&socket, &address).map_err(failed("bind"))?;
-    rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))
-        .map_err(failed("set its mode"))?;
+    let socket = private_socket::bind(path, SocketType::SEQPACKET, SocketFlags::NONBLOCK)
+        .map_err(failed("bind"))?;
     rustix::net::listen(&socket, 16).map_err(failed("listen"))?;
     Ok(socket)
 }

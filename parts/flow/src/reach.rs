@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::Sender;
 
-use netloom_sys::{Failure, namespace};
+use netloom_sys::{Failure, namespace, private_socket};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
@@ -115,15 +115,10 @@ pub(crate) fn listen_tcp(at: SocketAddr, from: Option<&Space>) -> Result<OwnedFd
 /// Listens at a UNIX socket with mode 0600, in place of one of an earlier process.
 pub(crate) fn listen_unix(path: &Path) -> Result<OwnedFd> {
     let failed = |operation| Failure::of(format!("{path:?}"), operation);
-    let socket = stream(AddressFamily::UNIX, &format!("{path:?}"))?;
-    let address = SocketAddrUnix::new(path).map_err(failed("listen"))?;
     // Only one process has this folder; the socket is of one that has ended.
     let _ = rustix::fs::unlink(path);
-    // The umask at bind sets the socket's mode.
-    let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let bound = rustix::net::bind(&socket, &address);
-    rustix::process::umask(mask);
-    bound.map_err(failed("bind"))?;
+    let socket = private_socket::bind(path, SocketType::STREAM, SocketFlags::NONBLOCK)
+        .map_err(failed("bind"))?;
     rustix::net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
     Ok(socket)
 }

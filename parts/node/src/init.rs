@@ -13,9 +13,9 @@ use netloom_sys::caps::Grant;
 use netloom_sys::own_user::{Helper, Taken};
 use netloom_sys::process::Ready as ReadyToFork;
 use netloom_sys::setup::{Real, Setup};
-use netloom_sys::{cgroup, keyring, namespace, process, sysctl, title};
+use netloom_sys::{cgroup, keyring, namespace, private_socket, process, sysctl, title};
 use rustix::fs::{Mode, OFlags};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 
 use crate::living::{self, Init};
@@ -191,19 +191,10 @@ fn report(inherited: &Inherited, text: &str) {
 /// The control socket, bound in the current directory.
 fn bind(index: usize) -> netloom_sys::Result<OwnedFd> {
     let name = socket_name(index);
-    let fail = |e: rustix::io::Errno| Failure::path(&name, "make control socket", e);
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .map_err(fail)?;
     // Remove the socket of an init that died.
     let _ = rustix::fs::unlink(&name);
-    let address = SocketAddrUnix::new(&name).map_err(fail)?;
-    // The umask at bind sets the socket's mode.
-    let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = rustix::net::bind(&socket, &address);
-    rustix::process::umask(mask);
-    bound.map_err(fail)?;
-    Ok(socket)
+    let bound = private_socket::bind(name.as_ref(), SocketType::SEQPACKET, SocketFlags::NONBLOCK);
+    Ok(bound.map_err(|e| Failure::path(&name, "make control socket", e))?)
 }
 
 fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {

@@ -12,9 +12,8 @@ use anyhow::{Context, Result, bail};
 use netloom_flow::Application;
 use netloom_lab::{Folder, OUTSIDE, SwitchOptions};
 use netloom_plug::{Kind, Lock, Options};
-use netloom_sys::{caps, process};
-use rustix::fs::Mode;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use netloom_sys::{caps, private_socket, process};
+use rustix::net::{SocketFlags, SocketType};
 
 use crate::flags::PortKind;
 
@@ -59,15 +58,9 @@ pub(crate) fn wire(starter: i32, path: &Path) -> Result<i32> {
 }
 
 fn listen(path: &Path) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     // Remove the socket of a process that died.
     let _ = rustix::fs::unlink(path);
-    // The umask at bind sets the socket's mode.
-    let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(path)?);
-    rustix::process::umask(mask);
-    bound?;
+    let socket = private_socket::bind(path, SocketType::SEQPACKET, SocketFlags::NONBLOCK)?;
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
 }
