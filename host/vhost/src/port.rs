@@ -168,18 +168,20 @@ impl VhostPort {
     /// Answers one request, if all of it is there; false if the connection is over.
     fn serve(&mut self) -> bool {
         let Some(front) = &mut self.front else { return true };
-        match socket::look(&front.stream) {
-            Come::Whole => front.part_since = None,
+        let enable = match socket::look(&front.stream) {
+            Come::Whole(enable) => enable,
             Come::Part => {
                 let since = *front.part_since.get_or_insert_with(Instant::now);
                 return since.elapsed() < socket::REST;
             }
             Come::End => return false,
-        }
+        };
+        front.part_since = None;
         // QEMU enables a card's queues before its driver has accepted any feature; the crate would refuse that.
         if !self.device.features.enables_queues()
-            && let Some(asked) = socket::take_enable(&front.stream)
+            && let Some(asked) = enable
         {
+            socket::take_enable(&front.stream);
             let done = self.device.enable(asked.index, asked.num);
             self.faults.requests += u64::from(!done);
             return !asked.needs_reply || socket::answer_enable(&front.stream, done).is_ok();

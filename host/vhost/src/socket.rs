@@ -10,10 +10,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_sys::{Failure, scm};
-use rustix::fs::Mode;
+use netloom_sys::{Failure, private_socket, scm};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{self, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
 use crate::{Error, Result};
@@ -55,7 +55,6 @@ impl Listener {
         let socket = socket.map_err(failed("listen"))?;
         let listener =
             Listener { file: identity(path).unwrap_or_default(), socket, path: path.into() };
-        listener.socket.set_nonblocking(true).map_err(failed("listen"))?;
         if let Some(owner) = owner {
             std::os::unix::fs::chown(path, Some(owner), None)
                 .map_err(failed("give to its user"))?;
@@ -94,12 +93,8 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// The file gets the mode of the socket itself (unix(7)), so nobody can connect before it is set.
 fn bind_privately(path: &Path) -> io::Result<UnixListener> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-    let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let socket = private_socket::bind(path, SocketType::STREAM, SocketFlags::NONBLOCK)?;
     net::listen(&socket, 4)?;
     Ok(socket.into())
 }
@@ -134,28 +129,44 @@ fn prepare(stream: &UnixStream) -> Option<()> {
 /// What of a front end's next request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Come {
-    /// All of it: reading it does not block.
-    Whole,
+    /// All of it: reading it does not block. What it asks, if it is to enable or disable a queue.
+    Whole(Option<Enable>),
     /// Not all yet.
     Part,
     /// None, and none will.
     End,
 }
 
-/// Looks at the next request without taking it: a header of 12 bytes, the last four of which are the length of the rest.
+/// Bytes of a request's header: its number, its flags and the length of the rest.
+const HEAD: usize = 12;
+
+/// Looks at the next request without taking it.
 pub(crate) fn look(stream: &UnixStream) -> Come {
-    let mut header = [0; 12];
+    let mut message = [0; ENABLE];
     let flags = net::RecvFlags::PEEK | net::RecvFlags::DONTWAIT;
-    let seen = match net::recv(stream, &mut header, flags) {
+    let seen = match net::recv(stream, &mut message, flags) {
         Ok((_, 0)) => return Come::End,
         Ok((_, seen)) => seen,
         Err(Errno::AGAIN | Errno::INTR) => return Come::Part,
         Err(_) => return Come::End,
     };
-    let [.., a, b, c, d] = header;
-    let wanted = u64::from(u32::from_ne_bytes([a, b, c, d])) + 12;
+    let words = message.as_chunks::<4>().0;
+    let [request, flags, length, index, num] =
+        std::array::from_fn(|at| u32::from_ne_bytes(words[at]));
     let waiting = rustix::io::ioctl_fionread(stream).unwrap_or(0);
-    if seen == header.len() && waiting >= wanted { Come::Whole } else { Come::Part }
+    if seen < HEAD || waiting < u64::from(length) + HEAD as u64 {
+        return if has_hung_up(stream) { Come::End } else { Come::Part };
+    }
+    let enables = (request, flags & !NEED_REPLY, length) == (SET_VRING_ENABLE, VERSION, 8);
+    let needs_reply = flags & NEED_REPLY != 0;
+    Come::Whole(enables.then_some(Enable { index, num, needs_reply }))
+}
+
+/// Whether nothing more will come: the rest of a request neither.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|shown| shown > 0)
 }
 
 /// A request to enable or disable a queue.
@@ -169,24 +180,16 @@ pub(crate) struct Enable {
 }
 
 const SET_VRING_ENABLE: u32 = 18;
+/// Bytes of that request.
+const ENABLE: usize = 20;
 /// Flags: the protocol's version, an answer, and that one is wanted.
 const VERSION: u32 = 1;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// Takes the next request if it is whole and is this one.
-pub(crate) fn take_enable(stream: &UnixStream) -> Option<Enable> {
-    let mut message = [0; 20];
-    let flags = net::RecvFlags::PEEK | net::RecvFlags::DONTWAIT;
-    let (_, seen) = net::recv(stream, &mut message, flags).ok()?;
-    let (words, _) = message.as_chunks::<4>();
-    let words: Vec<u32> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
-    let [SET_VRING_ENABLE, flags, 8, index, num] = words[..] else { return None };
-    if seen < message.len() || flags & !NEED_REPLY != VERSION {
-        return None;
-    }
-    net::recv(stream, &mut message, net::RecvFlags::DONTWAIT).ok()?;
-    Some(Enable { index, num, needs_reply: flags & NEED_REPLY != 0 })
+/// Takes the request that was seen to be this one.
+pub(crate) fn take_enable(stream: &UnixStream) {
+    let _ = net::recv(stream, &mut [0; ENABLE], net::RecvFlags::DONTWAIT);
 }
 
 /// Answers it.

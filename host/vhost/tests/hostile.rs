@@ -199,6 +199,23 @@ fn nonsense_ends_the_connection_alone() {
     assert_eq!(site.take(), Ok(frame(60, 1)));
 }
 
+/// A front end that goes in the middle of a request is not waited for.
+#[test]
+fn half_a_request_ends_with_its_connection() {
+    let mut site = Site::new(Setup::default());
+    site.disconnect();
+    let mut stream = UnixStream::connect(site.path()).unwrap();
+    serve_until(&mut site.port, |port| port.is_connected());
+    stream.write_all(&[1, 0, 0]).unwrap();
+    site.port.rest();
+    assert_eq!(site.take(), Err(Received::Empty));
+    assert!(site.port.is_connected());
+    drop(stream);
+    site.port.rest();
+    assert_eq!(site.take(), Err(Received::Empty));
+    assert!(!site.port.is_connected());
+}
+
 /// Memory that goes away under running queues stops them.
 #[test]
 fn queues_outside_of_new_memory_do_not_run() {
