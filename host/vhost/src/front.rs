@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
@@ -176,6 +176,11 @@ impl Machine {
         }
     }
 
+    /// The file of its memory.
+    pub fn memory(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
     fn start(&self, front: &mut Frontend, index: usize) -> vhost::Result<()> {
         let queue = &self.queues[index];
         front.set_vring_num(index, self.setup.size)?;
@@ -309,6 +314,31 @@ impl Machine {
         let (head, length) = (read(entry), read(entry + 4));
         self.queues[index].used = self.queues[index].used.wrapping_add(1);
         Some((u16::try_from(head).unwrap_or(u16::MAX), length))
+    }
+
+    /// Makes all chains that the port has returned available again, at once; returns how many.
+    pub fn recycle(&mut self, index: usize) -> u16 {
+        let size = self.setup.size;
+        let queue = &self.queues[index];
+        let (used, available) = (queue.used_ring(size), queue.available_ring(size));
+        let (from, to) = (queue.used, queue.available);
+        let count = self.load(used + 2).wrapping_sub(from).min(size);
+        for at in 0..count {
+            let entry = used + 4 + 8 * usize::from(from.wrapping_add(at) % size);
+            let head = self.map.get_atomic_ref::<AtomicU32>(entry);
+            let head = head.map_or(0, |head| head.load(Ordering::Relaxed));
+            let place = available + 4 + 2 * usize::from(to.wrapping_add(at) % size);
+            if let Some(word) = self.word(place) {
+                word.store(u16::try_from(head).unwrap_or(u16::MAX), Ordering::Relaxed);
+            }
+        }
+        if count > 0 {
+            self.store(available + 2, to.wrapping_add(count));
+        }
+        let queue = &mut self.queues[index];
+        queue.used = from.wrapping_add(count);
+        queue.available = to.wrapping_add(count);
+        count
     }
 
     /// Asks to be woken once the port has returned a chain more than were taken so far, or never.

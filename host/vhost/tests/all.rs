@@ -9,4 +9,6 @@
 mod frames;
 mod hostile;
 mod reconnect;
+mod script;
+mod seeds;
 mod site;
