@@ -32,6 +32,7 @@ mod settle;
 mod sweeper;
 mod switch;
 mod vde;
+mod vm;
 mod wire;
 
 use std::path::Path;
@@ -67,6 +68,7 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("generate", "frames a second that are made, and how exactly they are paced"),
         ("measure", "what measuring flows costs a packet and a path, and how exact its delays are"),
         ("guard", "what asking costs: added time of guarded calls, established connections"),
+        ("vm", "frames through the card of a virtual machine, and streams between two machines"),
     ]
 }
 
@@ -93,6 +95,7 @@ pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> R
         "generate" => generate::run(options, exe),
         "guard" => guard::run(options, exe),
         "measure" => measure::run(options, exe),
+        "vm" => vm::run(options, exe),
         other => {
             let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();
             bail!("experiment `{other}`: no such experiment; there are: {}", known.join(", "))

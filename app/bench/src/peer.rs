@@ -28,6 +28,7 @@ mod stop;
 mod storm;
 mod stream;
 mod turns;
+mod vhost;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -128,6 +129,9 @@ pub fn peer(args: &[String]) -> Result<()> {
         ["merging-on", interface] => object(&offloads::merge(interface)?),
         ["offloads-off", interface] => object(&offloads::off(interface)?),
         ["receive-apart", interface, core] => object(&receive::apart(interface, figure(core)?)?),
+        ["vhost-port", way, bytes, time] => {
+            object(&vhost::port(way, figure(bytes)?, seconds(time)?)?)
+        }
         ["port-edges", switch, count] => object(&edges::weigh(switch, figure(count)?)?),
         ["port-send", line, bytes, time] => {
             object(&ports::send(line, figure(bytes)?, seconds(time)?)?)

@@ -532,6 +532,8 @@ pub(crate) enum Experiment {
     Measure,
     /// Time that guarding adds to a program's calls, and what established connections keep.
     Guard,
+    /// Frames through a virtual machine's card, and streams between two machines.
+    Vm,
 }
 
 impl Experiment {
@@ -551,6 +553,7 @@ impl Experiment {
             Experiment::Generate => "generate",
             Experiment::Measure => "measure",
             Experiment::Guard => "guard",
+            Experiment::Vm => "vm",
         }
     }
 }
