@@ -164,6 +164,23 @@ setup_peers() {
         setup_environment "$folder" "$packages" "$why" </dev/null ||
             say "not available here: $packages (left out)"
     done
+    setup_kernel || say "not available here: a kernel for guests (left out)"
+}
+
+# A kernel that guests of tests boot: the distribution's for clouds, unpacked and not installed.
+setup_kernel() {
+    folder=$environments/kernel
+    [ ! -e "$folder/boot" ] || return 0
+    [ "$(system)" = apt ] && have dpkg-deb || return 1
+    say "missing: linux-image-cloud-amd64 (guests of tests boot it): unpacking it into $folder"
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: //p' | head -n 1)
+    [ -n "$package" ] || return 1
+    # Whole or not at all.
+    # shellcheck disable=SC2016
+    as_root sh -c 'umask 022
+        rm -rf "$1" "$1.new" && mkdir -p "$1.new" && chmod 755 "$1.new" && cd "$1.new" && apt-get download -q "$2" &&
+            dpkg-deb -x ./*.deb . && rm ./*.deb && chmod 755 . && mv "$1.new" "$1" || { rm -rf "$1.new"; exit 1; }' \
+        sh "$folder" "$package"
 }
 
 stop_service() {

@@ -33,7 +33,8 @@ pub(crate) fn join(name: &str, index: u32) -> Result<OwnedFd> {
         // Without the room, fewer frames wait.
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(end, BUFFER);
     }
-    let reader = PacketPort::open(index)?;
+    // What the guest sends is captured, measured and impaired like what a node sends.
+    let reader = PacketPort::open_behind_egress(index)?;
     let copy = reader.as_fd().try_clone_to_owned().map_err(failed(object(), "copy its socket"))?;
     let writer = PacketPort::from_fd(copy)?;
     let ours = Arc::new(ours);

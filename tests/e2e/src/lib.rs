@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capturing;
+pub mod guest;
 pub mod live;
 pub mod transfer;
 

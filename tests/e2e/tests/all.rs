@@ -61,6 +61,7 @@ mod thousand;
 mod time_namespace;
 mod two_sites;
 mod vm;
+mod vm_qemu;
 mod walls;
 mod whole_machine;
 mod wire;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use netloom_tests_e2e::capturing::Capturing;
 use netloom_tests_e2e::live::{gone, kill_and_wait};
 use netloom_tests_e2e::{Machine, machine, program, wait_until, with_command_line, workspace_root};
 
@@ -152,6 +153,31 @@ fn a_guest_that_is_not_ready_in_time_is_told_with_its_console() {
         assert!(failed.errors().contains(part), "{}", failed.errors());
     }
     machine.untouched();
+}
+
+/// Pings h from the guest, and waits for all answers.
+fn ping_from_guest(machine: &Machine, count: &str) -> String {
+    machine.exec("g", &["ping", "-4", "-c", count, "-i", "0.05", "-W", "30", "h"]).bound(BOUND).ok()
+}
+
+#[test]
+fn a_guest_is_captured_and_its_link_is_slow() {
+    needs_uml!();
+    let machine = machine!();
+    up(&machine, &lab("").replace("[[h, g]]", "[{ends: [h, g], delay: 20ms}]"));
+    let words = ping_from_guest(&machine, "1");
+    let took = words.split_once("time=").and_then(|(_, rest)| rest.split_once(' '));
+    let took: f64 = took.expect("a time").0.parse().expect("a number");
+    assert!(took >= 40.0, "{words}");
+    let tried = machine.netloom(["capture", "g:eth0", "-q", "-f", "udp", "-d", "1ms"]).finish();
+    if tried.status.code() == Some(3) {
+        netloom_kit::skip!("peer:libpcap: compiles filters");
+    }
+    let capture = Capturing::start(&machine, "g:eth0 -f icmp", "g.pcapng");
+    ping_from_guest(&machine, "5");
+    // What the guest sends, and what it gets.
+    assert_eq!(capture.stop().total("written"), 10);
+    machine.down();
 }
 
 #[test]
