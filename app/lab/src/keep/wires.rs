@@ -319,11 +319,11 @@ impl Inner {
             None
         } else if !can_have_wire(&context.state.plan, link) {
             return Err(Error::Invalid { object, reason: WIRE_AT_DOOR.into() });
-        } else if context.state.plan.has_shm_end(link) {
-            let reason =
-                "it ends in a shared-memory switch, so that a wire must be there from the start: \
-                          declare an impairment of it in the lab file, such as delay: 1ms"
-                    .into();
+        } else if let Some(end) = gets_frames_first(context, link) {
+            let reason = format!(
+                "it ends in {end}, so that a wire must be there from the start: declare an \
+                 impairment of it in the lab file, such as delay: 1ms"
+            );
             return Err(Error::Invalid { object, reason });
         } else if context.state.user {
             return Err(unsupported(&object).into());
@@ -517,6 +517,15 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// What gets a link's frames before a program does that could be put there, if anything.
+fn gets_frames_first(context: &Context<'_>, link: &PlannedLink) -> Option<&'static str> {
+    let plan = &context.state.plan;
+    if plan.has_shm_end(link) {
+        return Some("a shared-memory switch");
+    }
+    plan.machine_of(link).map(|_| "a virtual machine")
 }
 
 /// Whether a link ends in an OpenFlow switch that does not get its frames where wires are put in.

@@ -72,9 +72,10 @@ impl LinkForm {
         if form != LinkForm::Pair {
             return form;
         }
-        // Without BPF programs a wire cannot be inserted later. Nor can it at a plug, or at an OpenFlow switch that
-        // reads packet sockets: they get frames before any program does.
-        let sockets = shm || plan.openflow_switch_of(link).is_some();
+        // Without BPF programs a wire cannot be inserted later. Nor can it at a plug, a virtual machine, or an
+        // OpenFlow switch that reads packet sockets: they get frames before any program does.
+        let sockets =
+            shm || plan.openflow_switch_of(link).is_some() || plan.machine_of(link).is_some();
         if link.is_impaired() && (!allowed.programs || sockets) {
             LinkForm::Wired
         } else if allowed.programs && allowed.taps && can_be_tap(plan, link) {
@@ -244,6 +245,14 @@ impl Plan {
     /// Whether an end of a link is at a shared-memory switch.
     pub fn has_shm_end(&self, link: &PlannedLink) -> bool {
         link.ends.iter().any(|end| self.shm_switch_at(end).is_some())
+    }
+
+    /// A node that is a virtual machine at an end of a link.
+    pub fn machine_of(&self, link: &PlannedLink) -> Option<Slot> {
+        link.ends.iter().find_map(|end| match end {
+            PlannedEnd::Node { node, .. } => self.nodes[*node].kind.as_vm().map(|_| *node),
+            _ => None,
+        })
     }
 
     /// An OpenFlow switch at an end of a link.
