@@ -26,6 +26,8 @@ pub(crate) struct Bound {
 /// # Errors
 /// [`Error::Busy`] when somebody listens there; errors of the kernel.
 pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> {
+    // So that a path that is too long is told from a file that cannot be made.
+    address(path)?;
     remove_stale(path, kind)?;
     let socket = private_socket::bind(path, kind, SocketFlags::NONBLOCK)
         .map_err(|e| Failure::path(path, "bind", e))?;

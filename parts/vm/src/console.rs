@@ -23,9 +23,8 @@ impl Console {
     }
 
     /// Takes output: logs it, keeps the latest, looks for the wanted text.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, bytes: &[u8], log: &mut impl Write) {
         let plain: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != b'\r').collect();
-        let mut log = std::io::stdout().lock();
         // The init that reads it ends this process with the node.
         let _ = log.write_all(&plain).and_then(|()| log.flush());
         self.look(&plain);
@@ -65,20 +64,22 @@ mod tests {
     #[test]
     fn a_text_is_found_in_pieces() {
         let mut console = Console::new(Some("login: "));
+        let mut log = Vec::new();
         for piece in ["Debian\r\nlog", "in", ":"] {
-            console.take(piece.as_bytes());
+            console.take(piece.as_bytes(), &mut log);
             assert_eq!(console.lacks().as_deref(), Some("its console has not shown \"login: \""));
         }
-        console.take(b" ");
+        console.take(b" ", &mut log);
         assert_eq!(console.lacks(), None);
         assert_eq!(console.latest(), b"Debian\r\nlogin: ");
+        assert_eq!(log, b"Debian\nlogin: ");
     }
 
     #[test]
     fn only_the_latest_output_is_kept() {
         let mut console = Console::new(None);
-        console.take(&[b'a'; SHOWN]);
-        console.take(b"bc");
+        console.take(&[b'a'; SHOWN], &mut std::io::sink());
+        console.take(b"bc", &mut std::io::sink());
         assert_eq!(console.latest().len(), SHOWN);
         assert!(console.latest().ends_with(b"abc"));
     }

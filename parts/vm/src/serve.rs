@@ -163,7 +163,7 @@ impl Machine {
         // EIO: nobody has the other side open just now.
         let Ok(count) = rustix::io::read(&self.terminal, &mut buffer) else { return };
         let shown = buffer.get(..count).unwrap_or(&[]);
-        self.console.take(shown);
+        self.console.take(shown, &mut std::io::stdout().lock());
         for client in self.clients.iter_mut().filter(|c| c.role == Role::Console) {
             // Who does not read the console misses some of it.
             if !client.queue.is_full() {
