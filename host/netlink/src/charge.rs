@@ -28,6 +28,9 @@ const NAPI_INDEX: u16 = 1;
 const NAPI_ID: u16 = 2;
 const NAPI_PID: u16 = 4;
 
+/// The first kernel thread, where the PID namespace shows any.
+const KTHREADD: i32 = 2;
+
 /// Features to enable; the first makes a veth end queue, the second lets it queue UDP.
 const FEATURES: [&str; 2] = ["rx-gro", "rx-udp-gro-forwarding"];
 
@@ -49,10 +52,13 @@ pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     let before = named_threads(&info.name);
     set_threaded(&info.name, true)?;
     let found = match threads_of(info.index) {
-        Err(Error::Unsupported { .. }) => appeared(&before, &info.name)?,
-        found => found?,
+        Err(Error::Unsupported { .. }) => appeared(&before, &info.name),
+        found => found,
     };
-    if found.iter().all(|thread| is_kernel_thread(*thread)) {
+    // Without the list of Linux 6.8, the threads of a container are not found at all.
+    let hidden = matches!(found, Err(Error::Unsupported { .. })) && !is_kernel_thread(KTHREADD);
+    let found = if hidden { vec![] } else { found? };
+    if !hidden && found.iter().all(|thread| is_kernel_thread(*thread)) {
         return Ok(found);
     }
     disable(info.index)?;
