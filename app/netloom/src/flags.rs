@@ -7,6 +7,7 @@ pub(crate) mod examples;
 mod flow;
 mod generate;
 mod guard;
+mod image;
 mod link;
 mod measure;
 mod serve;
@@ -25,6 +26,7 @@ pub(crate) use flow::{
 };
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use guard::{Guard, GuardCheck, GuardDefault, GuardDiff, GuardReport, GuardVerb};
+pub(crate) use image::{Distribution, Image, ImageBuild};
 pub(crate) use link::{End, Link, LinkFates, LinkSet};
 pub(crate) use measure::Measure;
 pub(crate) use serve::Serve;
@@ -106,6 +108,9 @@ pub(crate) enum Verb {
     Ping(Ping),
     /// Draw a lab as a graph, for Graphviz or as SVG.
     Graph(Graph),
+    /// Make kernels and RAM disks for virtual machines.
+    #[command(subcommand)]
+    Image(Image),
     /// Test what this machine can do, and say how to get what is missing.
     Doctor(Json),
     /// Measure netloom's performance and that of comparable installed programs.

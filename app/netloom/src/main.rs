@@ -81,6 +81,11 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         if let Some(netloom_vm::Error::Unsupported(_)) = cause.downcast_ref() {
             return 3;
         }
+        match cause.downcast_ref() {
+            Some(netloom_image::Error::Unsupported(_)) => return 3,
+            Some(netloom_image::Error::Name(_)) => return 2,
+            _ => {}
+        }
         if let Some(netloom_port::Error::Unsupported(_)) = cause.downcast_ref() {
             return 3;
         }

@@ -31,6 +31,7 @@ mod guard_names;
 mod guard_policy;
 mod hierarchy;
 mod hung;
+mod image;
 mod inputs;
 mod interfaces;
 mod kill;

@@ -555,6 +555,19 @@ const USES: &[Uses] = &[
             ("netloom graph --file torus.yaml | dot -Tpng -o torus.png", "of a file, by Graphviz"),
         ],
     ),
+    uses(
+        "image build",
+        &[
+            (
+                "netloom image build debian --out image",
+                "a kernel and a RAM disk that boot in seconds",
+            ),
+            (
+                "netloom image build debian --out image --with python3-minimal --with nginx-light",
+                "with more packages",
+            ),
+        ],
+    ),
     uses("doctor", &[("netloom doctor", "what labs can have on this machine")]),
     uses("bench", &[("netloom bench lab --quick", "how fast labs come up and go down")]),
     uses(

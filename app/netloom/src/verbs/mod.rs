@@ -13,6 +13,7 @@ mod files;
 mod flow;
 mod generate;
 mod guard;
+mod image;
 mod link;
 mod list;
 mod logs;
@@ -69,6 +70,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Logs(args) => logs::logs(lab, &args),
         Verb::Cp(args) => copy::cp(lab, &args),
         Verb::Ping(args) => ping::ping(lab, &args),
+        Verb::Image(verb) => image::image(&verb),
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Bench(args) => bench::bench(&args),
         Verb::WireProcess { starter, folder } => roles::wire(starter, &folder),

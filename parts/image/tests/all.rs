@@ -1,0 +1,4 @@
+//! Images are made and booted: see each module.
+
+mod boots;
+mod refused;
