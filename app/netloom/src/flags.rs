@@ -206,7 +206,7 @@ pub(crate) enum Verb {
     /// A client of the virtual machine of this node.
     #[command(hide = true)]
     VmClient {
-        /// What it wants: console, exec, pause or resume.
+        /// What it wants: console, exec, pause, resume, save or restore.
         what: String,
         /// The program and its arguments.
         #[arg(last = true)]
@@ -308,9 +308,13 @@ pub(crate) enum Node {
     Pause(Machine),
     /// Continue a paused virtual machine.
     Resume(Machine),
+    /// Save the whole state of a virtual machine of QEMU, its disk with it; it replaces what was saved before.
+    Save(Machine),
+    /// Put a virtual machine back into the state that was saved.
+    Restore(Machine),
 }
 
-/// `node pause` and `node resume`.
+/// `node pause`, `resume`, `save` and `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct Machine {
     /// The node.

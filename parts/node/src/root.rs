@@ -160,6 +160,9 @@ impl Shared {
         }
         self.mount_trees(setup, spec, &own, &merged, &layers)?;
         self.mount_own(setup, &own, &merged)?;
+        for (file, at) in &spec.shown {
+            self.show_file(setup, file, &inside(&merged, at))?;
+        }
         if !self.user && !spec.privileged {
             self.close_sys(setup, &merged.join("sys"))?;
         }
@@ -383,6 +386,15 @@ impl Shared {
         setup.bind(scope, &at, false)?;
         // The lab process alone creates and removes entries there; connecting needs no write permission.
         setup.read_only(&at)
+    }
+
+    /// Shows a file of the host in a directory of the node's own, to be written.
+    fn show_file(&self, setup: &impl Setup, file: &Path, at: &Path) -> Result<()> {
+        if let Some(folder) = at.parent() {
+            setup.mkdir(folder, 0o755)?;
+        }
+        setup.write(at, b"", 0o600)?;
+        setup.bind(file, at, false)
     }
 
     /// Directories of the host's root that nodes see unchanged.

@@ -60,6 +60,9 @@ pub struct NodeSpec {
     pub v2_cgroup: Option<PathBuf>,
     /// Files to place before the file system is mounted; host paths are absolute.
     pub files: Vec<FileSpec>,
+    /// Files of the host that its programs write: each, and where the node has it.
+    #[serde(default)]
+    pub shown: Vec<(PathBuf, PathBuf)>,
     /// Text of /etc/resolv.conf if it differs from the empty one.
     pub resolv: Option<String>,
     /// Paths below /proc/sys and values, in order.
@@ -102,6 +105,7 @@ impl NodeSpec {
             tasks: vec![],
             v2_cgroup: None,
             files: vec![],
+            shown: vec![],
             resolv: None,
             sysctls: CORE_SYSCTLS.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
             env: vec![],

@@ -47,7 +47,7 @@ pub fn exec(argv: Vec<String>) -> Result<i32> {
     talk(&socket, None)?.ok_or_else(|| Error::Refused("it ended before the program".to_owned()))
 }
 
-/// Asks for something to be done with the machine: `pause` or `resume`.
+/// Asks for something to be done with the machine: `pause`, `resume`, `save` or `restore`.
 ///
 /// # Errors
 /// There is no machine, or it refuses.

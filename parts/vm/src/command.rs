@@ -27,6 +27,10 @@ pub(crate) struct Parts<'a> {
     pub(crate) wires: &'a [Wire],
     /// The channel to the guest's agent (User-mode Linux), or QMP.
     pub(crate) channel: RawFd,
+    /// The disks of a QEMU machine: words for its argument list.
+    pub(crate) drives: Vec<String>,
+    /// QEMU's firmware, instead of its own.
+    pub(crate) firmware: Option<PathBuf>,
     /// Process 1 of a guest with the node's files, and its data.
     pub(crate) init: Option<(&'a Path, &'a Path)>,
 }
@@ -94,17 +98,27 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
         add(&format!("-netdev dgram,id=net{number},local.type=fd,local.str={}", wire.fd));
         add(&format!("-device {card},netdev=net{number},mac={}{boot}", mac(wire.mac)));
     }
-    for (flag, file) in [("-kernel", &parts.kernel), ("-initrd", &parts.initrd)] {
+    words.extend(parts.drives.iter().cloned());
+    let files =
+        [("-bios", &parts.firmware), ("-kernel", &parts.kernel), ("-initrd", &parts.initrd)];
+    for (flag, file) in files {
         if let Some(file) = file {
             words.extend([flag.to_owned(), file.display().to_string()]);
         }
     }
+    if parts.kernel.is_some() {
+        words.extend(["-append".to_owned(), kernel_line(machine, khz)]);
+    }
+    words.extend(machine.qemu.iter().cloned());
+    words
+}
+
+/// The command line of a kernel that QEMU starts.
+fn kernel_line(machine: &Machine, khz: Option<u64>) -> String {
     let khz = khz.filter(|_| machine.machine == Board::Microvm);
     let khz = khz.map_or_else(String::new, |khz| format!(" tsc_early_khz={khz}"));
     let line = format!("console=ttyS0 panic=-1{khz} {}", machine.append);
-    words.extend(["-append".to_owned(), line.trim_end().to_owned()]);
-    words.extend(machine.qemu.iter().cloned());
-    words
+    line.trim_end().to_owned()
 }
 
 fn mac(address: [u8; 6]) -> String {
@@ -123,6 +137,8 @@ mod tests {
             initrd: Some("/i".into()),
             wires,
             channel: 7,
+            drives: vec!["-drive-words".to_owned()],
+            firmware: None,
             init: None,
         }
     }
@@ -137,6 +153,18 @@ mod tests {
         let card = "virtio-net-pci,netdev=net0,mac=02:00:00:00:00:0a,romfile=";
         assert!(words.contains(&card.to_owned()), "{words:?}");
         assert!(words.iter().any(|w| w.starts_with("on,obsolete=deny")), "{words:?}");
+    }
+
+    #[test]
+    fn a_disk_starts_its_own_kernel() {
+        let machine = Machine::default();
+        let mut parts = parts(&machine, &[]);
+        (parts.kernel, parts.initrd, parts.firmware) = (None, None, Some("/f f".into()));
+        let words = qemu(&parts, Accelerator::Tcg, None);
+        assert!(
+            words.ends_with(&["-drive-words", "-bios", "/f f"].map(str::to_owned)),
+            "{words:?}"
+        );
     }
 
     #[test]

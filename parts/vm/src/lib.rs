@@ -19,9 +19,11 @@ mod mconsole;
 mod qmp;
 mod queue;
 mod relay;
+mod seed;
 mod serve;
 mod spec;
 pub mod start;
+pub mod storage;
 
 pub use accel::{found_program, lacking};
 pub use error::{Error, Result};

@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 /// What QEMU says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// A command with this id was done, or refused with these words.
-    Answer(u64, Result<(), String>),
+    /// A command with this id was done and returned this, or was refused with these words.
+    Answer(u64, Result<Value, String>),
+    /// The job of this name has ended, well or not.
+    JobEnded(String),
     /// Something happened that nobody asked for, or the greeting.
     Event,
 }
@@ -26,12 +28,19 @@ pub(crate) struct Talk {
 impl Talk {
     /// The line for a command, with its id. Before the first, QEMU wants to be told that we understand it.
     pub(crate) fn command(&mut self, name: &str) -> (u64, Vec<u8>) {
+        self.command_with(name, &json!({}))
+    }
+
+    /// The same with arguments.
+    pub(crate) fn command_with(&mut self, name: &str, arguments: &Value) -> (u64, Vec<u8>) {
         let mut bytes = Vec::new();
         if self.last == 0 {
             bytes.extend(b"{\"execute\":\"qmp_capabilities\",\"id\":0}\n");
         }
         self.last += 1;
-        bytes.extend(json!({"execute": name, "id": self.last}).to_string().bytes());
+        bytes.extend(
+            json!({"execute": name, "arguments": arguments, "id": self.last}).to_string().bytes(),
+        );
         bytes.push(b'\n');
         (self.last, bytes)
     }
@@ -53,16 +62,50 @@ impl Talk {
 
 fn understand(line: &[u8]) -> Option<Heard> {
     let value: Value = serde_json::from_slice(line).ok()?;
-    let Some(id) = value.get("id").and_then(Value::as_u64) else { return Some(Heard::Event) };
+    let Some(id) = value.get("id").and_then(Value::as_u64) else {
+        return Some(ended_job(&value).map_or(Heard::Event, Heard::JobEnded));
+    };
     let error = value
         .get("error")
         .map(|error| error.get("desc").and_then(Value::as_str).unwrap_or("refused").to_owned());
-    Some(Heard::Answer(id, error.map_or(Ok(()), Err)))
+    let returned = value.get("return").cloned().unwrap_or_default();
+    Some(Heard::Answer(id, error.map_or(Ok(returned), Err)))
+}
+
+/// The job that has ended, if this event says so.
+fn ended_job(event: &Value) -> Option<String> {
+    let data = event.get("data").filter(|_| event["event"] == "JOB_STATUS_CHANGE")?;
+    let id = data.get("id").filter(|_| data["status"] == "concluded")?;
+    id.as_str().map(str::to_owned)
+}
+
+/// How a job has ended, by the answer to `query-jobs`: its error, if there was one.
+pub(crate) fn job_error(jobs: &Value, id: &str) -> Option<String> {
+    let job = jobs.as_array()?.iter().find(|job| job["id"] == id)?;
+    job.get("error").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Whether a disk has a snapshot of this name, by the answer to `query-named-block-nodes`.
+pub(crate) fn has_snapshot(disks: &Value, disk: &str, tag: &str) -> bool {
+    let mut disks = disks.as_array().into_iter().flatten();
+    let snapshots =
+        disks.find(|found| found["node-name"] == disk).map(|d| &d["image"]["snapshots"]);
+    let mut found = snapshots.and_then(Value::as_array).into_iter().flatten();
+    found.any(|snapshot| snapshot["name"] == tag)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_snapshot_is_found_in_its_own_disk_only() {
+        let disks = json!([{"node-name": "other", "image": {"snapshots": [{"name": "s"}]}},
+            {"node-name": "disk", "image": {}}, {"node-name": "kept", "image": {"snapshots": [{"name": "s"}]}}]);
+        let found = ["other", "disk", "kept", "none"].map(|disk| has_snapshot(&disks, disk, "s"));
+        assert_eq!(found, [true, false, true, false]);
+        assert!(!has_snapshot(&disks, "kept", "t") && !has_snapshot(&json!(7), "kept", "s"));
+    }
 
     #[test]
     fn the_first_command_follows_the_handshake() {
@@ -75,10 +118,24 @@ mod tests {
     }
 
     #[test]
+    fn a_job_s_end_and_error_are_told() {
+        let mut talk = Talk::default();
+        let running =
+            b"{\"event\":\"JOB_STATUS_CHANGE\",\"data\":{\"status\":\"running\",\"id\":\"a\"}}\n";
+        assert_eq!(talk.take(running), [Heard::Event]);
+        let ended =
+            b"{\"event\":\"JOB_STATUS_CHANGE\",\"data\":{\"status\":\"concluded\",\"id\":\"a\"}}\n";
+        assert_eq!(talk.take(ended), [Heard::JobEnded("a".to_owned())]);
+        let jobs = json!([{"id": "b"}, {"id": "a", "error": "no"}]);
+        assert_eq!(job_error(&jobs, "a").as_deref(), Some("no"));
+        assert_eq!(job_error(&jobs, "b"), None);
+    }
+
+    #[test]
     fn answers_are_told_from_events() {
         let mut talk = Talk::default();
         assert_eq!(talk.take(b"{\"QMP\":{}}\n{\"retu"), [Heard::Event]);
-        assert_eq!(talk.take(b"rn\":{},\"id\":3}\n"), [Heard::Answer(3, Ok(()))]);
+        assert_eq!(talk.take(b"rn\":{},\"id\":3}\n"), [Heard::Answer(3, Ok(json!({})))]);
         let refused = b"{\"id\":4,\"error\":{\"class\":\"X\",\"desc\":\"no\"}}\nrubbish\n";
         assert_eq!(talk.take(refused), [Heard::Answer(4, Err("no".to_owned()))]);
     }

@@ -5,6 +5,7 @@
 //! this process, with its exit status; whether it is started again is the node's init's to decide.
 
 mod clients;
+mod jobs;
 mod prepare;
 
 use std::os::fd::OwnedFd;
@@ -60,6 +61,9 @@ struct Machine {
     asks_guest: bool,
     shown: Option<String>,
     ending: Option<Ending>,
+    /// What is being saved or restored, and whether with a disk.
+    work: Option<jobs::Work>,
+    has_disk: bool,
 }
 
 /// A machine that shall end: until when by itself, and whether QMP was asked to end it.
@@ -180,8 +184,10 @@ impl Machine {
             Peer::Nobody => {}
             Peer::Qmp(talk) => {
                 for heard in talk.take(bytes) {
-                    if let qmp::Heard::Answer(id, done) = heard {
-                        self.answer_control(id, done);
+                    match heard {
+                        qmp::Heard::Answer(id, answer) => self.answer_control(id, answer),
+                        qmp::Heard::JobEnded(name) => self.job_ended(&name),
+                        qmp::Heard::Event => {}
                     }
                 }
             }

@@ -12,7 +12,7 @@ use crate::Machine;
 const ROOTS: [&str; 2] = ["/usr/local/lib/netloom-peers/kernel", "/"];
 
 /// Drivers that the guest loads, in this order; those that are built into a kernel have no file.
-const DRIVERS: [&str; 8] = [
+const DRIVERS: [&str; 13] = [
     "virtio_ring",
     "virtio",
     "virtio_pci_legacy_dev",
@@ -21,6 +21,11 @@ const DRIVERS: [&str; 8] = [
     "failover",
     "net_failover",
     "virtio_net",
+    "virtio_blk",
+    "fat",
+    "vfat",
+    "nls_cp437",
+    "nls_ascii",
 ];
 
 /// Process 1: the plan's network, what `more` says, and a shell on the console.
@@ -102,7 +107,8 @@ fn find() -> Option<(PathBuf, PathBuf)> {
 /// Whether this kernel has the driver as a module, which is copied.
 fn copy_driver(modules: &Path, name: &str, root: &Path) -> bool {
     let wanted = format!("{name}.ko");
-    let mut folders = vec![modules.join("kernel/drivers"), modules.join("kernel/net")];
+    let mut folders =
+        ["drivers", "net", "fs"].map(|name| modules.join("kernel").join(name)).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             if entry.path().is_dir() {

@@ -8,7 +8,7 @@ use netloom_tests_e2e::{Machine, Run, machine, program, signal, wait_until};
 use rustix::process::Signal;
 
 /// A boot by translation on a busy machine, and the ends of everything after it.
-const BOUND: Duration = Duration::from_secs(120);
+pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
 /// A guest, or a skip where its parts are missing.
 macro_rules! guest {
@@ -19,16 +19,17 @@ macro_rules! guest {
         }
     };
 }
+pub(crate) use guest;
 
 /// A node and the guest with these keys more.
-fn lab(guest: &Guest, more: &str) -> String {
+pub(crate) fn lab(guest: &Guest, more: &str) -> String {
     let keys = guest.keys();
     format!(
         "nodes:\n  h:\n  g: {{{keys}, ready: {{console: guest is up, timeout: 90s}}, {more}}}\nlinks: [[h, g]]\n"
     )
 }
 
-fn answers(machine: &Machine) {
+pub(crate) fn answers(machine: &Machine) {
     wait_until("the guest answers", BOUND, || {
         let ping = machine.exec("h", &["ping", "-c", "1", "-W", "2", "g"]).finish();
         (ping.status.code() == Some(0)).then_some(())
@@ -36,7 +37,7 @@ fn answers(machine: &Machine) {
 }
 
 /// The process of QEMU in the guest's node.
-fn qemu(machine: &Machine) -> i32 {
+pub(crate) fn qemu(machine: &Machine) -> i32 {
     let is_qemu = |pid: &i32| {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         name.starts_with("qemu-system")

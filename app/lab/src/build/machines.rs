@@ -4,7 +4,7 @@
 //! machine's process tells.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netloom_model::kinds::vm::Machine;
 use netloom_model::lab::{Program, Ready};
@@ -27,6 +27,7 @@ pub(crate) fn around(
 ) -> Result<NodeSpec> {
     let told = Spec { lab: lab.to_owned(), node: node.clone() };
     let object = format!("node {:?}", node.name);
+    let shown = kept(node, machine)?;
     let told = serde_json::to_string(&told).map_err(Error::of(object, "describe its machine"))?;
     let command = vec!["/proc/self/exe".to_owned(), VERB.to_owned()];
     Ok(NodeSpec {
@@ -36,8 +37,25 @@ pub(crate) fn around(
         run: vec![Program { command, restart: machine.restart }],
         ready: Ready { timeout: node.ready.timeout, ..Ready::default() },
         told_in: Some(STATE.into()),
+        shown,
         ..spec
     })
+}
+
+/// What the node must see of the host to write it: the file that keeps what the guest writes, which is made here if it
+/// is not there. Its maker is whoever starts the lab.
+fn kept(node: &PlannedNode, machine: &Machine) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let Some(keep) = &machine.storage.keep else { return Ok(Vec::new()) };
+    netloom_vm::storage::make_kept(machine)
+        .map_err(|reason| refused(node, "keep", keep, &reason))?;
+    Ok(vec![(keep.clone(), netloom_vm::storage::KEPT.into())])
+}
+
+fn refused(node: &PlannedNode, key: &str, path: &Path, reason: &str) -> Error {
+    Error::Invalid {
+        object: format!("node {:?}: {key}", node.name),
+        reason: format!("{}: {reason}", path.display()),
+    }
 }
 
 /// Whether the machines of these nodes can run on this computer, with the files that they need.
@@ -50,11 +68,10 @@ pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<
             return Err(unsupported.into());
         }
         for (key, path) in machine.files() {
-            check_file(path).map_err(|reason| Error::Invalid {
-                object: format!("node {:?}: {key}", node.name),
-                reason: format!("{}: {reason}", path.display()),
-            })?;
+            check_file(path).map_err(|reason| refused(node, key, path, &reason))?;
         }
+        netloom_vm::storage::check(machine)
+            .map_err(|(key, path, reason)| refused(node, key, &path, &reason))?;
     }
     Ok(())
 }

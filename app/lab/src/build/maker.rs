@@ -318,6 +318,7 @@ impl Maker<'_> {
             tasks: groups.tasks_files(node.id.get()),
             v2_cgroup: groups.v2_dir(node.id.get()),
             files: node.files.clone(),
+            shown: vec![],
             resolv: node.internet.then(host::name_servers),
             sysctls: before_interfaces(node),
             env: node.env.clone(),

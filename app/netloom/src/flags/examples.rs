@@ -136,6 +136,14 @@ const USES: &[Uses] = &[
     ),
     uses("node resume", &[("netloom node resume vm1", "its time goes on")]),
     uses(
+        "node save",
+        &[(
+            "netloom node save vm1",
+            "memory, processors and disk of a virtual machine, until the lab ends",
+        )],
+    ),
+    uses("node restore", &[("netloom node restore vm1", "as it was when it was saved")]),
+    uses(
         "node set",
         &[
             ("netloom node set h1 cpu=50% memory=256MiB", "new limits, from now on"),

@@ -29,7 +29,7 @@ pub(crate) fn shell(lab: Option<&str>, node: &str) -> Result<i32> {
     })
 }
 
-/// `netloom node pause` and `resume`.
+/// `netloom node pause`, `resume`, `save` and `restore`.
 pub(crate) fn control(lab: Option<&str>, node: &str, word: &str) -> Result<i32> {
     let client = labs::connect(lab)?;
     let entry = client.entry(node)?;

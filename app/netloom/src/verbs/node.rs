@@ -26,6 +26,8 @@ pub(crate) fn node(lab: Option<&str>, verb: Node) -> Result<i32> {
         Node::MoveInterface(args) => move_interface(lab, args)?,
         Node::Pause(args) => return enter::control(lab, &args.node, "pause"),
         Node::Resume(args) => return enter::control(lab, &args.node, "resume"),
+        Node::Save(args) => return enter::control(lab, &args.node, "save"),
+        Node::Restore(args) => return enter::control(lab, &args.node, "restore"),
     }
     Ok(0)
 }

@@ -34,8 +34,9 @@ const MOST_CPUS: i64 = 64;
 const ACCELERATORS: [&str; 4] = ["auto", "kvm", "tcg", "uml"];
 const MACHINES: [&str; 3] = ["pc", "q35", "microvm"];
 const CARDS: [&str; 2] = ["virtio", "e1000"];
+const BUSES: [&str; 2] = ["virtio", "ide"];
 
-const TABLE: [Key; 10] = [
+const TABLE: [Key; 16] = [
     key(
         "accel",
         Value::Choice(&ACCELERATORS),
@@ -52,6 +53,35 @@ const TABLE: [Key; 10] = [
         Value::Text,
         "The initial RAM disk's file, relative to the lab file. Without one, a machine with accel: uml has the \
          node's own files as its root.",
+    ),
+    key(
+        "disk",
+        Value::Text,
+        "The disk's file, raw or qcow2, relative to the lab file. It is only read: what the guest writes goes with \
+         the lab, or to `keep`. For QEMU, which boots from it when there is no `kernel`.",
+    ),
+    key(
+        "keep",
+        Value::Text,
+        "Where what the guest writes to its disk is kept: a qcow2 file above the disk, relative to the lab file, \
+         made when it is not there.",
+    ),
+    key("disk-bus", Value::Choice(&BUSES), "How the guest sees its disk. Default virtio."),
+    key(
+        "seed",
+        Value::Boolean,
+        "A machine with a disk gets a second one, from which cloud-init learns the plan's names, addresses and \
+         routes. Default true.",
+    ),
+    key(
+        "user-data",
+        Value::Text,
+        "A file for cloud-init, relative to the lab file: its user data.",
+    ),
+    key(
+        "firmware",
+        Value::Text,
+        "QEMU's firmware, like OVMF.fd for UEFI, relative to the lab file. QEMU's own when absent.",
     ),
     key("append", Value::Text, "More words for the kernel's command line."),
     key("memory", BYTES, "The guest's memory, like 256MiB; at least 32MiB. Default 128MiB."),
@@ -108,6 +138,58 @@ pub enum Card {
     E1000,
 }
 
+/// How a guest of QEMU sees its disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum Bus {
+    /// virtio-blk.
+    #[default]
+    Virtio,
+    /// A disk of the board's IDE or AHCI controller.
+    Ide,
+}
+
+/// What a machine has of disks and firmware.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Storage {
+    /// The disk's file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub disk: Option<PathBuf>,
+    /// The file that keeps what is written to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub keep: Option<PathBuf>,
+    /// How the guest sees the disk.
+    pub disk_bus: Bus,
+    /// Whether a machine with a disk gets one for cloud-init.
+    pub seed: bool,
+    /// User data for cloud-init.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub user_data: Option<PathBuf>,
+    /// QEMU's firmware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub firmware: Option<PathBuf>,
+}
+
+impl Default for Storage {
+    fn default() -> Storage {
+        Storage {
+            disk: None,
+            keep: None,
+            disk_bus: Bus::Virtio,
+            seed: true,
+            user_data: None,
+            firmware: None,
+        }
+    }
+}
+
 /// The options of a node of kind `vm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -139,6 +221,9 @@ pub struct Machine {
     pub qemu: Vec<String>,
     /// What to do when it ends.
     pub restart: Restart,
+    /// Its disk and firmware.
+    #[serde(default, flatten)]
+    pub storage: Storage,
 }
 
 impl Default for Machine {
@@ -154,6 +239,7 @@ impl Default for Machine {
             nic: Card::Virtio,
             qemu: Vec::new(),
             restart: Restart::Never,
+            storage: Storage::default(),
         }
     }
 }
@@ -164,15 +250,28 @@ impl Machine {
         self.accel == Accel::Uml && self.initrd.is_none()
     }
 
-    /// The files of the host that it needs, by their keys.
-    pub fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-        let kernel = self.kernel.iter().map(|path| ("kernel", path));
-        kernel.chain(self.initrd.iter().map(|path| ("initrd", path)))
+    /// Whether it gets a disk for cloud-init.
+    pub fn has_seed(&self) -> bool {
+        self.storage.disk.is_some() && self.storage.seed
     }
 
-    /// The files of the host that it needs, to complete their paths.
+    /// The files of the host that it reads, by their keys.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let files = [
+            ("kernel", &self.kernel),
+            ("initrd", &self.initrd),
+            ("disk", &self.storage.disk),
+            ("user-data", &self.storage.user_data),
+            ("firmware", &self.storage.firmware),
+        ];
+        files.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)))
+    }
+
+    /// The files of the host that it names, to complete their paths.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        self.kernel.iter_mut().chain(&mut self.initrd)
+        let Storage { disk, keep, user_data, firmware, .. } = &mut self.storage;
+        let files = [&mut self.kernel, &mut self.initrd, disk, keep, user_data, firmware];
+        files.into_iter().flatten()
     }
 }
 
@@ -194,6 +293,7 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
         }
         refuse_for_uml(&machine, value, &path.key("nic"), report);
     }
+    read_storage(fields, path, &mut machine, report);
     if let Some(value) = fields.get("x-qemu") {
         machine.qemu = read::texts(value, &path.key("x-qemu"), report).unwrap_or_default();
         refuse_for_uml(&machine, value, &path.key("x-qemu"), report);
@@ -241,6 +341,39 @@ fn read_guest(fields: &Fields<'_>, path: &Path<'_>, machine: &mut Machine, repor
             report.error(value.place, format!("{path}: User-mode Linux has one processor"));
         }
     }
+}
+
+/// Reads what it has of disks and firmware.
+fn read_storage(fields: &Fields<'_>, path: &Path<'_>, machine: &mut Machine, report: &mut Report) {
+    let mut file = |key: &str| {
+        let value = fields.get(key)?;
+        non_empty(value, &path.key(key), report).map(PathBuf::from)
+    };
+    let mut storage = Storage {
+        disk: file("disk"),
+        keep: file("keep"),
+        user_data: file("user-data"),
+        firmware: file("firmware"),
+        ..Storage::default()
+    };
+    if word(fields, path, "disk-bus", &BUSES, report) == Some("ide") {
+        storage.disk_bus = Bus::Ide;
+    }
+    if let Some(value) = fields.get("seed") {
+        storage.seed = read::boolean(value, &path.key("seed"), report).unwrap_or(true);
+    }
+    for key in ["disk", "keep", "disk-bus", "seed", "user-data", "firmware"] {
+        let Some(value) = fields.get(key) else { continue };
+        refuse_for_uml(machine, value, &path.key(key), report);
+        if key != "disk" && key != "firmware" && storage.disk.is_none() {
+            report.error(value.place, format!("{}: there is no `disk`", path.key(key)));
+        }
+    }
+    if let (false, Some(value)) = (storage.seed, fields.get("user-data")) {
+        let path = path.key("user-data");
+        report.error(value.place, format!("{path}: without a `seed` there is no disk for it"));
+    }
+    machine.storage = storage;
 }
 
 fn word<'c>(

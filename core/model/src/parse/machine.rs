@@ -31,6 +31,9 @@ pub(crate) fn check(
         return;
     }
     for key in OF_SHARED_FILES {
+        if key == "storage" && machine.storage.disk.is_some() {
+            continue;
+        }
         refuse(
             key,
             "only a machine with accel: uml and no initrd has this: other guests start their own programs",
@@ -40,9 +43,18 @@ pub(crate) fn check(
     if !ready.tcp.is_empty() || ready.exec.is_some() || !ready.files.is_empty() {
         refuse("ready", "in a guest without the node's files only `console` can be waited for");
     }
-    if machine.accel != Accel::Uml && machine.kernel.is_none() {
+    if machine.accel == Accel::Uml {
+        return;
+    }
+    let has = |path: &Option<_>| path.is_some();
+    if !has(&machine.kernel) && !has(&machine.storage.disk) {
         let help = "for User-mode Linux, which needs none, write accel: uml".to_owned();
-        report.error_with(yaml.place, format!("{path}: a machine needs a `kernel`"), Some(help));
+        let needs = format!("{path}: a machine needs a `kernel` or a `disk`");
+        report.error_with(yaml.place, needs, Some(help));
+    } else if !has(&machine.kernel) {
+        for key in ["initrd", "append"] {
+            refuse(key, "only a `kernel` has this: a disk starts its own");
+        }
     }
 }
 
@@ -71,7 +83,7 @@ mod tests {
     #[test]
     fn what_a_machine_cannot_have_is_refused_by_name() {
         for (body, part) in [
-            ("kind: vm", "nodes.a: a machine needs a `kernel`"),
+            ("kind: vm", "nodes.a: a machine needs a `kernel` or a `disk`"),
             ("kind: vm, accel: uml, nic: e1000", "nodes.a.nic: only QEMU has this"),
             ("kind: vm, accel: uml, cpus: 2", "nodes.a.cpus: User-mode Linux has one processor"),
             ("kind: vm, accel: uml, memory: 1MiB", "nodes.a.memory: a guest has 32MiB to 1TiB"),
@@ -80,6 +92,11 @@ mod tests {
             ("kind: vm, kernel: k, run: [[a]]", "nodes.a.run: only a machine with accel: uml"),
             ("kind: vm, kernel: k, ready: {tcp: 1}", "nodes.a.ready: in a guest without"),
             ("kind: vm, accel: uml, limits: {memory: 64MiB}", "nodes.a.limits: limits.memory must"),
+            ("kind: vm, accel: uml, disk: d", "nodes.a.disk: only QEMU has this"),
+            ("kind: vm, kernel: k, keep: f", "nodes.a.keep: there is no `disk`"),
+            ("kind: vm, disk: d, append: a", "nodes.a.append: only a `kernel` has this"),
+            ("kind: vm, disk: d, disk-bus: scsi", "nodes.a.disk-bus: expected one of virtio, ide"),
+            ("kind: vm, disk: d, seed: false, user-data: u", "nodes.a.user-data: without a `seed`"),
             ("initrd: i", "nodes.a.initrd: only a virtual machine has this"),
             ("ready: {console: x}", "nodes.a.ready.console: only a virtual machine has this"),
             ("kind: bridge", "nodes.a.kind: expected one of plain, vm"),

@@ -110,6 +110,13 @@ impl Machine {
     }
 
     fn begin_control(&mut self, index: usize, word: &[u8]) {
+        if matches!(word, b"save" | b"restore") {
+            match self.begin_work(word == b"save") {
+                Ok(id) => self.clients[index].role = Role::Control(id),
+                Err(why) => self.clients[index].refuse(why),
+            }
+            return;
+        }
         let (of_qemu, of_uml) = match word {
             b"pause" => ("stop", "stop"),
             b"resume" => ("cont", "go"),
@@ -129,7 +136,14 @@ impl Machine {
     }
 
     /// QEMU has answered a command.
-    pub(super) fn answer_control(&mut self, id: u64, done: Result<(), String>) {
+    pub(super) fn answer_control(&mut self, id: u64, answer: Result<serde_json::Value, String>) {
+        if !self.answer_work(id, &answer) {
+            self.tell_control(id, answer.map(drop));
+        }
+    }
+
+    /// Tells the client that waits for a command how it went.
+    pub(super) fn tell_control(&mut self, id: u64, done: Result<(), String>) {
         let role = Role::Control(id);
         let Some(client) = self.clients.iter_mut().find(|c| c.role == role) else { return };
         match done {

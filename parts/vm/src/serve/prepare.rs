@@ -22,12 +22,14 @@ use crate::error::failed;
 use crate::frames::{MOST_ON_LINE, Stream};
 use crate::queue::{Queue, Window};
 use crate::spec::{FOLDER, SOCKET, Spec};
+use crate::storage::Drives;
 use crate::{Result, initrd, qmp, relay, start};
 
 /// Descriptors that the machine gets, open until it has been started.
 struct Ends {
     wires: Vec<OwnedFd>,
     channel: OwnedFd,
+    drives: Drives,
 }
 
 /// Prepares and starts the machine.
@@ -42,7 +44,8 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
     let signals = signals()?;
     let listener = listen()?;
     let (ours, theirs) = channel()?;
-    let ends = Ends { wires: join(spec)?, channel: theirs };
+    let drives = if options.accel == Accel::Uml { Drives::default() } else { Drives::open(spec)? };
+    let ends = Ends { wires: join(spec)?, channel: theirs, drives };
     let words = words(spec, &options, &ends)?;
     let (outer, inner) = channel()?;
     let pid = launch(&words, &ends, inner)?;
@@ -74,6 +77,8 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         guest: None,
         shown: None,
         ending: None,
+        work: None,
+        has_disk: options.storage.disk.is_some(),
     })
 }
 
@@ -146,12 +151,15 @@ fn words(spec: &Spec, options: &Options, ends: &Ends) -> Result<Vec<String>> {
         true => (Some(shown_program()?), Some(guest_data(spec)?)),
         false => (None, None),
     };
+    let firmware = options.storage.firmware.clone();
     let parts = Parts {
         machine: options,
         program: &program,
         kernel: options.kernel.clone().map(|kernel| readable(kernel, "kernel")).transpose()?,
         initrd: options.initrd.as_ref().map(|initrd| own_initrd(spec, initrd)).transpose()?,
         wires: &wires,
+        drives: ends.drives.words().cloned().collect(),
+        firmware: firmware.map(|path| readable(path, "firmware")).transpose()?,
         channel: ends.channel.as_raw_fd(),
         init: init.as_deref().zip(data.as_deref()),
     };
@@ -237,7 +245,7 @@ fn guest_data(spec: &Spec) -> Result<PathBuf> {
 /// Starts the machine in a process group of its own, on the console `inner`.
 fn launch(words: &[String], ends: &Ends, inner: OwnedFd) -> Result<Pid> {
     let fail = |operation| failed("machine", operation);
-    for fd in ends.wires.iter().chain([&ends.channel]) {
+    for fd in ends.wires.iter().chain([&ends.channel]).chain(ends.drives.fds()) {
         rustix::io::fcntl_setfd(fd.as_fd(), rustix::io::FdFlags::empty())
             .map_err(failed("machine", "pass its descriptors on to"))?;
     }

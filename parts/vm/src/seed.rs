@@ -1,0 +1,123 @@
+//! The disk from which a guest's cloud-init learns the plan (its NoCloud source): a small FAT file system with the
+//! label CIDATA and the files `meta-data`, `network-config`, `user-data` and `vendor-data`.
+//!
+//! <https://docs.cloud-init.io/en/latest/reference/datasources/nocloud.html>. `network-config` is of version 2; a
+//! card is found by its address and renamed. The names of the lab are in the vendor's data, so that `user-data` is the
+//! user's own.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use fatfs::{FileSystem, FormatVolumeOptions, FsOptions};
+use netloom_model::plan::{Interface, PlannedNode};
+
+use crate::Result;
+use crate::error::failed;
+use crate::spec::Spec;
+
+/// Its least size in bytes: that of a floppy disk.
+const LEAST: u64 = 1440 << 10;
+
+/// Room for the file system's own tables beside what is in the files.
+const TABLES: u64 = 256 << 10;
+
+/// The label by which cloud-init finds it.
+const LABEL: [u8; 11] = *b"CIDATA     ";
+
+/// Writes the disk of a machine.
+///
+/// # Errors
+/// The user data cannot be read, or the file not written.
+pub(crate) fn write(spec: &Spec, image: &Path) -> Result<()> {
+    let object = image.display().to_string();
+    let files = files(spec)?;
+    let content: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
+    let size = (content as u64 + TABLES).max(LEAST).next_multiple_of(512);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    let file = options.open(image).map_err(failed(object.clone(), "make"))?;
+    file.set_len(size).map_err(failed(object.clone(), "make"))?;
+    fill(&file, &files).map_err(failed(object, "write"))
+}
+
+fn fill(file: &File, files: &[(&str, Vec<u8>)]) -> std::io::Result<()> {
+    let disk = file;
+    fatfs::format_volume(disk, FormatVolumeOptions::new().volume_label(LABEL))?;
+    let system = FileSystem::new(disk, FsOptions::new())?;
+    for (name, bytes) in files {
+        let mut file = system.root_dir().create_file(name)?;
+        file.write_all(bytes)?;
+        file.flush()?;
+    }
+    system.unmount()
+}
+
+fn files(spec: &Spec) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let user = match &spec.machine().storage.user_data {
+        Some(path) => std::fs::read(path).map_err(failed(path.display().to_string(), "read"))?,
+        None => b"#cloud-config\n{}\n".to_vec(),
+    };
+    let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    Ok(vec![
+        ("meta-data", meta(&spec.lab, &spec.node).into_bytes()),
+        ("network-config", network(&spec.node).into_bytes()),
+        ("vendor-data", vendor(&hosts).into_bytes()),
+        ("user-data", user),
+    ])
+}
+
+/// JSON is YAML, and quotes for us.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn meta(lab: &str, node: &PlannedNode) -> String {
+    let (id, name) = (quoted(&format!("{lab}.{}", node.name)), quoted(node.host_name()));
+    format!("instance-id: {id}\nlocal-hostname: {name}\n")
+}
+
+/// The network's description, version 2.
+fn network(node: &PlannedNode) -> String {
+    let mut text = String::from("version: 2\nethernets:");
+    if node.interfaces.is_empty() {
+        text.push_str(" {}");
+    }
+    text.push('\n');
+    for (number, interface) in node.interfaces.iter().enumerate() {
+        describe(&mut text, interface);
+        let routes: Vec<_> = node.routes.iter().filter(|r| r.interface == number).collect();
+        if !routes.is_empty() {
+            text.push_str("    routes:\n");
+        }
+        for route in routes {
+            let via = route
+                .via
+                .map_or_else(String::new, |via| format!(", via: {}", quoted(&via.to_string())));
+            let on_link = if route.via.is_none() { ", scope: link" } else { "" };
+            let _ =
+                writeln!(text, "      - {{to: {}{via}{on_link}}}", quoted(&route.to.to_string()));
+        }
+    }
+    text
+}
+
+fn describe(text: &mut String, interface: &Interface) {
+    let mac = interface.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let name = quoted(&interface.name);
+    let _ = writeln!(text, "  {name}:\n    match: {{macaddress: {}}}", quoted(&mac));
+    let _ = writeln!(text, "    set-name: {name}\n    mtu: {}", interface.mtu);
+    let _ = writeln!(text, "    dhcp4: false\n    dhcp6: false\n    accept-ra: false");
+    let addresses: Vec<String> =
+        interface.addresses.iter().map(|address| quoted(&address.to_string())).collect();
+    let _ = writeln!(text, "    addresses: [{}]", addresses.join(", "));
+}
+
+/// What every guest of a lab gets: the names of its nodes.
+fn vendor(hosts: &str) -> String {
+    let content = quoted(hosts);
+    format!(
+        "#cloud-config\nmanage_etc_hosts: false\nwrite_files:\n  - path: /etc/hosts\n    content: {content}\n"
+    )
+}
