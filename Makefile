@@ -14,7 +14,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test test-browser bench conformance install dist peers fuzz check setup build clean
+.PHONY: help demo test test-browser bench conformance kernels install dist peers fuzz check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
@@ -22,6 +22,7 @@ help:
 	@echo 'make test-browser  chromium under guard, where it is installed; not part of make test'
 	@echo 'make bench     all measurements, beside the peers that are installed; BENCH="--quick --report DIR"'
 	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 10 minutes (needs make peers)'
+	@echo 'make kernels  tests under other kernels, in virtual machines without KVM'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
 	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
@@ -50,6 +51,11 @@ bench: setup
 
 conformance: setup
 	cargo xtask conformance
+
+# Debian's kernel, then newer ones that apt's lists have.
+kernels: setup
+	cargo xtask test kernel
+	cargo xtask test kernel --newer
 
 peers:
 	@sh scripts/setup.sh peers

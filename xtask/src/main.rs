@@ -28,6 +28,8 @@ usage: cargo xtask VERB
   test browser              chromium under guard, where it is installed
   test kill --seed S --n N  the crash test: N kills at random moments
   test attack [--rounds N]  hostile members, storms, kills and the like, N times as often as in `test`
+  test kernel [--kernel PACKAGE | --newer] [FILTER]
+                            the namespace rung and the demo under Debian's kernel, in QEMU without KVM
   codegen [--check]         write (or compare) the files that are made from the code
   man [DIR]                 man pages, by default into target/man
   dist                      a tarball in dist/: binary, man pages, completions, README, licences

@@ -27,6 +27,9 @@ ln -sf /proc/self/fd /dev/fd
 # Whoever gave the addresses knows that nobody else has them: they are good at once.
 for at in all default; do echo 0 >/proc/sys/net/ipv6/conf/$at/accept_dad; done
 modprobe -a virtio_pci virtio_mmio virtio_blk virtio_net virtio_console tun 2>/dev/null
+# busybox takes a module that another process is just loading for loaded: of nodes that start at once, all but the first
+# would have no overlay. So what labs need is there before them.
+modprobe -a overlay veth bridge 2>/dev/null
 
 # With its path: this shell prefers programs of its own, and its `ip` knows less.
 /sbin/ip link set lo up

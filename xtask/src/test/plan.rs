@@ -61,7 +61,9 @@ impl Selection {
                 let (attack, filter) = Attack::parse(rest)?;
                 return Ok(Selection { attack: Some(attack), filter, ..Selection::default() });
             }
-            other => bail!("no rung `{other}`: unit, netns, e2e, peers, browser, kill or attack"),
+            other => {
+                bail!("no rung `{other}`: unit, netns, e2e, peers, browser, kernel, kill or attack")
+            }
         };
         if rest.len() > 1 {
             bail!("one filter at most, got {rest:?}");
@@ -72,6 +74,11 @@ impl Selection {
 
     pub(super) fn includes(&self, rung: Rung) -> bool {
         self.rung.is_none_or(|only| only == rung)
+    }
+
+    /// Whether all rungs are requested.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rung.is_none() && self.filter.is_none() && self.attack.is_none()
     }
 
     /// Arguments for cargo: only what the chosen rung needs is built.

@@ -3,9 +3,9 @@
 //! A line is `CONDITION TEST REASON`; `*` in test and reason matches anything. The condition is checked here
 //! and now, so a skip on a machine that has what the test needs is a failure. `ordinary` and `root` are the
 //! test's user; `missing:PROGRAM`, `no-module:NAME` (Python's), `no-library:NAME` (as the loader finds it),
-//! `no-file:PATH`, `no-uring`, `no-loop` and `older:VERSION` (of the kernel) describe the machine;
-//! `no-userns`, `no-cgroups` and `cgroups` describe that user's rights; `any` always holds. `+` combines
-//! several.
+//! `no-file:PATH`, `no-package:NAME` (in apt's lists), `no-uring`, `no-loop` and `older:VERSION` (of the kernel)
+//! describe the machine; `no-userns`, `no-cgroups` and `cgroups` describe that user's rights; `any` always
+//! holds. `+` combines several.
 
 use std::fs;
 use std::path::Path;
@@ -38,14 +38,23 @@ impl Expected {
 
     /// Turns every unexpected skip into a failure.
     pub(super) fn judge(&self, job: &Job, outcome: &mut Outcome) {
+        self.judge_as(&job.prefix(), job.user, outcome);
+    }
+
+    /// The same of what is no job, by the first part of its tests' names.
+    pub(super) fn judge_named(&self, prefix: &str, outcome: &mut Outcome) {
+        self.judge_as(prefix, User::Caller, outcome);
+    }
+
+    fn judge_as(&self, prefix: &str, user: User, outcome: &mut Outcome) {
         let skipped = std::mem::take(&mut outcome.skipped);
         for (full, reason) in skipped {
             let name = full.split_once(": ").map_or(full.as_str(), |(_, name)| name);
-            let test = format!("{}/{name}", job.prefix());
+            let test = format!("{prefix}/{name}");
             let expects = |line: &Line| {
                 matches(&line.test, &test)
                     && matches(&line.reason, &reason)
-                    && line.conditions.iter().all(|condition| holds(condition, job.user))
+                    && line.conditions.iter().all(|condition| holds(condition, user))
             };
             if self.0.iter().any(expects) {
                 outcome.skipped.push((full, reason));
@@ -85,7 +94,8 @@ fn columns(line: &str) -> Option<(&str, &str, &str)> {
 fn known(condition: &str) -> bool {
     const WORDS: [&str; 8] =
         ["any", "ordinary", "root", "no-userns", "no-cgroups", "cgroups", "no-uring", "no-loop"];
-    const WITH_NAME: [&str; 5] = ["missing:", "no-module:", "no-library:", "no-file:", "older:"];
+    const WITH_NAME: [&str; 6] =
+        ["missing:", "no-module:", "no-library:", "no-file:", "no-package:", "older:"];
     WORDS.contains(&condition) || WITH_NAME.iter().any(|word| condition.starts_with(word))
 }
 
@@ -108,6 +118,7 @@ fn holds(condition: &str, user: User) -> bool {
         }
         ("any", _) => true,
         ("no-file", path) => !Path::new(path).exists(),
+        ("no-package", name) => !succeeds("apt-cache", &["show", name]),
         ("no-userns", _) => user != User::Root && !userns_allowed(),
         ("no-cgroups", _) => user == User::Ordinary && !delegated(),
         ("cgroups", _) => user == User::Root || delegated(),
@@ -245,6 +256,7 @@ mod tests {
             ("no-library:libc.so.6", false),
             ("no-library:libnone.so.9", true),
             ("no-module:no_such_module", true),
+            ("no-package:no-such-package-1", true),
             ("older:2.6", false),
             ("older:99.0", true),
         ] {
