@@ -213,6 +213,9 @@ pub struct Ready {
     /// A virtual machine's console has shown this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub console: Option<String>,
+    /// The agent of a virtual machine's guest listens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent: bool,
     /// The time limit. Default 30 s.
     #[cfg_attr(feature = "schema", schema(value_type = netloom_impair::schema::Duration))]
     pub timeout: Duration,
@@ -225,6 +228,7 @@ impl Default for Ready {
             exec: None,
             files: vec![],
             console: None,
+            agent: false,
             timeout: Duration::from_secs(30),
         }
     }

@@ -59,6 +59,12 @@ elif [ -e /sys/class/net/eth0 ]; then
 	for gateway in $gateways; do /sbin/ip route add default via "$gateway"; done
 	unset IFS
 fi
+# Who runs the machine enters it by the agent, if there is a port for it.
+for port in /sys/class/virtio-ports/*; do
+	if [ "$(cat "$port/name" 2>/dev/null)" = org.qemu.guest_agent.0 ] && [ -x /usr/sbin/qemu-ga ]; then
+		qemu-ga -d -m virtio-serial -p "/dev/${port##*/}" -t /run -f /run/qemu-ga.pid
+	fi
+done
 echo "netloom: up after $(cut -d ' ' -f 1 /proc/uptime) s: Linux $(uname -r)"
 if [ -n "$program" ]; then
 	"$program"

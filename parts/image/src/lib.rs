@@ -26,7 +26,8 @@ pub use error::{Error, Result};
 /// The package of the kernel, unless another is asked for.
 pub const KERNEL: &str = "linux-image-cloud-amd64";
 /// Packages of every image; the first has the init's programs.
-pub const PACKAGES: [&str; 5] = ["busybox-static", "iproute2", "iputils-ping", "iperf3", "tcpdump"];
+pub const PACKAGES: [&str; 6] =
+    ["busybox-static", "iproute2", "iputils-ping", "iperf3", "qemu-guest-agent", "tcpdump"];
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,7 +39,9 @@ pub fn console() -> Result<i32> {
 pub fn exec(argv: Vec<String>) -> Result<i32> {
     let socket = connect()?;
     let env = std::env::vars().filter(|(name, _)| name == "TERM").collect();
-    let request = serde_json::to_vec(&Exec { argv, env }).map_err(failed("program", "describe"))?;
+    let no_input = std::io::stdin().is_terminal();
+    let request =
+        serde_json::to_vec(&Exec { argv, env, no_input }).map_err(failed("program", "describe"))?;
     if request.len() > MOST {
         return Err(Error::Refused("the command is too long".to_owned()));
     }

@@ -27,6 +27,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) wires: &'a [Wire],
     /// The channel to the guest's agent (User-mode Linux), or QMP.
     pub(crate) channel: RawFd,
+    /// The channel to the agent of a QEMU machine's guest.
+    pub(crate) agent: Option<RawFd>,
     /// The disks of a QEMU machine: words for its argument list.
     pub(crate) drives: Vec<String>,
     /// QEMU's firmware, instead of its own.
@@ -37,6 +39,9 @@ pub(crate) struct Parts<'a> {
 
 /// Name of a User-mode Linux machine in its folder of sockets.
 pub(crate) const UMID: &str = "machine";
+
+/// Name of the port of the guest's agent, in QEMU's events.
+pub(crate) const AGENT: &str = "agent";
 
 /// The argument list of User-mode Linux.
 pub(crate) fn uml(parts: &Parts<'_>) -> Vec<String> {
@@ -98,6 +103,12 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
         add(&format!("-netdev dgram,id=net{number},local.type=fd,local.str={}", wire.fd));
         add(&format!("-device {card},netdev=net{number},mac={}{boot}", mac(wire.mac)));
     }
+    if let Some(agent) = parts.agent {
+        let bus = if machine.machine == Board::Microvm { "device" } else { "pci" };
+        add(&format!("-chardev socket,id={AGENT},fd={agent} -device virtio-serial-{bus}"));
+        let port = "name=org.qemu.guest_agent.0";
+        add(&format!("-device virtserialport,chardev={AGENT},id={AGENT},{port}"));
+    }
     words.extend(parts.drives.iter().cloned());
     let files =
         [("-bios", &parts.firmware), ("-kernel", &parts.kernel), ("-initrd", &parts.initrd)];
@@ -137,6 +148,7 @@ mod tests {
             initrd: Some("/i".into()),
             wires,
             channel: 7,
+            agent: Some(8),
             drives: vec!["-drive-words".to_owned()],
             firmware: None,
             init: None,

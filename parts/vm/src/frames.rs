@@ -83,6 +83,8 @@ pub(crate) struct Exec {
     pub(crate) argv: Vec<String>,
     /// Added to the environment of the guest's programs.
     pub(crate) env: Vec<(String, String)>,
+    /// Whether it has no input: its caller's is a terminal.
+    pub(crate) no_input: bool,
 }
 
 impl Frame {

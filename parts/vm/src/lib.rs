@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod accel;
+mod agent;
 pub mod client;
 mod command;
 mod console;

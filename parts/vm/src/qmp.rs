@@ -11,6 +11,8 @@ pub(crate) enum Heard {
     Answer(u64, Result<Value, String>),
     /// The job of this name has ended, well or not.
     JobEnded(String),
+    /// The guest has opened or closed the port of its agent.
+    Agent(bool),
     /// Something happened that nobody asked for, or the greeting.
     Event,
 }
@@ -63,13 +65,21 @@ impl Talk {
 fn understand(line: &[u8]) -> Option<Heard> {
     let value: Value = serde_json::from_slice(line).ok()?;
     let Some(id) = value.get("id").and_then(Value::as_u64) else {
-        return Some(ended_job(&value).map_or(Heard::Event, Heard::JobEnded));
+        let agent = agent_port(&value).map(Heard::Agent);
+        let ended = ended_job(&value).map(Heard::JobEnded);
+        return Some(agent.or(ended).unwrap_or(Heard::Event));
     };
     let error = value
         .get("error")
         .map(|error| error.get("desc").and_then(Value::as_str).unwrap_or("refused").to_owned());
     let returned = value.get("return").cloned().unwrap_or_default();
     Some(Heard::Answer(id, error.map_or(Ok(returned), Err)))
+}
+
+/// Whether the agent's port is open now, if this event says so.
+fn agent_port(event: &Value) -> Option<bool> {
+    let data = event.get("data").filter(|_| event["event"] == "VSERPORT_CHANGE")?;
+    data.get("open").filter(|_| data["id"] == crate::command::AGENT)?.as_bool()
 }
 
 /// The job that has ended, if this event says so.
@@ -129,6 +139,17 @@ mod tests {
         let jobs = json!([{"id": "b"}, {"id": "a", "error": "no"}]);
         assert_eq!(job_error(&jobs, "a").as_deref(), Some("no"));
         assert_eq!(job_error(&jobs, "b"), None);
+    }
+
+    #[test]
+    fn the_agent_s_port_is_told_from_others() {
+        let mut talk = Talk::default();
+        let event = |id: &str| {
+            let data = json!({"id": id, "open": true});
+            format!("{}\n", json!({"event": "VSERPORT_CHANGE", "data": data}))
+        };
+        assert_eq!(talk.take(event("agent").as_bytes()), [Heard::Agent(true)]);
+        assert_eq!(talk.take(event("other").as_bytes()), [Heard::Event]);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 mod clients;
 mod jobs;
 mod prepare;
+mod probe;
+mod talking;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -64,6 +66,8 @@ struct Machine {
     /// What is being saved or restored, and whether with a disk.
     work: Option<jobs::Work>,
     has_disk: bool,
+    /// The line to the agent of a QEMU machine's guest.
+    agent: Option<talking::AgentLine>,
 }
 
 /// A machine that shall end: until when by itself, and whether QMP was asked to end it.
@@ -88,7 +92,9 @@ impl Machine {
     fn run(&mut self) -> Result<i32> {
         loop {
             self.tell_state()?;
-            let woken = self.wait(self.ending.as_ref().map(|ending| ending.until));
+            let ends = self.ending.as_ref().map(|ending| ending.until);
+            let asks = self.agent.as_ref().and_then(talking::AgentLine::next);
+            let woken = self.wait(ends.into_iter().chain(asks).min());
             if let Some(exit) = self.on_signals()? {
                 return Ok(self.finish(exit));
             }
@@ -98,6 +104,10 @@ impl Machine {
             if woken.channel {
                 self.read_channel();
             }
+            if woken.agent {
+                self.read_agent();
+            }
+            self.ask_agent();
             self.accept();
             for index in (0..self.clients.len()).rev() {
                 let index_woken = woken.clients.get(index).copied().unwrap_or(false);
@@ -124,6 +134,10 @@ impl Machine {
             PollFd::new(&self.terminal, wants(true, !self.typed.is_empty())),
             PollFd::new(&self.channel, wants(true, sends)),
         ];
+        let agent = usize::from(self.agent.is_some());
+        if let Some(line) = &self.agent {
+            fds.push(PollFd::new(&line.fd, wants(true, !line.queue.is_empty())));
+        }
         for client in &self.clients {
             let reads = !self.typed.is_full() && client.input.room() > 0;
             fds.push(PollFd::new(&client.socket, wants(reads, !client.queue.is_empty())));
@@ -135,7 +149,8 @@ impl Machine {
         Woken {
             terminal: readable(&fds[2]),
             channel: readable(&fds[3]),
-            clients: fds[4..].iter().map(readable).collect(),
+            agent: agent > 0 && readable(&fds[4]),
+            clients: fds[4 + agent..].iter().map(readable).collect(),
         }
     }
 
@@ -187,6 +202,7 @@ impl Machine {
                     match heard {
                         qmp::Heard::Answer(id, answer) => self.answer_control(id, answer),
                         qmp::Heard::JobEnded(name) => self.job_ended(&name),
+                        qmp::Heard::Agent(open) => self.agent_port(open),
                         qmp::Heard::Event => {}
                     }
                 }
@@ -221,6 +237,9 @@ impl Machine {
         if let Some(lacks) = self.console.lacks() {
             return lacks;
         }
+        if let Some(line) = &self.agent {
+            return line.lacks();
+        }
         match (&self.guest, self.asks_guest) {
             (Some(words), true) => words.clone(),
             (None, true) => "its guest has not booted".to_owned(),
@@ -247,7 +266,10 @@ impl Machine {
             Peer::Agent { listens: true, .. } => {
                 self.to_channel.push(Frame::new(Kind::Stop, 0, &[]).encode());
             }
-            Peer::Qmp(talk) => self.to_channel.push(talk.command("system_powerdown").1),
+            Peer::Qmp(talk) => {
+                self.to_channel.push(talk.command("system_powerdown").1);
+                self.agent.iter_mut().for_each(talking::AgentLine::shut_down);
+            }
             // A machine that cannot be asked is killed after the grace.
             Peer::Agent { .. } | Peer::Nobody => drop(press_keys("cad")),
         }
@@ -283,6 +305,7 @@ impl Machine {
                 self.to_channel.push(Frame::taken(session, shown).encode());
             }
         }
+        self.agent.iter_mut().for_each(talking::AgentLine::flush);
         let sent = self.to_channel.flush_within(&self.channel, self.channel_room());
         if let Peer::Agent { line, .. } = &mut self.peer {
             line.spend(sent);
@@ -303,6 +326,7 @@ impl Machine {
 struct Woken {
     terminal: bool,
     channel: bool,
+    agent: bool,
     clients: Vec<bool>,
 }
 

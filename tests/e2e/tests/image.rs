@@ -1,7 +1,13 @@
 //! `image build`: what is missing is said, and what is made is a lab's guest.
 
+use std::time::Duration;
+
 use netloom_kit::Binary;
-use netloom_tests_e2e::{Run, machine, needs, skip};
+use netloom_tests_e2e::live::Held;
+use netloom_tests_e2e::{Machine, Run, machine, needs, skip, wait_until};
+
+/// What programs in a guest that is translated take on a busy machine.
+const BOUND: Duration = Duration::from_secs(60);
 
 #[test]
 fn without_apt_it_says_what_is_missing() {
@@ -26,7 +32,7 @@ fn an_image_is_a_labs_guest() {
     let machine = machine!();
     let image = machine.scratch().path().join("image");
     let words = ["image", "build", "debian", "--out", image.to_str().unwrap(), "--json"];
-    let built = machine.netloom(words).bound(std::time::Duration::from_secs(100)).finish();
+    let built = machine.netloom(words).bound(Duration::from_secs(100)).finish();
     let said = built.errors();
     if said.contains("packages: ") {
         skip!("peer:apt: {}", said.lines().next().unwrap_or_default());
@@ -37,10 +43,44 @@ fn an_image_is_a_labs_guest() {
     let text = format!(
         "name: guests\nnodes:\n  h1: {{}}\n  guest:\n    kind: vm\n    accel: tcg\n    memory: 512MiB\n    \
          kernel: {0}/kernel\n    initrd: {0}/initrd\n    append: quiet\n    \
-         ready: {{console: \"netloom: up after\", timeout: 60s}}\nlinks: [[h1, guest]]\n",
+         ready: {{console: \"netloom: up after\", agent: true, file: /init, exec: [\"true\"], timeout: 60s}}\nlinks: [[h1, guest]]\n",
         image.display()
     );
     machine.up(&text);
     machine.exec("h1", &["ping", "-c", "1", "-W", "20", "guest"]).ok();
+    the_agent_starts_programs(&machine);
     machine.down();
+}
+
+/// Programs, their input and output, files, and what goes wrong, by the guest's agent.
+fn the_agent_starts_programs(machine: &Machine) {
+    let words = ["sh", "-c", "cat; echo wrong >&2; exit 7"];
+    let ended = machine.exec("guest", &words).input("given\n").finish().code(7);
+    assert_eq!((ended.text(), ended.errors().trim_end()), ("given\n".to_owned(), "wrong"));
+    machine.exec("guest", &["no-such-program"]).finish().code(1).says("no-such-program");
+    let long = ["head", "-c", "17000000", "/dev/zero"];
+    machine.exec("guest", &long).finish().code(1).says("16 MiB of a program's output at most");
+    // Files go in and out as they are.
+    let (there, back) =
+        (machine.scratch().path().join("there"), machine.scratch().path().join("back"));
+    let bytes: Vec<u8> =
+        (0..3_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&there, &bytes).unwrap();
+    machine.ok(&format!("cp {} guest:/tmp/", there.display()));
+    machine.ok(&format!("cp guest:/tmp/there {}", back.display()));
+    assert!(std::fs::read(&back).unwrap() == bytes, "the file has changed on its way");
+    // Who leaves takes the program along.
+    let mut held = Held::start(machine.exec("guest", &["sleep", "4321"]));
+    drop(held.child().stdin.take());
+    let runs = || machine.exec("guest", &["pidof", "sleep"]).finish().status.code() == Some(0);
+    wait_until("the program", BOUND, || runs().then_some(()));
+    netloom_tests_e2e::kill(held.pid());
+    wait_until("its end", BOUND, || (!runs()).then_some(()));
+    // Without its agent the guest goes on.
+    machine.exec("guest", &["sh", "-c", "sleep 1; kill $(cat /run/qemu-ga.pid)"]).finish();
+    wait_until("the agent's end", BOUND, || {
+        let refused = machine.exec("guest", &["true"]).finish();
+        refused.errors().contains("no agent that listens").then_some(())
+    });
+    machine.exec("h1", &["ping", "-c", "1", "-W", "20", "guest"]).ok();
 }

@@ -402,6 +402,7 @@ pub(crate) static READY: Object = Object {
         ),
         key("exec", COMMAND, "This command exits with 0."),
         key("console", Value::Text, "A virtual machine's console has shown this text."),
+        key("agent", Value::Boolean, "The agent of a QEMU machine's guest listens."),
         key(
             "file",
             Value::AnyOf(&[Value::Text, Value::List(&Value::Text, None)]),

@@ -28,6 +28,9 @@ pub(crate) fn check(
         refuse("limits", "limits.memory must be the guest's `memory` and 32MiB more, at least");
     }
     if machine.shares_files() {
+        if node.ready.agent {
+            refuse("ready", "only a guest of QEMU has an `agent` to wait for");
+        }
         return;
     }
     for key in OF_SHARED_FILES {
@@ -40,10 +43,11 @@ pub(crate) fn check(
         );
     }
     let ready = &node.ready;
-    if !ready.tcp.is_empty() || ready.exec.is_some() || !ready.files.is_empty() {
-        refuse("ready", "in a guest without the node's files only `console` can be waited for");
-    }
+    let asks = !ready.tcp.is_empty() || ready.exec.is_some() || !ready.files.is_empty();
     if machine.accel == Accel::Uml {
+        if asks || ready.agent {
+            refuse("ready", "in a guest without the node's files only `console` can be waited for");
+        }
         return;
     }
     let has = |path: &Option<_>| path.is_some();
@@ -90,7 +94,11 @@ mod tests {
             ("kind: vm, accel: uml, children: {}", "nodes.a.children: no node can live in"),
             ("kind: vm, accel: uml, privileged: true", "nodes.a.privileged: a virtual machine's"),
             ("kind: vm, kernel: k, run: [[a]]", "nodes.a.run: only a machine with accel: uml"),
-            ("kind: vm, kernel: k, ready: {tcp: 1}", "nodes.a.ready: in a guest without"),
+            (
+                "kind: vm, accel: uml, initrd: i, ready: {tcp: 1}",
+                "nodes.a.ready: in a guest without",
+            ),
+            ("ready: {agent: true}", "nodes.a.ready.agent: only a virtual machine has this"),
             ("kind: vm, accel: uml, limits: {memory: 64MiB}", "nodes.a.limits: limits.memory must"),
             ("kind: vm, accel: uml, disk: d", "nodes.a.disk: only QEMU has this"),
             ("kind: vm, kernel: k, keep: f", "nodes.a.keep: there is no `disk`"),

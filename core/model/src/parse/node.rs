@@ -54,9 +54,10 @@ fn read_kind(
         return;
     }
     refuse_keys_of_machines(yaml, path, report);
-    if let (Some(_), Some(value)) = (&node.ready.console, fields.get("ready")) {
-        let ready = path.key("ready");
-        only_of_machines(value.place, &ready.key("console"), report);
+    let machines = [("console", node.ready.console.is_some()), ("agent", node.ready.agent)];
+    for (key, _) in machines.into_iter().filter(|(_, given)| *given) {
+        let Some(value) = fields.get("ready") else { continue };
+        only_of_machines(value.place, &path.key("ready").key(key), report);
     }
 }
 
@@ -329,6 +330,9 @@ fn ready(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Ready {
     }
     if let Some(value) = fields.get("console") {
         ready.console = non_empty(value, &path.key("console"), report);
+    }
+    if let Some(value) = fields.get("agent") {
+        ready.agent = read::boolean(value, &path.key("agent"), report).unwrap_or(false);
     }
     if let Some(value) = fields.get("timeout") {
         ready.timeout =

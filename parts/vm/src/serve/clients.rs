@@ -5,9 +5,14 @@ use std::os::fd::OwnedFd;
 use netloom_sys::scm;
 use rustix::net::{RecvFlags, SocketFlags};
 
+use super::talking::AgentLine;
 use super::{Machine, Peer, press_keys};
 use crate::frames::{Frame, HEADER, Kind, MOST, MOST_ON_WAY, Stream};
 use crate::queue::{Queue, Window};
+
+/// Why no program can be started in a guest of QEMU.
+const NO_AGENT: &str =
+    "its guest has no agent that listens (qemu-guest-agent); `netloom shell` is its console";
 
 /// What a client is here for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +89,9 @@ impl Machine {
             (Kind::Input, Role::Console) => self.typed.push(frame.data),
             (Kind::Exec, Role::New) => self.begin_program(index, frame),
             (Kind::Input, Role::Program(session)) => {
+                if self.agent.is_some() {
+                    return self.input_by_agent(session, &frame.data);
+                }
                 self.clients[index].input.spend(frame.data.len());
                 self.to_channel.push(Frame { session, ..frame }.encode());
             }
@@ -93,10 +101,13 @@ impl Machine {
     }
 
     fn begin_program(&mut self, index: usize, frame: Frame) {
+        let by_agent = self.agent.as_ref().is_some_and(AgentLine::listens);
         let why = match &self.peer {
             Peer::Agent { listens: true, .. } => None,
+            Peer::Qmp(_) if by_agent => None,
             Peer::Agent { .. } => Some("its guest has not booted"),
-            Peer::Qmp(_) | Peer::Nobody => {
+            Peer::Qmp(_) => Some(NO_AGENT),
+            Peer::Nobody => {
                 Some("its guest has no agent to start programs; `netloom shell` is its console")
             }
         };
@@ -106,6 +117,9 @@ impl Machine {
         self.next_session += 1;
         let session = self.next_session;
         self.clients[index].role = Role::Program(session);
+        if by_agent {
+            return self.begin_by_agent(session, &frame.data);
+        }
         self.to_channel.push(Frame { session, ..frame }.encode());
     }
 
@@ -174,7 +188,10 @@ impl Machine {
     /// A client has left: its program in the guest ends.
     pub(super) fn leave(&mut self, index: usize) {
         if let Role::Program(session) = self.clients.swap_remove(index).role {
-            self.to_channel.push(Frame::new(Kind::Close, session, &[]).encode());
+            match &mut self.agent {
+                Some(line) => line.agent.leave(session),
+                None => self.to_channel.push(Frame::new(Kind::Close, session, &[]).encode()),
+            }
         }
     }
 }

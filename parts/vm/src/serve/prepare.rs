@@ -14,6 +14,7 @@ use rustix::fs::{Gid, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal};
 
+use super::talking::AgentLine;
 use super::{Machine, Peer, refused, write_state};
 use crate::accel::{choose, found_program, lacking};
 use crate::command::{self, Parts, Wire};
@@ -29,6 +30,7 @@ use crate::{Result, initrd, qmp, relay, start};
 struct Ends {
     wires: Vec<OwnedFd>,
     channel: OwnedFd,
+    agent: Option<OwnedFd>,
     drives: Drives,
 }
 
@@ -44,8 +46,10 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
     let signals = signals()?;
     let listener = listen()?;
     let (ours, theirs) = channel()?;
-    let drives = if options.accel == Accel::Uml { Drives::default() } else { Drives::open(spec)? };
-    let ends = Ends { wires: join(spec)?, channel: theirs, drives };
+    let of_qemu = options.accel != Accel::Uml;
+    let drives = if of_qemu { Drives::open(spec)? } else { Drives::default() };
+    let (line, agent) = of_qemu.then(channel).transpose()?.unzip();
+    let ends = Ends { wires: join(spec)?, channel: theirs, agent, drives };
     let words = words(spec, &options, &ends)?;
     let (outer, inner) = channel()?;
     let pid = launch(&words, &ends, inner)?;
@@ -61,6 +65,15 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         Accel::Uml => Peer::Nobody,
         Accel::Auto | Accel::Kvm | Accel::Tcg => Peer::Qmp(qmp::Talk::default()),
     };
+    let mut to_channel = Queue::default();
+    let peer = match peer {
+        // Its events, which tell of the agent, come after the first command.
+        Peer::Qmp(mut talk) => {
+            to_channel.push(talk.command("query-status").1);
+            Peer::Qmp(talk)
+        }
+        peer => peer,
+    };
     Ok(Machine {
         pid,
         signals,
@@ -69,7 +82,7 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         typed: Queue::default(),
         console: Console::new(spec.ready().console.as_deref()),
         channel: ours,
-        to_channel: Queue::default(),
+        to_channel,
         asks_guest: options.shares_files(),
         peer,
         clients: Vec::new(),
@@ -78,6 +91,7 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         shown: None,
         ending: None,
         work: None,
+        agent: line.map(|line| AgentLine::new(line, spec.ready())),
         has_disk: options.storage.disk.is_some(),
     })
 }
@@ -161,6 +175,7 @@ fn words(spec: &Spec, options: &Options, ends: &Ends) -> Result<Vec<String>> {
         drives: ends.drives.words().cloned().collect(),
         firmware: firmware.map(|path| readable(path, "firmware")).transpose()?,
         channel: ends.channel.as_raw_fd(),
+        agent: ends.agent.as_ref().map(AsRawFd::as_raw_fd),
         init: init.as_deref().zip(data.as_deref()),
     };
     if options.accel == Accel::Uml {
@@ -245,7 +260,7 @@ fn guest_data(spec: &Spec) -> Result<PathBuf> {
 /// Starts the machine in a process group of its own, on the console `inner`.
 fn launch(words: &[String], ends: &Ends, inner: OwnedFd) -> Result<Pid> {
     let fail = |operation| failed("machine", operation);
-    for fd in ends.wires.iter().chain([&ends.channel]).chain(ends.drives.fds()) {
+    for fd in ends.wires.iter().chain([&ends.channel]).chain(&ends.agent).chain(ends.drives.fds()) {
         rustix::io::fcntl_setfd(fd.as_fd(), rustix::io::FdFlags::empty())
             .map_err(failed("machine", "pass its descriptors on to"))?;
     }
