@@ -41,7 +41,7 @@ const LEFT_OUT: [&str; 13] = [
     "usr/lib/x86_64-linux-gnu/perl-base",
 ];
 /// Modules that guests on networks use, by the beginning of their file; what these need comes with them.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 16] = [
     "kernel/net/",
     "kernel/drivers/virtio/",
     "kernel/drivers/vhost/",
@@ -51,6 +51,10 @@ const MODULES: [&str; 12] = [
     "kernel/drivers/char/hw_random/virtio",
     "kernel/drivers/net/",
     "kernel/fs/overlayfs/",
+    "kernel/fs/fat/",
+    "kernel/fs/isofs/",
+    "kernel/fs/nls/nls_ascii",
+    "kernel/fs/nls/nls_cp437",
     "kernel/fs/fuse/",
     "kernel/fs/squashfs/",
     "kernel/crypto/",
@@ -76,6 +80,9 @@ const NO_MODULES: [&str; 18] = [
     "kernel/net/batman-adv/",
     "kernel/net/nfc/",
 ];
+/// How the agent ends the guest: what it has written goes to its disks first.
+const SHUTDOWN: &str =
+    "#!/bin/sh\nsync\ncase \" $* \" in *\" -r \"*) reboot -f ;; *) poweroff -f ;; esac\n";
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:105:113::/nonexistent:/bin/false\n\
                       nobody:x:65534:65534::/nonexistent:/bin/false\n";
 const GROUP: &str = "root:x:0:\ntcpdump:x:113:\nnogroup:x:65534:\n";
@@ -238,6 +245,7 @@ impl<'a> Tree<'a> {
         self.add("usr/bin/sh", Item::Link("busybox".to_owned()));
         for (name, mode, text) in [
             ("init", 0o755, INIT),
+            ("usr/sbin/shutdown", 0o755, SHUTDOWN),
             ("etc/passwd", 0o644, PASSWD),
             ("etc/group", 0o644, GROUP),
             ("etc/hosts", 0o644, HOSTS),

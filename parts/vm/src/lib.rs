@@ -28,5 +28,5 @@ pub mod storage;
 
 pub use accel::{found_program, lacking};
 pub use error::{Error, Result};
-pub use serve::{NAME, serve};
+pub use serve::{NAME, more_grace, serve};
 pub use spec::{SPEC, STATE, Spec, VERB};

@@ -44,6 +44,14 @@ enum Peer {
     Nobody,
 }
 
+/// What a machine gets beyond that whose disk is kept: its guest writes what it holds.
+const MORE_GRACE: Duration = Duration::from_secs(20);
+
+/// How much longer than other nodes a machine may take to end.
+pub fn more_grace(machine: &netloom_model::kinds::vm::Machine) -> Duration {
+    if machine.storage.keep.is_some() { MORE_GRACE } else { Duration::ZERO }
+}
+
 /// A machine that runs.
 struct Machine {
     pid: Pid,
@@ -68,6 +76,8 @@ struct Machine {
     has_disk: bool,
     /// The line to the agent of a QEMU machine's guest.
     agent: Option<talking::AgentLine>,
+    /// How long it may take to end by itself.
+    grace: Duration,
 }
 
 /// A machine that shall end: until when by itself, and whether QMP was asked to end it.
@@ -273,7 +283,7 @@ impl Machine {
             // A machine that cannot be asked is killed after the grace.
             Peer::Agent { .. } | Peer::Nobody => drop(press_keys("cad")),
         }
-        self.ending = Some(Ending { until: Instant::now() + GRACE, asked: false });
+        self.ending = Some(Ending { until: Instant::now() + self.grace, asked: false });
     }
 
     /// Ends a machine that does not end by itself.

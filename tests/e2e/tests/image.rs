@@ -49,7 +49,22 @@ fn an_image_is_a_labs_guest() {
     machine.up(&text);
     machine.exec("h1", &["ping", "-c", "1", "-W", "20", "guest"]).ok();
     the_agent_starts_programs(&machine);
+    machine.netloom(["down", "--all"]).finish().code(0);
+    a_guest_ends_in_order(&machine, &text);
     machine.down();
+}
+
+/// What a guest with a kept disk still holds when it is asked to end is there when it comes again.
+fn a_guest_ends_in_order(machine: &Machine, text: &str) {
+    let at = |name: &str| machine.scratch().path().join(name).display().to_string();
+    std::fs::write(at("disk"), vec![0; 1 << 20]).unwrap();
+    let keys = format!("    disk: {}\n    keep: {}\n    append:", at("disk"), at("kept"));
+    let text = text.replace("    append:", &keys);
+    machine.up(&text);
+    machine.exec("guest", &["sh", "-c", "echo held >/dev/vda"]).ok();
+    machine.netloom(["down", "--all"]).bound(BOUND).finish().code(0);
+    machine.up(&text);
+    assert_eq!(machine.exec("guest", &["head", "-n", "1", "/dev/vda"]).ok(), "held\n");
 }
 
 /// Programs, their input and output, files, and what goes wrong, by the guest's agent.

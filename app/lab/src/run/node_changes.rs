@@ -135,14 +135,9 @@ impl Running {
         failures.extend(self.bring_home(work, ids).err());
         self.unfit(&state, ids);
         self.end_scopes(ids);
-        let names: Vec<(NodeId, String)> = state
-            .plan
-            .nodes
-            .iter()
-            .filter(|n| ids.contains(&n.id) && crate::build::starting::has_work(n))
-            .map(|n| (n.id, n.name.clone()))
-            .collect();
-        teardown::stop_programs(&self.folder, &names);
+        let working = |n: &&PlannedNode| ids.contains(&n.id) && crate::build::starting::has_work(n);
+        let nodes: Vec<&PlannedNode> = state.plan.nodes.iter().filter(working).collect();
+        teardown::stop_programs(&self.folder, &nodes);
         let inits = ids.iter().filter_map(|id| work.inits.remove(id)).collect();
         failures.extend(teardown::end_inits(inits, || true).err());
         // Children's cgroups lie in their parents': remove the deepest first.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netloom_model::plan::NodeId;
+use netloom_model::plan::{NodeId, PlannedNode};
 use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spec::{socket_index, socket_name};
@@ -54,11 +54,8 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     let has_guest = |init: &Init| state.is_some_and(|s| s.moved.iter().any(|m| m.node == init.id));
     inits.sort_by_key(|init| !has_guest(init));
     inits.truncate(room());
-    let working = |s: &State| -> Vec<(NodeId, String)> {
-        let nodes = s.plan.nodes.iter().filter(|n| has_work(n));
-        nodes.map(|n| (n.id, n.name.clone())).collect()
-    };
-    stop_programs(folder, &state.map(working).unwrap_or_default());
+    let working = state.iter().flat_map(|s| s.plan.nodes.iter().filter(|n| has_work(n)));
+    stop_programs(folder, &working.collect::<Vec<_>>());
     let mut failures = Vec::new();
     if let Some(state) = state {
         failures.extend(return_to_host(state, &inits));
@@ -186,24 +183,24 @@ fn return_to_host(state: &State, inits: &[Init]) -> Vec<Error> {
 
 /// Asks the programs of these nodes (ids and names) to end and waits for their inits, which end
 /// after them, up to the grace.
-pub(crate) fn stop_programs(folder: &Folder, nodes: &[(NodeId, String)]) {
+pub(crate) fn stop_programs(folder: &Folder, nodes: &[&PlannedNode]) {
     nodes.chunks(room()).for_each(|some| stop_some(folder, some));
 }
 
-fn stop_some(folder: &Folder, nodes: &[(NodeId, String)]) {
+fn stop_some(folder: &Folder, nodes: &[&PlannedNode]) {
     let mut asked = Vec::new();
-    for (id, name) in nodes {
-        let path = folder.sockets().join(socket_name(id.get()));
+    for node in nodes {
+        let path = folder.sockets().join(socket_name(node.id.get()));
         // An init that does not answer is killed below.
-        if let Ok(Some(connection)) = Connection::open(name, &path) {
-            let grace_ms = u64::try_from(GRACE.as_millis()).unwrap_or(1000);
+        if let Ok(Some(connection)) = Connection::open(&node.name, &path) {
+            let grace = GRACE + node.kind.as_vm().map_or(Duration::ZERO, netloom_vm::more_grace);
+            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(1000);
             if connection.send(&Request::Stop { grace_ms }).is_ok() {
-                asked.push(connection);
+                asked.push((connection, Instant::now() + grace + Duration::from_millis(200)));
             }
         }
     }
-    let until = Instant::now() + GRACE + Duration::from_millis(200);
-    for connection in &asked {
+    for (connection, until) in &asked {
         // The connection ends with the init.
         process::wait_readable(connection, until.saturating_duration_since(Instant::now()));
     }

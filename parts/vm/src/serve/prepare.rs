@@ -91,6 +91,7 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         shown: None,
         ending: None,
         work: None,
+        grace: super::GRACE + super::more_grace(&options),
         agent: line.map(|line| AgentLine::new(line, spec.ready())),
         has_disk: options.storage.disk.is_some(),
     })
