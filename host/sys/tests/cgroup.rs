@@ -77,6 +77,14 @@ fn cgroup_of(pid: i32, hierarchy: &Hierarchy) -> String {
     line.splitn(3, ':').nth(2).unwrap().to_owned()
 }
 
+/// Whether one hierarchy has all controllers, as where version 2 is alone: a group for processes then has memory's files, too,
+/// and there is no other to move into.
+fn one_for_all() -> bool {
+    let has = |h: &Hierarchy, name: &str| h.controllers.iter().any(|c| c == name);
+    let found = cgroup::hierarchies_of_root().unwrap();
+    found.iter().any(|h| ["pids", "memory", SOCKETS].iter().all(|name| has(h, name)))
+}
+
 fn has_v1(controller: &str) -> bool {
     let found = cgroup::hierarchies_of_root().unwrap();
     let has = |h: &Hierarchy| h.controllers.iter().any(|c| c == controller);
@@ -100,7 +108,8 @@ fn nested_nodes_count_for_their_parents_and_go_with_them() {
     }
     assert_eq!(f.groups.everybody(), BTreeSet::from(pids));
     let own_memory = [0, 1, 2].map(|node| f.groups.usage(node).memory.is_some());
-    assert_eq!(own_memory, [true, false, false]);
+    let all = one_for_all();
+    assert_eq!(own_memory, [true, all, all]);
     for h in cgroup::hierarchies_of_root().unwrap() {
         if h.controllers == [SOCKETS] {
             assert!(cgroup_of(pids[2], &h).ends_with("/0/1"));
@@ -221,7 +230,7 @@ fn processes_move_into_groups_made_later() {
     f.groups.add(0, None, true, true);
     f.groups.create_node(0, &memory).unwrap();
     let moved = f.groups.move_processes(0).unwrap();
-    assert!(moved >= 3, "{moved}");
+    assert!(if one_for_all() { moved == 0 } else { moved >= 3 }, "{moved}");
     assert_eq!(f.groups.move_processes(0).unwrap(), 0);
     let dir = f.groups.sockets_dir(0).unwrap();
     let hierarchies = cgroup::hierarchies_of_root().unwrap();

@@ -73,7 +73,7 @@ fn unified_gives_all_from_one_directory() {
 fn version_2_groups_are_limited_by_its_files() {
     let folder = Folder::new("cgroup-v2");
     let h = hierarchy(Version::V2, &folder.0, &["cpu", "memory", "pids", "cpuacct"]);
-    let groups = Groups::new(vec![h.clone()], "lab-1", BTreeSet::new());
+    let groups = Groups::new(vec![h.clone()], "lab-1", BTreeSet::from([3]));
     fs::create_dir_all(groups.dir(&h, 3)).unwrap();
     let read = |file: &str| fs::read_to_string(groups.dir(&h, 3).join(file)).unwrap();
     let limits = Limits { cpu_milli: Some(500), memory: Some(1 << 20), processes: Some(7) };
