@@ -5,7 +5,7 @@
 //! forwards and backwards in turn.
 
 mod field;
-mod vswitch;
+pub(crate) mod vswitch;
 
 use std::collections::BTreeMap;
 use std::path::Path;

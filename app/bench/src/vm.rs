@@ -1,37 +1,47 @@
-//! `vm`: the card of a virtual machine as a port of the shared-memory switch, by vhost-user: alone, and between two
-//! machines beside vde_switch and taps on a bridge.
+//! `vm`: the card of a virtual machine as a port of the shared-memory switch: alone, between two machines beside
+//! vde_switch, taps on a bridge and Open vSwitch, and how soon a machine answers.
 //!
 //! All machines are up at once, and idle except the pair that is measured. A way that cannot be measured is there with
 //! the reason.
 
+mod boot;
 mod guest;
+mod image;
 mod pair;
 mod port;
+mod way;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::capture::version;
 use crate::driver::{Driver, output};
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::{Options, Report};
-use guest::Image;
-use pair::{Pair, Way};
+use image::Image;
+use pair::Pair;
 use port::Rates;
+use way::Way;
 
 /// Gb/s between the guests.
 type Streams = BTreeMap<Way, Vec<f64>>;
 
-const WHAT: &str = "TCP between 2 guests";
+const BOOT: &str = "from `up` to the first answer to ping";
 
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let driver = Driver::new(exe)?;
     let mut report = Report::new("vm");
+    for (peer, found) in [("vde", crate::vde::version()), ("openvswitch", version("ovs-vswitchd"))]
+    {
+        report.peers.insert(peer.to_owned(), found);
+    }
     let mut rates = Rates::default();
-    let time = Duration::from_secs(if options.quick { 15 } else { 60 });
+    let time = Duration::from_secs(if options.quick { 10 } else { 60 });
     let one_round = |round: usize, rates: &mut Rates| {
         eprintln!("bench vm: round {}, the port alone", round + 1);
         rates.round(&driver)
@@ -39,33 +49,51 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     rounds(time, &mut rates, one_round, Rates::figures)?;
     rates.rows(&mut report);
     rates.figures(&mut report);
+    boots(options, &driver, &mut report)?;
     streams(options, &driver, &mut report)?;
     Ok(report)
 }
 
+/// Boots of a machine, one after another.
+fn boots(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
+    let who = "netloom, User-mode Linux";
+    if let Err(why) = image::program(guest::UML) {
+        report.left_out(BOOT, who, &format!("{why:#}"));
+        return Ok(());
+    }
+    let mut times = vec![];
+    let one_round = |round: usize, times: &mut Vec<f64>| {
+        eprintln!("bench vm: round {}, a machine boots", round + 1);
+        times.push(boot::boot(driver)?);
+        Ok(())
+    };
+    let time = Duration::from_secs(if options.quick { 8 } else { 40 });
+    rounds(time, &mut times, one_round, |times, report| report.value("boot_s", times))?;
+    let note = format!("{}; a node and the machine on a link", Way::UmlOwn.machine("", "", &uml()));
+    report.measured(BOOT, who, "s", &times, &note);
+    report.value("boot_s", &times);
+    Ok(())
+}
+
 /// Streams between guests, by each way that there is.
 fn streams(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
-    let (mut pairs, mut note) = (BTreeMap::new(), String::new());
-    match guest::program(guest::QEMU).and_then(|_| Image::make(driver)) {
-        Err(why) => {
-            for way in Way::ALL {
-                report.left_out(WHAT, way.title(), &format!("{why:#}"));
-            }
-        }
+    let (mut pairs, mut failed, mut kernel) = (BTreeMap::new(), BTreeMap::new(), String::new());
+    match Image::make(driver) {
+        Err(why) => failed.extend(Way::ALL.map(|way| (way, format!("{why:#}")))),
         Ok(image) => {
-            note = format!("{}, TCG, Linux {}", qemu_version(), image.version);
+            kernel = image.kernel.as_ref().map(|found| found.1.clone()).unwrap_or_default();
             for way in Way::ALL {
-                eprintln!("bench vm: two guests, {}", way.title());
+                eprintln!("bench vm: two guests, {}: {}", way.what(), way.title());
                 match Pair::up(driver, &image, way) {
                     Ok(pair) => drop(pairs.insert(way, pair)),
-                    Err(why) => report.left_out(WHAT, way.title(), &format!("{why:#}")),
+                    Err(why) => drop(failed.insert(way, format!("{why:#}"))),
                 }
             }
         }
     }
-    let (mut streams, mut failed) = (Streams::new(), BTreeMap::new());
+    let mut streams = Streams::new();
     if !pairs.is_empty() {
-        let time = Duration::from_secs(if options.quick { 45 } else { 180 });
+        let time = Duration::from_secs(if options.quick { 40 } else { 240 });
         let one_round = |round: usize, streams: &mut Streams| {
             eprintln!("bench vm: round {}, {} pairs of guests", round + 1, pairs.len());
             pairs.retain(|way, pair| match pair.stream() {
@@ -82,30 +110,45 @@ fn streams(options: Options, driver: &Driver, report: &mut Report) -> Result<()>
         };
         rounds(time, &mut streams, one_round, figures)?;
     }
-    for (way, why) in &failed {
-        streams.remove(way);
-        report.left_out(WHAT, way.title(), why);
-    }
+    // With a failed round, the others' rounds are not paired with its.
+    streams.retain(|way, _| !failed.contains_key(way));
+    let (qemu, uml) = (qemu_version(), uml());
     for (way, all) in &streams {
-        report.measured(WHAT, way.title(), "Gb/s", all, &note);
+        let note = way.machine(&qemu, &kernel, &uml);
+        report.measured(&way.what(), way.title(), "Gb/s", all, &note);
+    }
+    for (way, why) in &failed {
+        report.left_out(&way.what(), way.title(), why);
+    }
+    for (who, figure) in [("VDE (source)", 0.39), ("gvde (source)", 0.42)] {
+        report.of_source("TCP between 2 guests, QEMU with KVM", who, "Gb/s", figure);
     }
     figures(&streams, report);
     Ok(())
 }
 
 fn qemu_version() -> String {
-    let text = output(std::process::Command::new(guest::QEMU).arg("--version"));
-    let text = text.unwrap_or_default();
+    let text = output(Command::new(guest::QEMU).arg("--version")).unwrap_or_default();
     let number = text.split_whitespace().nth(3).unwrap_or("of an unknown version");
     format!("QEMU {number}")
 }
 
+fn uml() -> String {
+    let text = output(Command::new(guest::UML).arg("--version")).unwrap_or_default();
+    text.trim().to_owned()
+}
+
 fn figures(streams: &Streams, report: &mut Report) {
     let of = |way| streams.get(&way).map_or(&[][..], Vec::as_slice);
-    let given = |way: Way| format!("{WHAT}, {}", way.title());
-    let ours = given(Way::VhostUser);
-    for (name, peer) in [("vhost_vs_vde", Way::Vde), ("vhost_vs_tap", Way::Tap)] {
-        report.ratio(name, side(&ours, of(Way::VhostUser)), side(&given(peer), of(peer)));
+    let given = |way: Way| format!("{}, {}", way.what(), way.title());
+    for (name, own, peer) in [
+        ("vhost_vs_vde", Way::VhostUser, Way::Vde),
+        ("vhost_vs_tap", Way::VhostUser, Way::Tap),
+        ("vhost_vs_ovs", Way::VhostUser, Way::Vswitch),
+        ("plugin_vs_vde", Way::Plugin, Way::Vde),
+        ("uml_vs_vde", Way::UmlOwn, Way::UmlVde),
+    ] {
+        report.ratio(name, side(&given(own), of(own)), side(&given(peer), of(peer)));
     }
 }
 
@@ -118,9 +161,12 @@ mod tests {
         let mut streams = Streams::new();
         streams.insert(Way::VhostUser, vec![3.0; 5]);
         streams.insert(Way::Vde, vec![0.5; 5]);
+        streams.insert(Way::UmlOwn, vec![1.0; 5]);
+        streams.insert(Way::UmlVde, vec![0.5; 5]);
         let mut report = Report::default();
         figures(&streams, &mut report);
         assert!((report.ratios["vhost_vs_vde"].unwrap() - 6.0).abs() < 1e-9, "{report:?}");
-        assert_eq!(report.ratios["vhost_vs_tap"], None);
+        assert!((report.ratios["uml_vs_vde"].unwrap() - 2.0).abs() < 1e-9, "{report:?}");
+        assert_eq!((report.ratios["vhost_vs_tap"], report.ratios["vhost_vs_ovs"]), (None, None));
     }
 }

@@ -134,7 +134,10 @@ impl<'a> Field<'a> {
                     driver.peer(lab, node, &["offloads-off", "eth0"])?.result()?;
                 }
                 let folder = driver.folder().join("ovs");
-                let running = vswitch::start(driver, lab, "ovs", &folder, &controller)?;
+                let links = ["eth0", "eth1"].map(str::to_owned);
+                vswitch::clear(driver, lab, "ovs", &links)?;
+                let of = Some(controller.as_path());
+                let running = vswitch::start(driver, lab, "ovs", &folder, &links, of)?;
                 (folder.join("br0.mgmt"), Some(running))
             }
             Kind::Own => (own_socket(driver, lab)?, None),
