@@ -3,7 +3,7 @@
 //!
 //! `netloom image build` makes the guest, which is kept in `target/guest`; tests that are built already, the binary
 //! and their data come as a second archive over its RAM disk. Each test is a process, as root, one after another. Times
-//! there are some ten times those of this machine, so tests that are about time are left out: [`LEFT_OUT`].
+//! there are some ten times those of this machine; what a guest cannot have is told as a skip: [`LEFT_OUT`].
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -22,28 +22,36 @@ use crate::workspace::{self, Artifacts, Built};
 /// What runs in the guest.
 const RUNNER: &str = include_str!("kernel.sh");
 /// Crates whose tests run there: the namespace rung, and what touches the kernel most.
-const CRATES: [&str; 6] =
-    ["tests/netns", "host/sys", "host/netlink", "host/ebpf", "parts/node", "parts/wire"];
+const CRATES: [&str; 10] = [
+    "tests/netns",
+    "host/sys",
+    "host/netlink",
+    "host/ebpf",
+    "parts/node",
+    "parts/wire",
+    "parts/switch",
+    "parts/measure",
+    "parts/capture",
+    "parts/guard",
+];
 /// Their packages for cargo.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 10] = [
     "--package=netloom-tests-netns",
     "--package=netloom-sys",
     "--package=netloom-netlink",
     "--package=netloom-ebpf",
     "--package=netloom-node",
     "--package=netloom-wire",
+    "--package=netloom-switch",
+    "--package=netloom-measure",
+    "--package=netloom-capture",
+    "--package=netloom-guard",
 ];
 /// Packages beside those of every image, which tests use.
 const PACKAGES: [&str; 7] =
     ["python3", "nftables", "libpcap0.8", "libelf1", "zlib1g", "libgcc-s1", "util-linux"];
-/// Tests that compare times, or that need more than a guest has: a part of the name.
-const LEFT_OUT: [&str; 5] = [
-    "delays_change_while_tcp",
-    "measure::",
-    "disposition::",
-    "integration::cgroup::",
-    "root_acts_as_another",
-];
+/// Tests that a guest cannot have: a part of the name, and why. They are told as skips.
+const LEFT_OUT: [(&str, &str); 0] = [];
 /// What every whole run has, beside the demo: what kernels differ in most. By the beginning of folder and name.
 const SAMPLE: [&str; 1] = ["host/netlink "];
 /// Debian's kernel, by its package.
@@ -83,7 +91,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         return Ok(());
     }
     let mut build = vec!["test", "--no-run", "--tests"];
-    build.extend(PARTS);
+    // A filter that begins with a crate's folder needs no other crate.
+    let needed = |folder: &str| {
+        !CRATES.iter().any(|of| filter.starts_with(of)) || filter.starts_with(folder)
+    };
+    build.extend(CRATES.iter().zip(PARTS).filter(|(of, _)| needed(of)).map(|(_, part)| part));
     let built = Artifacts::build(&build)?;
     let mut failed = false;
     for kernel in kernels {
@@ -172,14 +184,16 @@ fn guest(
         return skip(format!("peer:apt: {reason}"));
     }
     let disk = folder.join("tests");
-    write_disk(built, &binary, wanted, &folder, &disk)?;
+    let left = write_disk(built, &binary, wanted, &folder, &disk)?;
     let mut qemu = Command::new("timeout");
     qemu.args([BOUND, "qemu-system-x86_64"]).args(GUEST);
     qemu.args(["-append", "console=ttyS0 quiet panic=-1 netloom.run=/t/run", "-kernel"]);
     qemu.arg(folder.join("kernel")).arg("-initrd").arg(&disk).stdin(Stdio::null());
     let text = workspace::output(&mut qemu)?;
     let _ = fs::remove_file(&disk);
-    Ok(read(&String::from_utf8_lossy(&text)))
+    let mut total = read(&String::from_utf8_lossy(&text));
+    total.skipped.extend(left);
+    Ok(total)
 }
 
 /// Makes the guest; why not, where there are no packages.
@@ -210,21 +224,31 @@ fn write_disk(
     wanted: &dyn Fn(&str) -> bool,
     folder: &Path,
     to: &Path,
-) -> Result<()> {
+) -> Result<Vec<(String, String)>> {
     let mut file = BufWriter::new(File::create(to).with_context(|| format!("make {to:?}"))?);
     std::io::copy(&mut File::open(folder.join("initrd"))?, &mut file)?;
     let mut archive = Archive::new(file);
-    let (root, mut list) = (workspace::root(), String::new());
+    let (root, mut list, mut left) = (workspace::root(), String::new(), vec![]);
     archive.add("t", Entry::Folder(0o755))?;
     for test in
         built.tests().iter().filter(|test| CRATES.iter().any(|of| test.dir == Path::new(of)))
     {
-        let names = names(test, wanted)?;
+        let mut names = names(test, wanted)?;
+        let name = name_of(test);
+        names.retain(|test| {
+            let why = LEFT_OUT.iter().find(|(part, _)| test.contains(part)).map(|(_, why)| *why);
+            left.extend(why.map(|why| (format!("{name}: {test}"), why.to_owned())));
+            why.is_none()
+        });
         if names.is_empty() {
             continue;
         }
-        let name = test.file.file_name().context("executable without a name")?.to_string_lossy();
         list.extend(names.iter().map(|test| format!("{name} {test}\n")));
+        // Tests name files by way of their own folder.
+        add_above(&mut archive, &root.join(&test.dir).join("tests"))?;
+        if root.join(&test.dir).join("tests").is_dir() {
+            add_tree(&mut archive, &root.join(&test.dir).join("tests"))?;
+        }
         archive.add(&format!("t/{name}"), Entry::File(0o755, &stripped(&test.file)?))?;
     }
     archive.add("usr/local/bin/netloom", Entry::File(0o755, &stripped(binary)?))?;
@@ -235,20 +259,26 @@ fn write_disk(
     archive.add("t/environment", Entry::File(0o644, environment.as_bytes()))?;
     archive.add("t/list", Entry::File(0o644, list.as_bytes()))?;
     archive.add("t/run", Entry::File(0o755, RUNNER.as_bytes()))?;
-    let mut above: Vec<&Path> = root.ancestors().filter(|at| at.parent().is_some()).collect();
-    above.reverse();
-    for folder in above {
-        archive.add(&inside(folder)?, Entry::Folder(0o755))?;
-    }
     for name in ["examples", "tests", "docs", "core", "fuzz/seeds"] {
-        let mut at = root.clone();
-        for part in Path::new(name).parent().into_iter().flat_map(Path::components) {
-            at.push(part);
-            archive.add(&inside(&at)?, Entry::Folder(0o755))?;
-        }
+        add_above(&mut archive, &root.join(name))?;
         add_tree(&mut archive, &root.join(name))?;
     }
     archive.finish()?.flush()?;
+    Ok(left)
+}
+
+/// A test executable in the guest and in results: its crate's folder, and its target where that is not the library.
+fn name_of(test: &Built) -> String {
+    let folder = test.dir.to_string_lossy().replace('/', "-");
+    if test.target.starts_with("netloom") { folder } else { format!("{folder}-{}", test.target) }
+}
+
+fn add_above(archive: &mut Archive<BufWriter<File>>, path: &Path) -> Result<()> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.retain(|at| at.parent().is_some());
+    for folder in above.into_iter().rev() {
+        archive.add(&inside(folder)?, Entry::Folder(0o755))?;
+    }
     Ok(())
 }
 
@@ -262,11 +292,7 @@ fn names(test: &Built, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
     let ignored = listed(&["--ignored"])?;
     let mut names = listed(&[])?;
     let folder = test.dir.to_string_lossy();
-    names.retain(|name| {
-        !ignored.contains(name)
-            && !LEFT_OUT.iter().any(|part| name.contains(part))
-            && wanted(&format!("{folder} {name}"))
-    });
+    names.retain(|name| !ignored.contains(name) && wanted(&format!("{folder} {name}")));
     Ok(names)
 }
 

@@ -3,13 +3,15 @@
 # What it prints is read by kernel.rs: `@ RESULT EXECUTABLE TEST REASON`.
 mount -o remount,size=90% / 2>/dev/null
 hostname kernel
+# A test holds the files of 255 members.
+ulimit -n 65536
 mkdir -p /w/tmp /w/run
 . /t/environment
 export TMPDIR=/w/tmp NETLOOM_RUNTIME_DIR=/w/run NETLOOM_SKIP_LOG=/w/skips RUST_BACKTRACE=0
 echo "@@ $(uname -r)"
 while read -r executable name; do
 	: >/w/skips
-	timeout -k 5 60 "/t/$executable" --exact --test-threads=1 "$name" >/w/out 2>&1 </dev/null
+	timeout -k 5 120 "/t/$executable" --exact --test-threads=1 "$name" >/w/out 2>&1 </dev/null
 	code=$?
 	if [ $code -ne 0 ]; then
 		echo "@ failed $executable $name exit code $code"
