@@ -87,17 +87,23 @@ fn network(node: &PlannedNode) -> String {
     text.push('\n');
     for (number, interface) in node.interfaces.iter().enumerate() {
         describe(&mut text, interface);
-        let routes: Vec<_> = node.routes.iter().filter(|r| r.interface == number).collect();
-        if !routes.is_empty() {
+        let routes = node.routes.iter().filter(|r| r.interface == number);
+        let (default, others): (Vec<_>, Vec<_>) =
+            routes.partition(|r| r.to.prefix_len() == 0 && r.via.is_some());
+        // cloud-init 22.4 writes ::/0 among the routes as ::/64.
+        for via in default.iter().filter_map(|route| route.via) {
+            let key = if via.is_ipv4() { "gateway4" } else { "gateway6" };
+            let _ = writeln!(text, "    {key}: {}", quoted(&via.to_string()));
+        }
+        if !others.is_empty() {
             text.push_str("    routes:\n");
         }
-        for route in routes {
-            let via = route
-                .via
-                .map_or_else(String::new, |via| format!(", via: {}", quoted(&via.to_string())));
-            let on_link = if route.via.is_none() { ", scope: link" } else { "" };
-            let _ =
-                writeln!(text, "      - {{to: {}{via}{on_link}}}", quoted(&route.to.to_string()));
+        for route in others {
+            let via = route.via.map_or_else(
+                || ", scope: link".to_owned(),
+                |via| format!(", via: {}", quoted(&via.to_string())),
+            );
+            let _ = writeln!(text, "      - {{to: {}{via}}}", quoted(&route.to.to_string()));
         }
     }
     text
@@ -114,10 +120,11 @@ fn describe(text: &mut String, interface: &Interface) {
     let _ = writeln!(text, "    addresses: [{}]", addresses.join(", "));
 }
 
-/// What every guest of a lab gets: the names of its nodes.
+/// What every guest of a lab gets: the names of its nodes. Not as `write_files`, which those of the user's data would
+/// replace.
 fn vendor(hosts: &str) -> String {
-    let content = quoted(hosts);
     format!(
-        "#cloud-config\nmanage_etc_hosts: false\nwrite_files:\n  - path: /etc/hosts\n    content: {content}\n"
+        "#cloud-boothook\n#!/bin/sh\ncat >/etc/hosts <<'END-OF-HOSTS'\n{}\nEND-OF-HOSTS\n",
+        hosts.trim_end()
     )
 }

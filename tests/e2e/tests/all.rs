@@ -62,6 +62,7 @@ mod thousand;
 mod time_namespace;
 mod two_sites;
 mod vm;
+mod vm_cloud_init;
 mod vm_disks;
 mod vm_qemu;
 mod walls;

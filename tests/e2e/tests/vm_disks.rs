@@ -93,7 +93,9 @@ fn a_disk_is_only_read_and_the_seed_has_the_plan() {
     assert_eq!(page(&machine, "before"), "");
     assert_eq!(page(&machine, "user-data"), "#cloud-config\nusers: [me]\n");
     assert!(page(&machine, "meta-data").contains("local-hostname: \"g\"\n"));
-    assert!(page(&machine, "vendor-data").contains("path: /etc/hosts"));
+    assert!(
+        page(&machine, "vendor-data").starts_with("#cloud-boothook\n#!/bin/sh\ncat >/etc/hosts")
+    );
     let network = page(&machine, "network-config");
     let node = machine.node("g");
     for part in [node["interfaces"][0]["mac"].as_str().expect("a MAC"), "\"eth0\":", "set-name:"] {
