@@ -564,6 +564,10 @@ const USES: &[Uses] = &[
         ],
     ),
     uses(
+        "image",
+        &[("netloom image build debian --out image", "a kernel and a RAM disk for `kind: vm`")],
+    ),
+    uses(
         "image build",
         &[
             (
