@@ -298,6 +298,9 @@ pub struct SwitchStatus {
     /// What an OpenFlow switch does now; absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openflow: Option<OpenflowStatus>,
+    /// The folder by which clients of classic VDE join a switch in shared memory; absent where it offers none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vde: Option<String>,
 }
 
 /// What an OpenFlow switch does now.
@@ -441,7 +444,7 @@ pub struct NewSwitch {
     /// Its name.
     pub name: String,
     /// Settings, by key and value as in the lab file: `kind` (`shm` where nothing is said), `mode`,
-    /// `group`, `arena`, `ageing`.
+    /// `group`, `arena`, `ageing`, `vde`.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
 }

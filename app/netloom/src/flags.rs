@@ -169,6 +169,20 @@ pub(crate) enum Verb {
         /// Type of the descriptor.
         kind: PortKind,
     },
+    /// Offers a shared-memory switch to clients of classic VDE.
+    #[command(name = Role::Vde.verb(), hide = true)]
+    VdeProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The file that it holds a lock on while it lives.
+        lock: PathBuf,
+        /// The switch's socket.
+        switch: PathBuf,
+        /// The folder for clients.
+        folder: PathBuf,
+        /// The switch's options, as JSON.
+        options: String,
+    },
     /// Runs an OpenFlow switch in the network namespace that is its standard input.
     #[command(name = Role::Flow.verb(), hide = true)]
     FlowProcess {

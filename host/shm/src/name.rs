@@ -7,6 +7,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use netloom_sys::random;
+use rustix::io::Errno;
+
 use crate::protocol::{MOST_NAME, check_name};
 use crate::{Error, Result};
 
@@ -14,6 +17,11 @@ use crate::{Error, Result};
 pub const SCHEME: &str = "netloom://";
 /// The default lab of switch names.
 pub const DEFAULT_LAB: &str = "default";
+
+/// Port name for programs without a description.
+const NAMELESS: &str = "vde";
+/// Bytes that make a name unique: a space and six digits.
+const SUFFIX: usize = 7;
 
 /// The target of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +99,35 @@ fn resolve_in(name: &str, folders: &[PathBuf], exists: impl Fn(&Path) -> bool) -
     Ok(address)
 }
 
+/// A port's name from what a program says of itself: one line, bounded, never empty.
+pub fn port_name(description: &str) -> String {
+    let plain = description.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+    let name = cut(plain, MOST_NAME);
+    if name.is_empty() { NAMELESS.to_owned() } else { name }
+}
+
+/// The name with a suffix by chance, for a program whose name another port has.
+///
+/// # Errors
+/// The kernel gives no random number.
+pub fn unlike_others(name: &str) -> std::result::Result<String, Errno> {
+    let chance = random::number()? & 0xff_ffff;
+    Ok(format!("{} {chance:06x}", cut(name.chars(), MOST_NAME - SUFFIX)))
+}
+
+/// As many characters as fit into `most` bytes.
+fn cut(characters: impl Iterator<Item = char>, most: usize) -> String {
+    let mut text = String::with_capacity(most);
+    for c in characters {
+        if text.len() + c.len_utf8() > most {
+            break;
+        }
+        text.push(c);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
 fn port(number: &str) -> Result<u8, &'static str> {
     let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
     number.parse().ok().filter(|_| digits).ok_or("a port's number is 1 to 255")
@@ -153,6 +190,24 @@ mod tests {
             assert!(matches!(at(name), Err(Error::Name { .. })), "{name:?}");
         }
         assert!(at(&"x".repeat(65)).is_err());
+    }
+
+    #[test]
+    fn a_description_becomes_a_name() {
+        assert_eq!(port_name("QEMU user=root pid=7"), "QEMU user=root pid=7");
+        assert_eq!(port_name(" a\nb\0 \n"), "a b");
+        for empty in ["", " ", "\n\n"] {
+            assert_eq!(port_name(empty), NAMELESS);
+        }
+        let long = port_name(&"ä".repeat(100));
+        assert_eq!(long, "ä".repeat(MOST_NAME / 2));
+    }
+
+    #[test]
+    fn an_unlike_name_is_a_name_and_unlike() {
+        let name = "é".repeat(MOST_NAME / 2);
+        let [other, another] = [&name, &name].map(|name| unlike_others(name).expect("chance"));
+        assert!(other.len() <= MOST_NAME && other != another, "{other}");
     }
 
     #[test]

@@ -113,14 +113,30 @@ fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
 /// # Errors
 /// The kernel's error.
 pub fn drop_all() -> Result<()> {
+    set(CapabilitySet::empty(), "drop all")
+}
+
+/// What a process needs to use a socket that is only its user's, whoever that is, and to make one of its own
+/// that user's.
+pub const FOR_OTHERS_SOCKETS: CapabilitySet =
+    CapabilitySet::CHOWN.union(CapabilitySet::DAC_OVERRIDE);
+
+/// Gives up every capability of this thread, and of threads that it starts, except those of `kept` that it has.
+///
+/// # Errors
+/// The kernel's error.
+pub fn drop_all_but(kept: CapabilitySet) -> Result<()> {
+    let fail = |e: Errno| Error::from(Failure::new("capabilities", "read", e));
+    let now = rustix::thread::capabilities(None).map_err(fail)?;
+    set(now.effective.intersection(now.permitted).intersection(kept), "drop others")
+}
+
+fn set(kept: CapabilitySet, operation: &'static str) -> Result<()> {
     let fail = |operation| move |e: Errno| Error::from(Failure::new("capabilities", operation, e));
     rustix::thread::set_no_new_privs(true).map_err(fail("forbid new ones"))?;
-    let none = CapabilitySet::empty();
-    rustix::thread::set_capabilities(
-        None,
-        CapabilitySets { effective: none, permitted: none, inheritable: none },
-    )
-    .map_err(fail("drop all"))
+    let inheritable = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable };
+    rustix::thread::set_capabilities(None, sets).map_err(fail(operation))
 }
 
 /// Whether this process may administer its user namespace.

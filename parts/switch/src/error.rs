@@ -34,6 +34,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The kernel's error number behind it; `None` if the kernel refused nothing.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        match self {
+            Error::Failed(failure) => failure.raw_os_error(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn refused(reason: impl Into<String>) -> Self {
         Error::Refused(reason.into())
     }

@@ -7,6 +7,7 @@
 
 mod access;
 mod application;
+pub mod classic;
 mod client;
 pub mod control;
 mod edges;

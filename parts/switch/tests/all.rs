@@ -5,6 +5,7 @@
     reason = "helpers are shared by modules that use some of them"
 )]
 
+mod classic;
 mod hostile;
 mod joining;
 mod killing;

@@ -3,6 +3,8 @@
 //! `serve SOCKET STATE MODE` serves until it is told to stop.
 //! `join SOCKET NAME` joins by hand, says `joined` or why not, and stays until its
 //! input ends.
+//! `vde SOCKET FOLDER HOME MODE` offers a switch to clients of classic VDE.
+//! `client CTL PATH` joins as one, with its data socket at PATH, and says `joined` or `refused`.
 //! `ask SOCKET` asks how the switch is, and says `shown` or why not.
 //! `talk SOCKET NAME NUMBER PEERS…` joins as this port, and sends numbered frames to
 //! its peers, port numbers, for as long as it lives. Each is greeted by a frame to all.
@@ -13,7 +15,7 @@ use std::process::Command;
 
 use netloom_shm::{JoinOptions, MOST_FRAME, Received, SwitchPort};
 use netloom_switch::control::Connection;
-use netloom_switch::{Options, listen, serve};
+use netloom_switch::{Options, classic, listen, serve};
 
 use super::world;
 
@@ -49,6 +51,29 @@ fn station() {
                 Ok(port) => say(&format!("joined {}", port.joined.number)),
                 Err((reason, text)) => say(&format!("{reason}: {text}")),
             }
+            let _ = std::io::stdin().read(&mut [0]);
+        }
+        ["vde", socket, folder, home, mode] => {
+            let mode = u32::from_str_radix(mode, 8).expect("a mode");
+            let folder = classic::Folder::make(Path::new(folder), mode, None).expect("a folder");
+            say("ready");
+            let options = classic::Options {
+                switch: socket.into(),
+                mode,
+                group: None,
+                ageing: 60,
+                home: home.into(),
+            };
+            classic::serve(folder, &options).expect("serve");
+        }
+        ["client", control, own] => {
+            say("ready");
+            let (control, own) = (Path::new(control), Path::new(own));
+            let client = match own.exists() {
+                true => world::classic::Client::with_others(control, own),
+                false => world::classic::Client::try_join(control, own, 0, "client"),
+            };
+            say(if client.is_some() { "joined" } else { "refused" });
             let _ = std::io::stdin().read(&mut [0]);
         }
         ["ask", socket] => {

@@ -5,15 +5,9 @@
 
 use std::ffi::c_int;
 
-use netloom_shm::protocol::{MOST_NAME, Reason};
+use netloom_shm::protocol::Reason;
 use netloom_shm::{Error, JoinOptions, SwitchPort, name};
-use netloom_sys::random;
 use rustix::io::Errno;
-
-/// Port name for programs without a description.
-const NAMELESS: &str = "vde";
-/// Bytes that make a name unique: a space and six digits.
-const SUFFIX: usize = 7;
 
 /// Arguments of `vde_open`.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +24,8 @@ pub(crate) struct Wish<'a> {
 pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
     let address = name::resolve(wish.name).map_err(|error| number(&error))?;
     let chosen = address.name.is_some();
-    let name = address.name.unwrap_or_else(|| port_name(wish.description));
-    let mut options = JoinOptions::new(address.path, &name);
+    let wanted = address.name.unwrap_or_else(|| name::port_name(wish.description));
+    let mut options = JoinOptions::new(address.path, &wanted);
     options.number = match address.number {
         Some(number) => u16::from(number),
         None => u8::try_from(wish.port).map_err(|_| Errno::INVAL)?.into(),
@@ -45,38 +39,12 @@ pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
         Err(Error::Refused { reason: Reason::Taken, .. }) if !chosen => {
             // Another port has the name: two cards of one QEMU, or equal pids in two nodes. If instead the
             // number is taken, this attempt fails the same way.
-            options.name = unlike_others(&name)?;
+            options.name = name::unlike_others(&wanted)?;
             SwitchPort::join(&options)
         }
         other => other,
     }
     .map_err(|error| number(&error))
-}
-
-/// A port name from a description: one line, bounded, never empty.
-fn port_name(description: &str) -> String {
-    let plain = description.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
-    let name = cut(plain, MOST_NAME);
-    if name.is_empty() { NAMELESS.to_owned() } else { name }
-}
-
-/// The name with a random suffix.
-fn unlike_others(name: &str) -> Result<String, Errno> {
-    let chance = random::number()? & 0xff_ffff;
-    Ok(format!("{} {chance:06x}", cut(name.chars(), MOST_NAME - SUFFIX)))
-}
-
-/// As many characters as fit into `most` bytes.
-fn cut(characters: impl Iterator<Item = char>, most: usize) -> String {
-    let mut text = String::with_capacity(most);
-    for c in characters {
-        if text.len() + c.len_utf8() > most {
-            break;
-        }
-        text.push(c);
-    }
-    text.truncate(text.trim_end().len());
-    text
 }
 
 /// The error number. Never EPROTONOSUPPORT: libvdeplug would try another plug-in.
@@ -106,24 +74,6 @@ mod tests {
     use netloom_sys::Failure;
 
     use super::*;
-
-    #[test]
-    fn a_description_becomes_a_name() {
-        assert_eq!(port_name("QEMU user=root pid=7"), "QEMU user=root pid=7");
-        assert_eq!(port_name(" a\nb\0 \n"), "a b");
-        for empty in ["", " ", "\n\n"] {
-            assert_eq!(port_name(empty), NAMELESS);
-        }
-        let long = port_name(&"ä".repeat(100));
-        assert_eq!(long, "ä".repeat(MOST_NAME / 2));
-    }
-
-    #[test]
-    fn an_unlike_name_is_a_name_and_unlike() {
-        let name = "é".repeat(MOST_NAME / 2);
-        let [other, another] = [&name, &name].map(|name| unlike_others(name).unwrap());
-        assert!(other.len() <= MOST_NAME && other != another, "{other}");
-    }
 
     #[test]
     fn wrong_names_and_ports_are_invalid() {

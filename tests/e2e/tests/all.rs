@@ -61,6 +61,7 @@ mod switch;
 mod thousand;
 mod time_namespace;
 mod two_sites;
+mod vde;
 mod vm;
 mod vm_cloud_init;
 mod vm_disks;

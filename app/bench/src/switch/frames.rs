@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use netloom_shm::name;
 use serde_json::Value;
 
 use crate::driver::Driver;
@@ -32,6 +33,8 @@ pub(super) enum Joining {
     Plugin,
     /// vde_switch, through libvdeplug.
     Vde,
+    /// netloom's switch, through libvdeplug and the folder of vde_switch.
+    Folder,
     /// netloom's switch, through its library, publishing every frame at once.
     Library,
     /// netloom's switch, through its library, publishing in batches of 64.
@@ -39,13 +42,14 @@ pub(super) enum Joining {
 }
 
 impl Joining {
-    pub(super) const ALL: [Joining; 4] =
-        [Joining::Plugin, Joining::Vde, Joining::Library, Joining::Batches];
+    pub(super) const ALL: [Joining; 5] =
+        [Joining::Plugin, Joining::Vde, Joining::Folder, Joining::Library, Joining::Batches];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Joining::Plugin => "netloom",
             Joining::Vde => "vde_switch",
+            Joining::Folder => "netloom, vde_switch's clients",
             Joining::Library => "netloom library",
             Joining::Batches => "netloom library, batches",
         }
@@ -55,6 +59,7 @@ impl Joining {
         match self {
             Joining::Plugin => "libvdeplug with netloom's plug-in; poll, then drain",
             Joining::Vde => "libvdeplug, vde_switch -n 32; sender blocks; poll, then drain",
+            Joining::Folder => "libvdeplug, `vde: true`; sender blocks; poll, then drain",
             Joining::Library => "Rust library; poll, then drain",
             Joining::Batches => "Rust library, 64 frames a flush; poll, then drain",
         }
@@ -134,7 +139,7 @@ pub(super) struct Switches<'a> {
 
 impl<'a> Switches<'a> {
     pub(super) fn start(driver: &'a Driver, vde: bool) -> Result<Switches<'a>> {
-        driver.time(&["switch", "create", SWITCH])?;
+        driver.time(&["switch", "create", SWITCH, "vde=true"])?;
         let vde = vde.then(|| VdeSwitch::start(driver, "vde-frames")).transpose()?;
         let plugins = driver.exe().parent().context("the binary lies nowhere")?.to_owned();
         Ok(Switches { driver, vde, plugins })
@@ -143,7 +148,10 @@ impl<'a> Switches<'a> {
     /// Why this way is unavailable; `None` if it is available.
     pub(super) fn missing(&self, way: Joining) -> Option<String> {
         match way {
-            Joining::Vde if self.vde.is_none() => Some("no vde_switch".to_owned()),
+            // It has libvdeplug with it.
+            Joining::Folder | Joining::Vde if self.vde.is_none() => {
+                Some("no vde_switch".to_owned())
+            }
             Joining::Plugin if !self.plugins.join(PLUGIN).exists() => {
                 Some(format!("no {PLUGIN} in {}", self.plugins.display()))
             }
@@ -212,6 +220,10 @@ impl<'a> Switches<'a> {
             Joining::Vde => {
                 let vde = self.vde.as_ref().context("no vde_switch")?;
                 format!("vde:{}", vde.address()?)
+            }
+            Joining::Folder => {
+                let socket = name::socket(&self.driver.runtime(), name::DEFAULT_LAB, SWITCH);
+                format!("vde:{}.vde", socket.display())
             }
             Joining::Library => format!("shm:{SWITCH}"),
             Joining::Batches => format!("shm-batch:{SWITCH}"),

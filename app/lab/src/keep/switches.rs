@@ -16,14 +16,15 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_digest::fnv1a;
 use netloom_model::Plan;
-use netloom_model::kinds::shm::ShmSwitch;
+use netloom_model::kinds::shm::{ShmSwitch, VdeFolder};
 use netloom_model::plan::{LinkId, LinkSide, LinkSlot, SwitchSlot};
-use netloom_model::plan::{PlannedEnd, PlannedLink};
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch};
 use netloom_shm::protocol::MOST_NAME;
 use netloom_switch::control::Connection;
 use netloom_switch::control::requests::{Answer, Presence, Request};
@@ -52,6 +53,10 @@ struct Inner {
     /// By name.
     switches: BTreeMap<String, Process>,
     plugs: BTreeMap<LinkSide, Process>,
+    /// What offers switches to clients of classic VDE, by the switch's name.
+    vdes: BTreeMap<String, Process>,
+    /// Their folders, which outlive them if they are killed.
+    vde_folders: BTreeMap<String, PathBuf>,
     pause: Duration,
 }
 
@@ -114,10 +119,20 @@ impl Switches {
     /// Ends one switch for good.
     pub(crate) fn remove(&self, folder: &Folder, switch: &str) {
         let mut inner = self.inner();
+        inner.end_vde(switch);
         if let Some(process) = inner.switches.remove(switch) {
             process.end();
         }
         remove_files(folder, switch);
+    }
+
+    /// The folder by which clients of classic VDE know a switch.
+    pub(crate) fn vde_folder(
+        folder: &Folder,
+        switch: &str,
+        options: &ShmSwitch,
+    ) -> Option<PathBuf> {
+        process::vde_folder(folder, switch, options)
     }
 
     /// Sends a request to a switch.
@@ -187,7 +202,7 @@ impl Keeper for Switches {
 
     fn watched(&self) -> Vec<OwnedFd> {
         let inner = self.inner();
-        let all = inner.switches.values().chain(inner.plugs.values());
+        let all = inner.switches.values().chain(inner.plugs.values()).chain(inner.vdes.values());
         all.filter_map(|p| p.pidfd.try_clone().ok()).collect()
     }
 
@@ -223,13 +238,20 @@ impl Keeper for Switches {
     fn is_whole(&self, state: &State) -> bool {
         let inner = self.inner();
         let mut switches = state.plan.switches.iter().filter(|s| s.kind.as_shm().is_some());
-        switches.all(|s| inner.switches.get(&s.name).is_some_and(Process::lives))
+        let lives =
+            |all: &BTreeMap<String, Process>, name| all.get(name).is_some_and(Process::lives);
+        switches.all(|s| {
+            lives(&inner.switches, &s.name) && (!offers_vde(s) || lives(&inner.vdes, &s.name))
+        })
     }
 
     fn end(&self, folder: &Folder) {
         let mut inner = self.inner();
         for (_, process) in std::mem::take(&mut inner.plugs) {
             process.end();
+        }
+        for switch in inner.vde_folders.keys().cloned().collect::<Vec<_>>() {
+            inner.end_vde(&switch);
         }
         for (name, process) in std::mem::take(&mut inner.switches) {
             process.end();
@@ -258,7 +280,40 @@ impl Inner {
             };
             self.switches.insert(switch.name.clone(), process);
         }
+        for switch in context.state.plan.switches.iter().filter(|s| offers_vde(s)) {
+            self.offer_vde(context, switch)?;
+        }
         Ok(())
+    }
+
+    /// Starts what offers a switch to clients of classic VDE, if it does not live.
+    fn offer_vde(&mut self, context: &Context<'_>, switch: &PlannedSwitch) -> Result<()> {
+        let Some(options) = switch.kind.as_shm() else { return Ok(()) };
+        let Some(path) = process::vde_folder(context.folder, &switch.name, options) else {
+            return Ok(());
+        };
+        if self.vdes.get(&switch.name).is_some_and(Process::lives) {
+            return Ok(());
+        }
+        let process = match process::find_plug(&context.folder.vde_lock(&switch.name))? {
+            Some(process) => process,
+            None => {
+                let text = options_text(&switch.name, options)?;
+                process::start_vde(context.folder, &switch.name, &path, &text)?
+            }
+        };
+        self.vdes.insert(switch.name.clone(), process);
+        self.vde_folders.insert(switch.name.clone(), path);
+        Ok(())
+    }
+
+    fn end_vde(&mut self, switch: &str) {
+        if let Some(process) = self.vdes.remove(switch) {
+            process.end();
+        }
+        if let Some(path) = self.vde_folders.remove(switch) {
+            netloom_switch::classic::clear(&path);
+        }
     }
 
     /// Starts the plug of one end of a link, if that end is in such a switch.
@@ -287,12 +342,14 @@ impl Inner {
         };
         self.switches.retain(|_, p| keep(p));
         self.plugs.retain(|_, p| keep(p));
+        self.vdes.retain(|_, p| keep(p));
         shortest
     }
 
     fn is_missing(&self, state: &State) -> bool {
         let switch = |s: &netloom_model::plan::PlannedSwitch| {
             s.kind.as_shm().is_some() && !self.switches.contains_key(&s.name)
+                || offers_vde(s) && !self.vdes.contains_key(&s.name)
         };
         let plug = |(l, side): (&PlannedLink, usize)| !self.plugs.contains_key(&(l.id, side));
         state.plan.switches.iter().any(switch) || joined(state).any(plug)
@@ -360,6 +417,10 @@ fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Resul
     Ok(process)
 }
 
+fn offers_vde(switch: &PlannedSwitch) -> bool {
+    switch.kind.as_shm().is_some_and(|options| options.vde != VdeFolder::None)
+}
+
 /// Ends the switches and plugs of a lab whose lab process has ended.
 fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
     for lock in folder.plug_locks() {
@@ -370,6 +431,10 @@ fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
     for switch in plan.into_iter().flat_map(|p| &p.switches).filter(|s| s.kind.as_shm().is_some()) {
         if let Some(process) = process::find_switch(&process::socket(folder, &switch.name))? {
             process.end();
+        }
+        let options = switch.kind.as_shm();
+        if let Some(path) = options.and_then(|of| process::vde_folder(folder, &switch.name, of)) {
+            netloom_switch::classic::clear(&path);
         }
         remove_files(folder, &switch.name);
     }

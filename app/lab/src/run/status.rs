@@ -15,6 +15,7 @@ use netloom_wire::control::DirectionState;
 use rustix::process::Pid;
 
 use crate::build::starting::has_work;
+use crate::keep::switches::Switches;
 use crate::run::impairing;
 use crate::run::running::{Phase, Running};
 use crate::stage::addresses::{self, Held};
@@ -377,12 +378,16 @@ fn switch(sources: &Sources<'_>, slot: SwitchSlot) -> SwitchStatus {
     let ends_here =
         |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == slot);
     let links = plan.links.iter().filter(|l| l.ends.iter().any(ends_here));
+    let folder = &sources.running.folder;
+    let shm = switch.kind.as_shm();
+    let vde = shm.and_then(|options| Switches::vde_folder(folder, &switch.name, options));
     SwitchStatus {
         name: switch.name.clone(),
         kind: switch.kind.word().into(),
         bridge: switch.bridge.clone(),
         links: links.map(|l| l.name.clone()).collect(),
         openflow: flows.status(&sources.running.folder, switch),
+        vde: vde.map(|path| path.display().to_string()),
     }
 }
 

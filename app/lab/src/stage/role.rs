@@ -23,6 +23,8 @@ pub enum Role {
     Switch,
     /// Carries frames between a switch and an interface; found by the lock that it holds.
     Plug,
+    /// Admits clients of classic VDE to a switch; found by the lock that it holds.
+    Vde,
     /// An OpenFlow switch; found by its control socket.
     Flow,
     /// Clones inits for a lab process whose spawner was killed; ends with its client.
@@ -31,7 +33,8 @@ pub enum Role {
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 5] = [Role::Wire, Role::Switch, Role::Plug, Role::Flow, Role::Spawner];
+    pub const ALL: [Role; 6] =
+        [Role::Wire, Role::Switch, Role::Plug, Role::Vde, Role::Flow, Role::Spawner];
 
     /// The hidden verb that starts it.
     pub const fn verb(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Role {
             Role::Wire => "wire-process",
             Role::Switch => "switch-process",
             Role::Plug => "plug-process",
+            Role::Vde => "vde-process",
             Role::Flow => "flow-process",
             Role::Spawner => "spawner-process",
         }
@@ -50,6 +54,7 @@ impl Role {
             Role::Wire => netloom_wire::NAME,
             Role::Switch => netloom_switch::NAME,
             Role::Plug => netloom_plug::NAME,
+            Role::Vde => netloom_switch::classic::NAME,
             Role::Flow => netloom_flow::NAME,
             Role::Spawner => netloom_node::spawner::NAME,
         }

@@ -207,7 +207,13 @@ impl Folder {
         self.switch_files().join(format!("{link}-{side}.lock"))
     }
 
-    /// The lock files of all plugs.
+    /// The lock file of the process that offers a switch to clients of classic VDE. As an id of a link has no
+    /// letters, no plug has it.
+    pub(crate) fn vde_lock(&self, switch: &str) -> PathBuf {
+        self.switch_files().join(format!("{switch}.vde.lock"))
+    }
+
+    /// The lock files of all plugs, and of what offers switches to clients of VDE.
     pub(crate) fn plug_locks(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.switch_files()).into_iter().flatten().flatten();
         let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock");

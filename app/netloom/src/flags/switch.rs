@@ -32,8 +32,8 @@ pub(crate) enum Switch {
 pub(crate) struct SwitchCreate {
     /// Its name.
     pub(crate) name: String,
-    /// Settings as in the lab file: kind (shm, which is the default, or openflow); of shm mode, group, arena, ageing; of
-    /// openflow controllers, fail, versions, datapath, tables, max-entries, auxiliary.
+    /// Settings as in the lab file: kind (shm, which is the default, or openflow); of shm mode, group, arena, ageing, vde
+    /// (true, or the path of the folder by which clients of classic VDE join); of openflow controllers, fail, versions, datapath, tables, max-entries, auxiliary.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
 }

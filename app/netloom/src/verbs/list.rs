@@ -157,6 +157,7 @@ t:eth0--s  running, restarted 1  t:eth0  delay 10ms, loss 1%  10 (1.0 KiB)  3 (l
             bridge: String::new(),
             links: vec!["l".into(), "m".into()],
             openflow: None,
+            vde: None,
         };
         let mut status = samples::status();
         (status.nodes, status.links) = (vec![], vec![]);

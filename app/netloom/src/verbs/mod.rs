@@ -89,6 +89,9 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::VmGuest { data, .. } => machine::guest(&data),
         Verb::VmShell => machine::shell(),
         Verb::VmClient { what, argv } => machine::client(&what, argv),
+        Verb::VdeProcess { starter, lock, switch, folder, options } => {
+            roles::vde(starter, &lock, &switch, &folder, &options)
+        }
         Verb::BenchPeer { args } => bench::peer(&args),
     }
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use netloom_flow::Application;
 use netloom_lab::{Folder, OUTSIDE, SwitchOptions};
 use netloom_plug::{Kind, Lock, Options};
+use netloom_switch::classic;
 use netloom_sys::{caps, private_socket, process};
 use rustix::net::{SocketFlags, SocketType};
 
@@ -117,6 +118,36 @@ pub(crate) fn plug(
     detach(&[port.as_fd(), lock.as_fd()])?;
     // It still needs its capabilities to set the port up.
     netloom_plug::serve(port, lock, &options)?;
+    Ok(0)
+}
+
+/// `netloom vde-process`: offers a shared-memory switch to clients of classic VDE.
+pub(crate) fn vde(
+    starter: i32,
+    lock: &Path,
+    switch: &Path,
+    folder: &Path,
+    options: &str,
+) -> Result<i32> {
+    begin(starter)?;
+    let options: SwitchOptions = serde_json::from_str(options).context("its options")?;
+    // It is found by its lock, so clients are there before that.
+    let folder = classic::Folder::make(folder, options.mode, options.group)?;
+    let home = lock.parent().unwrap_or(lock).to_owned();
+    let lock = Lock::take(lock)?;
+    let [control, console] = folder.descriptors();
+    detach(&[lock.as_fd(), control, console])?;
+    // Sockets of clients are theirs alone, and the one that a client is given becomes its own.
+    caps::drop_all_but(caps::FOR_OTHERS_SOCKETS)?;
+    let options = classic::Options {
+        switch: switch.to_owned(),
+        mode: options.mode,
+        group: options.group,
+        ageing: options.ageing,
+        home,
+    };
+    classic::serve(folder, &options)?;
+    drop(lock);
     Ok(0)
 }
 

@@ -264,6 +264,7 @@ mod tests {
             bridge: String::new(),
             links: vec!["l".into()],
             openflow: None,
+            vde: None,
         };
         let shown = Some(samples::shown());
         let whole = Whole { status: status.clone(), failure: None, shown, flow: None };

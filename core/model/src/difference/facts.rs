@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use crate::impairment::text;
 use crate::kinds::SwitchKind;
 use crate::kinds::openflow::OpenflowSwitch;
-use crate::kinds::shm::ShmSwitch;
+use crate::kinds::shm::{ShmSwitch, VdeFolder};
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::setting::{cpu_text, memory_text};
 
@@ -123,6 +123,14 @@ fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
     facts.put("group", shm.group.clone());
     facts.put("arena", Some(memory_text(shm.arena.into())));
     facts.put("ageing", Some(shm.ageing.to_string()));
+    facts.put(
+        "vde",
+        match &shm.vde {
+            VdeFolder::None => None,
+            VdeFolder::Beside => Some("true".to_owned()),
+            VdeFolder::At(path) => Some(path.clone()),
+        },
+    );
     for (name, port) in &shm.ports {
         facts.put_unseen(format!("ports.{name}"), port);
     }

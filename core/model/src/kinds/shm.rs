@@ -43,6 +43,23 @@ pub struct ShmSwitch {
     pub ports: BTreeMap<String, ShmPort>,
     /// Mirror sessions.
     pub mirrors: Vec<ShmMirror>,
+    /// Whether and where clients of classic VDE join it.
+    #[serde(default)]
+    pub vde: VdeFolder,
+}
+
+/// The folder by which clients of classic VDE know a switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedVde))]
+pub enum VdeFolder {
+    /// There is none.
+    #[default]
+    None,
+    /// Beside the switch's socket.
+    Beside,
+    /// At this path from the root.
+    At(String),
 }
 
 impl Default for ShmSwitch {
@@ -54,6 +71,7 @@ impl Default for ShmSwitch {
             ageing: 60,
             ports: BTreeMap::new(),
             mirrors: Vec::new(),
+            vde: VdeFolder::None,
         }
     }
 }

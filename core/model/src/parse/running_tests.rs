@@ -5,7 +5,7 @@ use netloom_impair::Impairments;
 use super::*;
 use crate::impairment;
 use crate::kinds::openflow::{FailMode, OpenflowSwitch, OpenflowVersion};
-use crate::kinds::shm::{PortVlan, ShmSwitch};
+use crate::kinds::shm::{PortVlan, ShmSwitch, VdeFolder};
 use crate::lab::{Lab, Protect};
 use crate::parse::keys::{DIRECTION, LINK};
 use crate::parse::parse;
@@ -412,11 +412,12 @@ fn a_switch_of_a_running_lab_is_read_as_in_the_file() {
         let pair = |word: &&str| word.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
         switch_kind("s", &words.iter().filter_map(pair).collect::<Vec<_>>(), &|name| name == "c0")
     };
-    let given = ["ageing=60s", "arena=1MiB", "mode=0660", "group=vde"];
+    let given = ["ageing=60s", "arena=1MiB", "mode=0660", "group=vde", "vde=true"];
     let expected = ShmSwitch {
         arena: 1 << 20,
         mode: 0o660,
         group: Some("vde".into()),
+        vde: VdeFolder::Beside,
         ..ShmSwitch::default()
     };
     assert_eq!(read(&given), Ok(SwitchKind::Shm(expected.clone())));

@@ -442,7 +442,7 @@ links:
 fn switches_in_shared_memory() {
     use crate::kinds::SwitchKind;
     use crate::kinds::shm::{
-        MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch,
+        MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch, VdeFolder,
     };
     let text = "
 nodes: {a: , b: , c: }
@@ -500,6 +500,7 @@ links: [[a, t], ['b:x', t], [k, t], [internet, t], ['host:eth7', t], [t, c], [c,
             mirror(&["a:eth0", "internet--t"], MirrorDirection::Out, "probe", "vlan 7, udp"),
             mirror(&["b:x"], MirrorDirection::Both, "c:eth0", ""),
         ],
+        vde: VdeFolder::None,
     };
     assert_eq!(lab.switches[2].kind.as_shm(), Some(&expected));
 

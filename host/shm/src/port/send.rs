@@ -121,6 +121,15 @@ impl SwitchPort {
         self.give(frame, How { show: false, ..How::SHOWN })
     }
 
+    /// Like [`SwitchPort::queue`], but does not wait for room, as [`SwitchPort::try_send`] does not.
+    ///
+    /// # Errors
+    /// As [`SwitchPort::send`].
+    #[inline]
+    pub fn try_queue(&mut self, frame: &[u8]) -> Result<Sent> {
+        self.give(frame, How { show: false, waits: false })
+    }
+
     /// Publishes all queued frames to their receivers.
     #[inline]
     pub fn flush(&mut self) {

@@ -74,6 +74,32 @@ pub struct Peer {
     pub gid: u32,
 }
 
+impl Peer {
+    /// The process at the other end of a connected socket of the machine.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the kernel refuses.
+    pub fn of(socket: BorrowedFd<'_>) -> Result<Peer> {
+        let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>())
+            .map_err(|e| Failure::new(OBJECT, "ask who is there", io::Error::other(e)))?;
+        // SAFETY: found is a live ucred, for which any bytes are valid, and length is its size.
+        let ret = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut found).cast(),
+                &raw mut length,
+            )
+        };
+        if ret != 0 {
+            return Err(Failure::new(OBJECT, "ask who is there", io::Error::last_os_error()).into());
+        }
+        Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid })
+    }
+}
+
 impl Channel {
     /// Connects to a switch's socket; if its backlog is full, waits at most `patience`.
     ///
@@ -126,23 +152,7 @@ impl Channel {
     /// # Errors
     /// [`Error::Failed`] if the kernel refuses.
     pub fn peer(&self) -> Result<Peer> {
-        let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>())
-            .map_err(|e| Failure::new(OBJECT, "ask who is there", io::Error::other(e)))?;
-        // SAFETY: found is a live ucred, for which any bytes are valid, and length is its size.
-        let ret = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut found).cast(),
-                &raw mut length,
-            )
-        };
-        if ret != 0 {
-            return Err(Failure::new(OBJECT, "ask who is there", io::Error::last_os_error()).into());
-        }
-        Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid })
+        Peer::of(self.fd.as_fd())
     }
 
     /// Sends one message with its descriptors.

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each user uses a part")]
 
+pub mod classic;
 mod station;
 
 use std::io::{BufRead, BufReader};

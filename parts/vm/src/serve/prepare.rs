@@ -56,24 +56,8 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
     // Whoever starts the machine anew after this process was killed ends what is left of this one.
     let number = pid.as_raw_nonzero().to_string();
     fs::write(Spec::file("group"), number).map_err(failed("machine", "note"))?;
-    let peer = match options.accel {
-        _ if options.shares_files() => Peer::Agent {
-            stream: Stream::default(),
-            listens: false,
-            line: Window::new(MOST_ON_LINE),
-        },
-        Accel::Uml => Peer::Nobody,
-        Accel::Auto | Accel::Kvm | Accel::Tcg => Peer::Qmp(qmp::Talk::default()),
-    };
     let mut to_channel = Queue::default();
-    let peer = match peer {
-        // Its events, which tell of the agent, come after the first command.
-        Peer::Qmp(mut talk) => {
-            to_channel.push(talk.command("query-status").1);
-            Peer::Qmp(talk)
-        }
-        peer => peer,
-    };
+    let peer = peer(&options, &mut to_channel);
     Ok(Machine {
         pid,
         signals,
@@ -95,6 +79,24 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         agent: line.map(|line| AgentLine::new(line, spec.ready())),
         has_disk: options.storage.disk.is_some(),
     })
+}
+
+/// Who is at the other end of the machine's channel.
+fn peer(options: &Options, to_channel: &mut Queue) -> Peer {
+    match options.accel {
+        _ if options.shares_files() => Peer::Agent {
+            stream: Stream::default(),
+            listens: false,
+            line: Window::new(MOST_ON_LINE),
+        },
+        Accel::Uml => Peer::Nobody,
+        Accel::Auto | Accel::Kvm | Accel::Tcg => {
+            let mut talk = qmp::Talk::default();
+            // Its events, which tell of the agent, come after the first command.
+            to_channel.push(talk.command("query-status").1);
+            Peer::Qmp(talk)
+        }
+    }
 }
 
 /// The folder of the machine's files; the machine's user may write in one folder of it.

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use netloom_model::kinds::shm::{ShmSwitch, VdeFolder};
 use netloom_switch::control::Connection;
 use rustix::process::Pid;
 
@@ -47,6 +48,34 @@ fn known(names: impl Fn() -> Result<Option<Pid>>) -> Result<Option<Process>> {
     let pid = names()?;
     let still = || Ok((names()? == pid).then_some(()));
     Ok(Process::known(pid, still)?.map(|(process, ())| process))
+}
+
+/// The folder by which clients of classic VDE know a switch, if there is one.
+pub(super) fn vde_folder(folder: &Folder, switch: &str, options: &ShmSwitch) -> Option<PathBuf> {
+    match &options.vde {
+        VdeFolder::None => None,
+        VdeFolder::At(path) => Some(path.into()),
+        VdeFolder::Beside => {
+            let mut path = socket(folder, switch).into_os_string();
+            path.push(".vde");
+            Some(path.into())
+        }
+    }
+}
+
+/// Starts what offers a switch to clients of classic VDE.
+pub(super) fn start_vde(
+    folder: &Folder,
+    switch: &str,
+    path: &Path,
+    options: &str,
+) -> Result<Process> {
+    let object = format!("switch {switch:?}");
+    // Whoever starts the lab is told here; the process itself could only write it down.
+    netloom_switch::classic::check(path).map_err(Error::of(object, "offer VDE"))?;
+    let (lock, socket) = (folder.vde_lock(switch), socket(folder, switch));
+    let words = [lock.as_os_str(), socket.as_os_str(), path.as_os_str(), OsStr::new(options)];
+    role::start(Role::Vde, &words, None, "offer VDE", || find_plug(&lock))
 }
 
 /// Options of a plug.

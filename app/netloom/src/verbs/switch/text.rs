@@ -65,6 +65,7 @@ pub(super) fn whole(whole: &Whole) -> String {
         lines.push(("bridge", status.bridge.clone()));
     }
     lines.extend(whole.shown.iter().flat_map(process));
+    lines.extend(status.vde.iter().map(|folder| ("VDE", folder.clone())));
     lines.extend((!status.links.is_empty()).then(|| ("links", status.links.join(" "))));
     let mut text = facts(&lines);
     for part in whole.shown.iter().flat_map(|s| [ports(s), mirrors(s)]) {
@@ -305,6 +306,7 @@ mod tests {
             bridge: bridge.into(),
             links,
             openflow: None,
+            vde: None,
         }
     }
 

@@ -15,6 +15,9 @@ const MAC_OR_OWN: Value = Value::Called(
     &Value::Pattern(r"^([0-9A-Fa-f]{1,2}([:-][0-9A-Fa-f]{1,2}){5}|own)$"),
 );
 
+const ABSOLUTE: Value =
+    Value::Called("true, false or a path from the root", &Value::Pattern(r"^/"));
+
 /// The keys, in the order of the manual.
 pub(super) static KEYS: &[Key] = &[
     key("mode", MODE, "shm: who may join, as permission bits of its socket. Default 0600."),
@@ -44,6 +47,13 @@ pub(super) static KEYS: &[Key] = &[
         "mirrors",
         Value::AnyList(&Value::Object(&MIRROR)),
         "shm: ports that get copies of frames of others.",
+    ),
+    key(
+        "vde",
+        Value::AnyOf(&[Value::Boolean, ABSOLUTE]),
+        "shm: whether clients of classic VDE (vde_plug, slirpvde, QEMU, User-mode Linux) join it by a folder, as \
+         that of vde_switch: true for LAB.SWITCH.vde beside the switch's socket, or the folder's path. Default \
+         false.",
     ),
 ];
 

@@ -9,11 +9,14 @@ use netloom_bridge::{Mac, MirrorFilter, VidSet};
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::keys::{MIRROR, PORT_OF_SWITCH};
-use super::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch};
+use super::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch, VdeFolder};
 use crate::file::Fields;
 use crate::file::values::{At, each_or_only, owner};
 use crate::kinds::{Around, PortEnd};
 use crate::naming::port_name_problem;
+
+/// The longest path of a folder of VDE.
+const MOST_VDE: usize = netloom_vde::request::MOST_FOLDER;
 
 /// Maximum number of addresses that a port may be locked to.
 const MOST_LOCKED: usize = netloom_bridge::MOST_LOCKED;
@@ -56,6 +59,9 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
     if let Some(value) = fields.get("ageing") {
         options.ageing = ageing(value, &path.key("ageing"), report).unwrap_or(options.ageing);
     }
+    if let Some(value) = fields.get("vde") {
+        options.vde = vde(value, &path.key("vde"), report).unwrap_or_default();
+    }
     if let Some(value) = fields.get("ports") {
         raw.ports = ports(value, &path.key("ports"), report);
     }
@@ -92,6 +98,28 @@ fn ageing(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
     }
     report.error(value.place, format!("{path}: expected whole seconds, 1000000 at most"));
     None
+}
+
+fn vde(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<VdeFolder> {
+    let folder = match &value.kind {
+        Kind::Bool(true) => return Some(VdeFolder::Beside),
+        Kind::Bool(false) => return Some(VdeFolder::None),
+        _ => read::scalar(value).filter(|folder| folder.starts_with('/')),
+    };
+    let Some(folder) = folder else {
+        read::expected(value, path, "true, false or a path from the root", report);
+        return None;
+    };
+    if folder.len() > MOST_VDE {
+        let message = format!("{path}: {} bytes, sockets in it allow {MOST_VDE}", folder.len());
+        report.error(value.place, message);
+        return None;
+    }
+    if folder.contains(char::is_control) {
+        report.error(value.place, format!("{path}: control characters"));
+        return None;
+    }
+    Some(VdeFolder::At(folder.to_owned()))
 }
 
 fn ports(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<RawPort> {
