@@ -7,6 +7,34 @@ pub(crate) fn cpu_ns(pids: &[u32]) -> u64 {
     pids.iter().map(|pid| exact(*pid).unwrap_or_else(|| ticks(*pid).unwrap_or(0))).sum()
 }
 
+/// A process and all that descend from it.
+pub(crate) fn tree(pid: u32) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parents: Vec<(u32, u32)> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let (mut found, mut next) = (vec![pid], 0);
+    while let Some(&of) = found.get(next) {
+        found.extend(parents.iter().filter(|(_, parent)| *parent == of).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    line.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Bytes of memory of processes, each with its share of what it shares (Pss of proc_pid_smaps(5)).
+pub(crate) fn memory(pids: &[u32]) -> u64 {
+    let kib = |pid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    pids.iter().filter_map(kib).sum::<u64>() << 10
+}
+
 /// The scheduler's count for its threads.
 fn exact(pid: u32) -> Option<u64> {
     let mut sum = 0_u64;
@@ -51,6 +79,20 @@ mod tests {
             std::hint::black_box((0..10_000).sum::<u64>());
         }
         assert_eq!(cpu_ns(&[u32::MAX]), 0);
+    }
+
+    #[test]
+    fn a_tree_has_what_was_started() {
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let own = std::process::id();
+        while tree(child.id()).len() < 2 {}
+        assert!(tree(own).contains(&child.id()) && memory(&[own]) > 1 << 20);
+        for pid in tree(child.id()).into_iter().rev() {
+            let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        child.wait().unwrap();
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! All machines are up at once, and idle except the pair that is measured. A way that cannot be measured is there with
 //! the reason.
 
+mod beside;
 mod boot;
 mod guest;
 mod image;
 mod pair;
 mod port;
+mod tables;
 mod way;
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use crate::report::side;
 use crate::rounds::rounds;
 use crate::{Options, Report};
 use image::Image;
-use pair::Pair;
+use pair::Machines;
 use port::Rates;
 use way::Way;
 
@@ -75,28 +77,67 @@ fn boots(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Streams between guests, by each way that there is.
+/// Streams between guests, by each way that there is, then the tables.
 fn streams(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
-    let (mut pairs, mut failed, mut kernel) = (BTreeMap::new(), BTreeMap::new(), String::new());
-    match Image::make(driver) {
-        Err(why) => failed.extend(Way::ALL.map(|way| (way, format!("{why:#}")))),
-        Ok(image) => {
-            kernel = image.kernel.as_ref().map(|found| found.1.clone()).unwrap_or_default();
-            for way in Way::ALL {
-                eprintln!("bench vm: two guests, {}: {}", way.what(), way.title());
-                match Pair::up(driver, &image, way) {
-                    Ok(pair) => drop(pairs.insert(way, pair)),
-                    Err(why) => drop(failed.insert(way, format!("{why:#}"))),
-                }
-            }
+    for (who, figure) in [("VDE (source)", 0.39), ("gvde (source)", 0.42)] {
+        report.of_source("TCP between 2 guests, QEMU with KVM", who, "Gb/s", figure);
+    }
+    let image = match Image::make(driver) {
+        Ok(image) => image,
+        Err(why) => {
+            let failed = Way::ALL.map(|way| (way, format!("{why:#}")));
+            ratios(&Streams::new(), &failed.into(), |_| String::new(), report);
+            return Ok(());
+        }
+    };
+    let kernel = image.kernel.as_ref().map(|found| found.1.clone()).unwrap_or_default();
+    let (qemu, uml) = (qemu_version(), uml());
+    let note = |way: Way| way.machine(&qemu, &kernel, &uml);
+    let (mut pairs, mut failed) = (BTreeMap::new(), BTreeMap::new());
+    for way in Way::ALL {
+        eprintln!("bench vm: two guests, {}: {}", way.what(), way.title());
+        match Machines::up(driver, &image, way, 2) {
+            Ok(pair) => drop(pairs.insert(way, pair)),
+            Err(why) => drop(failed.insert(way, format!("{why:#}"))),
         }
     }
+    let streams = in_rounds(options, &mut pairs, &mut failed)?;
+    ratios(&streams, &failed, note, report);
+    let mut dropped = None;
+    if options.quick {
+        for (way, pair) in &mut pairs {
+            let found = tables::rows(pair, *way, &[2], true, &note(*way), report)?;
+            dropped = found.map(|now| now + dropped.unwrap_or(0)).or(dropped);
+        }
+    } else {
+        drop(pairs);
+        for way in Way::ALL {
+            // Not all of them have one.
+            let _ = driver.down(&format!("vm-{}", way.name()));
+        }
+        dropped = tables::all(driver, &image, note, report)?;
+        beside::rows(driver, &image, note, report);
+        source(report);
+    }
+    if let Some(dropped) = dropped {
+        #[expect(clippy::cast_precision_loss, reason = "a count far below 2^53")]
+        report.of_all("switch_dropped", dropped as f64);
+    }
+    Ok(())
+}
+
+/// Streams of all pairs, in turn; a pair that fails is out of all rounds.
+fn in_rounds(
+    options: Options,
+    pairs: &mut BTreeMap<Way, Machines<'_>>,
+    failed: &mut BTreeMap<Way, String>,
+) -> Result<Streams> {
     let mut streams = Streams::new();
     if !pairs.is_empty() {
-        let time = Duration::from_secs(if options.quick { 40 } else { 240 });
+        let time = Duration::from_secs(if options.quick { 15 } else { 240 });
         let one_round = |round: usize, streams: &mut Streams| {
             eprintln!("bench vm: round {}, {} pairs of guests", round + 1, pairs.len());
-            pairs.retain(|way, pair| match pair.stream() {
+            pairs.retain(|way, pair| match pair.streams(2) {
                 Ok(rate) => {
                     streams.entry(*way).or_default().push(rate);
                     true
@@ -112,19 +153,46 @@ fn streams(options: Options, driver: &Driver, report: &mut Report) -> Result<()>
     }
     // With a failed round, the others' rounds are not paired with its.
     streams.retain(|way, _| !failed.contains_key(way));
-    let (qemu, uml) = (qemu_version(), uml());
-    for (way, all) in &streams {
-        let note = way.machine(&qemu, &kernel, &uml);
-        report.measured(&way.what(), way.title(), "Gb/s", all, &note);
+    Ok(streams)
+}
+
+/// Rows and ratios of streams between two guests.
+fn ratios(
+    streams: &Streams,
+    failed: &BTreeMap<Way, String>,
+    note: impl Fn(Way) -> String,
+    report: &mut Report,
+) {
+    for (way, all) in streams {
+        report.measured(&way.what(), way.title(), "Gb/s", all, &note(*way));
     }
-    for (way, why) in &failed {
+    for (way, why) in failed {
         report.left_out(&way.what(), way.title(), why);
     }
-    for (who, figure) in [("VDE (source)", 0.39), ("gvde (source)", 0.42)] {
-        report.of_source("TCP between 2 guests, QEMU with KVM", who, "Gb/s", figure);
+    figures(streams, report);
+}
+
+/// The source's tables, of its machine (Core i7 2600K, KVM).
+fn source(report: &mut Report) {
+    for (count, vde, lost, guests, switch, own, own_lost, own_guests) in [
+        (2, 0.39, 0.45, 100.0, 24.0, 0.42, 2.4, 100.0),
+        (4, 0.54, 0.37, 90.0, 25.0, 0.56, 0.65, 100.0),
+        (6, 0.55, 0.35, 88.0, 26.0, 0.72, 0.77, 90.0),
+        (8, 0.555, 0.20, 76.0, 26.0, 0.72, 1.0, 77.0),
+    ] {
+        let guests_of = format!("{count} guests, QEMU with KVM");
+        for (what, unit, of_vde, of_own) in [
+            ("table: TCP between", "Gb/s", vde, own),
+            ("table: datagrams lost between", "%", lost, own_lost),
+            ("table: processors of each of", "% of one", guests, own_guests),
+        ] {
+            let what = format!("{what} {guests_of}");
+            report.of_source(&what, "VDE (source)", unit, of_vde);
+            report.of_source(&what, "gvde (source)", unit, of_own);
+        }
+        let what = format!("table: processors of the switch of {guests_of}");
+        report.of_source(&what, "VDE (source)", "% of one", switch);
     }
-    figures(&streams, report);
-    Ok(())
 }
 
 fn qemu_version() -> String {

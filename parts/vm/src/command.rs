@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use netloom_model::kinds::vm::{Board, Card, Machine};
 
 use crate::accel::Accelerator;
+use crate::relay::Frames;
 use crate::spec::FOLDER;
 
-/// A network card: the descriptor of its frames, and its address.
+/// A network card: where its frames are, and its address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wire {
-    pub(crate) fd: RawFd,
+pub(crate) struct Wire<'a> {
+    pub(crate) frames: Frames<'a>,
     pub(crate) mac: [u8; 6],
 }
 
@@ -24,7 +25,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) kernel: Option<PathBuf>,
     /// The initial RAM disk with what is added to it.
     pub(crate) initrd: Option<PathBuf>,
-    pub(crate) wires: &'a [Wire],
+    pub(crate) wires: &'a [Wire<'a>],
     /// The channel to the guest's agent (User-mode Linux), or QMP.
     pub(crate) channel: RawFd,
     /// The channel to the agent of a QEMU machine's guest.
@@ -43,6 +44,10 @@ pub(crate) const UMID: &str = "machine";
 /// Name of the port of the guest's agent, in QEMU's events.
 pub(crate) const AGENT: &str = "agent";
 
+/// Debian's kernel measures its ways to compute RAID 6 parity at each start, for 80 jiffies (lib/raid6/algos.c); machines have
+/// no disks that would need it.
+const NO_RAID6: &str = "initcall_blacklist=raid6_select_algo";
+
 /// The argument list of User-mode Linux.
 pub(crate) fn uml(parts: &Parts<'_>) -> Vec<String> {
     let mut words = vec![
@@ -54,9 +59,15 @@ pub(crate) fn uml(parts: &Parts<'_>) -> Vec<String> {
         "con0=fd:0,fd:1".to_owned(),
         format!("ssl0=fd:{}", parts.channel),
         "panic=-1".to_owned(),
+        NO_RAID6.to_owned(),
     ];
     for (number, wire) in parts.wires.iter().enumerate() {
-        words.push(format!("vec{number}:transport=fd,fd={},mac={}", wire.fd, mac(wire.mac)));
+        let transport = match wire.frames {
+            // Without `gro` it takes no super-frames of a tap, and loses them (arch/um/drivers/vector_kern.c).
+            Frames::Named(name) => format!("tap,ifname={name},depth=128,gro=1,vec=1"),
+            Frames::Pair(fd) | Frames::Tap(fd) => format!("fd,fd={fd}"),
+        };
+        words.push(format!("vec{number}:transport={transport},mac={}", mac(wire.mac)));
     }
     if let Some(initrd) = &parts.initrd {
         words.push(format!("initrd={}", initrd.display()));
@@ -100,7 +111,14 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
     };
     let boot = if card == "virtio-net-device" { "" } else { ",romfile=" };
     for (number, wire) in parts.wires.iter().enumerate() {
-        add(&format!("-netdev dgram,id=net{number},local.type=fd,local.str={}", wire.fd));
+        let frames = match wire.frames {
+            Frames::Tap(fd) => format!("tap,id=net{number},fd={fd}"),
+            Frames::Named(name) => {
+                format!("tap,id=net{number},ifname={name},script=no,downscript=no")
+            }
+            Frames::Pair(fd) => format!("dgram,id=net{number},local.type=fd,local.str={fd}"),
+        };
+        add(&format!("-netdev {frames}"));
         add(&format!("-device {card},netdev=net{number},mac={}{boot}", mac(wire.mac)));
     }
     if let Some(agent) = parts.agent {
@@ -140,7 +158,7 @@ fn mac(address: [u8; 6]) -> String {
 mod tests {
     use super::*;
 
-    fn parts<'a>(machine: &'a Machine, wires: &'a [Wire]) -> Parts<'a> {
+    fn parts<'a>(machine: &'a Machine, wires: &'a [Wire<'a>]) -> Parts<'a> {
         Parts {
             machine,
             program: Path::new("/usr/bin/x"),
@@ -158,13 +176,38 @@ mod tests {
     #[test]
     fn a_path_with_a_space_stays_one_word() {
         let machine = Machine { append: "a b".to_owned(), ..Machine::default() };
-        let wires = [Wire { fd: 5, mac: [2, 0, 0, 0, 0, 10] }];
+        let wires = [Wire { frames: Frames::Pair(5), mac: [2, 0, 0, 0, 0, 10] }];
         let words = qemu(&parts(&machine, &wires), Accelerator::Tcg, None);
         assert!(words.contains(&"/k k".to_owned()), "{words:?}");
         assert!(words.contains(&"console=ttyS0 panic=-1 a b".to_owned()), "{words:?}");
         let card = "virtio-net-pci,netdev=net0,mac=02:00:00:00:00:0a,romfile=";
         assert!(words.contains(&card.to_owned()), "{words:?}");
         assert!(words.iter().any(|w| w.starts_with("on,obsolete=deny")), "{words:?}");
+    }
+
+    #[test]
+    fn a_card_is_a_tap_where_there_are_taps() {
+        let machine = Machine::default();
+        for (frames, of_uml, of_qemu) in [
+            (
+                Frames::Pair(5),
+                "vec0:transport=fd,fd=5,mac=",
+                "dgram,id=net0,local.type=fd,local.str=5",
+            ),
+            (Frames::Tap(6), "vec0:transport=fd,fd=6,mac=", "tap,id=net0,fd=6"),
+            (
+                Frames::Named("t0"),
+                "vec0:transport=tap,ifname=t0,depth=128,gro=1,vec=1,mac=",
+                "ifname=t0",
+            ),
+        ] {
+            let wires = [Wire { frames, mac: [2, 0, 0, 0, 0, 10] }];
+            let parts = parts(&machine, &wires);
+            let words = uml(&parts).join(" ");
+            assert!(words.contains(of_uml), "{words}");
+            let words = qemu(&parts, Accelerator::Tcg, None).join(" ");
+            assert!(words.contains(of_qemu), "{words}");
+        }
     }
 
     #[test]

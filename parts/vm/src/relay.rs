@@ -1,16 +1,20 @@
 //! Carries frames between an interface of the node and a machine's network card.
 //!
-//! The card is one end of a SOCK_DGRAM pair with plain frames, which User-mode Linux and QEMU both take. So super-frames
-//! are cut and checksums finished here. Two threads for each interface end with the machine: a full pair makes the
-//! sender wait, and the interface's packet socket holds what comes meanwhile.
+//! The card is a tap of its own in the node, to which and from which frames go with their virtio-net header: super-frames
+//! stay whole. Where there are no taps it is one end of a SOCK_DGRAM pair with plain frames, for which super-frames
+//! are cut and checksums finished here. Two threads for each interface end with the machine. A full pair makes the
+//! sender wait, and the interface's packet socket holds what comes meanwhile; a full tap drops, as a card does.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use netloom_netlink::{Batch, Change, DeleteLink, Socket};
 use netloom_packet::checksum;
 use netloom_packet::segment::Segmenter;
 use netloom_packet::vnet::VnetHeader;
-use netloom_port::{HEADER, MOST_FRAME, PacketPort, Port, Received};
+use netloom_port::{HEADER, MOST_FRAME, PacketPort, Port, Received, Sent, Tap, TapOptions};
+use netloom_sys::sysctl;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
@@ -20,11 +24,163 @@ use crate::{Error, Result};
 /// Bytes that a pair holds in each direction.
 const BUFFER: usize = 1 << 20;
 
-/// Joins the interface `index` to a new pair, on threads of their own; returns the machine's end.
+/// Frames that a tap holds for the guest.
+const QUEUE: u32 = 1000;
+
+/// Index of the first card's tap, above those of the plan's interfaces.
+const FIRST_INDEX: u32 = 1 << 20;
+
+/// What the machine gets for a card.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Plain frames.
+    Pair(OwnedFd),
+    /// A tap, opened.
+    Tap(OwnedFd),
+    /// A tap that the machine opens by its name.
+    Named(String),
+}
+
+impl End {
+    /// The descriptor that the machine is to inherit.
+    pub(crate) fn fd(&self) -> Option<&OwnedFd> {
+        match self {
+            End::Pair(fd) | End::Tap(fd) => Some(fd),
+            End::Named(_) => None,
+        }
+    }
+
+    /// The same for its argument list.
+    pub(crate) fn card(&self) -> Frames<'_> {
+        match self {
+            End::Pair(fd) => Frames::Pair(fd.as_raw_fd()),
+            End::Tap(fd) => Frames::Tap(fd.as_raw_fd()),
+            End::Named(name) => Frames::Named(name),
+        }
+    }
+}
+
+/// [`End`] without its ownership.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Frames<'a> {
+    Pair(RawFd),
+    Tap(RawFd),
+    Named(&'a str),
+}
+
+/// An interface of the node that a machine's card is joined to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joined<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) index: u32,
+    pub(crate) mtu: u32,
+    /// Which of the machine's cards it is.
+    pub(crate) number: u32,
+    /// Whether the machine opens a tap by its name.
+    pub(crate) by_name: bool,
+}
+
+/// Joins an interface to a new card, on threads of their own; returns the machine's end.
 ///
 /// # Errors
-/// The kernel refuses the packet socket, the pair or a thread.
-pub(crate) fn join(name: &str, index: u32) -> Result<OwnedFd> {
+/// The kernel refuses the packet socket, the tap, the pair or a thread.
+pub(crate) fn join(joined: &Joined<'_>) -> Result<End> {
+    match tap(joined)? {
+        Some(end) => Ok(end),
+        None => pair(joined.name, joined.index).map(End::Pair),
+    }
+}
+
+/// Joins by a tap; `None` without taps here.
+fn tap(joined: &Joined<'_>) -> Result<Option<End>> {
+    if joined.by_name && !machines_may_open_taps() {
+        return Ok(None);
+    }
+    let name = format!("vmtap{}", joined.number);
+    let mut socket = Socket::open()?;
+    let mut batch = Batch::new();
+    // What a machine left whose process was killed.
+    batch.push_tolerant(name.as_str(), &DeleteLink::new(name.as_str()));
+    socket.run(&mut batch)?;
+    let index = FIRST_INDEX + joined.number;
+    let options =
+        TapOptions { index: Some(index), persistent: joined.by_name, ..TapOptions::default() };
+    let tap = match Tap::create(&name, options) {
+        Ok(tap) => tap,
+        Err(netloom_port::Error::Unsupported(_)) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    // The node's own stack has nothing to say to the guest.
+    sysctl::set(&format!("-net/ipv6/conf/{name}/disable_ipv6"), "1")
+        .map_err(failed(name.as_str(), "turn IPv6 off on"))?;
+    let change = Change::of(index).mtu(joined.mtu).queue(QUEUE).up();
+    batch.clear();
+    batch.push(name.as_str(), &change);
+    socket.run(&mut batch)?;
+    // What the guest sends is captured, measured and impaired like what a node sends.
+    let ours = PacketPort::open_behind_egress(joined.index)?;
+    let theirs = PacketPort::open(index)?;
+    let (ours_too, theirs_too) = (copy(&ours)?, copy(&theirs)?);
+    begin(joined.name, "in", move || forward(ours, theirs_too))?;
+    begin(joined.name, "out", move || forward(theirs, ours_too))?;
+    Ok(Some(if joined.by_name { End::Named(name) } else { End::Tap(tap.into_fd()) }))
+}
+
+/// Whether the machine's user may open the taps' device: it may be another than ours.
+fn machines_may_open_taps() -> bool {
+    std::fs::metadata("/dev/net/tun").is_ok_and(|device| device.mode() & 0o006 == 0o006)
+}
+
+/// Another port of the same socket.
+fn copy(port: &PacketPort) -> Result<PacketPort> {
+    let fd = port.as_fd().try_clone_to_owned().map_err(failed("packet socket", "copy"))?;
+    Ok(PacketPort::from_fd(fd)?)
+}
+
+fn begin(name: &str, what: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = std::thread::Builder::new().name(format!("{name}-{what}"));
+    let object = || format!("interface {name:?}");
+    thread.spawn(work).map(drop).map_err(|e| -> Error { failed(object(), "start a thread for")(e) })
+}
+
+/// From one interface to the other, until one is gone.
+fn forward(mut from: PacketPort, mut to: PacketPort) {
+    let mut buffer = vec![0; MOST_FRAME];
+    loop {
+        match from.receive(&mut buffer) {
+            Ok(Received::Frame { start, length }) => {
+                let Some(frame) = buffer.get(start..start + length) else { continue };
+                if !pass(&mut to, frame) {
+                    return;
+                }
+            }
+            Ok(Received::Empty | Received::Down) => wait(&from, PollFlags::IN),
+            Ok(Received::Truncated) | Err(_) => {}
+            Ok(Received::Gone) => return,
+        }
+    }
+}
+
+/// Sends a frame, waiting until there is room; `false` if the interface is gone. What it does not take is lost, as on a
+/// cable.
+fn pass(to: &mut PacketPort, frame: &[u8]) -> bool {
+    loop {
+        match to.send(frame) {
+            Ok(Sent::Full) => wait(to, PollFlags::OUT),
+            Ok(Sent::Gone) => return false,
+            Ok(_) | Err(_) => return true,
+        }
+    }
+}
+
+fn wait(port: &PacketPort, what: PollFlags) {
+    let mut fds = [PollFd::from_borrowed_fd(port.as_fd(), what)];
+    // Interrupted, it looks again.
+    let _ = rustix::event::poll(&mut fds, None);
+}
+
+/// Joins by a pair.
+fn pair(name: &str, index: u32) -> Result<OwnedFd> {
     let object = || format!("interface {name:?}");
     let (unix, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
     let (ours, theirs) = rustix::net::socketpair(unix, kind, SocketFlags::CLOEXEC, None)
@@ -33,21 +189,12 @@ pub(crate) fn join(name: &str, index: u32) -> Result<OwnedFd> {
         // Without the room, fewer frames wait.
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(end, BUFFER);
     }
-    // What the guest sends is captured, measured and impaired like what a node sends.
     let reader = PacketPort::open_behind_egress(index)?;
-    let copy = reader.as_fd().try_clone_to_owned().map_err(failed(object(), "copy its socket"))?;
-    let writer = PacketPort::from_fd(copy)?;
+    let writer = copy(&reader)?;
     let ours = Arc::new(ours);
     let of_writer = Arc::clone(&ours);
-    let begin = |what: &str, work: Box<dyn FnOnce() + Send>| -> Result<()> {
-        let thread = std::thread::Builder::new().name(format!("{name}-{what}"));
-        thread
-            .spawn(work)
-            .map(drop)
-            .map_err(|e| -> Error { failed(object(), "start a thread for")(e) })
-    };
-    begin("in", Box::new(move || inward(reader, &ours)))?;
-    begin("out", Box::new(move || outward(writer, &of_writer)))?;
+    begin(name, "in", move || inward(reader, &ours))?;
+    begin(name, "out", move || outward(writer, &of_writer))?;
     Ok(theirs)
 }
 
@@ -63,11 +210,7 @@ fn inward(mut port: PacketPort, pair: &OwnedFd) {
                     return;
                 }
             }
-            Ok(Received::Empty | Received::Down) => {
-                let mut fds = [PollFd::from_borrowed_fd(port.as_fd(), PollFlags::IN)];
-                // Interrupted, it looks again.
-                let _ = rustix::event::poll(&mut fds, None);
-            }
+            Ok(Received::Empty | Received::Down) => wait(&port, PollFlags::IN),
             Ok(Received::Truncated) | Err(_) => {}
             Ok(Received::Gone) => return,
         }

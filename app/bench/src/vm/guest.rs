@@ -32,7 +32,7 @@ impl Guest {
         image: &Image,
         mut enter: Command,
         own: &str,
-        number: u8,
+        number: usize,
         card: &[String],
     ) -> Result<Guest> {
         let (kernel, _) = image.kernel.as_ref().map_err(|why| anyhow!(why.clone()))?;
@@ -54,7 +54,7 @@ impl Guest {
         image: &Image,
         mut exec: Command,
         own: &str,
-        number: u8,
+        number: usize,
         card: &str,
     ) -> Result<Guest> {
         exec.args(["env", "TMPDIR=/dev/shm", UML, "mem=192M", "con=null", "con0=fd:0,fd:1"]);
@@ -77,6 +77,11 @@ impl Guest {
             }
         });
         Ok(Guest { child, input, lines })
+    }
+
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits for its next line for us.

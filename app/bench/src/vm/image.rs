@@ -1,6 +1,7 @@
 //! What guests boot: Debian's kernel for QEMU, and an initial file system of busybox and this binary for all.
 //!
-//! The kernel is of a package linux-image-…-cloud-amd64, installed, or unpacked in the folder that `NETLOOM_GUEST` names.
+//! The kernel is of a package linux-image-…-cloud-amd64, installed, or unpacked in the folder that `NETLOOM_GUEST` names
+//! or where `make peers` unpacks it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use crate::driver::{Driver, output};
 
 /// Where a kernel package was unpacked.
 const VARIABLE: &str = "NETLOOM_GUEST";
+/// Where `make peers` unpacks it.
+const OF_PEERS: &str = "/usr/local/lib/netloom-peers/kernel";
 /// What the cards need, in this order; a kernel may have some of them built in.
 const MODULES: [&str; 8] = [
     "virtio_ring",
@@ -53,9 +56,15 @@ pub(super) struct Image {
 impl Image {
     /// Makes it, or says what is missing.
     pub(super) fn make(driver: &Driver) -> Result<Image> {
-        let root = std::env::var_os(VARIABLE).map_or_else(|| "/".into(), PathBuf::from);
-        let lacks = "no kernel: install linux-image-cloud-amd64, or unpack it in a folder and set NETLOOM_GUEST";
-        let kernel = newest_kernel(&root).ok_or_else(|| lacks.to_owned());
+        let given = std::env::var_os(VARIABLE).map(PathBuf::from);
+        let roots = given.map_or_else(|| vec!["/".into(), OF_PEERS.into()], |given| vec![given]);
+        let lacks = "no kernel: make peers unpacks one; or install linux-image-cloud-amd64, or unpack it in a folder \
+                     and set NETLOOM_GUEST";
+        let found = roots.into_iter().find_map(|root| Some((newest_kernel(&root)?, root)));
+        let (kernel, root) = match found {
+            Some((kernel, root)) => (Ok(kernel), root),
+            None => (Err(lacks.to_owned()), PathBuf::new()),
+        };
         let tree = driver.folder().join("guest");
         for folder in ["bin", "m", "proc", "sys", "dev", "tmp"] {
             fs::create_dir_all(tree.join(folder)).context("make a guest's folders")?;

@@ -30,8 +30,12 @@ impl Way {
     }
 
     pub(super) fn what(self) -> String {
-        let guests = if self.is_uml() { "User-mode Linux" } else { "QEMU" };
-        format!("TCP between 2 guests, {guests}")
+        format!("TCP between 2 guests, {}", self.guests())
+    }
+
+    /// What runs the guests.
+    pub(super) fn guests(self) -> &'static str {
+        if self.is_uml() { "User-mode Linux" } else { "QEMU" }
     }
 
     /// Of its lab and files.
@@ -47,7 +51,12 @@ impl Way {
         }
     }
 
-    fn is_uml(self) -> bool {
+    /// Whether the switch is netloom's.
+    pub(super) fn is_own(self) -> bool {
+        matches!(self, Way::VhostUser | Way::Plugin | Way::UmlOwn)
+    }
+
+    pub(super) fn is_uml(self) -> bool {
         matches!(self, Way::UmlOwn | Way::UmlVde)
     }
 

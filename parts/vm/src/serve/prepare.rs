@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use netloom_model::kinds::vm::{Accel, Machine as Options};
+use netloom_model::plan::Interface;
 use netloom_netlink::Socket;
 use netloom_sys::process;
 use rustix::fs::{Gid, Uid};
@@ -22,13 +23,14 @@ use crate::console::Console;
 use crate::error::failed;
 use crate::frames::{MOST_ON_LINE, Stream};
 use crate::queue::{Queue, Window};
+use crate::relay::{End, Joined};
 use crate::spec::{FOLDER, SOCKET, Spec};
 use crate::storage::Drives;
 use crate::{Result, initrd, qmp, relay, start};
 
 /// Descriptors that the machine gets, open until it has been started.
 struct Ends {
-    wires: Vec<OwnedFd>,
+    wires: Vec<End>,
     channel: OwnedFd,
     agent: Option<OwnedFd>,
     drives: Drives,
@@ -152,18 +154,23 @@ fn channel() -> Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Joins every interface of the node to a card of the machine.
-fn join(spec: &Spec) -> Result<Vec<OwnedFd>> {
+fn join(spec: &Spec) -> Result<Vec<End>> {
     let mut socket = Socket::open_to_ask()?;
-    let interfaces = spec.node.interfaces.iter();
-    interfaces.map(|i| relay::join(&i.name, socket.index_of(&i.name)?)).collect()
+    let by_name = spec.machine().accel == Accel::Uml;
+    let interfaces = (0..).zip(&spec.node.interfaces);
+    let join = |(number, i): (u32, &Interface)| {
+        let index = socket.index_of(&i.name)?;
+        relay::join(&Joined { name: &i.name, index, mtu: i.mtu, number, by_name })
+    };
+    interfaces.map(join).collect()
 }
 
 /// The machine's argument list.
 fn words(spec: &Spec, options: &Options, ends: &Ends) -> Result<Vec<String>> {
     let program = found_program(options).ok_or_else(|| refused("its program is gone"))?;
     let macs = spec.node.interfaces.iter().map(|i| i.mac);
-    let wires: Vec<Wire> =
-        ends.wires.iter().zip(macs).map(|(fd, mac)| Wire { fd: fd.as_raw_fd(), mac }).collect();
+    let wires: Vec<Wire<'_>> =
+        ends.wires.iter().zip(macs).map(|(end, mac)| Wire { frames: end.card(), mac }).collect();
     let (init, data) = match options.shares_files() {
         true => (Some(shown_program()?), Some(guest_data(spec)?)),
         false => (None, None),
@@ -263,7 +270,8 @@ fn guest_data(spec: &Spec) -> Result<PathBuf> {
 /// Starts the machine in a process group of its own, on the console `inner`.
 fn launch(words: &[String], ends: &Ends, inner: OwnedFd) -> Result<Pid> {
     let fail = |operation| failed("machine", operation);
-    for fd in ends.wires.iter().chain([&ends.channel]).chain(&ends.agent).chain(ends.drives.fds()) {
+    let wires = ends.wires.iter().filter_map(End::fd);
+    for fd in wires.chain([&ends.channel]).chain(&ends.agent).chain(ends.drives.fds()) {
         rustix::io::fcntl_setfd(fd.as_fd(), rustix::io::FdFlags::empty())
             .map_err(failed("machine", "pass its descriptors on to"))?;
     }
