@@ -8,7 +8,7 @@
 //! in turn.
 
 mod frames;
-mod source;
+pub(crate) mod source;
 mod stations;
 mod vswitch;
 

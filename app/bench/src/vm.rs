@@ -24,6 +24,7 @@ use crate::capture::version;
 use crate::driver::{Driver, output};
 use crate::report::side;
 use crate::rounds::rounds;
+use crate::switch::source;
 use crate::{Options, Report};
 use image::Image;
 use pair::Machines;
@@ -117,7 +118,7 @@ fn streams(options: Options, driver: &Driver, report: &mut Report) -> Result<()>
         }
         dropped = tables::all(driver, &image, note, report)?;
         beside::rows(driver, &image, note, report);
-        source(report);
+        source::rows(report);
     }
     if let Some(dropped) = dropped {
         #[expect(clippy::cast_precision_loss, reason = "a count far below 2^53")]
@@ -170,29 +171,6 @@ fn ratios(
         report.left_out(&way.what(), way.title(), why);
     }
     figures(streams, report);
-}
-
-/// The source's tables, of its machine (Core i7 2600K, KVM).
-fn source(report: &mut Report) {
-    for (count, vde, lost, guests, switch, own, own_lost, own_guests) in [
-        (2, 0.39, 0.45, 100.0, 24.0, 0.42, 2.4, 100.0),
-        (4, 0.54, 0.37, 90.0, 25.0, 0.56, 0.65, 100.0),
-        (6, 0.55, 0.35, 88.0, 26.0, 0.72, 0.77, 90.0),
-        (8, 0.555, 0.20, 76.0, 26.0, 0.72, 1.0, 77.0),
-    ] {
-        let guests_of = format!("{count} guests, QEMU with KVM");
-        for (what, unit, of_vde, of_own) in [
-            ("table: TCP between", "Gb/s", vde, own),
-            ("table: datagrams lost between", "%", lost, own_lost),
-            ("table: processors of each of", "% of one", guests, own_guests),
-        ] {
-            let what = format!("{what} {guests_of}");
-            report.of_source(&what, "VDE (source)", unit, of_vde);
-            report.of_source(&what, "gvde (source)", unit, of_own);
-        }
-        let what = format!("table: processors of the switch of {guests_of}");
-        report.of_source(&what, "VDE (source)", "% of one", switch);
-    }
 }
 
 fn qemu_version() -> String {

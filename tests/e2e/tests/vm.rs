@@ -4,8 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use netloom_tests_e2e::capturing::Capturing;
-use netloom_tests_e2e::live::{gone, kill_and_wait};
-use netloom_tests_e2e::{Machine, machine, program, wait_until, with_command_line, workspace_root};
+use netloom_tests_e2e::live::{Held, gone, kill_and_wait};
+use netloom_tests_e2e::{
+    Machine, machine, program, signal, wait_until, with_command_line, workspace_root,
+};
+use rustix::process::Signal;
+use serde_json::Value;
 
 /// A boot on a busy machine, and the ends of everything after it.
 const BOUND: Duration = Duration::from_secs(60);
@@ -178,6 +182,35 @@ fn a_guest_is_captured_and_its_link_is_slow() {
     ping_from_guest(&machine, "5");
     // What the guest sends, and what it gets.
     assert_eq!(capture.stop().total("written"), 10);
+    machine.down();
+}
+
+#[test]
+fn a_way_to_a_guest_is_measured() {
+    needs_uml!();
+    netloom_tests_e2e::root_only!("loads BPF programs");
+    let machine = machine!();
+    let routed = "[h, r]\n  - [r, g]";
+    let text = lab("").replace("links: [[h, g]]", &format!("links:\n  - {routed}"));
+    up(&machine, &text.replace("  h:\n", "  h:\n  r: {forwarding: true}\n"));
+    machine.exec("h", &["ping", "-4", "-c", "1", "-W", "30", "g"]).bound(BOUND).ok();
+    let mut measure = Held::start(machine.netloom("measure h g -4 --json".split(' ')));
+    let head: Value = serde_json::from_str(&measure.line()).expect("JSON");
+    let points = |way: &Value| -> Vec<String> {
+        let all = way["points"].as_array().expect("points").iter();
+        all.filter_map(|point| point["name"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(points(&head["ways"][0]), ["h:eth0", "r:eth0", "r:eth1", "g:eth0"]);
+    assert_eq!(points(&head["ways"][1]), ["g:eth0", "r:eth1", "r:eth0", "h:eth0"]);
+    ping_from_guest(&machine, "20");
+    signal(measure.pid(), Signal::INT);
+    let text = measure.rest();
+    let all = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let totals: Vec<Value> = all.filter(|line| line["type"] == "total").collect();
+    assert_eq!(totals.len(), 2, "{text}");
+    for way in totals {
+        assert_eq!((&way["way"]["sent"], &way["way"]["lost"]), (&20.into(), &0.into()), "{text}");
+    }
     machine.down();
 }
 

@@ -24,7 +24,7 @@ pub(super) fn most(stations: usize) -> f64 {
     line.map_or(0.0, |line| line.gvde[0].max(line.vde[0]) / 1e3)
 }
 
-pub(super) fn rows(report: &mut Report) {
+pub(crate) fn rows(report: &mut Report) {
     for line in &LINES {
         let n = line.stations;
         let mut add = |what: &str, who: &str, unit: &str, figure: f64| {

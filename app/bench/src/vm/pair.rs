@@ -174,7 +174,7 @@ impl<'a> Machines<'a> {
                 let to = format!("{}:{port}", address(partner(at + 1)));
                 // The sink ends a while after its input has: it hears the partner's last datagram.
                 guest.tell(&format!(
-                    "sleep 4 | netloom bench-peer udp-sink {port} count 30 | sed 's/^/@@ /' & sleep 1; \
+                    "sleep 3 | netloom bench-peer udp-sink {port} count 30 | sed 's/^/@@ /' & sleep 1; \
                      netloom bench-peer udp-source {to} {DATA} {each} {pace} 8 | sed 's/^/@@ /'; wait; \
                      echo '@@ ended'"
                 ))?;
@@ -230,7 +230,8 @@ impl<'a> Machines<'a> {
 
     /// The processes of what joins the machines.
     fn switch_processes(&self) -> Result<Vec<u32>> {
-        let mut all: BTreeSet<u32> = self.net.plugs.iter().map(Daemon::pid).collect();
+        let plugs = self.net.plugs.iter().map(Daemon::pid);
+        let mut all: BTreeSet<u32> = plugs.flat_map(tree).collect();
         all.extend(self.net.switch.iter().map(VdeSwitch::pid));
         all.extend(self.net.running.iter().flat_map(|running| tree(running.pid())));
         if self.way.is_own() {

@@ -211,8 +211,15 @@ fn named(wired: &[(String, usize)]) -> impl Iterator<Item = (&str, usize)> {
     wired.iter().map(|(link, end)| (link.as_str(), *end))
 }
 
-/// The next hop according to a node's kernel.
+/// The next hop according to a node's kernel; according to the plan if that is a guest's.
 pub(super) fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
+    let (_, plan) = spaces.lab()?;
+    if path::node(plan, question.node)?.kind.as_vm().is_some() {
+        let planned = path::by_plan(plan, question)?;
+        // Its interface's points are in the node around it.
+        spaces.open(&Space::Node(question.node.to_owned()))?;
+        return Ok(planned);
+    }
     let space = Space::Node(question.node.to_owned());
     spaces.open(&space)?;
     let init = spaces.init(&space);

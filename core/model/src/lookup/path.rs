@@ -101,6 +101,36 @@ pub fn branch<'p>(plan: &'p Plan, way: &PacketPath) -> Option<(&'p str, usize)> 
     several.next()
 }
 
+/// The next hop by the plan, for a node whose kernel cannot be asked: the guest of a virtual machine. The longest prefix of
+/// its segments and routes counts; of several next hops the first is taken. Whether it forwards is the guest's matter. `None`
+/// without a route.
+///
+/// # Errors
+/// [`LookupError::NoNode`].
+pub fn by_plan(plan: &Plan, question: &Question<'_>) -> Result<Option<Next>> {
+    let node = node(plan, question.node)?;
+    let source = |of: &crate::plan::Interface| {
+        let own = of.addresses.iter().map(ipnet::IpNet::addr);
+        own.filter(|own| own.is_ipv4() == question.to.is_ipv4()).find(|own| !own.is_loopback())
+    };
+    let segments = node
+        .interfaces
+        .iter()
+        .flat_map(|i| i.addresses.iter().map(move |net| (net.prefix_len(), i, None, *net)));
+    let routes = node.routes.iter().filter_map(|route| {
+        let interface = node.interfaces.get(route.interface)?;
+        Some((route.to.prefix_len(), interface, route.via, route.to))
+    });
+    // Of equal ones the last counts: the segment.
+    let all = routes.chain(segments).filter(|(.., net)| net.contains(&question.to));
+    let best = all.max_by_key(|(length, ..)| *length);
+    Ok(best.map(|(_, interface, via, _)| Next {
+        interface: interface.name.clone(),
+        via,
+        source: source(interface),
+    }))
+}
+
 /// Answers questions; `None` without a route.
 pub type Routes<'a, E> = dyn FnMut(&Question<'_>) -> std::result::Result<Option<Next>, E> + 'a;
 

@@ -49,6 +49,21 @@ const TWO_SITES: &str = "name: t\nnodes: {h1: {}, h2: {}, r1: {forwarding: true}
     links: [[h1, s1], [h2, s1], [s1, r1], ['r1:eth1', r2], [r2, web]]\n";
 
 #[test]
+fn a_guest_s_next_hop_is_the_plan_s() {
+    let plan = plan(TWO_SITES);
+    let finder = Finder::new(&plan, []);
+    for (from, to) in [("h1", "web"), ("web", "h1"), ("h1", "h2"), ("h2", "r2")] {
+        let ends = (None, address(&plan, to));
+        let own = finder.find((from, to), ends, &mut planned(&plan)).unwrap();
+        let guest = &mut |question: &Question<'_>| by_plan(&plan, question);
+        assert_eq!(finder.find::<LookupError>((from, to), ends, guest).unwrap(), own);
+    }
+    let nowhere = Question { node: "h1", to: "192.0.2.1".parse().unwrap(), forwarded: None };
+    assert!(by_plan(&plan, &nowhere).unwrap().is_none_or(|next| next.via.is_some()));
+    assert!(by_plan(&plan, &Question { node: "x", ..nowhere }).is_err());
+}
+
+#[test]
 fn every_interface_on_the_way_is_a_point() {
     let plan = plan(TWO_SITES);
     let finder = Finder::new(&plan, []);
