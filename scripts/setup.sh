@@ -82,6 +82,7 @@ vde_plug|vdeplug|vde2|joins switches in tests, by libvdeplug
 vde_plug2tap|vde2|vde2|joins switches in tests, by libvdeplug
 vdens|vdens|vdens|joins switches in tests, by libvdeplug
 qemu-system-x86_64|qemu-system-x86 ipxe-qemu|qemu-system-x86-core ipxe-roms-qemu|joins switches in tests, by libvdeplug
+qemu-img|qemu-utils|qemu-img|checks the disks of virtual machines in tests
 vtysh|frr|frr|routing daemons in examples
 ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests
 dnsmasq|dnsmasq-base|dnsmasq|DHCP and DNS server in examples
