@@ -244,6 +244,8 @@ pub(crate) enum PortKind {
     Packet,
     /// A packet socket on a card, which also receives frames for other stations.
     Ring,
+    /// A listening socket for the card of a virtual machine.
+    Guest,
 }
 
 // `up` and `run`.

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use netloom_capture::engine::Wish;
 use netloom_capture::{End, EngineKind, Format, Options, Pipeline, Report, Source, Target};
-use netloom_model::lookup::target::Space;
+use netloom_model::lookup::target::{self, Space};
 
-use crate::{Error, Found, Result, Spaces};
+use crate::{Error, Result, Spaces};
 use filter::Filter;
 use mirrors::Mirrors;
 
@@ -58,7 +58,7 @@ pub struct Choice {
 /// A capture whose request can be met.
 pub struct Prepared {
     spaces: Spaces,
-    found: Found,
+    found: target::Target,
     wanted: Wanted,
     filter: Filter,
     mirrors: Mirrors,
@@ -72,7 +72,7 @@ impl Prepared {
     /// [`Error::Request`] for what does not go together and for a wrong filter, [`Error::NoLink`]; a switch that
     /// cannot be joined.
     pub fn new(
-        (mut spaces, found): (Spaces, Found),
+        (mut spaces, found): (Spaces, target::Target),
         lab: Option<&str>,
         wanted: Wanted,
         format: Format,
@@ -107,7 +107,7 @@ impl Prepared {
 }
 
 /// Refuses what does not go together.
-fn check(found: &Found, wish: &Wish, format: Format) -> Result<()> {
+fn check(found: &target::Target, wish: &Wish, format: Format) -> Result<()> {
     let interfaces = found.points.len() + found.mirrors.len();
     if interfaces == 0 {
         return Err(Error::NoLink);

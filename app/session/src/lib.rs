@@ -20,5 +20,5 @@ mod switch;
 
 pub use error::{Error, Result};
 pub use lab::{Lab, Outcome};
-pub use spaces::{Found, Spaces, interface, needs_lab};
+pub use spaces::{Spaces, interface, needs_lab};
 pub use switch::address as switch_address;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use netloom_model::Plan;
-use netloom_model::lookup::target::{self, Mirrored, Point, Space, Target};
+use netloom_model::lookup::target::{self, Space, Target};
 use netloom_netlink::{LinkInfo, Socket};
 use netloom_sys::{Failure, namespace, process};
 
@@ -23,15 +23,6 @@ pub struct Spaces {
     on_host: bool,
     /// The lab's user namespace, if this process has not entered it yet.
     outside: Option<Arc<OwnedFd>>,
-}
-
-/// The resolved targets.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// Interfaces, each once.
-    pub points: Vec<Point>,
-    /// Shared-memory switches.
-    pub mirrors: Vec<Mirrored>,
 }
 
 /// Whether one of these targets is in a lab; the others are interfaces of the host.
@@ -48,11 +39,11 @@ impl Spaces {
         lab: Option<Box<dyn Lab>>,
         targets: &[String],
         all: bool,
-    ) -> Result<(Spaces, Found)> {
+    ) -> Result<(Spaces, Target)> {
         let mut spaces = Spaces::of(lab)?;
         let mut found = resolve(spaces.plan(), targets)?;
         if let Some(plan) = spaces.plan().filter(|_| all) {
-            found.points = target::all(plan);
+            found = target::all(plan);
         }
         let mut seen = BTreeSet::new();
         found.points.retain(|p| seen.insert((p.space.clone(), p.interface.clone())));
@@ -144,18 +135,15 @@ impl Spaces {
     }
 }
 
-fn resolve(plan: Option<&Plan>, targets: &[String]) -> Result<Found> {
-    let mut found = Found::default();
+fn resolve(plan: Option<&Plan>, targets: &[String]) -> Result<Target> {
+    let mut found = Target::default();
     for text in targets {
         let target = match (plan, target::host(text)) {
             (Some(plan), _) => target::resolve(plan, text)?,
-            (None, Some(point)) => Target::Points(vec![point]),
+            (None, Some(point)) => Target { points: vec![point], ..Target::default() },
             (None, None) => return Err(Error::NoLab),
         };
-        match target {
-            Target::Points(points) => found.points.extend(points),
-            Target::Mirror(mirror) => found.mirrors.push(mirror),
-        }
+        found.add(target);
     }
     Ok(found)
 }

@@ -23,6 +23,7 @@ mod linking;
 mod mac;
 mod names;
 mod pool;
+pub mod port_names;
 mod ports;
 mod route;
 mod scheme;

@@ -84,6 +84,25 @@ impl VhostPort {
             Role::Listen => listener = Some(Listener::bind(&options.path, options.user)?),
             Role::Connect => timer = Some(make_timer(&watch)?),
         }
+        Ok(VhostPort::waiting(options, watch, listener, timer))
+    }
+
+    /// A port for the front ends that come to this listening socket. Whoever reaches it is taken: it is for a socket in a
+    /// network namespace where nobody else is.
+    ///
+    /// # Errors
+    /// The kernel refuses to watch the socket.
+    pub fn listening(socket: OwnedFd) -> Result<VhostPort> {
+        let listener = Some(Listener::given(socket)?);
+        Ok(VhostPort::waiting(Options::new(""), Watch::create()?, listener, None))
+    }
+
+    fn waiting(
+        options: Options,
+        watch: Watch,
+        listener: Option<Listener>,
+        timer: Option<OwnedFd>,
+    ) -> VhostPort {
         let port = VhostPort {
             device: Device::new(watch.clone()),
             options,
@@ -98,7 +117,7 @@ impl VhostPort {
             rested: false,
         };
         port.await_front();
-        Ok(port)
+        port
     }
 
     /// What was done wrong so far.

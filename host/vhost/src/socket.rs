@@ -1,10 +1,11 @@
 //! The socket between a port and its front end: listened on, or connected to.
 //!
 //! A listening socket is a file of mode 0600 from its first moment. A file that a killed process has left is replaced,
-//! one that is listened on is not. Only processes of the port's own user, of root and of one more user are taken.
+//! one that is listened on is not. Only processes of the port's own user, of root and of one more user are taken, except at a
+//! socket that was given: who reaches that is its giver's to decide.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -31,13 +32,12 @@ pub enum Role {
     Connect,
 }
 
-/// A listening socket, removed with this.
+/// A listening socket, whose file is removed with this.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: UnixListener,
-    path: PathBuf,
-    /// Device and inode of the file.
-    file: (u64, u64),
+    /// Its file with device and inode; without one whoever gave the socket answers for those who reach it.
+    file: Option<(PathBuf, (u64, u64))>,
 }
 
 impl Listener {
@@ -53,8 +53,8 @@ impl Listener {
             other => other,
         };
         let socket = socket.map_err(failed("listen"))?;
-        let listener =
-            Listener { file: identity(path).unwrap_or_default(), socket, path: path.into() };
+        let file = (path.to_owned(), identity(path).unwrap_or_default());
+        let listener = Listener { socket, file: Some(file) };
         if let Some(owner) = owner {
             std::os::unix::fs::chown(path, Some(owner), None)
                 .map_err(failed("give to its user"))?;
@@ -62,11 +62,19 @@ impl Listener {
         Ok(listener)
     }
 
+    /// A socket that listens already.
+    pub(crate) fn given(socket: OwnedFd) -> Result<Listener> {
+        rustix::io::ioctl_fionbio(&socket, true)
+            .map_err(|e| Error::from(Failure::new("the card's socket", "prepare", e)))?;
+        Ok(Listener { socket: socket.into(), file: None })
+    }
+
     /// The next front end that may connect, if any waits.
     pub(crate) fn accept(&self, user: Option<u32>) -> Option<UnixStream> {
         loop {
             let (stream, _) = self.socket.accept().ok()?;
-            if is_welcome(&stream, user) && prepare(&stream).is_some() {
+            let welcome = self.file.is_none() || is_welcome(&stream, user);
+            if welcome && prepare(&stream).is_some() {
                 return Some(stream);
             }
         }
@@ -82,8 +90,10 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Another process may have replaced the file.
-        if identity(&self.path) == Some(self.file) {
-            let _ = std::fs::remove_file(&self.path);
+        if let Some((path, file)) = &self.file
+            && identity(path) == Some(*file)
+        {
+            let _ = std::fs::remove_file(path);
         }
     }
 }

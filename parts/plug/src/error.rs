@@ -20,6 +20,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A failure of a virtual machine's card.
+    pub(crate) fn card(source: netloom_vhost::Error) -> Self {
+        Failure::new("plug: card", "open", source).into()
+    }
+
     /// A failure of the switch's side.
     pub fn switch(
         operation: &'static str,

@@ -25,7 +25,7 @@ pub use error::{Error, Result};
 pub use lock::{Lock, holder};
 pub use member::{Given, Member, Taken};
 pub use pump::Pump;
-pub use run::{Kind, NAME, Options, serve};
+pub use run::{GUESTS_PATIENCE, Kind, NAME, Options, serve};
 
 #[cfg(test)]
 extern crate self as netloom_plug;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use netloom_port::{PacketPort, Port, RingOptions, RingPort, Tap};
 use netloom_shm::{JoinOptions, SwitchPort};
 use netloom_sys::{Failure, caps, process};
+use netloom_vhost::VhostPort;
 use rustix::process::Signal;
 
 use crate::{End, Error, Lock, Pump, Result};
@@ -29,10 +30,15 @@ pub enum Kind {
     Packet,
     /// A packet socket bound to an interface, with rings: for a card.
     Ring,
+    /// A listening socket, to which the front end of a virtual machine's card comes (vhost-user).
+    Guest,
 }
 
 /// How long to wait for a full ring: another plug may not get a CPU for a while.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long a frame waits for a guest to make room: an emulated one may not run for some time.
+pub const GUESTS_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options of a plug.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +88,11 @@ pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
     let home = identity(&options.folder);
     let mut stays = || identity(&options.folder) == home;
     let pump = Pump::new(port, Box::new(member));
-    let mut pump = if options.kind == Kind::Ring { pump.merging() } else { pump };
+    let mut pump = match options.kind {
+        Kind::Ring => pump.merging(),
+        Kind::Guest => pump.patient(GUESTS_PATIENCE),
+        Kind::Tap | Kind::Packet => pump,
+    };
     let end = pump.run(signals.as_fd(), &mut stays);
     drop(lock);
     end
@@ -92,6 +102,7 @@ fn open(options: &Options, fd: OwnedFd) -> Result<Box<dyn Port>> {
     Ok(match options.kind {
         Kind::Tap => Box::new(Tap::from_fd(fd)?),
         Kind::Packet => Box::new(PacketPort::from_fd(fd)?),
+        Kind::Guest => Box::new(VhostPort::listening(fd).map_err(Error::card)?),
         Kind::Ring => {
             let port = RingPort::from_fd(fd, options.rings)?;
             if port.is_merged_irreversibly() {

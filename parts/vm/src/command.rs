@@ -66,6 +66,8 @@ pub(crate) fn uml(parts: &Parts<'_>) -> Vec<String> {
             // Without `gro` it takes no super-frames of a tap, and loses them (arch/um/drivers/vector_kern.c).
             Frames::Named(name) => format!("tap,ifname={name},depth=128,gro=1,vec=1"),
             Frames::Pair(fd) | Frames::Tap(fd) => format!("fd,fd={fd}"),
+            // The lab file has no such card for it.
+            Frames::Switch(_) => continue,
         };
         words.push(format!("vec{number}:transport={transport},mac={}", mac(wire.mac)));
     }
@@ -100,27 +102,19 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
     let mut add = |text: &str| words.extend(text.split(' ').map(str::to_owned));
     add("-nodefaults -no-user-config -display none -no-reboot");
     add("-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
-    add(&format!("-machine {board},accel={accelerator}"));
-    add(&format!("-m {}M -smp {}", machine.memory >> 20, machine.cpus));
+    let memory = machine.memory >> 20;
+    let by_switch = parts.wires.iter().any(|wire| matches!(wire.frames, Frames::Switch(_)));
+    if by_switch {
+        // The switch's port reads and writes the guest's memory.
+        add(&format!("-object memory-backend-memfd,id=memory,size={memory}M,share=on"));
+        add(&format!("-machine {board},accel={accelerator},memory-backend=memory"));
+    } else {
+        add(&format!("-machine {board},accel={accelerator}"));
+    }
+    add(&format!("-m {memory}M -smp {}", machine.cpus));
     add("-serial stdio");
     add(&format!("-chardev socket,id=qmp,fd={} -mon chardev=qmp,mode=control", parts.channel));
-    let card = match (machine.nic, machine.machine) {
-        (Card::E1000, _) => "e1000",
-        (Card::Virtio, Board::Microvm) => "virtio-net-device",
-        (Card::Virtio, _) => "virtio-net-pci",
-    };
-    let boot = if card == "virtio-net-device" { "" } else { ",romfile=" };
-    for (number, wire) in parts.wires.iter().enumerate() {
-        let frames = match wire.frames {
-            Frames::Tap(fd) => format!("tap,id=net{number},fd={fd}"),
-            Frames::Named(name) => {
-                format!("tap,id=net{number},ifname={name},script=no,downscript=no")
-            }
-            Frames::Pair(fd) => format!("dgram,id=net{number},local.type=fd,local.str={fd}"),
-        };
-        add(&format!("-netdev {frames}"));
-        add(&format!("-device {card},netdev=net{number},mac={}{boot}", mac(wire.mac)));
-    }
+    cards(parts, accelerator).iter().for_each(|words| add(words));
     if let Some(agent) = parts.agent {
         let bus = if machine.machine == Board::Microvm { "device" } else { "pci" };
         add(&format!("-chardev socket,id={AGENT},fd={agent} -device virtio-serial-{bus}"));
@@ -139,6 +133,40 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
         words.extend(["-append".to_owned(), kernel_line(machine, khz)]);
     }
     words.extend(machine.qemu.iter().cloned());
+    words
+}
+
+/// QEMU's words for the network cards.
+fn cards(parts: &Parts<'_>, accelerator: &str) -> Vec<String> {
+    let machine = parts.machine;
+    let mut words = Vec::new();
+    let mut add = |text: String| words.push(text);
+    let card = match (machine.nic, machine.machine) {
+        (Card::E1000, _) => "e1000",
+        (Card::Virtio, Board::Microvm) => "virtio-net-device",
+        (Card::Virtio, _) => "virtio-net-pci",
+    };
+    let boot = if card == "virtio-net-device" { "" } else { ",romfile=" };
+    for (number, wire) in parts.wires.iter().enumerate() {
+        let frames = match wire.frames {
+            Frames::Tap(fd) => format!("tap,id=net{number},fd={fd}"),
+            Frames::Named(name) => {
+                format!("tap,id=net{number},ifname={name},script=no,downscript=no")
+            }
+            Frames::Pair(fd) => format!("dgram,id=net{number},local.type=fd,local.str={fd}"),
+            Frames::Switch(name) => {
+                // A switch's port that is started anew is connected to again.
+                add(format!("-chardev socket,id=card{number},path={name},abstract=on,reconnect=1"));
+                format!("vhost-user,id=net{number},chardev=card{number}")
+            }
+        };
+        // Translated, QEMU 7.2 loses interrupts of vhost-user cards by MSI-X.
+        let is_pci = card == "virtio-net-pci";
+        let translated = accelerator == "tcg" && is_pci && matches!(wire.frames, Frames::Switch(_));
+        let vectors = if translated { ",vectors=0" } else { "" };
+        add(format!("-netdev {frames}"));
+        add(format!("-device {card},netdev=net{number},mac={}{boot}{vectors}", mac(wire.mac)));
+    }
     words
 }
 
@@ -208,6 +236,23 @@ mod tests {
             let words = qemu(&parts, Accelerator::Tcg, None).join(" ");
             assert!(words.contains(of_qemu), "{words}");
         }
+    }
+
+    #[test]
+    fn a_card_by_vhost_user_shares_the_guests_memory() {
+        let machine = Machine::default();
+        let wires = [Wire { frames: Frames::Switch("card-a"), mac: [2, 0, 0, 0, 0, 10] }];
+        let parts = parts(&machine, &wires);
+        let words = qemu(&parts, Accelerator::Tcg, None).join(" ");
+        for part in [
+            "-object memory-backend-memfd,id=memory,size=128M,share=on -machine pc,accel=tcg,memory-backend=memory",
+            "-chardev socket,id=card0,path=card-a,abstract=on,reconnect=1",
+            "-netdev vhost-user,id=net0,chardev=card0",
+            "romfile=,vectors=0",
+        ] {
+            assert!(words.contains(part), "{words}");
+        }
+        assert!(!qemu(&parts, Accelerator::Kvm, None).join(" ").contains("vectors"));
     }
 
     #[test]

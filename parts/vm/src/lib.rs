@@ -29,4 +29,4 @@ pub mod storage;
 pub use accel::{found_program, lacking};
 pub use error::{Error, Result};
 pub use serve::{NAME, more_grace, serve};
-pub use spec::{SPEC, STATE, Spec, VERB};
+pub use spec::{SPEC, STATE, Spec, VERB, card_socket};

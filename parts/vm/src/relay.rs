@@ -39,6 +39,8 @@ pub(crate) enum End {
     Tap(OwnedFd),
     /// A tap that the machine opens by its name.
     Named(String),
+    /// The socket of a switch, by its abstract name: vhost-user.
+    Switch(String),
 }
 
 impl End {
@@ -46,7 +48,7 @@ impl End {
     pub(crate) fn fd(&self) -> Option<&OwnedFd> {
         match self {
             End::Pair(fd) | End::Tap(fd) => Some(fd),
-            End::Named(_) => None,
+            End::Named(_) | End::Switch(_) => None,
         }
     }
 
@@ -56,6 +58,7 @@ impl End {
             End::Pair(fd) => Frames::Pair(fd.as_raw_fd()),
             End::Tap(fd) => Frames::Tap(fd.as_raw_fd()),
             End::Named(name) => Frames::Named(name),
+            End::Switch(name) => Frames::Switch(name),
         }
     }
 }
@@ -66,6 +69,7 @@ pub(crate) enum Frames<'a> {
     Pair(RawFd),
     Tap(RawFd),
     Named(&'a str),
+    Switch(&'a str),
 }
 
 /// An interface of the node that a machine's card is joined to.

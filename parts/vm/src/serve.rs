@@ -74,6 +74,8 @@ struct Machine {
     /// What is being saved or restored, and whether with a disk.
     work: Option<jobs::Work>,
     has_disk: bool,
+    /// Whether a card is a port of a switch.
+    has_switch_card: bool,
     /// The line to the agent of a QEMU machine's guest.
     agent: Option<talking::AgentLine>,
     /// How long it may take to end by itself.

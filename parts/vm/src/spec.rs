@@ -22,6 +22,12 @@ pub(crate) const FOLDER: &str = "/run/netloom-machine";
 /// The socket of clients, in the abstract namespace of the node's network.
 pub(crate) const SOCKET: &str = "netloom-machine";
 
+/// The name, in the abstract namespace of the node's network, of the socket at which a card's switch waits for the machine:
+/// for a card by vhost-user.
+pub fn card_socket(interface: &str) -> String {
+    format!("netloom-card-{interface}")
+}
+
 /// A machine and the node around it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
@@ -29,6 +35,9 @@ pub struct Spec {
     pub lab: String,
     /// The node, whose kind is a machine.
     pub node: PlannedNode,
+    /// Interfaces of the plan that are cards by vhost-user: the node has none of these names.
+    #[serde(default)]
+    pub cards: Vec<String>,
 }
 
 impl Spec {

@@ -66,6 +66,7 @@ mod vm;
 mod vm_cloud_init;
 mod vm_disks;
 mod vm_qemu;
+mod vm_vhost;
 mod walls;
 mod whole_machine;
 mod wire;

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use netloom_model::Plan;
 use netloom_model::plan::Slot;
-use netloom_model::plan::{self as planned, LinkSlot, PlannedEnd, PlannedNode, is_of_an_interface};
+use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{
+    self as planned, Interface, LinkSlot, PlannedEnd, PlannedNode, is_of_an_interface,
+};
 use netloom_netlink::{Address, Batch, Change, DeleteRoute, Multipath, Neighbour, Route};
 use netloom_sys::{namespace, sysctl};
 
@@ -47,7 +50,11 @@ pub(crate) fn configure(
                 .map_err(Error::of(&object, "configure"))?;
             let mut socket = open(&object)?;
             batch.clear();
-            push_node(&mut batch, node, scope, links);
+            let there = |interface: &Interface| {
+                let link = plan.link_at(interface.link);
+                link.is_none_or(|link| spaces.forms.get(plan, link) != LinkForm::Guest)
+            };
+            push_node(&mut batch, node, scope, links, &there);
             if node.kind.as_vm().is_none() {
                 if fixed_neighbours {
                     push_neighbours(&mut batch, plan, index, scope, links);
@@ -126,12 +133,19 @@ fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, lin
     }
 }
 
-fn push_node(batch: &mut Batch, node: &PlannedNode, scope: Scope, links: &[LinkSlot]) {
+/// The requests for a node; `there`: whether it has an interface of the plan.
+fn push_node(
+    batch: &mut Batch,
+    node: &PlannedNode,
+    scope: Scope,
+    links: &[LinkSlot],
+    there: &dyn Fn(&Interface) -> bool,
+) {
     let name: Arc<str> = format!("node {:?}", node.name).into();
     if scope == Scope::All {
         batch.push(Arc::clone(&name), &Change::of(LOOPBACK).up());
     }
-    for interface in &node.interfaces {
+    for interface in node.interfaces.iter().filter(|i| there(i)) {
         if scope == Scope::Links && !links.contains(&interface.link) {
             continue;
         }

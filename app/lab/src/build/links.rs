@@ -66,7 +66,9 @@ fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlo
     match spaces.forms.get(plan, link) {
         LinkForm::Pair => push_pair(batch, plan, spaces, index),
         LinkForm::Wired => push_wired(batch, plan, spaces, index),
-        LinkForm::Tap | LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => Ok(()),
+        LinkForm::Tap | LinkForm::Guest | LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => {
+            Ok(())
+        }
     }
 }
 
@@ -197,7 +199,7 @@ pub(crate) fn remove_links(
                     Seat::Port => {
                         remove(spaces.core.as_fd(), link.port_index(side), None, &object)?;
                     }
-                    Seat::Plug | Seat::Host => {}
+                    Seat::Plug | Seat::Guest { .. } | Seat::Host => {}
                 }
             }
         }

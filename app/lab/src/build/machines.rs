@@ -18,14 +18,15 @@ use crate::{Error, Result};
 const SILENT: [(&str, &str); 2] =
     [("net/ipv6/conf/all/disable_ipv6", "1"), ("-net/ipv6/conf/default/disable_ipv6", "1")];
 
-/// The node of a machine.
+/// The node of a machine; `cards`: its interfaces in the plan that are ports of switches themselves.
 pub(crate) fn around(
     spec: NodeSpec,
     lab: &str,
     node: &PlannedNode,
     machine: &Machine,
+    cards: Vec<String>,
 ) -> Result<NodeSpec> {
-    let told = Spec { lab: lab.to_owned(), node: node.clone() };
+    let told = Spec { lab: lab.to_owned(), node: node.clone(), cards };
     let object = format!("node {:?}", node.name);
     let shown = kept(node, machine)?;
     let told = serde_json::to_string(&told).map_err(Error::of(object, "describe its machine"))?;

@@ -15,7 +15,10 @@ use netloom_model::kinds::openflow::TlsFiles;
 use netloom_model::lab::{FileContent, Limits};
 use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
-use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
+use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{
+    Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
+};
 use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
@@ -329,8 +332,21 @@ impl Maker<'_> {
         };
         match &node.kind {
             NodeKind::Plain => Ok(spec),
-            NodeKind::Vm(machine) => machines::around(spec, &self.state.plan.lab, node, machine),
+            NodeKind::Vm(machine) => {
+                let cards = self.cards(node);
+                machines::around(spec, &self.state.plan.lab, node, machine, cards)
+            }
         }
+    }
+
+    /// The interfaces of a machine that are cards by vhost-user.
+    fn cards(&self, node: &PlannedNode) -> Vec<String> {
+        let state = &self.state;
+        let is_card = |i: &&Interface| {
+            let link = state.plan.link_at(i.link);
+            link.is_some_and(|link| state.form(link) == LinkForm::Guest)
+        };
+        node.interfaces.iter().filter(is_card).map(|i| i.name.clone()).collect()
     }
 
     /// A child uses its parent's root unless it has its own.

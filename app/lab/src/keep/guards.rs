@@ -281,6 +281,15 @@ impl Inner {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         for point in points_of(context.state, slot) {
+            // A machine's process has its frames before any program there.
+            if node.kind.as_vm().is_some() && point.at.space == node.id {
+                return Err(Error::Invalid {
+                    object: format!("{object}: protect"),
+                    reason: "its guest gets frames before they can be counted; protect works behind a switch, without \
+                             `vhost-user`"
+                        .to_owned(),
+                });
+            }
             let known = self.shields.remove(&point.at.space);
             let shield = attach::run_in_living(context.inits, point.at.space, &object, || {
                 let shield = match known {
@@ -430,9 +439,10 @@ fn budget(of: &Protect) -> Budget {
 
 /// Names of a node's own interfaces that are present.
 fn names_here<'a>(state: &State, node: &'a PlannedNode) -> Vec<&'a str> {
-    // A tap's frames are received on the CPU time of its plug; it has no queue for threads.
+    // A tap's frames are received on the CPU time of its plug; it has no queue for threads. A guest's card is none of ours.
     let queues = |i: &&Interface| {
-        !state.plan.link_at(i.link).is_some_and(|link| state.form(link) == LinkForm::Tap)
+        let link = state.plan.link_at(i.link);
+        !link.is_some_and(|link| matches!(state.form(link), LinkForm::Tap | LinkForm::Guest))
     };
     let here = node.interfaces.iter().filter(|i| !is_absent(state, node, i)).filter(queues);
     here.map(|i| i.name.as_str()).collect()

@@ -20,14 +20,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use netloom_digest::fnv1a;
 use netloom_model::Plan;
 use netloom_model::kinds::shm::{ShmSwitch, VdeFolder};
+use netloom_model::plan::port_names::MOST_PORT_NAME;
 use netloom_model::plan::{LinkId, LinkSide, LinkSlot, SwitchSlot};
-use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch};
-use netloom_shm::protocol::MOST_NAME;
+use netloom_model::plan::{PlannedLink, PlannedSwitch};
 use netloom_switch::control::Connection;
-use netloom_switch::control::requests::{Answer, Presence, Request};
+use netloom_switch::control::requests::{Answer, PortShown, Presence, Request};
 
 use self::ports::{make_taps, open_interface};
 use self::process::Plug;
@@ -37,6 +36,9 @@ use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
 use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
 use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result};
+
+// What a plan calls a port is a name for the protocol.
+const _: () = assert!(MOST_PORT_NAME <= netloom_shm::protocol::MOST_NAME);
 
 /// Time limit for new ports to join, and the interval of checks.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -90,7 +92,7 @@ impl Switches {
         for link in links.iter().map(|l| &plan.links[*l]) {
             for side in 0..2 {
                 let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { continue };
-                wanted.entry(switch).or_default().insert(port_name(plan, link, side));
+                wanted.entry(switch).or_default().insert(plan.port_name(link, side));
             }
         }
         let until = Instant::now() + JOIN_TIMEOUT;
@@ -150,6 +152,22 @@ impl Switches {
             }
             other => Error::of(&object, "ask")(other),
         })
+    }
+
+    /// The port of a link with one end at a shared-memory switch, as the switch shows it.
+    pub(crate) fn port(
+        &self,
+        folder: &Folder,
+        plan: &Plan,
+        link: &PlannedLink,
+    ) -> Option<PortShown> {
+        let side = (0..2).find(|side| plan.shm_switch_at(&link.ends[*side]).is_some())?;
+        let switch = plan.switch_at(plan.shm_switch_at(&link.ends[side])?)?;
+        let Ok(Answer::Shown(shown)) = self.ask(folder, &switch.name, &Request::Show) else {
+            return None;
+        };
+        let name = plan.port_name(link, side);
+        shown.ports.into_iter().find(|port| port.name == name)
     }
 
     /// Whether all plugs of a link live.
@@ -321,7 +339,7 @@ impl Inner {
         let plan = &context.state.plan;
         let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { return Ok(()) };
         let (kind, fd) = open_interface(context, link, side)?;
-        let name = port_name(plan, link, side);
+        let name = plan.port_name(link, side);
         let lock = context.folder.plug_lock(link.id, side);
         let socket = process::socket(context.folder, &plan.switches[switch].name);
         let plug = Plug { lock: &lock, switch: &socket, name: &name, kind };
@@ -380,27 +398,6 @@ fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
     ends(&state.plan).filter(move |(link, _)| !out(&link.id))
 }
 
-/// The name on the switch of the port of a link's end: the other end's name, if it is unique among the
-/// links, else the link's name.
-pub(crate) fn port_name(plan: &Plan, link: &PlannedLink, side: usize) -> String {
-    match &link.ends[1 - side] {
-        end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => shortened(&plan.end_text(end)),
-        _ => shortened(&link.name),
-    }
-}
-
-/// A name for a port: one that is too long keeps its beginning, followed by a hash of the whole.
-fn shortened(name: &str) -> String {
-    if name.len() <= MOST_NAME {
-        return name.to_owned();
-    }
-    // 32 bits: names of a lab are few.
-    let hash = fnv1a::hash_32(name.as_bytes());
-    let room = MOST_NAME - 9;
-    let kept = (0..=room).rev().find_map(|end| name.get(..end)).unwrap_or_default();
-    format!("{kept}~{hash:08x}")
-}
-
 fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
     let state = context.folder.switch_state(name);
     make_private_dir(&context.folder.switch_files(), true)?;
@@ -448,21 +445,4 @@ fn remove_files(folder: &Folder, switch: &str) {
         let _ = std::fs::remove_file(path);
     }
     let _ = socket.parent().map(std::fs::remove_dir);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_are_cut_and_told_apart() {
-        assert_eq!(shortened("h1:eth0"), "h1:eth0");
-        let long = |end: &str| shortened(&format!("{}{end}", "n".repeat(200)));
-        let (a, b) = (long("a:eth0"), long("b:eth0"));
-        assert_eq!((a.len(), b.len()), (MOST_NAME, MOST_NAME));
-        assert_ne!(a, b);
-        // Users know ports by these names, and a switch's file keeps them.
-        assert_eq!(a, format!("{}~e819c013", "n".repeat(55)));
-        assert!(shortened(&"é".repeat(60)).len() <= MOST_NAME);
-    }
 }

@@ -297,7 +297,7 @@ fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
                 (node.id, node.interfaces[interface].index)
             }
             Seat::Port => (NodeId::CORE, link.port_index(side)),
-            Seat::Plug | Seat::Host => continue,
+            Seat::Plug | Seat::Guest { .. } | Seat::Host => continue,
         };
         attach::run_in_living(inits, space, &object, || {
             let mut socket = Socket::open().map_err(Error::of(&object, "open a netlink socket"))?;

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use netloom_model::Plan;
+use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{
     Interface, LinkSide, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
 };
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
+use netloom_switch::control::requests::Presence;
 use netloom_sys::namespace;
 use netloom_wire::control::DirectionState;
 use rustix::process::Pid;
@@ -91,7 +93,7 @@ pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatu
     for slot in ends_and_guests(state, planned) {
         let visit = on_a_thread(|| visit(sources, slot))?;
         let held = held(sources, slot, &visit);
-        found.insert(slot, interface_statuses(state, slot, &visit.links, &held));
+        found.insert(slot, interface_statuses(sources, slot, &visit.links, &held));
     }
     let slots: Vec<Slot> = found.keys().copied().collect();
     let found = |slot: Slot| found.get(&slot).map_or(&[][..], Vec::as_slice);
@@ -175,7 +177,7 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
     let counts = running.kept.keepers.guards.sockets(state, planned);
     let protect = running.kept.keepers.guards.protection(state, slot);
     let held = held(sources, slot, found);
-    let interfaces = interface_statuses(state, slot, &found.links, &held);
+    let interfaces = interface_statuses(sources, slot, &found.links, &held);
     let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
     let programs: Vec<ProgramView> = report.programs.iter().map(program).collect();
     let (standing, reason) = match standing(sources.phase, pid.is_some(), &report, &programs) {
@@ -302,11 +304,12 @@ fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
 
 /// The interfaces in a node: its own that are not elsewhere, and guests.
 fn interface_statuses(
-    state: &State,
+    sources: &Sources<'_>,
     slot: Slot,
     found: &[LinkInfo],
     held: &[Held],
 ) -> Vec<InterfaceStatus> {
+    let state = sources.state;
     let plan = &state.plan;
     let planned = &plan.nodes[slot];
     let away = |index: u32| {
@@ -318,6 +321,10 @@ fn interface_statuses(
         here.map(|held| held.address.to_string()).collect()
     };
     let own = planned.interfaces.iter().filter(|i| !away(i.index)).map(|i| {
+        let link = &plan.links[i.link];
+        if state.form(link) == LinkForm::Guest {
+            return card_status(sources, i, link, addresses(&i.name));
+        }
         let lost = state.lost.contains_key(&plan.links[i.link].id);
         let seen = addresses::seen(i, found).filter(|_| !lost);
         let name = seen.map_or(i.name.as_str(), |link| link.name.as_str());
@@ -328,6 +335,39 @@ fn interface_statuses(
         interface_status(&m.name, &link_of(plan, &m.home), 0, addresses(&m.name), seen)
     });
     own.chain(guests).collect()
+}
+
+/// The card of a guest that is a port of its switch, which counts its frames: what the port receives goes to the guest.
+fn card_status(
+    sources: &Sources<'_>,
+    interface: &Interface,
+    link: &PlannedLink,
+    addresses: Vec<String>,
+) -> InterfaceStatus {
+    let running = sources.running;
+    let switches = &running.kept.keepers.switches;
+    let port = switches.port(&running.folder, &sources.state.plan, link);
+    let traffic = port.as_ref().map(|port| {
+        let count = |name: &str| port.counters.get(name).copied().unwrap_or(0);
+        let lost = port.counters.iter().filter(|(name, _)| name.starts_with("dropped-"));
+        Traffic {
+            rx_bytes: count("received-bytes"),
+            rx_packets: count("received-frames"),
+            rx_lost: 0,
+            tx_bytes: count("sent-bytes"),
+            tx_packets: count("sent-frames"),
+            tx_lost: lost.map(|(_, frames)| frames).sum(),
+        }
+    });
+    InterfaceStatus {
+        name: interface.name.clone(),
+        link: link.name.clone(),
+        mac: mac_text(interface.mac),
+        mtu: interface.mtu,
+        addresses,
+        up: Some(port.is_some_and(|port| port.presence == Presence::Here)),
+        traffic,
+    }
 }
 
 /// The name of an interface's link; empty for an interface of the host.

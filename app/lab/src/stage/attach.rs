@@ -40,7 +40,7 @@ pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Op
         Some(AttachPoint { space: NodeId::CORE, index: link.port_index(side), direction })
     };
     match [from, to].map(|side| state.seat(link, side)) {
-        [Seat::Plug, _] | [_, Seat::Plug] => None,
+        [Seat::Plug | Seat::Guest { .. }, _] | [_, Seat::Plug | Seat::Guest { .. }] => None,
         [_, Seat::Port] => core(to, Direction::Ingress),
         [Seat::Port, _] => core(from, Direction::Egress),
         [_, Seat::Node { node, interface }] => {

@@ -5,11 +5,10 @@
 //! a kill of the first one leaves no trace.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use netloom_netlink::{Batch, Change, LinkInfo, Socket};
-use netloom_plug::{Carried, Counters, End, Lost, Pump};
+use netloom_plug::{Carried, Counters, End, GUESTS_PATIENCE, Lost, Pump};
 use netloom_port::{RingOptions, RingPort};
 use netloom_session::switch_address;
 use netloom_shm::name::Address;
@@ -22,9 +21,6 @@ use super::figures::amount;
 use super::wording::worded;
 use crate::flags::Plug;
 use crate::output::{facts, print};
-
-/// How long a frame waits for a guest to make room: an emulated one may not run for some time.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// `netloom plug`
 pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
@@ -82,7 +78,7 @@ fn plug_card(address: &Address, args: &Plug, options: Options) -> Result<i32> {
     let member = join(address, args, &name.to_string_lossy())?;
     let number = member.number();
     print(&format!("{path:?} is port {number} of switch {}; Ctrl-C ends it\n", args.switch))?;
-    let mut pump = Pump::new(Box::new(port), Box::new(member)).patient(PATIENCE);
+    let mut pump = Pump::new(Box::new(port), Box::new(member)).patient(GUESTS_PATIENCE);
     let end = pump.run(signals.as_fd(), &mut || true)?;
     print(&text(&pump.reading().read()))?;
     match end {

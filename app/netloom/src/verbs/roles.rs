@@ -111,6 +111,7 @@ pub(crate) fn plug(
         PortKind::Tap => Kind::Tap,
         PortKind::Packet => Kind::Packet,
         PortKind::Ring => Kind::Ring,
+        PortKind::Guest => Kind::Guest,
     };
     // It lives as long as the folder that contains its lock.
     let options = Options::new(kind, switch, name, lock.parent().unwrap_or(lock));

@@ -160,7 +160,7 @@ fn owner(plan: &Plan, address: IpAddr) -> Option<[u8; 6]> {
 
 #[cfg(test)]
 mod tests {
-    use netloom_model::lookup::target::{self, Target};
+    use netloom_model::lookup::target;
 
     use super::*;
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn way(plan: &Plan, from: &str, to: Option<&str>) -> Result<Addressing> {
-        let Target::Points(points) = target::resolve(plan, from).unwrap() else { panic!("{from}") };
+        let points = target::resolve(plan, from).unwrap().points;
         let asked = Destination { to: to.map(str::to_owned), port: 9, ..Destination::default() };
         Addressing::find(Some(plan), points.first(), &asked)
     }

@@ -8,12 +8,12 @@ use netloom_ebpf::feature::measure_supported;
 use netloom_ebpf::measure::{Clock, Marking};
 use netloom_marking::session::{Configuration, Program};
 use netloom_measure::{Session, Setup, Spot, Told};
-use netloom_model::lookup::target::{Point, Space};
+use netloom_model::lookup::target::{Point, Space, Target};
 
 use super::places::Places;
 use super::watch::{Event, Watch};
 use super::{KEEP, probe};
-use crate::{Error, Found, Result, Spaces};
+use crate::{Error, Result, Spaces};
 
 /// A measurement whose interfaces are found.
 pub struct Prepared {
@@ -28,14 +28,15 @@ impl Prepared {
     /// # Errors
     /// [`Error::Request`] for a switch, and for an interface that marks and is none of them; [`Error::Unsupported`].
     pub fn new(
-        (spaces, found): (Spaces, Found),
+        (spaces, found): (Spaces, Target),
         configuration: Configuration,
         mark: bool,
     ) -> Result<Prepared> {
         if let Some(mirrored) = found.mirrors.first() {
             let switch = &mirrored.switch;
             return Err(Error::Request(format!(
-                "switch {switch:?}: it is in shared memory; measure at its nodes' interfaces"
+                "switch {switch:?}: it is in shared memory; measure at its nodes' interfaces \
+                 (a guest with `vhost-user` has none there)"
             )));
         }
         let on_host = found.points.iter().any(|point| point.space == Space::Host);

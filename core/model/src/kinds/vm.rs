@@ -36,7 +36,7 @@ const MACHINES: [&str; 3] = ["pc", "q35", "microvm"];
 const CARDS: [&str; 2] = ["virtio", "e1000"];
 const BUSES: [&str; 2] = ["virtio", "ide"];
 
-const TABLE: [Key; 16] = [
+const TABLE: [Key; 17] = [
     key(
         "accel",
         Value::Choice(&ACCELERATORS),
@@ -88,6 +88,13 @@ const TABLE: [Key; 16] = [
     key("cpus", Value::Integer(1, MOST_CPUS), "The guest's processors. Default 1."),
     key("machine", Value::Choice(&MACHINES), "QEMU's type of machine. Default pc."),
     key("nic", Value::Choice(&CARDS), "QEMU's type of network cards. Default virtio."),
+    key(
+        "vhost-user",
+        Value::Boolean,
+        "The machine's cards on shared-memory switches are ports of these switches, by vhost-user: frames pass no \
+         kernel, and the node has no interface there. Where such a link has impairments, or the node has `protect`, it \
+         has one all the same. For QEMU with nic: virtio. Default false.",
+    ),
     key("x-qemu", Value::AnyList(&Value::Text), "More arguments for QEMU, which are not checked."),
     key(
         "restart",
@@ -216,6 +223,9 @@ pub struct Machine {
     pub machine: Board,
     /// QEMU's type of network cards.
     pub nic: Card,
+    /// Whether cards on shared-memory switches are ports of these switches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub vhost_user: bool,
     /// More arguments for QEMU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub qemu: Vec<String>,
@@ -237,6 +247,7 @@ impl Default for Machine {
             cpus: 1,
             machine: Board::Pc,
             nic: Card::Virtio,
+            vhost_user: false,
             qemu: Vec::new(),
             restart: Restart::Never,
             storage: Storage::default(),
@@ -292,6 +303,15 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
             machine.nic = Card::E1000;
         }
         refuse_for_uml(&machine, value, &path.key("nic"), report);
+    }
+    if let Some(value) = fields.get("vhost-user") {
+        let path = path.key("vhost-user");
+        machine.vhost_user = read::boolean(value, &path, report).unwrap_or(false);
+        if machine.vhost_user && machine.nic == Card::E1000 {
+            report
+                .error(value.place, format!("{path}: only virtio cards have this, not nic: e1000"));
+        }
+        refuse_for_uml(&machine, value, &path, report);
     }
     read_storage(fields, path, &mut machine, report);
     if let Some(value) = fields.get("x-qemu") {

@@ -193,6 +193,9 @@ impl<'a> Finder<'a> {
             }
             let hop = next.via.unwrap_or(destination);
             let (path, there) = self.to_station(at, &next.interface, hop).map_err(fail)?;
+            if let Some(card) = self.card_without_interface(&path) {
+                return Err(fail(card).into());
+            }
             trace.leave(self, at, &next.interface);
             trace.cross(self, &path);
             let arrived = &self.plan.nodes[there.0];
@@ -204,6 +207,18 @@ impl<'a> Finder<'a> {
         let source = found_source.ok_or_else(|| fail("a node sends nothing to itself".into()))?;
         let (from, to) = (from.to_owned(), to.to_owned());
         Ok(PacketPath { from, to, source, destination, points: trace.points, hops: trace.hops })
+    }
+
+    /// Why packets cannot be seen at an end of these crossings, if it is a card that has no interface.
+    fn card_without_interface(&self, path: &[Crossing]) -> Option<String> {
+        let links = path.iter().map(|(link, _)| &self.plan.links[*link]);
+        let card = links.into_iter().find(|link| self.plan.is_guests_card(link))?;
+        let node = &self.plan.nodes[self.plan.machine_of(card)?].name;
+        Some(format!(
+            "the card of machine {node:?} on link {:?} is a port of its switch, where nothing counts packets; without \
+             `vhost-user` it has an interface",
+            card.name
+        ))
     }
 
     /// The crossings from a node's interface to the station with an address, and its owner.

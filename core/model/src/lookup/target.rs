@@ -7,7 +7,7 @@
 
 use crate::Plan;
 use crate::kinds::CapturedAt;
-use crate::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedNode};
+use crate::plan::{Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode};
 
 use crate::lookup::{self, LookupError, Result};
 
@@ -47,13 +47,29 @@ pub struct Mirrored {
     pub ports: Vec<String>,
 }
 
-/// A resolved target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Frames of interfaces.
-    Points(Vec<Point>),
-    /// Frames that a switch copies to a port.
-    Mirror(Mirrored),
+/// A resolved target, or several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Interfaces.
+    pub points: Vec<Point>,
+    /// Ports of shared-memory switches, whose frames the switch copies to a port of the session.
+    pub mirrors: Vec<Mirrored>,
+}
+
+impl Target {
+    fn of(points: Vec<Point>) -> Target {
+        Target { points, mirrors: vec![] }
+    }
+
+    fn mirror(mirror: Mirrored) -> Target {
+        Target { points: vec![], mirrors: vec![mirror] }
+    }
+
+    /// Adds the places of another one.
+    pub fn add(&mut self, other: Target) {
+        self.points.extend(other.points);
+        self.mirrors.extend(other.mirrors);
+    }
 }
 
 /// The interface of the host that a target names, which needs no lab.
@@ -75,7 +91,7 @@ pub fn host(text: &str) -> Option<Point> {
 /// a missing interface or port.
 pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
     if let Some(point) = host(text) {
-        return Ok(Target::Points(vec![point]));
+        return Ok(Target::of(vec![point]));
     }
     if let Some(name) = text.strip_prefix("link:") {
         return link(plan, name);
@@ -102,9 +118,11 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
         }
     }
     let node = &plan.nodes[lookup::slot(plan, name)?];
-    let found = node.interfaces.iter().filter(|i| interface.is_none_or(|name| i.name == name));
-    let points: Vec<Point> = found.map(|i| at_node(plan, node, &i.name, i.link)).collect();
-    if points.is_empty() {
+    let mut target = Target::default();
+    for found in node.interfaces.iter().filter(|i| interface.is_none_or(|name| i.name == name)) {
+        target.add(of_node(plan, node, found));
+    }
+    if target == Target::default() {
         let has: Vec<&str> = node.interfaces.iter().map(|i| i.name.as_str()).collect();
         let reason = match (interface, has.is_empty()) {
             (Some(name), false) => format!("no interface {name:?}, it has {}", has.join(", ")),
@@ -112,18 +130,43 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
         };
         return Err(LookupError::Invalid { object: format!("node {name:?}"), reason });
     }
-    Ok(Target::Points(points))
+    Ok(target)
+}
+
+/// An interface of a node, or its card that is a port of a switch.
+fn of_node(plan: &Plan, node: &PlannedNode, interface: &Interface) -> Target {
+    match plan.link_at(interface.link).and_then(|link| of_card(plan, link)) {
+        Some(mirror) => Target::mirror(mirror),
+        None => Target::of(vec![at_node(plan, node, &interface.name, interface.link)]),
+    }
+}
+
+/// The port of a link that is the card of a virtual machine by vhost-user.
+fn of_card(plan: &Plan, link: &PlannedLink) -> Option<Mirrored> {
+    if !plan.is_guests_card(link) {
+        return None;
+    }
+    let side = (0..2).find(|side| plan.shm_switch_at(&link.ends[*side]).is_some())?;
+    let switch = plan.switch_at(plan.shm_switch_at(&link.ends[side])?)?;
+    Some(Mirrored { switch: switch.name.clone(), ports: vec![plan.port_name(link, side)] })
 }
 
 /// Every link of a lab, each at one end; shared-memory switches are seen at their links.
-pub fn all(plan: &Plan) -> Vec<Point> {
-    plan.links.iter().filter_map(|link| of_link(plan, link)).collect()
+pub fn all(plan: &Plan) -> Target {
+    let mut all = Target::default();
+    for link in &plan.links {
+        match of_card(plan, link) {
+            Some(mirror) => all.mirrors.push(mirror),
+            None => all.points.extend(of_link(plan, link)),
+        }
+    }
+    all
 }
 
 /// Every interface of a lab: those of nodes, then the ports of kernel bridges.
 pub fn interfaces(plan: &Plan) -> Vec<Point> {
     let nodes = plan.nodes.iter().flat_map(|node| node.interfaces.iter().map(move |i| (node, i)));
-    let of_nodes = nodes.map(|(node, i)| at_node(plan, node, &i.name, i.link));
+    let of_nodes = nodes.flat_map(|(node, i)| of_node(plan, node, i).points);
     let ports = plan.links.iter().flat_map(|link| (0..2).map(move |end| (link, end)));
     let ports = ports.filter_map(|(link, end)| at_port(plan, link, end, false));
     of_nodes.chain(ports).collect()
@@ -131,10 +174,7 @@ pub fn interfaces(plan: &Plan) -> Vec<Point> {
 
 /// The interface of a lab that has this name: `NODE:IFACE`, or `SWITCH/END` for the port of a kernel bridge.
 pub fn interface(plan: &Plan, name: &str) -> Option<Point> {
-    let points = |text: &str| match resolve(plan, text) {
-        Ok(Target::Points(points)) => points,
-        _ => vec![],
-    };
+    let points = |text: &str| resolve(plan, text).map_or(vec![], |target| target.points);
     // A child's name has a slash, too.
     let mut found = if name.contains(':') { points(name) } else { vec![] };
     if name.contains('/') {
@@ -157,11 +197,14 @@ fn at_node(plan: &Plan, node: &PlannedNode, interface: &str, link: LinkSlot) -> 
 fn link(plan: &Plan, name: &str) -> Result<Target> {
     let (at, _) = lookup::find_link(plan, name)?;
     let link = &plan.links[at];
+    if let Some(mirror) = of_card(plan, link) {
+        return Ok(Target::mirror(mirror));
+    }
     let point = of_link(plan, link).ok_or_else(|| LookupError::Invalid {
         object: format!("link {:?}", link.name),
         reason: "nothing of it is an interface of the lab's".to_owned(),
     })?;
-    Ok(Target::Points(vec![point]))
+    Ok(Target::of(vec![point]))
 }
 
 /// One end of a link: preferably a node's.
@@ -206,7 +249,7 @@ fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
     })?;
     if plan.switches[slot].kind.captured_at() == CapturedAt::Mirror {
         let ports = port.map(str::to_owned).into_iter().collect();
-        return Ok(Target::Mirror(Mirrored { switch: name.to_owned(), ports }));
+        return Ok(Target::mirror(Mirrored { switch: name.to_owned(), ports }));
     }
     let of_switch =
         |end: &PlannedEnd| matches!(end, PlannedEnd::Port { switch, .. } if *switch == slot);
@@ -225,7 +268,7 @@ fn switch(plan: &Plan, name: &str, port: Option<&str>) -> Result<Target> {
         };
         return Err(LookupError::Invalid { object: format!("switch {name:?}"), reason });
     }
-    Ok(Target::Points(points))
+    Ok(Target::of(points))
 }
 
 /// A port is named by the other end of its link, or by its interface.
@@ -247,10 +290,9 @@ mod tests {
     }
 
     fn names(target: Target) -> Vec<String> {
-        match target {
-            Target::Points(points) => points.into_iter().map(|p| p.name).collect(),
-            Target::Mirror(mirror) => vec![format!("{}{:?}", mirror.switch, mirror.ports)],
-        }
+        let points = target.points.into_iter().map(|p| p.name);
+        let mirrors = target.mirrors.into_iter().map(|m| format!("{}{:?}", m.switch, m.ports));
+        points.chain(mirrors).collect()
     }
 
     #[test]
@@ -273,6 +315,26 @@ mod tests {
         ] {
             assert_eq!(names(resolve(&plan, text).unwrap()), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_guests_card_is_seen_at_its_port_of_the_switch() {
+        let text = "name: t\nnodes:\n  h1: {}\n  g: {kind: vm, kernel: k, vhost-user: true}\n\
+                    switches: {s: {}, m: {kind: shm}}\nlinks: [[h1, m], [g, m], [g, s]]\n";
+        let lab = crate::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        let plan = crate::plan::plan(&lab).unwrap();
+        for (text, expected) in [
+            ("g:eth0", &["m[\"g:eth0\"]"][..]),
+            ("g:eth1", &["g:eth1"]),
+            ("g", &["g:eth1", "m[\"g:eth0\"]"]),
+            ("link:g:eth0--m", &["m[\"g:eth0\"]"]),
+        ] {
+            assert_eq!(names(resolve(&plan, text).unwrap()), expected, "{text}");
+        }
+        assert_eq!(names(all(&plan)), ["h1:eth0", "g:eth1", "m[\"g:eth0\"]"]);
+        let interfaces: Vec<String> = interfaces(&plan).into_iter().map(|p| p.name).collect();
+        assert_eq!(interfaces, ["h1:eth0", "g:eth1", "s/g:eth1"]);
+        assert_eq!(interface(&plan, "g:eth0"), None);
     }
 
     #[test]
@@ -309,7 +371,7 @@ mod tests {
 
     #[test]
     fn all_links_are_seen_once() {
-        let points = all(&plan());
+        let points = all(&plan()).points;
         let links: Vec<&str> = points.iter().filter_map(|p| p.link.as_deref()).collect();
         assert_eq!(links.len(), 6, "{links:?}");
         assert!(points.iter().all(|p| !p.only_in));

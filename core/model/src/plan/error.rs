@@ -103,6 +103,17 @@ pub enum PlanError {
         /// The link.
         link: String,
     },
+    /// A guest whose budget has no place: there is no switch at the other end of its link.
+    #[error(
+        "node {node:?}: protect: its guest gets the frames of link {link:?} before they can be counted; put a switch \
+         in between"
+    )]
+    ProtectedGuest {
+        /// The node.
+        node: String,
+        /// The link.
+        link: String,
+    },
     /// More computed routes than allowed.
     #[error(
         "{routes} routes would have to be computed, more than the {most} that a lab may have: they grow \

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink, Slot, SwitchSlot};
+use super::{
+    LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
+};
 
 /// Index of the first port in the core namespace; bridges come before.
 pub const FIRST_PORT: u32 = 100_000;
@@ -38,6 +40,9 @@ pub enum LinkForm {
     Wired,
     /// A tap in a node, whose other side the plug of a shared-memory switch holds.
     Tap,
+    /// The card of a virtual machine, by vhost-user: the plug of a shared-memory switch serves it, and the node has no
+    /// interface.
+    Guest,
     /// An interface of the host that is a port of a bridge, or is bridged to a node.
     Bridged,
     /// An interface of the host that stays there; the plug of a shared-memory switch reads and writes it.
@@ -51,6 +56,13 @@ pub enum LinkForm {
 pub enum Seat {
     /// At an interface of a node, by places in the plan.
     Node {
+        /// The node.
+        node: Slot,
+        /// Index into [`PlannedNode::interfaces`](super::PlannedNode::interfaces).
+        interface: usize,
+    },
+    /// At the card of a virtual machine, without an interface of the node: places in the plan as for a node's.
+    Guest {
         /// The node.
         node: Slot,
         /// Index into [`PlannedNode::interfaces`](super::PlannedNode::interfaces).
@@ -88,6 +100,9 @@ impl LinkForm {
     /// The form by the plan alone, for a link without a stored one.
     fn plain(plan: &Plan, link: &PlannedLink) -> LinkForm {
         let shm = plan.has_shm_end(link);
+        if plan.is_guests_card(link) {
+            return LinkForm::Guest;
+        }
         let door = link.ends.iter().find_map(|end| match end {
             PlannedEnd::Host { .. } if shm => Some(LinkForm::Card),
             PlannedEnd::Host { .. } => Some(LinkForm::Bridged),
@@ -101,28 +116,44 @@ impl LinkForm {
     pub fn is_door(self) -> bool {
         match self {
             LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => true,
-            LinkForm::Pair | LinkForm::Wired | LinkForm::Tap => false,
+            LinkForm::Pair | LinkForm::Wired | LinkForm::Tap | LinkForm::Guest => false,
         }
     }
 
     /// Where an end of a link of this form is.
     pub fn seat(self, link: &PlannedLink, side: usize) -> Seat {
         match &link.ends[side] {
+            PlannedEnd::Node { node, interface } if self == LinkForm::Guest => {
+                Seat::Guest { node: *node, interface: *interface }
+            }
             PlannedEnd::Node { node, interface } => {
                 Seat::Node { node: *node, interface: *interface }
             }
-            PlannedEnd::Port { .. } if matches!(self, LinkForm::Tap | LinkForm::Card) => Seat::Plug,
+            PlannedEnd::Port { .. }
+                if matches!(self, LinkForm::Tap | LinkForm::Card | LinkForm::Guest) =>
+            {
+                Seat::Plug
+            }
             PlannedEnd::Port { .. } => Seat::Port,
             PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => Seat::Host,
         }
     }
 }
 
-/// Checks that every configured wire is possible.
+/// Checks that every configured wire is possible, and that the budget of every guest has a place.
 pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
     let without = |link: &&PlannedLink| link.is_impaired() && !can_have_wire(plan, link);
-    match plan.links.iter().find(without) {
-        Some(link) => Err(PlanError::WireAtDoor { link: link.name.clone() }),
+    if let Some(link) = plan.links.iter().find(without) {
+        return Err(PlanError::WireAtDoor { link: link.name.clone() });
+    }
+    // A machine's process has the frames of its node's interface before any program there.
+    let open = |link: &PlannedLink| {
+        let node = &plan.nodes[plan.machine_of(link)?];
+        let behind = link.ends.iter().any(|end| matches!(end, PlannedEnd::Port { .. }));
+        (!node.protect.is_empty() && !behind).then(|| (node.name.clone(), link.name.clone()))
+    };
+    match plan.links.iter().find_map(open) {
+        Some((node, link)) => Err(PlanError::ProtectedGuest { node, link }),
         None => Ok(()),
     }
 }
@@ -139,8 +170,9 @@ pub fn can_have_wire(plan: &Plan, link: &PlannedLink) -> bool {
 fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
     let free = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, .. } => {
-            // A plug has no queue for threads. A budget stands at the tap.
-            !plan.nodes[*node].charge_receive
+            let node = &plan.nodes[*node];
+            // A plug has no queue for threads. A budget stands at the tap, but a machine's is passed by there.
+            !node.charge_receive && (node.kind.as_vm().is_none() || node.protect.is_empty())
         }
         end => plan.shm_switch_at(end).is_some(),
     };
@@ -253,6 +285,17 @@ impl Plan {
             PlannedEnd::Node { node, .. } => self.nodes[*node].kind.as_vm().map(|_| *node),
             _ => None,
         })
+    }
+
+    /// Whether a link is the card of a virtual machine by vhost-user: one end is a machine that wants it, the other a
+    /// shared-memory switch, and nothing has to be between the two.
+    pub fn is_guests_card(&self, link: &PlannedLink) -> bool {
+        let wants = |node: &PlannedNode| {
+            let wants = node.kind.as_vm().is_some_and(|machine| machine.vhost_user);
+            wants && node.protect.is_empty()
+        };
+        let machine = self.machine_of(link).map(|slot| &self.nodes[slot]);
+        machine.is_some_and(wants) && self.has_shm_end(link) && !link.is_impaired()
     }
 
     /// An OpenFlow switch at an end of a link.

@@ -24,7 +24,7 @@ use crate::error::failed;
 use crate::frames::{MOST_ON_LINE, Stream};
 use crate::queue::{Queue, Window};
 use crate::relay::{End, Joined};
-use crate::spec::{FOLDER, SOCKET, Spec};
+use crate::spec::{FOLDER, SOCKET, Spec, card_socket};
 use crate::storage::Drives;
 use crate::{Result, initrd, qmp, relay, start};
 
@@ -80,6 +80,7 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         grace: super::GRACE + super::more_grace(&options),
         agent: line.map(|line| AgentLine::new(line, spec.ready())),
         has_disk: options.storage.disk.is_some(),
+        has_switch_card: !spec.cards.is_empty(),
     })
 }
 
@@ -159,6 +160,9 @@ fn join(spec: &Spec) -> Result<Vec<End>> {
     let by_name = spec.machine().accel == Accel::Uml;
     let interfaces = (0..).zip(&spec.node.interfaces);
     let join = |(number, i): (u32, &Interface)| {
+        if spec.cards.contains(&i.name) {
+            return Ok(End::Switch(card_socket(&i.name)));
+        }
         let index = socket.index_of(&i.name)?;
         relay::join(&Joined { name: &i.name, index, mtu: i.mtu, number, by_name })
     };

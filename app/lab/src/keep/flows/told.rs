@@ -11,7 +11,6 @@ use netloom_model::kinds::openflow::{
 };
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, SwitchSlot};
 
-use crate::keep::switches::port_name;
 use crate::store::state::Folder;
 
 /// The name of the network namespace that a switch's process is started in: the host's.
@@ -97,7 +96,7 @@ pub(super) fn ports<'p>(
         PlannedEnd::Port { switch, name, mac, number: Some(number) } if *switch == of => {
             Some(PortSpec {
                 number: *number,
-                name: port_name(plan, link, side),
+                name: plan.port_name(link, side),
                 interface: name.clone(),
                 mac: Some(*mac),
             })

@@ -57,7 +57,7 @@ pub(super) fn of(
             index: link.port_index(1 - outer),
             direction: Direction::Ingress,
         },
-        Seat::Plug | Seat::Host => return None,
+        Seat::Plug | Seat::Guest { .. } | Seat::Host => return None,
     };
     Some(Door { at, number: number(link.id) })
 }

@@ -37,7 +37,7 @@ pub(super) fn points_of(state: &State, slot: Slot) -> Vec<Point> {
                 index: link.port_index(1 - side),
                 direction: Direction::Egress,
             },
-            Seat::Node { .. } | Seat::Plug | Seat::Host => {
+            Seat::Node { .. } | Seat::Guest { .. } | Seat::Plug | Seat::Host => {
                 attach::at_interface(state, slot, interface, Direction::Ingress)
             }
         };

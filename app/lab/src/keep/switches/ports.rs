@@ -1,5 +1,5 @@
-//! The interfaces that plugs read and write: a tap in a node, a port in the core namespace, a card of the
-//! host.
+//! What plugs read and write: a tap in a node, a port in the core namespace, a card of the host, or the card of a virtual
+//! machine, for which they wait at a socket in its node.
 
 use std::os::fd::OwnedFd;
 
@@ -9,6 +9,7 @@ use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_netlink::{Batch, Change, Socket};
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::build::keeper::{Context, Ground};
 use crate::stage::attach;
@@ -64,7 +65,14 @@ pub(super) fn open_interface(
     if let PlannedEnd::Host { iface } = &link.ends[1 - side] {
         return open_card(iface, &object);
     }
-    let is_tap = context.state.form(link) == LinkForm::Tap;
+    let form = context.state.form(link);
+    if let (LinkForm::Guest, Some((node, interface))) = (form, link.node_end()) {
+        let node = &plan.nodes[node];
+        let name = netloom_vm::card_socket(&node.interfaces[interface].name);
+        let fd = attach::run_in(context.inits, node.id, &object, || listen(&name, &object))?;
+        return Ok(("guest", fd));
+    }
+    let is_tap = form == LinkForm::Tap;
     if let Some((node, interface)) = link.node_end().filter(|_| is_tap) {
         let own = &plan.nodes[node].interfaces[interface];
         let home = Home::Node { node: plan.nodes[node].id, index: own.index };
@@ -82,6 +90,18 @@ pub(super) fn open_interface(
         Ok(port.map_err(Error::of(&object, "open its port"))?.into_fd())
     })?;
     Ok(("packet", fd))
+}
+
+/// A socket to which the machine in this network namespace comes; nobody outside the namespace reaches its name.
+fn listen(name: &str, object: &str) -> Result<OwnedFd> {
+    let socket = || -> rustix::io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        net::listen(&socket, 4)?;
+        Ok(socket)
+    };
+    socket().map_err(Error::of(object, "listen for its machine's card"))
 }
 
 /// A socket on an interface of the host.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netloom_model::kinds::shm::{MirrorDirection, PortVlan, ShmSwitch};
+use netloom_model::plan::port_names::shortened_port_name;
 use netloom_switch::control::Connection;
 use netloom_switch::control::requests::{PortChange, PortKey, Request};
 use netloom_switch::rules::{Direction, MOST_PORTS, Mirror, Source, Vlan};
 use serde::{Deserialize, Serialize};
 
-use super::{process, shortened};
+use super::process;
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
@@ -94,7 +95,7 @@ fn requests(options: &ShmSwitch, object: &str) -> Result<Vec<Request>> {
         let owner = rules.owner.as_deref().map(|o| number_in("/etc/passwd", "user", o, object));
         let macs = rules.lock.iter().map(|m| m.parse().map_err(|e| invalid(format!("{m}: {e}"))));
         let change = PortChange {
-            name: Some(Some(shortened(name))),
+            name: Some(Some(shortened_port_name(name))),
             uid: owner.transpose()?.map(Some),
             macs: Some(macs.collect::<Result<Vec<_>>>()?).filter(|m| !m.is_empty()),
             ..PortChange::default()

@@ -9,7 +9,10 @@ const USER: Allowed = Allowed { programs: false, taps: true };
 
 fn planned(switch: &str, links: &str) -> Result<Plan, PlanError> {
     let text = format!(
-        "name: forms\nnodes: {{a: {{}}, b: {{}}, p: {{protect: {{packets: 9}}}}}}\nswitches: {{s: {switch}}}\nlinks:\n{links}"
+        "name: forms\nnodes:\n  a: {{}}\n  b: {{}}\n  p: {{protect: {{packets: 9}}}}\n  \
+         v: {{kind: vm, kernel: k, vhost-user: true}}\n  \
+         w: {{kind: vm, kernel: k, vhost-user: true, protect: {{packets: 9}}}}\n\
+         switches: {{s: {switch}}}\nlinks:\n{links}"
     );
     plan(&parse("forms.yaml", text.as_bytes(), "forms").unwrap())
 }
@@ -30,6 +33,9 @@ fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
     const OPENFLOW: &str = "{kind: openflow}";
     let a1 = Seat::Node { node: Slot::new(0), interface: 1 };
     let p0 = Seat::Node { node: Slot::new(2), interface: 0 };
+    let v0 = Seat::Node { node: Slot::new(3), interface: 0 };
+    let card = Seat::Guest { node: Slot::new(3), interface: 0 };
+    let w0 = Seat::Node { node: Slot::new(4), interface: 0 };
     let no_taps = Allowed { taps: false, ..ALL };
     for (switch, link, allowed, form, seats) in [
         (BRIDGE, "[a, s]", ALL, LinkForm::Pair, [a1, Seat::Port]),
@@ -40,6 +46,12 @@ fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
         (SHM, "[a, s]", USER, LinkForm::Pair, [a1, Seat::Port]),
         (SHM, "[p, s]", ALL, LinkForm::Pair, [p0, Seat::Port]),
         (SHM, "{ends: [a, s], loss: 1%}", ALL, LinkForm::Wired, [a1, Seat::Port]),
+        (SHM, "[v, s]", ALL, LinkForm::Guest, [card, Seat::Plug]),
+        (SHM, "[s, v]", USER, LinkForm::Guest, [Seat::Plug, card]),
+        (SHM, "{ends: [v, s], loss: 1%}", ALL, LinkForm::Wired, [v0, Seat::Port]),
+        (SHM, "[w, s]", ALL, LinkForm::Pair, [w0, Seat::Port]),
+        (BRIDGE, "[v, s]", ALL, LinkForm::Pair, [v0, Seat::Port]),
+        (OPENFLOW, "[v, s]", ALL, LinkForm::Pair, [v0, Seat::Port]),
         (OPENFLOW, "[a, s]", ALL, LinkForm::Pair, [a1, Seat::Port]),
         (OPENFLOW, "[a, s]", USER, LinkForm::Pair, [a1, Seat::Port]),
         (OPENFLOW, "{ends: [a, s], loss: 1%}", ALL, LinkForm::Wired, [a1, Seat::Port]),
@@ -62,6 +74,17 @@ fn a_wire_between_a_shared_memory_switch_and_the_host_is_refused() {
         let refused = planned("{kind: shm}", &link).unwrap_err();
         assert!(matches!(refused, PlanError::WireAtDoor { .. }), "{refused}");
         planned("{}", &link).unwrap();
+    }
+}
+
+#[test]
+fn a_guest_with_a_budget_is_behind_a_switch() {
+    for link in ["[a, w]", "[w, internet]"] {
+        let refused = planned("{}", &format!("- {link}\n")).unwrap_err();
+        assert!(matches!(refused, PlanError::ProtectedGuest { .. }), "{refused}");
+    }
+    for switch in ["{}", "{kind: shm}", "{kind: openflow}"] {
+        planned(switch, "- [w, s]\n").unwrap();
     }
 }
 
