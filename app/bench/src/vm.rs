@@ -106,7 +106,8 @@ fn streams(options: Options, driver: &Driver, report: &mut Report) -> Result<()>
     ratios(&streams, &failed, note, report);
     let mut dropped = None;
     if options.quick {
-        for (way, pair) in &mut pairs {
+        // What no figure is of is for the full run.
+        for (way, pair) in pairs.iter_mut().filter(|(way, _)| way.is_own()) {
             let found = tables::rows(pair, *way, &[2], true, &note(*way), report)?;
             dropped = found.map(|now| now + dropped.unwrap_or(0)).or(dropped);
         }

@@ -37,8 +37,9 @@ pub enum Kind {
 /// How long to wait for a full ring: another plug may not get a CPU for a while.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long a frame waits for a guest to make room: an emulated one may not run for some time.
-pub const GUESTS_PATIENCE: Duration = Duration::from_millis(50);
+/// How long a frame waits for a guest to make room: among others on few processors a translated one may not run for that
+/// long. Once that is over, frames are dropped at once until one is taken again.
+pub const GUESTS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Options of a plug.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! a kill of the first one leaves no trace.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use netloom_netlink::{Batch, Change, LinkInfo, Socket};
@@ -21,6 +22,9 @@ use super::figures::amount;
 use super::wording::worded;
 use crate::flags::Plug;
 use crate::output::{facts, print};
+
+/// How long a frame of an interface waits for a full ring.
+const WAIT: Duration = Duration::from_millis(100);
 
 /// `netloom plug`
 pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
@@ -40,7 +44,7 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
              loses many: turn that off (ethtool -K {interface} lro off)"
         );
     }
-    let member = join(&address, args, &format!("host:{interface}"))?;
+    let member = join(&address, args, &format!("host:{interface}"), WAIT)?;
     let number = member.number();
     // From here on the interface is restored when this ends.
     let _raised = (!link.up).then(|| Raised::new(&link)).transpose()?;
@@ -75,7 +79,7 @@ fn plug_card(address: &Address, args: &Plug, options: Options) -> Result<i32> {
     let Some(name) = path.file_name() else { bail!("{:?}: it names no socket", args.interface) };
     let signals = super::ending()?;
     let port = VhostPort::open(options).with_context(|| args.interface.clone())?;
-    let member = join(address, args, &name.to_string_lossy())?;
+    let member = join(address, args, &name.to_string_lossy(), GUESTS_PATIENCE)?;
     let number = member.number();
     print(&format!("{path:?} is port {number} of switch {}; Ctrl-C ends it\n", args.switch))?;
     let mut pump = Pump::new(Box::new(port), Box::new(member)).patient(GUESTS_PATIENCE);
@@ -87,11 +91,12 @@ fn plug_card(address: &Address, args: &Plug, options: Options) -> Result<i32> {
     }
 }
 
-fn join(address: &Address, args: &Plug, default: &str) -> Result<SwitchPort> {
+fn join(address: &Address, args: &Plug, default: &str, wait: Duration) -> Result<SwitchPort> {
     let name = args.name.clone().or_else(|| address.name.clone());
     let name = name.unwrap_or_else(|| default.to_owned());
     let options = JoinOptions {
         number: address.number.map_or(0, u16::from),
+        wait,
         ..JoinOptions::new(&address.path, &name)
     };
     SwitchPort::join(&options)
