@@ -54,7 +54,7 @@ impl Direction {
         }
     }
 
-    fn clsact(self) -> TcAttachPoint {
+    pub(crate) fn clsact(self) -> TcAttachPoint {
         match self {
             Direction::Ingress => TC_INGRESS,
             Direction::Egress => TC_EGRESS,
@@ -86,6 +86,8 @@ impl Hook {
 pub(crate) enum Order {
     First,
     Last,
+    /// After those, and after filters of sessions: for a measurement that stays.
+    Behind,
     /// After all others, now and later: for what lets no frame continue.
     End,
 }
@@ -94,15 +96,17 @@ impl Order {
     fn tcx_flag(self) -> u32 {
         match self {
             Order::First => libbpf_sys::BPF_F_BEFORE,
-            Order::Last | Order::End => libbpf_sys::BPF_F_AFTER,
+            Order::Last | Order::Behind | Order::End => libbpf_sys::BPF_F_AFTER,
         }
     }
 
-    /// Priorities of filters; lower ones run first.
+    /// Priorities of filters; lower ones run first. Those of taps and points, which end with their process,
+    /// are 1 to 9 and 30 to 40.
     fn priority(self) -> u32 {
         match self {
             Order::First => 10,
             Order::Last => 20,
+            Order::Behind => 45,
             Order::End => 50,
         }
     }
@@ -157,7 +161,7 @@ pub(crate) fn attach(
 /// The program with [`Order::End`], before which others are attached.
 pub(crate) fn end_of(order: Order, ifindex: u32, direction: Direction) -> Result<Option<Program>> {
     match (order, tcx_query(ifindex, direction)) {
-        (Order::Last, Ok(ids)) => Program::find(&ids, END),
+        (Order::Last | Order::Behind, Ok(ids)) => Program::find(&ids, END),
         _ => Ok(None),
     }
 }
@@ -313,7 +317,7 @@ fn clsact_query(ifindex: u32, direction: Direction) -> Result<Vec<u32>> {
     let ifindex = index(ifindex)?;
     // A query needs no program; standard input's number stands in for a descriptor.
     let none = rustix::stdio::stdin();
-    let asked = [Order::First, Order::Last, Order::End]
+    let asked = [Order::First, Order::Last, Order::Behind, Order::End]
         .map(|order| filter(none, ifindex, direction, order).query());
     Ok(asked.into_iter().flatten().filter(|id| *id != 0).collect())
 }

@@ -132,8 +132,8 @@ pub struct TapCounts {
 
 /// A tap at an interface, detached on drop and when this process ends, however it ends.
 ///
-/// With clsact alone, on kernels without tcx, the program stays if the process is killed: until the
-/// interface or its queueing discipline goes.
+/// With clsact alone, on kernels without tcx, the program stays if the process is killed: until another tap
+/// takes its place, or the interface or its queueing discipline goes.
 #[derive(Debug)]
 pub struct Tap {
     // Dropped first: no program may write while the rest is dropped.

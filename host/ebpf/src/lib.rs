@@ -28,6 +28,7 @@ pub mod wire;
 
 mod attach;
 mod error;
+mod filter;
 mod load;
 mod map;
 mod memory;

@@ -197,8 +197,8 @@ impl Measure {
         Self::attach_by(Hook::probe(), ifindex, direction, config)
     }
 
-    /// The same with a chosen hook. By clsact there is one point per direction, which stays if this
-    /// process is killed.
+    /// The same with a chosen hook. By clsact a point stays if this process is killed, until the interface goes
+    /// or another point takes its place.
     ///
     /// # Errors
     /// As [`Measure::attach`].
@@ -385,6 +385,15 @@ impl Measure {
     pub fn program(&self) -> BorrowedFd<'_> {
         self.program.fd()
     }
+}
+
+/// How many points are at an interface of the calling thread's network namespace.
+///
+/// # Errors
+/// The kernel's error.
+#[doc(hidden)]
+pub fn points_at(ifindex: u32) -> Result<usize> {
+    link::count(ifindex)
 }
 
 fn wrong(reason: &'static str) -> Error {

@@ -52,22 +52,32 @@ impl Program {
     /// The first of these programs with this name.
     pub(crate) fn find(ids: &[u32], name: &'static str) -> Result<Option<Self>> {
         for id in ids {
-            // SAFETY: takes a number and returns a descriptor or an error.
-            let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(*id) };
-            if fd < 0 {
-                match io::Error::from_raw_os_error(-fd) {
-                    // Unloaded between the query and now.
-                    e if e.raw_os_error() == Some(libc::ENOENT) => continue,
-                    e => return Err(Failure::new(format!("program {id}"), "open", e).into()),
-                }
-            }
-            // SAFETY: the descriptor is new and nobody else owns it.
-            let program = Self::new(name, unsafe { OwnedFd::from_raw_fd(fd) });
+            let Some(program) = Self::open(*id, name)? else { continue };
             if program.info()?.name == name.as_bytes() {
                 return Ok(Some(program));
             }
         }
         Ok(None)
+    }
+
+    /// Whether a program's name begins like this.
+    pub(crate) fn begins(id: u32, name: &'static str) -> Result<bool> {
+        let Some(program) = Self::open(id, name)? else { return Ok(false) };
+        Ok(program.info()?.name.starts_with(name.as_bytes()))
+    }
+
+    /// A program by its id, if it is still loaded.
+    fn open(id: u32, name: &'static str) -> Result<Option<Self>> {
+        // SAFETY: takes a number and returns a descriptor or an error.
+        let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) };
+        if fd < 0 {
+            return match io::Error::from_raw_os_error(-fd) {
+                e if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+                e => Err(Failure::new(format!("program {id}"), "open", e).into()),
+            };
+        }
+        // SAFETY: the descriptor is new and nobody else owns it.
+        Ok(Some(Self::new(name, unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
     fn info(&self) -> Result<Info> {

@@ -13,7 +13,7 @@ use measure_support::frames;
 use measure_support::model::{Kept, Model};
 use measure_support::noise::Noise;
 use measure_support::run::run;
-use netloom_ebpf::measure::{Clock, Config, FlowBlock, Joined, Marking, Measure};
+use netloom_ebpf::measure::{Clock, Config, FlowBlock, Joined, Marking, Measure, points_at};
 use netloom_ebpf::{Direction, Hook};
 use netloom_kit::root_only;
 use netloom_marking::session::{NamedFilter, Program, Sampling};
@@ -317,7 +317,6 @@ fn super_frames_are_counted_by_their_segments() {
 #[test]
 fn loss_is_counted_to_the_packet() {
     root_only!("attaches BPF programs");
-    traffic::tcx_only!();
     let bob = sampling(HashFunction::Bob, Profile::Portable, 0, None);
     let mut way = Way::new(Program::Combined, Some(bob), Clock::Monotonic);
     let dropper = way.far.run(|| traffic::Dropper::attach(FAR, 7));
@@ -482,39 +481,65 @@ fn an_interface_that_goes_is_noticed() {
     drop(far);
 }
 
+/// The hooks of this kernel.
+fn hooks() -> Vec<Hook> {
+    let tcx = netloom_ebpf::feature::tcx_supported().map(|()| Hook::Tcx);
+    let clsact = netloom_ebpf::feature::clsact_supported().map(|()| Hook::Clsact);
+    [tcx, clsact].into_iter().flatten().collect()
+}
+
+/// In its environment the next helper finds the hook.
+const HELD_BY: &str = "NETLOOM_TEST_HELD_BY";
+
 /// The body of a process that the next test kills: attaches and waits.
 #[test]
 #[ignore = "helper: started by other tests"]
 fn held_by_another_process() {
-    let _point = Measure::attach(FAR, Direction::Ingress, &config(Program::All)).unwrap();
+    let hook = std::env::var(HELD_BY).unwrap();
+    let hook = if hook == "Tcx" { Hook::Tcx } else { Hook::Clsact };
+    let config = config(Program::All);
+    let _point = Measure::attach_by(hook, FAR, Direction::Ingress, &config).unwrap();
     println!("attached");
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 #[test]
-fn nothing_stays_after_a_kill() {
+fn what_a_killed_process_left_goes_at_once_or_with_the_next() {
     root_only!("attaches BPF programs");
-    traffic::tcx_only!();
-    let (near, far) = (NetNs::create(), NetNs::create());
-    link(near.end(NEAR), far.end(FAR));
-    let mut child = far.run(|| {
-        netloom_kit::again(&held_by_another_process)
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap()
-    });
-    let mut said = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("attached")));
-    assert_eq!(far.run(|| traffic::programs_at(FAR)), 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let gone = || (far.run(|| traffic::programs_at(FAR)) == 0).then_some(());
-    netloom_kit::wait_until("the program is gone", BOUND, gone);
-    // One that is asked to stay stays.
-    let config = Config { stay: true, ..config(Program::All) };
-    drop(far.run(|| Measure::attach(FAR, Direction::Ingress, &config).unwrap()));
-    assert_eq!(far.run(|| traffic::programs_at(FAR)), 1);
+    for hook in hooks() {
+        let (near, far) = (NetNs::create(), NetNs::create());
+        link(near.end(NEAR), far.end(FAR));
+        let mut child = far.run(|| {
+            netloom_kit::again(&held_by_another_process)
+                .env(HELD_BY, format!("{hook:?}"))
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        });
+        let mut said = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("attached")));
+        let points = || far.run(|| points_at(FAR)).unwrap();
+        let attach =
+            |config: Config| far.run(|| Measure::attach_by(hook, FAR, Direction::Ingress, &config));
+        assert_eq!(points(), 1);
+        // What a living process has stays its own.
+        drop(attach(config(Program::All)).unwrap());
+        assert_eq!(points(), 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if hook == Hook::Tcx {
+            let gone = || (points() == 0).then_some(());
+            netloom_kit::wait_until("the program is gone", BOUND, gone);
+        }
+        let next = attach(config(Program::All)).unwrap();
+        assert_eq!(points(), 1, "{hook:?}");
+        drop(next);
+        assert_eq!(points(), 0, "{hook:?}");
+        // One that is asked to stay stays.
+        drop(attach(Config { stay: true, ..config(Program::All) }).unwrap());
+        assert_eq!(points(), 1, "{hook:?}");
+    }
 }
 
 #[test]
@@ -528,14 +553,27 @@ fn clsact_counts_and_is_taken_off() {
     near.address(NEAR, [10, 7, 0, 1]);
     far.address(FAR, [10, 7, 0, 2]);
     let config = Config { clock: Clock::Tai, filters: Vec::new(), ..config(Program::All) };
-    let attach = || Measure::attach_by(Hook::Clsact, FAR, Direction::Ingress, &config);
-    let point = far.run(|| attach().unwrap());
-    traffic::udp(&near, ([10, 7, 0, 2].into(), 5000), 40, 100);
-    assert_eq!(point.counts().unwrap().unmatched, 40);
-    drop(point);
-    let point = far.run(|| attach().unwrap());
-    traffic::udp(&near, ([10, 7, 0, 2].into(), 5000), 3, 100);
-    assert_eq!(point.counts().unwrap().unmatched, 3);
+    // Somebody else's, where the first of ours would be.
+    let foreign = traffic::Foreign::attach(&far, FAR, 40);
+    let theirs = foreign.program();
+    let attach =
+        || far.run(|| Measure::attach_by(Hook::Clsact, FAR, Direction::Ingress, &config)).unwrap();
+    let unmatched = |point: &Measure| point.counts().unwrap().unmatched;
+    let send = |datagrams| traffic::udp(&near, ([10, 7, 0, 2].into(), 5000), datagrams, 100);
+    let first = attach();
+    send(40);
+    let second = attach();
+    send(3);
+    assert_eq!([&first, &second].map(unmatched), [43, 3]);
+    drop(first);
+    send(2);
+    assert_eq!(unmatched(&second), 5);
+    let third = attach();
+    send(1);
+    assert_eq!([&second, &third].map(unmatched), [6, 1]);
+    drop((second, third));
+    assert_eq!(far.run(|| points_at(FAR)).unwrap(), 0);
+    assert_eq!(foreign.program(), theirs);
 }
 
 #[test]

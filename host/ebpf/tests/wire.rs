@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use netloom_ebpf::measure::{Clock, Config, Marking, Measure};
 use netloom_ebpf::protect::{Budget, Shield};
 use netloom_ebpf::wire::Splice;
 use netloom_ebpf::{Direction, Hook, feature};
 use netloom_kit::wait_until;
+use netloom_marking::session::Program;
+use netloom_marking::{Marks, Precedence, Schedule};
 use support::net::{NetNs, link, mac};
 use support::packet::{Packets, Seen, frame};
 use support::relay::{Relay, tap};
@@ -271,6 +274,49 @@ fn a_wire_that_died_stops_its_link_until_it_is_made_anew() {
     assert!(near.send(&sent));
     assert_eq!(bytes(far.collect(1, BOUND)), [sent], "and the lost one not");
     assert_eq!(relay.frames(), 1);
+}
+
+#[test]
+fn points_count_beside_a_wire_what_has_come_through_it() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let pair = pair();
+        let [near, far] = pair.sockets();
+        let splice = pair.far.run(|| Splice::create_by(hook)).unwrap();
+        let toward = pair.wire(&splice, Direction::Ingress, [20, 21]);
+        let attach =
+            || pair.far.run(|| Measure::attach_by(hook, 3, Direction::Ingress, &counting()));
+        let points = [attach().unwrap(), attach().unwrap()];
+        for n in 1..=3 {
+            assert!(near.send(&frame(mac(3), mac(2), 100)));
+            far.collect(1, BOUND);
+            assert_eq!(points.each_ref().map(|point| point.counts().unwrap().other), [n; 2]);
+        }
+        assert_eq!(toward.frames(), 3, "{hook:?}");
+        drop(points);
+        assert!(near.send(&frame(mac(3), mac(2), 100)));
+        far.collect(1, BOUND);
+        assert_eq!(toward.frames(), 4, "{hook:?}");
+    }
+}
+
+/// A point without filters: it counts frames that are no IP.
+fn counting() -> Config {
+    Config {
+        program: Program::All,
+        schedule: Schedule::new(1_000_000_000, 1_000_000_000, 0).unwrap(),
+        marks: Marks::new(8, 16, 0x38, 0).unwrap(),
+        filters: Vec::new(),
+        joined: Vec::new(),
+        precedence: Precedence::First,
+        sampling: None,
+        marking: Marking::Off,
+        clock: Clock::Monotonic,
+        flows: 1,
+        cache: 1,
+        samples: 1,
+        stay: false,
+    }
 }
 
 #[test]

@@ -87,20 +87,19 @@ fn there_are_only_so_many_sessions() {
 #[test]
 fn dropping_a_probe_takes_everything_off() {
     root_only!("attaches BPF programs");
-    tcx_only!();
     let pair = Pair::create();
     pair.unlink();
     let ifindexes = pair.link();
     let probe = probe(&Ends::of(&[&pair]));
     let id = probe.create(marking("near", 100)).unwrap();
     probe.session(id).unwrap().start().unwrap();
-    assert_eq!(ifindexes.map(attached), [2, 2]);
+    assert_eq!(pair.points(ifindexes), [2, 2]);
     // The same packets cannot be marked by two.
     let twice = probe.create(marking("near", 4)).unwrap_err().to_string();
     assert!(twice.starts_with("interface \"near\", egress: session 1 marks packets"), "{twice}");
     probe.create(marking("far", 4)).unwrap();
     drop(probe);
-    assert_eq!(ifindexes.map(attached), [0, 0]);
+    assert_eq!(pair.points(ifindexes), [0, 0]);
 }
 
 #[test]

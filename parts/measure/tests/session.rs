@@ -78,17 +78,16 @@ fn no_packet_is_marked_before_the_first_block_nor_after_the_last() {
 #[test]
 fn a_session_that_is_stopped_marks_its_last_block_and_leaves_nothing() {
     root_only!("attaches BPF programs");
-    tcx_only!();
     let pair = Pair::create();
     pair.unlink();
     let ifindexes = pair.link();
     let session = started(&Ends::of(&[&pair]), setup(0, way()));
-    assert_eq!(ifindexes.map(attached), [1, 1]);
+    assert_eq!(pair.points(ifindexes), [1, 1]);
     until_told(&session, 2);
     pair.udp(50, 4000);
     session.stop();
     assert_eq!(session.state(), State::Ended);
-    assert_eq!(ifindexes.map(attached), [0, 0]);
+    assert_eq!(pair.points(ifindexes), [0, 0]);
     let told = session.blocks(0, BOUND);
     let (last, before) = told.split_last().unwrap();
     assert!(last.block >= 3);
@@ -158,7 +157,6 @@ fn goes_and_returns(session: &Session, told: &[Arc<Told>], spot: usize, back: u6
 #[test]
 fn an_interface_that_goes_marks_its_blocks_and_is_found_again() {
     root_only!("attaches BPF programs");
-    tcx_only!();
     let pair = Pair::create();
     let session = started(&Ends::of(&[&pair]), setup(0, way()));
     until_told(&session, 0);
@@ -171,10 +169,10 @@ fn an_interface_that_goes_marks_its_blocks_and_is_found_again() {
     let back = monotonic();
     let ifindexes = pair.link();
     until_whole(&session, &[0, 1]);
-    assert_eq!(ifindexes.map(attached), [1, 1]);
+    assert_eq!(pair.points(ifindexes), [1, 1]);
     pair.udp(20, 4000);
     session.stop();
-    assert_eq!(ifindexes.map(attached), [0, 0]);
+    assert_eq!(pair.points(ifindexes), [0, 0]);
     let told = session.blocks(0, BOUND);
     for spot in [0, 1] {
         let missed = goes_and_returns(&session, &told, spot, back);
@@ -258,7 +256,6 @@ fn held_up(pairs: &[Arc<Pair>; 2]) -> (Arc<Gate>, Session, [u32; 2]) {
 #[test]
 fn blocks_are_told_while_points_are_attached_anew() {
     root_only!("attaches BPF programs");
-    tcx_only!();
     let pairs = [Pair::create(), Pair::create()];
     let (gate, session, ifindexes) = held_up(&pairs);
     let from = lasting(&session);
@@ -268,11 +265,11 @@ fn blocks_are_told_while_points_are_attached_anew() {
     }
     // Each is being attached once, whatever number of blocks that takes.
     assert_eq!(gate.waiting(), ["far", "near"]);
-    assert_eq!(ifindexes.map(attached), [0, 0]);
+    assert_eq!(pairs[0].points(ifindexes), [0, 0]);
     let back = monotonic();
     gate.open();
     until_whole(&session, &[0, 1]);
-    assert_eq!(ifindexes.map(attached), [1, 1]);
+    assert_eq!(pairs[0].points(ifindexes), [1, 1]);
     let told = session.blocks(0, BOUND);
     for spot in [0, 1] {
         goes_and_returns(&session, &told, spot, back);
@@ -291,7 +288,7 @@ fn what_is_attached_after_the_end_does_not_stay() {
             let ending = std::thread::spawn(move || drop(session));
             gate.open();
             ending.join().unwrap();
-            assert_eq!(ifindexes.map(attached), [0, 0]);
+            assert_eq!(pairs[0].points(ifindexes), [0, 0]);
             continue;
         }
         std::thread::scope(|scope| {
@@ -307,14 +304,13 @@ fn what_is_attached_after_the_end_does_not_stay() {
             ending.join().unwrap();
             assert_eq!(session.state(), State::Ended);
         });
-        assert_eq!((ifindexes.map(attached), gate.waiting().len()), ([0, 0], 0));
+        assert_eq!((pairs[0].points(ifindexes), gate.waiting().len()), ([0, 0], 0));
     }
 }
 
 #[test]
 fn a_probe_that_restarts_marks_its_block_and_agrees_with_others() {
     root_only!("attaches BPF programs");
-    tcx_only!();
     let pair = Pair::create();
     let ends = Ends::of(&[&pair]);
     let other = started(&ends, setup(0, vec![observer("far", Direction::Ingress)]));
@@ -356,7 +352,6 @@ fn a_probe_that_restarts_marks_its_block_and_agrees_with_others() {
 #[test]
 fn two_sessions_count_the_same_at_one_interface() {
     root_only!("attaches BPF programs");
-    tcx_only!();
     let pair = Pair::create();
     let ends = Ends::of(&[&pair]);
     let first = started(&ends, setup(12, way()));
@@ -395,7 +390,7 @@ fn a_spot_that_fails_leaves_nothing_attached() {
     let error = session.start().unwrap_err();
     assert_eq!(error.to_string(), "interface \"near2\": there is none of this name here");
     assert_eq!((session.state(), session.schedule()), (State::Prepared, None));
-    assert_eq!(ifindexes.map(attached), [0, 0]);
+    assert_eq!(pairs[0].points(ifindexes), [0, 0]);
     assert!(session.blocks(0, BOUND).is_empty());
     // With the interface there it starts.
     pairs[1].link();
@@ -489,7 +484,7 @@ fn a_panic_ends_a_session_and_spoils_nothing() {
     let trouble = session.trouble().unwrap();
     assert!(trouble.contains("asked at a bad moment"), "{trouble}");
     assert!(!told.is_empty() && session.spot(0).is_ok());
-    assert_eq!(ifindexes.map(attached), [0, 0]);
+    assert_eq!(pairs[0].points(ifindexes), [0, 0]);
     session.stop();
 }
 

@@ -56,6 +56,8 @@ struct Run {
     blocks: Vec<(u64, Block)>,
     /// By block.
     ways: BTreeMap<u64, Vec<Way>>,
+    /// How long half of the calls that sent a datagram took at least, in nanoseconds.
+    sending: f64,
 }
 
 fn run(fates: Fates, wanted: &Config, datagrams: u64) -> Run {
@@ -97,7 +99,8 @@ fn run(fates: Fates, wanted: &Config, datagrams: u64) -> Run {
         };
         ways.entry(block_of[&number]).or_default().push(way);
     }
-    Run { blocks, ways }
+    let sending = median(log.iter().map(|sent| (sent.after - sent.before) as f64).collect());
+    Run { blocks, ways, sending }
 }
 
 fn udp(program: Program, sampling: Option<Sampling>) -> Config {
@@ -156,9 +159,11 @@ fn mean_delay_and_jitter_are_those_of_the_packets() {
     }
     eprintln!("mean delay less that of the taps {errors:.0?} ns, jitter off by {jitters:.1?} ns");
     // Points stand outside the taps, and two clocks are read. What stops a packet between point and tap is
-    // in few blocks only.
+    // in few blocks only. On a slow machine: both are within the way of a datagram through its sender's kernel,
+    // of which they are a small part.
     assert!(errors.iter().all(|error| *error > -2_000.0), "{errors:?}");
-    assert!(median(errors.clone()) < 20_000.0, "{errors:?}");
+    let most = 20_000.0_f64.max(run.sending / 2.0);
+    assert!(median(errors.clone()) < most, "{errors:?}, at most {most}");
     assert!(median(jitters.clone()) < 2_000.0, "{jitters:?}");
 }
 

@@ -6,7 +6,7 @@ use super::truth_support;
 use std::collections::BTreeMap;
 
 use netloom_ebpf::measure::Config;
-use netloom_kit::root_only;
+use netloom_kit::{root_only, skip};
 use netloom_marking::match_samples;
 use netloom_marking::session::Program;
 use netloom_netlink::offload::Offloads;
@@ -39,6 +39,17 @@ fn through(
     traffic: impl FnOnce(u64),
 ) -> ([Counted; 2], Vec<(u64, Block)>) {
     let taps = [Tap::open(&line.a, A), Tap::open(&line.b, B)];
+    between(taps, line, wanted, [protocol, hidden], traffic)
+}
+
+/// The same by these taps at both ends.
+fn between(
+    taps: [Tap; 2],
+    line: &Line,
+    wanted: &Config,
+    [protocol, hidden]: [u8; 2],
+    traffic: impl FnOnce(u64),
+) -> ([Counted; 2], Vec<(u64, Block)>) {
     let mut points = Points::attach(line, wanted);
     let first = points.begun();
     let start = points.schedule.start();
@@ -108,6 +119,12 @@ fn datagrams_are_what_the_receiver_got() {
     }
 }
 
+/// Whether sockets and taps of this kernel tell, and take, datagrams that are segmented later (Linux 6.2).
+fn tells_segments(line: &Line) -> bool {
+    line.middle
+        .run(|| netloom_port::Tap::create("segments", Default::default()).unwrap().udp_segments())
+}
+
 #[test]
 fn segmented_datagrams_are_counted_one_by_one() {
     root_only!("attaches BPF programs");
@@ -116,7 +133,12 @@ fn segmented_datagrams_are_counted_one_by_one() {
     let mut ends = Default::default();
     // Whole segments, one more with a rest, less than one, exactly one, hardly any.
     let sizes = [12_000, 12_001, 1_199, 1_200, 1, 54_000];
-    let (counted, _) = through(&line, &config, [17, 0], |end| {
+    let taps = [(&line.a, A), (&line.b, B)];
+    let taps = taps.map(|(space, index)| match tells_segments(&line) {
+        true => Tap::open(space, index),
+        false => Tap::of_segments(space, index, 1_200),
+    });
+    let (counted, _) = between(taps, &line, &config, [17, 0], |end| {
         ends = datagrams(&line, Some(1_200), &sizes, end);
     });
     for ((counted, [sent, came]), headers) in counted.iter().zip(ends).zip(HEADERS) {
@@ -231,15 +253,15 @@ fn tagged(tags: &[[u8; 4]], data: usize, size: u16) -> Vec<u8> {
     [header, frame].concat()
 }
 
-#[test]
-fn tagged_frames_are_counted_with_their_tags() {
-    root_only!("attaches BPF programs");
+/// Sends frames of datagrams of these lengths with one tag and with two, and has them counted: their packets, their
+/// data, and how many are super-frames.
+fn tagged_are_counted(lengths: &[usize], [packets, data, supers]: [u64; 3]) {
     let (inner, outer) = ([0x81, 0, 0x60, 5], [0x88, 0xa8, 0, 7]);
     for (tags, hidden) in [(&[inner][..], 4), (&[outer, inner][..], 4)] {
         let line = Line::bridged();
         let config = config(Program::All, &flows("17"), SHORT);
         let mut port = line.a.run(|| PacketPort::open_behind_egress(A).unwrap());
-        let frames = [tagged(tags, 100, 1_000), tagged(tags, 10_001, 1_000)];
+        let frames: Vec<_> = lengths.iter().map(|length| tagged(tags, *length, 1_000)).collect();
         let mut turns = 0;
         let ([counted, _], _) = through(&line, &config, [17, hidden], |end| {
             turns = until(end, |_| {
@@ -249,9 +271,24 @@ fn tagged_frames_are_counted_with_their_tags() {
             });
         });
         let headers = 42 + 4 * tags.len() as u64;
-        assert_eq!(counted.total, [turns * 12, turns * (12 * headers + 10_101)]);
-        assert_eq!(counted.supers, turns);
+        assert_eq!(counted.total, [turns * packets, turns * (packets * headers + data)]);
+        assert_eq!(counted.supers, turns * supers);
     }
+}
+
+#[test]
+fn tagged_frames_are_counted_with_their_tags() {
+    root_only!("attaches BPF programs");
+    tagged_are_counted(&[100, 1_000], [2, 1_100, 0]);
+}
+
+#[test]
+fn tagged_super_frames_are_counted_with_their_tags() {
+    root_only!("attaches BPF programs");
+    if !tells_segments(&Line::open()) {
+        skip!("kernel: packet sockets take no datagrams to be segmented (Linux 6.2)");
+    }
+    tagged_are_counted(&[100, 10_001], [12, 10_101, 1]);
 }
 
 #[test]

@@ -1,25 +1,22 @@
 //! Attaches taps by links, which end with the process that owns them.
 //!
-//! Kernels without tcx have no links for traffic control. There a clsact filter is used, at the
-//! first free of a few priorities of ours; a thread in its namespace removes it.
+//! Kernels without tcx have no links for traffic control: there a [`Filter`] is used.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 use libbpf_sys::{bpf_attach_type, bpf_link_create_opts, bpf_link_info};
-use netloom_sys::{Failure, namespace};
+use netloom_sys::Failure;
 
 use crate::attach::Hook;
+use crate::filter::{Filter, Place};
 use crate::presence::Presence;
 use crate::{Direction, Error, Result};
 
 /// Priorities of our filters; lower ones run first.
 const FIRST: std::ops::Range<u32> = 1..10;
 const LAST: std::ops::Range<u32> = 30..40;
-const HANDLE: u32 = 1;
 
 /// An attached program, detached on drop.
 #[derive(Debug)]
@@ -28,17 +25,6 @@ pub(super) enum Attached {
     Link(OwnedFd),
     /// By a clsact filter.
     Filter(Filter),
-}
-
-/// A clsact filter and its place.
-#[derive(Debug)]
-pub(super) struct Filter {
-    namespace: File,
-    presence: Presence,
-    program: OwnedFd,
-    ifindex: i32,
-    direction: Direction,
-    priority: u32,
 }
 
 /// The interface's name in errors.
@@ -95,7 +81,16 @@ pub(super) fn tc(
         Hook::Tcx => create(program, number(ifindex)?, at, order)
             .map(Attached::Link)
             .map_err(|e| Failure::new(object(ifindex), "attach capture by tcx", e).into()),
-        Hook::Clsact => Filter::attach(program, ifindex, direction).map(Attached::Filter),
+        Hook::Clsact => {
+            let priorities = match direction {
+                Direction::Ingress => FIRST,
+                Direction::Egress => LAST,
+            };
+            let places = priorities.map(|priority| Place { priority, handle: 1 });
+            Filter::attach(program, ifindex, direction, places)
+                .map(Attached::Filter)
+                .map_err(|e| Failure::new(object(ifindex), "attach capture by clsact", e).into())
+        }
     }
 }
 
@@ -126,7 +121,7 @@ impl Attached {
         match self {
             Attached::Link(link) => linked(link.as_fd()),
             // The filter goes with its interface.
-            Attached::Filter(filter) => filter.priority != 0 && filter.presence.there(),
+            Attached::Filter(filter) => filter.alive(),
         }
     }
 }
@@ -141,67 +136,4 @@ fn linked(link: BorrowedFd<'_>) -> bool {
     };
     // SAFETY: in the link kinds made here the first word is the interface's index.
     refused >= 0 && unsafe { info.__bindgen_anon_1.xdp.ifindex } != 0
-}
-
-impl Filter {
-    fn attach(program: BorrowedFd<'_>, ifindex: u32, direction: Direction) -> Result<Self> {
-        crate::load::quiet();
-        let failed = |e| Error::from(Failure::new(object(ifindex), "attach capture by clsact", e));
-        let mut made = Self {
-            namespace: File::open("/proc/thread-self/ns/net").map_err(failed)?,
-            presence: Presence::of(ifindex).map_err(failed)?,
-            program: program.try_clone_to_owned().map_err(failed)?,
-            ifindex: number(ifindex)?,
-            direction,
-            priority: 0,
-        };
-        let priorities = match direction {
-            Direction::Ingress => FIRST,
-            Direction::Egress => LAST,
-        };
-        // The discipline may exist already, ours or another's; that is no error.
-        made.hook().create().map_err(|e| failed(io::Error::other(e)))?;
-        for priority in priorities {
-            made.priority = priority;
-            match made.hook().attach() {
-                Ok(_) => return Ok(made),
-                Err(e) if e.kind() == libbpf_rs::ErrorKind::AlreadyExists => {}
-                Err(e) => {
-                    made.priority = 0;
-                    return Err(failed(io::Error::other(e)));
-                }
-            }
-        }
-        made.priority = 0;
-        Err(failed(io::Error::other("all priorities for taps are taken")))
-    }
-
-    fn hook(&self) -> TcHook {
-        TcHookBuilder::new(self.program.as_fd())
-            .ifindex(self.ifindex)
-            .handle(HANDLE)
-            .priority(self.priority)
-            .hook(match self.direction {
-                Direction::Ingress => TC_INGRESS,
-                Direction::Egress => TC_EGRESS,
-            })
-    }
-}
-
-impl Drop for Filter {
-    fn drop(&mut self) {
-        if self.priority == 0 {
-            return;
-        }
-        std::thread::scope(|scope| {
-            let detach = || {
-                crate::load::quiet();
-                if namespace::enter_network(&self.namespace).is_ok() {
-                    // It may have gone with its interface.
-                    let _ = self.hook().detach();
-                }
-            };
-            let _ = scope.spawn(detach).join();
-        });
-    }
 }

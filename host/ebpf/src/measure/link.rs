@@ -1,16 +1,16 @@
 //! The place of a point: last among an interface's programs, so that it counts frames that continue.
 //!
-//! By tcx a link holds the program and ends with the process. A point that stays, and every clsact
-//! one, is attached without a link; a thread in its namespace detaches a clsact one.
+//! By tcx a link holds the program and ends with the process, by clsact a [`Filter`] does. A point that stays
+//! is attached without either.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_sys::{bpf_link_create_opts, bpf_link_info};
-use netloom_sys::{Failure, Unsupported, namespace};
+use netloom_sys::{Failure, Unsupported};
 
 use crate::attach::{self, Hook, Order};
+use crate::filter::{self, Filter, Place};
 use crate::presence::Presence;
 use crate::program::Program;
 use crate::{Direction, Error, Result};
@@ -43,20 +43,15 @@ pub(super) enum Attached {
     Link(OwnedFd),
     /// An XDP link.
     Xdp(OwnedFd),
-    Without(Without),
+    /// A clsact filter.
+    Filter(Filter),
+    /// A program that stays.
+    Staying(Presence),
 }
 
-/// A program attached without a link.
-#[derive(Debug)]
-pub(super) struct Without {
-    namespace: File,
-    presence: Presence,
-    hook: Hook,
-    program: Program,
-    ifindex: u32,
-    direction: Direction,
-    stay: bool,
-}
+/// Places of filters: behind those that lead frames elsewhere, and as many as a probe has sessions.
+const PRIORITY: u32 = 40;
+const HANDLES: std::ops::RangeInclusive<u32> = 1..=64;
 
 fn object(ifindex: u32) -> String {
     format!("interface {ifindex}")
@@ -106,19 +101,37 @@ pub(super) fn attach(
     direction: Direction,
     stay: bool,
 ) -> Result<Attached> {
-    if hook == Hook::Tcx && !stay {
-        return create(program, ifindex, direction)
-            .map(Attached::Link)
-            .map_err(failed(ifindex, "attach measurement by tcx"));
+    if stay {
+        attach::attach(hook, program, ifindex, direction, Order::Behind)?;
+        let presence = Presence::of(ifindex).map_err(failed(ifindex, "keep its namespace"))?;
+        return Ok(Attached::Staying(presence));
     }
-    let fd = program.fd().try_clone_to_owned().map_err(failed(ifindex, "attach measurement"))?;
-    let program = Program::new(program.name(), fd);
-    attach::attach(hook, &program, ifindex, direction, Order::Last)?;
-    let namespace = File::open("/proc/thread-self/ns/net");
-    let namespace = namespace.map_err(failed(ifindex, "keep its namespace"))?;
-    let presence = Presence::of(ifindex).map_err(failed(ifindex, "keep its namespace"))?;
-    let without = Without { namespace, presence, hook, program, ifindex, direction, stay };
-    Ok(Attached::Without(without))
+    match hook {
+        Hook::Tcx => create(program, ifindex, direction)
+            .map(Attached::Link)
+            .map_err(failed(ifindex, "attach measurement by tcx")),
+        Hook::Clsact => Filter::attach(program.fd(), ifindex, direction, places())
+            .map(Attached::Filter)
+            .map_err(failed(ifindex, "attach measurement by clsact")),
+    }
+}
+
+fn places() -> impl Iterator<Item = Place> {
+    HANDLES.map(|handle| Place { priority: PRIORITY, handle })
+}
+
+/// How many points are at an interface by traffic control.
+pub(super) fn count(ifindex: u32) -> Result<usize> {
+    let mut points = 0;
+    for direction in [Direction::Ingress, Direction::Egress] {
+        let filters = filter::programs_at(ifindex, direction, places())
+            .map_err(failed(ifindex, "ask for its filters"))?;
+        let others = attach::attached(ifindex, direction)?.into_iter().flat_map(|(_, ids)| ids);
+        for id in filters.into_iter().chain(others) {
+            points += usize::from(Program::begins(id, "nl_me_")?);
+        }
+    }
+    Ok(points)
 }
 
 fn create(program: &Program, ifindex: u32, direction: Direction) -> io::Result<OwnedFd> {
@@ -175,7 +188,8 @@ impl Attached {
         let (link, xdp) = match self {
             Attached::Link(link) => (link, false),
             Attached::Xdp(link) => (link, true),
-            Attached::Without(without) => return without.presence.there(),
+            Attached::Filter(filter) => return filter.alive(),
+            Attached::Staying(presence) => return presence.there(),
         };
         let mut info = bpf_link_info::default();
         let mut length = u32::try_from(size_of::<bpf_link_info>()).unwrap_or(u32::MAX);
@@ -195,24 +209,5 @@ impl Attached {
             unsafe { info.__bindgen_anon_1.tcx.ifindex }
         };
         refused >= 0 && ifindex != 0
-    }
-}
-
-impl Drop for Without {
-    fn drop(&mut self) {
-        if self.stay {
-            return;
-        }
-        std::thread::scope(|scope| {
-            let detach = || {
-                if namespace::enter_network(&self.namespace).is_ok() {
-                    // It may have gone with its interface.
-                    let (hook, program) = (self.hook, &self.program);
-                    let _ =
-                        attach::detach(hook, program, self.ifindex, self.direction, Order::Last);
-                }
-            };
-            let _ = scope.spawn(detach).join();
-        });
     }
 }

@@ -4,11 +4,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
-use libbpf_sys::{bpf_link_create_opts, bpf_map_create_opts, bpf_prog_load_opts};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, TC_INGRESS, TcHook, TcHookBuilder};
+use libbpf_sys::{bpf_map_create_opts, bpf_prog_attach_opts, bpf_prog_load_opts};
 
 use super::measure_support::run::GSO_SEGS;
 use super::support::net::NetNs;
@@ -63,12 +63,6 @@ pub(crate) fn udp(from: &NetNs, to: (Ipv4Addr, u16), datagrams: u32, size: usize
     });
 }
 
-/// A program at an interface's ingress that drops one frame in `every`, and counts packets: all, dropped.
-pub(crate) struct Dropper {
-    counts: MapHandle,
-    _link: OwnedFd,
-}
-
 /// One instruction: code, registers, offset, constant.
 fn insn(code: u8, to: u8, from: u8, offset: i16, constant: i32) -> u64 {
     u64::from(code)
@@ -77,18 +71,77 @@ fn insn(code: u8, to: u8, from: u8, offset: i16, constant: i32) -> u64 {
         | u64::from(constant.cast_unsigned()) << 32
 }
 
+/// Loads a program of traffic control.
+fn load(program: &[u64]) -> OwnedFd {
+    let opts =
+        bpf_prog_load_opts { sz: size_of::<bpf_prog_load_opts>() as u64, ..Default::default() };
+    // SAFETY: as many instructions as said, names that end in zeros, options of the size they say.
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
+            c"dropper".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr().cast(),
+            program.len() as u64,
+            (&raw const opts).cast_mut(),
+        )
+    };
+    assert!(fd >= 0, "{fd}");
+    // SAFETY: just made for us.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// A filter of ours at an interface's ingress, attached or not.
+fn filter(program: &OwnedFd, ifindex: u32, priority: u32) -> TcHook {
+    let mut builder = TcHookBuilder::new(program.as_fd());
+    builder.ifindex(i32::try_from(ifindex).unwrap()).priority(priority).handle(1);
+    builder.hook(TC_INGRESS)
+}
+
+/// A filter of somebody else's that lets all frames continue; it goes with the interface.
+pub(crate) struct Foreign<'a> {
+    space: &'a NetNs,
+    ifindex: u32,
+    priority: u32,
+    program: OwnedFd,
+}
+
+impl Foreign<'_> {
+    pub(crate) fn attach(space: &NetNs, ifindex: u32, priority: u32) -> Foreign<'_> {
+        let program = load(&[insn(0xb7, 0, 0, 0, -1), insn(0x95, 0, 0, 0, 0)]);
+        let made = Foreign { space, ifindex, priority, program };
+        space.run(|| {
+            let mut hook = filter(&made.program, ifindex, priority);
+            hook.create().unwrap();
+            hook.attach().unwrap();
+        });
+        made
+    }
+
+    /// The id of the program that is there.
+    pub(crate) fn program(&self) -> u32 {
+        self.space.run(|| filter(&self.program, self.ifindex, self.priority).query().unwrap())
+    }
+}
+
+/// A program at an interface's ingress that drops one frame in `every`, and counts packets: all, dropped.
+pub(crate) struct Dropper {
+    counts: MapHandle,
+    _program: OwnedFd,
+}
+
 impl Dropper {
-    /// Before all other programs.
+    /// Before all other programs; it goes with the interface.
     pub(crate) fn attach(ifindex: u32, every: i32) -> Dropper {
         let opts = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as u64,
             ..Default::default()
         };
         let counts = MapHandle::create(MapType::Array, Some("drops"), 4, 24, 1, &opts).unwrap();
-        let map = std::os::fd::AsFd::as_fd(&counts).as_raw_fd();
+        let map = counts.as_fd().as_raw_fd();
         let value = [insn(0x18, 2, 2, 0, map), 0];
         let segments = i16::try_from(GSO_SEGS).unwrap();
-        let program = [
+        let program = load(&[
             // r6: packets of the frame, 1 without segments.
             insn(0x61, 6, 1, segments, 0),
             insn(0x55, 6, 0, 1, 0),
@@ -106,35 +159,15 @@ impl Dropper {
             insn(0xdb, 2, 6, 8, 0),
             insn(0xb7, 0, 0, 0, 2),
             insn(0x95, 0, 0, 0, 0),
-        ];
-        let opts =
-            bpf_prog_load_opts { sz: size_of::<bpf_prog_load_opts>() as u64, ..Default::default() };
-        // SAFETY: as many instructions as said, names that end in zeros, options of the size they say.
-        let fd = unsafe {
-            libbpf_sys::bpf_prog_load(
-                libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
-                c"dropper".as_ptr(),
-                c"GPL".as_ptr(),
-                program.as_ptr().cast(),
-                program.len() as u64,
-                (&raw const opts).cast_mut(),
-            )
-        };
-        assert!(fd >= 0, "{fd}");
-        // SAFETY: just made for us.
-        let program = unsafe { OwnedFd::from_raw_fd(fd) };
-        let opts = bpf_link_create_opts {
-            sz: size_of::<bpf_link_create_opts>() as u64,
-            flags: libbpf_sys::BPF_F_BEFORE,
-            ..Default::default()
-        };
-        let (index, at) = (i32::try_from(ifindex).unwrap(), libbpf_sys::BPF_TCX_INGRESS);
-        // SAFETY: options of the size they say.
-        let fd =
-            unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), index, at, &raw const opts) };
-        assert!(fd >= 0, "{fd}");
-        // SAFETY: just made for us.
-        Dropper { counts, _link: unsafe { OwnedFd::from_raw_fd(fd) } }
+        ]);
+        if netloom_ebpf::feature::tcx_supported().is_ok() {
+            first_by_tcx(&program, ifindex);
+        } else {
+            let mut hook = filter(&program, ifindex, 1);
+            hook.create().unwrap();
+            hook.attach().unwrap();
+        }
+        Dropper { counts, _program: program }
     }
 
     /// Packets that came, and those of them that were dropped.
@@ -143,6 +176,20 @@ impl Dropper {
         let word = |at: usize| u64::from_ne_bytes(value[at..at + 8].try_into().unwrap());
         (word(0), word(8))
     }
+}
+
+fn first_by_tcx(program: &OwnedFd, ifindex: u32) {
+    let opts = bpf_prog_attach_opts {
+        sz: size_of::<bpf_prog_attach_opts>() as u64,
+        flags: libbpf_sys::BPF_F_BEFORE,
+        ..Default::default()
+    };
+    let (index, at) = (i32::try_from(ifindex).unwrap(), libbpf_sys::BPF_TCX_INGRESS);
+    // SAFETY: options of the size they say.
+    let refused = unsafe {
+        libbpf_sys::bpf_prog_attach_opts(program.as_raw_fd(), index, at, &raw const opts)
+    };
+    assert_eq!(refused, 0);
 }
 
 /// Ends the test as skipped where the kernel has no tcx, by which the test itself attaches or looks.
@@ -167,20 +214,3 @@ macro_rules! insight_only {
 }
 
 pub(crate) use {insight_only, tcx_only};
-
-/// How many programs run at an interface's ingress by tcx.
-pub(crate) fn programs_at(ifindex: u32) -> u32 {
-    let mut ids = [0u32; 16];
-    let mut opts = libbpf_sys::bpf_prog_query_opts {
-        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as u64,
-        prog_ids: ids.as_mut_ptr(),
-        ..Default::default()
-    };
-    opts.__bindgen_anon_1.count = 16;
-    let (index, at) = (i32::try_from(ifindex).unwrap(), libbpf_sys::BPF_TCX_INGRESS);
-    // SAFETY: options of the size they say, with room for as many ids as they say.
-    let refused = unsafe { libbpf_sys::bpf_prog_query_opts(index, at, &raw mut opts) };
-    assert_eq!(refused, 0);
-    // SAFETY: both members of the union are the same number.
-    unsafe { opts.__bindgen_anon_1.count }
-}

@@ -47,33 +47,58 @@ impl Noted {
 pub(crate) struct Tap {
     fd: OwnedFd,
     mac: [u8; 6],
+    /// What the kernel does not tell.
+    segment: Option<u16>,
 }
 
 impl Tap {
     pub(crate) fn open(space: &NetNs, index: u32) -> Tap {
+        Self::open_with(space, index, None)
+    }
+
+    /// One for UDP datagrams whose sender has them cut into segments of this size, where the kernel tells of no such
+    /// super-frame: then it gives no header, and what is longer than a segment is one.
+    pub(crate) fn of_segments(space: &NetNs, index: u32, segment: u16) -> Tap {
+        Self::open_with(space, index, Some(segment))
+    }
+
+    fn open_with(space: &NetNs, index: u32, segment: Option<u16>) -> Tap {
         let fd = space.run(|| {
             let fd = socket::open(index, SocketFlags::NONBLOCK).unwrap();
-            socket::set(&fd, index, PACKET_VNET_HDR, 1, "have offloads told by").unwrap();
+            if segment.is_none() {
+                socket::set(&fd, index, PACKET_VNET_HDR, 1, "have offloads told by").unwrap();
+            }
             arrival::note_arrivals(&fd).unwrap();
             socket::enlarge(&fd, ROOM, 0);
             socket::bind(&fd, index, socket::ALL).unwrap();
             fd
         });
-        Tap { fd, mac: mac(index) }
+        Tap { fd, mac: mac(index), segment }
     }
 
     /// All IP frames that it has: `out` those that left, else those that came.
     pub(crate) fn all(&self, out: bool) -> Vec<Noted> {
         let ahead = clock::offset(clock::realtime, clock::monotonic);
         let mut room = vec![0; 70_000];
+        let before = if self.segment.is_some() { HEADER } else { 0 };
         let mut all = Vec::new();
         loop {
-            let (length, time) = match arrival::receive(&self.fd, &mut room) {
-                Ok(received) => received,
+            let (length, time) = match arrival::receive(&self.fd, &mut room[before..]) {
+                Ok((length, time)) => (before + length, time),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(e) => panic!("tap: {e}"),
             };
-            let Some(read) = frame::read(&room[..length]) else { continue };
+            room[..before].fill(0);
+            let Some(mut read) = frame::read(&room[..length]) else { continue };
+            if let Some(segment) = self.segment
+                && read.protocol == 17
+                && length - HEADER - read.transport - 8 > usize::from(segment)
+            {
+                // VIRTIO_NET_HDR_GSO_UDP_L4
+                room[1] = 5;
+                room[4..6].copy_from_slice(&segment.to_ne_bytes());
+                read = frame::read(&room[..length]).unwrap();
+            }
             if (read.source_mac == self.mac) == out {
                 let time = time.unwrap().wrapping_add_signed(-ahead);
                 all.push(Noted { time, read, bytes: room[..length].to_vec() });

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
 use netloom_ebpf::Direction;
-use netloom_ebpf::measure::{Clock, FlowBlock, Marking};
+use netloom_ebpf::measure::{Clock, FlowBlock, Marking, points_at};
 use netloom_marking::session::Configuration;
 use netloom_measure::{Error, Interfaces, Result, Session, Setup, Spot, State, Told};
 use netloom_netlink::{Address, Batch, Change, DeleteLink, EndSpec, LinkRef, Socket, VethSpec};
@@ -98,6 +98,12 @@ impl Pair {
             space.change(|batch| batch.push("address", &address));
         }
         [near, far]
+    }
+
+    /// How many points there are at its two ends.
+    pub(crate) fn points(&self, [near, far]: [u32; 2]) -> [usize; 2] {
+        let at = |space: &NetNs, index| space.run(|| points_at(index).unwrap());
+        [at(&self.near, near), at(&self.far, far)]
     }
 
     pub(crate) fn unlink(&self) {
@@ -250,24 +256,4 @@ pub(crate) fn packets(told: &[Arc<Told>], spot: usize, id: u32) -> u64 {
 /// What stands against a block at a spot.
 pub(crate) fn reasons(told: &Told, spot: usize) -> Vec<&'static str> {
     flow(told, spot, 1).record.completeness.reasons()
-}
-
-/// Ends the test as skipped where the kernel has no tcx: by clsact an interface has one point a direction,
-/// which no descriptor shows.
-macro_rules! tcx_only {
-    () => {
-        if netloom_ebpf::feature::tcx_supported().is_err() {
-            netloom_kit::skip!("kernel: has no tcx (Linux 6.6)");
-        }
-    };
-}
-
-pub(crate) use tcx_only;
-
-/// How many of this process's points are at an interface.
-pub(crate) fn attached(ifindex: u32) -> usize {
-    let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
-    let infos = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
-    let at = format!("ifindex:\t{ifindex}\n");
-    infos.filter(|info| info.contains("link_type:\ttcx") && info.contains(&at)).count()
 }
