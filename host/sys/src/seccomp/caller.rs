@@ -184,8 +184,7 @@ impl Caller {
         told == 0 && info.mask & u64::from(libc::PIDFD_INFO_CREDS) != 0 && info.euid == 0
     }
 
-    /// Whether the thread has as many descriptors as it may have (`RLIMIT_NOFILE`), so that it gets no other one; false
-    /// where the kernel does not tell how many it has (before Linux 6.2).
+    /// Whether the thread has as many descriptors as it may have (`RLIMIT_NOFILE`), so that it gets no other one.
     pub fn is_full(&self) -> bool {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: no new limit is given, and the kernel writes the old one to `limit`.
@@ -193,7 +192,11 @@ impl Caller {
             libc::prlimit(self.tid, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit)
         };
         let held = std::fs::metadata(format!("/proc/{}/fd", self.tid));
-        told == 0 && held.is_ok_and(|held| held.len() >= limit.rlim_cur)
+        told == 0
+            && held.is_ok_and(|held| match held.len() {
+                0 => holds(self.tid, limit.rlim_cur),
+                held => held >= limit.rlim_cur,
+            })
     }
 
     fn last(&self, operation: &'static str) -> Error {
@@ -204,6 +207,17 @@ impl Caller {
         let fault = io::Error::from_raw_os_error(libc::EFAULT);
         Failure::new(format!("thread {}", self.tid), "reach memory of", fault).into()
     }
+}
+
+/// Whether a thread has so many descriptors, where the kernel does not tell their number (before Linux 6.2).
+fn holds(tid: i32, count: u64) -> bool {
+    // Room for descriptors: most have more than they may use at once, and there are many to count.
+    let room = Status::of(tid).and_then(|status| status.number::<u64>("FDSize"));
+    if room.is_none_or(|room| room < count) {
+        return false;
+    }
+    let listed = std::fs::read_dir(format!("/proc/{tid}/fd"));
+    listed.is_ok_and(|listed| listed.count() as u64 >= count)
 }
 
 /// Memory of another process; `None` if it cannot be addressed.
@@ -259,5 +273,27 @@ impl std::os::fd::AsFd for Caller {
     /// The thread's pidfd, readable when it has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.thread.pidfd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_counted_where_their_number_is_not_told() {
+        // Of another process, in which nothing is opened meanwhile.
+        let mut child = std::process::Command::new("cat");
+        child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let tid = i32::try_from(child.id()).unwrap();
+        // It has said something: all that it had to load is closed.
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b".").unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let held = std::fs::read_dir(format!("/proc/{tid}/fd")).unwrap().count() as u64;
+        assert!(held >= 3 && holds(tid, held) && !holds(tid, held + 1) && !holds(tid, 1 << 20));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!holds(tid, held));
     }
 }
