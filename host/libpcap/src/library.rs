@@ -89,7 +89,6 @@ functions! {
     pcap_setfilter: fn(*mut Pcap, *mut BpfProgram) -> c_int;
     pcap_freecode: fn(*mut BpfProgram);
     pcap_offline_filter: fn(*const BpfProgram, *const Header, *const c_uchar) -> c_int;
-    pcap_next_ex: fn(*mut Pcap, *mut *const Header, *mut *const c_uchar) -> c_int;
     pcap_dispatch: fn(*mut Pcap, c_int, Handler, *mut c_uchar) -> c_int;
     pcap_breakloop: fn(*mut Pcap);
     pcap_stats: fn(*mut Pcap, *mut Stat) -> c_int;

@@ -1,7 +1,7 @@
 //! Capture by libpcap's own engine.
 //!
 //! One thread reads; another may end its wait by a [`Breaker`]. Frames live in libpcap's memory and
-//! are lent for one call. Interfaces are those of the opening thread's network namespace.
+//! are lent for one call; of [`Live::next`] in ours. Interfaces are those of the opening thread's network namespace.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
 use std::slice;
@@ -83,6 +83,8 @@ pub struct Live {
     unit: u64,
     statistics: Statistics,
     last: Stat,
+    /// The frame that [`Live::next`] lends.
+    held: Vec<u8>,
 }
 
 /// Ends the wait of a [`Live`], from any thread. libpcap before 1.10 notices only at the next frame
@@ -120,6 +122,7 @@ impl Live {
             unit: if precision == NANO { 1 } else { 1000 },
             statistics: Statistics::default(),
             last: Stat::default(),
+            held: Vec::new(),
         })
     }
 
@@ -131,16 +134,26 @@ impl Live {
     /// [`Error::Interface`]: the interface went down or away.
     #[expect(clippy::should_implement_trait, reason = "frames are lent")]
     pub fn next(&mut self) -> Result<Taken<'_>> {
-        let mut header: *const Header = std::ptr::null();
-        let mut data: *const c_uchar = std::ptr::null();
-        let next = self.handle.functions().pcap_next_ex;
-        // SAFETY: the handle is active, and both pointers may be filled in.
-        match unsafe { next(self.handle.as_ptr(), &mut header, &mut data) } {
-            // SAFETY: libpcap gave both; they are valid until the next call, which needs this borrow to end.
-            1 => Ok(Taken::Frame(unsafe { frame(header, data, self.unit) })),
-            0 => Ok(Taken::Timeout),
-            -2 => Ok(Taken::Broken),
-            _ => Err(self.error("read")),
+        let (unit, held) = (self.unit, &mut self.held);
+        let mut taken = None;
+        let mut keep = |frame: Frame<'_>| {
+            held.clear();
+            held.extend_from_slice(frame.data);
+            taken = Some((frame.time_ns, frame.original));
+        };
+        let mut call = Call { each: &mut keep, unit };
+        let dispatch = self.handle.functions().pcap_dispatch;
+        let user = (&raw mut call).cast();
+        // SAFETY: the handle is active, and `call`, which `deliver` gets, outlives the call.
+        let told = unsafe { dispatch(self.handle.as_ptr(), 1, deliver, user) };
+        // A breaker may end a call that has given a frame: pcap_next_ex(3) would lose it.
+        match (taken, told) {
+            (Some((time_ns, original)), _) => {
+                Ok(Taken::Frame(Frame { time_ns, original, data: &self.held }))
+            }
+            (None, 0) => Ok(Taken::Timeout),
+            (None, -2) => Ok(Taken::Broken),
+            (None, _) => Err(self.error("read")),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Live capture: on the loopback interface of a network namespace that goes with its thread.
 
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use netloom_kit::{root_only, skip};
 use netloom_libpcap::{Error, Live, LiveOptions, Taken, version};
@@ -83,6 +85,47 @@ fn waiting_is_ended_from_another_thread() {
                     Taken::Frame(_) => panic!("nobody sends"),
                 }
             }
+        });
+    });
+}
+
+#[test]
+fn a_wait_that_is_ended_loses_no_frame() {
+    const FRAMES: u32 = 20_000;
+    root_only!("captures");
+    if version().is_err() {
+        skip!("peer:libpcap: captures");
+    }
+    with_loopback(|| {
+        // By blocks: a call gives a frame of those that are there.
+        let all = LiveOptions { immediate: false, timeout_ms: 10, ..options("udp dst port 9") };
+        let mut live = Live::open("lo", &LiveOptions { buffer_bytes: 16 << 20, ..all }).unwrap();
+        let (breaker, done) = (live.breaker(), AtomicBool::new(false));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let _receiver = UdpSocket::bind("127.0.0.1:9").unwrap();
+        for n in 0..FRAMES {
+            socket.send_to(&n.to_be_bytes(), ("127.0.0.1", 9)).unwrap();
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    breaker.stop();
+                }
+            });
+            let mut next = 0;
+            let until = Instant::now() + Duration::from_secs(60);
+            while next < FRAMES && Instant::now() < until {
+                if let Taken::Frame(frame) = live.next().unwrap() {
+                    let number = u32::from_be_bytes(frame.data[42..46].try_into().unwrap());
+                    // Of loopback libpcap gives each once, going out or coming in.
+                    if number != next {
+                        break;
+                    }
+                    next += 1;
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            assert_eq!((next, live.statistics().unwrap().dropped), (FRAMES, 0));
         });
     });
 }
