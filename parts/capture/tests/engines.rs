@@ -284,24 +284,34 @@ fn taps_at_two_interfaces_share_a_file() {
     isolated!({ both_ends(Way::Tap(Where::Tc)) });
 }
 
+/// What comes in at `b`, which is looked for when it is gone.
+fn returning(way: Way) -> Source {
+    let take = || Take { direction: Direction::In, ..Take::default() };
+    let mut of_b = source("b", engines(way, B, 0, &take()));
+    of_b.reopen = Some(Box::new(move |_| {
+        let link = Socket::open().unwrap().link("b").unwrap()?;
+        engines(way, link.index, 0, &take()).pop()
+    }));
+    of_b
+}
+
+/// Deletes the pair and makes another one with its names.
+fn replace() {
+    let mut batch = Batch::new();
+    batch.push("pair", &DeleteLink::new(A));
+    Socket::open().unwrap().run(&mut batch).unwrap();
+    pair([A + 10, B + 10]);
+}
+
 /// The pair is deleted, and made again with other numbers.
 fn goes_and_returns(way: Way) {
     pair([A, B]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcapng");
-    let take = Take { direction: Direction::In, ..Take::default() };
-    let mut of_b = source("b", engines(way, B, 0, &take));
-    of_b.reopen = Some(Box::new(move |_| {
-        let link = Socket::open().unwrap().link("b").unwrap()?;
-        engines(way, link.index, 0, &Take { direction: Direction::In, ..Take::default() }).pop()
-    }));
-    let capture = start(&path, vec![of_b]);
+    let capture = start(&path, vec![returning(way)]);
     send(A, 0..1000);
     wait_for(&capture, "frames before", |s| s.total.captured == 1000);
-    let mut batch = Batch::new();
-    batch.push("pair", &DeleteLink::new(A));
-    Socket::open().unwrap().run(&mut batch).unwrap();
-    pair([A + 10, B + 10]);
+    replace();
     // Nobody tells when it was found: frames that come before are not offered.
     let mut sent = 1000;
     wait_until("frames after", BOUND, || {
@@ -344,6 +354,27 @@ fn libpcap_finds_its_interface_again() {
         skip!("peer:libpcap: captures");
     }
     isolated!({ goes_and_returns(Way::Pcap) });
+}
+
+/// By name it was there all the time.
+#[test]
+fn libpcap_finds_an_interface_again_that_was_replaced_before_it_looked() {
+    if netloom_libpcap::version().is_err() {
+        skip!("peer:libpcap: captures");
+    }
+    isolated!({
+        pair([A, B]);
+        let folder = tempfile::tempdir().unwrap();
+        let of_b = returning(Way::Pcap);
+        replace();
+        let capture = start(&folder.path().join("a.pcapng"), vec![of_b]);
+        wait_until("a frame of the new one", BOUND, || {
+            send(A + 10, 0..1);
+            (capture.snapshot().total.captured > 0).then_some(())
+        });
+        let report = end(capture);
+        assert!(report.failure.is_none(), "{:?}", report.failure);
+    });
 }
 
 use super::port_hand;

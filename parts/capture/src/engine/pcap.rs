@@ -4,13 +4,20 @@
 //! because libpcap's own count runs ahead of the last returned frame. By blocks libpcap waits for a
 //! frame without limit, whatever its timeout: a thread of this engine wakes it some times a second.
 //! Before libpcap 1.10 that takes effect only with the next frame.
+//!
+//! libpcap asks for its interface by name, and may take a new one of that name for the old one, whose frames never
+//! come again; so the interface's number is looked at here.
 
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use netloom_libpcap::{Breaker, Error, Live, LiveOptions, Taken};
 use netloom_sys::Failure;
+use rustix::io::Errno;
+use rustix::net::netdevice::{index_to_name, name_to_index};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::{Counts, Engine, Round};
 use crate::{Filler, Frame, Result};
@@ -27,8 +34,32 @@ pub struct Pcap {
     taken: u64,
     dropped: u64,
     gone: bool,
+    /// Without the interface there was nothing to take: once more, and it is gone.
+    missed: bool,
+    place: Option<Place>,
     timeout: Duration,
     _waking: Waking,
+}
+
+/// An interface, and a socket of its namespace.
+struct Place {
+    socket: OwnedFd,
+    index: u32,
+}
+
+impl Place {
+    /// That of this name; none of what is no interface, as `any`.
+    fn of(name: &str) -> Option<Place> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
+        let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).ok()?;
+        let index = name_to_index(&socket, name).ok()?;
+        Some(Place { socket, index })
+    }
+
+    /// Whether it is still there, whatever its name; true if that cannot be found out.
+    fn is_there(&self) -> bool {
+        index_to_name(&self.socket, self.index) != Err(Errno::NODEV)
+    }
 }
 
 /// A thread that interrupts libpcap's wait, until it is dropped.
@@ -74,10 +105,22 @@ impl Pcap {
         if options.buffer_bytes == 0 {
             options.buffer_bytes = 64 << 20;
         }
+        // Before: one that is replaced meanwhile is missed at once.
+        let place = Place::of(interface);
         let live = Live::open(interface, &options)?;
         let _waking = Waking::start(live.breaker())?;
         let timeout = Duration::from_millis(u64::from(options.timeout_ms));
-        Ok(Pcap { live, taken: 0, dropped: 0, gone: false, timeout, _waking })
+        Ok(Pcap { live, taken: 0, dropped: 0, gone: false, missed: false, place, timeout, _waking })
+    }
+}
+
+impl Pcap {
+    /// What to say when there was no frame. A wake-up may have hidden some, so that once is not enough.
+    fn nothing(&mut self) -> Round {
+        let there = self.place.as_ref().is_none_or(Place::is_there);
+        self.gone = !there && self.missed;
+        self.missed = !there;
+        if self.gone { Round::Gone } else { Round::Nothing }
     }
 }
 
@@ -108,7 +151,8 @@ impl Engine for Pcap {
                         flags: 0,
                     });
                 }
-                Ok(_) => return Ok(if taken == 0 { Round::Nothing } else { Round::Some }),
+                Ok(_) if taken > 0 => return Ok(Round::Some),
+                Ok(_) => return Ok(self.nothing()),
             }
         }
         Ok(Round::Part)
