@@ -16,7 +16,7 @@ use netloom_sys::clock;
 
 use truth_support::kinds::block_of;
 use truth_support::net::{A, Line};
-use truth_support::points::SHORT;
+use truth_support::points::short;
 use truth_support::session::session;
 use truth_support::tap::{Noted, Tap};
 use truth_support::{BOUND, TO, send};
@@ -116,13 +116,13 @@ fn what_a_step_of_the_clock_touched_is_marked_and_the_rest_is_exact() {
     let line = Arc::new(Line::bridged());
     let _receiver = send::receiver(&line);
     let tap = Tap::open(&line.a, A);
-    let session = session(&line, r#""prog_id": 1"#, Clock::Tai);
+    let session = session(&line, r#""prog_id": 1"#, Clock::Tai, short());
     let start = session.schedule().unwrap().start();
     netloom_kit::wait_until("it begins", BOUND, || {
         (clock::tai() > start + 20_000_000).then_some(())
     });
 
-    let end = clock::monotonic() + 16 * SHORT;
+    let end = clock::monotonic() + 16 * short();
     let mut before = Stretch::begin(0);
     let (touched, after) = std::thread::scope(|scope| {
         scope.spawn(|| send::datagrams(&line, 1, Duration::from_millis(1), end));

@@ -159,10 +159,10 @@ fn mean_delay_and_jitter_are_those_of_the_packets() {
     }
     eprintln!("mean delay less that of the taps {errors:.0?} ns, jitter off by {jitters:.1?} ns");
     // Points stand outside the taps, and two clocks are read. What stops a packet between point and tap is
-    // in few blocks only. On a slow machine: both are within the way of a datagram through its sender's kernel,
-    // of which they are a small part.
+    // in few blocks only. What lies between is less than the way of a datagram through its sender's kernel, which
+    // passes a point and a tap, too; on a quick machine less than 20 us.
     assert!(errors.iter().all(|error| *error > -2_000.0), "{errors:?}");
-    let most = 20_000.0_f64.max(run.sending / 2.0);
+    let most = 20_000.0_f64.max(run.sending);
     assert!(median(errors.clone()) < most, "{errors:?}, at most {most}");
     assert!(median(jitters.clone()) < 2_000.0, "{jitters:?}");
 }

@@ -18,14 +18,14 @@ use netloom_sys::clock;
 
 use truth_support::kinds::{block_of, until};
 use truth_support::net::{A, B, Line, V4};
-use truth_support::points::{Block, Points, SHORT, config, filter, wait_for};
+use truth_support::points::{Block, Points, config, filter, short, wait_for};
 use truth_support::send::at;
 use truth_support::tap::Tap;
 use truth_support::{FROM, TO, send};
 
 fn udp() -> Config {
     let filters = [filter(1, ["10.9.0.1/32", "10.9.0.2/32", "17", "*", "5000"])];
-    config(Program::All, &filters, SHORT)
+    config(Program::All, &filters, short())
 }
 
 /// Packets by block that a tap saw.
@@ -53,7 +53,7 @@ fn more_flows_than_are_remembered_are_counted_exactly() {
     let mut points = Points::attach(&line, &Config { cache: 2, ..udp() });
     let first = points.begun();
     let start = points.schedule.start();
-    let turns = until(start + first * SHORT + SHORT * 9 / 8, |turn| {
+    let turns = until(start + first * short() + short() * 9 / 8, |turn| {
         for socket in &sockets {
             socket.send_to(&send::datagram(turn), at(V4[1], TO)).unwrap();
         }
@@ -107,7 +107,7 @@ fn a_point_that_begins_again_says_so_of_its_block_alone() {
         points.all[3].detach();
         let attach = || Measure::attach(B, Direction::Ingress, &config).unwrap();
         let mut again = line.b.run(attach);
-        let began = (clock::monotonic() - start) / SHORT;
+        let began = (clock::monotonic() - start) / short();
         let rest: Vec<[Record; 2]> = (began..began + 3)
             .map(|block| {
                 wait_for(again.readable_at(block));

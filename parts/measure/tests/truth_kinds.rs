@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketAddrV4, SocketType, ipproto};
 use truth_support::TO;
 use truth_support::kinds::{Count, block_of, datagrams, flows, stream, until};
 use truth_support::net::{A, B, Line, RIGHT, V4, mac};
-use truth_support::points::{Block, Points, SHORT, bob, config};
+use truth_support::points::{Block, Points, bob, config, short};
 use truth_support::tap::{Noted, Tap};
 
 /// What was counted of one flow.
@@ -53,7 +53,7 @@ fn between(
     let mut points = Points::attach(line, wanted);
     let first = points.begun();
     let start = points.schedule.start();
-    traffic(start + first * SHORT + SHORT * 9 / 8);
+    traffic(start + first * short() + short() * 9 / 8);
     let blocks = points.blocks(first);
     let ours = |noted: &Noted| noted.read.protocol == protocol;
     let seen = [(0, true), (1, false)].map(|(end, out)| {
@@ -107,7 +107,7 @@ const HEADERS: [u64; 2] = [42, 62];
 fn datagrams_are_what_the_receiver_got() {
     root_only!("attaches BPF programs");
     let line = Line::bridged();
-    let config = config(Program::All, &flows("17"), SHORT);
+    let config = config(Program::All, &flows("17"), short());
     let mut ends = Default::default();
     let (counted, _) = through(&line, &config, [17, 0], |end| {
         ends = datagrams(&line, None, &[1, 100, 1400, 0], end);
@@ -129,7 +129,7 @@ fn tells_segments(line: &Line) -> bool {
 fn segmented_datagrams_are_counted_one_by_one() {
     root_only!("attaches BPF programs");
     let line = Line::bridged();
-    let config = config(Program::All, &flows("17"), SHORT);
+    let config = config(Program::All, &flows("17"), short());
     let mut ends = Default::default();
     // Whole segments, one more with a rest, less than one, exactly one, hardly any.
     let sizes = [12_000, 12_001, 1_199, 1_200, 1, 54_000];
@@ -153,7 +153,7 @@ fn segmented_datagrams_are_counted_one_by_one() {
 fn streams_are_counted_by_their_segments() {
     root_only!("attaches BPF programs");
     let line = Line::bridged();
-    let config = config(Program::All, &flows("6"), SHORT);
+    let config = config(Program::All, &flows("6"), short());
     let sent = || line.a.counted("Tcp", "OutSegs") + line.a.counted("Tcp", "RetransSegs");
     let before = sent();
     let mut bytes = 0;
@@ -174,7 +174,7 @@ fn streams_are_counted_by_their_segments() {
 fn echoes_are_those_that_the_other_end_answers() {
     root_only!("attaches BPF programs");
     let line = Line::bridged();
-    let config = config(Program::All, &flows("1"), SHORT);
+    let config = config(Program::All, &flows("1"), short());
     let before = line.b.counted("Icmp", "InEchos");
     let mut sent = 0;
     let (counted, _) = through(&line, &config, [1, 0], |end| {
@@ -199,7 +199,7 @@ fn echoes_are_those_that_the_other_end_answers() {
 fn fragments_are_packets() {
     root_only!("attaches BPF programs");
     let line = Line::bridged();
-    let config = config(Program::All, &flows("17"), SHORT);
+    let config = config(Program::All, &flows("17"), short());
     let made = || [line.a.counted("Ip", "FragCreates"), fragments_v6(&line)];
     let before = made();
     let mut ends = Default::default();
@@ -259,7 +259,7 @@ fn tagged_are_counted(lengths: &[usize], [packets, data, supers]: [u64; 3]) {
     let (inner, outer) = ([0x81, 0, 0x60, 5], [0x88, 0xa8, 0, 7]);
     for (tags, hidden) in [(&[inner][..], 4), (&[outer, inner][..], 4)] {
         let line = Line::bridged();
-        let config = config(Program::All, &flows("17"), SHORT);
+        let config = config(Program::All, &flows("17"), short());
         let mut port = line.a.run(|| PacketPort::open_behind_egress(A).unwrap());
         let frames: Vec<_> = lengths.iter().map(|length| tagged(tags, *length, 1_000)).collect();
         let mut turns = 0;
@@ -302,7 +302,7 @@ fn segments_are_the_same_packets_before_and_behind_who_makes_them() {
         Offloads::open().unwrap().set(RIGHT, &features.map(|name| (name, false))).unwrap();
     });
     let config =
-        Config { sampling: Some(bob(0, None)), ..config(Program::Fixed, &flows("6"), SHORT) };
+        Config { sampling: Some(bob(0, None)), ..config(Program::Fixed, &flows("6"), short()) };
     let ([counted, _], points) = through(&line, &config, [6, 0], |end| {
         stream(&line, false, end);
     });

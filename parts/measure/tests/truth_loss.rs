@@ -11,7 +11,7 @@ use netloom_marking::session::{Program, Sampling};
 use netloom_marking::{Completeness, Matched, Record, compare, hops, match_samples};
 
 use truth_support::net::Line;
-use truth_support::points::{Block, LONG, Points, bob, config, filter};
+use truth_support::points::{Block, Points, bob, config, filter, long, slower};
 use truth_support::relay::{Fates, Relay};
 use truth_support::send;
 use truth_support::truth::{self, Passed};
@@ -27,15 +27,16 @@ fn run(fates: Fates, program: Program, sampling: Option<Sampling>, length: u64) 
     let line = Line::open();
     let (_receiver, relay) = (send::receiver(&line), Relay::start(&line, fates));
     let filters = [filter(1, ["10.9.0.1/32", "10.9.0.2/32", "17", "*", "5000"])];
-    let mut points = Points::attach(&line, &Config { sampling, ..config(program, &filters, LONG) });
+    let mut points =
+        Points::attach(&line, &Config { sampling, ..config(program, &filters, long()) });
     let first = points.begun();
     let start = points.schedule.start();
-    let end = start + first * LONG + length;
+    let end = start + first * long() + length;
     let log = send::datagrams(&line, 4, Duration::from_micros(800), end);
     let ledger = relay.ledger(log.len() as u64);
     assert_eq!(ledger.len(), log.len(), "something was lost before the relay");
     let blocks = points.blocks(first);
-    let truth = truth::passed(&log, &ledger, [start, LONG], program == Program::All);
+    let truth = truth::passed(&log, &ledger, [start, long()], program == Program::All);
     assert!(truth.keys().all(|block| *block >= first));
     Run { blocks, truth }
 }
@@ -77,7 +78,7 @@ fn check(run: &Run) -> Passed {
 #[test]
 fn nothing_is_lost_where_nothing_is() {
     root_only!("attaches BPF programs");
-    let total = check(&run(Fates::default(), Program::All, None, LONG * 5 / 4));
+    let total = check(&run(Fates::default(), Program::All, None, long() * 5 / 4));
     assert!(total.came[0] > 100, "{total:?}");
     assert_eq!((total.dropped, total.came), (0, total.left));
 }
@@ -86,7 +87,7 @@ fn nothing_is_lost_where_nothing_is() {
 fn every_fifth_packet_is_missed_at_its_hop() {
     root_only!("attaches BPF programs");
     let fates = Fates { seed: 1, drops: 200, ..Fates::default() };
-    let total = check(&run(fates, Program::All, None, LONG * 5 / 4));
+    let total = check(&run(fates, Program::All, None, long() * 5 / 4));
     let share = total.dropped as f64 / total.came[0] as f64;
     assert!((0.1..0.3).contains(&share), "{total:?}");
 }
@@ -95,8 +96,9 @@ fn every_fifth_packet_is_missed_at_its_hop() {
 fn packets_over_the_edge_of_a_block_stay_in_theirs() {
     root_only!("attaches BPF programs");
     // Held for more than half of what may be, and so for less than half a block on a busy machine, too.
-    let fates = Fates { seed: 2, drops: 50, holds: 300, hold: 110_000_000, ..Fates::default() };
-    let total = check(&run(fates, Program::All, None, LONG * 9 / 8));
+    let fates =
+        Fates { seed: 2, drops: 50, holds: 300, hold: slower(110_000_000), ..Fates::default() };
+    let total = check(&run(fates, Program::All, None, long() * 9 / 8));
     assert!(total.crossed > 5, "{total:?}");
 }
 
@@ -118,10 +120,10 @@ fn samples_tell_lost_packets_from_duplicates() {
         drops: 100,
         duplicates: 100,
         holds: 200,
-        hold: 60_000_000,
+        hold: slower(60_000_000),
         ..Fates::default()
     };
-    let run = run(fates, Program::Fixed, Some(bob(0, None)), LONG * 5 / 4);
+    let run = run(fates, Program::Fixed, Some(bob(0, None)), long() * 5 / 4);
     let total = check(&run);
     assert!(total.dropped > 5 && total.doubled > 5, "{total:?}");
     for (number, points) in &run.blocks {

@@ -12,7 +12,7 @@ use netloom_marking::session::{Program, Sampling};
 use netloom_marking::{HashFunction, Hasher, PayloadPart, Profile, Selection};
 
 use truth_support::net::{A, Line};
-use truth_support::points::{Block, Points, SHORT, bob, config, filter};
+use truth_support::points::{Block, Points, bob, config, filter, short};
 use truth_support::tap::{Noted, Tap};
 use truth_support::{kinds, send};
 
@@ -75,11 +75,11 @@ fn compare(profile: Profile, name: &str, protocol: &str, payload: PayloadPart, l
     let hasher = Hasher { function, profile, seed: SEED, payload };
     let sampling = Some(Sampling { hasher, selection, npkts: None });
     let filters = kinds::flows(protocol);
-    let config = Config { sampling, ..config(Program::Fixed, &filters, SHORT) };
+    let config = Config { sampling, ..config(Program::Fixed, &filters, short()) };
     let tap = Tap::open(&line.a, A);
     let mut points = Points::attach(&line, &config);
     let first = points.begun();
-    let end = points.schedule.start() + first * SHORT + length;
+    let end = points.schedule.start() + first * short() + length;
     std::thread::scope(|scope| {
         if protocol != "17" {
             scope.spawn(|| kinds::stream(&line, false, end));
@@ -119,7 +119,7 @@ fn datagrams_are_selected_as_rfc_5475_says() {
     needs!("python3");
     // Behind the checksum, which offload finishes later.
     let part = PayloadPart { offset: 8, size: 8 };
-    compare(Profile::Rfc5475, "rfc5475", "17", part, SHORT * 9 / 8);
+    compare(Profile::Rfc5475, "rfc5475", "17", part, short() * 9 / 8);
 }
 
 #[test]
@@ -127,14 +127,14 @@ fn segments_are_selected_as_rfc_5475_says() {
     root_only!("attaches BPF programs");
     needs!("python3");
     // The sequence number: nothing else that follows it is the same before and behind offload.
-    compare(Profile::Rfc5475, "rfc5475", "6", PayloadPart { offset: 4, size: 4 }, SHORT / 4);
+    compare(Profile::Rfc5475, "rfc5475", "6", PayloadPart { offset: 4, size: 4 }, short() / 4);
 }
 
 #[test]
 fn what_all_points_see_alike_is_selected_as_its_description_says() {
     root_only!("attaches BPF programs");
     needs!("python3");
-    compare(Profile::Portable, "portable", "*", PayloadPart::default(), SHORT / 4);
+    compare(Profile::Portable, "portable", "*", PayloadPart::default(), short() / 4);
 }
 
 /// Whether what is kept is all that the selection has of these hashes.
@@ -150,14 +150,16 @@ fn a_length_of_its_own_keeps_between_half_and_all_of_the_room() {
     let line = Line::bridged();
     let most = 50;
     let filters = [filter(1, ["10.9.0.1/32", "10.9.0.2/32", "17", "*", "5000"])];
-    let config =
-        Config { sampling: Some(bob(0, Some(most))), ..config(Program::Dynamic, &filters, SHORT) };
+    let config = Config {
+        sampling: Some(bob(0, Some(most))),
+        ..config(Program::Dynamic, &filters, short())
+    };
     let tap = Tap::open(&line.a, A);
     let mut points = Points::attach(&line, &config);
     let first = points.begun();
     let _receiver = send::receiver(&line);
     let start = points.schedule.start();
-    let end = start + first * SHORT + SHORT * 2;
+    let end = start + first * short() + short() * 2;
     send::datagrams(&line, 5, Duration::from_millis(1), end);
     let blocks = points.blocks(first);
     let seen = tap.all(true);

@@ -13,7 +13,7 @@ use netloom_marking::total::{Side, WayTotal};
 use netloom_measure::Told;
 
 use truth_support::net::{A, B, Line};
-use truth_support::points::{SHORT, wait_for};
+use truth_support::points::{short, wait_for};
 use truth_support::relay::{Fates, Relay};
 use truth_support::session::session;
 use truth_support::tap::Tap;
@@ -38,12 +38,12 @@ fn run(fates: Fates, program: &str) -> Run {
     let line = Arc::new(Line::open());
     let (_receiver, relay) = (send::receiver(&line), Relay::start(&line, fates));
     let taps = [Tap::open(&line.a, A), Tap::open(&line.b, B)];
-    let session = session(&line, program, Clock::Monotonic);
+    let session = session(&line, program, Clock::Monotonic, short());
     // A coarse clock may be behind by a tick.
     wait_for(session.schedule().unwrap().start() + 20_000_000);
     let log = send::count(&line, 800, Duration::from_micros(400));
     let ledger = relay.ledger(log.len() as u64);
-    let last = (log.last().unwrap().after - session.schedule().unwrap().start()) / SHORT;
+    let last = (log.last().unwrap().after - session.schedule().unwrap().start()) / short();
     assert!(!session.blocks(last, BOUND).is_empty(), "{:?}", session.trouble());
     let told: Vec<Arc<Told>> = session.blocks(0, Duration::ZERO);
     session.stop();

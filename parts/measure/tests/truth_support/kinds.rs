@@ -9,7 +9,7 @@ use netloom_rawsock::option;
 use netloom_sys::clock;
 
 use super::net::{Line, V4, V6};
-use super::points::{MARKS, SHORT, filter};
+use super::points::{MARKS, filter, short};
 use super::send::at;
 use super::tap::Noted;
 use super::{BOUND, FROM, TO};
@@ -31,14 +31,19 @@ pub(crate) fn flows(protocol: &str) -> [NamedFilter; 2] {
 /// The block that lasted when it was noted, or the one before: whichever has its mark.
 pub(crate) fn block_of(noted: &Noted, start: u64) -> u64 {
     let mark = MARKS.iter().position(|mark| mark << 2 == noted.read.class & !3).expect("a mark");
-    let block = (noted.time - start) / SHORT;
+    let block = (noted.time - start) / short();
     if block % 2 == mark as u64 { block } else { block - 1 }
 }
 
 /// Does it again and again until a time.
-pub(crate) fn until(end: u64, mut work: impl FnMut(u64)) -> u64 {
+pub(crate) fn until(end: u64, work: impl FnMut(u64)) -> u64 {
+    at_least(0, end, work)
+}
+
+/// The same, and so many times at least, whatever the time.
+fn at_least(least: u64, end: u64, mut work: impl FnMut(u64)) -> u64 {
     let mut turns = 0;
-    while clock::monotonic() < end {
+    while turns < least || clock::monotonic() < end {
         work(turns);
         turns += 1;
         std::thread::sleep(Duration::from_millis(4));
@@ -87,7 +92,7 @@ pub(crate) fn datagrams(
     })
 }
 
-/// A stream of some megabytes until a time; it has been received when it returns.
+/// A stream of some megabytes until a time, of 400 kB at least; it has been received when it returns.
 pub(crate) fn stream(line: &Line, v6: bool, end: u64) -> u64 {
     const TURN: u64 = 200_000;
     let to = if v6 { V6[1] } else { V4[1] };
@@ -100,7 +105,7 @@ pub(crate) fn stream(line: &Line, v6: bool, end: u64) -> u64 {
         });
         let mut stream = line.a.run(|| TcpStream::connect(at(to, TO)).unwrap());
         let data = vec![7; usize::try_from(TURN).unwrap()];
-        let turns = until(end, |_| stream.write_all(&data).unwrap());
+        let turns = at_least(2, end, |_| stream.write_all(&data).unwrap());
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         // Until the other side has closed, too: then nothing but one answer is sent.
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);

@@ -11,10 +11,25 @@ use netloom_sys::clock;
 use super::BOUND;
 use super::net::{A, B, LEFT, Line, NetNs, RIGHT};
 
-/// Length of a block in nanoseconds where nothing but kernels is between the points.
+/// Length of a block in nanoseconds where so many are sent, however long it takes.
 pub(crate) const SHORT: u64 = 200_000_000;
-/// Where a relay is that may have to wait for its turn.
-pub(crate) const LONG: u64 = 400_000_000;
+
+/// Where what is sent within a block is sent for a time, and nothing but kernels is between the points.
+pub(crate) fn short() -> u64 {
+    slower(SHORT)
+}
+
+/// The same where a relay is that may have to wait for its turn.
+pub(crate) fn long() -> u64 {
+    2 * short()
+}
+
+/// A time in which this machine does as much as another: translated machines say how much slower they are.
+pub(crate) fn slower(time: u64) -> u64 {
+    let by = std::env::var("NETLOOM_TEST_SLOWER").map_or(1, |by| by.parse().unwrap());
+    time * by
+}
+
 /// DSCP of even and of odd blocks.
 pub(crate) const MARKS: [u8; 2] = [8, 16];
 /// What is set besides in packets that are marked twice.
@@ -41,7 +56,8 @@ pub(crate) fn config(program: Program, filters: &[NamedFilter], period: u64) -> 
     Config {
         program,
         // Blocks have been for a while, so that none is the first.
-        schedule: Schedule::new(now - 5 * period, period, period / 2 - period / 40).unwrap(),
+        schedule: Schedule::new(now.saturating_sub(5 * period), period, period / 2 - period / 40)
+            .unwrap(),
         marks: Marks::new(MARKS[0], MARKS[1], 0x3f, TWICE).unwrap(),
         filters: filters.to_vec(),
         precedence: Precedence::First,

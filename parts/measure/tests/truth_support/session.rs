@@ -30,11 +30,12 @@ impl Interfaces for Places {
     }
 }
 
-/// A session with these programs at all four, in blocks of [`SHORT`](super::points::SHORT), that goes on until
-/// it is stopped.
-pub(crate) fn session(line: &Arc<Line>, program: &str, clock: Clock) -> Session {
+/// A session with these programs at all four, in blocks of so many nanoseconds, that goes on until it is stopped.
+pub(crate) fn session(line: &Arc<Line>, program: &str, clock: Clock, block: u64) -> Session {
+    let block = block as f64 / 1e9;
+    let guard = block * 0.4;
     let body = format!(
-        r#"{{{program}, "mp": 0.2, "mpc": 0.2, "guard": 0.08, "starter_mark": 8, "next_mark": 16,
+        r#"{{{program}, "mp": {block}, "mpc": {block}, "guard": {guard}, "starter_mark": 8, "next_mark": 16,
             "filters": [{{"id": 1, "src_ip": "10.9.0.1", "dst_ip": "10.9.0.2", "proto": "udp",
             "dst_port": 5000}}]}}"#
     );
