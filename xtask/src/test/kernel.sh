@@ -1,31 +1,88 @@
 #!/bin/sh
-# In the guest: each line of /t/list, `EXECUTABLE TEST`, as a process of its own, as root; then the demo's lab.
-# What it prints is read by kernel.rs: `@ RESULT EXECUTABLE TEST REASON`.
+# In the guest: each line of /t/list, `EXECUTABLE TEST`, as a process of its own, as root, a few at a time; those of
+# /t/alone one by one; then the demo's lab. What it prints is read by kernel/said.rs: `@ holds CONDITION` for each line of /t/conditions that is true here, then
+# `@ took EXECUTABLE TEST HUNDREDTHS` and `@ RESULT EXECUTABLE TEST REASON`.
 mount -o remount,size=90% / 2>/dev/null
 hostname kernel
 # A test holds the files of 255 members.
 ulimit -n 65536
-mkdir -p /w/tmp /w/run
+mkdir -p /w
 # Tests put files of theirs over these, in namespaces of their own.
 for file in resolv.conf nsswitch.conf; do
 	[ -e "/etc/$file" ] || : >"/etc/$file"
 done
 . /t/environment
-export TMPDIR=/w/tmp NETLOOM_RUNTIME_DIR=/w/run NETLOOM_SKIP_LOG=/w/skips RUST_BACKTRACE=0
-echo "@@ $(uname -r)"
-while read -r executable name; do
-	: >/w/skips
-	timeout -k 5 120 "/t/$executable" --exact --test-threads=1 "$name" >/w/out 2>&1 </dev/null
+export RUST_BACKTRACE=0
+# What tests do for a fixed time they do for longer, to do as much.
+export NETLOOM_TEST_SLOWER=6
+
+# Whether a condition of tests/expected-skips.txt holds here. Those about the kernel's version and the user are not asked.
+holds() {
+	what=${1#*:}
+	case $1 in
+	missing:*) ! command -v "$what" >/dev/null ;;
+	no-file:*) [ ! -e "$what" ] ;;
+	no-module:*) ! python3 -c "import $what" 2>/dev/null ;;
+	no-library:*) ! ls /lib/*/ /usr/lib/*/ | grep -q "^$what" ;;
+	no-package:*) true ;;
+	no-loop) [ ! -e /dev/loop-control ] && [ ! -e /dev/loop0 ] ;;
+	no-uring) ! grep -q sys_io_uring_setup /proc/kallsyms ;;
+	*) false ;;
+	esac
+}
+
+# A test: what it says is printed at once, whole.
+run() {
+	: >skips
+	read -r begun _ </proc/uptime
+	timeout -k 5 300 "/t/$1" --exact --test-threads=1 "$2" >out 2>&1 </dev/null 8<&- 9>&-
 	code=$?
+	read -r ended _ </proc/uptime
+	flock 9
+	echo "@ took $1 $2 $((${ended%.*}${ended#*.} - ${begun%.*}${begun#*.}))"
 	if [ $code -ne 0 ]; then
-		echo "@ failed $executable $name exit code $code"
-		tail -c 3000 /w/out
-	elif [ -s /w/skips ]; then
-		echo "@ skipped $executable $name $(cut -f 2 /w/skips | head -n 1)"
+		echo "@ failed $1 $2 exit code $code"
+		tail -c 3000 out
+	elif [ -s skips ]; then
+		echo "@ skipped $1 $2 $(cut -f 2 skips | head -n 1)"
 	else
-		echo "@ passed $executable $name"
+		echo "@ passed $1 $2"
 	fi
-done </t/list
+	flock -u 9
+}
+
+# Runs tests of the list on descriptor 8, which all workers share with its place.
+work() {
+	mkdir -p "/w/$1/tmp" "/w/$1/run"
+	cd "/w/$1" || exit 1
+	export TMPDIR="/w/$1/tmp" NETLOOM_RUNTIME_DIR="/w/$1/run" NETLOOM_SKIP_LOG="/w/$1/skips"
+	exec 9>>/w/turn
+	while :; do
+		flock 9
+		read -r executable name <&8 || executable=''
+		flock -u 9
+		[ -n "$executable" ] || return
+		run "$executable" "$name"
+	done
+}
+
+echo "@@ $(uname -r)"
+while read -r condition; do
+	holds "$condition" && echo "@ holds $condition"
+done </t/conditions
+: >/w/turn
+exec 8</t/list
+for worker in $(seq "$JOBS"); do
+	work "$worker" &
+done
+wait
+exec 8</t/alone
+work 1 &
+wait
+exec 8<&-
+
+mkdir -p /w/demo
+export TMPDIR=/w/demo NETLOOM_RUNTIME_DIR=/w/demo
 cd "$NETLOOM_TEST_ROOT" || exit 1
 if netloom up examples/two-sites.yaml >/w/out 2>&1 && netloom ping --all >>/w/out 2>&1 &&
 	netloom exec h1 -- ping -c 1 web >>/w/out 2>&1 && netloom down >>/w/out 2>&1; then

@@ -7,6 +7,7 @@
 //! describe the machine; `no-userns`, `no-cgroups` and `cgroups` describe that user's rights; `any` always
 //! holds. `+` combines several.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -33,7 +34,18 @@ impl Expected {
     pub(super) fn read() -> Result<Expected> {
         let path = workspace::root().join("tests/expected-skips.txt");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        parse(&text)
+        Self::parse(&text)
+    }
+
+    /// What such a file says.
+    pub(super) fn parse(text: &str) -> Result<Expected> {
+        parse(text)
+    }
+
+    /// All conditions, each once.
+    pub(super) fn conditions(&self) -> Vec<&str> {
+        let all = self.0.iter().flat_map(|line| line.conditions.iter().map(String::as_str));
+        all.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Turns every unexpected skip into a failure.
@@ -46,15 +58,33 @@ impl Expected {
         self.judge_as(prefix, User::Caller, outcome);
     }
 
+    /// The same where conditions hold as somebody says, by the tests' full names.
+    pub(super) fn judge_where(&self, outcome: &mut Outcome, holds: impl Fn(&str) -> bool) {
+        let test = |full: &str| full.replacen(": ", "/", 1);
+        self.judge_each(outcome, test, holds);
+    }
+
     fn judge_as(&self, prefix: &str, user: User, outcome: &mut Outcome) {
+        let test = |full: &str| {
+            let name = full.split_once(": ").map_or(full, |(_, name)| name);
+            format!("{prefix}/{name}")
+        };
+        self.judge_each(outcome, test, |condition| holds(condition, user));
+    }
+
+    fn judge_each(
+        &self,
+        outcome: &mut Outcome,
+        test: impl Fn(&str) -> String,
+        holds: impl Fn(&str) -> bool,
+    ) {
         let skipped = std::mem::take(&mut outcome.skipped);
         for (full, reason) in skipped {
-            let name = full.split_once(": ").map_or(full.as_str(), |(_, name)| name);
-            let test = format!("{prefix}/{name}");
+            let test = test(&full);
             let expects = |line: &Line| {
                 matches(&line.test, &test)
                     && matches(&line.reason, &reason)
-                    && line.conditions.iter().all(|condition| holds(condition, user))
+                    && line.conditions.iter().all(|condition| holds(condition))
             };
             if self.0.iter().any(expects) {
                 outcome.skipped.push((full, reason));
@@ -149,7 +179,7 @@ fn loads(name: &str) -> bool {
 }
 
 /// The first two numbers of a version.
-fn numbers(version: &str) -> (u32, u32) {
+pub(super) fn numbers(version: &str) -> (u32, u32) {
     let mut all = version.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (all.next().unwrap_or(0), all.next().unwrap_or(0))
 }
