@@ -83,7 +83,8 @@ vde_plug2tap|vde2|vde2|joins switches in tests, by libvdeplug
 vdens|vdens|vdens|joins switches in tests, by libvdeplug
 qemu-system-x86_64|qemu-system-x86 ipxe-qemu|qemu-system-x86-core ipxe-roms-qemu|joins switches in tests, by libvdeplug
 qemu-img|qemu-utils|qemu-img|checks the disks of virtual machines in tests
-vtysh|frr|frr|routing daemons in examples
+vtysh|frr|frr|routing daemons in examples and tests
+newuidmap|uidmap|shadow-utils|users in ordinary users' labs
 ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests
 dnsmasq|dnsmasq-base|dnsmasq|DHCP and DNS server in examples
 udhcpc|udhcpc|busybox|DHCP client in examples
@@ -166,6 +167,27 @@ setup_peers() {
             say "not available here: $packages (left out)"
     done
     setup_kernel || say "not available here: a kernel for guests (left out)"
+    setup_services || say "not available here: nginx, BIRD and sshd (left out)"
+}
+
+# Servers that tests run in nodes, with the libraries that they lack: unpacked and not installed, so that this machine
+# gets no service.
+setup_services() {
+    folder=$environments/services
+    wanted="nginx bird2 openssh-server"
+    [ "$(cat "$folder/packages" 2>/dev/null)" != "$wanted" ] || return 0
+    [ "$(system)" = apt ] && have dpkg-deb || return 1
+    say "missing: $wanted (they run in nodes in tests): unpacking them into $folder"
+    # Whole or not at all: the list of packages is written last. Those that are installed are not downloaded.
+    # shellcheck disable=SC2016
+    as_root sh -c 'umask 022
+        rm -rf "$1" && mkdir -p "$1/archives/partial" && chmod 755 "$1" && cd "$1" &&
+            DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends --download-only \
+                -o Dir::Cache::archives="$1/archives" -o APT::Sandbox::User=root $2 &&
+            for package in archives/*.deb; do
+                [ ! -e "$package" ] || dpkg-deb -x "$package" . || exit 1
+            done && rm -r archives && chmod 755 . && printf "%s\n" "$2" >packages || { rm -rf "$1"; exit 1; }' \
+        sh "$folder" "$wanted"
 }
 
 # A kernel that guests of tests boot: the distribution's for clouds, unpacked and not installed.

@@ -86,6 +86,7 @@ impl Asked {
                     v2,
                     nested,
                     privileged,
+                    users,
                     by_init,
                     machine,
                 },
@@ -102,6 +103,7 @@ impl Asked {
                     env,
                     nested,
                     privileged,
+                    users,
                     by_init,
                     machine,
                 })

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netloom_lab::Service;
+use netloom_node::Users;
 use netloom_node::entry::Entry;
 use netloom_sys::scm;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -76,6 +77,9 @@ pub(crate) enum Reply {
         /// See [`Entry`].
         #[serde(default)]
         privileged: bool,
+        /// See [`Entry`].
+        #[serde(default)]
+        users: Users,
         /// See [`Entry`].
         #[serde(default)]
         by_init: bool,
@@ -227,6 +231,7 @@ fn send_entry(socket: &OwnedFd, entry: &Entry) -> netloom_sys::Result<usize> {
         v2: groups.v2.is_some(),
         nested: entry.nested,
         privileged: entry.privileged,
+        users: entry.users,
         by_init: entry.by_init,
         machine: entry.machine,
     };

@@ -11,8 +11,9 @@ mod traffic;
 use netloom_ebpf::feature as ebpf;
 use netloom_netlink::{Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec, charge, nat};
 use netloom_sys::feature::{self, Feature};
-use netloom_sys::{Unsupported, caps};
+use netloom_sys::{Unsupported, caps, pretence, subordinate};
 
+use crate::stage::users;
 use asking::{as_root, by, needs_root, probe};
 
 /// The number of leading features that every lab needs.
@@ -30,6 +31,7 @@ pub fn features() -> Vec<Feature> {
 /// Features that labs use.
 fn of_labs(root: bool) -> Vec<Feature> {
     let found = |state: Result<(), Unsupported>, detail: &str| state.map(|()| detail.to_owned());
+    let pretended = pretence::supported().is_ok();
     let spaces_name = if root { "namespaces" } else { "user namespaces" };
     let spaces_detail = if root { "as root" } else { "as an ordinary user" };
     vec![
@@ -66,6 +68,16 @@ fn of_labs(root: bool) -> Vec<Feature> {
             } else {
                 Ok("by that of the lab".to_owned())
             },
+        },
+        Feature {
+            name: subordinate::FEATURE,
+            purpose: "`ids: real`: programs change to users of their own, as sshd must to let anybody in",
+            instead: if pretended {
+                "`ids: fake`: a program that changes its user or a file's owner is told that it did; sshd refuses logins"
+            } else {
+                "`ids: one`: programs stay root, and those that change their user end"
+            },
+            state: users::found(root),
         },
         Feature {
             name: "limits",

@@ -23,6 +23,7 @@ use netloom_model::plan::form::Forms;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
+use netloom_sys::subordinate::{self, Given};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
@@ -35,7 +36,7 @@ use crate::launch::lab_main::Birth;
 use crate::run::teardown;
 use crate::stage::allowed::{allowed, hierarchies};
 use crate::stage::lab_process::is_lab_process;
-use crate::stage::{host, lab_process};
+use crate::stage::{host, lab_process, users};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -122,16 +123,19 @@ impl Launch {
         };
         let adopted = self.look_at_old(&folder, asked)?;
         let changed = adopted.as_ref().map_or_else(Vec::new, |s| comparing::by_hand(s, &plan));
-        if let Err(refused) = self.prepare_user(user, &folder, adopted.is_some()) {
-            if adopted.is_none() {
-                // Nothing has been made but the folder.
-                folder.remove()?;
+        let many_users = match self.prepare_user(user, &plan, &folder, adopted.is_some()) {
+            Ok(many) => many,
+            Err(refused) => {
+                if adopted.is_none() {
+                    // Nothing has been made but the folder.
+                    folder.remove()?;
+                }
+                return Err(refused);
             }
-            return Err(refused);
-        }
+        };
         let state = match adopted {
             Some(state) => state,
-            None => fresh_state(&folder, plan, hierarchies, user, options),
+            None => fresh_state(&folder, plan, hierarchies, (user, many_users), options),
         };
         let adopt = folder.is_up();
         let (ours, theirs) = UnixStream::pair().map_err(Error::at("lab process", "connect"))?;
@@ -178,10 +182,11 @@ impl Launch {
         }
     }
 
-    fn prepare_user(&self, user: bool, folder: &Folder, adopt: bool) -> Result<()> {
+    /// Puts the spawner into the lab's user namespace; returns whether a new one has many users.
+    fn prepare_user(&self, user: bool, plan: &Plan, folder: &Folder, adopt: bool) -> Result<bool> {
         if !user {
             // Root needs no preparation; errors name what was refused.
-            return Ok(());
+            return Ok(false);
         }
         let living = if adopt { teardown::find_inits(folder) } else { vec![] };
         match living.first() {
@@ -189,15 +194,22 @@ impl Launch {
                 let ns =
                     namespace::user_of(init.pid).map_err(Error::of("user namespace", "open"))?;
                 self.spawner.join_user_namespace(ns)?;
+                Ok(false)
             }
-            None => {
-                if let Err(refused) = self.spawner.own_user_namespace() {
-                    feature::namespaces()?;
-                    return Err(refused.into());
-                }
+            None => self.new_user_namespace(plan),
+        }
+    }
+
+    fn new_user_namespace(&self, plan: &Plan) -> Result<bool> {
+        let many = users::wants_many(plan) && Given::find().is_ok();
+        match self.spawner.own_user_namespace(many) {
+            Ok(Some(words)) if users::needs_many(plan) => Err(subordinate::refused(&words).into()),
+            Ok(refusal) => Ok(many && refusal.is_none()),
+            Err(refused) => {
+                feature::namespaces()?;
+                Err(refused.into())
             }
         }
-        Ok(())
     }
 }
 
@@ -244,7 +256,7 @@ fn fresh_state(
     folder: &Folder,
     plan: Plan,
     hierarchies: Vec<cgroup::Hierarchy>,
-    user: bool,
+    (user, many_users): (bool, bool),
     options: &Options,
 ) -> State {
     let mut groups = Groups::new(hierarchies, &folder.id(), BTreeSet::new());
@@ -258,6 +270,7 @@ fn fresh_state(
         plan,
         groups,
         user,
+        many_users,
         since: lab_process::now_ns() / 1_000_000_000,
         moved: vec![],
         lost: BTreeMap::new(),
@@ -275,6 +288,7 @@ fn fresh_state(
 /// The first part that is not possible.
 pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     possible(plan, options)?;
+    users::try_out(plan, !caps::is_privileged())?;
     let (mut nodes, mut switches) = (plan.nodes.clone(), plan.switches.clone());
     absolute_paths(&mut nodes, &mut switches, &options.base);
     check_tls(&switches)?;
@@ -318,6 +332,7 @@ fn possible(plan: &Plan, options: &Options) -> Result<Vec<cgroup::Hierarchy>> {
     if user && host::wanted(plan) {
         return Err(host::unsupported().into());
     }
+    users::check(plan, user)?;
     hierarchies(user, plan, options.ignore_limits)
 }
 

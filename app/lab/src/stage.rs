@@ -13,3 +13,4 @@ pub(crate) mod reports;
 pub(crate) mod role;
 pub(crate) mod spaces;
 pub(crate) mod strangers;
+pub(crate) mod users;

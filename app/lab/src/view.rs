@@ -2,6 +2,7 @@
 //!
 //! Counters are totals since the object was made. What the machine cannot tell is `null`.
 
+use netloom_model::users::Ids;
 use serde::{Deserialize, Serialize};
 
 /// A running lab in one line.
@@ -107,6 +108,9 @@ pub struct NodeStatus {
     /// Whether its programs may mount, trace, load BPF programs and more.
     #[serde(default)]
     pub privileged: bool,
+    /// Its users and groups; `null` for a virtual machine, whose guest has its own.
+    #[serde(default)]
+    pub ids: Option<Ids>,
     /// The node it lives in.
     pub parent: Option<String>,
     /// How many nodes live in it, at any depth, and how many may; `null`: it cannot have any.
@@ -455,7 +459,7 @@ pub struct NewSwitch {
 #[serde(deny_unknown_fields)]
 pub struct NodeSettings {
     /// By key and value: `cpu`, `weight`, `memory`, `processes`, `sockets`, `packets`, `bytes`,
-    /// `charge-receive`, `children`, `privileged`, `root`; the value `none` takes a limit away.
+    /// `charge-receive`, `children`, `privileged`, `ids`, `root`; the value `none` takes a limit away.
     pub settings: Vec<(String, String)>,
 }
 

@@ -343,7 +343,7 @@ pub(crate) struct NodeCreate {
     /// The node's name; PARENT/NAME creates it inside another node.
     pub(crate) name: String,
     /// Settings: cpu, weight, memory, processes, sockets, protect, auto, packets, bytes,
-    /// charge-receive, children, privileged.
+    /// charge-receive, children, privileged, ids.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
     /// The directory to use as its root file system.
@@ -377,7 +377,7 @@ pub(crate) struct NodeSet {
     /// The node.
     pub(crate) node: String,
     /// Settings: cpu, weight, memory, processes, sockets, protect, auto, packets, bytes,
-    /// charge-receive, children, privileged, root.
+    /// charge-receive, children, privileged, ids, root.
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::{NodeKind, SwitchKind};
 pub use crate::restart::Restart;
+use crate::users::Ids;
 
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +78,9 @@ pub struct Node {
     /// Its programs have the capabilities of a privileged node instead of an ordinary one's.
     #[serde(default, skip_serializing_if = "is_not")]
     pub privileged: bool,
+    /// Its users and groups, the lab's or its parent's among them; `None`: the best that the machine gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Ids>,
     /// A directory to be the root of its file system; the host's under an overlay when `None`.
     pub root: Option<PathBuf>,
     /// Bytes it may write into its file system; a share of the machine's memory when `None`.

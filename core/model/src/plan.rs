@@ -55,6 +55,7 @@ use netloom_impair::Impairments;
 
 use crate::kinds::{NodeKind, SwitchKind};
 use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
+use crate::users::Ids;
 
 /// Decides everything a lab leaves open.
 ///
@@ -122,6 +123,9 @@ pub struct PlannedNode {
     /// Whether its programs may mount, trace, load BPF programs and more.
     #[serde(default, skip_serializing_if = "crate::lab::is_not")]
     pub privileged: bool,
+    /// Its users and groups; if absent, the best that the machine gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Ids>,
     /// Root directory by hand.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub root: Option<std::path::PathBuf>,

@@ -6,6 +6,7 @@ use netloom_config::quote;
 
 use crate::lab::{Limits, Protect};
 use crate::plan::{PlannedNode, charges_by_default};
+use crate::users::Ids;
 
 /// The settings of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Settings {
     pub children: Option<u32>,
     /// Whether its programs have more capabilities than those of ordinary nodes.
     pub privileged: bool,
+    /// Its users and groups; `None`: the best that the machine gives.
+    pub ids: Option<Ids>,
 }
 
 impl Settings {
@@ -33,6 +36,7 @@ impl Settings {
             charge_receive: (node.charge_receive != by_default).then_some(node.charge_receive),
             children: node.children,
             privileged: node.privileged,
+            ids: node.ids,
         }
     }
 
@@ -44,6 +48,7 @@ impl Settings {
         node.protect = self.protect;
         node.children = self.children;
         node.privileged = self.privileged;
+        node.ids = self.ids;
     }
 }
 

@@ -85,6 +85,20 @@ impl Grant {
     }
 }
 
+/// What it takes to change owners, users and groups.
+const OF_USERS: CapabilitySet =
+    CapabilitySet::CHOWN.union(CapabilitySet::SETUID).union(CapabilitySet::SETGID);
+
+/// Removes the capabilities that change owners, users and groups from this process and its future children, which so
+/// stay root whatever users there are.
+///
+/// # Errors
+/// EPERM when the process may not change its bounding set.
+pub fn stay_root() -> Result<()> {
+    let kept = CapabilitySet::all().difference(OF_USERS);
+    limit(kept, kept)
+}
+
 /// Leaves `programs` to started programs, and `own` to this process.
 fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
     let fail = |operation| move |e: Errno| Error::from(Failure::new("capabilities", operation, e));

@@ -7,6 +7,7 @@
 //! addresses belong to netlink.
 
 pub mod admission;
+mod answered;
 pub mod apart;
 pub mod caps;
 pub mod cgroup;
@@ -23,6 +24,7 @@ pub mod mountinfo;
 pub mod namespace;
 pub mod own_user;
 pub mod population;
+pub mod pretence;
 pub mod private_socket;
 pub mod process;
 pub mod random;
@@ -32,6 +34,7 @@ pub mod sealed;
 pub mod seccomp;
 pub mod setup;
 pub mod socket_filter;
+pub mod subordinate;
 pub mod sysctl;
 pub mod terminal;
 pub mod title;

@@ -143,6 +143,33 @@ pub fn map_self_to_root(uid: u32, gid: u32) -> Result<()> {
     write("/proc/self/gid_map", &format!("0 {gid} 1"))
 }
 
+/// [`map_self_to_root`] after a map was written only in part: an id that is mapped already stays.
+pub fn map_what_is_left_to_root(uid: u32, gid: u32) -> Result<()> {
+    let is_left = |path: &str| std::fs::read_to_string(path).is_ok_and(|map| map.trim().is_empty());
+    let write = |path: &str, text: &str| {
+        std::fs::write(path, text).map_err(|e| Error::from(Failure::path(path, "write", e)))
+    };
+    if is_left("/proc/self/gid_map") {
+        write("/proc/self/setgroups", "deny")?;
+        write("/proc/self/gid_map", &format!("0 {gid} 1"))?;
+    }
+    if is_left("/proc/self/uid_map") {
+        write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
+    }
+    Ok(())
+}
+
+/// The id of all users that are not in this process's user namespace (`/proc/sys/kernel/overflowuid`), which may be
+/// one of its own users, too.
+const OUTSIDE: u32 = 65_534;
+
+/// Whether a user, as the kernel names it to this process, may be somebody outside of its user namespace.
+pub fn may_be_outside(uid: u32) -> bool {
+    const ALL: &str = "4294967295";
+    let whole = |map: String| map.split_whitespace().eq(["0", "0", ALL]);
+    uid == OUTSIDE && !std::fs::read_to_string("/proc/self/uid_map").is_ok_and(whole)
+}
+
 /// Runs `f` on a fresh thread inside the network namespace `ns`, and ends the thread.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ use netloom_sys::{disposition, keyring, namespace};
 use rustix::process::{Pid, Signal};
 
 use crate::error::failed;
+use crate::users::Users;
 use crate::{Error, Result};
 
 /// Everything needed to enter a node, as the lab process hands it out.
@@ -41,6 +42,8 @@ pub struct Entry {
     pub nested: bool,
     /// Its programs have more capabilities than those of ordinary nodes.
     pub privileged: bool,
+    /// What its programs get when they change owners and users.
+    pub users: Users,
     /// The caller may not enter: the node's init starts programs for it ([`crate::by_init`]).
     pub by_init: bool,
     /// It is around a virtual machine: users mean its guest.
@@ -196,6 +199,7 @@ fn prepare(
     } else if !task.keep_root {
         keyring::forbid()?;
     }
+    entry.users.begin()?;
     // With more capabilities than the node's programs, it cannot be traced by them, which would expose the
     // caller's files.
     Grant::of(entry.privileged || task.keep_root).limit()?;

@@ -3,8 +3,9 @@
 //! Files go into the writable layers before these are mounted. A directory that already exists in the node's
 //! root is created with the same owner, group and permission bits, because an overlay's upper directory hides
 //! those of the lower one (overlayfs.rst). Owner names are looked up in the node's own passwd and group
-//! files, never in the host's name services. In an ordinary user's lab only that user's own id exists, as
-//! root: other owners of directories are dropped, and other owners requested in the lab file are refused.
+//! files, never in the host's name services. In an ordinary user's lab there may be no other user than that user, as
+//! root: other owners of directories are dropped, and those that the lab file asks for are refused or, where the
+//! node pretends changes of owners, passed over.
 
 use std::fs;
 use std::io;
@@ -15,6 +16,8 @@ use netloom_sys::setup::{Access, Setup, is_unmapped};
 use netloom_sys::{Error, Failure, Result};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
+use crate::users::Users;
+
 /// Destination of a node's files.
 pub(crate) struct Files<'a, S> {
     pub(crate) setup: &'a S,
@@ -24,6 +27,10 @@ pub(crate) struct Files<'a, S> {
     pub(crate) places: &'a [(PathBuf, PathBuf)],
     /// Directories of the node that are shown unchanged, so nothing can be placed there.
     pub(crate) closed: &'a [PathBuf],
+    /// What changes of owners do in the node.
+    pub(crate) users: Users,
+    /// The lab is an ordinary user's.
+    pub(crate) user: bool,
 }
 
 /// The files that map names to ids.
@@ -60,7 +67,7 @@ impl<S: Setup> Files<'_, S> {
         for part in relative.parent().into_iter().flat_map(Path::components) {
             dir.push(part);
             shown.push(part);
-            self.setup.mkdir_as(&dir, access_of(&inside(self.lower, &shown)))?;
+            self.setup.mkdir_as(&dir, access_of(&inside(self.lower, &shown), self.user))?;
         }
         Ok(upper.join(relative))
     }
@@ -100,14 +107,21 @@ impl<S: Setup> Files<'_, S> {
         };
         let uid = number(&file.owner, "user", USERS)?;
         let gid = number(&file.group, "group", GROUPS)?;
+        let none = || {
+            let why = format!(
+                "user {uid} with group {gid} does not exist here: a node with `ids: one` has only root, one \
+                 with `ids: real` those that /etc/subuid gives, too"
+            );
+            Err(refused(file, "give it to its owner", why))
+        };
+        match self.users {
+            // As its programs' own changes of owners.
+            Users::Pretended => return Ok(()),
+            Users::RootAlone if (uid, gid) != (0, 0) => return none(),
+            Users::RootAlone | Users::Kernel => {}
+        }
         match self.setup.give(target, Access { uid, gid, mode: file.mode }) {
-            Err(e) if is_unmapped(&e) => {
-                let why = format!(
-                    "user {uid} with group {gid} does not exist here: an ordinary user's lab has only \
-                     root, who is that user"
-                );
-                Err(refused(file, "give it to its owner", why))
-            }
+            Err(e) if is_unmapped(&e) => none(),
             given => given,
         }
     }
@@ -161,12 +175,17 @@ pub(crate) fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Owner and permissions of a directory; root's, open to everybody, if it does not exist.
-pub(crate) fn access_of(dir: &Path) -> Access {
+/// The id that stands for all ids outside of a user namespace (user_namespaces(7), `/proc/sys/kernel/overflowuid`).
+const OUTSIDE: u32 = 65_534;
+
+/// Owner and permissions of a directory; root's, open to everybody, if it does not exist. In an ordinary user's lab
+/// (`user`) whoever is not in the lab, the host's root above all, is the node's root.
+pub(crate) fn access_of(dir: &Path, user: bool) -> Access {
     let unknown = Access::root(0o755);
+    let here = |id: u32| if user && id == OUTSIDE { 0 } else { id };
     rustix::fs::statat(CWD, dir, rustix::fs::AtFlags::empty()).map_or(unknown, |found| Access {
-        uid: found.st_uid,
-        gid: found.st_gid,
+        uid: here(found.st_uid),
+        gid: here(found.st_gid),
         mode: found.st_mode & 0o7777,
     })
 }
@@ -209,6 +228,10 @@ mod tests {
 
     /// Steps for placing these files in a root that has `/etc/frr` (0750) and two lists of names.
     fn place(files: &[FileSpec]) -> Result<Vec<String>> {
+        place_for(Users::Kernel, files)
+    }
+
+    fn place_for(users: Users, files: &[FileSpec]) -> Result<Vec<String>> {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("etc/frr")).unwrap();
         let mode = fs::Permissions::from_mode(0o2750);
@@ -219,14 +242,15 @@ mod tests {
         let places = [(PathBuf::from("/"), PathBuf::from("/upper"))];
         let closed = [PathBuf::from("/usr")];
         let setup = Recorder::default();
-        let all = Files { setup: &setup, lower: root.path(), places: &places, closed: &closed };
+        let (setup, places, closed) = (&setup, &places, &closed);
+        let all = Files { setup, lower: root.path(), places, closed, users, user: false };
         all.place(files).map(|()| setup.steps())
     }
 
     #[test]
     fn directories_on_the_way_are_as_in_the_root_and_new_ones_roots() {
         let steps = place(&[file("/etc/frr/frr.conf"), file("/srv/new/x")]).unwrap();
-        let own = access_of(Path::new("/proc/self"));
+        let own = access_of(Path::new("/proc/self"), false);
         let mut expected: Vec<String> =
             ["mkdir /upper/etc 755", "mkdir /upper/etc/frr 2750"].map(str::to_owned).into();
         if own.uid != 0 || own.gid != 0 {
@@ -262,6 +286,17 @@ mod tests {
         ] {
             assert_eq!(place(&[file]).unwrap().last().map(String::as_str), Some(expected));
         }
+    }
+
+    #[test]
+    fn owners_are_pretended_or_refused_where_there_is_root_alone() {
+        let owned = FileSpec { owner: Some("frr".into()), ..file("/x") };
+        let steps = place_for(Users::Pretended, std::slice::from_ref(&owned)).unwrap();
+        assert_eq!(steps, ["write /upper/x 4 bytes 644"]);
+        let refused = place_for(Users::RootAlone, &[owned]).unwrap_err();
+        assert!(netloom_sys::describe(&refused).contains("user 92 with group 0"), "{refused}");
+        let roots = FileSpec { owner: Some("root".into()), ..file("/x") };
+        assert_eq!(place_for(Users::RootAlone, &[roots]).unwrap()[1], "give /upper/x 0:0 644");
     }
 
     #[test]

@@ -173,6 +173,7 @@ impl Outside {
         if !spec.privileged {
             keyring::forbid().map_err(words)?;
         }
+        spec.users.begin().map_err(words)?;
         let grant = Grant::of(spec.privileged);
         grant.limit_programs().map_err(words)?;
         restore_open_files(inherited.prepare.open_files);

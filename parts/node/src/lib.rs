@@ -26,9 +26,11 @@ pub mod root;
 mod settle;
 pub mod spawner;
 pub mod spec;
+pub mod users;
 
 pub use error::{Error, Result};
 pub use spec::{Kind, NodeSpec, Prepare};
+pub use users::Users;
 
 #[cfg(test)]
 extern crate self as netloom_node;

@@ -154,7 +154,9 @@ impl Shared {
             let places: Vec<(PathBuf, PathBuf)> =
                 layers.iter().map(|l| (l.at.clone(), l.upper.clone())).collect();
             let closed = self.shown_read_only();
-            let files = Files { setup, lower: Path::new("/"), places: &places, closed: &closed };
+            let (lower, users) = (Path::new("/"), spec.users);
+            let places = &places;
+            let files = Files { setup, lower, places, closed: &closed, users, user: self.user };
             // If that fails, the directory is covered below.
             let _ = files.leave_out(hidden);
         }
@@ -421,7 +423,8 @@ impl Shared {
             setup.mkdir(&own.join("root"), 0o755)?;
         }
         let closed = if spec.root.is_none() { self.shown_read_only() } else { vec![] };
-        let files = Files { setup, lower, places: &places, closed: &closed };
+        let (places, users) = (&places, spec.users);
+        let files = Files { setup, lower, places, closed: &closed, users, user: self.user };
         if let Some(resolv) = &spec.resolv {
             let file = FileSpec::new("/etc/resolv.conf", FileContent::Text(resolv.clone()));
             // The directories leading there are newly made, whatever the host's are like.
@@ -475,7 +478,7 @@ fn below_root(mounts: &[Mount]) -> Vec<Tree> {
             let tree = if m.read_only {
                 Tree::Bind(m.path.clone())
             } else {
-                Tree::Overlay(m.path.clone(), access_of(&m.path))
+                Tree::Overlay(m.path.clone(), access_of(&m.path, false))
             };
             (m.path.clone(), tree)
         })
@@ -505,7 +508,7 @@ fn top_level() -> Vec<Tree> {
             if PROGRAMS.iter().any(|p| *p == name) {
                 trees.push(Tree::Bind(path));
             } else {
-                let access = access_of(&path);
+                let access = access_of(&path, true);
                 trees.push(Tree::Overlay(path, access));
             }
         }

@@ -10,7 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use netloom_sys::own_user::Helper;
 use netloom_sys::process::{self, Birth, Forked, Namespaces, Prepared};
 use netloom_sys::{Failure, setup::Real};
-use netloom_sys::{cgroup, disposition, feature, keyring, mountinfo, namespace, scm, title};
+use netloom_sys::{
+    cgroup, disposition, feature, keyring, mountinfo, namespace, scm, subordinate, title,
+};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -30,8 +32,8 @@ const MAX_MESSAGE: u32 = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
 enum Ask {
-    /// Make a user namespace and become root in it.
-    OwnUser,
+    /// Make a user namespace and become root in it, with `many` users if this user is given more.
+    OwnUser { many: bool },
     /// Join the user namespace whose descriptor is attached.
     JoinUser,
     /// Make the part that nodes share; the status pipe and the lab's lock are attached.
@@ -44,6 +46,8 @@ enum Ask {
 #[derive(Serialize, Deserialize)]
 enum Reply {
     Done,
+    /// The user namespace has one user, because more were refused in these words.
+    OneUser(String),
     /// The inits' pids, in request order.
     Created(Vec<i32>),
     Refused(String),
@@ -123,9 +127,13 @@ impl Spawner {
         self.pid
     }
 
-    /// Gives the spawner its own user namespace, with this user as root.
-    pub fn own_user_namespace(&self) -> Result<()> {
-        self.ask(&Ask::OwnUser, &[]).map(drop)
+    /// Gives the spawner its own user namespace, with this user as root, and with `many` users if this user is given
+    /// more. Returns the words in which more were refused: then it has one.
+    pub fn own_user_namespace(&self, many: bool) -> Result<Option<String>> {
+        match self.ask(&Ask::OwnUser { many }, &[])? {
+            Reply::OneUser(words) => Ok(Some(words)),
+            _ => Ok(None),
+        }
     }
 
     /// Makes the spawner join an existing user namespace.
@@ -165,7 +173,9 @@ impl Spawner {
         match self.receive()? {
             Reply::Created(pids) => Ok(pids.into_iter().filter_map(Pid::from_raw).collect()),
             Reply::Refused(report) => Err(Error::Refused { report }),
-            Reply::Done => Err(lost("understand", io::ErrorKind::InvalidData.into())),
+            Reply::Done | Reply::OneUser(_) => {
+                Err(lost("understand", io::ErrorKind::InvalidData.into()))
+            }
         }
     }
 
@@ -278,7 +288,7 @@ impl Life {
     fn answer(&mut self, ask: Ask, fds: Vec<OwnedFd>) -> std::result::Result<Reply, String> {
         let words = |e: netloom_sys::Error| netloom_sys::describe(&e);
         match ask {
-            Ask::OwnUser => feature::enter_own_user_namespace().map_err(words)?,
+            Ask::OwnUser { many } => return own_user_namespace(many).map_err(words),
             Ask::JoinUser => {
                 let ns = fds.first().ok_or("no descriptor came along")?;
                 namespace::enter_user(ns).map_err(words)?;
@@ -329,6 +339,14 @@ impl Life {
         };
         Ok(Reply::Created(begun.into_iter().map(pid).collect::<std::result::Result<_, _>>()?))
     }
+}
+
+fn own_user_namespace(many: bool) -> netloom_sys::Result<Reply> {
+    if !many {
+        return feature::enter_own_user_namespace().map(|()| Reply::Done);
+    }
+    let refusal = subordinate::enter(&subordinate::Given::find()?)?;
+    Ok(refusal.map_or(Reply::Done, Reply::OneUser))
 }
 
 fn refused(node: &str, error: &netloom_sys::Error) -> String {

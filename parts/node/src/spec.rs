@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use netloom_model::lab::{FileSpec, Program, Ready};
 use serde::{Deserialize, Serialize};
 
+use crate::users::Users;
+
 /// The part that all nodes of a lab share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prepare {
@@ -50,6 +52,9 @@ pub struct NodeSpec {
     pub kind: Kind,
     /// Its programs have more capabilities than those of ordinary nodes.
     pub privileged: bool,
+    /// What changes of owners and users do.
+    #[serde(default)]
+    pub users: Users,
     /// Root directory instead of the host's.
     pub root: Option<PathBuf>,
     /// Limit in bytes on writes to its file system; a quarter of the machine's memory when `None`.
@@ -100,6 +105,7 @@ impl NodeSpec {
             scope: None,
             kind: Kind::Core,
             privileged: false,
+            users: Users::Kernel,
             root: None,
             storage: None,
             tasks: vec![],

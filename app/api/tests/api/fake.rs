@@ -248,6 +248,7 @@ impl Service for Fake {
             env: vec![("PATH".into(), "/bin".into()), ("X".into(), "1 \"2\"\n".into())],
             nested: true,
             privileged: false,
+            users: netloom_node::Users::Pretended,
             by_init: true,
             machine: true,
         })

@@ -29,7 +29,7 @@ use crate::build::{configure, links, machines};
 use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::Reports;
 use crate::stage::spaces::Spaces;
-use crate::stage::{absent, host};
+use crate::stage::{absent, host, users};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -316,6 +316,7 @@ impl Maker<'_> {
                 NodeKind::Plain | NodeKind::Vm(_) => Kind::Node,
             },
             privileged: node.privileged,
+            users: users::in_node(&self.state, node),
             root: self.root_of(slot),
             storage: node.storage,
             tasks: groups.tasks_files(node.id.get()),

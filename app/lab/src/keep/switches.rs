@@ -316,7 +316,7 @@ impl Inner {
         let process = match process::find_plug(&context.folder.vde_lock(&switch.name))? {
             Some(process) => process,
             None => {
-                let text = options_text(&switch.name, options)?;
+                let text = options_text(&switch.name, options, context.state.user)?;
                 process::start_vde(context.folder, &switch.name, &path, &text)?
             }
         };
@@ -404,7 +404,8 @@ fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Resul
     // Users that may join a switch must reach its socket.
     make_shared_dir(&process::socket(context.folder, name))?;
     let fresh = !state.exists();
-    let process = process::start_switch(context.folder, name, &options_text(name, options)?)?;
+    let text = options_text(name, options, context.state.user)?;
+    let process = process::start_switch(context.folder, name, &text)?;
     if fresh && let Err(e) = set_rules(context.folder, name, options) {
         // With only a part of its rules it would pass frames that it must not pass.
         process.end();

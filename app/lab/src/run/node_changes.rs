@@ -16,7 +16,7 @@ use netloom_model::{Plan, node_name_problem, set_node};
 use crate::build::maker::{add_group, limits};
 use crate::run::running::{Running, Work};
 use crate::run::teardown;
-use crate::stage::{allowed, occupants};
+use crate::stage::{allowed, occupants, users};
 use crate::store::state::State;
 use crate::view::{Changed, NewNode, NodeSettings};
 use crate::{Error, Result};
@@ -68,6 +68,7 @@ impl Running {
             set_node(&mut settings, key, value).map_err(&invalid)?;
         }
         settings.put(&mut node);
+        users::check_node(&state, &node)?;
         node.root = request.root.as_ref().map(PathBuf::from);
         self.check_bounds(&state, &node)?;
         allowed::check_limits(&state.groups, &node, state.user)?;
@@ -206,12 +207,13 @@ impl Running {
             setting::check_bounds(&state.plan.nodes[inner], &new).map_err(&invalid)?;
         }
         allowed::check_limits(&state.groups, &new, state.user)?;
-        let remake = new.root != old.root || new.privileged != old.privileged;
+        users::check_node(&state, &new)?;
+        let remake = new.root != old.root || new.privileged != old.privileged || new.ids != old.ids;
         if remake {
             new.root.as_ref().map_or(Ok(()), |root| check_root(&object, root))?;
             let below = state.plan.descendants(at);
             let slots: Vec<Slot> = std::iter::once(at).chain(below).collect();
-            let remedy = "`root` and `privileged` can be changed when they have ended";
+            let remedy = "`root`, `privileged` and `ids` can be changed when they have ended";
             self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
         }
         let mut notes = Vec::new();

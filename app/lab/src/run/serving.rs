@@ -10,6 +10,7 @@ use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::lookup::{find_link, slot};
 use netloom_model::plan::{NodeId, Slot};
+use netloom_node::Users;
 use netloom_node::control::{self, Connection};
 use netloom_node::entry::Entry;
 use netloom_node::init;
@@ -22,6 +23,7 @@ use netloom_sys::namespace;
 
 use crate::run::running::{Made, Phase, Running};
 use crate::run::status::{self, Sources};
+use crate::stage::users;
 use crate::view::{
     Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
@@ -129,6 +131,7 @@ impl Service for Running {
                 env,
                 nested: planned.children.is_some() || planned.parent.is_some(),
                 privileged: planned.privileged,
+                users: users::in_node(state, planned),
                 by_init: false,
                 machine: planned.kind.as_vm().is_some(),
             })
@@ -162,6 +165,7 @@ impl Service for Running {
             env: vec![],
             nested: false,
             privileged: true,
+            users: Users::Kernel,
             by_init: false,
             machine: false,
         })

@@ -23,6 +23,7 @@ use crate::run::running::{Phase, Running};
 use crate::stage::addresses::{self, Held};
 use crate::stage::lab_process::now_ns;
 use crate::stage::spaces::on_a_thread;
+use crate::stage::users;
 use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::view::{
@@ -194,6 +195,7 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
         pid: pid.map(|p| p.as_raw_nonzero().get()),
         forwarding: planned.forwarding,
         privileged: planned.privileged,
+        ids: planned.kind.as_vm().is_none().then(|| users::of(state, planned)),
         parent: planned.parent.map(|p| plan.nodes[p].name.clone()),
         children: planned
             .children

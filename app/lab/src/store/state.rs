@@ -46,6 +46,9 @@ pub struct State {
     pub groups: Groups,
     /// Whether the lab is in a user namespace.
     pub user: bool,
+    /// Whether that has many users, and not one.
+    #[serde(default)]
+    pub many_users: bool,
     /// Start of the lab: Unix time in seconds.
     pub since: u64,
     /// How its links are made.

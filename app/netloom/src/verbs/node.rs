@@ -109,6 +109,7 @@ fn show_text(node: &NodeStatus) -> String {
     lines.extend(node.pid.map(|pid| ("init", format!("{pid} on the host"))));
     lines.extend(node.forwarding.then(|| ("forwarding", "yes".to_owned())));
     lines.extend(node.privileged.then(|| ("privileged", "yes".to_owned())));
+    lines.extend(node.ids.map(|ids| ("ids", ids.word().to_owned())));
     lines.push(("CPU", cpu(node)));
     lines.extend(node.limits.weight.map(|weight| ("weight", weight.to_string())));
     lines.push(("load", load(node)));

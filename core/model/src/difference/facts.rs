@@ -58,6 +58,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.put("charge-receive", yes(node.charge_receive));
     facts.put("children", number(node.children));
     facts.put("privileged", yes(node.privileged));
+    facts.put("ids", node.ids.map(|ids| ids.word().to_owned()));
     facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
     facts.put("storage", node.storage.map(memory_text));
     if !node.setup.is_empty() {

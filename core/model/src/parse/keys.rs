@@ -3,6 +3,7 @@
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
 use crate::kinds::{PLAIN, bridge, openflow, shm, vm};
+use crate::users::WORDS;
 
 const CPU: Value = Value::Called(
     "a share like 50% or a number of CPUs like 1.5",
@@ -136,11 +137,19 @@ pub(crate) static LAB: Object = Object {
              routes by hand. Or a map with `mode` and `ecmp`.",
         ),
         key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
+        key(
+            "ids",
+            IDS,
+            "The users and groups of all nodes that do not say it themselves; see the node's `ids`.",
+        ),
     ],
     kinds: &[],
     refused: &[],
     extensions: true,
 };
+
+/// Users and groups.
+const IDS: Value = Value::Choice(&WORDS);
 
 const ROUTING_MODE: Value = Value::Choice(&["auto", "none"]);
 
@@ -223,6 +232,13 @@ pub(crate) static NODE: Object = Object {
             Value::Boolean,
             "true: its programs may mount, trace each other, load BPF programs and whatever else root may that \
              does not reach beyond the node by itself. Only for programs that are trusted with the machine.",
+        ),
+        key(
+            "ids",
+            IDS,
+            "Its users and groups. real: programs change to other users and give files to them. fake: they are told \
+             that they did, and stay root. one: they stay root, and are told so. Default: its parent's or the lab's, \
+             else real where the machine gives its lab users, fake elsewhere.",
         ),
         key(
             "root",

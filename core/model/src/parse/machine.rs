@@ -23,6 +23,7 @@ pub(crate) fn check(
     };
     refuse("children", "no node can live in a virtual machine");
     refuse("privileged", "a virtual machine's process has no rights at all");
+    refuse("ids", "a virtual machine's guest has users of its own");
     refuse("root", "a virtual machine has the node's own files, or an initrd");
     if node.limits.memory.is_some_and(|most| most < machine.memory + BESIDE) {
         refuse("limits", "limits.memory must be the guest's `memory` and 32MiB more, at least");
@@ -92,6 +93,7 @@ mod tests {
             ("kind: vm, accel: uml, cpus: 2", "nodes.a.cpus: User-mode Linux has one processor"),
             ("kind: vm, accel: uml, memory: 1MiB", "nodes.a.memory: a guest has 32MiB to 1TiB"),
             ("kind: vm, accel: uml, children: {}", "nodes.a.children: no node can live in"),
+            ("kind: vm, accel: uml, ids: real", "nodes.a.ids: a virtual machine's guest"),
             ("kind: vm, accel: uml, privileged: true", "nodes.a.privileged: a virtual machine's"),
             ("kind: vm, kernel: k, run: [[a]]", "nodes.a.run: only a machine with accel: uml"),
             (

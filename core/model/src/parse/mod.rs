@@ -41,9 +41,10 @@ use crate::bounds::{MAX_LINKS, MAX_NODES};
 use crate::file::{Fields, choice, elsewhere, values};
 use crate::kinds::openflow::DatapathId;
 use crate::kinds::{Around, RawSwitchKind};
-use crate::lab::{Lab, Pool};
+use crate::lab::{Lab, Node, Pool};
 use crate::naming::{lab_name_problem, node_name_problem};
 use crate::plan::ends_of_switches;
+use crate::users::Ids;
 
 /// Reads a lab file. `file` is its name for messages; `default_name` (the file's name without its
 /// extension) becomes the lab's name when the file gives none.
@@ -92,11 +93,27 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     let name = name(fields.get("name"), default_name, &mut context.report);
     let (routing, ecmp) = routing(fields.get("routing"), &mut context.report);
     let pool = pool(fields.get("pool"), &mut context.report);
+    let path = Path::Root.key("ids");
+    let ids = fields.get("ids").and_then(|v| node_bounds::ids(v, &path, &mut context.report));
     let parts = match parts(&fields, context) {
         Ok(parts) => parts,
         Err(Stop) => return None,
     };
-    Some(Lab { name, pool, routing, ecmp, ..finish(parts, &pool, &mut context.report) })
+    let mut lab = finish(parts, &pool, &mut context.report);
+    hand_down(&mut lab.nodes, ids);
+    Some(Lab { name, pool, routing, ecmp, ..lab })
+}
+
+/// Gives users and groups to nodes that do not say which: their parents', else the lab's. A virtual machine's guest has
+/// its own.
+fn hand_down(nodes: &mut [Node], of_lab: Option<Ids>) {
+    for index in 0..nodes.len() {
+        let node = &nodes[index];
+        let around = node.parent.map_or(of_lab, |parent| nodes[parent].ids);
+        if node.kind.as_vm().is_none() {
+            nodes[index].ids = node.ids.or(around);
+        }
+    }
 }
 
 fn name(node: Option<&Yaml>, default_name: &str, report: &mut Report) -> String {

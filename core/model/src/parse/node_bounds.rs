@@ -1,5 +1,5 @@
-//! Reads a node's bounds: `limits`, `protect`, `charge-receive`, `storage`, `privileged`, and the limit of
-//! `children`.
+//! Reads a node's bounds: `limits`, `protect`, `charge-receive`, `storage`, `privileged`, `ids`, and the limit
+//! of `children`.
 
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, read};
 
@@ -10,6 +10,7 @@ use crate::bounds::{
 };
 use crate::file::Fields;
 use crate::lab::{Limits, Protect};
+use crate::users::{Ids, WORDS};
 
 /// Reads these keys of a node; invalid values keep their default.
 pub(crate) fn read_bounds(
@@ -35,6 +36,9 @@ pub(crate) fn read_bounds(
             read::boolean(value, &path.key("privileged"), report).unwrap_or_default();
         body.privileged = Some(value.place);
     }
+    if let Some(value) = fields.get("ids") {
+        body.node.ids = ids(value, &path.key("ids"), report);
+    }
     if let Some(value) = fields.get("children") {
         let path = path.key("children");
         body.node.children = Some(0);
@@ -45,6 +49,11 @@ pub(crate) fn read_bounds(
             body.children = Some(value.place);
         }
     }
+}
+
+/// The users and groups of a node, or of the nodes of a lab.
+pub(super) fn ids(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Ids> {
+    read::choice(value, path, &WORDS, report).and_then(Ids::of_word)
 }
 
 /// How many nodes may live in a node.

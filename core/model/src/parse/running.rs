@@ -10,7 +10,7 @@ use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, read, resol
 
 use super::keys::{LIMITS, NODE, PROTECT, SWITCH};
 use super::link::addresses_of_end;
-use super::node_bounds::{budget, children_limit, limit, protect_word};
+use super::node_bounds::{budget, children_limit, ids, limit, protect_word};
 use super::switch::switch;
 use crate::file::values;
 use crate::kinds::{Around, SwitchKind, shm};
@@ -23,7 +23,7 @@ const ONLY_IN_FILES: [&str; 7] = ["subnet", "mtu", "for", "if", "ports", "mirror
 /// The keys of [`set_node`].
 pub fn node_keys() -> impl Iterator<Item = &'static str> {
     let bounds = LIMITS.names().chain(PROTECT.names());
-    bounds.chain(["protect", "charge-receive", "children", "privileged"])
+    bounds.chain(["protect", "charge-receive", "children", "privileged", "ids"])
 }
 
 /// The keys of [`switch_kind`].
@@ -50,6 +50,7 @@ pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), St
                 new.protect = read.unwrap_or_default();
             }
             "privileged" => new.privileged = boolean().unwrap_or_default(),
+            "ids" => new.ids = value.and_then(|v| ids(v, path, report)),
             "children" => new.children = value.and_then(|v| children_limit(v, path, report)),
             _ if PROTECT.names().any(|of| of == key) => {
                 budget(&mut new.protect, key, value, path, report);

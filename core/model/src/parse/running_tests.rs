@@ -166,6 +166,7 @@ fn settings_of_nodes_are_read_as_in_the_file() {
                     charge_receive: node.charge_receive,
                     children: node.children,
                     privileged: node.privileged,
+                    ids: node.ids,
                 }
             });
             let mut settings = Settings::default();

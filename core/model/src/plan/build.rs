@@ -170,6 +170,7 @@ impl Builder<'_> {
                 .charge_receive
                 .unwrap_or_else(|| charges_by_default(&node.limits, &node.protect)),
             privileged: node.privileged,
+            ids: node.ids,
             root: node.root.clone(),
             storage: node.storage,
             setup: node.setup.clone(),

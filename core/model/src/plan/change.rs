@@ -31,6 +31,7 @@ impl PlannedNode {
             protect: plain.protect,
             charge_receive: false,
             privileged: false,
+            ids: parent.and_then(|parent| plan.node_at(parent)?.ids),
             root: None,
             storage: None,
             setup: Vec::new(),

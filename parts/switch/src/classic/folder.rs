@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use netloom_sys::Failure;
+use netloom_sys::{Failure, namespace};
 use netloom_vde::request;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -88,7 +88,8 @@ impl Folder {
             Err(e) => return Err(e.into()),
         }
         rustix::net::bind(socket, &SocketAddrUnix::new(&path)?)?;
-        let own = std::os::unix::fs::chown(&path, Some(uid), self.group).is_ok();
+        let own = !namespace::may_be_outside(uid)
+            && std::os::unix::fs::chown(&path, Some(uid), self.group).is_ok();
         let mode = if own { self.mode & 0o700 } else { self.mode };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode | 0o600)).map(|()| path)
     }

@@ -27,15 +27,19 @@ pub struct SwitchOptions {
     pub ageing: u32,
 }
 
-pub(super) fn options_text(switch: &str, options: &ShmSwitch) -> Result<String> {
+/// In an ordinary user's lab (`user`) groups of the machine are not those of the same numbers.
+pub(super) fn options_text(switch: &str, options: &ShmSwitch, user: bool) -> Result<String> {
     let object = format!("switch {switch:?}");
     let group = options.group.as_deref().map(|g| number_in("/etc/group", "group", g, &object));
-    let options = SwitchOptions {
-        mode: options.mode,
-        group: group.transpose()?,
-        arena: options.arena,
-        ageing: options.ageing,
-    };
+    let group = group.transpose()?;
+    if let (true, Some(group @ 1..)) = (user, group) {
+        let reason = format!(
+            "group {group}: an ordinary user's lab has no groups of this machine; admit others by `mode`"
+        );
+        return Err(Error::Invalid { object, reason });
+    }
+    let options =
+        SwitchOptions { mode: options.mode, group, arena: options.arena, ageing: options.ageing };
     serde_json::to_string(&options).map_err(Error::at(object, "encode its options"))
 }
 
