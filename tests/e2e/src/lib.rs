@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capturing;
+pub mod given;
 pub mod guest;
 pub mod live;
 pub mod transfer;
@@ -56,7 +57,11 @@ impl Machine {
     /// Looks at what is there now.
     #[expect(clippy::new_without_default, reason = "a snapshot of now is no default")]
     pub fn new() -> Machine {
-        let scratch = Scratch::new();
+        Machine::of(Scratch::new())
+    }
+
+    /// The same with a folder of another making.
+    pub fn of(scratch: Scratch) -> Machine {
         let before = Snapshot::take(&scratch.runtime_dir());
         Machine { scratch, before }
     }

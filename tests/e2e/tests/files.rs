@@ -115,10 +115,11 @@ fn an_ordinary_users_lab_has_no_other_owner_than_its_root() {
         skip!("ordinary-only: root may give files to anybody");
     }
     let machine = machine!();
-    let file = machine.file(&pair("files: {/srv/x: {text: x, group: 7}}"));
+    let file = machine.file(&pair("ids: one, files: {/srv/x: {text: x, group: 7}}"));
     let up = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
-    up.says("node \"a\": file \"/srv/x\": give it to its owner").says("an ordinary user's lab");
-    let fine = machine.file(&pair("files: {/srv/x: {text: x, owner: root, group: \"0\"}}"));
+    up.says("node \"a\": file \"/srv/x\": give it to its owner").says("`ids: one`");
+    let fine =
+        machine.file(&pair("ids: one, files: {/srv/x: {text: x, owner: root, group: \"0\"}}"));
     machine.up_file(&fine);
     machine.down();
 }

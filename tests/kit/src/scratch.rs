@@ -22,8 +22,20 @@ impl Scratch {
     /// # Panics
     /// The folder cannot be made.
     pub fn new() -> Scratch {
+        Scratch::of(private_folder().tempdir())
+    }
+
+    /// Makes one where every user gets to, who is given it.
+    ///
+    /// # Panics
+    /// The folder cannot be made.
+    pub fn within_reach() -> Scratch {
+        Scratch::of(private_folder().tempdir_in("/tmp"))
+    }
+
+    fn of(folder: std::io::Result<tempfile::TempDir>) -> Scratch {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
-        let folder = private_folder();
+        let folder = folder.expect("make scratch folder");
         std::fs::create_dir(folder.path().join("run")).expect("runtime directory");
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         Scratch { folder, binary: Binary::find(), serial }
@@ -65,10 +77,11 @@ impl Scratch {
     }
 }
 
-fn private_folder() -> tempfile::TempDir {
+fn private_folder() -> tempfile::Builder<'static, 'static> {
     let owner_only = std::fs::Permissions::from_mode(0o700);
-    let made = tempfile::Builder::new().prefix("netloom-test-").permissions(owner_only).tempdir();
-    made.expect("make scratch folder")
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("netloom-test-").permissions(owner_only);
+    builder
 }
 
 impl Default for Scratch {
@@ -107,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_private_and_goes_even_on_panic() {
-        let folder = super::private_folder();
+        let folder = super::private_folder().tempdir().expect("a folder");
         let path = folder.path().to_owned();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
