@@ -178,11 +178,17 @@ pub(crate) fn inside(root: &Path, path: &Path) -> PathBuf {
 /// The id that stands for all ids outside of a user namespace (user_namespaces(7), `/proc/sys/kernel/overflowuid`).
 const OUTSIDE: u32 = 65_534;
 
+/// Whether an owner, as shown in an ordinary user's lab, is none of the lab's users. One of them may have this number,
+/// too: `nobody`, to whom no directory of the host belongs.
+pub(crate) fn is_outside(id: u32) -> bool {
+    id == OUTSIDE
+}
+
 /// Owner and permissions of a directory; root's, open to everybody, if it does not exist. In an ordinary user's lab
 /// (`user`) whoever is not in the lab, the host's root above all, is the node's root.
 pub(crate) fn access_of(dir: &Path, user: bool) -> Access {
     let unknown = Access::root(0o755);
-    let here = |id: u32| if user && id == OUTSIDE { 0 } else { id };
+    let here = |id: u32| if user && is_outside(id) { 0 } else { id };
     rustix::fs::statat(CWD, dir, rustix::fs::AtFlags::empty()).map_or(unknown, |found| Access {
         uid: here(found.st_uid),
         gid: here(found.st_gid),

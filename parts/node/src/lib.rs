@@ -24,6 +24,7 @@ mod programs;
 mod ready;
 pub mod root;
 mod settle;
+mod skeleton;
 pub mod spawner;
 pub mod spec;
 pub mod users;

@@ -16,9 +16,9 @@ use netloom_sys::mountinfo::Mount;
 use netloom_sys::setup::{Access, Setup};
 use rustix::mount::MountFlags;
 
-use crate::dev;
 use crate::files::{Files, access_of, inside};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
+use crate::{dev, skeleton};
 
 /// File system types whose files nodes should see. Others (proc, cgroup, …) are kernel interfaces, which are
 /// mounted anew or left out.
@@ -105,6 +105,8 @@ pub struct Shared {
     base: PathBuf,
     user: bool,
     trees: Vec<Tree>,
+    /// Directories of which the shared layer has a [`skeleton`].
+    filled: Vec<PathBuf>,
     hide: Option<PathBuf>,
 }
 
@@ -122,15 +124,17 @@ impl Shared {
         let resolv = b"# names of this lab are in /etc/hosts\n";
         setup.write(&base.join("shared/etc/resolv.conf"), resolv, 0o644)?;
         let trees = if prepare.user { top_level() } else { below_root(mounts) };
+        let shared = base.join("shared");
+        let filled = if prepare.user { skeleton::make(setup, &shared)? } else { vec![] };
         let outside_run = !prepare.runtime.starts_with("/run");
         let hide = (outside_run || prepare.user).then(|| prepare.runtime.clone());
-        Ok(Shared { base, user: prepare.user, trees, hide })
+        Ok(Shared { base, user: prepare.user, trees, filled, hide })
     }
 
     /// A shared part with these trees, for tests of the order of steps.
     #[cfg(test)]
     pub(crate) fn with_trees(base: PathBuf, user: bool, trees: Vec<Tree>) -> Shared {
-        Shared { base, user, trees, hide: None }
+        Shared { base, user, trees, filled: vec![], hide: None }
     }
 
     /// Mounts a node's own view and, as root, makes it the calling process's root directory. Steps that need
@@ -273,8 +277,8 @@ impl Shared {
         for tree in &self.trees {
             if let Tree::Overlay(path, access) = tree {
                 let mut lower = vec![path.clone()];
-                if path == Path::new("/etc") {
-                    lower.insert(0, shared.join("etc"));
+                if path == Path::new("/etc") || self.filled.contains(path) {
+                    lower.insert(0, inside(&shared, path));
                 }
                 layers.push(layer(layers.len() + 1, path, lower, *access));
             }

@@ -1,6 +1,6 @@
 //! `/dev` of a node: its own, so that programs may change what is in it.
 
-use netloom_tests_e2e::{is_root, machine, needs, pair, root_only};
+use netloom_tests_e2e::{is_root, machine, needs, pair};
 
 #[test]
 fn programs_make_give_away_and_remove_what_is_in_dev() {
@@ -40,7 +40,6 @@ fn a_device_is_the_nodes_own_where_the_kernel_allows_it() {
 #[test]
 fn tcpdump_writes_to_dev_null() {
     needs!("tcpdump");
-    root_only!("tcpdump changes its user, of whom an ordinary user's lab has but one");
     let machine = machine!();
     machine.up(&pair(""));
     // It ends by itself after one packet, which ping sends.

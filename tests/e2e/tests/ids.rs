@@ -228,3 +228,24 @@ fn more_ids_than_are_given_are_refused_for_files() {
     refused.says("user 4000000 with group 0 does not exist here").says("/etc/subuid");
     given.down();
 }
+
+#[test]
+fn programs_fill_directories_of_the_hosts_other_users() {
+    let machine = machine!();
+    machine.up("name: fill\nnodes: {a: {}, b: {}}\n");
+    let fill = "mkdir /var/lib/own /var/cache/own && echo x > /var/log/own && echo x > /var/tmp/own && \
+                mkdir -p /etc/own/deep && stat -c %a:%u /var/tmp";
+    assert_eq!(machine.exec("a", &["sh", "-c", fill]).ok(), "1777:0\n");
+    // What the host has there shows as before, can be replaced, and stays the host's.
+    let replace = "sed -i 's/^/# /' /etc/services && head -c 2 /etc/services && ls /var/lib";
+    let host = std::fs::read("/etc/services").expect("a file of the host");
+    let told = machine.exec("a", &["sh", "-c", replace]).ok();
+    assert!(told.starts_with("# "), "{told}");
+    for entry in std::fs::read_dir("/var/lib").expect("a directory of the host").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        assert!(told.lines().any(|line| line == name), "{name}: {told}");
+    }
+    assert_eq!(std::fs::read("/etc/services").expect("a file of the host"), host);
+    assert!(!machine.exec("b", &["ls", "/var/lib/own"]).finish().status.success());
+    machine.down();
+}
