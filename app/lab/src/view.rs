@@ -246,6 +246,9 @@ pub struct ProgramView {
     pub ended: bool,
     /// How often it was started again.
     pub restarts: u32,
+    /// When it is started again, in milliseconds; `null` where it runs or has ended for good.
+    #[serde(default)]
+    pub restart_in_ms: Option<u64>,
 }
 
 /// An interface of a node.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::{NodeKind, SwitchKind};
 pub use crate::restart::Restart;
+use crate::signal::StopSignal;
 use crate::users::Ids;
 
 /// A whole lab.
@@ -154,13 +155,38 @@ impl Protect {
 }
 
 /// A program that a node's init starts and watches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Program {
     /// The argument list; never empty. No shell.
     pub command: Vec<String>,
     /// What to do when it ends.
     pub restart: Restart,
+    /// Its user, by number or by a name in the node's own /etc/passwd; root when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its group, by number or by a name in the node's own /etc/group; its user's when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The directory in which it starts, an absolute path in the node; / when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+    /// The signal that asks it to end.
+    #[serde(default, skip_serializing_if = "StopSignal::is_usual")]
+    pub stop_signal: StopSignal,
+}
+
+impl Program {
+    /// A program that is started once, as root.
+    pub fn once(command: Vec<String>) -> Program {
+        Program { command, ..Program::default() }
+    }
+
+    /// Whether it has nothing but a command and what to do when it ends.
+    pub(crate) fn is_plain(&self) -> bool {
+        let plain = Program { restart: self.restart, ..Program::once(self.command.clone()) };
+        *self == plain
+    }
 }
 
 /// A file of a node's own.

@@ -23,6 +23,7 @@ pub mod reference;
 mod restart;
 mod schema;
 pub mod setting;
+pub mod signal;
 pub mod users;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};

@@ -4,6 +4,7 @@
 
 mod descendants;
 mod fork;
+mod identity;
 mod signals;
 mod status;
 
@@ -18,6 +19,7 @@ pub(crate) use self::fork::has_one_thread;
 pub use self::fork::{
     Birth, Forked, Namespaces, Prepared, Ready, fork, fork_alone, fork_prepared, fork_to_execute,
 };
+pub use self::identity::{Identity, start_as};
 pub use self::signals::{
     FOR_PROGRAMS, OF_KEYS, block_signals, catch, next_signal, set_ignored, signalfd,
     unblock_signals, with_open_mask,

@@ -96,6 +96,9 @@ pub struct ProgramState {
     pub ended: bool,
     /// How often it was started again.
     pub restarts: u32,
+    /// When it is started again, in milliseconds.
+    #[serde(default)]
+    pub restart_in_ms: Option<u64>,
 }
 
 /// A connection to an init.

@@ -16,6 +16,7 @@ use netloom_sys::setup::{Access, Setup, is_unmapped};
 use netloom_sys::{Error, Failure, Result};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
+use crate::people::{GROUPS, USERS, number_in};
 use crate::users::Users;
 
 /// Destination of a node's files.
@@ -32,10 +33,6 @@ pub(crate) struct Files<'a, S> {
     /// The lab is an ordinary user's.
     pub(crate) user: bool,
 }
-
-/// The files that map names to ids.
-const USERS: &str = "/etc/passwd";
-const GROUPS: &str = "/etc/group";
 
 impl<S: Setup> Files<'_, S> {
     /// Places all files, then sets their owners, whose names these files may define.
@@ -160,14 +157,6 @@ impl<S: Setup> Files<'_, S> {
 
 fn refused(file: &FileSpec, operation: &'static str, why: String) -> Error {
     Failure::new(format!("file {:?}", file.path), operation, io::Error::other(why)).into()
-}
-
-/// The third field of the passwd(5) or group(5) line whose first field is `name`.
-fn number_in(text: &str, name: &str) -> Option<u32> {
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
-    })
 }
 
 /// `path` as seen from a root directory at `root`.

@@ -26,6 +26,9 @@ use crate::spec::{Kind, NodeSpec, Prepare, SCOPES, log_names, socket_name};
 /// Its name in the process list.
 pub const NAME: &str = "netloom-init";
 
+/// Where root is at home.
+pub(crate) const HOME: &str = "/root";
+
 /// The variable that shows which folder of labs an init belongs to.
 const SHOWN: &str = "NETLOOM_RUNTIME_DIR";
 
@@ -231,7 +234,7 @@ fn restore_open_files(limits: (Option<u64>, Option<u64>)) {
 pub fn environment(lab: &str, spec: &NodeSpec) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = [
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-        ("HOME", "/root"),
+        ("HOME", HOME),
         ("LANG", "C.UTF-8"),
         ("NETLOOM_LAB", lab),
         ("NETLOOM_NODE", &spec.name),

@@ -19,6 +19,7 @@ mod files;
 pub mod init;
 mod living;
 pub mod log;
+mod people;
 pub mod ping;
 mod programs;
 mod ready;

@@ -128,7 +128,7 @@ mod tests {
     fn several_programs_have_names_of_their_own() {
         let programs = |commands: &[&str]| -> Vec<String> {
             let command = |c: &&str| vec![(*c).to_owned()];
-            let program = |c| Program { command: command(c), restart: Restart::Never };
+            let program = |c| Program::once(command(c));
             names(&commands.iter().map(program).collect::<Vec<_>>())
         };
         assert_eq!(programs(&["sh"]), [""; 0]);

@@ -13,15 +13,20 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use netloom_model::lab::{Program, Restart};
-use netloom_sys::process::{Exit, with_open_mask};
+use netloom_model::signal::StopSignal;
+use netloom_sys::process::{Exit, start_as, with_open_mask};
 use rustix::process::{Pid, Signal};
 
 use crate::control::ProgramState;
 use crate::log::{LINE_LIMIT, Writer};
+use crate::{init, people};
 
 /// Delay before a restart; doubles each time up to [`MAX_BACKOFF`].
 const BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
+
+/// A program that has run for so long is started again as at first.
+const STEADY: Duration = Duration::from_secs(10);
 
 /// How many of a program's last lines are kept for reports, and how much of each.
 const LAST_LINES: usize = 8;
@@ -41,6 +46,9 @@ struct Slot {
     partial: Vec<u8>,
     exit: Option<Exit>,
     restarts: u32,
+    /// How many of the last starts ended too soon.
+    hasty: u32,
+    started: Option<Instant>,
     start_at: Option<Instant>,
 }
 
@@ -80,9 +88,12 @@ impl Programs {
         let runs = run.len();
         let titled = |(i, program)| Slot::new(format!("program {}", i + 1), program);
         let mut slots: Vec<Slot> = run.into_iter().enumerate().map(titled).collect();
-        slots.extend(setup.into_iter().enumerate().map(|(i, command)| {
-            Slot::new(format!("setup {}", i + 1), Program { command, restart: Restart::Never })
-        }));
+        slots.extend(
+            setup
+                .into_iter()
+                .enumerate()
+                .map(|(i, command)| Slot::new(format!("setup {}", i + 1), Program::once(command))),
+        );
         let log = log.map(Writer::new);
         Programs { slots, runs, stage: Stage::Waiting, env, log, stopping: false }
     }
@@ -153,11 +164,12 @@ impl Programs {
     fn launch(&mut self, index: usize) -> Result<(), String> {
         let slot = &mut self.slots[index];
         slot.start_at = None;
-        let started = spawn(&slot.program.command, &self.env);
+        let started = spawn(&slot.program, &self.env);
         match started {
             Ok((pid, output)) => {
                 slot.pid = Some(pid);
                 slot.exit = None;
+                slot.started = Some(Instant::now());
                 slot.output = Some(output);
                 Ok(())
             }
@@ -181,7 +193,11 @@ impl Programs {
 
     fn plan_restart(&mut self, index: usize, now: Instant) {
         let slot = &mut self.slots[index];
-        let wait = BACKOFF.saturating_mul(1 << slot.restarts.min(10)).min(MAX_BACKOFF);
+        if slot.started.take().is_some_and(|at| now.duration_since(at) >= STEADY) {
+            slot.hasty = 0;
+        }
+        let wait = BACKOFF.saturating_mul(1 << slot.hasty.min(10)).min(MAX_BACKOFF);
+        slot.hasty += 1;
         slot.restarts += 1;
         slot.start_at = Some(now + wait);
     }
@@ -311,14 +327,15 @@ impl Programs {
         }
     }
 
-    /// Asks every program to end, by SIGTERM.
+    /// Asks every program to end, by its own signal.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
         for slot in &mut self.slots {
             slot.start_at = None;
             if let Some(pid) = slot.pid {
                 // A program that has ended needs no signal.
-                let _ = rustix::process::kill_process_group(pid, Signal::TERM);
+                let signal = signal_of(slot.program.stop_signal);
+                let _ = rustix::process::kill_process_group(pid, signal);
             }
         }
     }
@@ -330,7 +347,10 @@ impl Programs {
 
     /// States of the programs of `run`.
     pub(crate) fn states(&self) -> Vec<ProgramState> {
+        let now = Instant::now();
+        let pause = |at: Instant| at.saturating_duration_since(now).as_millis();
         let state = |s: &Slot| ProgramState {
+            restart_in_ms: s.start_at.map(|at| u64::try_from(pause(at)).unwrap_or(u64::MAX)),
             command: s.program.command.clone(),
             pid: s.pid.map(|p| p.as_raw_nonzero().get()),
             exit_code: s.exit.map(Exit::shell_code),
@@ -356,6 +376,8 @@ impl Slot {
             partial: Vec::new(),
             exit: None,
             restarts: 0,
+            hasty: 0,
+            started: None,
             start_at: None,
         }
     }
@@ -405,10 +427,49 @@ pub(crate) fn command(argv: &[String], env: &[(String, String)]) -> Command {
     command
 }
 
-fn spawn(argv: &[String], env: &[(String, String)]) -> io::Result<(Pid, OwnedFd)> {
+/// A program's command, as its user, where it starts.
+fn command_of(
+    program: &Program,
+    env: &[(String, String)],
+    output: &OwnedFd,
+) -> io::Result<Command> {
+    let mut command = command(&program.command, env);
+    if let Some(directory) = &program.workdir {
+        command.current_dir(directory);
+    }
+    if program.user.is_none() && program.group.is_none() {
+        return Ok(command);
+    }
+    let user = program.user.as_deref().unwrap_or("0");
+    let person = people::find(user, program.group.as_deref()).map_err(io::Error::other)?;
+    let is_default = |(key, value): &(String, String)| key == "HOME" && value == init::HOME;
+    if let (Some(home), true) = (&person.home, env.iter().any(is_default)) {
+        command.env("HOME", home);
+    }
+    // Programs that open /dev/stdout need it to be theirs; where that is refused it is root's.
+    let uid = rustix::fs::Uid::from_raw(person.identity.user);
+    let _ = rustix::fs::fchown(output, Some(uid), None);
+    start_as(&mut command, person.identity);
+    Ok(command)
+}
+
+fn signal_of(signal: StopSignal) -> Signal {
+    match signal {
+        StopSignal::Hup => Signal::HUP,
+        StopSignal::Int => Signal::INT,
+        StopSignal::Kill => Signal::KILL,
+        StopSignal::Quit => Signal::QUIT,
+        StopSignal::Term => Signal::TERM,
+        StopSignal::Usr1 => Signal::USR1,
+        StopSignal::Usr2 => Signal::USR2,
+        StopSignal::Winch => Signal::WINCH,
+    }
+}
+
+fn spawn(program: &Program, env: &[(String, String)]) -> io::Result<(Pid, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&read, true)?;
-    let mut command = command(argv, env);
+    let mut command = command_of(program, env, &write)?;
     command.stdout(Stdio::from(write.try_clone()?)).stderr(Stdio::from(write));
     let child = with_open_mask(|| command.spawn())?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

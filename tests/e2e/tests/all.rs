@@ -49,6 +49,7 @@ mod own_user;
 mod parts;
 mod pnpm;
 mod processes;
+mod programs;
 mod protect;
 mod replacing;
 mod routing;

@@ -35,7 +35,7 @@ pub(crate) fn around(
         sysctls: SILENT.map(|(path, value)| (path.to_owned(), value.to_owned())).to_vec(),
         env: vec![(SPEC.to_owned(), told)],
         setup: Vec::new(),
-        run: vec![Program { command, restart: machine.restart }],
+        run: vec![Program { restart: machine.restart, ..Program::once(command) }],
         ready: Ready { timeout: node.ready.timeout, ..Ready::default() },
         told_in: Some(STATE.into()),
         shown,

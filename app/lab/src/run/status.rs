@@ -273,6 +273,7 @@ fn program(state: &ProgramState) -> ProgramView {
         signal: state.signal,
         ended: state.ended,
         restarts: state.restarts,
+        restart_in_ms: state.restart_in_ms,
     }
 }
 

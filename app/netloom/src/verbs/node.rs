@@ -176,6 +176,10 @@ fn protection(view: &ProtectView) -> Vec<(&'static str, String)> {
     lines
 }
 
+fn seconds(ms: u64) -> f64 {
+    std::time::Duration::from_millis(ms).as_secs_f64()
+}
+
 fn program_text(program: &ProgramView) -> String {
     let state = match (program.pid, program.exit_code) {
         (Some(pid), _) => format!("runs as {pid}"),
@@ -186,7 +190,8 @@ fn program_text(program: &ProgramView) -> String {
         0 => String::new(),
         restarts => format!(", restarted {restarts}"),
     };
-    format!("{}: {state}{restarts}", program.command.join(" "))
+    let next = program.restart_in_ms.map(|ms| format!(", starts again in {:.1} s", seconds(ms)));
+    format!("{}: {state}{restarts}{}", program.command.join(" "), next.unwrap_or_default())
 }
 
 #[cfg(test)]

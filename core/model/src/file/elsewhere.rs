@@ -426,6 +426,9 @@ pub(crate) fn choice(object: &str, key: &str, word: &str) -> Option<String> {
         ) => "kernel",
         ("program", "restart", "unless-stopped" | "true" | "yes") => "always",
         ("program", "restart", "no" | "none" | "false") => "never",
+        ("program", "stop-signal", known) if known.starts_with("sig") => {
+            return Some(format!("write {}", known[3..].to_ascii_uppercase()));
+        }
         ("lab", "routing", "off" | "no" | "false" | "manual" | "static") => "none",
         ("lab", "routing", "ospf" | "bgp" | "isis" | "rip" | "frr" | "bird") => {
             return Some(

@@ -3,6 +3,7 @@
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
 use crate::kinds::{PLAIN, bridge, openflow, shm, vm};
+use crate::signal;
 use crate::users::WORDS;
 
 const CPU: Value = Value::Called(
@@ -375,6 +376,22 @@ pub(crate) static PROGRAM: Object = Object {
             "restart",
             Value::Choice(&["never", "on-failure", "always"]),
             "What to do when it ends. Default never.",
+        ),
+        key(
+            "user",
+            Value::Text,
+            "Its user, by number or by a name in the node's own /etc/passwd. Default root.",
+        ),
+        key(
+            "group",
+            Value::Text,
+            "Its group, by number or by a name in the node's own /etc/group. Default its user's.",
+        ),
+        key("workdir", Value::Text, "The directory in which it starts, in the node. Default /."),
+        key(
+            "stop-signal",
+            Value::Choice(&signal::WORDS),
+            "The signal that asks it to end when the lab is taken down. Default TERM.",
         ),
     ],
     kinds: &[],

@@ -4,7 +4,7 @@ use netloom_config::{Node as Yaml, Path, Report};
 
 use crate::file::Fields;
 use crate::kinds::vm::{Accel, BESIDE, Machine};
-use crate::lab::Node;
+use crate::lab::{Node, Program};
 
 /// Keys of a node that mean nothing in a guest with files of its own.
 const OF_SHARED_FILES: [&str; 7] =
@@ -27,6 +27,9 @@ pub(crate) fn check(
     refuse("root", "a virtual machine has the node's own files, or an initrd");
     if node.limits.memory.is_some_and(|most| most < machine.memory + BESIDE) {
         refuse("limits", "limits.memory must be the guest's `memory` and 32MiB more, at least");
+    }
+    if !node.run.iter().all(Program::is_plain) {
+        refuse("run", "programs in a virtual machine have `command` and `restart` only");
     }
     if machine.shares_files() {
         if node.ready.agent {
@@ -93,6 +96,7 @@ mod tests {
             ("kind: vm, accel: uml, cpus: 2", "nodes.a.cpus: User-mode Linux has one processor"),
             ("kind: vm, accel: uml, memory: 1MiB", "nodes.a.memory: a guest has 32MiB to 1TiB"),
             ("kind: vm, accel: uml, children: {}", "nodes.a.children: no node can live in"),
+            ("kind: vm, accel: uml, run: [{command: [x], user: a}]", "nodes.a.run: programs in a"),
             ("kind: vm, accel: uml, ids: real", "nodes.a.ids: a virtual machine's guest"),
             ("kind: vm, accel: uml, privileged: true", "nodes.a.privileged: a virtual machine's"),
             ("kind: vm, kernel: k, run: [[a]]", "nodes.a.run: only a machine with accel: uml"),

@@ -14,6 +14,7 @@ use crate::file::{Fields, choice, elsewhere};
 use crate::kinds::{NodeKind, vm};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
 use crate::naming::{interface_name_problem, node_path_problem};
+use crate::signal::{self, StopSignal};
 
 /// Reads a node's body; invalid values keep their default.
 pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> NodeBody {
@@ -177,15 +178,30 @@ fn commands<T>(
 
 fn program(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Program> {
     if !matches!(value.kind, Kind::Map(_)) {
-        return Some(Program {
-            command: command(value, path, report)?,
-            restart: Restart::default(),
-        });
+        return command(value, path, report).map(Program::once);
     }
     let fields = Fields::open(value, path, &PROGRAM, report)?;
     let restart = fields.get("restart").and_then(|v| restart(v, &path.key("restart"), report));
+    let who = |key, report: &mut Report| owner(fields.get(key)?, &path.key(key), key, report);
+    let (user, group) = (who("user", report), who("group", report));
+    let workdir = fields.get("workdir").and_then(|v| workdir(v, &path.key("workdir"), report));
+    let signal = fields.get("stop-signal").and_then(|v| {
+        let (path, of) = (path.key("stop-signal"), (&PROGRAM, "stop-signal"));
+        StopSignal::of_word(choice(v, &path, of, &signal::WORDS, report)?)
+    });
     let command = command(fields.get("command")?, &path.key("command"), report)?;
-    Some(Program { command, restart: restart.unwrap_or_default() })
+    let (restart, stop_signal) = (restart.unwrap_or_default(), signal.unwrap_or_default());
+    Some(Program { command, restart, user, group, workdir, stop_signal })
+}
+
+/// A directory in the node.
+fn workdir(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
+    let text = non_empty(value, path, report)?;
+    if text.starts_with('/') && !text.contains('\0') {
+        return Some(text);
+    }
+    report.error(value.place, format!("{path}: the path {} must be absolute", quote(&text)));
+    None
 }
 
 fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart> {

@@ -58,8 +58,7 @@ impl Programs {
             start_at: None,
             exit: None,
         };
-        let once =
-            |command: &Vec<String>| Program { command: command.clone(), restart: Restart::Never };
+        let once = |command: &Vec<String>| Program::once(command.clone());
         let numbered = |what: &str, number: usize| format!("{what} {}", number + 1);
         let node = &spec.node;
         let setup = node.setup.iter().enumerate();
@@ -68,7 +67,7 @@ impl Programs {
         let mut run: Vec<Slot> =
             run.map(|(i, program)| slot(numbered("program", i), program.clone())).collect();
         let shell = vec!["/proc/1/exe".to_owned(), SHELL.to_owned()];
-        let shell = Program { command: shell, restart: Restart::Always };
+        let shell = Program { restart: Restart::Always, ..Program::once(shell) };
         run.push(slot(SHELL_TITLE.to_owned(), shell));
         Programs {
             setup: setup.collect(),
