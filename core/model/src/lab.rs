@@ -310,6 +310,9 @@ pub struct Link {
     pub addresses: [Vec<IpNet>; 2],
     /// Whether a node's end shall have no address, by end.
     pub bare: [bool; 2],
+    /// Hardware addresses by hand, of nodes' ends; each occurs once in a lab.
+    #[serde(default)]
+    pub macs: [Option<[u8; 6]>; 2],
     /// Prefixes for a node-node segment, instead of automatic ones.
     pub subnets: Vec<IpNet>,
     /// MTU of both ends; 1500 when `None`.

@@ -304,3 +304,20 @@ fn a_second_way_of_equal_cost_is_used_and_given_up() {
     machine.netloom(["ping", "--all"]).finish().code(0);
     machine.down();
 }
+
+#[test]
+fn an_end_has_the_hardware_address_that_is_given() {
+    let machine = machine!();
+    machine.up(
+        "name: mac\nnodes: {a: {}, b: {}}\nswitches: {s: {}, m: {kind: shm}}\nlinks:\n- {ends: [a, s], mac: {a: 02:00:00:00:00:0a}}\n\
+         - {ends: [\"b:up\", s], mac: {\"b:up\": 2-0-0-0-0-b}}\n- {ends: [a, m], mac: {a: 02:00:00:00:01:0a}}\n- [b, m]\n",
+    );
+    let of = |node: &str, interface: &str| {
+        machine.exec(node, &["cat", &format!("/sys/class/net/{interface}/address")]).ok()
+    };
+    assert_eq!(of("a", "eth0"), "02:00:00:00:00:0a\n");
+    assert_eq!(of("b", "up"), "02:00:00:00:00:0b\n");
+    assert_eq!(of("a", "eth1"), "02:00:00:00:01:0a\n");
+    machine.ok("ping --all");
+    machine.down();
+}

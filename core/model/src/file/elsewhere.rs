@@ -266,7 +266,10 @@ static NODE: Words = &[
         ],
         Say(ADDRESSES),
     ),
-    (&["mac", "mac-address"], Say("leave it out: MAC addresses come from names")),
+    (
+        &["mac", "mac-address"],
+        Say("write it in the link: {ends: [A, B], mac: {A: 02:00:00:00:00:01}}"),
+    ),
     (
         &["gateway", "default-gateway", "default-route", "gw"],
         Say("write routes: [{to: default, via: ROUTER}]"),
@@ -361,7 +364,7 @@ static LINK: Words = &[
         &["vlan", "vlans"],
         Say("VLANs belong to ports of a switch: kind: shm and ports: {NODE: {vlan: 7}}"),
     ),
-    (&["mac", "mac-address"], Say("leave it out: MAC addresses come from names")),
+    (&["mac-address", "macs", "hwaddr"], Key("mac")),
     (&["vars", "labels", "cost", "metric"], Say("leave it out: netloom has no use for it")),
 ];
 

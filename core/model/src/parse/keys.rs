@@ -514,6 +514,14 @@ pub(crate) static LINK: Object = Object {
              end of the link has one.",
         ),
         key(
+            "mac",
+            Value::Map(&Value::Called(
+                "a MAC address like 02:00:00:00:00:01",
+                &Value::Pattern(r"^[0-9A-Fa-f]{1,2}([:-][0-9A-Fa-f]{1,2}){5}$"),
+            )),
+            "Hardware addresses by hand, by end (NODE or NODE:IFACE). Default: from names.",
+        ),
+        key(
             "subnet",
             SUBNET,
             "The prefix of a link without a switch, or one for each of IPv4 and IPv6.",

@@ -1,6 +1,7 @@
 //! Reads a link as written: ends by name, addresses by end.
 
 use ipnet::IpNet;
+use netloom_bridge::Mac;
 use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
 
 use super::impair::{RawImpairments, impairments};
@@ -19,6 +20,7 @@ pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
             name: None,
             addresses: Vec::new(),
             bare: None,
+            macs: Vec::new(),
             subnets: Vec::new(),
             mtu: None,
             impairments: RawImpairments::default(),
@@ -42,6 +44,7 @@ fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLin
         Some(value) if is_none(value) => (Some(value.place), Vec::new()),
         Some(value) => (None, addresses(value, &path.key("addresses"), report)),
     };
+    let macs = fields.get("mac").map_or_else(Vec::new, |v| macs(v, &path.key("mac"), report));
     let subnets =
         fields.get("subnet").map_or_else(Vec::new, |v| subnet(v, &path.key("subnet"), report));
     let mtu = fields.get("mtu").and_then(|v| {
@@ -51,7 +54,7 @@ fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLin
     let impairments = impairments(&fields, path, report);
     let ends = ends(fields.get("ends")?, &path.key("ends"), report)?;
     let link =
-        RawLink { place: yaml.place, ends, name, addresses, bare, subnets, mtu, impairments };
+        RawLink { place: yaml.place, ends, name, addresses, bare, macs, subnets, mtu, impairments };
     link.impairments.check(&link.shown(), link.place, report);
     Some(link)
 }
@@ -109,6 +112,32 @@ fn raw_end(text: &str) -> Result<RawEnd, String> {
         ("host", Some(iface)) => Ok(RawEnd::Host(iface.to_owned())),
         _ => Ok(RawEnd::Named { name: name.to_owned(), iface: iface.map(str::to_owned) }),
     }
+}
+
+/// Hardware addresses by end.
+fn macs(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<(At<String>, At<Mac>)> {
+    let Some(entries) = value.entries() else {
+        read::expected(value, path, "a map from ends to MAC addresses", report);
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let (value, path) = (&entry.value, path.key(&entry.key));
+        match read::scalar(value).and_then(|text| text.parse::<Mac>().ok()) {
+            Some(mac) if mac.is_station() => {
+                let end = At { value: entry.key.clone(), place: entry.place };
+                all.push((end, At { value: mac, place: value.place }));
+            }
+            Some(mac) => {
+                report.error(
+                    value.place,
+                    format!("{path}: {mac} is the address of no single station"),
+                );
+            }
+            None => read::expected(value, &path, "a MAC address like 02:00:00:00:00:01", report),
+        }
+    }
+    all
 }
 
 /// Whether a value means no address.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use netloom_bridge::Mac;
 use netloom_config::{Place, Repetition};
 
 use super::impair::RawImpairments;
@@ -66,6 +67,8 @@ pub(crate) struct RawLink {
     pub addresses: Vec<EndAddresses>,
     /// `addresses: none`: neither end has one.
     pub bare: Option<Place>,
+    /// Ends and their hardware addresses.
+    pub macs: Vec<(At<String>, At<Mac>)>,
     pub subnets: Vec<At<IpNet>>,
     pub mtu: Option<At<u32>>,
     pub impairments: RawImpairments,
@@ -121,17 +124,20 @@ pub(crate) struct EndsAddresses {
     pub(crate) addresses: [Vec<IpNet>; 2],
     /// A node's end that shall have none.
     pub(crate) bare: [bool; 2],
+    /// Hardware addresses of nodes' ends.
+    pub(crate) macs: [Option<[u8; 6]>; 2],
 }
 
 /// The links of the lab.
 pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, EndsAddresses)>) -> Vec<Link> {
-    let link = |(resolved, EndsAddresses { addresses, bare }): (Resolved<'_>, _)| {
+    let link = |(resolved, EndsAddresses { addresses, bare, macs }): (Resolved<'_>, _)| {
         let raw = &resolved.raw.value;
         Link {
             name: raw.name.as_ref().map(|n| n.value.clone()),
             ends: resolved.ends,
             addresses,
             bare,
+            macs,
             subnets: raw.subnets.iter().map(|s| s.value).collect(),
             mtu: raw.mtu.as_ref().map(|m| m.value),
             impairments: raw.impairments.values.clone(),

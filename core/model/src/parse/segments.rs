@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use netloom_bridge::Mac;
 use netloom_config::{Place, Repetition, Report, quote};
 
 use super::raw::{EndAddresses, EndsAddresses, Parts, RawEnd, RawLink, Resolved};
@@ -75,6 +76,8 @@ struct Checker {
     prefixes: HashMap<(usize, bool), Prefix>,
     /// The line of each address.
     addresses: HashMap<(usize, IpAddr), u32>,
+    /// The line of each hardware address.
+    macs: HashMap<Mac, u32>,
 }
 
 impl Checker {
@@ -179,7 +182,27 @@ impl Checker {
                 given.addresses[end].push(address.value);
             }
         }
+        self.link_macs(link, &mut given, report);
         given
+    }
+
+    fn link_macs(&mut self, link: &Resolved<'_>, given: &mut EndsAddresses, report: &mut Report) {
+        let raw = &link.raw.value;
+        for (end, mac) in &raw.macs {
+            let Some(side) = side_of(raw, end, "mac", report) else { continue };
+            let shown = quote(&end.value);
+            if !matches!(link.ends[side], End::Node { .. }) {
+                let message = format!("mac: {shown}: only a node's end has an address of its own");
+                report.error(end.place, message);
+            } else if given.macs[side].is_some() {
+                let message = format!("mac: {shown} stands for the same end as a key before");
+                report.error(end.place, message);
+            } else if let Some(first) = self.macs.insert(mac.value, mac.place.line) {
+                let message = format!("mac: {} is that of another end on line {first}", mac.value);
+                report.error(mac.place, message);
+            }
+            given.macs[side] = Some(mac.value.0);
+        }
     }
 
     fn address(
@@ -298,20 +321,7 @@ fn end_index(
     report: &mut Report,
 ) -> Option<usize> {
     let key = entry.end.value.as_str();
-    let matches = |end: &At<RawEnd>| match &end.value {
-        RawEnd::Named { name, .. } => name == key || end.value.to_string() == key,
-        door => door.to_string() == key,
-    };
-    let Some(index) = link.ends.iter().position(matches) else {
-        let shown = [link.ends[0].value.to_string(), link.ends[1].value.to_string()];
-        let help = report.suggest(key, shown.iter().map(String::as_str));
-        report.error_with(
-            entry.end.place,
-            format!("addresses: {} is no end of link {}", quote(key), link.shown()),
-            help,
-        );
-        return None;
-    };
+    let index = side_of(link, &entry.end, "addresses", report)?;
     let problem = match ends[index] {
         End::Switch { .. } => "a switch has no address",
         End::Host { .. } => "a bridged interface of the host gets no address",
@@ -320,6 +330,26 @@ fn end_index(
     };
     report.error(entry.end.place, format!("addresses: {}: {problem}", quote(key)));
     None
+}
+
+/// Which end of a link the key of a map by end stands for; `map` is its name.
+fn side_of(link: &RawLink, end: &At<String>, map: &str, report: &mut Report) -> Option<usize> {
+    let key = end.value.as_str();
+    let matches = |end: &At<RawEnd>| match &end.value {
+        RawEnd::Named { name, .. } => name == key || end.value.to_string() == key,
+        door => door.to_string() == key,
+    };
+    let Some(index) = link.ends.iter().position(matches) else {
+        let shown = [link.ends[0].value.to_string(), link.ends[1].value.to_string()];
+        let help = report.suggest(key, shown.iter().map(String::as_str));
+        report.error_with(
+            end.place,
+            format!("{map}: {} is no end of link {}", quote(key), link.shown()),
+            help,
+        );
+        return None;
+    };
+    Some(index)
 }
 
 /// IPv6 needs an MTU of 1280.

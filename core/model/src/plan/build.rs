@@ -76,7 +76,8 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn build(&self) -> Result<Plan, PlanError> {
-        let mut macs = Macs::new(&self.lab.name);
+        let by_hand = self.lab.links.iter().flat_map(|link| link.macs).flatten();
+        let mut macs = Macs::with_taken(&self.lab.name, by_hand);
         let mtus = self.segment_mtus();
         let mut switches = self.switches(&mut macs, &mtus);
         let mut nodes = self.nodes();
@@ -205,6 +206,7 @@ impl Builder<'_> {
                 let planned = &mut nodes[*node];
                 let name = self.names.interfaces[index][side].clone().unwrap_or_default();
                 let mac = macs.take("node", &planned.name, &name);
+                let mac = link.macs[side].unwrap_or(mac);
                 let addresses = self.addresses(place);
                 let number = FIRST_INDEX + u32::try_from(planned.interfaces.len()).unwrap_or(0);
                 let link = LinkSlot::new(index);

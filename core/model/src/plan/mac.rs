@@ -14,11 +14,7 @@ pub(crate) struct Macs<'a> {
 }
 
 impl<'a> Macs<'a> {
-    pub(crate) fn new(lab: &'a str) -> Self {
-        Macs { lab, taken: HashSet::new() }
-    }
-
-    /// The same with some already assigned.
+    /// Those of a lab in which some are assigned already.
     pub(crate) fn with_taken(lab: &'a str, taken: impl Iterator<Item = [u8; 6]>) -> Self {
         Macs { lab, taken: taken.collect() }
     }

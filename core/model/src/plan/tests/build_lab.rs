@@ -96,6 +96,7 @@ impl LabBuilder {
             ends,
             addresses,
             bare: [false; 2],
+            macs: [None; 2],
             subnets: vec![],
             mtu: None,
             impairments: Default::default(),
