@@ -237,7 +237,8 @@ fn programs_fill_directories_of_the_hosts_other_users() {
                 mkdir -p /etc/own/deep && stat -c %a:%u /var/tmp";
     assert_eq!(machine.exec("a", &["sh", "-c", fill]).ok(), "1777:0\n");
     // What the host has there shows as before, can be replaced, and stays the host's.
-    let replace = "sed -i 's/^/# /' /etc/services && head -c 2 /etc/services && ls /var/lib";
+    let replace =
+        "sed -i 's/^/# /' /etc/services && head -c 2 /etc/services && echo && ls /var/lib";
     let host = std::fs::read("/etc/services").expect("a file of the host");
     let told = machine.exec("a", &["sh", "-c", replace]).ok();
     assert!(told.starts_with("# "), "{told}");

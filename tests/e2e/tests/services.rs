@@ -285,7 +285,7 @@ fn sshd_lets_a_user_in_with_real_ids() {
         .replace("@PRIVATE@", &private);
     given.up(&text);
     let ask = "ssh -q -i /srv/key -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
-               ann@srv id -un; id -Gn; touch x; stat -c %U:%G x";
+               ann@srv id -un; id -Gn; touch /tmp/x; stat -c %U:%G /tmp/x";
     let mut words: Vec<&str> = ask.splitn(12, ' ').collect();
     words.retain(|word| !word.is_empty());
     let told = given.exec("client", &words).ok();
