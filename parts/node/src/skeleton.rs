@@ -13,26 +13,25 @@ use netloom_sys::Result;
 use netloom_sys::setup::Setup;
 use rustix::fs::Access as Rights;
 
-use crate::files::{access_of, inside, is_outside};
+use crate::files::{inside, is_outside};
 
-/// Where programs keep what they write.
-const PLACES: [&str; 4] = ["/etc", "/var", "/srv", "/opt"];
+/// Where programs keep what they write, and how deep below it directories are made.
+const PLACES: [(&str, usize); 4] = [("/etc", 2), ("/var", 3), ("/srv", 2), ("/opt", 2)];
 
-/// How deep below these directories are made, and how many in all.
-const DEEP: usize = 4;
+/// How many directories are made in all.
 const MOST: usize = 1000;
 
 /// Makes the layer in the directory `shared`. Returns the places that are in it.
 pub(crate) fn make(setup: &impl Setup, shared: &Path) -> Result<Vec<PathBuf>> {
     let mut left = MOST;
     let mut made = Vec::new();
-    for place in PLACES.map(Path::new) {
+    for (place, deep) in PLACES.map(|(place, deep)| (Path::new(place), deep)) {
         let Ok(found) = fs::symlink_metadata(place) else { continue };
         if !found.is_dir() {
             continue;
         }
         setup.mkdir(&inside(shared, place), 0o755)?;
-        copy(setup, (place, found.dev()), shared, DEEP, &mut left)?;
+        copy(setup, (place, found.dev()), shared, deep, &mut left)?;
         made.push(place.to_owned());
     }
     Ok(made)
@@ -57,11 +56,12 @@ fn copy(
     for path in names {
         let ours = |found: &fs::Metadata| found.dev() == device && is_outside(found.uid());
         let may = rustix::fs::access(&path, Rights::READ_OK | Rights::EXEC_OK).is_ok();
-        if *left == 0 || !may || !fs::symlink_metadata(&path).is_ok_and(|found| ours(&found)) {
+        let Some(found) = fs::symlink_metadata(&path).ok().filter(&ours) else { continue };
+        if *left == 0 || !may {
             continue;
         }
         *left -= 1;
-        setup.mkdir(&inside(shared, &path), access_of(&path, true).mode)?;
+        setup.mkdir(&inside(shared, &path), found.mode() & 0o7777)?;
         if deep > 1 {
             copy(setup, (&path, device), shared, deep - 1, left)?;
         }
