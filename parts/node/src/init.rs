@@ -19,15 +19,13 @@ use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 
 use crate::living::{self, Init};
+use crate::people;
 use crate::programs::Programs;
 use crate::root::Shared;
 use crate::spec::{Kind, NodeSpec, Prepare, SCOPES, log_names, socket_name};
 
 /// Its name in the process list.
 pub const NAME: &str = "netloom-init";
-
-/// Where root is at home.
-pub(crate) const HOME: &str = "/root";
 
 /// The variable that shows which folder of labs an init belongs to.
 const SHOWN: &str = "NETLOOM_RUNTIME_DIR";
@@ -234,7 +232,7 @@ fn restore_open_files(limits: (Option<u64>, Option<u64>)) {
 pub fn environment(lab: &str, spec: &NodeSpec) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = [
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-        ("HOME", HOME),
+        ("HOME", people::HOME),
         ("LANG", "C.UTF-8"),
         ("NETLOOM_LAB", lab),
         ("NETLOOM_NODE", &spec.name),

@@ -112,7 +112,6 @@ fn parse_line(line: &[u8]) -> Option<Record> {
 
 #[cfg(test)]
 mod tests {
-    use netloom_model::lab::Restart;
 
     use super::*;
 

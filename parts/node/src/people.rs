@@ -8,6 +8,9 @@ use netloom_sys::process::Identity;
 pub(crate) const USERS: &str = "/etc/passwd";
 pub(crate) const GROUPS: &str = "/etc/group";
 
+/// Where root is at home, whatever the lists say.
+pub(crate) const HOME: &str = "/root";
+
 /// Who a program is, and where its user is at home.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Person {

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::control::ProgramState;
 use crate::log::{LINE_LIMIT, Writer};
-use crate::{init, people};
+use crate::people;
 
 /// Delay before a restart; doubles each time up to [`MAX_BACKOFF`].
 const BACKOFF: Duration = Duration::from_millis(100);
@@ -442,7 +442,7 @@ fn command_of(
     }
     let user = program.user.as_deref().unwrap_or("0");
     let person = people::find(user, program.group.as_deref()).map_err(io::Error::other)?;
-    let is_default = |(key, value): &(String, String)| key == "HOME" && value == init::HOME;
+    let is_default = |(key, value): &(String, String)| key == "HOME" && value == people::HOME;
     if let (Some(home), true) = (&person.home, env.iter().any(is_default)) {
         command.env("HOME", home);
     }
