@@ -1,0 +1,203 @@
+//! Sets of packets: a cube has for each field the bits that are fixed; a region is a union of cubes.
+//!
+//! All operations are exact, given that a cube with a field also has the values that the field needs (an address has
+//! its ethertype): then the same bits of a packet mean the same in all cubes that agree on the fields before them.
+//! The least number of fields comes first, which is the order of needs in the specification's numbers.
+
+use std::collections::BTreeMap;
+
+use netloom_openflow::matching::Prerequisite;
+use netloom_openflow::{Field, Oxm};
+use netloom_pipeline::FlowKey;
+
+/// Packets whose fields have these bits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Cube {
+    /// Value and mask of each field; the value is zero outside the mask, and no mask is empty.
+    fields: BTreeMap<Field, (u128, u128)>,
+}
+
+impl Cube {
+    /// The packets that a match is about; `None` if it contradicts itself.
+    pub fn of(fields: &[Oxm]) -> Option<Cube> {
+        let mut cube = Cube::default();
+        for oxm in fields {
+            if !cube.restrict(oxm.field, oxm.value, oxm.bits()) {
+                return None;
+            }
+        }
+        Some(cube)
+    }
+
+    /// Just the packet with this key, in fields that some packet with its protocols has.
+    pub fn exactly(key: &FlowKey) -> Cube {
+        let mut cube = Cube::default();
+        for field in Field::ALL {
+            if key.may_have(*field) && !matches!(field, Field::InPhyPort | Field::Metadata) {
+                cube.restrict(*field, key.get(*field), field.full());
+            }
+        }
+        cube
+    }
+
+    /// As a match: fields in an order in which each has what it needs before it.
+    pub fn to_oxm(&self) -> Vec<Oxm> {
+        let all = self.fields.iter().map(|(field, (value, mask))| {
+            if *mask == field.full() {
+                Oxm::exact(*field, *value)
+            } else {
+                Oxm::masked(*field, *value, *mask)
+            }
+        });
+        all.collect()
+    }
+
+    /// Value and mask of a field; `(0, 0)`: anything.
+    pub fn get(&self, field: Field) -> (u128, u128) {
+        self.fields.get(&field).copied().unwrap_or((0, 0))
+    }
+
+    /// The value of a field that is fixed.
+    pub fn exact(&self, field: Field) -> Option<u128> {
+        self.fields.get(&field).filter(|(_, mask)| *mask == field.full()).map(|(value, _)| *value)
+    }
+
+    /// Fixes more bits; returns whether they agree with those before. If not, the cube is as it was.
+    pub fn restrict(&mut self, field: Field, value: u128, mask: u128) -> bool {
+        let mask = mask & field.full();
+        if mask == 0 {
+            return true;
+        }
+        let (old, bits) = self.get(field);
+        if (old ^ value) & bits & mask != 0 {
+            return false;
+        }
+        self.fields.insert(field, (old | value & mask, bits | mask));
+        true
+    }
+
+    /// Forgets a field.
+    pub fn free(&mut self, field: Field) {
+        self.fields.remove(&field);
+    }
+
+    /// Gives a field one value.
+    pub fn assign(&mut self, field: Field, value: u128) {
+        self.fields.insert(field, (value & field.full(), field.full()));
+    }
+
+    /// Forgets all fields but these.
+    pub fn keep(&mut self, keep: &[Field]) {
+        self.fields.retain(|field, _| keep.contains(field));
+    }
+
+    /// The fields that it fixes bits of.
+    pub fn constrained(&self) -> impl Iterator<Item = Field> {
+        self.fields.keys().copied()
+    }
+
+    /// Whether a packet with this key is in it.
+    pub fn has(&self, key: &FlowKey) -> bool {
+        self.fields.iter().all(|(field, (value, mask))| key.get(*field) & mask == *value)
+    }
+
+    /// What is in both.
+    pub fn and(&self, other: &Cube) -> Option<Cube> {
+        let mut both = self.clone();
+        for (field, (value, mask)) in &other.fields {
+            if !both.restrict(*field, *value, *mask) {
+                return None;
+            }
+        }
+        Some(both)
+    }
+
+    /// Whether a packet is in both.
+    pub fn meets(&self, other: &Cube) -> bool {
+        let agrees = |(field, (value, mask)): (&Field, &(u128, u128))| {
+            let (old, bits) = other.get(*field);
+            (old ^ value) & bits & mask == 0
+        };
+        self.fields.iter().all(agrees)
+    }
+
+    /// Whether all of it is in the other.
+    pub fn is_within(&self, other: &Cube) -> bool {
+        other.fields.iter().all(|(field, (value, mask))| {
+            let (own, bits) = self.get(*field);
+            bits & mask == *mask && own & mask == *value
+        })
+    }
+
+    /// What is in it and not in the other, as cubes without common packets.
+    pub fn without(&self, other: &Cube) -> Vec<Cube> {
+        if !self.meets(other) {
+            return vec![self.clone()];
+        }
+        let (mut rest, mut left) = (vec![], self.clone());
+        for (field, (value, mask)) in &other.fields {
+            let mut open = mask & !left.get(*field).1;
+            while open != 0 {
+                let bit = 1u128 << (127 - open.leading_zeros());
+                open &= !bit;
+                let mut outside = left.clone();
+                outside.restrict(*field, !value & bit, bit);
+                if outside.is_possible() {
+                    rest.push(outside);
+                }
+                left.restrict(*field, value & bit, bit);
+            }
+        }
+        rest
+    }
+
+    /// Whether some packet is in it, as far as protocols and tags tell: a VLAN id without its presence bit is 0.
+    pub fn is_possible(&self) -> bool {
+        use netloom_openflow::matching::VID_PRESENT;
+        let (vid, bits) = self.get(Field::VlanVid);
+        let untagged = bits & VID_PRESENT != 0 && vid & VID_PRESENT == 0;
+        if untagged && (vid != 0 || self.get(Field::VlanPcp).0 != 0) {
+            return false;
+        }
+        self.fields.keys().all(|field| match field.needs() {
+            Prerequisite::Is(of, values) => match self.get(of) {
+                (_, 0) => true,
+                (value, mask) => values.iter().any(|of| of & mask == value),
+            },
+            _ => true,
+        })
+    }
+}
+
+/// A union of cubes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Region {
+    /// The cubes; they may have packets in common.
+    pub cubes: Vec<Cube>,
+}
+
+impl Region {
+    /// Whether a packet with this key is in it.
+    pub fn has(&self, key: &FlowKey) -> bool {
+        self.cubes.iter().any(|cube| cube.has(key))
+    }
+
+    /// What of a cube is in it, cube by cube.
+    pub fn and(&self, cube: &Cube) -> Vec<Cube> {
+        self.cubes.iter().filter_map(|own| own.and(cube)).filter(Cube::is_possible).collect()
+    }
+
+    /// A part of a cube that is not in it.
+    pub fn lacks(&self, cube: &Cube) -> Option<Cube> {
+        // Depth first, so that memory stays small: a part and the first cube not yet taken from it.
+        let mut open = vec![(cube.clone(), 0)];
+        while let Some((part, from)) = open.pop() {
+            let mut rest = self.cubes.iter().enumerate().skip(from);
+            match rest.find(|(_, own)| own.meets(&part)) {
+                None => return Some(part),
+                Some((at, own)) => open.extend(part.without(own).into_iter().map(|p| (p, at + 1))),
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of this crate from outside, in one executable.
