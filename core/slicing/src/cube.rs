@@ -10,6 +10,9 @@ use netloom_openflow::matching::Prerequisite;
 use netloom_openflow::{Field, Oxm};
 use netloom_pipeline::FlowKey;
 
+/// Parts that a difference is searched in at most.
+const MOST_PARTS: usize = 1 << 17;
+
 /// Packets whose fields have these bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cube {
@@ -187,11 +190,17 @@ impl Region {
         self.cubes.iter().filter_map(|own| own.and(cube)).filter(Cube::is_possible).collect()
     }
 
-    /// A part of a cube that is not in it.
+    /// A part of a cube that is not in it. One that is covered by so many cubes that it takes too long to see counts as
+    /// one that is not.
     pub fn lacks(&self, cube: &Cube) -> Option<Cube> {
         // Depth first, so that memory stays small: a part and the first cube not yet taken from it.
         let mut open = vec![(cube.clone(), 0)];
+        let mut left = MOST_PARTS;
         while let Some((part, from)) = open.pop() {
+            left -= 1;
+            if left == 0 {
+                return Some(part);
+            }
             let mut rest = self.cubes.iter().enumerate().skip(from);
             match rest.find(|(_, own)| own.meets(&part)) {
                 None => return Some(part),

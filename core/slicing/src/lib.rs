@@ -10,9 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod cube;
+mod effect;
 mod example;
+mod fault;
 mod mark;
 pub mod proof;
+mod refusal;
 mod siphash;
 mod slicing;
 mod space;
@@ -21,9 +24,10 @@ mod virtual_switches;
 pub use cube::{Cube, Region};
 pub use example::Example;
 pub use mark::Key;
+pub use refusal::Refusal;
 pub use slicing::{Error, Quota, Rate, Slice, SliceId, Slicing};
 pub use space::{MacMask, Prefix4, Prefix6, Space, Vlan};
-pub use virtual_switches::{CloseReason, Counters, Out, Refusal, VirtualSwitches};
+pub use virtual_switches::{CloseReason, Counters, Out, VirtualSwitches};
 
 /// Nanoseconds of any clock that does not go back.
 pub type Time = u64;

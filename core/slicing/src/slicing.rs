@@ -82,7 +82,9 @@ pub enum Error {
         why: &'static str,
     },
     /// Spaces of too many parts.
-    #[error("slice {name:?}: its spaces have more than {MOST_CUBES} parts; take fewer ports, VLANs or ranges")]
+    #[error(
+        "slice {name:?}: its spaces have more than {MOST_CUBES} parts; take fewer ports, VLANs or ranges"
+    )]
     TooFine {
         /// The slice.
         name: String,

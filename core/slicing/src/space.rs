@@ -160,9 +160,8 @@ impl Space {
         if self.vlans.iter().flatten().any(wide) {
             return Err(Contradiction("a VLAN id above 4095"));
         }
-        let reserved = |port: &PortNumber| {
-            port.0 == 0 || port.is_reserved() && *port != PortNumber::LOCAL
-        };
+        let reserved =
+            |port: &PortNumber| port.0 == 0 || port.is_reserved() && *port != PortNumber::LOCAL;
         if self.ports.iter().flatten().any(reserved) {
             return Err(Contradiction("a port number that no port has"));
         }
@@ -212,9 +211,7 @@ impl Space {
             Some(ARP) => [Field::ArpSpa, Field::ArpTpa],
             _ => [Field::Ipv4Src, Field::Ipv4Dst],
         };
-        for (field, prefix) in
-            [(source, self.ipv4_source), (destination, self.ipv4_destination)]
-        {
+        for (field, prefix) in [(source, self.ipv4_source), (destination, self.ipv4_destination)] {
             if let Some(prefix) = prefix {
                 cube.restrict(field, number(&prefix.address), prefix_mask(32, prefix.length));
             }

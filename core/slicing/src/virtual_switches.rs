@@ -1,11 +1,32 @@
-//! One real switch and the virtual switches of all slices: the state machine between them.
+//! One real switch and the virtual switches of all slices: the state machine between them. Its rooms: what a slice
+//! has (`member`), requests whose answers or errors are to be told apart (`pending`), what a message says in real
+//! numbers (`rewrite`), rules (`rules`, `flow_mod`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers
+//! (`answers`, `settings`).
 
+mod answers;
+mod flow_mod;
+mod groups;
+mod member;
+mod packets;
+mod pending;
+mod ports;
+mod removed;
+mod rewrite;
+mod rules;
+mod settings;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use netloom_openflow::switch::Features;
-use netloom_openflow::{DecodeError, Message, Port, PortNumber, Reason, Version};
+use netloom_openflow::{DecodeError, ErrorMessage, Message, Port, PortNumber, Reason, Version};
 
-use crate::{Error, Example, SliceId, Slicing, Time};
+use crate::proof::Proof;
+use crate::{Error, Refusal, SliceId, Slicing, Time};
+
+use member::Member;
+use pending::{Kind, Pending};
+use rules::Rules;
 
 /// What follows from an input, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,27 +74,6 @@ pub enum CloseReason {
     NoSlice,
 }
 
-/// Why a message of a controller was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The error that the controller gets.
-    pub reason: Reason,
-    /// In words: what it asked for, and why that cannot be.
-    pub words: String,
-    /// A packet with which it would touch another slice, or leave its own.
-    pub example: Option<Example>,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.words, self.reason.name())?;
-        match &self.example {
-            Some(example) => write!(f, "; for example {example}"),
-            None => Ok(()),
-        }
-    }
-}
-
 /// What a slice did, and what was kept from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -98,8 +98,30 @@ pub struct Counters {
 /// One real switch and the virtual switches of all slices.
 #[derive(Debug)]
 pub struct VirtualSwitches {
+    slicing: Arc<Slicing>,
     version: Version,
+    /// What the real switch said of itself.
+    features: Features,
+    ports: BTreeMap<PortNumber, Port>,
+    members: Vec<Member>,
+    rules: Rules,
+    pending: Pending,
+    /// Numbers of groups and meters of the real switch given so far.
+    groups: u32,
+    meters: u32,
 }
+
+/// A message on its way: who sent it when, and how it is quoted in an error.
+#[derive(Clone, Debug)]
+struct Sent {
+    slice: SliceId,
+    xid: u32,
+    now: Time,
+    /// Its first bytes.
+    head: Vec<u8>,
+}
+
+type Done = Result<(), Refusal>;
 
 impl VirtualSwitches {
     /// Begins with a switch that said its features and, in 1.3, its ports (in 1.0 they are in the features), and empties
@@ -114,8 +136,30 @@ impl VirtualSwitches {
         ports: &[Port],
         now: Time,
     ) -> Result<(VirtualSwitches, Vec<Out>), Error> {
-        let _ = (slicing, features, ports, now);
-        Ok((VirtualSwitches { version }, vec![]))
+        let ports = ports.iter().chain(&features.ports);
+        let ports: BTreeMap<_, _> = ports.map(|port| (port.number, *port)).collect();
+        let mut members = vec![];
+        for id in slicing.ids() {
+            let Some(slice) = slicing.slice(id) else { continue };
+            if version == Version::V10 && slice.quota.kilobits.is_some() {
+                return Err(Error::Version { name: slice.name.clone(), what: "a rate" });
+            }
+            members.push(Member::new(slice, &ports));
+        }
+        let mut switches = VirtualSwitches {
+            slicing,
+            version,
+            features: Features { ports: vec![], ..features.clone() },
+            ports,
+            members,
+            rules: Rules::default(),
+            pending: Pending::default(),
+            groups: 0,
+            meters: 0,
+        };
+        let mut out = vec![];
+        switches.begin(now, &mut out);
+        Ok((switches, out))
     }
 
     /// The version that all controllers have to speak: the switch's.
@@ -125,19 +169,31 @@ impl VirtualSwitches {
 
     /// The slices.
     pub fn slicing(&self) -> &Slicing {
-        unimplemented!()
-    }
-
-    /// The number of a slice's virtual switch.
-    pub fn datapath_id(&self, slice: SliceId) -> Option<u64> {
-        let _ = slice;
-        None
+        &self.slicing
     }
 
     /// The real switch sent a message.
     pub fn from_switch(&mut self, now: Time, xid: u32, message: Message) -> Vec<Out> {
-        let _ = (now, xid, message);
-        vec![]
+        let mut out = vec![];
+        match message {
+            Message::EchoRequest(data) => {
+                out.push(Out::ToSwitch { xid, message: Message::EchoReply(data) });
+            }
+            Message::Error(error) => self.error(now, xid, error, &mut out),
+            Message::PacketIn(packet) => self.packet_in(now, packet, &mut out),
+            Message::FlowRemoved(removed) => self.flow_removed(now, &removed, &mut out),
+            Message::PortStatus(status) => self.port_status(now, &status, &mut out),
+            Message::BarrierReply => {
+                if let Some(sent) = self.pending.barrier(xid) {
+                    self.tell(sent.slice, sent.xid, Message::BarrierReply, &mut out);
+                }
+            }
+            Message::MultipartReply(reply) => self.multipart_reply(xid, reply, &mut out),
+            Message::QueueGetConfigReply(config) => self.queue_config(xid, config, &mut out),
+            // What the switch was not asked for here.
+            _ => {}
+        }
+        out
     }
 
     /// A controller that is connected sent a message. Hellos and the choice of a version are the caller's.
@@ -148,8 +204,23 @@ impl VirtualSwitches {
         xid: u32,
         message: Message,
     ) -> Vec<Out> {
-        let _ = (now, slice, xid, message);
-        vec![]
+        let mut out = vec![];
+        let Some(member) = self.members.get_mut(usize::from(slice.0)) else {
+            return vec![Out::Close { slice, reason: CloseReason::NoSlice }];
+        };
+        member.counters.messages += 1;
+        let within = member.messages.as_mut().is_none_or(|bucket| bucket.take(now, 1));
+        let head = netloom_openflow::encode(self.version, xid, &message).unwrap_or_default();
+        let head = head.get(..netloom_openflow::refusal::QUOTED).unwrap_or(&head).to_vec();
+        let sent = Sent { slice, xid, now, head };
+        let done = match within {
+            true => self.controller(&sent, message, &mut out),
+            false => Err(Refusal::new(Reason::BadRequestEperm, "more messages than its quota")),
+        };
+        if let Err(refusal) = done {
+            self.refuse(&sent, refusal, &mut out);
+        }
+        out
     }
 
     /// A controller sent what cannot be read: the answer.
@@ -160,19 +231,99 @@ impl VirtualSwitches {
         error: &DecodeError,
         bytes: &[u8],
     ) -> Vec<Out> {
-        let _ = (now, slice, error, bytes);
-        vec![]
+        let mut out = vec![];
+        let Some(member) = self.members.get_mut(usize::from(slice.0)) else { return out };
+        member.counters.messages += 1;
+        if let Some(bucket) = &mut member.messages {
+            bucket.take(now, 1);
+        }
+        member.counters.refused += 1;
+        let answer = Message::Error(error.answer(self.version, bytes));
+        self.tell(slice, error.xid(), answer, &mut out);
+        let refusal = Box::new(Refusal::new(error.reason, error.to_string()));
+        out.push(Out::Refused { slice, xid: error.xid(), refusal });
+        out
+    }
+
+    fn refuse(&mut self, sent: &Sent, refusal: Refusal, out: &mut Vec<Out>) {
+        if let Some(member) = self.member(sent.slice) {
+            member.counters.refused += 1;
+        }
+        let error = ErrorMessage::new(self.version, refusal.reason, &sent.head);
+        self.tell(sent.slice, sent.xid, Message::Error(error), out);
+        let refusal = Box::new(refusal);
+        out.push(Out::Refused { slice: sent.slice, xid: sent.xid, refusal });
+    }
+
+    /// The switch refused what a controller, or this program, asked for.
+    fn error(&mut self, now: Time, xid: u32, error: ErrorMessage, out: &mut Vec<Out>) {
+        let Some((sent, kind)) = self.pending.take(xid) else { return };
+        let ErrorMessage { kind: of, code, .. } = error;
+        let reason = error.reason(self.version).unwrap_or(Reason::BadRequestEperm);
+        let told = match kind {
+            Kind::Rule(number) => self.rule_failed(number, now, out),
+            Kind::Group(number) => self.group_failed(sent.slice, number),
+            Kind::Meter(number) => self.meter_failed(sent.slice, number),
+            Kind::Own => false,
+            _ => true,
+        };
+        if told {
+            let error = ErrorMessage { kind: of, code, data: sent.head };
+            self.tell(sent.slice, sent.xid, Message::Error(error), out);
+        }
+        let words = "the switch refused it";
+        let refusal = Box::new(Refusal::new(reason, words));
+        out.push(Out::Refused { slice: sent.slice, xid: sent.xid, refusal });
+    }
+
+    fn member(&mut self, slice: SliceId) -> Option<&mut Member> {
+        self.members.get_mut(usize::from(slice.0))
+    }
+
+    /// What a slice has; the slice is one of these.
+    fn of(&self, slice: SliceId) -> Result<&Member, Refusal> {
+        let none = || Refusal::new(Reason::BadRequestEperm, "there is no such slice");
+        self.members.get(usize::from(slice.0)).ok_or_else(none)
+    }
+
+    fn proof<'a>(&'a self, slice: SliceId, ports: &'a [PortNumber]) -> Proof<'a> {
+        Proof { slicing: &self.slicing, slice, ports }
+    }
+
+    /// To a slice's controller, if it is there.
+    fn tell(&self, slice: SliceId, xid: u32, message: Message, out: &mut Vec<Out>) {
+        if self.members.get(usize::from(slice.0)).is_some_and(|member| member.connected) {
+            out.push(Out::ToController { slice, xid, message });
+        }
+    }
+
+    /// To the switch, on behalf of a slice.
+    fn order(&mut self, sent: &Sent, kind: Kind, message: Message, out: &mut Vec<Out>) {
+        let xid = self.pending.note(sent, kind);
+        out.push(Out::ToSwitch { xid, message });
     }
 
     /// A slice's controller is connected, and both said hello in this version. Rules of an earlier connection are there.
     pub fn connected(&mut self, now: Time, slice: SliceId, version: Version) -> Vec<Out> {
-        let _ = (now, slice, version);
+        let _ = now;
+        let same = version == self.version;
+        let Some(member) = self.member(slice) else {
+            return vec![Out::Close { slice, reason: CloseReason::NoSlice }];
+        };
+        if !same {
+            return vec![Out::Close { slice, reason: CloseReason::Version }];
+        }
+        member.connect();
         vec![]
     }
 
     /// A slice's controller went away: its rules stay, nothing more is sent to it.
     pub fn disconnected(&mut self, now: Time, slice: SliceId) -> Vec<Out> {
-        let _ = (now, slice);
+        let _ = now;
+        if let Some(member) = self.member(slice) {
+            member.connected = false;
+        }
+        self.pending.forget(slice);
         vec![]
     }
 
@@ -190,19 +341,13 @@ impl VirtualSwitches {
     /// Until when no message of a slice's controller is to be read, because its quota is used up; `None`: read on.
     /// Messages that come in all the same are refused.
     pub fn wait(&self, now: Time, slice: SliceId) -> Option<Time> {
-        let _ = (now, slice);
-        None
+        self.members.get(usize::from(slice.0))?.wait(now)
     }
 
     /// What a slice did.
     pub fn counters(&self, slice: SliceId) -> Counters {
-        let _ = slice;
-        Counters::default()
-    }
-
-    /// A slice's ports: the number that its controller sees, and the real port.
-    pub fn ports(&self, slice: SliceId) -> Vec<(PortNumber, Port)> {
-        let _ = slice;
-        vec![]
+        let Ok(member) = self.of(slice) else { return Counters::default() };
+        let (rules, entries) = self.rules.count(slice);
+        Counters { rules, entries, ..member.counters }
     }
 }

@@ -1,0 +1,175 @@
+//! What a slice has on one switch: its numbers of ports, groups, meters and buffers, its settings and what is left of
+//! its quota.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use netloom_impair::bucket::Bucket;
+use netloom_openflow::async_config::AsyncConfig;
+use netloom_openflow::port::PortConfig;
+use netloom_openflow::role::Role;
+use netloom_openflow::switch::SwitchConfig;
+use netloom_openflow::{Field, GroupMod, MeterMod, Port, PortNumber};
+
+use super::Counters;
+use crate::cube::Cube;
+use crate::{Rate, Slice, Time};
+
+/// Buffers that a slice knows of at most.
+const MOST_BUFFERS: usize = 1024;
+/// Wait at most, when a quota never fills again.
+const LONGEST: Time = 1_000_000_000;
+
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) connected: bool,
+    /// Real ports, and the numbers that the controller sees.
+    ports: BTreeMap<PortNumber, PortNumber>,
+    /// Whether every port of the switch is its.
+    any_port: bool,
+    /// Bits of the ports' configuration that are the slice's alone.
+    pub(super) port_config: BTreeMap<PortNumber, PortConfig>,
+    pub(super) role: Role,
+    pub(super) generation: Option<u64>,
+    pub(super) interests: AsyncConfig,
+    pub(super) config: SwitchConfig,
+    /// Groups and meters: the slice's number, the real one, and what the slice said.
+    pub(super) groups: BTreeMap<u32, (u32, GroupMod)>,
+    pub(super) meters: BTreeMap<u32, (u32, MeterMod)>,
+    /// The meter that all its packets pass.
+    pub(super) rate: Option<u32>,
+    /// Buffers that it was told of, with the packets in them, in the order in which it was.
+    buffers: VecDeque<(u32, Cube)>,
+    pub(super) messages: Option<Bucket>,
+    pub(super) packet_ins: Option<Bucket>,
+    pub(super) counters: Counters,
+}
+
+fn bucket(rate: Option<Rate>) -> Option<Bucket> {
+    rate.map(|rate| Bucket::new(rate.per_second, rate.burst))
+}
+
+impl Member {
+    pub(super) fn new(slice: &Slice, ports: &BTreeMap<PortNumber, Port>) -> Member {
+        let mut member = Member {
+            connected: false,
+            ports: BTreeMap::new(),
+            any_port: slice.spaces.iter().any(|space| space.ports.is_none()),
+            port_config: BTreeMap::new(),
+            role: Role::Equal,
+            generation: None,
+            interests: AsyncConfig::default(),
+            config: SwitchConfig::default(),
+            groups: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            rate: None,
+            buffers: VecDeque::new(),
+            messages: bucket(slice.quota.messages),
+            packet_ins: bucket(slice.quota.packet_ins),
+            counters: Counters::default(),
+        };
+        let listed = slice.spaces.iter().flat_map(|space| space.ports.iter().flatten());
+        for port in
+            listed.chain(ports.keys().filter(|_| member.any_port)).copied().collect::<Vec<_>>()
+        {
+            member.number(port);
+        }
+        member
+    }
+
+    /// Gives a port a number, which it keeps.
+    fn number(&mut self, port: PortNumber) {
+        if self.ports.contains_key(&port) {
+            return;
+        }
+        let number = match port {
+            PortNumber::LOCAL => port,
+            _ => {
+                let numbered = self.ports.keys().filter(|port| !port.is_reserved()).count();
+                PortNumber(u32::try_from(numbered).unwrap_or(u32::MAX).saturating_add(1))
+            }
+        };
+        self.ports.insert(port, number);
+    }
+
+    /// A port appeared.
+    pub(super) fn appeared(&mut self, port: PortNumber) {
+        if self.any_port {
+            self.number(port);
+        }
+    }
+
+    /// A controller is there, with the settings of a new connection.
+    pub(super) fn connect(&mut self) {
+        self.connected = true;
+        self.role = Role::Equal;
+        self.interests = AsyncConfig::default();
+        self.config = SwitchConfig::default();
+        self.buffers.clear();
+    }
+
+    /// The number of a real port in the slice.
+    pub(super) fn seen(&self, real: PortNumber) -> Option<PortNumber> {
+        self.ports.get(&real).copied()
+    }
+
+    /// The real port of a number in the slice.
+    pub(super) fn real(&self, seen: PortNumber) -> Option<PortNumber> {
+        self.ports.iter().find(|(_, number)| **number == seen).map(|(real, _)| *real)
+    }
+
+    /// All its real ports.
+    pub(super) fn all(&self) -> Vec<PortNumber> {
+        self.ports.keys().copied().collect()
+    }
+
+    /// Whether a port takes part in the slice's floods.
+    pub(super) fn floods(&self, real: PortNumber) -> bool {
+        let config = self.port_config.get(&real).copied().unwrap_or_default();
+        real != PortNumber::LOCAL && !config.has(PortConfig::NO_FLOOD)
+    }
+
+    /// The controller was told of a buffer.
+    pub(super) fn give_buffer(&mut self, buffer: u32, packet: Cube) {
+        self.buffers.push_back((buffer, packet));
+        if self.buffers.len() > MOST_BUFFERS {
+            self.buffers.pop_front();
+        }
+    }
+
+    /// The switch uses a buffer anew.
+    pub(super) fn lose_buffer(&mut self, buffer: u32) {
+        self.buffers.retain(|(known, _)| *known != buffer);
+    }
+
+    /// The packet in a buffer that it was told of, once; the port of arrival is in it.
+    pub(super) fn take_buffer(&mut self, buffer: u32) -> Option<(PortNumber, Cube)> {
+        let at = self.buffers.iter().position(|(known, _)| *known == buffer)?;
+        let (_, packet) = self.buffers.remove(at)?;
+        let port = packet.exact(Field::InPort).and_then(|port| u32::try_from(port).ok())?;
+        Some((PortNumber(port), packet))
+    }
+
+    /// Which of a pair of settings is for its role.
+    pub(super) fn side(&self) -> usize {
+        usize::from(self.role == Role::Slave)
+    }
+
+    /// When its quota of messages has room, if it has none now.
+    pub(super) fn wait(&self, now: Time) -> Option<Time> {
+        let bucket = self.messages.as_ref()?;
+        let fits = |at: Time| {
+            let mut copy = *bucket;
+            copy.take(at, 1)
+        };
+        if fits(now) {
+            return None;
+        }
+        // The least time at which it does; the bucket only fills.
+        let (mut none, mut some) = (0, LONGEST);
+        while some - none > 1 {
+            let middle = none + (some - none) / 2;
+            if fits(now.saturating_add(middle)) { some = middle } else { none = middle }
+        }
+        Some(now.saturating_add(some))
+    }
+}
