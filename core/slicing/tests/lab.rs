@@ -1,0 +1,269 @@
+//! A switch of `netloom-pipeline`, the slicer before it, and what reaches controllers and ports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use netloom_openflow::flow::{FlowCommand, FlowMod};
+use netloom_openflow::port::{Name, PortConfig, PortFeatures, PortState};
+use netloom_openflow::{
+    Action, Field, Hello, Instruction, Match, Message, Oxm, Port, PortNumber, Version, decode,
+    encode, text,
+};
+use netloom_pipeline::{ConnectionId, Frame, Options, Outputs, Switch};
+use netloom_slicing::{
+    Key, Out, Quota, Refusal, Slice, SliceId, Slicing, Space, VirtualSwitches, Vlan,
+};
+
+pub const A: SliceId = SliceId(0);
+pub const B: SliceId = SliceId(1);
+pub const SECOND: u64 = 1_000_000_000;
+const SLICER: ConnectionId = ConnectionId(1);
+
+/// A port that is up.
+pub fn port(number: u32) -> Port {
+    Port {
+        number: PortNumber(number),
+        address: [2, 0, 0, 0, 0, u8::try_from(number & 0xff).unwrap()],
+        name: Name::new(&format!("p{number}")),
+        config: PortConfig::default(),
+        state: PortState::default(),
+        current: PortFeatures::FD_1GB,
+        advertised: PortFeatures::default(),
+        supported: PortFeatures::default(),
+        peer: PortFeatures::default(),
+        current_speed: 0,
+        max_speed: 0,
+    }
+}
+
+/// Packets at these ports.
+pub fn at(ports: &[u32]) -> Space {
+    Space {
+        ports: Some(ports.iter().copied().map(PortNumber).collect()),
+        ..Space::default()
+    }
+}
+
+/// Packets of this VLAN at these ports.
+pub fn tagged(ports: &[u32], id: u16) -> Space {
+    Space { vlans: Some(vec![Vlan::Id(id)]), ..at(ports) }
+}
+
+pub fn slice(name: &str, spaces: Vec<Space>) -> Slice {
+    Slice { name: name.to_owned(), spaces, ..Slice::default() }
+}
+
+pub fn with_quota(slice: Slice, quota: Quota) -> Slice {
+    Slice { quota, ..slice }
+}
+
+pub fn slicing(slices: Vec<Slice>) -> Slicing {
+    Slicing::new(slices, Key([7; 16])).unwrap()
+}
+
+/// A switch and the slicer before it.
+pub struct Lab {
+    pub switch: Switch,
+    pub slicer: VirtualSwitches,
+    pub version: Version,
+    pub now: u64,
+    pub told: BTreeMap<SliceId, Vec<(u32, Message)>>,
+    pub frames: Vec<Frame>,
+    pub refused: Vec<(SliceId, Refusal)>,
+    pub closed: Vec<SliceId>,
+}
+
+impl Lab {
+    /// Ports 1 to 4; every slice has a controller.
+    pub fn new(version: Version, slices: Vec<Slice>) -> Lab {
+        Lab::with(version, slices, 16)
+    }
+
+    pub fn with(version: Version, slices: Vec<Slice>, buffers: u32) -> Lab {
+        let options =
+            Options { tables: 4, buffers, versions: vec![version], ..Options::default() };
+        let mut switch = Switch::new(options);
+        let mut out = Outputs::default();
+        for number in 1..=4 {
+            switch.set_port(port(number), &[1, 2], SECOND, &mut out);
+        }
+        switch.connect(SLICER, None, &mut out);
+        for message in
+            [Message::Hello(Hello::offering(&[version])), Message::FeaturesRequest]
+        {
+            let bytes = encode(version, 1, &message).unwrap();
+            switch.message(SLICER, &bytes, SECOND, &mut out);
+        }
+        let features = out.messages.iter().find_map(|(_, bytes)| match decode(bytes).unwrap().1 {
+            Message::FeaturesReply(features) => Some(features),
+            _ => None,
+        });
+        let features = features.unwrap();
+        let ports: Vec<Port> = switch.ports().copied().collect();
+        let slicing = Arc::new(slicing(slices));
+        let (slicer, first) =
+            VirtualSwitches::new(Arc::clone(&slicing), version, &features, &ports, SECOND).unwrap();
+        let mut lab = Lab {
+            switch,
+            slicer,
+            version,
+            now: SECOND,
+            told: BTreeMap::new(),
+            frames: vec![],
+            refused: vec![],
+            closed: vec![],
+        };
+        lab.run(first);
+        assert_eq!(lab.refused, [], "the switch takes what it is begun with");
+        for id in slicing.ids() {
+            let out = lab.slicer.connected(SECOND, id, version);
+            lab.run(out);
+        }
+        lab
+    }
+
+    /// Carries messages to and fro until there are none.
+    pub fn run(&mut self, out: Vec<Out>) {
+        let mut open: std::collections::VecDeque<Out> = out.into();
+        while let Some(one) = open.pop_front() {
+            match one {
+                Out::ToSwitch { xid, message } => {
+                    let bytes = encode(self.version, xid, &message)
+                        .unwrap_or_else(|error| panic!("{error}: {message:?}"));
+                    let mut out = Outputs::default();
+                    self.switch.message(SLICER, &bytes, self.now, &mut out);
+                    open.extend(self.outputs(out));
+                }
+                Out::ToController { slice, xid, message } => {
+                    encode(self.version, xid, &message)
+                        .unwrap_or_else(|error| panic!("{error}: {message:?}"));
+                    self.told.entry(slice).or_default().push((xid, message));
+                }
+                Out::Refused { slice, refusal, .. } => self.refused.push((slice, *refusal)),
+                Out::Close { slice, .. } => self.closed.push(slice),
+            }
+        }
+    }
+
+    fn outputs(&mut self, out: Outputs) -> Vec<Out> {
+        assert_eq!(out.lost, 0);
+        self.frames.extend(out.frames);
+        let mut all = vec![];
+        for (_, bytes) in out.messages {
+            let (header, message) = decode(&bytes).unwrap();
+            all.extend(self.slicer.from_switch(self.now, header.xid, message));
+        }
+        all
+    }
+
+    /// A controller sends a message; returns what it is told in answer.
+    pub fn ask(&mut self, slice: SliceId, message: Message) -> Vec<Message> {
+        self.told.remove(&slice);
+        let out = self.slicer.from_controller(self.now, slice, 77, message);
+        self.run(out);
+        let told = self.told.remove(&slice).unwrap_or_default();
+        told.into_iter()
+            .map(|(xid, message)| {
+                assert!(xid == 77 || xid == 0, "{xid}: {message:?}");
+                message
+            })
+            .collect()
+    }
+
+    /// The same, when it is refused.
+    pub fn refused(&mut self, slice: SliceId, message: Message) -> Refusal {
+        self.refused.clear();
+        let answers = self.ask(slice, message);
+        let [(whose, refusal)] = &self.refused[..] else {
+            panic!("refused: {:?}, answers: {answers:?}", self.refused)
+        };
+        assert_eq!(*whose, slice);
+        let [Message::Error(error)] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!((error.kind, error.code), refusal.reason.numbers(self.version));
+        assert!(error.data.len() >= 8 && error.data[4..8] == 77u32.to_be_bytes(), "{error:?}");
+        refusal.clone()
+    }
+
+    /// Adds a rule in the syntax of `ovs-ofctl`.
+    pub fn add(&mut self, slice: SliceId, said: &str) {
+        self.refused.clear();
+        let answers = self.ask(slice, self.flow(FlowCommand::Add, said));
+        assert_eq!(answers, [], "{said}: {:?}", self.refused);
+    }
+
+    /// A change of rules in the syntax of `ovs-ofctl`.
+    pub fn flow(&self, command: FlowCommand, said: &str) -> Message {
+        let change = text::flow(command, said, self.version);
+        Message::FlowMod(change.unwrap_or_else(|error| panic!("{said}: {error}")))
+    }
+
+    /// A frame comes in; returns what leaves, by port.
+    pub fn frame(&mut self, port: u32, bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        self.frames.clear();
+        let mut out = Outputs::default();
+        self.switch.frame(PortNumber(port), bytes, self.now, &mut out);
+        let out = self.outputs(out);
+        self.run(out);
+        self.frames.iter().map(|frame| (frame.port.0, frame.bytes.clone())).collect()
+    }
+
+    /// The ports by which it leaves.
+    pub fn ports(&mut self, port: u32, bytes: &[u8]) -> Vec<u32> {
+        self.frame(port, bytes).into_iter().map(|(port, _)| port).collect()
+    }
+
+    /// Time passes for both.
+    pub fn wait(&mut self, time: u64) {
+        self.now += time;
+        let mut out = Outputs::default();
+        self.switch.tick(self.now, &mut out);
+        let out = self.outputs(out);
+        self.run(out);
+        let out = self.slicer.tick(self.now);
+        self.run(out);
+    }
+
+    /// A port comes.
+    pub fn port_added(&mut self, number: u32) {
+        let mut out = Outputs::default();
+        self.switch.set_port(port(number), &[], self.now, &mut out);
+        let out = self.outputs(out);
+        self.run(out);
+    }
+
+    /// A port goes.
+    pub fn port_gone(&mut self, number: u32) {
+        let mut out = Outputs::default();
+        self.switch.remove_port(PortNumber(number), &mut out);
+        let out = self.outputs(out);
+        self.run(out);
+    }
+
+    /// How many entries the real switch has beside those of discovery.
+    pub fn entries(&self) -> usize {
+        self.switch.rules().filter(|rule| rule.cookie != 0).count()
+    }
+
+    pub fn told(&mut self, slice: SliceId) -> Vec<Message> {
+        let told = self.told.remove(&slice).unwrap_or_default();
+        told.into_iter().map(|(_, message)| message).collect()
+    }
+}
+
+/// A frame with these fields, in the syntax of `ovs-ofctl`.
+pub fn frame(said: &str) -> Vec<u8> {
+    let change = text::flow(FlowCommand::Delete, said, Version::V13).unwrap();
+    netloom_pipeline::example(&change.matching.to_oxm())
+}
+
+/// A rule that sends what matches to a port.
+pub fn send(fields: &[Oxm], port: PortNumber) -> FlowMod {
+    FlowMod {
+        instructions: vec![Instruction::ApplyActions(vec![Action::output(port)])],
+        ..FlowMod::new(FlowCommand::Add, Match::Oxm(fields.to_vec()))
+    }
+}
+
+pub fn in_port(port: u32) -> Oxm {
+    Oxm::exact(Field::InPort, u128::from(port))
+}
