@@ -62,13 +62,15 @@ pub(crate) struct Packets {
     pub(crate) now: Cube,
     /// Fields that may have changed since.
     pub(crate) written: Vec<Field>,
+    /// Whether they were not all of the slice as they came in.
+    pub(crate) strange: bool,
 }
 
 impl Packets {
     pub(crate) fn new(origin: &Cube) -> Packets {
         let mut origin = origin.clone();
         origin.free(Field::Metadata);
-        Packets { now: origin.clone(), origin, written: vec![] }
+        Packets { now: origin.clone(), origin, written: vec![], strange: false }
     }
 
     /// Which of those that came in become these.

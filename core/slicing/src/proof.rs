@@ -148,10 +148,7 @@ impl Proof<'_> {
             return Ok(());
         }
         let mut packets = Packets::new(packet);
-        if self.lacks(packet).is_some() {
-            // As if all of it had been changed.
-            packets.written = Field::ALL.to_vec();
-        }
+        packets.strange = self.lacks(packet).is_some();
         self.actions(actions, &mut packets)
     }
 
@@ -199,9 +196,11 @@ impl Proof<'_> {
         }
     }
 
-    /// Whether a field that the slice's spaces look at has changed.
+    /// Whether a field that the slice's spaces look at has changed, or they were not of the slice before.
     fn rewritten(&self, packets: &Packets) -> bool {
-        let Some(own) = self.slicing.region(self.slice) else { return true };
+        let Some(own) = self.slicing.region(self.slice).filter(|_| !packets.strange) else {
+            return true;
+        };
         let looks = |field: &Field| own.cubes.iter().any(|cube| cube.get(*field).1 != 0);
         packets.written.iter().any(looks)
     }

@@ -201,6 +201,21 @@ fn controllers_send_packets_of_their_slice_alone() {
     }
 }
 
+/// A slice without packets cannot send others' through the tables.
+#[test]
+fn a_slice_of_nothing_sends_nothing() {
+    for version in [Version::V10, Version::V13] {
+        let mut lab = Lab::new(version, vec![slice("red", vec![at(&[1, 2])]), slice("blue", vec![])]);
+        lab.add(A, "actions=output:1");
+        let actions = vec![Action::output(PortNumber::TABLE)];
+        let (buffer, data) = (netloom_openflow::flow::NO_BUFFER, frame("ip"));
+        let in_port = PortNumber::ANY;
+        let packet = PacketOut { buffer, in_port, actions, data };
+        assert_eq!(lab.refused(B, Message::PacketOut(packet)).reason, Reason::BadActionEperm);
+        assert_eq!(lab.frames, []);
+    }
+}
+
 #[test]
 fn an_experimenters_action_cannot_be_proved() {
     let mut lab = vlans(Version::V13);
