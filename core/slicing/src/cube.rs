@@ -201,6 +201,10 @@ impl Region {
             if left == 0 {
                 return Some(part);
             }
+            // Mostly one cube has all of it.
+            if self.cubes.iter().skip(from).any(|own| part.is_within(own)) {
+                continue;
+            }
             let mut rest = self.cubes.iter().enumerate().skip(from);
             match rest.find(|(_, own)| own.meets(&part)) {
                 None => return Some(part),

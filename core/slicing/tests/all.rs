@@ -14,5 +14,6 @@ mod outside;
 mod quotas;
 mod refusals;
 mod rules;
+mod seeds;
 mod sets;
 mod views;

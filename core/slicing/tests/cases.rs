@@ -4,7 +4,8 @@ use netloom_openflow::flow::{FlowCommand, FlowMod};
 use netloom_openflow::group::{GroupCommand, GroupType};
 use netloom_openflow::matching::VID_PRESENT;
 use netloom_openflow::{
-    Action, Bucket, Field, GroupMod, Instruction, Match, Message, Oxm, PacketOut, PortNumber, Version,
+    Action, Bucket, Field, GroupMod, Instruction, Match, Message, Oxm, PacketOut, PortNumber,
+    Version,
 };
 use netloom_pipeline::FlowKey;
 use netloom_slicing::{Key, MacMask, Prefix4, Slice, SliceId, Slicing, Space, Vlan};
@@ -13,7 +14,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use crate::integration::lab::{Lab, slice};
+use crate::integration::lab::{Lab, at, slice, tagged};
 
 /// What happens in a case.
 #[derive(Clone, Debug)]
@@ -43,7 +44,8 @@ fn vlans() -> impl Strategy<Value = Option<Vec<Vlan>>> {
 }
 
 fn prefix() -> impl Strategy<Value = Option<Prefix4>> {
-    let one = (select(vec![[10, 0, 0, 1], [10, 0, 1, 1], [10, 1, 0, 1]]), select(vec![16u8, 24, 32]));
+    let one =
+        (select(vec![[10, 0, 0, 1], [10, 0, 1, 1], [10, 1, 0, 1]]), select(vec![16u8, 24, 32]));
     option::weighted(0.2, one.prop_map(|(address, length)| Prefix4 { address, length }))
 }
 
@@ -78,8 +80,41 @@ prop_compose! {
     }
 }
 
+fn tcp(ports: &[u32], range: std::ops::RangeInclusive<u16>) -> Space {
+    Space { protocol: Some(6), port_destination: Some(range), ..at(ports) }
+}
+
+/// Slices that meet at a port.
+fn meeting() -> impl Strategy<Value = Vec<Slice>> {
+    select(meetings())
+}
+
+/// By VLANs at shared ports; a port of all and one of a VLAN; by ranges of transport ports.
+pub fn meetings() -> Vec<Vec<Slice>> {
+    let untagged = |ports| Space { vlans: Some(vec![Vlan::Untagged]), ..at(ports) };
+    let three =
+        |red, blue, green| vec![slice("red", red), slice("blue", blue), slice("green", green)];
+    vec![
+        three(vec![tagged(&[1, 2], 10)], vec![tagged(&[2, 1, 3], 20)], vec![untagged(&[2, 4])]),
+        three(
+            vec![at(&[1]), tagged(&[2], 10), untagged(&[2])],
+            vec![tagged(&[2], 20), at(&[3])],
+            vec![at(&[4])],
+        ),
+        three(
+            vec![tcp(&[1], 0..=80), tcp(&[2], 81..=100)],
+            vec![tcp(&[2], 0..=80), tcp(&[3], 0..=100)],
+            vec![at(&[4])],
+        ),
+    ]
+}
+
 /// Up to three slices that share nothing.
 pub fn slices() -> impl Strategy<Value = Vec<Slice>> {
+    prop_oneof![any_slices(), meeting()]
+}
+
+fn any_slices() -> impl Strategy<Value = Vec<Slice>> {
     vec(space(), 3..10).prop_map(|spaces| {
         let mut slices: Vec<Slice> =
             ["red", "blue", "green"].iter().map(|name| slice(name, vec![])).collect();
@@ -101,10 +136,15 @@ fn oxm(field: Field, values: &'static [u128]) -> impl Strategy<Value = Option<Ox
 
 /// A match with its prerequisites.
 pub fn fields() -> impl Strategy<Value = Vec<Oxm>> {
-    let address = (select(&[0x0a00_0001u128, 0x0a00_0101, 0x0a01_0001][..]), select(&[16u32, 24, 32][..]));
+    let address =
+        (select(&[0x0a00_0001u128, 0x0a00_0101, 0x0a01_0001][..]), select(&[16u32, 24, 32][..]));
     let address = address.prop_map(|(value, length)| {
         let mask = 0xffff_ffff & !(0xffff_ffffu128 >> length);
-        if length == 32 { Oxm::exact(Field::Ipv4Dst, value) } else { Oxm::masked(Field::Ipv4Dst, value & mask, mask) }
+        if length == 32 {
+            Oxm::exact(Field::Ipv4Dst, value)
+        } else {
+            Oxm::masked(Field::Ipv4Dst, value & mask, mask)
+        }
     });
     let vlan = prop_oneof![
         Just(Oxm::exact(Field::VlanVid, 0)),
@@ -138,7 +178,8 @@ pub fn fields() -> impl Strategy<Value = Vec<Oxm>> {
 }
 
 fn out() -> impl Strategy<Value = Action> {
-    let reserved = [PortNumber::FLOOD, PortNumber::ALL, PortNumber::IN_PORT, PortNumber::CONTROLLER];
+    let reserved =
+        [PortNumber::FLOOD, PortNumber::ALL, PortNumber::IN_PORT, PortNumber::CONTROLLER];
     let ports: Vec<PortNumber> = (1..=3).map(PortNumber).chain(reserved).collect();
     let more = prop_oneof![4 => select(ports), 1 => Just(PortNumber(4))];
     more.prop_map(Action::output)
@@ -277,7 +318,7 @@ prop_compose! {
 pub fn frame() -> impl Strategy<Value = Vec<u8>> {
     let tags = vec(select(vec![10u16, 20, 0]), 0..3);
     let cut = option::weighted(0.1, 14usize..60);
-    (fields(), tags, cut, option::weighted(0.1, Just(())), option::weighted(0.05, 0usize..60))
+    (fields(), tags, cut, option::weighted(0.15, Just(())), option::weighted(0.05, 0usize..60))
         .prop_map(|(fields, tags, cut, fragment, flip)| {
             let fields: Vec<Oxm> = fields
                 .into_iter()
@@ -317,8 +358,11 @@ fn event(version: Version) -> BoxedStrategy<Event> {
 
 /// A case of a version.
 pub fn case(version: Version) -> impl Strategy<Value = Case> {
-    (slices(), vec(event(version), 20..80))
-        .prop_map(move |(slices, events)| Case { version, slices, events })
+    (slices(), vec(event(version), 20..80)).prop_map(move |(slices, events)| Case {
+        version,
+        slices,
+        events,
+    })
 }
 
 /// The key of a frame at a port.
@@ -339,6 +383,22 @@ fn plain(message: Message) -> Message {
     }
 }
 
+/// A field that slices look at, and that a slice changed, so that the packet is no longer of it.
+fn changed(
+    slicing: &Slicing,
+    owner: SliceId,
+    before: &FlowKey,
+    after: &FlowKey,
+) -> Result<(), Field> {
+    let own = slicing.region(owner).unwrap();
+    let looked = own.cubes.iter().flat_map(|cube| cube.constrained());
+    let mut looked = looked.filter(|field| *field != Field::InPort);
+    match looked.find(|field| before.get(*field) != after.get(*field)) {
+        Some(field) if !own.has(after) => Err(field),
+        _ => Ok(()),
+    }
+}
+
 /// Packets stay in their slices: what is wrong, if something is.
 pub fn strays(case: &Case) -> Result<u64, String> {
     let mut lab = Lab::with(case.version, case.slices.clone(), 0);
@@ -350,9 +410,10 @@ pub fn strays(case: &Case) -> Result<u64, String> {
                 lab.frames.clear();
                 lab.told.clear();
                 let answers = lab.ask(*slice, message.clone());
-                if let Some(other) = answers.iter().find(|one| {
-                    !matches!(one, Message::Error(_) | Message::PacketIn(_))
-                }) {
+                if let Some(other) = answers
+                    .iter()
+                    .find(|one| !matches!(one, Message::Error(_) | Message::PacketIn(_)))
+                {
                     return Err(format!("{message:?} is answered by {other:?}"));
                 }
                 for id in slicing.ids().filter(|id| id != slice) {
@@ -386,7 +447,15 @@ pub fn strays(case: &Case) -> Result<u64, String> {
             if !spaces.iter().any(own) {
                 return Err(format!("{owner:?}'s {event:?} leaves by {}", frame.port));
             }
-            let there = slicing.owner(&key(frame.port.0, &frame.bytes));
+            let after = key(frame.port.0, &frame.bytes);
+            if let Event::Frame(port, bytes) = event {
+                changed(&slicing, owner, &key(*port, bytes), &after).map_err(|field| {
+                    format!(
+                        "{owner:?}'s {event:?} with another {field} leaves its space as {frame:?}"
+                    )
+                })?;
+            }
+            let there = slicing.owner(&after);
             if there.is_some_and(|there| there != owner) {
                 return Err(format!("{owner:?}'s {event:?} leaves as {there:?}'s {frame:?}"));
             }

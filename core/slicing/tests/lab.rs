@@ -38,10 +38,7 @@ pub fn port(number: u32) -> Port {
 
 /// Packets at these ports.
 pub fn at(ports: &[u32]) -> Space {
-    Space {
-        ports: Some(ports.iter().copied().map(PortNumber).collect()),
-        ..Space::default()
-    }
+    Space { ports: Some(ports.iter().copied().map(PortNumber).collect()), ..Space::default() }
 }
 
 /// Packets of this VLAN at these ports.
@@ -80,17 +77,14 @@ impl Lab {
     }
 
     pub fn with(version: Version, slices: Vec<Slice>, buffers: u32) -> Lab {
-        let options =
-            Options { tables: 4, buffers, versions: vec![version], ..Options::default() };
+        let options = Options { tables: 4, buffers, versions: vec![version], ..Options::default() };
         let mut switch = Switch::new(options);
         let mut out = Outputs::default();
         for number in 1..=4 {
             switch.set_port(port(number), &[1, 2], SECOND, &mut out);
         }
         switch.connect(SLICER, None, &mut out);
-        for message in
-            [Message::Hello(Hello::offering(&[version])), Message::FeaturesRequest]
-        {
+        for message in [Message::Hello(Hello::offering(&[version])), Message::FeaturesRequest] {
             let bytes = encode(version, 1, &message).unwrap();
             switch.message(SLICER, &bytes, SECOND, &mut out);
         }

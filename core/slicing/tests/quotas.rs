@@ -1,1 +1,94 @@
-//! (empty)
+//! Quotas: what a slice may use, and that others do not feel it.
+
+use netloom_openflow::flow::FlowCommand;
+use netloom_openflow::{Message, Reason, Version};
+use netloom_slicing::{Quota, Rate};
+
+use crate::integration::lab::{A, B, Lab, SECOND, at, frame, slice, with_quota};
+
+fn lab(version: Version, quota: Quota) -> Lab {
+    let red = with_quota(slice("red", vec![at(&[1, 2])]), quota);
+    Lab::new(version, vec![red, slice("blue", vec![at(&[3, 4])])])
+}
+
+#[test]
+fn rules_count_as_the_entries_that_they_take() {
+    for version in [Version::V10, Version::V13] {
+        let mut lab = lab(version, Quota { rules: Some(3), ..Quota::default() });
+        lab.add(A, "actions=FLOOD");
+        let more = lab.flow(FlowCommand::Add, "priority=2,actions=FLOOD");
+        assert_eq!(lab.refused(A, more).reason, Reason::FlowModFailedTableFull);
+        lab.add(A, "in_port=1,priority=2,actions=drop");
+        // The same again is no more.
+        lab.add(A, "actions=drop");
+        assert_eq!(lab.entries(), 3);
+        let all = lab.flow(FlowCommand::Delete, "");
+        lab.ask(A, all);
+        lab.add(A, "priority=2,actions=FLOOD");
+        lab.add(B, "actions=FLOOD");
+        lab.add(B, "priority=3,actions=FLOOD");
+    }
+}
+
+#[test]
+fn packets_above_the_quota_are_dropped_and_counted() {
+    let rate = Rate { per_second: 10, burst: 5 };
+    let mut lab = lab(Version::V10, Quota { packet_ins: Some(rate), ..Quota::default() });
+    for _ in 0..20 {
+        lab.frame(1, &frame("ip"));
+        lab.frame(3, &frame("ip"));
+    }
+    assert_eq!(lab.told(A).len(), 5);
+    assert_eq!(lab.told(B).len(), 20);
+    let counters = lab.slicer.counters(A);
+    assert_eq!((counters.packet_ins, counters.packet_ins_dropped), (5, 15));
+    lab.now += SECOND;
+    for _ in 0..20 {
+        lab.frame(1, &frame("ip"));
+    }
+    assert_eq!(lab.told(A).len(), 5);
+}
+
+#[test]
+fn messages_above_the_quota_wait() {
+    let rate = Rate { per_second: 100, burst: 2 };
+    let mut lab = lab(Version::V13, Quota { messages: Some(rate), ..Quota::default() });
+    for _ in 0..2 {
+        assert_eq!(lab.slicer.wait(lab.now, A), None);
+        assert_eq!(lab.ask(A, Message::BarrierRequest), [Message::BarrierReply]);
+    }
+    assert_eq!(lab.slicer.wait(lab.now, A), Some(lab.now + SECOND / 100));
+    assert_eq!(lab.refused(A, Message::BarrierRequest).reason, Reason::BadRequestEperm);
+    assert_eq!(lab.slicer.wait(lab.now, B), None);
+    lab.now += SECOND / 100;
+    assert_eq!(lab.slicer.wait(lab.now, A), None);
+    assert_eq!(lab.ask(A, Message::BarrierRequest), [Message::BarrierReply]);
+}
+
+#[test]
+fn a_rate_is_a_meter_of_all_packets() {
+    let mut lab = lab(Version::V13, Quota { kilobits: Some(2_400), ..Quota::default() });
+    lab.add(A, "actions=FLOOD");
+    lab.add(B, "actions=FLOOD");
+    let large = vec![0x5a; 1500];
+    let through =
+        |lab: &mut Lab, port| (0..100).map(|_| lab.ports(port, &large).len()).sum::<usize>();
+    // 120 kilobits at once: ten frames.
+    assert_eq!(through(&mut lab, 1), 10);
+    assert_eq!(through(&mut lab, 3), 100);
+    lab.now += SECOND / 20;
+    assert_eq!(through(&mut lab, 1), 10);
+}
+
+#[test]
+fn a_queue_is_that_of_all_packets() {
+    for version in [Version::V10, Version::V13] {
+        let mut lab = lab(version, Quota { queue: Some(2), ..Quota::default() });
+        lab.add(A, "actions=output:2");
+        lab.add(B, "actions=FLOOD");
+        lab.ports(1, &frame("ip"));
+        assert_eq!(lab.frames[0].queue, Some(2), "{version}");
+        lab.ports(3, &frame("ip"));
+        assert_eq!(lab.frames[0].queue, None);
+    }
+}

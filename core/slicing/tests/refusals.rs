@@ -1,10 +1,11 @@
 //! What cannot be configured, and what controllers may not do: the right error, and an example.
 
 use netloom_openflow::flow::FlowCommand;
-use netloom_openflow::{
-    Action, Bucket, Field, GroupMod, Instruction, Message, Oxm, PacketOut, PortNumber, Reason, Version,
-};
 use netloom_openflow::group::{GroupCommand, GroupType};
+use netloom_openflow::{
+    Action, Bucket, Field, GroupMod, Instruction, Message, Oxm, PacketOut, PortNumber, Reason,
+    Version,
+};
 use netloom_slicing::{Error, Key, Prefix4, Slicing, Space};
 
 use crate::integration::lab::{A, B, Lab, at, frame, slice, tagged};
@@ -72,10 +73,9 @@ fn a_foreign_port_is_a_bad_out_port() {
 
 #[test]
 fn a_rewrite_into_another_slice_is_refused_with_a_packet() {
-    for (version, set) in [
-        (Version::V10, "mod_vlan_vid:20"),
-        (Version::V13, "set_field:4116->vlan_vid"),
-    ] {
+    for (version, set) in
+        [(Version::V10, "mod_vlan_vid:20"), (Version::V13, "set_field:4116->vlan_vid")]
+    {
         let mut lab = vlans(version);
         let change = lab.flow(FlowCommand::Add, &format!("dl_vlan=10,actions={set},output:2"));
         let refusal = lab.refused(A, change);
@@ -111,8 +111,10 @@ fn a_removed_tag_may_uncover_another() {
     assert_eq!(untag.len(), 1);
     // The other way only with the right tag.
     lab.add(A, "in_port=1,vlan_tci=0,actions=push_vlan:0x8100,set_field:4106->vlan_vid,output:2");
-    let change =
-        lab.flow(FlowCommand::Add, "in_port=1,vlan_tci=0,actions=push_vlan:0x8100,set_field:4116->vlan_vid,output:2");
+    let change = lab.flow(
+        FlowCommand::Add,
+        "in_port=1,vlan_tci=0,actions=push_vlan:0x8100,set_field:4116->vlan_vid,output:2",
+    );
     lab.refused(A, change);
     let change = lab.flow(FlowCommand::Add, "in_port=1,actions=output:2");
     let refusal = lab.refused(A, change);
@@ -167,8 +169,10 @@ fn metadata_that_tells_slices_apart_is_not_theirs() {
         "dl_vlan=10,actions=write_metadata:0x0200000000000000/0xff00000000000000,goto_table:1",
     );
     assert_eq!(lab.refused(A, change).reason, Reason::BadInstructionUnsupMetadataMask);
-    let change =
-        lab.flow(FlowCommand::Add, "table=1,metadata=0x0200000000000000/0xff00000000000000,actions=drop");
+    let change = lab.flow(
+        FlowCommand::Add,
+        "table=1,metadata=0x0200000000000000/0xff00000000000000,actions=drop",
+    );
     assert_eq!(lab.refused(A, change).reason, Reason::BadMatchBadMask);
     lab.add(A, "dl_vlan=10,actions=write_metadata:5,goto_table:1");
     lab.add(A, "table=1,metadata=5,actions=output:2");
@@ -205,7 +209,8 @@ fn controllers_send_packets_of_their_slice_alone() {
 #[test]
 fn a_slice_of_nothing_sends_nothing() {
     for version in [Version::V10, Version::V13] {
-        let mut lab = Lab::new(version, vec![slice("red", vec![at(&[1, 2])]), slice("blue", vec![])]);
+        let mut lab =
+            Lab::new(version, vec![slice("red", vec![at(&[1, 2])]), slice("blue", vec![])]);
         lab.add(A, "actions=output:1");
         let actions = vec![Action::output(PortNumber::TABLE)];
         let (buffer, data) = (netloom_openflow::flow::NO_BUFFER, frame("ip"));
