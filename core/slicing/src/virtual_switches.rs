@@ -347,7 +347,7 @@ impl VirtualSwitches {
     /// What a slice did.
     pub fn counters(&self, slice: SliceId) -> Counters {
         let Ok(member) = self.of(slice) else { return Counters::default() };
-        let (rules, entries) = self.rules.count(slice);
-        Counters { rules, entries, ..member.counters }
+        let counts = self.rules.count(slice);
+        Counters { rules: counts.rules, entries: counts.entries, ..member.counters }
     }
 }

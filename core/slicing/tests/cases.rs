@@ -399,6 +399,35 @@ fn changed(
     }
 }
 
+/// What is wrong with a frame that leaves, if something is.
+fn leaves(
+    slicing: &Slicing,
+    owner: Option<SliceId>,
+    event: &Event,
+    frame: &netloom_pipeline::Frame,
+) -> Result<(), String> {
+    let Some(owner) = owner else {
+        return Err(format!("nobody's {event:?} leaves as {frame:?}"));
+    };
+    let spaces = &slicing.slice(owner).unwrap().spaces;
+    let own = |space: &Space| space.ports.as_ref().is_none_or(|all| all.contains(&frame.port));
+    if !spaces.iter().any(own) {
+        return Err(format!("{owner:?}'s {event:?} leaves by {}", frame.port));
+    }
+    let after = key(frame.port.0, &frame.bytes);
+    if let Event::Frame(port, bytes) = event {
+        let before = key(*port, bytes);
+        changed(slicing, owner, &before, &after).map_err(|field| {
+            format!("{owner:?}'s {event:?} with another {field} leaves its space as {frame:?}")
+        })?;
+    }
+    let there = slicing.owner(&after);
+    if there.is_some_and(|there| there != owner) {
+        return Err(format!("{owner:?}'s {event:?} leaves as {there:?}'s {frame:?}"));
+    }
+    Ok(())
+}
+
 /// Packets stay in their slices: what is wrong, if something is.
 pub fn strays(case: &Case) -> Result<u64, String> {
     let mut lab = Lab::with(case.version, case.slices.clone(), 0);
@@ -437,28 +466,7 @@ pub fn strays(case: &Case) -> Result<u64, String> {
         };
         for frame in &lab.frames {
             moved += 1;
-            let Some(owner) = owner else {
-                return Err(format!("nobody's {event:?} leaves as {frame:?}"));
-            };
-            let spaces = &slicing.slice(owner).unwrap().spaces;
-            let own = |space: &Space| {
-                space.ports.as_ref().is_none_or(|ports| ports.contains(&frame.port))
-            };
-            if !spaces.iter().any(own) {
-                return Err(format!("{owner:?}'s {event:?} leaves by {}", frame.port));
-            }
-            let after = key(frame.port.0, &frame.bytes);
-            if let Event::Frame(port, bytes) = event {
-                changed(&slicing, owner, &key(*port, bytes), &after).map_err(|field| {
-                    format!(
-                        "{owner:?}'s {event:?} with another {field} leaves its space as {frame:?}"
-                    )
-                })?;
-            }
-            let there = slicing.owner(&after);
-            if there.is_some_and(|there| there != owner) {
-                return Err(format!("{owner:?}'s {event:?} leaves as {there:?}'s {frame:?}"));
-            }
+            leaves(&slicing, owner, event, frame)?;
         }
     }
     Ok(moved)

@@ -15,8 +15,6 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
     #[test]
     fn slices_of_1_0_are_apart(case in cases::case(Version::V10)) {
         check(&case)?;

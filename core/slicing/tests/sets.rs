@@ -28,8 +28,6 @@ fn key() -> impl Strategy<Value = FlowKey> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
-
     #[test]
     fn sets_are_what_their_packets_are(a in cube(), b in cube(), keys in vec(key(), 8)) {
         let both = a.and(&b);

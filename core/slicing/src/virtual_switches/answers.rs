@@ -37,64 +37,75 @@ impl VirtualSwitches {
         request: MultipartRequest,
         out: &mut Vec<Out>,
     ) -> Done {
-        let member = self.of(sent.slice)?;
-        let real_port = |port| {
-            let none = || refuse(Reason::BadRequestBadPort, "the port is not in the slice");
-            member.real(port).ok_or_else(none)
+        if let Some(reply) = self.known(sent.slice, &request.body) {
+            self.answer(sent.slice, sent.xid, reply, out);
+            return Ok(());
+        }
+        let what = match &request.body {
+            Request::Flow(asked) => What::Flow(asked.clone()),
+            Request::Aggregate(asked) => What::Aggregate(asked.clone()),
+            _ => What::Other,
         };
-        let every = |port| matches!(port, PortNumber::ANY | PortNumber::ALL);
-        let mut what = What::Other;
-        let body = match request.body {
-            Request::PortDesc => {
-                let reply = Reply::PortDesc(self.seen_ports(sent.slice));
-                self.answer(sent.slice, sent.xid, reply, out);
-                return Ok(());
-            }
+        let body = self.real_request(sent.slice, request.body)?;
+        let asked = Box::new(Asked { what, parts: Gather::default() });
+        let request = MultipartRequest { flags: 0, body };
+        self.order(sent, Kind::Answer(asked), Message::MultipartRequest(request), out);
+        Ok(())
+    }
+
+    /// What is answered without the switch.
+    fn known(&self, slice: SliceId, asked: &Request) -> Option<Reply> {
+        let member = self.of(slice).ok()?;
+        Some(match asked {
+            Request::PortDesc => Reply::PortDesc(self.seen_ports(slice)),
             Request::GroupDesc => {
                 let all = member.groups.iter().map(|(group, (_, said))| GroupDesc {
                     kind: said.kind,
                     group: *group,
                     buckets: said.buckets.clone(),
                 });
-                let reply = Reply::GroupDesc(all.collect());
-                self.answer(sent.slice, sent.xid, reply, out);
-                return Ok(());
+                Reply::GroupDesc(all.collect())
             }
-            Request::MeterConfig(meter) => {
-                let all = member.meters.iter().filter(|(m, _)| meter == METER_ALL || meter == **m);
+            Request::MeterConfig(asked) => {
+                let all = member.meters.iter().filter(|(m, _)| *asked == METER_ALL || asked == *m);
                 let all = all.map(|(meter, (_, said))| MeterConfig {
                     flags: said.flags,
                     meter: *meter,
                     bands: said.bands.clone(),
                 });
-                let reply = Reply::MeterConfig(all.collect());
-                self.answer(sent.slice, sent.xid, reply, out);
-                return Ok(());
+                Reply::MeterConfig(all.collect())
             }
-            Request::Flow(asked) => {
-                what = What::Flow(asked.clone());
-                Request::Flow(self.all_of(sent.slice, &asked))
+            // Statistics of a group that does not exist are none (section 7.3.5.9).
+            Request::GroupStats(group)
+                if *group != GROUP_ALL && !member.groups.contains_key(group) =>
+            {
+                Reply::GroupStats(vec![])
             }
-            Request::Aggregate(asked) => {
-                what = What::Aggregate(asked.clone());
-                Request::Flow(self.all_of(sent.slice, &asked))
+            _ => return None,
+        })
+    }
+
+    /// A request in real numbers.
+    fn real_request(&self, slice: SliceId, asked: Request) -> Result<Request, Refusal> {
+        let member = self.of(slice)?;
+        let real_port = |port| {
+            let none = || refuse(Reason::BadRequestBadPort, "the port is not in the slice");
+            member.real(port).ok_or_else(none)
+        };
+        let every = |port| matches!(port, PortNumber::ANY | PortNumber::ALL);
+        Ok(match asked {
+            Request::Flow(asked) | Request::Aggregate(asked) => {
+                Request::Flow(self.all_of(slice, &asked))
             }
             Request::PortStats(port) if every(port) => Request::PortStats(PortNumber::ANY),
             Request::PortStats(port) => Request::PortStats(real_port(port)?),
-            Request::QueueStats { port, queue } if every(port) => {
-                Request::QueueStats { port, queue }
-            }
-            Request::QueueStats { port, queue } => {
+            Request::QueueStats { port, queue } if !every(port) => {
                 Request::QueueStats { port: real_port(port)?, queue }
             }
-            Request::GroupStats(GROUP_ALL) => Request::GroupStats(GROUP_ALL),
-            Request::GroupStats(group) => match member.groups.get(&group) {
-                Some((real, _)) => Request::GroupStats(*real),
-                None => {
-                    self.answer(sent.slice, sent.xid, Reply::GroupStats(vec![]), out);
-                    return Ok(());
-                }
-            },
+            Request::GroupStats(group) => {
+                let real = member.groups.get(&group).map(|(real, _)| *real);
+                Request::GroupStats(real.unwrap_or(GROUP_ALL))
+            }
             Request::MeterStats(METER_ALL) => Request::MeterStats(METER_ALL),
             Request::MeterStats(meter) => match member.meters.get(&meter) {
                 Some((real, _)) => Request::MeterStats(*real),
@@ -108,11 +119,7 @@ impl VirtualSwitches {
                 return Err(refuse(Reason::BadRequestBadExperimenter, words));
             }
             same => same,
-        };
-        let asked = Box::new(Asked { what, parts: Gather::default() });
-        let request = MultipartRequest { flags: 0, body };
-        self.order(sent, Kind::Answer(asked), Message::MultipartRequest(request), out);
-        Ok(())
+        })
     }
 
     /// Asks for all entries of a slice in the tables that a request is about.

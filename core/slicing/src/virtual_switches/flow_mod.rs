@@ -110,10 +110,9 @@ impl VirtualSwitches {
         headers.free(Field::Metadata);
         let packets = proof.packets(&headers);
         let findings = proof.rule(said.table, &packets, &instructions)?;
-        let clash = self.rules.of(slice).any(|(_, rule)| {
-            findings.shares_set && rule.findings.ends_outside
-                || findings.ends_outside && rule.findings.shares_set
-        });
+        let others = self.rules.count(slice);
+        let clash = findings.shares_set && others.outside > 0
+            || findings.ends_outside && others.sharing > 0;
         if findings.shares_set && findings.ends_outside || clash {
             let words = "packets changed to leave the slice's space could meet an action set of another table";
             return Err(refuse(Reason::BadActionEperm, words));
@@ -181,7 +180,9 @@ impl VirtualSwitches {
             replaced.and_then(|number| self.rules.get(number)).map_or(0, |old| old.pieces.len());
         let old = u64::try_from(old).unwrap_or(0);
         let new = u64::try_from(rule.pieces.len()).unwrap_or(u64::MAX);
-        if (self.rules.count(rule.slice).1 - old).saturating_add(new) > u64::from(most) {
+        if self.rules.count(rule.slice).entries.saturating_sub(old).saturating_add(new)
+            > u64::from(most)
+        {
             let words = format!("more entries than the slice's {most}");
             return Err(refuse(Reason::FlowModFailedTableFull, words));
         }
@@ -287,11 +288,12 @@ impl VirtualSwitches {
     }
 
     fn remade(&mut self, sent: &Sent, number: u64, said: FlowMod, made: Made, out: &mut Vec<Out>) {
-        let Some(rule) = self.rules.get_mut(number) else { return };
-        rule.said = said;
-        rule.instructions = made.instructions;
-        rule.findings = made.findings;
-        rule.floods = made.floods;
+        self.rules.change(number, |rule| {
+            rule.said.clone_from(&said);
+            rule.instructions.clone_from(&made.instructions);
+            rule.findings = made.findings;
+            rule.floods = made.floods;
+        });
         self.install(sent, number, FlowCommand::ModifyStrict, out);
     }
 

@@ -109,12 +109,34 @@ impl Filter {
     }
 }
 
+/// What living rules of a slice come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) rules: u64,
+    /// Entries that idle are put back at once, and count.
+    pub(super) entries: u64,
+    /// Rules with [`Findings::shares_set`].
+    pub(super) sharing: u64,
+    /// Rules with [`Findings::ends_outside`].
+    pub(super) outside: u64,
+}
+
+impl Counts {
+    fn change(&mut self, rule: &Rule, by: impl Fn(u64, u64) -> u64) {
+        let entries = u64::try_from(rule.pieces.len()).unwrap_or(0);
+        self.rules = by(self.rules, 1);
+        self.entries = by(self.entries, entries);
+        self.sharing = by(self.sharing, u64::from(rule.findings.shares_set));
+        self.outside = by(self.outside, u64::from(rule.findings.ends_outside));
+    }
+}
+
 /// All rules, by number.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     all: BTreeMap<u64, Rule>,
     last: u64,
-    counts: BTreeMap<SliceId, (u64, u64)>,
+    counts: BTreeMap<SliceId, Counts>,
     /// Living rules by table, priority and match.
     same: std::collections::HashMap<(SliceId, u8, u16, Pattern), u64>,
 }
@@ -141,9 +163,7 @@ impl Rules {
     pub(super) fn add(&mut self, rule: Rule) -> u64 {
         self.last += 1;
         self.same.insert(Rules::key(&rule), self.last);
-        let count = self.counts.entry(rule.slice).or_default();
-        count.0 += 1;
-        count.1 += u64::try_from(rule.entries()).unwrap_or(0);
+        self.counts.entry(rule.slice).or_default().change(&rule, u64::saturating_add);
         self.all.insert(self.last, rule);
         self.last
     }
@@ -191,15 +211,22 @@ impl Rules {
         if self.same.get(&key) == Some(&number) {
             self.same.remove(&key);
         }
-        let count = self.counts.entry(rule.slice).or_default();
-        count.0 = count.0.saturating_sub(1);
-        // Entries that idle are put back at once.
-        let entries = u64::try_from(rule.pieces.len()).unwrap_or(0);
-        count.1 = count.1.saturating_sub(entries);
+        self.counts.entry(rule.slice).or_default().change(rule, u64::saturating_sub);
     }
 
-    /// Rules and entries of a slice.
-    pub(super) fn count(&self, slice: SliceId) -> (u64, u64) {
+    /// Gives a living rule other instructions, which were proved.
+    pub(super) fn change(&mut self, number: u64, change: impl Fn(&mut Rule)) {
+        let Some(rule) = self.all.get_mut(&number).filter(|rule| rule.dying.is_none()) else {
+            return;
+        };
+        let count = self.counts.entry(rule.slice).or_default();
+        count.change(rule, u64::saturating_sub);
+        change(rule);
+        count.change(rule, u64::saturating_add);
+    }
+
+    /// What a slice's rules come to.
+    pub(super) fn count(&self, slice: SliceId) -> Counts {
         self.counts.get(&slice).copied().unwrap_or_default()
     }
 
