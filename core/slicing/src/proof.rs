@@ -164,7 +164,9 @@ impl Proof<'_> {
                     return Err(Breach {
                         reason: Reason::BadActionEperm,
                         words: format!(
-                            "{action:?} in an action set that other tables write too changes a field that slices look at"
+                            "{} in an action set that other tables write too changes a field that slices \
+                             look at",
+                            netloom_openflow::text::print_action(action)
                         ),
                         example: Some(Example::of(cube)),
                     });

@@ -20,6 +20,11 @@ impl Refusal {
     pub(crate) fn new(reason: Reason, words: impl Into<String>) -> Refusal {
         Refusal { reason, words: words.into(), example: None }
     }
+
+    /// With what was refused, as text.
+    pub(crate) fn about(self, what: &str, text: &str) -> Refusal {
+        Refusal { words: format!("{what} \"{text}\": {}", self.words), ..self }
+    }
 }
 
 impl From<Breach> for Refusal {

@@ -83,6 +83,7 @@ fn a_rewrite_into_another_slice_is_refused_with_a_packet() {
         let text = refusal.to_string();
         assert!(text.contains("port 2") && text.contains("VLAN 20"), "{text}");
         assert!(text.contains("slice \"blue\""), "{text}");
+        assert!(text.starts_with("rule \"") && text.contains("output:2"), "{text}");
         let example = refusal.example.unwrap();
         assert_eq!(example.key().get(Field::VlanVid), 0x100a);
         // At a port that is its alone it still leaves its own space.

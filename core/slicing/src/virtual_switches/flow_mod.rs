@@ -4,7 +4,7 @@
 use netloom_openflow::action::GROUP_ANY;
 use netloom_openflow::flow::{FlowCommand, FlowFlags, FlowMod, NO_BUFFER, RemovedReason};
 use netloom_openflow::{
-    Action, Field, Instruction, Match, Message, PacketOut, PortNumber, Reason, Version,
+    Action, Field, Instruction, Match, Message, PacketOut, PortNumber, Reason, Version, text,
 };
 use netloom_pipeline::Pattern;
 
@@ -31,7 +31,8 @@ struct Made {
 
 impl VirtualSwitches {
     pub(super) fn flow_mod(&mut self, sent: &Sent, change: FlowMod, out: &mut Vec<Out>) -> Done {
-        match change.command {
+        let said = change.clone();
+        let done = match change.command {
             FlowCommand::Add => self.add(sent, change, out),
             FlowCommand::Modify | FlowCommand::ModifyStrict => self.modify(sent, change, out),
             FlowCommand::Delete | FlowCommand::DeleteStrict => {
@@ -41,7 +42,8 @@ impl VirtualSwitches {
             FlowCommand::Other(_) => {
                 Err(refuse(Reason::FlowModFailedBadCommand, "unknown command"))
             }
-        }
+        };
+        done.map_err(|refusal| refusal.about("rule", &text::print_flow(&said)))
     }
 
     fn add(&mut self, sent: &Sent, change: FlowMod, out: &mut Vec<Out>) -> Done {

@@ -3,7 +3,7 @@
 use netloom_openflow::action::{GROUP_ALL, GROUP_ANY, GROUP_MAX};
 use netloom_openflow::group::{GroupCommand, GroupType};
 use netloom_openflow::meter::{Band, BandKind, METER_ALL, METER_MAX, MeterCommand, MeterFlags};
-use netloom_openflow::{Bucket, GroupMod, Message, MeterMod, PortNumber, Reason};
+use netloom_openflow::{Bucket, GroupMod, Message, MeterMod, PortNumber, Reason, text};
 
 use super::pending::Kind;
 use super::{Done, Out, Refusal, Sent, VirtualSwitches};
@@ -33,7 +33,9 @@ impl VirtualSwitches {
             }
             (_, None) => self.groups + 1,
         };
-        let buckets = self.buckets(sent.slice, &change)?;
+        let buckets = self
+            .buckets(sent.slice, &change)
+            .map_err(|refusal| refusal.about("group", &text::print_group(&change)))?;
         self.groups = self.groups.max(real);
         let order = GroupMod { group: real, buckets, ..change.clone() };
         let number = change.group;
