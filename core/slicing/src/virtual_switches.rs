@@ -265,6 +265,7 @@ impl VirtualSwitches {
             Kind::Group(number) => self.group_failed(sent.slice, number),
             Kind::Meter(number) => self.meter_failed(sent.slice, number),
             Kind::Own => false,
+            Kind::Attempt => return,
             _ => true,
         };
         if told {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::outside::try_slicer;
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -28,5 +30,28 @@ fn every_message_of_other_seeds() {
                 try_slicer(&bytes);
             }
         }
+    }
+}
+
+proptest! {
+    /// Messages that are nearly right reach further than any bytes.
+    #[test]
+    fn changed_seeds(
+        which in any::<prop::sample::Index>(),
+        first in 0u8..4,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        frame in crate::integration::cases::frame(),
+    ) {
+        let all: Vec<_> = ["slicer", "openflow", "pipeline"].into_iter().flat_map(seeds).collect();
+        let mut bytes = which.get(&all).clone();
+        for (at, to) in changes {
+            let at = at.index(bytes.len());
+            // Lengths stay, so that what follows is read.
+            if at % 16 != 3 {
+                bytes[at] = to;
+            }
+        }
+        let bytes: Vec<u8> = [first].into_iter().chain(bytes).chain(frame).collect();
+        try_slicer(&bytes);
     }
 }

@@ -17,6 +17,8 @@ const MOST: usize = 16_384;
 pub(super) enum Kind {
     /// An order of this program.
     Own,
+    /// An order of this program that a switch may have no sense for, such as to delete groups.
+    Attempt,
     /// An order without an answer.
     Order,
     /// Entries of the rule with this number.

@@ -31,10 +31,10 @@ impl VirtualSwitches {
         if v13 {
             let (command, kind) = (GroupCommand::Delete, GroupType::All);
             let groups = GroupMod { command, kind, group: action::GROUP_ALL, buckets: vec![] };
-            self.order(&sent, Kind::Own, Message::GroupMod(groups), out);
+            self.order(&sent, Kind::Attempt, Message::GroupMod(groups), out);
             let (command, flags) = (MeterCommand::Delete, MeterFlags::default());
             let meters = MeterMod { command, flags, meter: METER_ALL, bands: vec![] };
-            self.order(&sent, Kind::Own, Message::MeterMod(meters), out);
+            self.order(&sent, Kind::Attempt, Message::MeterMod(meters), out);
         }
         let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
         self.order(&sent, Kind::Own, Message::SetConfig(config), out);
