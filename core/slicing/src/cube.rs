@@ -11,7 +11,7 @@ use netloom_openflow::{Field, Oxm};
 use netloom_pipeline::FlowKey;
 
 /// Parts that a difference is searched in at most.
-const MOST_PARTS: usize = 1 << 17;
+const MOST_PARTS: usize = 1 << 14;
 
 /// Packets whose fields have these bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

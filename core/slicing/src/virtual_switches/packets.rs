@@ -78,9 +78,9 @@ impl VirtualSwitches {
         out: &mut Vec<Out>,
     ) {
         let v10 = self.version == netloom_openflow::Version::V10;
-        for member in &mut self.members {
+        if packet.buffer != NO_BUFFER {
             // Whoever had it before, it is another packet now.
-            member.lose_buffer(packet.buffer);
+            self.members.iter_mut().for_each(|member| member.lose_buffer(packet.buffer));
         }
         let Some(member) = self.member(slice) else { return };
         let Some(seen) = member.seen(port) else { return };
