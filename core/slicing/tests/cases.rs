@@ -169,6 +169,9 @@ pub fn fields() -> impl Strategy<Value = Vec<Oxm>> {
             let protocol = protocol.filter(|_| ip);
             all.extend(protocol.map(|protocol| Oxm::exact(Field::IpProto, protocol)));
             all.extend(address.filter(|_| ip));
+            // The same of ARP.
+            let target = address.filter(|_| kind == Some(0x0806));
+            all.extend(target.map(|oxm| Oxm { field: Field::ArpTpa, ..oxm }));
             if let (Some(protocol), Some(port)) = (protocol, transport) {
                 let field = if protocol == 6 { Field::TcpDst } else { Field::UdpDst };
                 all.push(Oxm::exact(field, port));
@@ -208,6 +211,8 @@ fn change(version: Version) -> BoxedStrategy<Action> {
             set(Field::EthDst, 0x0200_0000_0002),
             set(Field::Ipv4Dst, 0x0a00_0001),
             set(Field::Ipv4Dst, 0x0a01_0001),
+            set(Field::ArpTpa, 0x0a00_0001),
+            set(Field::ArpTpa, 0x0a01_0001),
             set(Field::TcpDst, 80),
             set(Field::UdpDst, 81),
             set(Field::IpProto, 17),
