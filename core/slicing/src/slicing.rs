@@ -32,7 +32,8 @@ pub struct Quota {
     pub rules: Option<u32>,
     /// Packets for its controller; those above are dropped and counted.
     pub packet_ins: Option<Rate>,
-    /// Messages of its controller; see [`crate::VirtualSwitches::wait`].
+    /// Messages of its controller, or those for the switch that they become, if these are more; see
+    /// [`crate::VirtualSwitches::wait`].
     pub messages: Option<Rate>,
     /// What its packets may take together, in kb/s, by a meter of the switch (1.3).
     pub kilobits: Option<u32>,

@@ -209,7 +209,7 @@ impl VirtualSwitches {
             return vec![Out::Close { slice, reason: CloseReason::NoSlice }];
         };
         member.counters.messages += 1;
-        let within = member.messages.as_mut().is_none_or(|bucket| bucket.take(now, 1));
+        let within = member.has_turn(now);
         let head = netloom_openflow::encode(self.version, xid, &message).unwrap_or_default();
         let head = head.get(..netloom_openflow::refusal::QUOTED).unwrap_or(&head).to_vec();
         let sent = Sent { slice, xid, now, head };
@@ -219,6 +219,10 @@ impl VirtualSwitches {
         };
         if let Err(refusal) = done {
             self.refuse(&sent, refusal, &mut out);
+        }
+        let orders = out.iter().filter(|one| matches!(one, Out::ToSwitch { .. })).count();
+        if let Some(member) = self.member(slice) {
+            member.pay(now, orders);
         }
         out
     }
@@ -234,9 +238,7 @@ impl VirtualSwitches {
         let mut out = vec![];
         let Some(member) = self.members.get_mut(usize::from(slice.0)) else { return out };
         member.counters.messages += 1;
-        if let Some(bucket) = &mut member.messages {
-            bucket.take(now, 1);
-        }
+        member.has_turn(now);
         member.counters.refused += 1;
         let answer = Message::Error(error.answer(self.version, bytes));
         self.tell(slice, error.xid(), answer, &mut out);

@@ -65,6 +65,30 @@ fn messages_above_the_quota_wait() {
     assert_eq!(lab.ask(A, Message::BarrierRequest), [Message::BarrierReply]);
 }
 
+/// A message that becomes many for the switch counts as these.
+#[test]
+fn what_a_message_becomes_counts() {
+    let rate = Rate { per_second: 100, burst: 5 };
+    let space = netloom_slicing::Space {
+        protocol: Some(6),
+        ethertype: Some(0x0800),
+        port_destination: Some(80..=89),
+        ..at(&[1])
+    };
+    let quota = Quota { messages: Some(rate), ..Quota::default() };
+    let mut lab = Lab::new(Version::V13, vec![with_quota(slice("red", vec![space]), quota)]);
+    lab.add(A, "actions=drop");
+    assert_eq!(lab.entries(), 10);
+    // Ten orders: five at once, five in 50 ms, and then the next message has to come in.
+    let until = lab.slicer.wait(lab.now, A);
+    assert_eq!(until, Some(lab.now + 6 * SECOND / 100));
+    lab.now += 5 * SECOND / 100;
+    lab.refused(A, Message::BarrierRequest);
+    lab.now += SECOND / 100;
+    assert_eq!(lab.slicer.wait(lab.now, A), None);
+    assert_eq!(lab.ask(A, Message::BarrierRequest), [Message::BarrierReply]);
+}
+
 #[test]
 fn a_rate_is_a_meter_of_all_packets() {
     let mut lab = lab(Version::V13, Quota { kilobits: Some(2_400), ..Quota::default() });

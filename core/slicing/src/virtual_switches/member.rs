@@ -16,8 +16,9 @@ use crate::{Rate, Slice, Time};
 
 /// Buffers that a slice knows of at most.
 const MOST_BUFFERS: usize = 1024;
-/// Wait at most, when a quota never fills again.
-const LONGEST: Time = 1_000_000_000;
+const SECOND: Time = 1_000_000_000;
+/// Wait at most before asking again.
+const LONGEST: Time = SECOND;
 
 #[derive(Debug)]
 pub(super) struct Member {
@@ -39,7 +40,9 @@ pub(super) struct Member {
     pub(super) rate: Option<u32>,
     /// Buffers that it was told of, with the packets in them, in the order in which it was.
     buffers: VecDeque<(u32, Cube)>,
-    pub(super) messages: Option<Bucket>,
+    messages: Option<(Rate, Bucket)>,
+    /// Until when what it asked for before uses up its quota.
+    paying: Time,
     pub(super) packet_ins: Option<Bucket>,
     pub(super) counters: Counters,
 }
@@ -63,7 +66,8 @@ impl Member {
             meters: BTreeMap::new(),
             rate: None,
             buffers: VecDeque::new(),
-            messages: bucket(slice.quota.messages),
+            messages: slice.quota.messages.zip(bucket(slice.quota.messages)),
+            paying: 0,
             packet_ins: bucket(slice.quota.packet_ins),
             counters: Counters::default(),
         };
@@ -154,12 +158,35 @@ impl Member {
         usize::from(self.role == Role::Slave)
     }
 
+    /// Whether its quota has room for a message, which it then uses.
+    pub(super) fn has_turn(&mut self, now: Time) -> bool {
+        let Some((_, bucket)) = &mut self.messages else { return true };
+        now >= self.paying && bucket.take(now, 1)
+    }
+
+    /// A message became so many for the switch: all but one, which was counted, are counted now.
+    pub(super) fn pay(&mut self, now: Time, orders: usize) {
+        let Some((rate, bucket)) = &mut self.messages else { return };
+        let mut left = u64::try_from(orders).unwrap_or(u64::MAX).saturating_sub(1);
+        while left > 0 && bucket.take(now, 1) {
+            left -= 1;
+        }
+        if left > 0 {
+            let pause = left.saturating_mul(SECOND) / rate.per_second.max(1);
+            self.paying = now.saturating_add(pause);
+            // What comes in until then is spent.
+            while left > 0 && bucket.take(self.paying, 1) {
+                left -= 1;
+            }
+        }
+    }
+
     /// When its quota of messages has room, if it has none now.
     pub(super) fn wait(&self, now: Time) -> Option<Time> {
-        let bucket = self.messages.as_ref()?;
+        let (_, bucket) = self.messages.as_ref()?;
         let fits = |at: Time| {
             let mut copy = *bucket;
-            copy.take(at, 1)
+            at >= self.paying && copy.take(at, 1)
         };
         if fits(now) {
             return None;
