@@ -9,6 +9,7 @@ mod cases;
 mod discovery;
 mod faults;
 mod isolation;
+mod judge;
 mod lab;
 mod outside;
 mod quotas;

@@ -8,6 +8,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::fault::{Fault, plant};
 use crate::integration::cases::{self, Case, Event};
+use crate::integration::judge;
 use crate::integration::lab::{A, B, frame};
 
 /// Found by random cases.
@@ -26,9 +27,9 @@ const OFTEN: [Fault; 9] = [
 /// Whether a case finds a fault.
 fn finds(fault: Fault, case: &Case) -> bool {
     plant(Some(fault));
-    let wrong = cases::strays(case)
-        .and_then(|_| cases::influence(case, A))
-        .and_then(|_| cases::influence(case, B));
+    let wrong = judge::strays(case)
+        .and_then(|_| judge::influence(case, A))
+        .and_then(|_| judge::influence(case, B));
     plant(None);
     wrong.is_err()
 }
@@ -90,7 +91,7 @@ fn cases_made_for_it_find_a_planted_fault() {
         ],
     );
     for (fault, case) in [(Fault::Groups, groups), (Fault::Pop, pop), (Fault::Certain, certain)] {
-        assert_eq!(cases::strays(&case), Ok(0), "{fault:?}");
+        assert_eq!(judge::strays(&case), Ok(0), "{fault:?}");
         assert!(finds(fault, &case), "{fault:?}");
     }
 }

@@ -4,12 +4,13 @@ use netloom_openflow::Version;
 use proptest::prelude::*;
 
 use crate::integration::cases::{self, Case};
+use crate::integration::judge;
 use crate::integration::lab::{A, B};
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
-    cases::strays(case).map_err(TestCaseError::fail)?;
+    judge::strays(case).map_err(TestCaseError::fail)?;
     for slice in [A, B] {
-        cases::influence(case, slice).map_err(TestCaseError::fail)?;
+        judge::influence(case, slice).map_err(TestCaseError::fail)?;
     }
     Ok(())
 }
@@ -35,8 +36,8 @@ fn packets_of_cases_move() {
         let (mut moved, mut told) = (0, 0);
         for _ in 0..100 {
             let case = cases::case(version).new_tree(&mut runner).unwrap().current();
-            moved += cases::strays(&case).unwrap();
-            told += cases::influence(&case, A).unwrap();
+            moved += judge::strays(&case).unwrap();
+            told += judge::influence(&case, A).unwrap();
         }
         println!("{version}: {moved} {told}");
         assert!(moved > 100 && told > 50, "{version}: {moved} {told}");
