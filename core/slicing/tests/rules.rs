@@ -151,5 +151,5 @@ fn later_tables_have_one_entry_for_a_rule() {
     lab.add(B, "table=1,actions=drop");
     assert_eq!(lab.entries(), 2 + 2 + 1 + 1);
     assert_eq!(lab.ports(1, &frame("ip")), [2]);
-    assert_eq!(lab.ports(3, &frame("ip")), []);
+    assert_eq!(lab.ports(3, &frame("ip")), Vec::<u32>::new());
 }

@@ -50,7 +50,7 @@ fn ports_are_numbered_from_one_in_the_order_given() {
         // Port 1 of the slice is the real third.
         lab.add(A, "in_port=1,actions=output:2");
         assert_eq!(lab.ports(3, &frame("ip")), [1]);
-        assert_eq!(lab.ports(1, &frame("ip")), []);
+        assert_eq!(lab.ports(1, &frame("ip")), Vec::<u32>::new());
         lab.add(A, "actions=FLOOD");
         assert_eq!(lab.ports(1, &frame("ip")), [3]);
         let Reply::PortStats(stats) = multipart(&mut lab, A, Request::PortStats(PortNumber::ANY))
