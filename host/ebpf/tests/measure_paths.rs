@@ -21,7 +21,7 @@ use netloom_packet::checksum::checksum;
 
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
-const BOUND: Duration = Duration::from_secs(20);
+const BOUND: Duration = Duration::from_secs(90);
 const HOUR: u64 = 3_600_000_000_000;
 const ENDS: [[u8; 4]; 2] = [[10, 7, 0, 1], [10, 7, 0, 2]];
 

@@ -107,11 +107,14 @@ fn sampled_packets_are_told() {
     root_only!("attaches BPF programs");
     let pair = Pair::create();
     let ends = Ends::of(&[&pair]);
-    let body = br#"{"prog_id": 2, "mp": 0.2, "mpc": 0.8, "guard": 0.05, "starter_mark": 8,
+    let [block, all, guard] = [0.2, 0.8, 0.05].map(slower);
+    let body = format!(
+        r#"{{"prog_id": 2, "mp": {block}, "mpc": {all}, "guard": {guard}, "starter_mark": 8,
         "next_mark": 16, "match_value": 0, "hash_length": 0, "hash_function": "bob",
-        "filters": [{"id": 1, "dst_ip": "10.7.0.2", "proto": "udp", "dst_port": 5000}]}"#;
+        "filters": [{{"id": 1, "dst_ip": "10.7.0.2", "proto": "udp", "dst_port": 5000}}]}}"#
+    );
     let probe = probe(&ends);
-    let mut configuration = Configuration::read(body).unwrap();
+    let mut configuration = Configuration::read(body.as_bytes()).unwrap();
     configuration.marking = vec!["near".to_owned()];
     let id = probe.create(configuration).unwrap();
     let session = probe.session(id).unwrap();
@@ -137,7 +140,7 @@ fn what_cannot_be_measured_is_explained() {
     let ends = Ends::of(&[&pair]);
     let refused = |spots, period: u64| {
         let mut setup = setup(2, spots);
-        setup.configuration.period = period;
+        (setup.configuration.period, setup.configuration.guard) = (period, 50_000_000);
         let ends: Arc<dyn Interfaces> = Arc::<Ends>::clone(&ends);
         Session::prepare(ends, setup).unwrap_err().to_string()
     };

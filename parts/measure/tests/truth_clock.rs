@@ -16,13 +16,15 @@ use netloom_sys::clock;
 
 use truth_support::kinds::block_of;
 use truth_support::net::{A, Line};
-use truth_support::points::short;
+use truth_support::points::{short, slower};
 use truth_support::session::session;
 use truth_support::tap::{Noted, Tap};
 use truth_support::{BOUND, TO, send};
 
-/// Seconds by which it is stepped.
-const STEP: i64 = 7;
+/// Seconds by which it is stepped: many blocks.
+fn step() -> i64 {
+    i64::try_from(slower(7)).unwrap()
+}
 
 /// TAI's offset from UTC in seconds, which is set back when this goes.
 struct Offset(i64);
@@ -127,11 +129,11 @@ fn what_a_step_of_the_clock_touched_is_marked_and_the_rest_is_exact() {
     let (touched, after) = std::thread::scope(|scope| {
         scope.spawn(|| send::datagrams(&line, 1, Duration::from_millis(1), end));
         assert!(!session.blocks(lasting(&session) + 2, BOUND).is_empty());
-        let step = offset.set(STEP).unwrap();
+        let step = offset.set(self::step()).unwrap();
         let on = lasting(&session);
         before.to = step[0];
         let mut after = Stretch::begin(step[1]);
-        let (stepped, wanted) = (after.ahead - before.ahead, STEP * 1_000_000_000);
+        let (stepped, wanted) = (after.ahead - before.ahead, self::step() * 1_000_000_000);
         assert!((stepped - wanted).abs() < 1_000_000, "{stepped}");
         let was = step[0].checked_add_signed(before.ahead).unwrap();
         let touched = session.schedule().unwrap().block_at(was).unwrap();

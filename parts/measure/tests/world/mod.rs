@@ -179,11 +179,15 @@ impl Interfaces for Ends {
     }
 }
 
+/// A time in which this machine does as much as another: translated machines say how much slower they are.
+pub(crate) fn slower(time: f64) -> f64 {
+    let by = std::env::var("NETLOOM_TEST_SLOWER").map_or(1.0, |by| by.parse().unwrap());
+    time * by
+}
+
 /// Filter 1 is UDP to the port, filter 2 TCP to it, 3 the way back of both.
 pub(crate) fn configuration(program: &str, blocks: u32) -> Configuration {
-    // Translated machines say how much slower they are.
-    let slower = std::env::var("NETLOOM_TEST_SLOWER").map_or(1.0, |by| by.parse::<f64>().unwrap());
-    let (block, guard) = (0.2 * slower, 0.05 * slower);
+    let (block, guard) = (slower(0.2), slower(0.05));
     let duration = block * f64::from(blocks) + 0.01;
     let body = format!(
         r#"{{"prog_id": {program}, "mp": {block}, "mpc": {duration}, "guard": {guard},
