@@ -21,7 +21,7 @@ pub(super) struct Newer {
 /// What there is, told.
 pub(super) fn told() -> Result<Vec<Newer>> {
     let names = ask(&["pkgnames", "linux-image-"])?;
-    let names: Vec<&str> = names.lines().filter(|name| by_series(name)).collect();
+    let names: Vec<&str> = names.lines().filter(by_series).collect();
     let others =
         if names.is_empty() { String::new() } else { ask(&[&["madison"][..], &names].concat())? };
     let (default, found) = among(&ask(&["madison", KERNEL])?, &others);
