@@ -316,7 +316,7 @@ impl Maker<'_> {
                 NodeKind::Plain | NodeKind::Vm(_) => Kind::Node,
             },
             privileged: node.privileged,
-            users: users::in_node(&self.state, node),
+            users: users::in_node(self.state, node),
             root: self.root_of(slot),
             storage: node.storage,
             tasks: groups.tasks_files(node.id.get()),
