@@ -107,6 +107,9 @@ const VALUES: &[&str] = &[
     "half",
     "none",
     "None",
+    "real",
+    "fake",
+    "one",
     "vde",
     "shm",
     "kernel",
@@ -148,7 +151,7 @@ fn settings_of_nodes_are_read_as_in_the_file() {
     let mut seen = 0;
     for key in node_keys() {
         let (map, inner) = match key {
-            "charge-receive" | "privileged" | "protect" => (None, key),
+            "charge-receive" | "privileged" | "protect" | "ids" => (None, key),
             "children" => (Some("children"), "limit"),
             _ if PROTECT.names().any(|of| of == key) => (Some("protect"), key),
             _ => (Some("limits"), key),
@@ -401,7 +404,7 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
         assert_eq!(set(&[(key, text)]).unwrap_err(), reason);
     }
     let keys = "keys: cpu, memory, processes, weight, sockets, packets, bytes, auto, protect, \
-                charge-receive, children, privileged";
+                charge-receive, children, privileged, ids";
     assert_eq!(set(&[("colour", "red")]).unwrap_err(), format!("unknown key \"colour\"; {keys}"));
     let of_files = "storage: cannot be given in a running lab; ";
     assert_eq!(set(&[("storage", "1G")]).unwrap_err(), format!("{of_files}{keys}"));
