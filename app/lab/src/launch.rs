@@ -316,11 +316,7 @@ fn check_tls(switches: &[PlannedSwitch]) -> Result<()> {
         };
         if let Err(e) = flows::tls(files).check() {
             let object = format!("switch {:?}: tls", switch.name);
-            let reason = match e {
-                netloom_flow::Error::Refused(reason) => reason,
-                other => netloom_sys::describe(&other),
-            };
-            return Err(Error::Invalid { object, reason });
+            return Err(Error::Invalid { object, reason: netloom_sys::describe(&e) });
         }
     }
     Ok(())

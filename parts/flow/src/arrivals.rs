@@ -2,14 +2,15 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use netloom_ofconn::reach;
 use netloom_pipeline::Time;
 use netloom_sys::scm;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
+use crate::Result;
 use crate::listeners::Listening;
 use crate::server::{Key, Server};
-use crate::{Result, reach};
 
 /// Connections accepted in a turn.
 const TURN: usize = 16;

@@ -2,19 +2,21 @@
 
 use std::os::fd::OwnedFd;
 
+use netloom_ofconn::tls::Configs;
+use netloom_ofconn::{Channel, Gone, Link};
 use netloom_openflow::{Message, encode};
 use netloom_pipeline::{ConnectionId, Switch, Time};
 
 use netloom_sys::describe;
 
 use crate::application::Target;
-use crate::channel::{Channel, Gone};
+
 use crate::controllers::Whose;
 use crate::engine::Engine;
-use crate::link::Link;
+
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
-use crate::tls::Configs;
+
 use crate::{Error, Result};
 
 /// Messages of a connection in a turn.

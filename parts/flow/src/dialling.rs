@@ -2,20 +2,22 @@
 
 use std::os::fd::OwnedFd;
 
+use netloom_ofconn::dial::{Begun, State};
+use netloom_ofconn::reach::Space;
+use netloom_ofconn::tls::Configs;
 use netloom_openflow::Version;
 use netloom_pipeline::{ConnectionId, FailMode, Time};
 use netloom_sys::describe;
 
 use crate::application::{Controller, Fail, Target, Tls};
-use crate::controllers::{FIRST, Known, State, Whose};
-use crate::reach::{self, Dialled, Space};
+use crate::controllers::{Controllers, Known, Whose};
 use crate::server::{Key, Server};
-use crate::system::{SECOND, clock};
-use crate::tls::Configs;
+use crate::system::clock;
+
 use crate::{Error, Result};
 
-/// How long a connection may take to be made.
-const PATIENCE: Time = 10 * SECOND;
+/// Who is reached, in failures.
+const WHOM: &str = "controller";
 
 /// Most controllers.
 const MOST: usize = 256;
@@ -48,7 +50,7 @@ impl Server {
             let known = |known: &Known| known.controller == controller;
             if !self.controllers.known.values().any(known) {
                 let id = self.number();
-                self.controllers.known.insert(id, Known::new(controller, now));
+                self.controllers.known.insert(id, Known::new(controller, Whose::Main, now));
             }
         }
         self.set_fail(self.application.fail)?;
@@ -102,7 +104,7 @@ impl Server {
         let now = clock();
         for controller in users {
             let id = self.number();
-            self.controllers.known.insert(id, Known::new(controller, now));
+            self.controllers.known.insert(id, Known::new(controller, Whose::Main, now));
         }
         self.dial(now);
         Ok(())
@@ -116,50 +118,38 @@ impl Server {
         let due: Vec<u64> = self.controllers.known.keys().copied().collect();
         for id in due {
             let Some(known) = self.controllers.known.get_mut(&id) else { continue };
-            match &known.state {
-                State::Idle(at) if *at <= now => self.attempt(id, now),
-                State::Dialling(socket, until) if *until <= now => {
-                    self.watcher.drop(socket);
-                    known.failed("no answer".into(), now);
-                }
-                _ => {}
+            if !known.is_due(now) {
+                continue;
+            }
+            if let State::Dialling(socket, _) = &known.state {
+                self.watcher.drop(socket);
+                known.failed("no answer".into(), now);
+            } else {
+                self.attempt(id, now);
             }
         }
     }
 
     fn attempt(&mut self, id: u64, now: Time) {
-        let Some(known) = self.controllers.known.get_mut(&id) else { return };
-        let from = match &known.controller.namespace {
-            None => None,
-            Some(name) => match self.controllers.namespaces.get(name) {
-                Some(namespace) => Some(namespace),
-                None => {
-                    known.state = State::Waiting;
-                    return;
-                }
-            },
-        };
-        known.attempts += 1;
-        let target = known.controller.target.clone();
-        let begun = match &target {
-            Target::Tcp(to) | Target::Tls(to) => reach::tcp(*to, from),
-            Target::Unix(path) => reach::unix(path),
-            Target::Listen(at) | Target::ListenTls(at) => {
-                let socket = reach::listen_tcp(*at, from);
-                let tls = matches!(target, Target::ListenTls(_));
-                let place = socket.and_then(|socket| self.listen(socket, tls));
-                return self.settle(id, place.map(State::Listening), now);
+        let Controllers { known, namespaces, .. } = &mut self.controllers;
+        let Some(known) = known.get_mut(&id) else { return };
+        match known.attempt(WHOM, namespaces, now) {
+            Begun::Nothing => {}
+            Begun::Connected(socket) => {
+                let state = self.arrive(id, socket, now);
+                self.settle(id, state, now);
             }
-        };
-        let state = match begun {
-            Ok(Dialled::Done(socket)) => self.arrive(id, socket, now),
-            Ok(Dialled::Pending(socket)) => self
-                .watcher
-                .add(&socket, Key::Dial(id), false, true)
-                .map(|()| State::Dialling(socket, now + PATIENCE)),
-            Err(e) => Err(e),
-        };
-        self.settle(id, state, now);
+            Begun::Listening(socket, tls) => {
+                let state = self.listen(socket, tls).map(State::Listening);
+                self.settle(id, state, now);
+            }
+            Begun::Dialling => {
+                let State::Dialling(socket, _) = &known.state else { return };
+                if let Err(e) = self.watcher.add(socket, Key::Dial(id), false, true) {
+                    known.failed(describe(&e), now);
+                }
+            }
+        }
     }
 
     fn settle(&mut self, id: u64, state: Result<State>, now: Time) {
@@ -175,13 +165,7 @@ impl Server {
         let Some(known) = self.controllers.known.get_mut(&id) else { return Ok(()) };
         let State::Dialling(socket, _) = &known.state else { return Ok(()) };
         self.watcher.drop(socket);
-        if let Ok(Err(e)) | Err(e) = rustix::net::sockopt::socket_error(socket) {
-            known.failed(std::io::Error::from(e).to_string(), now);
-            return Ok(());
-        }
-        let State::Dialling(socket, _) = std::mem::replace(&mut known.state, State::Waiting) else {
-            return Ok(());
-        };
+        let Some(socket) = known.dialled(now) else { return Ok(()) };
         let state = self.arrive(id, socket, now);
         self.settle(id, state, now);
         Ok(())
@@ -201,14 +185,12 @@ impl Server {
         if self.application.auxiliary == 0 || version != Some(Version::V13) {
             return;
         }
-        let is_main = |known: &&Known| {
-            let connected = matches!(known.state, State::Connected(id) if id == main);
-            connected && known.whose == Whose::Main
-        };
+        let is_main =
+            |known: &&Known| known.connection() == Some(main) && known.whose == Whose::Main;
         let known = self.controllers.known.values().find(is_main);
         let Some(controller) = known.map(|known| known.controller.clone()) else { return };
         for number in 1..=self.application.auxiliary {
-            let known = Known::beside(main, number, controller.clone(), now);
+            let known = Known::new(controller.clone(), Whose::Auxiliary(main, number), now);
             let id = self.number();
             self.controllers.known.insert(id, known);
         }
@@ -216,14 +198,14 @@ impl Server {
 
     /// Ends those beside a main connection that has ended.
     pub(crate) fn end_auxiliary(&mut self, main: u64) -> Result<()> {
-        let beside = self.controllers.known.iter().filter(|(_, known)| known.is_beside(main));
+        let beside = self.controllers.known.iter().filter(|(_, known)| known.whose.is_beside(main));
         let ids: Vec<u64> = beside.map(|(id, _)| *id).collect();
         ids.into_iter().try_for_each(|id| self.forget_controller(id))
     }
 
     /// A connection has ended: if it was that of a controller, it is tried again.
     pub(crate) fn lost_controller(&mut self, channel: u64, reason: &str) {
-        let has = |known: &&mut Known| matches!(known.state, State::Connected(id) if id == channel);
+        let has = |known: &&mut Known| known.connection() == Some(channel);
         if let Some(known) = self.controllers.known.values_mut().find(has) {
             known.failed(reason.to_owned(), clock());
         }
@@ -231,9 +213,9 @@ impl Server {
 
     /// A controller has said hello: the next attempt after it is the first again.
     pub(crate) fn heard_controller(&mut self, channel: u64) {
-        let has = |known: &&mut Known| matches!(known.state, State::Connected(id) if id == channel);
+        let has = |known: &&mut Known| known.connection() == Some(channel);
         if let Some(known) = self.controllers.known.values_mut().find(has) {
-            (known.pause, known.attempts, known.reason) = (FIRST, 0, None);
+            known.heard();
         }
     }
 }

@@ -55,6 +55,16 @@ impl From<netloom_sys::Error> for Error {
     }
 }
 
+/// Failures of connections are the switch's.
+impl From<netloom_ofconn::Error> for Error {
+    fn from(error: netloom_ofconn::Error) -> Error {
+        match error {
+            netloom_ofconn::Error::Failed(failure) => failure.into(),
+            other => Error::Refused(other.to_string()),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn refused(reason: impl Into<String>) -> Self {
         Error::Refused(reason.into())

@@ -2,13 +2,13 @@
 
 use std::os::fd::OwnedFd;
 
+use netloom_ofconn::reach::Space;
 use netloom_sys::envelope::{self, Received};
 use netloom_sys::{describe, scm};
 use rustix::net::SocketFlags;
 
 use crate::control::{Answer, Request};
 use crate::error::CONTROL;
-use crate::reach::Space;
 use crate::server::{Key, Server};
 use crate::{Error, Result};
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use netloom_ofconn::Channel;
 use netloom_openflow::port::PortState;
 use netloom_openflow::role::Role;
 use netloom_openflow::{Port, text};
 use netloom_pipeline::{ConnectionId, Rule, Time};
 
 use crate::Result;
-use crate::channel::Channel;
 use crate::control::requests::{
     ConnectionShown, ControllerShown, EntryShown, PortShown, Shown, TableShown, Tables,
 };

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use netloom_ofconn::reach::{Home, Space};
+use netloom_ofconn::watch::Watcher;
+use netloom_ofconn::{Channel, READ};
 use netloom_pipeline::{Options, Switch, Time};
 use netloom_sys::{Failure, describe, namespace, process};
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::application::Application;
-use crate::channel::{Channel, READ};
 use crate::controllers::Controllers;
 use crate::engine::Engine;
 use crate::error::SWITCH;
@@ -23,7 +23,6 @@ use crate::keeping::Keeping;
 use crate::listeners::Listeners;
 use crate::pace::Pace;
 use crate::ports::Ports;
-use crate::reach::{Home, Space};
 use crate::system::{self, SECOND, clock};
 use crate::{Result, planes};
 
@@ -141,47 +140,16 @@ impl Key {
     }
 }
 
-/// What the loop waits on.
-pub(crate) struct Watcher(OwnedFd);
-
-impl Watcher {
-    fn new() -> Result<Watcher> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC);
-        Ok(Watcher(epoll.map_err(|e| Failure::new(SWITCH, "make an epoll", e))?))
-    }
-
-    /// Watches a descriptor, level-triggered.
-    pub(crate) fn add(&self, fd: impl AsFd, key: Key, reads: bool, writes: bool) -> Result<()> {
-        epoll::add(&self.0, fd, EventData::new_u64(key.number()), flags(reads, writes))
-            .map_err(|e| Failure::new(SWITCH, "watch a descriptor", e).into())
-    }
-
-    /// Changes what is watched.
-    pub(crate) fn change(&self, fd: impl AsFd, key: Key, reads: bool, writes: bool) {
-        let data = EventData::new_u64(key.number());
-        let _ = epoll::modify(&self.0, fd, data, flags(reads, writes));
-    }
-
-    /// Stops watching.
-    pub(crate) fn drop(&self, fd: impl AsFd) {
-        let _ = epoll::delete(&self.0, fd);
-    }
-
-    fn wait(&self, span: Option<Time>) -> Result<Vec<Key>> {
-        let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        let mut events = [nothing; 256];
-        let span = span.map(|span| process::timespec(std::time::Duration::from_nanos(span)));
-        match epoll::wait(&self.0, &mut events, span.as_ref()) {
-            Ok(count) => Ok(events.iter().take(count).map(|e| Key::of({ e.data }.u64())).collect()),
-            Err(Errno::INTR) => Ok(vec![]),
-            Err(e) => Err(Failure::new(SWITCH, "wait", e).into()),
-        }
+impl From<Key> for u64 {
+    fn from(key: Key) -> u64 {
+        key.number()
     }
 }
 
-fn flags(reads: bool, writes: bool) -> EventFlags {
-    let reads = if reads { EventFlags::IN } else { EventFlags::empty() };
-    reads | if writes { EventFlags::OUT } else { EventFlags::empty() }
+impl From<u64> for Key {
+    fn from(number: u64) -> Key {
+        Key::of(number)
+    }
 }
 
 /// Counters since the start.
@@ -196,7 +164,7 @@ pub(crate) struct Tally {
 
 /// A switch.
 pub(crate) struct Server {
-    pub(crate) watcher: Watcher,
+    pub(crate) watcher: Watcher<Key>,
     signals: OwnedFd,
     pub(crate) control: OwnedFd,
     pub(crate) application: Application,
@@ -239,7 +207,7 @@ impl Server {
         application: &Application,
     ) -> Result<Server> {
         system::raise_limit();
-        let watcher = Watcher::new()?;
+        let watcher = Watcher::new(SWITCH)?;
         // A client that leaves before it is accepted must not block the loop.
         rustix::io::ioctl_fionbio(&control, true)
             .map_err(|e| Failure::new(SWITCH, "make the control socket non-blocking", e))?;
@@ -319,7 +287,7 @@ impl Server {
         match self.pace.rest(clock()) {
             Some(rest) if keys.contains(&Key::Plane) => {
                 std::thread::sleep(rest);
-                self.watcher.wait(Some(0))
+                Ok(self.watcher.wait(Some(0))?)
             }
             _ => Ok(keys),
         }

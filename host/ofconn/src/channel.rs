@@ -11,12 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use netloom_openflow::header::HEADER_LEN;
 use netloom_openflow::stream::Stream;
-use netloom_pipeline::Time;
 
+use crate::Time;
 use crate::link::Link;
 
 /// Bytes read at a time: room for [`Channel::next`].
-pub(crate) const READ: usize = 64 * 1024;
+pub const READ: usize = 64 * 1024;
 
 /// Queued bytes of answers beyond which no further request is read.
 const PAUSE: usize = 256 * 1024;
@@ -37,11 +37,11 @@ const PACKET_IN: u8 = 10;
 
 /// The other end is gone, or did what no peer may.
 #[derive(Debug)]
-pub(crate) struct Gone(pub(crate) String);
+pub struct Gone(pub String);
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub struct Channel {
     link: Link,
     stream: Stream,
     queue: VecDeque<Vec<u8>>,
@@ -51,31 +51,34 @@ pub(crate) struct Channel {
     /// Bytes of the packets in the queue.
     packets: usize,
     /// Whether no packets are made for it.
-    pub(crate) full: bool,
+    pub full: bool,
     /// The other end, for people.
-    pub(crate) peer: String,
+    pub peer: String,
     /// Seconds since 1970.
-    pub(crate) since: u64,
-    /// Messages received and sent, packets left out.
-    pub(crate) received: u64,
-    pub(crate) sent: u64,
-    pub(crate) packet_ins_dropped: u64,
+    pub since: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages sent, or queued to be.
+    pub sent: u64,
+    /// Packets left out.
+    pub packet_ins_dropped: u64,
     /// When something came last.
-    pub(crate) heard: Time,
+    pub heard: Time,
     /// When the queue last became shorter, or something was put into an empty one.
-    pub(crate) moved: Time,
+    pub moved: Time,
     /// Whether it was asked for an echo since something came.
-    pub(crate) probed: bool,
+    pub probed: bool,
     /// It is closed when the queue is empty.
-    pub(crate) closing: bool,
+    pub closing: bool,
     /// Whole messages may wait in the stream.
-    pub(crate) more: bool,
+    pub more: bool,
     /// What epoll watches it for: reading, writing.
-    pub(crate) watched: (bool, bool),
+    pub watched: (bool, bool),
 }
 
 impl Channel {
-    pub(crate) fn new(link: Link, peer: String, now: Time) -> Channel {
+    /// A connection that begins now.
+    pub fn new(link: Link, peer: String, now: Time) -> Channel {
         Channel {
             link,
             stream: Stream::default(),
@@ -85,7 +88,7 @@ impl Channel {
             packets: 0,
             full: false,
             peer,
-            since: crate::system::now(),
+            since: now_in_seconds(),
             received: 0,
             sent: 0,
             packet_ins_dropped: 0,
@@ -99,23 +102,23 @@ impl Channel {
     }
 
     /// Bytes that the other end has not taken.
-    pub(crate) fn queued(&self) -> usize {
+    pub fn queued(&self) -> usize {
         self.queued
     }
 
     /// Whether requests are not read for now.
-    pub(crate) fn is_paused(&self) -> bool {
+    pub fn is_paused(&self) -> bool {
         self.queued.saturating_sub(self.packets) > PAUSE || self.closing
     }
 
     /// What epoll is to watch: reading, writing.
-    pub(crate) fn wants(&self) -> (bool, bool) {
+    pub fn wants(&self) -> (bool, bool) {
         let writes = self.queued > 0 && self.link.takes() || self.link.wants_write();
         (!self.is_paused() && !self.more, writes)
     }
 
     /// The next whole message, unless reading is paused or nothing more is there. `room` is for what is read.
-    pub(crate) fn next(&mut self, room: &mut [u8], now: Time) -> Result<Option<Vec<u8>>, Gone> {
+    pub fn next(&mut self, room: &mut [u8], now: Time) -> Result<Option<Vec<u8>>, Gone> {
         self.more = true;
         while !self.is_paused() {
             let whole = self.stream.next_message().map_err(|e| Gone(e.to_string()))?;
@@ -147,12 +150,12 @@ impl Channel {
     }
 
     /// Whether it takes no more packets for now.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.packets > if self.full { ROOM } else { FULL }
     }
 
     /// Queues a message; returns whether it was, and not left out.
-    pub(crate) fn post(&mut self, message: Vec<u8>, now: Time) -> bool {
+    pub fn post(&mut self, message: Vec<u8>, now: Time) -> bool {
         if is_packet(&message) {
             if self.packets + message.len() > MOST_PACKETS {
                 self.packet_ins_dropped += 1;
@@ -171,7 +174,7 @@ impl Channel {
     }
 
     /// Writes what the other end takes.
-    pub(crate) fn flush(&mut self, now: Time) -> Result<(), Gone> {
+    pub fn flush(&mut self, now: Time) -> Result<(), Gone> {
         while !self.queue.is_empty() {
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let mut skipped = self.taken;
@@ -209,7 +212,7 @@ impl Channel {
     }
 
     /// Whether nothing is left to write.
-    pub(crate) fn is_flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         self.queued == 0 && !self.link.wants_write()
     }
 }
@@ -218,6 +221,12 @@ impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
+}
+
+/// Seconds since 1970.
+fn now_in_seconds() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 fn is_packet(message: &[u8]) -> bool {

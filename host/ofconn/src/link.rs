@@ -12,7 +12,7 @@ const SEND: usize = 64 * 1024;
 
 /// A connected stream socket.
 #[derive(Debug)]
-pub(crate) enum Link {
+pub enum Link {
     /// As it is.
     Plain(OwnedFd),
     /// Within TLS.
@@ -24,7 +24,7 @@ impl Link {
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Link::Plain(fd) => receive(fd, buffer),
             Link::Tls(secure) => secure.read(buffer),
@@ -35,7 +35,7 @@ impl Link {
     ///
     /// # Errors
     /// `WouldBlock` if there is no room.
-    pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Link::Plain(fd) => send(fd, pieces),
             Link::Tls(secure) => secure.write(pieces.first().map_or(&[], |first| first)),
@@ -43,7 +43,7 @@ impl Link {
     }
 
     /// Bounds what the kernel holds for the other end: packets are not to grow old there.
-    pub(crate) fn bound(&self) {
+    pub fn bound(&self) {
         // What the system grants otherwise is bounded, too.
         let _ = sockopt::set_socket_send_buffer_size(self, SEND);
     }
@@ -52,7 +52,7 @@ impl Link {
     ///
     /// # Errors
     /// The connection's.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Link::Plain(_) => Ok(()),
             Link::Tls(secure) => secure.flush(),
@@ -60,7 +60,7 @@ impl Link {
     }
 
     /// Whether something that was written is held here.
-    pub(crate) fn wants_write(&self) -> bool {
+    pub fn wants_write(&self) -> bool {
         match self {
             Link::Plain(_) => false,
             Link::Tls(secure) => secure.wants_write(),
@@ -68,7 +68,7 @@ impl Link {
     }
 
     /// Whether it can be written at all by now.
-    pub(crate) fn takes(&self) -> bool {
+    pub fn takes(&self) -> bool {
         match self {
             Link::Plain(_) => true,
             Link::Tls(secure) => secure.takes(),

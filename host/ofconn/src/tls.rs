@@ -22,7 +22,7 @@ use rustls::{
     ServerConnection, SignatureScheme,
 };
 
-use crate::application::Tls;
+use crate::target::Tls;
 use crate::{Error, Result};
 
 /// Reads of the socket before others have their turn.
@@ -40,7 +40,7 @@ impl Tls {
 
 /// What connections are made with.
 #[derive(Clone, Debug)]
-pub(crate) struct Configs {
+pub struct Configs {
     client: Arc<ClientConfig>,
     /// Whom controllers must be.
     name: Option<ServerName<'static>>,
@@ -53,7 +53,7 @@ impl Configs {
     ///
     /// # Errors
     /// [`Error::Refused`] with the file.
-    pub(crate) fn read(files: &Tls) -> Result<Configs> {
+    pub fn read(files: &Tls) -> Result<Configs> {
         let wrong = |e: rustls::Error| Error::refused(format!("TLS: {e}"));
         let provider = Arc::new(ring::default_provider());
         let name = files.name.as_deref().map(name).transpose()?;
@@ -97,7 +97,7 @@ impl Configs {
     }
 
     /// A connection to a controller.
-    pub(crate) fn connect(&self, socket: OwnedFd, to: IpAddr) -> Result<Secure> {
+    pub fn connect(&self, socket: OwnedFd, to: IpAddr) -> Result<Secure> {
         let name = self.name.clone().unwrap_or_else(|| ServerName::IpAddress(to.into()));
         let tls = ClientConnection::new(Arc::clone(&self.client), name)
             .map_err(|e| Error::refused(format!("TLS: {e}")))?;
@@ -105,7 +105,7 @@ impl Configs {
     }
 
     /// A connection of somebody who connected to the switch.
-    pub(crate) fn accept(&self, socket: OwnedFd) -> Result<Secure> {
+    pub fn accept(&self, socket: OwnedFd) -> Result<Secure> {
         let server = self.server.as_ref();
         let server = server.ok_or_else(|| Error::refused("TLS: to listen needs a certificate"))?;
         let tls = ServerConnection::new(Arc::clone(server))
@@ -194,7 +194,7 @@ impl ServerCertVerifier for Signed {
 
 /// A connection within TLS.
 #[derive(Debug)]
-pub(crate) struct Secure {
+pub struct Secure {
     socket: OwnedFd,
     tls: Connection,
 }
@@ -204,7 +204,7 @@ impl Secure {
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there; `InvalidData` with what TLS has against the other end.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         for _ in 0..READS {
             match self.tls.reader().read(buffer) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -227,7 +227,7 @@ impl Secure {
     ///
     /// # Errors
     /// `WouldBlock` if there is no room, or before TLS is agreed on.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
         if !self.takes() || self.tls.wants_write() {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -241,7 +241,7 @@ impl Secure {
     ///
     /// # Errors
     /// The connection's.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut Socket(self.socket.as_fd())) {
                 Ok(_) => {}
@@ -253,12 +253,12 @@ impl Secure {
     }
 
     /// Whether something is held here.
-    pub(crate) fn wants_write(&self) -> bool {
+    pub fn wants_write(&self) -> bool {
         self.tls.wants_write()
     }
 
     /// Whether it can be written at all.
-    pub(crate) fn takes(&self) -> bool {
+    pub fn takes(&self) -> bool {
         !self.tls.is_handshaking()
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets to and for controllers, in other network namespaces, too.
+//! Sockets to and for the other end, in other network namespaces, too.
 //!
 //! A socket belongs to the namespace of the thread that makes it. Each is made by a thread that enters the namespace,
 //! makes it and ends; in the namespace that the process came from, which it may not be allowed to enter again, by a
@@ -20,11 +20,11 @@ use crate::{Error, Result};
 const BACKLOG: i32 = 256;
 
 /// Network namespaces by name.
-pub(crate) type Namespaces = BTreeMap<String, Space>;
+pub type Namespaces = BTreeMap<String, Space>;
 
 /// A network namespace.
 #[derive(Debug)]
-pub(crate) enum Space {
+pub enum Space {
     /// One that can be entered.
     Other(OwnedFd),
     /// The one that the process came from.
@@ -35,11 +35,14 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread that stays in the network namespace in which it was started.
 #[derive(Debug)]
-pub(crate) struct Home(Sender<Job>);
+pub struct Home(Sender<Job>);
 
 impl Home {
     /// Starts it in the calling thread's namespace. It ends with this value.
-    pub(crate) fn stay() -> Result<Home> {
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn stay() -> Result<Home> {
         let (jobs, to_do) = std::sync::mpsc::channel::<Job>();
         std::thread::Builder::new()
             .name("netloom-home".into())
@@ -63,7 +66,7 @@ impl Home {
 }
 
 /// A socket that is being connected.
-pub(crate) enum Dialled {
+pub enum Reached {
     /// It is connected.
     Done(OwnedFd),
     /// It will be writable when it is, or has failed.
@@ -71,8 +74,11 @@ pub(crate) enum Dialled {
 }
 
 /// Begins a TCP connection from a namespace; `None`: this process's own.
-pub(crate) fn tcp(to: SocketAddr, from: Option<&Space>) -> Result<Dialled> {
-    let object = format!("controller {to}");
+///
+/// # Errors
+/// The system refuses at once; failures name `whom`.
+pub fn tcp(whom: &str, to: SocketAddr, from: Option<&Space>) -> Result<Reached> {
+    let object = format!("{whom} {to}");
     inside(from, move || {
         let socket = stream(family(to), &object)?;
         // Small messages are not held back.
@@ -83,24 +89,30 @@ pub(crate) fn tcp(to: SocketAddr, from: Option<&Space>) -> Result<Dialled> {
 }
 
 /// Begins a connection to a UNIX socket.
-pub(crate) fn unix(path: &Path) -> Result<Dialled> {
-    let object = format!("controller {}", path.display());
+///
+/// # Errors
+/// As [`tcp`].
+pub fn unix(whom: &str, path: &Path) -> Result<Reached> {
+    let object = format!("{whom} {}", path.display());
     let socket = stream(AddressFamily::UNIX, &object)?;
     let address = SocketAddrUnix::new(path).map_err(Failure::of(&object, "connect"))?;
     let connected = rustix::net::connect(&socket, &address);
     begun(socket, connected, &object)
 }
 
-fn begun(socket: OwnedFd, connected: rustix::io::Result<()>, object: &str) -> Result<Dialled> {
+fn begun(socket: OwnedFd, connected: rustix::io::Result<()>, object: &str) -> Result<Reached> {
     match connected {
-        Ok(()) => Ok(Dialled::Done(socket)),
-        Err(Errno::INPROGRESS | Errno::INTR) => Ok(Dialled::Pending(socket)),
+        Ok(()) => Ok(Reached::Done(socket)),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok(Reached::Pending(socket)),
         Err(e) => Err(Failure::new(object, "connect", e).into()),
     }
 }
 
 /// Listens for TCP connections in a namespace.
-pub(crate) fn listen_tcp(at: SocketAddr, from: Option<&Space>) -> Result<OwnedFd> {
+///
+/// # Errors
+/// The system refuses.
+pub fn listen_tcp(at: SocketAddr, from: Option<&Space>) -> Result<OwnedFd> {
     let object = format!("listener {at}");
     inside(from, move || {
         let failed = |operation| Failure::of(&object, operation);
@@ -113,7 +125,10 @@ pub(crate) fn listen_tcp(at: SocketAddr, from: Option<&Space>) -> Result<OwnedFd
 }
 
 /// Listens at a UNIX socket with mode 0600, in place of one of an earlier process.
-pub(crate) fn listen_unix(path: &Path) -> Result<OwnedFd> {
+///
+/// # Errors
+/// The system refuses.
+pub fn listen_unix(path: &Path) -> Result<OwnedFd> {
     let failed = |operation| Failure::of(format!("{path:?}"), operation);
     // Only one process has this folder; the socket is of one that has ended.
     let _ = rustix::fs::unlink(path);

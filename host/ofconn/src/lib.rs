@@ -1,0 +1,24 @@
+//! Connections that speak OpenFlow, as a switch and a slicer need them: bytes to messages, and bounded queues.
+//!
+//! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`reach`] makes sockets, in other
+//! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many of them. Nothing here blocks.
+//! What the messages mean is decided elsewhere; they are those of `core/openflow`.
+
+#![forbid(unsafe_code)]
+
+mod channel;
+pub mod dial;
+mod error;
+mod link;
+pub mod reach;
+pub mod target;
+pub mod tls;
+pub mod watch;
+
+pub use channel::{Channel, Gone, READ};
+pub use error::{Error, Result};
+pub use link::Link;
+pub use target::{Controller, NoTarget, OPENFLOW_PORT, Target, Tls};
+
+/// Nanoseconds of the machine's monotonic clock.
+pub type Time = u64;
