@@ -8,6 +8,10 @@ const MAX_NODES: usize = 300;
 const MAX_LINKS: usize = 600;
 
 fuzz_target!(|bytes: &[u8]| {
+    // The same bytes as slices of switches that are in no lab.
+    if let Err(errors) = netloom_model::slices::policy("fuzz", bytes) {
+        assert!(errors.list.iter().all(|d| d.line > 0 && !d.message.contains('\n')));
+    }
     match netloom_model::parse("fuzz", bytes, "fuzz") {
         Ok(lab) => {
             if lab.nodes.len() <= MAX_NODES && lab.links.len() <= MAX_LINKS {

@@ -23,6 +23,8 @@ pub enum Kind {
     Switch,
     /// A link.
     Link,
+    /// A slice.
+    Slice,
 }
 
 impl Kind {
@@ -31,6 +33,7 @@ impl Kind {
             Kind::Node => "node",
             Kind::Switch => "switch",
             Kind::Link => "link",
+            Kind::Slice => "slice",
         }
     }
 }
@@ -66,7 +69,7 @@ pub struct Change {
 /// All differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Nodes, then switches, then links: those of the new plan in order, then the removed ones.
+    /// Nodes, then switches, then links, then slices: those of the new plan in order, then the removed ones.
     pub items: Vec<Item>,
     /// Nodes of both plans whose routes differ: positions in the old and the new one.
     pub routes: Vec<(usize, usize)>,
@@ -83,6 +86,7 @@ pub fn difference(old: &Plan, new: &Plan) -> Difference {
     let mut items = compare(Kind::Node, &nodes(old), &nodes(new));
     items.extend(compare(Kind::Switch, &switches(old), &switches(new)));
     items.extend(compare(Kind::Link, &links(old), &links(new)));
+    items.extend(compare(Kind::Slice, &slices(old), &slices(new)));
     Difference { items, routes: routes(old, new) }
 }
 
@@ -111,6 +115,14 @@ fn links(plan: &Plan) -> Vec<Object<'_>> {
         (link.name.as_str(), Box::new(|| facts::of_link(plan, link)))
     };
     plan.links.iter().map(one).collect()
+}
+
+fn slices(plan: &Plan) -> Vec<Object<'_>> {
+    let one = |slice| -> Object<'_> {
+        let slice: &crate::slices::Slice = slice;
+        (slice.name.as_str(), Box::new(|| facts::of_slice(slice)))
+    };
+    plan.slices.iter().map(one).collect()
 }
 
 fn compare(kind: Kind, old: &[Object<'_>], new: &[Object<'_>]) -> Vec<Item> {

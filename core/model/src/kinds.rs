@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use netloom_config::{Path, Place, Report};
 use serde::{Deserialize, Serialize};
 
-use self::openflow::{DatapathId, OpenflowSwitch, RawOpenflow, TlsFiles};
+use self::openflow::{DatapathId, FailMode, OpenflowSwitch, RawOpenflow, TlsFiles};
 use self::shm::{RawShm, ShmSwitch};
 use self::vm::Machine;
 use crate::file::Fields;
@@ -131,6 +131,14 @@ impl SwitchKind {
         }
     }
 
+    /// Makes one that controllers program obey its entries alone.
+    pub(crate) fn secure(&mut self) {
+        match self {
+            SwitchKind::Bridge | SwitchKind::Shm(_) => {}
+            SwitchKind::Openflow(options) => options.fail = FailMode::Secure,
+        }
+    }
+
     /// The files that one needs for TLS.
     pub fn tls_mut(&mut self) -> Option<&mut TlsFiles> {
         match self {
@@ -205,7 +213,7 @@ impl RawSwitchKind {
     ) -> RawSwitchKind {
         match word {
             shm::WORD => RawSwitchKind::Shm(shm::read(fields, path, report)),
-            openflow::WORD => RawSwitchKind::Openflow(openflow::read(fields, path, report)),
+            openflow::WORD => RawSwitchKind::Openflow(openflow::read::read(fields, path, report)),
             _ => RawSwitchKind::Bridge,
         }
     }
@@ -224,6 +232,14 @@ impl RawSwitchKind {
         match self {
             RawSwitchKind::Bridge | RawSwitchKind::Shm(_) => None,
             RawSwitchKind::Openflow(raw) => raw.datapath(),
+        }
+    }
+
+    /// Where the file says that it forwards by itself without a controller.
+    pub(crate) fn standalone(&self) -> Option<Place> {
+        match self {
+            RawSwitchKind::Bridge | RawSwitchKind::Shm(_) => None,
+            RawSwitchKind::Openflow(raw) => raw.standalone(),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::kinds::{NodeKind, SwitchKind};
 pub use crate::restart::Restart;
 use crate::signal::StopSignal;
 use crate::users::Ids;
+use crate::slices::Slice;
 
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,9 @@ pub struct Lab {
     pub switches: Vec<Switch>,
     /// In the order of the file.
     pub links: Vec<Link>,
+    /// Slices of OpenFlow switches, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
 }
 
 /// The prefixes that automatic addresses come from.

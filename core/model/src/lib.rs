@@ -25,6 +25,7 @@ mod schema;
 pub mod setting;
 pub mod signal;
 pub mod users;
+pub mod slices;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 pub use lab::Lab;

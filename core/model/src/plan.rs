@@ -56,6 +56,7 @@ use netloom_impair::Impairments;
 use crate::kinds::{NodeKind, SwitchKind};
 use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
 use crate::users::Ids;
+use crate::slices::Slice;
 
 /// Decides everything a lab leaves open.
 ///
@@ -89,6 +90,9 @@ pub struct Plan {
     pub switches: Vec<PlannedSwitch>,
     /// In the order of the file.
     pub links: Vec<PlannedLink>,
+    /// Slices of OpenFlow switches, in the order of the file; their ports by name, see [`crate::slices::numbers`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
     /// The text of `/etc/hosts` in every node, while nodes have the addresses of the plan.
     pub hosts: String,
     /// How links made later get addresses and routes; not part of the digest. Absent in

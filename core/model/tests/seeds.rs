@@ -16,6 +16,9 @@ fn replay(bytes: &[u8], name: &str) {
             assert!(errors.list.iter().all(|d| d.line > 0 && d.column > 0), "{errors}");
         }
     }
+    if let Err(errors) = netloom_model::slices::policy(name, bytes) {
+        assert!(errors.list.iter().all(|d| d.line > 0 && d.column > 0), "{errors}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::kinds::openflow::OpenflowSwitch;
 use crate::kinds::shm::{ShmSwitch, VdeFolder};
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::setting::{cpu_text, memory_text};
+use crate::slices::Slice;
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +139,30 @@ fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
     if !shm.mirrors.is_empty() {
         facts.put_unseen("mirrors", &shm.mirrors);
     }
+}
+
+/// Everything about a slice.
+pub(super) fn of_slice(slice: &Slice) -> Vec<Fact> {
+    let mut facts = Facts::default();
+    let quota = &slice.quota;
+    let number = |value: Option<u32>| value.map(|n| n.to_string());
+    let controllers: Vec<String> = slice.controllers.iter().map(ToString::to_string).collect();
+    facts.put("controllers", Some(controllers.join(" ")).filter(|all| !all.is_empty()));
+    facts.put("rules", number(quota.rules));
+    facts.put("packet-ins", quota.packet_ins.map(|rate| format!("{rate}/s")));
+    facts.put("messages", quota.messages.map(|rate| format!("{rate}/s")));
+    facts.put("rate", quota.rate.map(|rate| format!("{rate}bit")));
+    facts.put("cpu", quota.cpu_milli.map(cpu_text));
+    for (switch, id) in &slice.datapaths {
+        facts.put(format!("datapaths.{switch}"), Some(id.to_string()));
+    }
+    for (switch, spaces) in &slice.switches {
+        facts.put_unseen(format!("switches.{switch}"), spaces);
+    }
+    if let Some(tls) = &slice.tls {
+        facts.put_unseen("tls", tls);
+    }
+    facts.0
 }
 
 /// Everything about a link: its ends with their addresses, and its impairments.

@@ -5,7 +5,7 @@
 
 mod controller;
 pub(crate) mod keys;
-mod read;
+pub(crate) mod read;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use self::controller::{Controller, DEFAULT_PORT};
-pub(crate) use self::read::{RawOpenflow, read};
+pub(crate) use self::read::RawOpenflow;
 use crate::file::table::KindKeys;
 
 /// The value of the key `kind`.

@@ -5,6 +5,7 @@ use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
 use crate::kinds::{PLAIN, bridge, openflow, shm, vm};
 use crate::signal;
 use crate::users::WORDS;
+use crate::slices::keys::SLICE;
 
 const CPU: Value = Value::Called(
     "a share like 50% or a number of CPUs like 1.5",
@@ -136,6 +137,12 @@ pub(crate) static LAB: Object = Object {
             Value::AnyOf(&[ROUTING_MODE, Value::Object(&ROUTING)]),
             "auto (default): routers get shortest-path routes, hosts a default route. none: only \
              routes by hand. Or a map with `mode` and `ecmp`.",
+        ),
+        key(
+            "slices",
+            Value::AnyOf(&[Value::Map(&Value::Object(&SLICE)), Value::Nothing]),
+            "Slices of OpenFlow switches by name: which packets which controllers control, and what each slice may \
+             use. The controller of a sliced switch is the lab's slicer.",
         ),
         key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
         key(

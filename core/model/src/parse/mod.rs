@@ -45,6 +45,7 @@ use crate::lab::{Lab, Node, Pool};
 use crate::naming::{lab_name_problem, node_name_problem};
 use crate::plan::ends_of_switches;
 use crate::users::Ids;
+use crate::slices::{self, RawSlices};
 
 /// Reads a lab file. `file` is its name for messages; `default_name` (the file's name without its
 /// extension) becomes the lab's name when the file gives none.
@@ -208,7 +209,7 @@ fn pool_prefix(value: &Yaml, path: &Path<'_>, longest: u8, report: &mut Report) 
 /// Reads all nodes, switches and links, `for` unrolled.
 fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
     let mut parts = Parts::default();
-    let Parts { nodes, switches, links } = &mut parts;
+    let Parts { nodes, switches, links, slices } = &mut parts;
     let top = Scope::default();
     children::nodes(fields.get("nodes"), &Path::Root.key("nodes"), &top, None, nodes, context)?;
     let path = Path::Root.key("switches");
@@ -232,6 +233,9 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
             }
             Ok(())
         })?;
+    }
+    if let Some(value) = fields.get("slices") {
+        *slices = crate::slices::read(value, &Path::Root.key("slices"), &mut context.report);
     }
     Ok(parts)
 }
@@ -304,8 +308,10 @@ fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
         nodes: parts.nodes.into_iter().map(|o| o.value.node).collect(),
         switches: parts.switches.iter().map(|o| o.value.switch.clone()).collect(),
         links,
+        slices: vec![],
     };
     finish_kinds(&parts.switches, &mut lab, report);
+    finish_slices(parts.slices, &parts.switches, &mut lab, report);
     lab
 }
 
@@ -332,6 +338,61 @@ fn finish_kinds(raws: &[Origin<SwitchBody>], lab: &mut Lab, report: &mut Report)
     for (switch, kind) in lab.switches.iter_mut().zip(kinds) {
         switch.kind = kind;
     }
+}
+
+/// Checks slices against switches and links. Only for a lab without other errors, as for kinds.
+fn finish_slices(
+    raw: RawSlices,
+    switches: &[Origin<SwitchBody>],
+    lab: &mut Lab,
+    report: &mut Report,
+) {
+    if raw.is_empty() || !report.is_empty() {
+        return;
+    }
+    let ends = ends_of_switches(lab);
+    let kind = |name: &str| lab.switches.iter().find(|s| s.name == name).map(|s| &s.kind);
+    let sliced = |name: &&str| kind(name).is_some_and(|kind| kind.as_openflow().is_some());
+    let names = lab.switches.iter().map(|switch| switch.name.as_str());
+    let around = slices::Switches {
+        known: names.filter(sliced).collect(),
+        problem: &|name| {
+            let kind = kind(name)?;
+            Some(format!(
+                "{name:?} is of kind {}; only one of kind openflow has slices",
+                kind.word()
+            ))
+        },
+        port: &|switch, port| {
+            let at = lab.switches.iter().position(|s| s.name == switch);
+            slices::port(at.and_then(|at| ends.get(at)).map_or(&[][..], Vec::as_slice), port)
+        },
+    };
+    let is_node = |name: &str| lab.nodes.iter().any(|n| n.name == name);
+    let slices = raw.finish(&around, &is_node, report);
+    for (switch, origin) in lab.switches.iter_mut().zip(switches) {
+        let Some(slice) = slices.iter().find(|slice| slice.switches.contains_key(&switch.name))
+        else {
+            continue;
+        };
+        let options = switch.kind.as_openflow();
+        if options.is_some_and(|options| !options.controllers.is_empty()) {
+            let message = format!(
+                "controllers: the switch is sliced (slice {:?}); its controllers are those of its slices",
+                slice.name
+            );
+            report.error(origin.place, message);
+        }
+        if let Some(place) = origin.value.kind.standalone() {
+            let message = format!(
+                "fail: the switch is sliced (slice {:?}); by itself it would forward across slices",
+                slice.name
+            );
+            report.error_with(place, message, Some("leave `fail` out".to_owned()));
+        }
+        switch.kind.secure();
+    }
+    lab.slices = slices;
 }
 
 /// Controllers could not tell two switches with one datapath id apart.

@@ -10,6 +10,7 @@ use super::impair::RawImpairments;
 use crate::file::values::At;
 use crate::kinds::RawSwitchKind;
 use crate::lab::{End, Link, Node, Switch};
+use crate::slices::RawSlices;
 
 /// An object of the file, with the `for` repetition that made it.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct Parts {
     pub nodes: Vec<Origin<NodeBody>>,
     pub switches: Vec<Origin<SwitchBody>>,
     pub links: Vec<Origin<RawLink>>,
+    pub slices: RawSlices,
 }
 
 /// A link with resolved ends, and its origin.

@@ -108,7 +108,8 @@ impl Builder<'_> {
         let (lab, digest) = (self.lab.name.clone(), String::new());
         let next_id = NodeId::new(nodes.len());
         let scheme = Some(self.scheme());
-        let mut plan = Plan { lab, digest, next_id, nodes, switches, links, hosts, scheme };
+        let slices = self.lab.slices.clone();
+        let mut plan = Plan { lab, digest, next_id, nodes, switches, links, slices, hosts, scheme };
         super::form::check(&plan)?;
         plan.digest = format!("{:016x}", digest_of(&mut plan));
         Ok(plan)
@@ -275,6 +276,9 @@ pub(super) fn digest_of(plan: &mut Plan) -> u64 {
     json(&mut digest, &plan.lab);
     json(&mut digest, &plan.switches);
     json(&mut digest, &plan.links);
+    if !plan.slices.is_empty() {
+        json(&mut digest, &plan.slices);
+    }
     json(&mut digest, &plan.hosts);
     digest.finish()
 }

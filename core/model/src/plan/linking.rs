@@ -342,6 +342,7 @@ impl Plan {
             nodes: self.nodes.iter().map(node).collect(),
             switches: self.switches.iter().map(switch).collect(),
             links: self.links.iter().map(|link| self.as_link(link)).collect(),
+            slices: vec![],
         }
     }
 

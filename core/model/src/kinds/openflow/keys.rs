@@ -7,13 +7,16 @@ const CONTROLLER: Value = Value::Called(
     "a controller like node:c0, host:6653 or tcp:10.0.0.5:6653",
     &Value::Pattern(r"^(((tcp|tls|ssl|unix|node):.+)|host(:[0-9]+)?)(, *.+)?$"),
 );
+/// Controllers, one or a list.
+pub(crate) const CONTROLLERS: Value =
+    Value::AnyOf(&[CONTROLLER, Value::List(&CONTROLLER, Some(MOST_CONTROLLERS))]);
 const VERSION: Value = Value::Called("1.0 or 1.3", &Value::NumberOrPattern(r"^1\.[03]$"));
 
 /// The keys, in the order of the manual.
 pub(super) static KEYS: &[Key] = &[
     key(
         "controllers",
-        Value::AnyOf(&[CONTROLLER, Value::List(&CONTROLLER, Some(MOST_CONTROLLERS))]),
+        CONTROLLERS,
         "openflow: controllers that it connects to, one or a list: node:NAME[:PORT] (in a node of the lab), \
          host[:PORT] (on this machine), tcp:ADDRESS[:PORT], tls:ADDRESS[:PORT], unix:PATH. PORT is 6653 by default.",
     ),
@@ -58,7 +61,7 @@ pub(super) static KEYS: &[Key] = &[
 ];
 
 /// The key `tls`.
-pub(super) static TLS: Object = Object {
+pub(crate) static TLS: Object = Object {
     name: "tls",
     doc: "Files in PEM for connections to controllers by TLS; paths are relative to the lab file.",
     keys: &[

@@ -20,13 +20,16 @@ pub(crate) struct RawOpenflow {
     /// The nodes of controllers.
     nodes: Vec<At<String>>,
     datapath: Option<Place>,
+    /// Where `fail: standalone` stands.
+    standalone: Option<Place>,
 }
 
 /// Reads the keys of this kind.
 pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> RawOpenflow {
     let mut raw = RawOpenflow::default();
     if let Some(value) = fields.get("controllers") {
-        controllers(value, &path.key("controllers"), &mut raw, report);
+        let read = controllers(value, &path.key("controllers"), report);
+        (raw.options.controllers, raw.nodes) = read;
     }
     let options = &mut raw.options;
     options.fail = match fields.get("fail") {
@@ -34,6 +37,8 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
         None if options.controllers.is_empty() => FailMode::Standalone,
         None => FailMode::Secure,
     };
+    let standalone = options.fail == FailMode::Standalone;
+    raw.standalone = fields.get("fail").filter(|_| standalone).map(|value| value.place);
     if let Some(value) = fields.get("versions") {
         options.versions = versions(value, &path.key("versions"), report);
     }
@@ -56,12 +61,13 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
     }
     match fields.get("tls") {
         Some(value) => options.tls = tls(value, &path.key("tls"), report),
-        None => refuse_without_tls(fields, path, options, report),
+        None => refuse_without_tls(fields, path, &options.controllers, report),
     }
     raw
 }
 
-fn tls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<TlsFiles> {
+/// The files of a key `tls`.
+pub(crate) fn tls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<TlsFiles> {
     let fields = Fields::open(value, path, &TLS, report)?;
     let mut text = |key: &'static str| {
         let value = fields.get(key)?;
@@ -86,13 +92,13 @@ fn tls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<TlsFiles> {
 }
 
 /// Nobody could tell whether such a controller is the right one.
-fn refuse_without_tls(
+pub(crate) fn refuse_without_tls(
     fields: &Fields<'_>,
     path: &Path<'_>,
-    options: &OpenflowSwitch,
+    controllers: &[Controller],
     report: &mut Report,
 ) {
-    let secure = options.controllers.iter().find(|controller| controller.is_tls());
+    let secure = controllers.iter().find(|controller| controller.is_tls());
     if let (Some(controller), Some(value)) = (secure, fields.get("controllers")) {
         let help =
             "tls: {authorities: FILE} names the certificates of who may sign for it".to_owned();
@@ -111,37 +117,50 @@ fn number<N: TryFrom<i64>>(
 }
 
 /// One or a list; on a command line several stand in one text, with commas between them.
-fn controllers(value: &Yaml, path: &Path<'_>, raw: &mut RawOpenflow, report: &mut Report) {
+/// Returns them, and the nodes that they are in.
+pub(crate) fn controllers(
+    value: &Yaml,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> (Vec<Controller>, Vec<At<String>>) {
+    let (mut found, mut nodes) = (vec![], vec![]);
     each_or_only(value, path, report, |item, path, report| {
         let Some(text) = read::text(item, path, report) else { return };
         for one in text.split(',').map(str::trim) {
             match one.parse::<Controller>() {
-                Ok(controller) => add(controller, item.place, path, raw, report),
+                Ok(controller) if found.contains(&controller) => {
+                    report.error(item.place, format!("{path}: {controller} is given twice"));
+                }
+                Ok(controller) => {
+                    let node = controller.node().map(str::to_owned);
+                    nodes.extend(node.map(|value| At { value, place: item.place }));
+                    found.push(controller);
+                }
                 Err(error) => {
                     report.error(item.place, format!("{path}: {}: {error}", quote(one)));
                 }
             }
         }
     });
-    let has = raw.options.controllers.len();
+    let has = found.len();
     if has > MOST_CONTROLLERS {
         let message = format!("{path}: {has} controllers, at most {MOST_CONTROLLERS} are possible");
         report.error(value.place, message);
     }
+    (found, nodes)
 }
 
-fn add(
-    controller: Controller,
-    place: Place,
-    path: &Path<'_>,
-    raw: &mut RawOpenflow,
+/// Reports nodes of controllers that do not exist.
+pub(crate) fn check_nodes(
+    nodes: &[At<String>],
+    is_node: &dyn Fn(&str) -> bool,
     report: &mut Report,
 ) {
-    if raw.options.controllers.contains(&controller) {
-        return report.error(place, format!("{path}: {controller} is given twice"));
+    for node in nodes.iter().filter(|node| !is_node(&node.value)) {
+        let help = "the controller is in a node of the lab; node:NAME names it".to_owned();
+        let shown = quote(&node.value);
+        report.error_with(node.place, format!("controllers: no node {shown} here"), Some(help));
     }
-    raw.nodes.extend(controller.node().map(|node| At { value: node.to_owned(), place }));
-    raw.options.controllers.push(controller);
 }
 
 fn fail(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<FailMode> {
@@ -191,13 +210,14 @@ impl RawOpenflow {
         Some((self.options.datapath?, self.datapath?))
     }
 
+    /// Where the file says that it forwards by itself without a controller.
+    pub(crate) fn standalone(&self) -> Option<Place> {
+        self.standalone
+    }
+
     /// Checks that the nodes of controllers exist.
     pub(crate) fn finish(&self, around: &Around<'_>, report: &mut Report) -> OpenflowSwitch {
-        for node in self.nodes.iter().filter(|node| !(around.is_node)(&node.value)) {
-            let help = "the controller is in a node of the lab; node:NAME names it".to_owned();
-            let shown = quote(&node.value);
-            report.error_with(node.place, format!("controllers: no node {shown} here"), Some(help));
-        }
+        check_nodes(&self.nodes, around.is_node, report);
         self.options.clone()
     }
 }

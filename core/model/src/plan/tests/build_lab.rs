@@ -25,6 +25,7 @@ impl LabBuilder {
             nodes: vec![],
             switches: vec![],
             links: vec![],
+            slices: vec![],
         };
         LabBuilder { lab, index: HashMap::new() }
     }
