@@ -1,0 +1,313 @@
+//! Connections of both sides: opened, served a bounded number of messages at a time, asked for echoes, closed.
+
+use netloom_ofconn::tls::Configs;
+use netloom_ofconn::{Channel, Gone, Link, Target, Time};
+use netloom_openflow::{Message, Version, encode};
+use netloom_slicing::SliceId;
+use std::os::fd::OwnedFd;
+
+use crate::greeting::{self, Heard, WithSwitch};
+use crate::real::To;
+use crate::server::{Key, Server};
+use crate::system::{SECOND, clock};
+use crate::{Error, Result};
+
+/// Queued bytes at which a connection that takes less than it asks for is closed.
+const MOST_QUEUED: usize = 32 << 20;
+
+/// The transaction id of our echo requests.
+const PROBE: u32 = 0x6e6c_6f6d;
+
+/// Whose connection it is, and how far the conversation is.
+#[derive(Debug)]
+pub(crate) enum Side {
+    /// A switch that has not said who it is.
+    Greeting(Box<WithSwitch>),
+    /// A switch.
+    Switch,
+    /// Somebody who speaks with a virtual switch.
+    Slice {
+        /// The connection of the switch.
+        switch: u64,
+        slice: SliceId,
+        /// The slice's place in the policy.
+        place: usize,
+        /// Whether it is a controller: it is told what nobody asked for.
+        controls: bool,
+        greeted: bool,
+    },
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) channel: Channel,
+    pub(crate) side: Side,
+    /// Why it is being closed.
+    why: Option<String>,
+}
+
+impl Server {
+    /// Takes over a connection; returns its number.
+    pub(crate) fn open(&mut self, link: Link, peer: String, side: Side, now: Time) -> Result<u64> {
+        let id = self.number();
+        link.bound();
+        let mut channel = Channel::new(link, peer, now);
+        let first = match &side {
+            Side::Slice { switch, .. } => {
+                let version = self.reals.get(switch).map_or(Version::V13, |real| real.version);
+                greeting::hello(&[version])
+            }
+            Side::Greeting(_) | Side::Switch => WithSwitch::begin(),
+        };
+        channel.post(first, now);
+        self.watcher.add(&channel, Key::Channel(id), true, false)?;
+        self.wires.insert(id, Wire { channel, side, why: None });
+        self.unsent.insert(id);
+        self.look = 0;
+        Ok(id)
+    }
+
+    /// The link over a socket that was connected to a target.
+    pub(crate) fn link_to(
+        target: &Target,
+        socket: OwnedFd,
+        configs: Option<&Configs>,
+    ) -> Result<Link> {
+        match target {
+            Target::Tls(to) => {
+                let configs = configs.ok_or_else(Server::no_tls)?;
+                Ok(Link::Tls(Box::new(configs.connect(socket, to.ip())?)))
+            }
+            _ => Ok(Link::Plain(socket)),
+        }
+    }
+
+    pub(crate) fn no_tls() -> Error {
+        Error::refused("TLS: no authorities were named")
+    }
+
+    /// A switch's messages, so many at most; returns whether more may wait.
+    pub(crate) fn serve_switch(&mut self, id: u64, most: usize) -> Result<bool> {
+        for _ in 0..most {
+            let Some(bytes) = self.next_message(id)? else { return Ok(false) };
+            let now = clock();
+            let Some(wire) = self.wires.get_mut(&id) else { return Ok(false) };
+            match &mut wire.side {
+                Side::Greeting(with) => {
+                    let heard = with.hear(&bytes);
+                    self.greet(id, heard, now)?;
+                }
+                Side::Switch => {
+                    let Some(real) = self.reals.get_mut(&id) else { return Ok(false) };
+                    match real.hear_switch(&bytes, now) {
+                        Ok(to) => self.deliver(id, to, now),
+                        Err(reason) => {
+                            self.close(id, &reason)?;
+                            return Ok(false);
+                        }
+                    }
+                }
+                Side::Slice { .. } => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn greet(&mut self, id: u64, heard: Heard<greeting::Told>, now: Time) -> Result<()> {
+        match heard {
+            Heard::Say(all) => self.post_all(id, all, now),
+            Heard::Over(all, why) => {
+                self.post_all(id, all, now);
+                self.end(id, why);
+            }
+            Heard::Ready(told) => self.welcome_switch(id, told, now)?,
+        }
+        Ok(())
+    }
+
+    /// Messages for a virtual switch, so many at most; returns how many there were, and whether more may wait.
+    pub(crate) fn serve_slice(&mut self, id: u64, most: usize) -> Result<(u64, bool)> {
+        let mut count = 0;
+        for _ in 0..most {
+            let Some(bytes) = self.next_message(id)? else { return Ok((count, false)) };
+            count += 1;
+            let now = clock();
+            let Some(wire) = self.wires.get_mut(&id) else { return Ok((count, false)) };
+            let Side::Slice { switch, slice, controls, greeted, .. } = &mut wire.side else {
+                return Ok((count, false));
+            };
+            let (switch, slice, controls) = (*switch, *slice, *controls);
+            let Some(real) = self.reals.get_mut(&switch) else {
+                self.close(id, "its switch is gone")?;
+                return Ok((count, false));
+            };
+            if *greeted {
+                let to = real.hear_controller(slice, id, &bytes, now);
+                self.deliver(switch, to, now);
+                continue;
+            }
+            match greeting::with_controller(real.version, &bytes) {
+                Heard::Ready(()) => {
+                    *greeted = true;
+                    let to = real.join(slice, id, controls, now);
+                    self.heard_peer(id);
+                    self.deliver(switch, to, now);
+                }
+                Heard::Say(all) => self.post_all(id, all, now),
+                Heard::Over(all, why) => {
+                    self.post_all(id, all, now);
+                    self.end(id, why);
+                }
+            }
+        }
+        Ok((count, true))
+    }
+
+    fn next_message(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
+        let Some(wire) = self.wires.get_mut(&id) else { return Ok(None) };
+        match wire.channel.next(&mut self.room, clock()) {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            Ok(None) => {
+                self.ready.remove(&id);
+                self.watch(id);
+                Ok(None)
+            }
+            Err(Gone(reason)) => {
+                self.close(id, &reason)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Brings messages of a switch's virtual switches to whom they are for.
+    pub(crate) fn deliver(&mut self, switch: u64, all: Vec<To>, now: Time) {
+        for to in all {
+            match to {
+                To::Switch(bytes) => self.post_all(switch, [bytes], now),
+                To::One(id, bytes) => self.post_all(id, [bytes], now),
+                To::Close(ids, why) => ids.into_iter().for_each(|id| self.end(id, why.clone())),
+            }
+        }
+    }
+
+    fn post_all(&mut self, id: u64, all: impl IntoIterator<Item = Vec<u8>>, now: Time) {
+        let Some(wire) = self.wires.get_mut(&id) else { return };
+        for bytes in all {
+            if !wire.channel.post(bytes, now) {
+                // The channel counts packets that it leaves out.
+                self.left_out += 1;
+            }
+        }
+        self.unsent.insert(id);
+    }
+
+    /// Closes a connection after what it is sent.
+    fn end(&mut self, id: u64, why: String) {
+        let Some(wire) = self.wires.get_mut(&id) else { return };
+        wire.channel.closing = true;
+        wire.why.get_or_insert(why);
+        self.unsent.insert(id);
+    }
+
+    /// Writes what the connections take.
+    pub(crate) fn flush(&mut self, now: Time) -> Result<()> {
+        for id in std::mem::take(&mut self.unsent) {
+            let Some(wire) = self.wires.get_mut(&id) else { continue };
+            match wire.channel.flush(now) {
+                Ok(()) if wire.channel.closing && wire.channel.is_flushed() => {
+                    let why = wire.why.take().unwrap_or_default();
+                    self.close(id, &why)?;
+                }
+                Ok(()) if wire.channel.queued() > MOST_QUEUED => {
+                    self.dropped += 1;
+                    self.close(id, "it does not read")?;
+                }
+                Ok(()) => {
+                    if wire.channel.more && !wire.channel.is_paused() {
+                        self.make_ready(id);
+                    }
+                    self.watch(id);
+                }
+                Err(Gone(reason)) => self.close(id, &reason)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells epoll what a connection waits for.
+    pub(crate) fn watch(&mut self, id: u64) {
+        let Some(wire) = self.wires.get_mut(&id) else { return };
+        let wants = wire.channel.wants();
+        if wants != wire.channel.watched {
+            wire.channel.watched = wants;
+            self.watcher.change(&wire.channel, Key::Channel(id), wants.0, wants.1);
+        }
+    }
+
+    /// Forgets a connection; with a switch's go those of its slices.
+    pub(crate) fn close(&mut self, id: u64, reason: &str) -> Result<()> {
+        let Some(wire) = self.wires.remove(&id) else { return Ok(()) };
+        self.watcher.drop(&wire.channel);
+        self.ready.remove(&id);
+        self.unsent.remove(&id);
+        self.lost_peer(id, reason);
+        let now = clock();
+        match wire.side {
+            Side::Greeting(_) => self.trouble = Some(format!("{}: {reason}", wire.channel.peer)),
+            Side::Switch => self.lost_switch(id)?,
+            Side::Slice { switch, slice, .. } => {
+                if let Some(real) = self.reals.get_mut(&switch) {
+                    let to = real.leave(slice, id, now);
+                    self.deliver(switch, to, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks silent connections for an echo, and closes those that are silent still, or take nothing.
+    pub(crate) fn look_at_channels(&mut self, now: Time) -> Result<()> {
+        if now < self.look {
+            return Ok(());
+        }
+        if self.is_abandoned() {
+            self.stop = true;
+        }
+        let span = Time::from(self.application.probe.max(1)) * SECOND;
+        let mut next = Server::next_look(now);
+        let mut wrong = vec![];
+        for (id, wire) in &mut self.wires {
+            let channel = &mut wire.channel;
+            let silent = channel.heard + if channel.probed { 2 * span } else { span };
+            let stuck = channel.moved + 2 * span;
+            if channel.queued() > 0 && now >= stuck {
+                wrong.push((*id, "it does not read"));
+            } else if now < silent || channel.is_paused() || self.ready.contains(id) {
+                next = next.min(if now < silent { silent } else { stuck.max(now + SECOND) });
+            } else if channel.probed {
+                wrong.push((*id, "it does not answer"));
+            } else {
+                channel.probed = true;
+                next = next.min(channel.heard + 2 * span);
+                let version = match &wire.side {
+                    // Before both said hello there is nothing to ask.
+                    Side::Greeting(_) | Side::Slice { greeted: false, .. } => continue,
+                    Side::Switch => self.reals.get(id).map(|real| real.version),
+                    Side::Slice { switch, .. } => self.reals.get(switch).map(|real| real.version),
+                };
+                let Some(version) = version else { continue };
+                if let Ok(echo) = encode(version, PROBE, &Message::EchoRequest(vec![])) {
+                    channel.post(echo, now);
+                    self.unsent.insert(*id);
+                }
+            }
+        }
+        self.look = next;
+        for (id, reason) in wrong {
+            self.dropped += 1;
+            self.close(id, reason)?;
+        }
+        Ok(())
+    }
+}

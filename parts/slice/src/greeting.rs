@@ -1,0 +1,189 @@
+//! How a conversation begins. With a switch: hello, its features and, in OpenFlow 1.3, its ports. With a controller: hello
+//! in the one version that the switch speaks. Pure: messages in, messages out.
+
+use netloom_openflow::hello::{self, Hello};
+use netloom_openflow::multipart::{Gather, MultipartRequest, Reply, Request};
+use netloom_openflow::switch::Features;
+use netloom_openflow::{ErrorMessage, Message, Port, Reason, Version, decode, encode};
+
+/// The versions that a slicer speaks.
+const VERSIONS: [Version; 2] = [Version::V10, Version::V13];
+
+/// Most bytes of a description of ports.
+const MOST: usize = 16 << 20;
+
+/// The transaction ids of what is asked.
+const FEATURES: u32 = 1;
+const PORTS: u32 = 2;
+
+/// A message, written; only hellos and small requests are.
+fn written(version: Version, xid: u32, message: &Message) -> Vec<u8> {
+    encode(version, xid, message).unwrap_or_default()
+}
+
+/// Our hello.
+pub(crate) fn hello(versions: &[Version]) -> Vec<u8> {
+    let highest = versions.iter().copied().max().unwrap_or(Version::V13);
+    written(highest, 0, &Message::Hello(Hello::offering(versions)))
+}
+
+/// What follows from a message.
+#[derive(Debug)]
+pub(crate) enum Heard<T> {
+    /// This is to be sent; more is to come.
+    Say(Vec<Vec<u8>>),
+    /// The conversation begins.
+    Ready(T),
+    /// It is over, after this is sent.
+    Over(Vec<Vec<u8>>, String),
+}
+
+/// What a switch says of itself.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) version: Version,
+    pub(crate) features: Features,
+    pub(crate) ports: Vec<Port>,
+}
+
+/// The beginning with a switch.
+#[derive(Debug, Default)]
+pub(crate) struct WithSwitch {
+    version: Option<Version>,
+    features: Option<Features>,
+    ports: Gather<Reply>,
+}
+
+fn refusal(versions: &[Version]) -> Vec<u8> {
+    let version = versions.iter().copied().min().unwrap_or(Version::V10);
+    let names: Vec<String> = versions.iter().map(ToString::to_string).collect();
+    let text = format!("only {} is spoken here", names.join(" and "));
+    let error = ErrorMessage::new(version, Reason::HelloFailedIncompatible, text.as_bytes());
+    written(version, 0, &Message::Error(error))
+}
+
+/// Reads the other end's hello.
+fn greeted(versions: &[Version], bytes: &[u8]) -> Result<Version, (Vec<Vec<u8>>, String)> {
+    let number = bytes.first().copied().unwrap_or(0);
+    match decode(bytes) {
+        Ok((_, Message::Hello(hello))) => {
+            hello::negotiate(versions, number, &hello).ok_or_else(|| {
+                let spoken: Vec<String> = versions.iter().map(ToString::to_string).collect();
+                (vec![refusal(versions)], format!("it does not speak {}", spoken.join(" or ")))
+            })
+        }
+        Ok((_, Message::Error(e))) => {
+            let text = String::from_utf8_lossy(&e.data).into_owned();
+            Err((vec![], format!("it refused the greeting: {text:?}")))
+        }
+        _ => Err((vec![], "it did not begin with a hello of OpenFlow".into())),
+    }
+}
+
+impl WithSwitch {
+    /// What is sent first.
+    pub(crate) fn begin() -> Vec<u8> {
+        hello(&VERSIONS)
+    }
+
+    /// The switch sent a message.
+    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Heard<Told> {
+        let Some(version) = self.version else {
+            return match greeted(&VERSIONS, bytes) {
+                Ok(version) => {
+                    self.version = Some(version);
+                    Heard::Say(vec![written(version, FEATURES, &Message::FeaturesRequest)])
+                }
+                Err((say, why)) => Heard::Over(say, why),
+            };
+        };
+        match decode(bytes) {
+            Ok((header, Message::EchoRequest(data))) => {
+                Heard::Say(vec![written(version, header.xid, &Message::EchoReply(data))])
+            }
+            Ok((_, Message::FeaturesReply(features))) => self.told_features(version, features),
+            Ok((header, Message::MultipartReply(part))) if header.xid == PORTS => {
+                match self.ports.reply(part, bytes.len(), MOST) {
+                    Ok(Some(Reply::PortDesc(ports))) => match self.features.take() {
+                        Some(features) => Heard::Ready(Told { version, features, ports }),
+                        None => Heard::Say(vec![]),
+                    },
+                    Ok(_) => Heard::Say(vec![]),
+                    Err(e) => Heard::Over(vec![], e.to_string()),
+                }
+            }
+            Ok((_, Message::Error(e))) => {
+                let name = e.reason(version).map_or("an error", |reason| reason.name());
+                Heard::Over(vec![], format!("it refused to tell what it is: {name}"))
+            }
+            // What it says to any controller is of no use yet.
+            Ok(_) => Heard::Say(vec![]),
+            Err(e) => Heard::Over(vec![], e.to_string()),
+        }
+    }
+
+    fn told_features(&mut self, version: Version, features: Features) -> Heard<Told> {
+        if version == Version::V10 {
+            let ports = features.ports.clone();
+            return Heard::Ready(Told { version, features, ports });
+        }
+        self.features = Some(features);
+        let body = Request::PortDesc;
+        let ask = Message::MultipartRequest(MultipartRequest { flags: 0, body });
+        Heard::Say(vec![written(version, PORTS, &ask)])
+    }
+}
+
+/// A controller's hello; it is to speak this version.
+pub(crate) fn with_controller(version: Version, bytes: &[u8]) -> Heard<()> {
+    match greeted(&[version], bytes) {
+        Ok(_) => Heard::Ready(()),
+        Err((say, why)) => Heard::Over(say, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netloom_openflow::switch::Capabilities;
+
+    fn features(ports: Vec<Port>) -> Features {
+        Features {
+            datapath_id: 7,
+            buffers: 0,
+            tables: 1,
+            auxiliary: 0,
+            capabilities: Capabilities(0),
+            actions: 0,
+            ports,
+        }
+    }
+
+    #[test]
+    fn a_switch_of_either_version_tells_what_it_is() {
+        let mut with = WithSwitch::default();
+        assert!(matches!(with.hear(&hello(&[Version::V10])), Heard::Say(say) if say.len() == 1));
+        let reply = written(Version::V10, 1, &Message::FeaturesReply(features(vec![])));
+        assert!(matches!(with.hear(&reply), Heard::Ready(told) if told.version == Version::V10));
+
+        let mut with = WithSwitch::default();
+        assert!(matches!(with.hear(&hello(&VERSIONS)), Heard::Say(_)));
+        let reply = written(Version::V13, 1, &Message::FeaturesReply(features(vec![])));
+        assert!(matches!(with.hear(&reply), Heard::Say(say) if say.len() == 1));
+        let ports = netloom_openflow::MultipartReply { flags: 0, body: Reply::PortDesc(vec![]) };
+        let reply = written(Version::V13, PORTS, &Message::MultipartReply(ports));
+        let Heard::Ready(told) = with.hear(&reply) else { panic!("it said everything") };
+        assert_eq!(told.features.datapath_id, 7);
+    }
+
+    #[test]
+    fn one_that_speaks_another_version_is_told_so() {
+        let Heard::Over(say, why) = with_controller(Version::V13, &hello(&[Version::V10])) else {
+            panic!("it speaks 1.0 alone")
+        };
+        assert_eq!(say.len(), 1);
+        assert!(why.contains("1.3"), "{why}");
+        assert!(matches!(WithSwitch::default().hear(&[4, 0, 0, 4]), Heard::Over(..)));
+        assert!(matches!(WithSwitch::default().hear(b"GET / HTTP/1.1\r\n"), Heard::Over(..)));
+    }
+}

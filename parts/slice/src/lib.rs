@@ -1,0 +1,34 @@
+//! The process of a slicer, and its client: between OpenFlow switches and the controllers of slices.
+//!
+//! [`serve`] is the main loop: it speaks OpenFlow with switches and with controllers, and takes requests over its
+//! [`control`] socket. Whose packets are whose, what a rule may do and what each side is told is decided by
+//! `core/slicing` alone. [`application`] is what it is told at its start. No slice delays another: each has its turn.
+
+#![forbid(unsafe_code)]
+
+pub mod application;
+mod arrivals;
+mod channels;
+pub mod control;
+mod dialling;
+mod error;
+mod greeting;
+mod manage;
+mod real;
+mod report;
+mod server;
+mod serving;
+mod system;
+mod turns;
+mod window;
+
+pub use application::{Application, Policy, SlicePolicy, SwitchPolicy};
+pub use error::{Error, Result};
+pub use server::{NAME, serve};
+
+#[cfg(test)]
+extern crate self as netloom_slice;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

@@ -1,0 +1,261 @@
+//! A switch that has said who it is, and its virtual switches: what the state machine says goes to whom it is for.
+//!
+//! All that speak with a virtual switch share its one conversation: their transaction ids are made unique, answers go to
+//! whoever asked, and everything else to the slice's controllers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use netloom_ofconn::Time;
+use netloom_openflow::{Message, Version, decode, encode};
+use netloom_slicing::{Key, Out, SliceId, VirtualSwitches};
+
+use crate::application::{Policy, SwitchPolicy};
+use crate::greeting::Told;
+use crate::window::Window;
+
+/// Refusals that are remembered of a slice.
+const REFUSALS: usize = 16;
+
+/// Where a message goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    /// To the switch.
+    Switch(Vec<u8>),
+    /// To one connection of a slice.
+    One(u64, Vec<u8>),
+    /// The connections of a slice are closed after what they are sent.
+    Close(Vec<u64>, String),
+}
+
+/// A refusal, for people.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    /// Seconds since 1970.
+    pub(crate) at: u64,
+    pub(crate) words: String,
+    pub(crate) example: Option<String>,
+}
+
+/// What has to do with a slice here.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    /// The slice's place in the policy.
+    pub(crate) place: usize,
+    /// Connections that said hello, controllers and others.
+    pub(crate) connections: Vec<u64>,
+    /// Those of controllers.
+    pub(crate) controllers: Vec<u64>,
+    window: Window,
+    pub(crate) refusals: VecDeque<Refused>,
+}
+
+/// A switch with its virtual switches.
+pub(crate) struct Real {
+    /// As the policy has it.
+    pub(crate) name: String,
+    pub(crate) datapath: u64,
+    pub(crate) version: Version,
+    pub(crate) core: VirtualSwitches,
+    pub(crate) slices: BTreeMap<SliceId, Attached>,
+    /// Sockets of virtual switches, to be removed.
+    pub(crate) services: Vec<PathBuf>,
+    /// Messages that its version lacks.
+    pub(crate) lost: u64,
+}
+
+/// A socket at which a virtual switch is spoken with.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) socket: OwnedFd,
+    pub(crate) path: PathBuf,
+}
+
+impl Real {
+    /// Begins with a switch; returns it, and what it is sent first.
+    ///
+    /// # Errors
+    /// In words: its slices cannot be had on it.
+    pub(crate) fn begin(
+        policy: &Policy,
+        switch: &SwitchPolicy,
+        told: Told,
+        key: &Key,
+        now: Time,
+    ) -> Result<(Real, Vec<To>), String> {
+        let (slicing, places) = policy.slicing(switch, key)?;
+        let slices = slicing.ids().zip(&places).map(|(id, place)| {
+            let attached = Attached {
+                place: *place,
+                connections: vec![],
+                controllers: vec![],
+                window: Window::default(),
+                refusals: VecDeque::new(),
+            };
+            (id, attached)
+        });
+        let slices = slices.collect();
+        let Told { version, features, ports } = told;
+        let begun = VirtualSwitches::new(Arc::new(slicing), version, &features, &ports, now);
+        let (core, out) = begun.map_err(|e| format!("switch {:?}: {e}", switch.name))?;
+        let mut real = Real {
+            name: switch.name.clone(),
+            datapath: features.datapath_id,
+            version,
+            core,
+            slices,
+            services: vec![],
+            lost: 0,
+        };
+        let to = real.route(out);
+        Ok((real, to))
+    }
+
+    /// The number here of a slice of the policy.
+    pub(crate) fn slice_at(&self, place: usize) -> Option<SliceId> {
+        self.slices.iter().find(|(_, attached)| attached.place == place).map(|(id, _)| *id)
+    }
+
+    /// The switch sent a message.
+    pub(crate) fn hear_switch(&mut self, bytes: &[u8], now: Time) -> Result<Vec<To>, String> {
+        let (header, message) = decode(bytes).map_err(|e| e.to_string())?;
+        if let Message::EchoRequest(data) = message {
+            return Ok(self
+                .written(header.xid, &Message::EchoReply(data))
+                .map(To::Switch)
+                .into_iter()
+                .collect());
+        }
+        if matches!(message, Message::EchoReply(_) | Message::Hello(_)) {
+            return Ok(vec![]);
+        }
+        let out = self.core.from_switch(now, header.xid, message);
+        Ok(self.route(out))
+    }
+
+    /// A connection of a slice sent a message.
+    pub(crate) fn hear_controller(
+        &mut self,
+        slice: SliceId,
+        from: u64,
+        bytes: &[u8],
+        now: Time,
+    ) -> Vec<To> {
+        let Some(attached) = self.slices.get_mut(&slice) else { return vec![] };
+        let out = match decode(bytes) {
+            Ok((header, Message::EchoRequest(data))) => {
+                let reply = self.written(header.xid, &Message::EchoReply(data));
+                return reply.map(|bytes| To::One(from, bytes)).into_iter().collect();
+            }
+            Ok((_, Message::EchoReply(_) | Message::Hello(_))) => return vec![],
+            Ok((header, message)) => {
+                let xid = attached.window.put(from, header.xid);
+                self.core.from_controller(now, slice, xid, message)
+            }
+            Err(mut error) => {
+                if let Some(header) = &mut error.header {
+                    header.xid = attached.window.put(from, header.xid);
+                }
+                self.core.unreadable(now, slice, &error, bytes)
+            }
+        };
+        self.route(out)
+    }
+
+    /// A connection of a slice said hello.
+    pub(crate) fn join(&mut self, slice: SliceId, id: u64, controls: bool, now: Time) -> Vec<To> {
+        let version = self.version;
+        let Some(attached) = self.slices.get_mut(&slice) else { return vec![] };
+        attached.connections.push(id);
+        if controls {
+            attached.controllers.push(id);
+        }
+        if attached.connections.len() > 1 {
+            return vec![];
+        }
+        let out = self.core.connected(now, slice, version);
+        self.route(out)
+    }
+
+    /// A connection of a slice has ended.
+    pub(crate) fn leave(&mut self, slice: SliceId, id: u64, now: Time) -> Vec<To> {
+        let Some(attached) = self.slices.get_mut(&slice) else { return vec![] };
+        let before = attached.connections.len();
+        attached.connections.retain(|other| *other != id);
+        attached.controllers.retain(|other| *other != id);
+        if before == 0 || !attached.connections.is_empty() {
+            return vec![];
+        }
+        let out = self.core.disconnected(now, slice);
+        self.route(out)
+    }
+
+    /// Time passed.
+    pub(crate) fn tick(&mut self, now: Time) -> Vec<To> {
+        let out = self.core.tick(now);
+        self.route(out)
+    }
+
+    fn written(&mut self, xid: u32, message: &Message) -> Option<Vec<u8>> {
+        let written = encode(self.version, xid, message);
+        if written.is_err() {
+            self.lost += 1;
+        }
+        written.ok()
+    }
+
+    fn route(&mut self, out: Vec<Out>) -> Vec<To> {
+        let mut all = vec![];
+        for one in out {
+            match one {
+                Out::ToSwitch { xid, message } => {
+                    all.extend(self.written(xid, &message).map(To::Switch));
+                }
+                Out::ToController { slice, xid, message } => {
+                    self.tell(slice, xid, message, &mut all);
+                }
+                Out::Close { slice, reason } => {
+                    let Some(attached) = self.slices.get(&slice) else { continue };
+                    all.push(To::Close(attached.connections.clone(), format!("{reason:?}")));
+                }
+                Out::Refused { slice, refusal, .. } => {
+                    let Some(attached) = self.slices.get_mut(&slice) else { continue };
+                    if attached.refusals.len() == REFUSALS {
+                        attached.refusals.pop_front();
+                    }
+                    attached.refusals.push_back(Refused {
+                        at: crate::system::now(),
+                        words: format!("{} ({})", refusal.words, refusal.reason.name()),
+                        example: refusal.example.as_ref().map(ToString::to_string),
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// A message for a slice: to whoever asked, or to its controllers.
+    fn tell(&mut self, slice: SliceId, xid: u32, mut message: Message, all: &mut Vec<To>) {
+        let Some(attached) = self.slices.get(&slice) else { return };
+        let is_news = matches!(
+            message,
+            Message::PacketIn(_) | Message::FlowRemoved(_) | Message::PortStatus(_)
+        );
+        if !is_news && let Some((id, own)) = attached.window.get(xid) {
+            if let Message::Error(error) = &mut message
+                && let Some(quoted) = error.data.get_mut(4..8)
+            {
+                // The beginning of what was refused, as it was sent.
+                quoted.copy_from_slice(&own.to_be_bytes());
+            }
+            let bytes = self.written(own, &message);
+            all.extend(bytes.map(|bytes| To::One(id, bytes)));
+            return;
+        }
+        let controllers = attached.controllers.clone();
+        let Some(bytes) = self.written(xid, &message) else { return };
+        all.extend(controllers.into_iter().map(|id| To::One(id, bytes.clone())));
+    }
+}

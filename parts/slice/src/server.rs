@@ -1,0 +1,461 @@
+//! Event loop of a slicer's process: connections of both sides, requests, time.
+//!
+//! Single-threaded; only epoll blocks. Work of each switch and each slice is bounded in a turn. Nothing is stored: rules
+//! are in the switches, which forward by them while the slicer is gone, and are begun anew when it is there again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use netloom_ofconn::dial::Peer;
+use netloom_ofconn::reach::{self, Namespaces};
+use netloom_ofconn::watch::Watcher;
+use netloom_ofconn::{READ, Time};
+use netloom_slicing::{Key as Secret, SliceId};
+use netloom_sys::{Failure, process};
+use rustix::process::Signal;
+
+use crate::application::{Application, Policy};
+use crate::channels::{Side, Wire};
+use crate::dialling::Whose;
+use crate::error::SLICER;
+use crate::greeting::Told;
+use crate::real::{Real, Service};
+use crate::system::{self, SECOND, clock};
+use crate::turns::Turns;
+use crate::{Error, Result};
+
+/// What a slicer's process is called.
+pub const NAME: &str = "netloom-slice";
+
+/// Interval of checks whether the folder still exists.
+const LOOK: Time = 5 * SECOND;
+
+/// Most switches: more are closed at once.
+const MOST_SWITCHES: usize = 256;
+
+/// Runs a slicer that takes requests over `listener` (SOCK_SEQPACKET, listening, mode 0600), until
+/// [`crate::control::Request::Stop`], SIGTERM, or the end of `folder`. It makes the socket at which switches connect itself.
+///
+/// Call it with a single thread; it names the process [`NAME`] and blocks SIGTERM.
+///
+/// # Errors
+/// The process cannot be set up; [`Error::Refused`] if slices are not apart. Client errors are answered to the client.
+pub fn serve(listener: OwnedFd, folder: &Path, application: &Application) -> Result<()> {
+    process::set_name(NAME);
+    let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
+        .map_err(|e| Failure::new(SLICER, "catch signals", e))?;
+    let mut server = Server::new(listener, signals, folder, application)?;
+    let ended = server.run();
+    server.remove_sockets();
+    ended
+}
+
+/// The source of an event, encoded in the epoll data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Signal,
+    /// Where clients with requests connect.
+    Control,
+    Client(u64),
+    Channel(u64),
+    /// A connection that is being made.
+    Dial(u64),
+    /// Where connections that speak OpenFlow arrive.
+    Listener(u64),
+}
+
+const KINDS: u64 = 60;
+
+impl From<Key> for u64 {
+    fn from(key: Key) -> u64 {
+        let (kind, id) = match key {
+            Key::Signal => (0, 0),
+            Key::Control => (1, 0),
+            Key::Client(id) => (2, id),
+            Key::Channel(id) => (3, id),
+            Key::Dial(id) => (4, id),
+            Key::Listener(id) => (5, id),
+        };
+        kind << KINDS | id
+    }
+}
+
+impl From<u64> for Key {
+    fn from(number: u64) -> Key {
+        let id = number & ((1 << KINDS) - 1);
+        match number >> KINDS {
+            0 => Key::Signal,
+            1 => Key::Control,
+            2 => Key::Client(id),
+            3 => Key::Channel(id),
+            4 => Key::Dial(id),
+            _ => Key::Listener(id),
+        }
+    }
+}
+
+/// Who arrives at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrives {
+    /// Switches.
+    Switches,
+    /// Whoever speaks with a virtual switch: the switch's connection, the slice there and its place in the policy.
+    Clients(u64, SliceId, usize),
+}
+
+/// A place where connections arrive.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) socket: OwnedFd,
+    /// Whether it speaks TLS.
+    pub(crate) tls: bool,
+    pub(crate) arrives: Arrives,
+}
+
+impl Listening {
+    pub(crate) fn switches(socket: OwnedFd, tls: bool) -> Listening {
+        Listening { socket, tls, arrives: Arrives::Switches }
+    }
+}
+
+/// A slicer.
+pub(crate) struct Server {
+    pub(crate) watcher: Watcher<Key>,
+    signals: OwnedFd,
+    pub(crate) control: OwnedFd,
+    pub(crate) application: Application,
+    folder: PathBuf,
+    /// Device and inode of the folder.
+    identity: Option<(u64, u64)>,
+    /// Signs what marks LLDP packets.
+    secret: Secret,
+    /// Connections of both sides.
+    pub(crate) wires: BTreeMap<u64, Wire>,
+    /// Switches that said who they are, by their connection.
+    pub(crate) reals: BTreeMap<u64, Real>,
+    /// Connections with messages to read, and those with some to write.
+    pub(crate) ready: BTreeSet<u64>,
+    pub(crate) unsent: BTreeSet<u64>,
+    /// Connections of the control socket.
+    pub(crate) clients: BTreeMap<u64, OwnedFd>,
+    pub(crate) peers: BTreeMap<u64, Peer<Whose>>,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) places: BTreeMap<u64, Listening>,
+    /// Closed for a moment when descriptors run out, to accept a connection and close it.
+    pub(crate) spare: Option<OwnedFd>,
+    /// By place in the policy.
+    pub(crate) turns: Vec<Turns>,
+    /// By slice: the connection that was served last.
+    pub(crate) last: BTreeMap<usize, u64>,
+    /// When a slice that is held may go on.
+    pub(crate) resume: Option<Time>,
+    /// Where what connections send is read to.
+    pub(crate) room: Vec<u8>,
+    /// Packets left out because a controller does not read.
+    pub(crate) left_out: u64,
+    /// Connections closed because of what they did.
+    pub(crate) dropped: u64,
+    pub(crate) trouble: Option<String>,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+    next: u64,
+    /// When connections are looked at for silence.
+    pub(crate) look: Time,
+    pub(crate) stop: bool,
+}
+
+impl Server {
+    fn new(
+        control: OwnedFd,
+        signals: OwnedFd,
+        folder: &Path,
+        application: &Application,
+    ) -> Result<Server> {
+        application.policy.check().map_err(Error::Refused)?;
+        system::raise_limit();
+        // A client that leaves before it is accepted must not block the loop.
+        rustix::io::ioctl_fionbio(&control, true)
+            .map_err(|e| Failure::new(SLICER, "make the control socket non-blocking", e))?;
+        let mut server = Server {
+            watcher: Watcher::new(SLICER)?,
+            signals,
+            control,
+            application: application.clone(),
+            identity: identity(folder),
+            folder: folder.to_owned(),
+            secret: Secret(
+                netloom_sys::random::array().map_err(Failure::of(SLICER, "choose a secret"))?,
+            ),
+            wires: BTreeMap::new(),
+            reals: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            unsent: BTreeSet::new(),
+            clients: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            namespaces: Namespaces::new(),
+            places: BTreeMap::new(),
+            spare: None,
+            turns: vec![],
+            last: BTreeMap::new(),
+            resume: None,
+            room: vec![0; READ],
+            left_out: 0,
+            dropped: 0,
+            trouble: None,
+            since: system::now(),
+            next: 0,
+            look: 0,
+            stop: false,
+        };
+        server.begin()?;
+        Ok(server)
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.watcher.add(&self.signals, Key::Signal, true, false)?;
+        self.watcher.add(&self.control, Key::Control, true, false)?;
+        self.spare = self.control.try_clone().ok();
+        self.set_turns();
+        if let Some(path) = self.application.socket.clone() {
+            let socket = reach::listen_unix(&path)?;
+            self.listen(Listening::switches(socket, false))?;
+        }
+        self.refresh_peers()
+    }
+
+    fn run(&mut self) -> Result<()> {
+        while !self.stop {
+            let span = self.pause();
+            for key in self.watcher.wait(span)? {
+                self.attend(key)?;
+            }
+            self.serve(clock())?;
+            self.tick();
+            self.dial(clock());
+            self.look_at_channels(clock())?;
+            self.flush(clock())?;
+        }
+        Ok(())
+    }
+
+    /// How long nothing happens by itself.
+    fn pause(&mut self) -> Option<Time> {
+        if self.has_work() {
+            return Some(0);
+        }
+        let now = clock();
+        let due = [Some(self.look), self.resume];
+        let peers = self.peers.values().filter_map(Peer::deadline);
+        let cores = self.reals.values().filter_map(|real| real.core.deadline());
+        let first = due.into_iter().flatten().chain(peers).chain(cores).min();
+        first.map(|at| at.saturating_sub(now))
+    }
+
+    fn attend(&mut self, key: Key) -> Result<()> {
+        match key {
+            Key::Signal => self.stop = true,
+            Key::Control => self.welcome_clients(),
+            Key::Client(id) => self.hear_client(id)?,
+            Key::Channel(id) => {
+                self.make_ready(id);
+                self.unsent.insert(id);
+            }
+            Key::Dial(id) => self.dialled(id, clock()),
+            Key::Listener(id) => self.welcome(id, clock())?,
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        let now = clock();
+        let due = |real: &Real| real.core.deadline().is_some_and(|at| at <= now);
+        let ids: Vec<u64> =
+            self.reals.iter().filter(|(_, real)| due(real)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(real) = self.reals.get_mut(&id) else { continue };
+            let to = real.tick(now);
+            self.deliver(id, to, now);
+        }
+    }
+
+    /// A switch has said who it is.
+    pub(crate) fn welcome_switch(&mut self, id: u64, told: Told, now: Time) -> Result<()> {
+        let datapath = told.features.datapath_id;
+        let wrong = |why: &str| format!("switch {datapath:#018x}: {why}");
+        let known = self.application.policy.switch(datapath).cloned();
+        let Some(known) = known else {
+            self.trouble = Some(wrong("no slice is on a switch with this number"));
+            return self.close(id, "no slice is on it");
+        };
+        // One that connects again has lost its old connection before the slicer was told of it.
+        let same = |real: &Real| real.datapath == datapath || real.name == known.name;
+        let old: Vec<u64> =
+            self.reals.iter().filter(|(_, real)| same(real)).map(|(id, _)| *id).collect();
+        for old in old {
+            self.close(old, "the switch has connected again")?;
+        }
+        if self.reals.len() >= MOST_SWITCHES {
+            self.trouble = Some(wrong("there are as many switches as are possible"));
+            return self.close(id, "there are too many switches");
+        }
+        match Real::begin(&self.application.policy, &known, told, &self.secret, now) {
+            Ok((real, to)) => {
+                if let Some(wire) = self.wires.get_mut(&id) {
+                    wire.side = Side::Switch;
+                }
+                self.reals.insert(id, real);
+                self.heard_peer(id);
+                self.deliver(id, to, now);
+                self.trouble = None;
+                self.offer_services(id)?;
+                self.refresh_peers()
+            }
+            Err(why) => {
+                self.trouble = Some(why);
+                self.close(id, "its slices cannot be had on it")
+            }
+        }
+    }
+
+    /// A switch's connection has ended: so do those of its slices.
+    pub(crate) fn lost_switch(&mut self, id: u64) -> Result<()> {
+        let Some(real) = self.reals.remove(&id) else { return Ok(()) };
+        let of = |wire: &Wire| matches!(wire.side, Side::Slice { switch, .. } if switch == id);
+        let those: Vec<u64> =
+            self.wires.iter().filter(|(_, wire)| of(wire)).map(|(id, _)| *id).collect();
+        for one in those {
+            self.close(one, "its switch is gone")?;
+        }
+        let places = self.places.iter().filter(
+            |(_, place)| matches!(place.arrives, Arrives::Clients(switch, ..) if switch == id),
+        );
+        let places: Vec<u64> = places.map(|(id, _)| *id).collect();
+        places.into_iter().for_each(|place| self.stop_listening(place));
+        for path in real.services {
+            let _ = std::fs::remove_file(path);
+        }
+        self.refresh_peers()
+    }
+
+    /// Makes the sockets of a switch's virtual switches.
+    fn offer_services(&mut self, id: u64) -> Result<()> {
+        let Some(folder) = self.application.services.clone() else { return Ok(()) };
+        let Some(real) = self.reals.get(&id) else { return Ok(()) };
+        let (name, all): (String, Vec<(SliceId, usize)>) =
+            (real.name.clone(), real.slices.iter().map(|(id, of)| (*id, of.place)).collect());
+        for (slice, place) in all {
+            let Some(of) = self.application.policy.slices.get(place) else { continue };
+            let path = folder.join(format!("{}.{name}", of.slice.name));
+            match reach::listen_unix(&path).map(|socket| Service { socket, path }) {
+                Ok(Service { socket, path }) => {
+                    let arrives = Arrives::Clients(id, slice, place);
+                    self.listen(Listening { socket, tls: false, arrives })?;
+                    if let Some(real) = self.reals.get_mut(&id) {
+                        real.services.push(path);
+                    }
+                }
+                Err(e) => self.trouble = Some(netloom_sys::describe(&e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_turns(&mut self) {
+        let now = clock();
+        let slices = self.application.policy.slices.iter();
+        self.turns = slices.map(|slice| Turns::new(slice.bounds(), now)).collect();
+        self.last.clear();
+    }
+
+    /// Replaces the slices. Switches whose slices change begin anew; where only controllers change, these do.
+    pub(crate) fn set_policy(&mut self, policy: Policy) -> Result<()> {
+        policy.check().map_err(Error::Refused)?;
+        let old = std::mem::replace(&mut self.application.policy, policy);
+        if old == self.application.policy {
+            return Ok(());
+        }
+        let names = |policy: &Policy| -> Vec<String> {
+            policy.slices.iter().map(|slice| slice.slice.name.clone()).collect()
+        };
+        let renumbered = names(&old) != names(&self.application.policy);
+        let ids: Vec<u64> = self.reals.keys().copied().collect();
+        for id in ids {
+            let Some(real) = self.reals.get(&id) else { continue };
+            let now = self.application.policy.switch(real.datapath);
+            let same = now.is_some_and(|now| self.is_same(&old, now, real));
+            if renumbered || !same {
+                self.close(id, "its slices have changed")?;
+            }
+        }
+        let at = clock();
+        if renumbered {
+            self.set_turns();
+        } else {
+            for (turns, slice) in self.turns.iter_mut().zip(&self.application.policy.slices) {
+                turns.bound(slice.bounds(), at);
+            }
+        }
+        self.refresh_peers()
+    }
+
+    /// Whether a switch's slices are what they were.
+    fn is_same(&self, old: &Policy, now: &crate::SwitchPolicy, real: &Real) -> bool {
+        let there = |policy: &Policy, switch: &crate::SwitchPolicy| {
+            let (slicing, places) = policy.slicing(switch, &self.secret).ok()?;
+            let slices: Vec<_> =
+                slicing.ids().filter_map(|id| slicing.slice(id).cloned()).collect();
+            Some((slices, places))
+        };
+        let before = old.switch(real.datapath).and_then(|switch| there(old, switch));
+        now.name == real.name && before.is_some() && before == there(&self.application.policy, now)
+    }
+
+    fn remove_sockets(&mut self) {
+        let paths = self.reals.values_mut().flat_map(|real| std::mem::take(&mut real.services));
+        for path in paths.chain(self.application.socket.clone()) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// A number that no other connection or client has had.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Whether the folder is no more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        identity(&self.folder) != self.identity
+    }
+
+    /// When the folder is to be looked for again.
+    pub(crate) fn next_look(now: Time) -> Time {
+        now + LOOK
+    }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::stat(folder).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_back() {
+        let id = (1 << 59) + 7;
+        for key in [
+            Key::Signal,
+            Key::Control,
+            Key::Client(id),
+            Key::Channel(id),
+            Key::Dial(0),
+            Key::Listener(id),
+        ] {
+            assert_eq!(Key::from(u64::from(key)), key);
+        }
+    }
+}

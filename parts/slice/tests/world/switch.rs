@@ -1,0 +1,138 @@
+//! A switch of `netloom-pipeline` with ports 1 to 4 that connects to a slicer, again and again.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use netloom_openflow::port::{Name, PortConfig, PortFeatures, PortState};
+use netloom_openflow::stream::Stream;
+use netloom_openflow::{Port, PortNumber};
+use netloom_pipeline::{ConnectionId, Options, Outputs, Switch as Tables};
+
+/// How long its thread waits for bytes before it looks at what the test wants of it.
+const LOOK: Duration = Duration::from_millis(5);
+
+struct Inner {
+    tables: Tables,
+    out: Outputs,
+    next: u64,
+}
+
+/// A switch.
+pub struct Switch {
+    inner: Arc<Mutex<Inner>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    begun: Instant,
+}
+
+fn port(number: u32) -> Port {
+    Port {
+        number: PortNumber(number),
+        address: [2, 0, 0, 0, 0, u8::try_from(number).expect("few")],
+        name: Name::new(&format!("p{number}")),
+        config: PortConfig::default(),
+        state: PortState::default(),
+        current: PortFeatures::FD_1GB,
+        advertised: PortFeatures::default(),
+        supported: PortFeatures::default(),
+        peer: PortFeatures::default(),
+        current_speed: 0,
+        max_speed: 0,
+    }
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).expect("not for centuries") + 1_000_000_000
+}
+
+impl Switch {
+    /// Number 1, which connects to a slicer at this socket whenever it can.
+    pub fn start(path: PathBuf) -> Switch {
+        let begun = Instant::now();
+        let mut tables = Tables::new(Options { tables: 4, ..Options::default() });
+        let mut out = Outputs::default();
+        for number in 1..=4 {
+            tables.set_port(port(number), &[], nanoseconds(begun), &mut out);
+        }
+        let inner = Arc::new(Mutex::new(Inner { tables, out: Outputs::default(), next: 0 }));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (of_thread, ended) = (Arc::clone(&inner), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                match UnixStream::connect(&path) {
+                    Ok(socket) => converse(&socket, &of_thread, &ended, begun),
+                    Err(_) => std::thread::sleep(LOOK),
+                }
+            }
+        });
+        Switch { inner, stop, thread: Some(thread), begun }
+    }
+
+    /// How many entries it has, without those that take packets of discovery.
+    pub fn entries(&self) -> usize {
+        let inner = self.inner.lock().expect("the switch");
+        inner.tables.rules().filter(|rule| rule.priority != u16::MAX).count()
+    }
+
+    /// A frame comes in; returns the ports that it leaves by.
+    pub fn frame(&self, by: u32, bytes: &[u8]) -> Vec<u32> {
+        let mut inner = self.inner.lock().expect("the switch");
+        let Inner { tables, out, .. } = &mut *inner;
+        tables.frame(PortNumber(by), bytes, nanoseconds(self.begun), out);
+        out.frames.drain(..).map(|frame| frame.port.0).collect()
+    }
+}
+
+fn converse(socket: &UnixStream, inner: &Mutex<Inner>, stop: &AtomicBool, begun: Instant) {
+    socket.set_read_timeout(Some(LOOK)).expect("a time limit");
+    let id = {
+        let mut inner = inner.lock().expect("the switch");
+        inner.next += 1;
+        let id = ConnectionId(inner.next);
+        let Inner { tables, out, .. } = &mut *inner;
+        tables.connect(id, None, out);
+        id
+    };
+    let (mut stream, mut buffer, mut writer) = (Stream::default(), [0; 65536], socket);
+    let mut reader = socket;
+    'talk: while !stop.load(Ordering::Relaxed) {
+        let queued: Vec<Vec<u8>> = {
+            let mut inner = inner.lock().expect("the switch");
+            let all = std::mem::take(&mut inner.out.messages);
+            all.into_iter().filter(|(to, _)| *to == id).map(|(_, bytes)| bytes).collect()
+        };
+        for bytes in queued {
+            if writer.write_all(&bytes).is_err() {
+                break 'talk;
+            }
+        }
+        match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => stream.push(&buffer[..length]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+        let mut inner = inner.lock().expect("the switch");
+        let Inner { tables, out, .. } = &mut *inner;
+        while let Some(bytes) = stream.next_message().expect("OpenFlow") {
+            tables.message(id, bytes, nanoseconds(begun), out);
+        }
+    }
+    let mut inner = inner.lock().expect("the switch");
+    let Inner { tables, out, .. } = &mut *inner;
+    tables.disconnect(id, out);
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
