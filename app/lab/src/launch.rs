@@ -20,6 +20,7 @@ use netloom_model::Plan;
 use netloom_model::lab::FileContent;
 use netloom_model::plan::PlannedSwitch;
 use netloom_model::plan::form::Forms;
+use netloom_model::slices::Slice;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
@@ -111,8 +112,8 @@ impl Launch {
         serve: Serve,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Outcome> {
-        absolute_paths(&mut plan.nodes, &mut plan.switches, &options.base);
-        check_tls(&plan.switches)?;
+        absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, &options.base);
+        check_tls(&plan.switches, &plan.slices)?;
         machines::check(plan.nodes.iter())?;
         let user = !caps::is_privileged();
         let hierarchies = possible(&plan, options)?;
@@ -290,8 +291,9 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     possible(plan, options)?;
     users::try_out(plan, !caps::is_privileged())?;
     let (mut nodes, mut switches) = (plan.nodes.clone(), plan.switches.clone());
-    absolute_paths(&mut nodes, &mut switches, &options.base);
-    check_tls(&switches)?;
+    let mut slices = plan.slices.clone();
+    absolute_paths(&mut nodes, &mut switches, &mut slices, &options.base);
+    check_tls(&switches, &slices)?;
     for node in &nodes {
         let object = format!("node {:?}", node.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
@@ -308,14 +310,17 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Reads the files of switches for TLS, as their processes will.
-fn check_tls(switches: &[PlannedSwitch]) -> Result<()> {
-    for switch in switches {
-        let Some(files) = switch.kind.as_openflow().and_then(|options| options.tls.as_ref()) else {
-            continue;
-        };
+/// Reads the files of switches and slices for TLS, as their processes will.
+fn check_tls(switches: &[PlannedSwitch], slices: &[Slice]) -> Result<()> {
+    let of_switches = switches.iter().filter_map(|switch| {
+        let files = switch.kind.as_openflow()?.tls.as_ref()?;
+        Some((format!("switch {:?}: tls", switch.name), files))
+    });
+    let of_slices = slices
+        .iter()
+        .filter_map(|slice| Some((format!("slice {:?}: tls", slice.name), slice.tls.as_ref()?)));
+    for (object, files) in of_switches.chain(of_slices) {
         if let Err(e) = flows::tls(files).check() {
-            let object = format!("switch {:?}: tls", switch.name);
             return Err(Error::Invalid { object, reason: netloom_sys::describe(&e) });
         }
     }

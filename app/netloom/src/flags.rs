@@ -11,6 +11,7 @@ mod image;
 mod link;
 mod measure;
 mod serve;
+mod slice;
 mod switch;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub(crate) use image::{Distribution, Image, ImageBuild};
 pub(crate) use link::{End, Link, LinkFates, LinkSet};
 pub(crate) use measure::Measure;
 pub(crate) use serve::Serve;
+pub(crate) use slice::{Slice, SliceCheck, SliceRun, SliceShow};
 pub(crate) use switch::{
     MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,
     SwitchMirror, SwitchPort,
@@ -82,6 +84,9 @@ pub(crate) enum Verb {
     /// Show and change flow entries, groups and meters of OpenFlow switches, and explain what they do.
     #[command(subcommand)]
     Flow(Flow),
+    /// Show and check slices of OpenFlow switches, and run a slicer in front of any switch.
+    #[command(subcommand)]
+    Slice(Slice),
     /// Join a host interface to a shared-memory switch, until interrupted.
     Plug(Plug),
     /// Capture frames of links, nodes, switches and host interfaces into a file.
@@ -186,6 +191,18 @@ pub(crate) enum Verb {
     /// Runs an OpenFlow switch in the network namespace that is its standard input.
     #[command(name = Role::Flow.verb(), hide = true)]
     FlowProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The lab's folder, with which it ends.
+        folder: PathBuf,
+        /// The path of its control socket.
+        socket: PathBuf,
+        /// What it is, as JSON.
+        application: String,
+    },
+    /// Runs the slicer of a lab.
+    #[command(name = Role::Slice.verb(), hide = true)]
+    SliceProcess {
         /// The process that starts it.
         starter: i32,
         /// The lab's folder, with which it ends.

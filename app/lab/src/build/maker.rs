@@ -19,6 +19,7 @@ use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{
     Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
 };
+use netloom_model::slices::Slice;
 use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
 use netloom_sys::{cgroup, namespace, process};
@@ -469,9 +470,11 @@ pub(crate) fn limits(limits: &Limits) -> cgroup::Limits {
 pub(crate) fn absolute_paths(
     nodes: &mut [PlannedNode],
     switches: &mut [PlannedSwitch],
+    slices: &mut [Slice],
     base: &std::path::Path,
 ) {
     let tls = switches.iter_mut().filter_map(|switch| switch.kind.tls_mut());
+    let tls = tls.chain(slices.iter_mut().filter_map(|slice| slice.tls.as_mut()));
     for path in tls.flat_map(TlsFiles::paths_mut) {
         *path = base.join(&*path);
     }

@@ -5,7 +5,7 @@
 //! What a process is told while it runs (ports, the namespaces of controllers) it is told again by whoever starts or
 //! finds it. A namespace is taken back as soon as its node ends, which the process would keep alive otherwise.
 
-mod agent;
+pub(crate) mod agent;
 mod told;
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use crate::build::keeper::Keeper;
 use crate::keep::doors::Doors;
 use crate::keep::flows::Flows;
 use crate::keep::guards::Guards;
+use crate::keep::slicers::Slicers;
 use crate::keep::switches::Switches;
 use crate::keep::wires::Wires;
 
@@ -14,13 +15,14 @@ pub(crate) struct Keepers {
     pub(crate) guards: Guards,
     pub(crate) wires: Wires,
     pub(crate) switches: Switches,
+    pub(crate) slicers: Slicers,
     pub(crate) flows: Flows,
 }
 
 impl Keepers {
     /// All keepers, in the order in which they attach.
-    pub(crate) fn all(&self) -> [&dyn Keeper; 5] {
-        // Whether a wire can be put in at an OpenFlow switch depends on how that gets its frames.
-        [&self.doors, &self.flows, &self.guards, &self.wires, &self.switches]
+    pub(crate) fn all(&self) -> [&dyn Keeper; 6] {
+        // Switches connect to their slicer. Whether a wire can be put in at an OpenFlow switch depends on how that gets its frames.
+        [&self.doors, &self.slicers, &self.flows, &self.guards, &self.wires, &self.switches]
     }
 }

@@ -27,14 +27,16 @@ pub enum Role {
     Vde,
     /// An OpenFlow switch; found by its control socket.
     Flow,
+    /// The slicer; found by its control socket.
+    Slice,
     /// Clones inits for a lab process whose spawner was killed; ends with its client.
     Spawner,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 6] =
-        [Role::Wire, Role::Switch, Role::Plug, Role::Vde, Role::Flow, Role::Spawner];
+    pub const ALL: [Role; 7] =
+        [Role::Wire, Role::Switch, Role::Plug, Role::Vde, Role::Flow, Role::Slice, Role::Spawner];
 
     /// The hidden verb that starts it.
     pub const fn verb(self) -> &'static str {
@@ -44,6 +46,7 @@ impl Role {
             Role::Plug => "plug-process",
             Role::Vde => "vde-process",
             Role::Flow => "flow-process",
+            Role::Slice => "slice-process",
             Role::Spawner => "spawner-process",
         }
     }
@@ -56,6 +59,7 @@ impl Role {
             Role::Plug => netloom_plug::NAME,
             Role::Vde => netloom_switch::classic::NAME,
             Role::Flow => netloom_flow::NAME,
+            Role::Slice => netloom_slice::NAME,
             Role::Spawner => netloom_node::spawner::NAME,
         }
     }

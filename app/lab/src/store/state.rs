@@ -205,6 +205,26 @@ impl Folder {
         self.flow_folder(switch).join("openflow")
     }
 
+    /// The folder of the slicer: its sockets, and one for each virtual switch, `SLICE.SWITCH`.
+    pub(crate) fn slicer_folder(&self) -> PathBuf {
+        self.path().join("sl")
+    }
+
+    /// The socket at which the slicer takes requests.
+    pub fn slicer_control(&self) -> PathBuf {
+        self.slicer_folder().join("control")
+    }
+
+    /// The socket at which switches connect to the slicer.
+    pub(crate) fn slicer_socket(&self) -> PathBuf {
+        self.slicer_folder().join("openflow")
+    }
+
+    /// The socket of a virtual switch.
+    pub fn virtual_socket(&self, slice: &str, switch: &str) -> PathBuf {
+        self.slicer_folder().join(format!("{slice}.{switch}"))
+    }
+
     /// The file that the plug of a link's end holds a lock on.
     pub(crate) fn plug_lock(&self, link: LinkId, side: usize) -> PathBuf {
         self.switch_files().join(format!("{link}-{side}.lock"))

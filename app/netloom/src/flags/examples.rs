@@ -400,6 +400,41 @@ const USES: &[Uses] = &[
             "packets for controllers, changes of ports, removed entries",
         )],
     ),
+    uses(
+        "slice",
+        &[
+            ("netloom slice show", "the lab's slices: virtual switches, ports, controllers"),
+            ("netloom slice stats", "what they use, and what was kept from them"),
+        ],
+    ),
+    uses(
+        "slice show",
+        &[
+            ("netloom slice show", "the lab's slices"),
+            ("netloom slice show campus.yaml --json", "those of a slicer that runs for itself"),
+        ],
+    ),
+    uses(
+        "slice stats",
+        &[("netloom slice stats", "rules, messages, packets and CPU time of each slice")],
+    ),
+    uses(
+        "slice check",
+        &[("netloom slice check campus.yaml", "whether slices are apart, and all errors")],
+    ),
+    uses(
+        "slice run",
+        &[
+            (
+                "netloom slice run campus.yaml",
+                "wait for switches at 127.0.0.1:6653, and connect to the slices' controllers",
+            ),
+            (
+                "netloom slice run campus.yaml --switch tcp:10.0.0.5:6653",
+                "connect to a switch that waits for controllers",
+            ),
+        ],
+    ),
     uses("plug", &[("netloom plug eth1 wall", "join a card of the host to a switch")]),
     Uses {
         verb: "capture",

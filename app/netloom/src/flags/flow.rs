@@ -29,7 +29,7 @@ pub(crate) enum Flow {
 /// The switch, and how to speak with it.
 #[derive(Debug, Args)]
 pub(crate) struct Spoken {
-    /// An OpenFlow switch of the lab; or unix:PATH, tcp:ADDRESS or tcp:ADDRESS:PORT, where any other one listens.
+    /// An OpenFlow switch of the lab, or SWITCH@SLICE as that slice has it; or unix:PATH, tcp:ADDRESS or tcp:ADDRESS:PORT, where any other one listens.
     #[arg(value_name = "SWITCH")]
     pub(crate) switch: String,
     /// Speak this version of OpenFlow. Default: the highest that the switch speaks.

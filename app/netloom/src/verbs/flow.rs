@@ -85,6 +85,15 @@ fn target(lab: Option<&str>, switch: &str) -> Result<Target> {
         });
     }
     let folder = labs::chosen(lab)?;
+    if let Some((real, slice)) = switch.split_once('@') {
+        let path = folder.virtual_socket(slice, real);
+        if !path.exists() {
+            bail!(
+                "{switch}: slice {slice:?} has no switch {real:?} now; `netloom slice show` lists them"
+            );
+        }
+        return Ok(Target::Unix(path));
+    }
     let path = folder.flow_socket(switch);
     if folder.is_scope() || !path.exists() {
         // The lab knows why.

@@ -26,6 +26,7 @@ mod roles;
 #[cfg(test)]
 mod samples;
 mod serve;
+mod slice;
 mod switch;
 mod up;
 mod wording;
@@ -58,6 +59,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Link(verb) => link::link(lab, &verb),
         Verb::Switch(verb) => switch::switch(lab, verb),
         Verb::Flow(verb) => flow::flow(lab, verb),
+        Verb::Slice(verb) => slice::slice(lab, verb),
         Verb::Plug(args) => plug::plug(labs::name(lab)?.as_deref(), &args),
         Verb::Capture(args) => capture::capture(labs::name(lab)?.as_deref(), &args),
         Verb::Generate(args) => generate::generate(labs::name(lab)?.as_deref(), &args),
@@ -80,6 +82,9 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         }
         Verb::FlowProcess { starter, folder, socket, application } => {
             roles::flow(starter, &folder, &socket, &application)
+        }
+        Verb::SliceProcess { starter, folder, socket, application } => {
+            roles::slice(starter, &folder, &socket, &application)
         }
         Verb::PlugProcess { starter, lock, switch, name, kind } => {
             roles::plug(starter, &lock, &switch, &name, kind)

@@ -164,6 +164,18 @@ pub(crate) fn flow(starter: i32, folder: &Path, socket: &Path, application: &str
     Ok(0)
 }
 
+/// `netloom slice-process`: runs the slicer of a lab.
+pub(crate) fn slice(starter: i32, folder: &Path, socket: &Path, application: &str) -> Result<i32> {
+    begin(starter)?;
+    let application: netloom_slice::Application =
+        serde_json::from_str(application).context("its options")?;
+    let listener = listen(socket).context("listen")?;
+    detach(&[listener.as_fd()])?;
+    // It still needs its capabilities for controllers in other namespaces.
+    netloom_slice::serve(listener, folder, &application)?;
+    Ok(0)
+}
+
 /// The standard input, which is empty from now on.
 fn take_stdin() -> Result<OwnedFd> {
     let taken = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;

@@ -33,14 +33,14 @@ pub(super) struct Agent {
 }
 
 /// The network namespace of a node, for as long as its init lives.
-pub(super) struct Space {
-    pub(super) node: NodeId,
-    name: String,
-    init: OwnedFd,
+pub(crate) struct Space {
+    pub(crate) node: NodeId,
+    pub(crate) name: String,
+    pub(crate) init: OwnedFd,
 }
 
 impl Space {
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         process::has_ended(self.init.as_fd())
     }
 }
@@ -82,7 +82,7 @@ impl Agent {
             object: object(),
             reason: "the lab's core namespace is gone; `netloom up` makes it anew".into(),
         })?;
-        let application = told::application(folder, switch, options);
+        let application = told::application(&context.state.plan, folder, switch, options);
         let text = serde_json::to_string(&application)
             .map_err(|e| Error::of(object(), "write its options")(std::io::Error::from(e)))?;
         let (path, socket) = (folder.path(), folder.flow_control(name));
@@ -232,14 +232,14 @@ fn has_ends(context: &Context<'_>, link: &PlannedLink) -> bool {
 }
 
 /// The network namespace of a living node, with the pidfd of its init.
-fn space(inits: &Inits, node: NodeId) -> Result<Option<(OwnedFd, OwnedFd)>> {
+pub(crate) fn space(inits: &Inits, node: NodeId) -> Result<Option<(OwnedFd, OwnedFd)>> {
     let Some(space) = attach::open(inits, node)? else { return Ok(None) };
     let init = inits.get(&node).and_then(|init| init.pidfd.try_clone().ok());
     Ok(init.map(|init| (space, init)))
 }
 
 /// Writes a failure that stops nothing into the lab's log.
-pub(super) fn journal(failure: &Error) {
+pub(crate) fn journal(failure: &Error) {
     netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(failure)));
 }
 

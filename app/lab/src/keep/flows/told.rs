@@ -11,6 +11,7 @@ use netloom_model::kinds::openflow::{
 };
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, SwitchSlot};
 
+use crate::keep::slicers::is_sliced;
 use crate::store::state::Folder;
 
 /// The name of the network namespace that a switch's process is started in: the host's.
@@ -23,6 +24,7 @@ pub(super) fn space_of(node: &str) -> String {
 
 /// How a switch begins.
 pub(super) fn application(
+    plan: &Plan,
     folder: &Folder,
     switch: &PlannedSwitch,
     options: &OpenflowSwitch,
@@ -38,11 +40,25 @@ pub(super) fn application(
             FailMode::Standalone => Fail::Standalone,
         },
         openflow: folder.flow_socket(&switch.name),
-        controllers: options.controllers.iter().map(controller).collect(),
+        controllers: controllers(plan, folder, switch, options),
         auxiliary: options.auxiliary,
         tls: options.tls.as_ref().map(tls),
         ..Application::new(&switch.name, datapath, &own)
     }
+}
+
+/// The controllers of a switch: one with slices has the slicer alone.
+fn controllers(
+    plan: &Plan,
+    folder: &Folder,
+    switch: &PlannedSwitch,
+    options: &OpenflowSwitch,
+) -> Vec<application::Controller> {
+    if is_sliced(plan, &switch.name) {
+        let target = Target::Unix(folder.slicer_socket());
+        return vec![application::Controller { target, namespace: None }];
+    }
+    options.controllers.iter().map(controller).collect()
 }
 
 /// What a switch needs for TLS.

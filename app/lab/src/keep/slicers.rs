@@ -1,0 +1,263 @@
+//! The slicer of a lab: one process between the lab's OpenFlow switches and the controllers of its slices.
+//!
+//! Sliced switches connect to its socket, as to any controller. It survives a kill of the lab process and is restarted
+//! when it ends; switches forward on meanwhile. What it is told (slices, numbers of ports, namespaces of controllers) it
+//! is told again by whoever starts or finds it. A namespace is taken back as soon as its node ends.
+
+mod told;
+
+pub(crate) use self::told::is_sliced;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use netloom_model::Plan;
+use netloom_slice::Application;
+use netloom_slice::control::Connection;
+
+use crate::build::keeper::{Context, Fresh, Gone, Keeper};
+use crate::keep::flows::agent::{Space, journal, space};
+use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, Role, STEADY};
+use crate::store::state::{Folder, State, make_private_dir};
+use crate::{Error, Result};
+
+/// Time limit for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The object of failures.
+const SLICER: &str = "slicer";
+
+/// The slicer of a lab.
+#[derive(Default)]
+pub(crate) struct Slicers {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    slicer: Option<Slicer>,
+    pause: Duration,
+}
+
+/// The process, and the namespaces that it was given.
+struct Slicer {
+    own: Process,
+    folder: Folder,
+    spaces: Vec<Space>,
+}
+
+impl Slicers {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open(folder: &Folder) -> Result<Option<Connection>> {
+    let opened = Connection::open(&folder.slicer_control()).map_err(Error::of(SLICER, "connect"));
+    Ok(opened?.map(|connection| connection.within(PATIENCE)))
+}
+
+fn is_wanted(plan: &Plan) -> bool {
+    !plan.slices.is_empty()
+}
+
+impl Slicer {
+    /// The process, if it lives.
+    fn find(folder: &Folder) -> Result<Option<Slicer>> {
+        let Some(connection) = open(folder)? else { return Ok(None) };
+        let known = Process::known(connection.process(), || open(folder))?;
+        Ok(known.map(|(own, _)| Slicer { own, folder: folder.clone(), spaces: vec![] }))
+    }
+
+    fn start(context: &Context<'_>) -> Result<Slicer> {
+        let folder = context.folder;
+        make_private_dir(&folder.slicer_folder(), true)?;
+        let application = Application {
+            socket: Some(folder.slicer_socket()),
+            services: Some(folder.slicer_folder()),
+            // It may be long: it follows over the control socket.
+            ..Application::new(&context.state.plan.lab, netloom_slice::Policy::default())
+        };
+        let text = serde_json::to_string(&application)
+            .map_err(|e| Error::of(SLICER, "write its options")(std::io::Error::from(e)))?;
+        let (path, socket) = (folder.path(), folder.slicer_control());
+        let words = [path.as_os_str(), socket.as_os_str(), OsStr::new(&text)];
+        let find = || Slicer::find(folder);
+        role::start(Role::Slice, &words, None, "start a slicer", find)
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let ended = || Error::of(SLICER, "tell")(netloom_slice::Error::Ended);
+        open(&self.folder)?.ok_or_else(ended)
+    }
+
+    /// Tells it the slices.
+    fn tell(&self, plan: &Plan) -> Result<()> {
+        let policy = told::policy(plan);
+        self.connect()?.set_policy(&policy).map_err(Error::of(SLICER, "tell it the slices"))
+    }
+
+    /// Gives it the namespaces of controllers in living nodes: those that it has not, and of nodes that are `fresh`.
+    fn name_spaces(
+        &mut self,
+        context: &Context<'_>,
+        fresh: impl Fn(netloom_model::plan::Slot) -> bool,
+    ) -> Result<()> {
+        let plan = &context.state.plan;
+        let used = self.used_spaces()?;
+        for node in told::nodes(plan) {
+            let Some(slot) = plan.node(node) else { continue };
+            let (id, name) = (plan.nodes[slot].id, told::space_of(node));
+            let known = self.spaces.iter().any(|space| space.node == id);
+            let Some((space, init)) = space(context.inits, id)? else {
+                self.drop_space(&name);
+                continue;
+            };
+            if known && !fresh(slot) {
+                continue;
+            }
+            // One that an earlier lab process gave it is in use.
+            if fresh(slot) || !used.contains(&name) {
+                let given = self.connect()?.set_namespace(&name, &space);
+                given.map_err(Error::of(SLICER, "give it a namespace"))?;
+            }
+            self.spaces.retain(|known| known.node != id);
+            self.spaces.push(Space { node: id, name, init });
+        }
+        Ok(())
+    }
+
+    /// The namespaces from which it is connected with controllers.
+    fn used_spaces(&self) -> Result<BTreeSet<String>> {
+        let shown = self.connect()?.show().map_err(Error::of(SLICER, "ask"))?;
+        let switches = shown.slices.into_iter().flat_map(|slice| slice.switches);
+        let controllers = switches.flat_map(|switch| switch.controllers);
+        Ok(controllers.filter(|one| one.connected).filter_map(|one| one.namespace).collect())
+    }
+
+    fn drop_space(&self, name: &str) {
+        // A process that has ended has let go already.
+        let _ = self.connect().map(|connection| connection.drop_namespace(name));
+    }
+
+    /// Takes namespaces back.
+    fn let_go(&mut self, which: impl Fn(&Space) -> bool) {
+        let gone: Vec<Space> = self.spaces.extract_if(.., |space| which(space)).collect();
+        gone.iter().for_each(|space| self.drop_space(&space.name));
+    }
+}
+
+impl Inner {
+    /// Finds or starts the process, and tells it everything.
+    fn have(&mut self, context: &Context<'_>) -> Result<()> {
+        if !is_wanted(&context.state.plan) {
+            return Ok(());
+        }
+        if self.slicer.as_ref().is_none_or(|slicer| !slicer.own.lives()) {
+            let slicer = match Slicer::find(context.folder)? {
+                Some(slicer) => slicer,
+                None => Slicer::start(context)?,
+            };
+            self.slicer = Some(slicer);
+        }
+        self.tell(context, |_| false)
+    }
+
+    fn tell(
+        &mut self,
+        context: &Context<'_>,
+        fresh: impl Fn(netloom_model::plan::Slot) -> bool,
+    ) -> Result<()> {
+        let Some(slicer) = &mut self.slicer else { return Ok(()) };
+        slicer.tell(&context.state.plan)?;
+        slicer.name_spaces(context, fresh)
+    }
+}
+
+impl Keeper for Slicers {
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        inner.have(context)?;
+        inner.tell(context, |node| fresh.slots.contains(&node))
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        // What fails here is tried again.
+        if let Err(e) = self.inner().have(context) {
+            journal(&e);
+        }
+        Ok(())
+    }
+
+    fn forget(&self, _: &State, gone: Gone<'_>) {
+        if let Some(slicer) = &mut self.inner().slicer {
+            slicer.let_go(|space| gone.nodes.contains(&space.node));
+        }
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        let inner = self.inner();
+        let Some(slicer) = &inner.slicer else { return vec![] };
+        let inits = slicer.spaces.iter().map(|space| &space.init);
+        std::iter::once(&slicer.own.pidfd)
+            .chain(inits)
+            .filter_map(|fd| fd.try_clone().ok())
+            .collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+        let mut inner = self.inner();
+        if let Some(slicer) = &mut inner.slicer {
+            slicer.let_go(Space::has_ended);
+        }
+        if !is_wanted(&context.state.plan) {
+            return None;
+        }
+        let lived = match &inner.slicer {
+            Some(slicer) if slicer.own.lives() => return None,
+            Some(slicer) => Some(slicer.own.since.elapsed()),
+            None => None,
+        };
+        inner.slicer = None;
+        if lived.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
+            inner.pause = role::longer(inner.pause);
+            if inner.pause > FIRST_PAUSE {
+                return Some(inner.pause);
+            }
+        }
+        match inner.have(context) {
+            Ok(()) => {
+                inner.pause = Duration::ZERO;
+                None
+            }
+            Err(e) => {
+                journal(&e);
+                inner.pause = role::longer(inner.pause);
+                Some(inner.pause)
+            }
+        }
+    }
+
+    fn is_whole(&self, state: &State) -> bool {
+        let lives = |slicer: &Slicer| slicer.own.lives();
+        !is_wanted(&state.plan) || self.inner().slicer.as_ref().is_some_and(lives)
+    }
+
+    fn end(&self, folder: &Folder) {
+        if let Some(slicer) = self.inner().slicer.take() {
+            slicer.own.end();
+        }
+        let _ = std::fs::remove_dir_all(folder.slicer_folder());
+    }
+
+    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+        if let Some(slicer) = Slicer::find(folder)? {
+            slicer.own.end();
+        }
+        let _ = std::fs::remove_dir_all(folder.slicer_folder());
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! What a slicer is told, from the plan: switches with the numbers of their ports, and slices with their controllers.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use netloom_model::Plan;
+use netloom_model::kinds::openflow::Controller;
+use netloom_model::slices::{Slice, numbers};
+use netloom_ofconn::{Controller as Reached, Target};
+use netloom_slice::application::tls;
+use netloom_slice::{Policy, SlicePolicy, SwitchPolicy};
+
+/// The name of a node's network namespace.
+pub(super) fn space_of(node: &str) -> String {
+    format!("node:{node}")
+}
+
+/// The nodes with controllers of slices.
+pub(super) fn nodes(plan: &Plan) -> impl Iterator<Item = &str> {
+    let all: BTreeSet<&str> = plan.slices.iter().flat_map(Slice::nodes).collect();
+    all.into_iter()
+}
+
+/// All slices.
+pub(super) fn policy(plan: &Plan) -> Policy {
+    let switch = |slot| {
+        let switch = plan.switch_at(slot)?;
+        let options = switch.kind.as_openflow().filter(|_| is_sliced(plan, &switch.name))?;
+        Some(SwitchPolicy {
+            name: switch.name.clone(),
+            datapath: options.datapath.map(|id| id.get()),
+            ports: numbers(plan, slot),
+        })
+    };
+    Policy {
+        switches: plan.switch_slots().filter_map(switch).collect(),
+        slices: plan.slices.iter().map(slice).collect(),
+    }
+}
+
+/// Whether a switch has slices.
+pub(crate) fn is_sliced(plan: &Plan, switch: &str) -> bool {
+    plan.slices.iter().any(|slice| slice.switches.contains_key(switch))
+}
+
+fn slice(slice: &Slice) -> SlicePolicy {
+    SlicePolicy {
+        slice: slice.clone(),
+        controllers: slice.controllers.iter().map(controller).collect(),
+        tls: slice.tls.clone().map(tls),
+    }
+}
+
+/// A controller with the namespace that it is reached from; the slicer is in the host's.
+fn controller(controller: &Controller) -> Reached {
+    let here = |port: u16| Target::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    let (target, namespace) = match controller {
+        Controller::Tcp(address, port) => (Target::Tcp(SocketAddr::new(*address, *port)), None),
+        Controller::Tls(address, port) => (Target::Tls(SocketAddr::new(*address, *port)), None),
+        Controller::Unix(path) => (Target::Unix(path.clone()), None),
+        Controller::Node(node, port) => (here(*port), Some(space_of(node))),
+        Controller::Host(port) => (here(*port), None),
+    };
+    Reached { target, namespace }
+}
