@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::kinds::{NodeKind, SwitchKind};
 pub use crate::restart::Restart;
 use crate::signal::StopSignal;
-use crate::users::Ids;
 use crate::slices::Slice;
+use crate::users::Ids;
 
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

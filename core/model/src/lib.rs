@@ -24,8 +24,8 @@ mod restart;
 mod schema;
 pub mod setting;
 pub mod signal;
-pub mod users;
 pub mod slices;
+pub mod users;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 pub use lab::Lab;

@@ -55,8 +55,8 @@ use netloom_impair::Impairments;
 
 use crate::kinds::{NodeKind, SwitchKind};
 use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
-use crate::users::Ids;
 use crate::slices::Slice;
+use crate::users::Ids;
 
 /// Decides everything a lab leaves open.
 ///

@@ -106,6 +106,13 @@ fn the_guide_to_switches_runs() {
 }
 
 #[test]
+fn the_guide_to_slices_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/slices.md", 9);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_openflow_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/openflow.md", 15);

@@ -129,6 +129,7 @@ fn no_example_is_forgotten() {
         "openflow",
         "openflow-faucet",
         "shm-switch",
+        "slices",
         "tenants",
         "torus",
         "two-sites",

@@ -8,6 +8,7 @@ mod lab;
 mod openflow;
 mod openflow_examples;
 mod qemu;
+mod slices;
 mod vde;
 
 /// A switch that the other tests join.

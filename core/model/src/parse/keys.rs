@@ -4,8 +4,8 @@ use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
 use crate::kinds::{PLAIN, bridge, openflow, shm, vm};
 use crate::signal;
-use crate::users::WORDS;
 use crate::slices::keys::SLICE;
+use crate::users::WORDS;
 
 const CPU: Value = Value::Called(
     "a share like 50% or a number of CPUs like 1.5",

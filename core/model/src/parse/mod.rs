@@ -44,8 +44,8 @@ use crate::kinds::{Around, RawSwitchKind};
 use crate::lab::{Lab, Node, Pool};
 use crate::naming::{lab_name_problem, node_name_problem};
 use crate::plan::ends_of_switches;
-use crate::users::Ids;
 use crate::slices::{self, RawSlices};
+use crate::users::Ids;
 
 /// Reads a lab file. `file` is its name for messages; `default_name` (the file's name without its
 /// extension) becomes the lab's name when the file gives none.
