@@ -30,6 +30,7 @@ mod scheme;
 mod segment;
 mod sharing;
 mod shortest;
+mod sliced;
 mod slots;
 mod subtree;
 mod sysctl;
@@ -90,7 +91,7 @@ pub struct Plan {
     pub switches: Vec<PlannedSwitch>,
     /// In the order of the file.
     pub links: Vec<PlannedLink>,
-    /// Slices of OpenFlow switches, in the order of the file; their ports by name, see [`crate::slices::numbers`].
+    /// Slices of OpenFlow switches, in the order of the file; their ports by name, see [`Plan::ports_of_slices`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
     /// The text of `/etc/hosts` in every node, while nodes have the addresses of the plan.

@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::check::Switches;
 pub use self::policy::{PolicyFile, PolicySwitch, policy};
-pub use self::ports::numbers;
 pub(crate) use self::ports::port;
 pub(crate) use self::read::{RawSlices, read};
 use crate::kinds::openflow::{Controller, DatapathId, TlsFiles};

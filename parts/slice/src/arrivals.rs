@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::Result;
-use crate::channels::Side;
 use crate::server::{Arrives, Key, Listening, Server};
+use crate::wire::Side;
 
 /// Connections accepted in a turn.
 const TURN: usize = 16;

@@ -3,13 +3,13 @@
 use netloom_ofconn::tls::Configs;
 use netloom_ofconn::{Channel, Gone, Link, Target, Time};
 use netloom_openflow::{Message, Version, encode};
-use netloom_slicing::SliceId;
 use std::os::fd::OwnedFd;
 
 use crate::greeting::{self, Heard, WithSwitch};
 use crate::real::To;
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
+use crate::wire::{Side, Wire};
 use crate::{Error, Result};
 
 /// Queued bytes at which a connection that takes less than it asks for is closed.
@@ -17,35 +17,6 @@ const MOST_QUEUED: usize = 32 << 20;
 
 /// The transaction id of our echo requests.
 const PROBE: u32 = 0x6e6c_6f6d;
-
-/// Whose connection it is, and how far the conversation is.
-#[derive(Debug)]
-pub(crate) enum Side {
-    /// A switch that has not said who it is.
-    Greeting(Box<WithSwitch>),
-    /// A switch.
-    Switch,
-    /// Somebody who speaks with a virtual switch.
-    Slice {
-        /// The connection of the switch.
-        switch: u64,
-        slice: SliceId,
-        /// The slice's place in the policy.
-        place: usize,
-        /// Whether it is a controller: it is told what nobody asked for.
-        controls: bool,
-        greeted: bool,
-    },
-}
-
-/// A connection.
-#[derive(Debug)]
-pub(crate) struct Wire {
-    pub(crate) channel: Channel,
-    pub(crate) side: Side,
-    /// Why it is being closed.
-    why: Option<String>,
-}
 
 impl Server {
     /// Takes over a connection; returns its number.

@@ -4,31 +4,12 @@ use netloom_ofconn::dial::{Begun, Peer, State};
 use netloom_ofconn::reach::Space;
 use netloom_ofconn::tls::Configs;
 use netloom_ofconn::{Controller, Time};
-use netloom_slicing::SliceId;
 use netloom_sys::describe;
 
 use crate::Result;
-use crate::channels::Side;
 use crate::server::{Key, Listening, Server};
 use crate::system::clock;
-
-/// Whose a connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// A switch's.
-    Switch,
-    /// A controller's: the switch's connection, the slice's number there and its place in the policy.
-    Controller(u64, SliceId, usize),
-}
-
-impl Whose {
-    fn word(self) -> &'static str {
-        match self {
-            Whose::Switch => "switch",
-            Whose::Controller(..) => "controller",
-        }
-    }
-}
+use crate::wire::{Side, Whose};
 
 impl Server {
     /// Makes peers of all that there are to be, and ends those that are not to be.

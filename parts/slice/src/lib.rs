@@ -21,6 +21,7 @@ mod serving;
 mod system;
 mod turns;
 mod window;
+mod wire;
 
 pub use application::{Application, Policy, SlicePolicy, SwitchPolicy};
 pub use error::{Error, Result};

@@ -3,14 +3,13 @@
 use netloom_ofconn::dial::Peer;
 
 use crate::application::{SlicePolicy, SwitchPolicy};
-use crate::channels::Side;
 use crate::control::requests::{
     ControllerShown, PortShown, RefusalShown, Shown, SliceShown, SwitchShown, VirtualShown,
 };
-use crate::dialling::Whose;
 use crate::real::{Attached, Real};
 use crate::server::Server;
 use crate::system;
+use crate::wire::{Side, Whose};
 
 fn number(datapath: u64) -> String {
     format!("{datapath:#018x}")

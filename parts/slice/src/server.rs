@@ -16,13 +16,12 @@ use netloom_sys::{Failure, process};
 use rustix::process::Signal;
 
 use crate::application::{Application, Policy};
-use crate::channels::{Side, Wire};
-use crate::dialling::Whose;
 use crate::error::SLICER;
 use crate::greeting::Told;
 use crate::real::{Real, Service};
 use crate::system::{self, SECOND, clock};
 use crate::turns::Turns;
+use crate::wire::{Side, Whose, Wire};
 use crate::{Error, Result};
 
 /// What a slicer's process is called.

@@ -4,10 +4,10 @@
 use netloom_ofconn::Time;
 
 use crate::Result;
-use crate::channels::Side;
 use crate::server::Server;
 use crate::system::{clock, cpu_ns};
 use crate::turns;
+use crate::wire::Side;
 
 /// How long slices are served before others have their turn.
 const TURN: Time = 2_000_000;

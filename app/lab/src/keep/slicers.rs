@@ -6,8 +6,6 @@
 
 mod told;
 
-pub(crate) use self::told::is_sliced;
-
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;

@@ -1,30 +1,6 @@
-//! Ports of switches in slices: names as in the plan, and their numbers.
-
-use std::collections::BTreeMap;
+//! Ports of switches in slices, by what the file calls them.
 
 use crate::kinds::PortEnd;
-use crate::plan::{Plan, PlannedEnd, SwitchSlot};
-
-/// The ports of a switch by the names that slices have for them.
-pub fn numbers(plan: &Plan, of: SwitchSlot) -> BTreeMap<String, u32> {
-    let mut numbers = BTreeMap::new();
-    for link in &plan.links {
-        for side in 0..2 {
-            let PlannedEnd::Port { switch, number: Some(number), .. } = &link.ends[side] else {
-                continue;
-            };
-            if *switch != of {
-                continue;
-            }
-            let name = match &link.ends[1 - side] {
-                end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => plan.end_text(end),
-                PlannedEnd::Port { .. } | PlannedEnd::Internet { .. } => link.name.clone(),
-            };
-            numbers.insert(name, *number);
-        }
-    }
-    numbers
-}
 
 /// The port among the ends of links on a switch that a name means: the port's own, that of the only link that leads to
 /// what has the name, or a number. With it comes its number.

@@ -11,7 +11,6 @@ use netloom_model::kinds::openflow::{
 };
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, SwitchSlot};
 
-use crate::keep::slicers::is_sliced;
 use crate::store::state::Folder;
 
 /// The name of the network namespace that a switch's process is started in: the host's.
@@ -54,7 +53,7 @@ fn controllers(
     switch: &PlannedSwitch,
     options: &OpenflowSwitch,
 ) -> Vec<application::Controller> {
-    if is_sliced(plan, &switch.name) {
+    if plan.is_sliced(&switch.name) {
         let target = Target::Unix(folder.slicer_socket());
         return vec![application::Controller { target, namespace: None }];
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use netloom_model::Plan;
 use netloom_model::kinds::openflow::Controller;
-use netloom_model::slices::{Slice, numbers};
+use netloom_model::slices::Slice;
 use netloom_ofconn::{Controller as Reached, Target};
 use netloom_slice::application::tls;
 use netloom_slice::{Policy, SlicePolicy, SwitchPolicy};
@@ -25,22 +25,17 @@ pub(super) fn nodes(plan: &Plan) -> impl Iterator<Item = &str> {
 pub(super) fn policy(plan: &Plan) -> Policy {
     let switch = |slot| {
         let switch = plan.switch_at(slot)?;
-        let options = switch.kind.as_openflow().filter(|_| is_sliced(plan, &switch.name))?;
+        let options = switch.kind.as_openflow().filter(|_| plan.is_sliced(&switch.name))?;
         Some(SwitchPolicy {
             name: switch.name.clone(),
             datapath: options.datapath.map(|id| id.get()),
-            ports: numbers(plan, slot),
+            ports: plan.ports_of_slices(slot),
         })
     };
     Policy {
         switches: plan.switch_slots().filter_map(switch).collect(),
         slices: plan.slices.iter().map(slice).collect(),
     }
-}
-
-/// Whether a switch has slices.
-pub(crate) fn is_sliced(plan: &Plan, switch: &str) -> bool {
-    plan.slices.iter().any(|slice| slice.switches.contains_key(switch))
 }
 
 fn slice(slice: &Slice) -> SlicePolicy {
