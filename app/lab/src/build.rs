@@ -7,4 +7,5 @@ pub(crate) mod keeper;
 pub(crate) mod links;
 pub(crate) mod machines;
 pub(crate) mod maker;
+pub(crate) mod routers;
 pub(crate) mod starting;

@@ -30,6 +30,7 @@ use rustix::process::Signal;
 
 use crate::build::machines;
 use crate::build::maker::{absolute_paths, add_group};
+use crate::build::routers;
 use crate::events::{Event, Serve};
 use crate::keep::flows;
 use crate::launch::comparing::Asked;
@@ -115,6 +116,7 @@ impl Launch {
         absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, &options.base);
         check_tls(&plan.switches, &plan.slices)?;
         machines::check(plan.nodes.iter())?;
+        routers::check(&plan)?;
         let user = !caps::is_privileged();
         let hierarchies = possible(&plan, options)?;
         let folder = Folder::new(&options.runtime, &plan.lab);

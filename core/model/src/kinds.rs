@@ -6,6 +6,7 @@
 
 pub(crate) mod bridge;
 pub mod openflow;
+pub mod router;
 pub mod shm;
 pub mod vm;
 
@@ -15,6 +16,7 @@ use netloom_config::{Path, Place, Report};
 use serde::{Deserialize, Serialize};
 
 use self::openflow::{DatapathId, FailMode, OpenflowSwitch, RawOpenflow, TlsFiles};
+use self::router::Router;
 use self::shm::{RawShm, ShmSwitch};
 use self::vm::Machine;
 use crate::file::Fields;
@@ -287,6 +289,8 @@ pub enum NodeKind {
     Plain,
     /// A virtual machine.
     Vm(Box<Machine>),
+    /// A node with a routing suite.
+    Router(Box<Router>),
 }
 
 /// The word of the default kind of nodes, and its keys.
@@ -301,18 +305,33 @@ impl NodeKind {
     /// The options of a virtual machine.
     pub fn as_vm(&self) -> Option<&Machine> {
         match self {
-            NodeKind::Plain => None,
+            NodeKind::Plain | NodeKind::Router(_) => None,
             NodeKind::Vm(machine) => Some(machine),
         }
     }
 
+    /// The options of a router.
+    pub fn as_router(&self) -> Option<&Router> {
+        match self {
+            NodeKind::Plain | NodeKind::Vm(_) => None,
+            NodeKind::Router(router) => Some(router),
+        }
+    }
+
+    /// Whether its packets pass beside it.
+    pub fn has_separate_plane(&self) -> bool {
+        self.as_router().is_some_and(|router| router.separate)
+    }
+
     /// The files of the host that it needs.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let machine = match self {
-            NodeKind::Plain => None,
-            NodeKind::Vm(machine) => Some(machine),
+        let (machine, router) = match self {
+            NodeKind::Plain => (None, None),
+            NodeKind::Vm(machine) => (Some(machine), None),
+            NodeKind::Router(router) => (None, Some(router)),
         };
-        machine.into_iter().flat_map(|machine| machine.paths_mut())
+        let machine = machine.into_iter().flat_map(|machine| machine.paths_mut());
+        machine.chain(router.into_iter().flat_map(|router| router.config.values_mut()))
     }
 }
 

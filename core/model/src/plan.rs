@@ -15,6 +15,7 @@ mod door;
 mod error;
 mod family;
 pub mod form;
+pub mod frr;
 mod graph;
 mod hash;
 pub(crate) mod hosts;

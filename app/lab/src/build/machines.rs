@@ -78,7 +78,7 @@ pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<
 }
 
 /// Whether a file can be read by whoever starts the lab.
-fn check_file(path: &Path) -> std::result::Result<(), String> {
+pub(crate) fn check_file(path: &Path) -> std::result::Result<(), String> {
     let file = File::open(path).map_err(|e| netloom_sys::describe(&e))?;
     let found = file.metadata().map_err(|e| netloom_sys::describe(&e))?;
     if found.is_dir() { Err("it is a directory".to_owned()) } else { Ok(()) }

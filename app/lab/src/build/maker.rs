@@ -26,7 +26,7 @@ use netloom_sys::{cgroup, namespace, process};
 
 use crate::build::configure::Scope;
 use crate::build::keeper::{Ground, Keeper};
-use crate::build::{configure, links, machines};
+use crate::build::{configure, links, machines, routers};
 use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::Reports;
 use crate::stage::spaces::Spaces;
@@ -314,7 +314,7 @@ impl Maker<'_> {
             host_name: node.host_name().to_owned(),
             scope,
             kind: match node.kind {
-                NodeKind::Plain | NodeKind::Vm(_) => Kind::Node,
+                NodeKind::Plain | NodeKind::Vm(_) | NodeKind::Router(_) => Kind::Node,
             },
             privileged: node.privileged,
             users: users::in_node(self.state, node),
@@ -338,6 +338,7 @@ impl Maker<'_> {
                 let cards = self.cards(node);
                 machines::around(spec, &self.state.plan.lab, node, machine, cards)
             }
+            NodeKind::Router(_) => Ok(routers::around(spec, &self.state.plan, slot)),
         }
     }
 

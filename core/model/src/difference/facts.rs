@@ -48,6 +48,10 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     let (limits, protect) = (&node.limits, &node.protect);
     let number = |value: Option<u32>| value.map(|n| n.to_string());
     facts.put("forwarding", yes(node.forwarding));
+    if let Some(router) = node.kind.as_router() {
+        facts.put("plane", Some(router.plane_word().to_owned()));
+        facts.put_unseen("daemon", router);
+    }
     facts.put("limits.cpu", limits.cpu_milli.map(cpu_text));
     facts.put("limits.memory", limits.memory.map(memory_text));
     facts.put("limits.weight", number(limits.weight));

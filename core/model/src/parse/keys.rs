@@ -2,7 +2,7 @@
 
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
-use crate::kinds::{PLAIN, bridge, openflow, shm, vm};
+use crate::kinds::{PLAIN, bridge, openflow, router, shm, vm};
 use crate::signal;
 use crate::slices::keys::SLICE;
 use crate::users::WORDS;
@@ -203,8 +203,9 @@ pub(crate) static NODE: Object = Object {
     keys: &[
         key(
             "kind",
-            Value::Choice(&["plain", "vm"]),
-            "plain (default): processes of this kernel. vm: a virtual machine with a kernel of its own.",
+            Value::Choice(&["plain", "vm", "router"]),
+            "plain (default): processes of this kernel. vm: a virtual machine with a kernel of its own. router: a node \
+             that forwards, with a routing suite.",
         ),
         key(
             "forwarding",
@@ -292,7 +293,7 @@ pub(crate) static NODE: Object = Object {
         FOR,
         IF,
     ],
-    kinds: &[PLAIN, vm::KEYS],
+    kinds: &[PLAIN, vm::KEYS, router::KEYS],
     refused: &[],
     extensions: false,
 };

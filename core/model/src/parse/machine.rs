@@ -113,7 +113,7 @@ mod tests {
             ("kind: vm, disk: d, seed: false, user-data: u", "nodes.a.user-data: without a `seed`"),
             ("initrd: i", "nodes.a.initrd: only a virtual machine has this"),
             ("ready: {console: x}", "nodes.a.ready.console: only a virtual machine has this"),
-            ("kind: bridge", "nodes.a.kind: expected one of plain, vm"),
+            ("kind: bridge", "nodes.a.kind: expected one of plain, vm, router"),
         ] {
             let all = errors(body);
             assert!(all.iter().any(|e| e.contains(part)), "{body}: {all:?}");

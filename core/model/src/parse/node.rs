@@ -11,7 +11,7 @@ use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
 use crate::file::values::{At, each_or_only, is_ipv4, non_empty, owner};
 use crate::file::{Fields, choice, elsewhere};
-use crate::kinds::{NodeKind, vm};
+use crate::kinds::{NodeKind, router, vm};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
 use crate::naming::{interface_name_problem, node_path_problem};
 use crate::signal::{self, StopSignal};
@@ -25,9 +25,28 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
     read_bounds(&fields, path, &mut body, report);
     read_programs(&fields, path, &mut body.node, report);
     read_kind(yaml, &fields, path, &mut body.node, report);
+    if let NodeKind::Router(router) = &body.node.kind {
+        // FRR's daemons start only where they get the capability SYS_ADMIN.
+        if router.frr {
+            if let Some(value) = fields.get("privileged").filter(|_| !body.node.privileged) {
+                let message =
+                    format!("{}: FRR starts only in a privileged node", path.key("privileged"));
+                report.error_with(value.place, message, Some("write daemon: none".into()));
+            }
+            body.node.privileged = true;
+            body.privileged = body.privileged.or(fields.get("kind").map(|value| value.place));
+        }
+        body.node.forwarding = true;
+        // The plan decides no routes where a protocol does.
+        body.node.routes = router.learns_routes().then(Vec::new);
+    }
     let node = &mut body.node;
     if let Some(value) = fields.get("forwarding") {
         node.forwarding = read::boolean(value, &path.key("forwarding"), report).unwrap_or_default();
+        if !node.forwarding && node.kind.as_router().is_some() {
+            let message = format!("{}: a router forwards", path.key("forwarding"));
+            report.error(value.place, message);
+        }
     }
     if let Some(value) = fields.get("sysctls") {
         node.sysctls = sysctls(value, &path.key("sysctls"), report);
@@ -48,17 +67,24 @@ fn read_kind(
     node: &mut Node,
     report: &mut Report,
 ) {
-    if fields.get("kind").and_then(|v| kind(v, &path.key("kind"), report)) == Some(vm::WORD) {
-        let machine = vm::read(fields, path, report);
-        machine::check((&machine, node), (yaml, fields), path, report);
-        node.kind = NodeKind::Vm(Box::new(machine));
-        return;
+    let word = fields.get("kind").and_then(|v| kind(v, &path.key("kind"), report));
+    refuse_keys_of_others(word, yaml, path, report);
+    match word {
+        Some(vm::WORD) => {
+            let machine = vm::read(fields, path, report);
+            machine::check((&machine, node), (yaml, fields), path, report);
+            node.kind = NodeKind::Vm(Box::new(machine));
+            return;
+        }
+        Some(router::WORD) => {
+            node.kind = NodeKind::Router(Box::new(router::read(fields, path, report)));
+        }
+        _ => {}
     }
-    refuse_keys_of_machines(yaml, path, report);
     let machines = [("console", node.ready.console.is_some()), ("agent", node.ready.agent)];
     for (key, _) in machines.into_iter().filter(|(_, given)| *given) {
         let Some(value) = fields.get("ready") else { continue };
-        only_of_machines(value.place, &path.key("ready").key(key), report);
+        only_of(vm::WORD, value.place, &path.key("ready").key(key), report);
     }
 }
 
@@ -77,24 +103,26 @@ fn kind(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<&'static s
     }
 }
 
-/// Refuses keys of virtual machines in another node; a key that other programs know otherwise is shown in netloom's
-/// form.
-fn refuse_keys_of_machines(yaml: &Yaml, path: &Path<'_>, report: &mut Report) {
+/// Refuses keys of other kinds; a key that other programs know otherwise is shown in netloom's form.
+fn refuse_keys_of_others(word: Option<&str>, yaml: &Yaml, path: &Path<'_>, report: &mut Report) {
     let Kind::Map(entries) = &yaml.kind else { return };
-    for entry in entries.iter().filter(|e| vm::KEYS.keys.iter().any(|key| key.name == e.key)) {
-        match elsewhere::help(NODE.name, &entry.key, &entry.value) {
-            Some(help) => {
-                let message = format!("{path}: unknown key {}", quote(&entry.key));
-                report.error_with(entry.place, message, Some(help));
+    for of in NODE.kinds.iter().filter(|of| Some(of.kind) != word) {
+        for entry in entries.iter().filter(|e| of.keys.iter().any(|key| key.name == e.key)) {
+            match elsewhere::help(NODE.name, &entry.key, &entry.value) {
+                Some(help) => {
+                    let message = format!("{path}: unknown key {}", quote(&entry.key));
+                    report.error_with(entry.place, message, Some(help));
+                }
+                None => only_of(of.kind, entry.value.place, &path.key(&entry.key), report),
             }
-            None => only_of_machines(entry.value.place, &path.key(&entry.key), report),
         }
     }
 }
 
-fn only_of_machines(place: Place, path: &Path<'_>, report: &mut Report) {
-    let help = Some(format!("write kind: {}", vm::WORD));
-    report.error_with(place, format!("{path}: only a virtual machine has this"), help);
+fn only_of(kind: &str, place: Place, path: &Path<'_>, report: &mut Report) {
+    let what = if kind == vm::WORD { "virtual machine" } else { kind };
+    let help = Some(format!("write kind: {kind}"));
+    report.error_with(place, format!("{path}: only a {what} has this"), help);
 }
 
 /// Reads the keys of a node about its programs and files.
