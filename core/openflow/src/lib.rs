@@ -13,6 +13,7 @@
 mod values;
 pub mod action;
 pub mod async_config;
+pub mod detour;
 pub mod error;
 pub mod flow;
 pub mod group;
@@ -34,6 +35,7 @@ pub mod text;
 mod wire;
 
 pub use action::Action;
+pub use detour::Detour;
 pub use error::{EncodeError, Reason};
 pub use flow::{FlowMod, FlowRemoved};
 pub use group::{Bucket, GroupMod};

@@ -1,7 +1,7 @@
 //! Whether what a controller asks for can be done, and the error if not (section 7.4.4).
 
 use netloom_openflow::matching::{Prerequisite, VID_PRESENT};
-use netloom_openflow::{Action, Field, Instruction, Oxm, PortNumber, Reason, Version};
+use netloom_openflow::{Action, Detour, Field, Instruction, Oxm, PortNumber, Reason, Version};
 
 use crate::headers::{MPLS, PBB, VLAN};
 
@@ -136,7 +136,10 @@ fn action_10(action: &Action, known: &Known<'_>) -> Checked {
 
 fn either(action: &Action, known: &Known<'_>) -> Checked {
     match action {
-        Action::Experimenter { .. } => Err(Reason::BadActionBadExperimenter),
+        Action::Experimenter { .. } => match Detour::of(action) {
+            Some(detour) => output(detour.to, known),
+            None => Err(Reason::BadActionBadExperimenter),
+        },
         Action::Group(group) if !(known.group)(*group) => Err(Reason::BadActionBadOutGroup),
         _ => Ok(()),
     }

@@ -4,7 +4,7 @@ use super::field::{Fields, mac, named, print_value, value};
 use super::{Result, TextError, number, parts, port, unknown, wrong};
 use crate::action::NO_BUFFER;
 use crate::matching::VID_PRESENT;
-use crate::{Action, Field, Instruction, Oxm, PortNumber, Version};
+use crate::{Action, Detour, Field, Instruction, Oxm, PortNumber, Version};
 
 /// What actions are read for.
 #[derive(Clone, Copy, Debug)]
@@ -248,7 +248,10 @@ pub fn print_action(action: &Action) -> String {
         }
         Action::PushPbb(ethertype) => format!("push_pbb:{ethertype:#06x}"),
         Action::PopPbb => "pop_pbb".to_owned(),
-        Action::Experimenter { experimenter, .. } => format!("experimenter:{experimenter:#x}"),
+        Action::Experimenter { experimenter, .. } => match Detour::of(action) {
+            Some(detour) => format!("detour(mtu={},to={})", detour.mtu, detour.to.0),
+            None => format!("experimenter:{experimenter:#x}"),
+        },
     }
 }
 

@@ -4,7 +4,7 @@ use netloom_openflow::group::GroupType;
 use netloom_openflow::packet::PacketInReason;
 use netloom_openflow::port::PortConfig;
 use netloom_openflow::switch::Fragments;
-use netloom_openflow::{Action, Field, Instruction, PortNumber};
+use netloom_openflow::{Action, Detour, Field, Instruction, PortNumber};
 
 use super::notify::Notice;
 use super::ports::PortState;
@@ -353,7 +353,13 @@ impl Switch {
                     packet.queue = before;
                 }
                 Action::Group(group) => self.group(*group, packet, walk),
-                Action::Experimenter { .. } => {}
+                Action::Experimenter { .. } => {
+                    if let Some(detour) = Detour::of(action)
+                        && self.leaves(detour, packet, walk)
+                    {
+                        return false;
+                    }
+                }
                 Action::SetQueue(queue) => packet.queue = Some(*queue),
                 edit => {
                     walk.edit(edit);
@@ -364,6 +370,21 @@ impl Switch {
                 }
             }
         }
+        true
+    }
+
+    /// Sends a packet by a detour that it takes; returns whether it does.
+    fn leaves(&mut self, detour: Detour, packet: &mut Packet, walk: &mut Walk<'_>) -> bool {
+        walk.trace.consulted.include(Field::EthType, Field::EthType.full());
+        // Results are not kept of packets with options, nor those that decrement used for packets whose TTL is 1.
+        if detour.mtu > 0 {
+            walk.trace.only_this("its length decides");
+        }
+        if !packet.is_for_stack(detour.mtu) {
+            return false;
+        }
+        walk.trace.only_this("a router's own stack sees to it");
+        self.output(detour.to, netloom_openflow::action::NO_BUFFER, packet, walk);
         true
     }
 

@@ -92,7 +92,10 @@ static __always_inline bool applies(const struct nl_fl_work *w)
 	if (w->flags & NL_FL_CLONES)
 		return false;
 #endif
-	return !w->least || !(w->has & NL_FL_IP) || w->ttl > w->least;
+	if (!w->least || !(w->has & NL_FL_IP))
+		return true;
+	/* Who decrements a TTL may have to read options. */
+	return w->ttl > w->least && (w->v6 || w->transport == w->network + 20);
 }
 
 /* Finds the key: FOUND, or the frame is for the pipeline. */
