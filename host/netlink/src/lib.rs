@@ -19,6 +19,7 @@ pub mod diag;
 mod discipline;
 mod encode;
 mod error;
+mod forwarding;
 mod generic;
 mod link;
 mod lookup;
@@ -35,6 +36,10 @@ pub use batch::{Batch, Purpose, Request};
 pub use carry::Carried;
 pub use discipline::IngressDiscipline;
 pub use error::{Error, Refusal, Result};
+pub use forwarding::{
+    ForwardingChange, ForwardingHop, ForwardingNeighbour, ForwardingRoute, ForwardingWatch,
+    LOCAL_TABLE, MAIN_TABLE, UseNeighbour, changes as forwarding_changes,
+};
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
 pub use lookup::{Found, Lookup};
 pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};
