@@ -65,6 +65,24 @@ pub(crate) async fn delete_node(
     lab.call(move |s| s.delete_node(&node, force)).await.map(Json)
 }
 
+/// Move the control plane of a router to a fresh node
+#[utoipa::path(post, path = "/v1/nodes/{node}/move-control", tag = "parts",
+    params(("node" = String, Path, description = "The router's name")),
+    responses(
+        (status = 200, description = "A fresh node is the router", body = Changed),
+        (status = 400, description = "It is no router whose plane is separate", body = Problem),
+        (status = 404, description = "No such node", body = Problem),
+        (status = "default", description = "Not moved", body = Problem),
+    )
+)]
+pub(crate) async fn move_control(
+    State(lab): State<Lab>,
+    node: Result<Path<String>, PathRejection>,
+) -> Answer<Changed> {
+    let Path(node) = node?;
+    lab.call(move |s| s.move_control(&node)).await.map(Json)
+}
+
 /// Change limits, protection or root of a node
 #[utoipa::path(patch, path = "/v1/nodes/{node}", tag = "parts",
     params(("node" = String, Path, description = "The node's name")),

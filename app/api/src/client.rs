@@ -212,6 +212,15 @@ impl Client {
         self.json(&Call::new(Method::PATCH, uri, WHOLE).with(change))
     }
 
+    /// Moves the control plane of a router whose plane is separate to a fresh node.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] with status 404 when there is no such node, 400 when it has no such plane.
+    pub fn move_control(&self, node: &str) -> Result<Changed> {
+        let uri = format!("/v1/nodes/{}/move-control", encoded(node));
+        self.json(&Call::new(Method::POST, uri, WHOLE))
+    }
+
     /// Moves an interface to another node.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(ping_pair))
         .routes(routes!(nodes, change::create_node))
         .routes(routes!(node, change::delete_node, change::set_node))
+        .routes(routes!(change::move_control))
         .routes(routes!(log))
         .routes(routes!(change::move_interface))
         .routes(routes!(links, change::create_link))

@@ -1,6 +1,7 @@
 //! A running lab: requests, changes, repair, and teardown.
 
 pub(crate) mod cable;
+pub(crate) mod control_moves;
 pub(crate) mod following;
 pub(crate) mod homing;
 pub(crate) mod hosts_file;

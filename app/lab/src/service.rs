@@ -97,6 +97,9 @@ pub trait Service: Send + Sync + 'static {
     /// Changes limits, protection, root of a node.
     fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed>;
 
+    /// Moves the control plane of a router whose plane is separate to a fresh node.
+    fn move_control(&self, node: &str) -> Result<Changed>;
+
     /// Moves an interface to another node.
     fn move_interface(&self, request: &MoveInterface) -> Result<Changed>;
 

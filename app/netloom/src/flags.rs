@@ -212,6 +212,18 @@ pub(crate) enum Verb {
         /// What it is, as JSON.
         application: String,
     },
+    /// Follows a router whose network namespace is its standard input.
+    #[command(name = Role::Router.verb(), hide = true)]
+    RouterProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The file that it holds a lock on while it lives.
+        lock: PathBuf,
+        /// The router's init, with which it ends.
+        init: i32,
+        /// What it is told, as JSON.
+        spec: String,
+    },
     /// Runs the virtual machine that its environment describes.
     #[command(hide = true)]
     VmProcess,
@@ -335,6 +347,8 @@ pub(crate) enum Node {
     Show(Show),
     /// Change limits, protection or root of a node; `none` removes a limit.
     Set(NodeSet),
+    /// Move the control plane of a router to a fresh node, while its packets pass beside it.
+    MoveControl(MoveControl),
     /// Move an interface between nodes, or between a node and the host.
     MoveInterface(MoveInterface),
     /// Stop a virtual machine's time until it is resumed.
@@ -397,6 +411,13 @@ pub(crate) struct NodeSet {
     /// charge-receive, children, privileged, ids, root.
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
+}
+
+/// `node move-control`.
+#[derive(Debug, Args)]
+pub(crate) struct MoveControl {
+    /// The router; its plane is separate.
+    pub(crate) node: String,
 }
 
 /// `node move-interface`.

@@ -419,6 +419,11 @@ impl PlannedNode {
         sysctl::of_several_ways(&self.name, &self.routes)
     }
 
+    /// The name of the switch that is the plane of a router; no switch of a file can have it.
+    pub fn plane_name(&self) -> String {
+        format!("@{}", self.id)
+    }
+
     /// Its host name, without its parents' names.
     pub fn host_name(&self) -> &str {
         self.name.rsplit_once('/').map_or(&self.name, |(_, last)| last)

@@ -52,6 +52,7 @@ mod processes;
 mod programs;
 mod protect;
 mod replacing;
+mod router;
 mod routing;
 mod run;
 mod schema;

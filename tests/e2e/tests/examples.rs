@@ -128,6 +128,8 @@ fn no_example_is_forgotten() {
         "office",
         "openflow",
         "openflow-faucet",
+        "plane-separation",
+        "router",
         "shm-switch",
         "slices",
         "tenants",

@@ -40,11 +40,13 @@ fn changes_of_nodes_arrive_and_their_notes_come_back() {
         carry: true,
     };
     assert_eq!(client.move_interface(&request).unwrap(), changed("eth7"));
+    assert_eq!(client.move_control("r 1/x").unwrap(), changed("r 1/x"));
     assert_eq!(client.delete_node("r 1/x", true).unwrap(), changed("r 1/x"));
     let expected = [
         "create t/ü %2F?# [(\"cpu\", \"50%\"), (\"memory\", \"\\\"ü\\n\")] Some(\"/r\")",
         "set r 1/x [(\"sockets\", \"none\")]",
         "move h1:eth0 r 1/x Some(\"eth7\") true",
+        "move control r 1/x",
         "delete r 1/x true",
     ];
     assert_eq!(asked(&served), expected);

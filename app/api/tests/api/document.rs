@@ -55,6 +55,8 @@ const CASES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?after_ns=-1", 400),
     ("get", "/v1/nodes/{node}/log", "/v1/nodes/fault/log", 500),
     ("delete", "/v1/nodes/{node}", "/v1/nodes/h1", 200),
+    ("post", "/v1/nodes/{node}/move-control", "/v1/nodes/h1/move-control", 200),
+    ("post", "/v1/nodes/{node}/move-control", "/v1/nodes/nobody/move-control", 404),
     ("delete", "/v1/nodes/{node}", "/v1/nodes/r%201%2Fx?force=true", 200),
     ("delete", "/v1/nodes/{node}", "/v1/nodes/r%201%2Fx?force=false", 409),
     ("delete", "/v1/nodes/{node}", "/v1/nodes/h1?force=yes", 400),

@@ -284,6 +284,11 @@ impl Service for Fake {
         self.changed(node, format!("delete {node} {force}"))
     }
 
+    fn move_control(&self, node: &str) -> Result<Changed> {
+        self.known(node)?;
+        self.changed(node, format!("move control {node}"))
+    }
+
     fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
         self.known(node)?;
         if let Some((key, _)) = change.settings.iter().find(|(_, value)| value == "wrong") {

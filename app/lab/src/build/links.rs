@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use netloom_model::Plan;
-use netloom_model::plan::form::{LinkForm, Seat};
-use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, SwitchSlot};
+use netloom_model::plan::form::{LinkForm, Piece, Seat};
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, Slot, SwitchSlot};
 use netloom_netlink::{Batch, BridgeSpec, Change, DeleteLink, EndSpec, VethSpec};
 use netloom_sys::namespace;
 
@@ -35,6 +35,32 @@ pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
     })
 }
 
+/// Which namespaces are new, so that nothing of a link is in them yet.
+#[derive(Clone, Copy)]
+pub(crate) enum New<'a> {
+    /// The link itself is new, or goes.
+    All,
+    /// Those of these slots, the core's among them.
+    Of(&'a [Slot]),
+}
+
+impl New<'_> {
+    /// Whether a veth pair of a link of form [`LinkForm::Beside`] has an end there.
+    fn concerns(self, plan: &Plan, link: &PlannedLink, piece: Piece) -> bool {
+        let New::Of(slots) = self else { return true };
+        let is_new = |side: usize| match &link.ends[side] {
+            PlannedEnd::Node { node, .. } => slots.contains(node),
+            _ => false,
+        };
+        let plain = |side: &usize| plan.separate_at(&link.ends[*side]).is_none();
+        let core = slots.contains(&plan.core_slot());
+        core || match piece {
+            Piece::Inner(side) => is_new(side),
+            Piece::Outer(sides) => sides.iter().filter(|side| plain(side)).any(|s| is_new(*s)),
+        }
+    }
+}
+
 /// Makes these links, each end in its final namespace. Links with a door are left to the keeper of doors. The core's
 /// namespace serves as the empty one if it is `fresh`, which spares the kernel another (0.5 ms).
 pub(crate) fn make_links(
@@ -42,9 +68,13 @@ pub(crate) fn make_links(
     spaces: &Spaces<'_>,
     links: &[LinkSlot],
     fresh: bool,
+    new: New<'_>,
 ) -> Result<()> {
-    let wired = |index: &LinkSlot| spaces.forms.get(plan, &plan.links[*index]) == LinkForm::Wired;
-    let stays_empty = fresh && plan.switches.is_empty() && !links.iter().any(wired);
+    let inside = |index: &LinkSlot| {
+        let form = spaces.forms.get(plan, &plan.links[*index]);
+        matches!(form, LinkForm::Wired | LinkForm::Beside)
+    };
+    let stays_empty = fresh && plan.switches.is_empty() && !links.iter().any(inside);
     let work = || -> Result<()> {
         if stays_empty {
             namespace::enter_network(spaces.core.as_fd())?;
@@ -54,18 +84,25 @@ pub(crate) fn make_links(
         let mut socket = open("links")?;
         let mut batch = Batch::new();
         for &index in links {
-            push_link(&mut batch, plan, spaces, index)?;
+            push_link(&mut batch, plan, spaces, index, new)?;
         }
         run(&mut socket, &mut batch, "links", "make")
     };
     on_a_thread(work)
 }
 
-fn push_link(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
+fn push_link(
+    batch: &mut Batch,
+    plan: &Plan,
+    spaces: &Spaces<'_>,
+    index: LinkSlot,
+    new: New<'_>,
+) -> Result<()> {
     let link = &plan.links[index];
     match spaces.forms.get(plan, link) {
         LinkForm::Pair => push_pair(batch, plan, spaces, index),
         LinkForm::Wired => push_wired(batch, plan, spaces, index),
+        LinkForm::Beside => push_beside(batch, plan, spaces, index, new),
         LinkForm::Tap | LinkForm::Guest | LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => {
             Ok(())
         }
@@ -100,6 +137,50 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSl
             ..EndSpec::new(&name)
         };
         let mut spec = VethSpec::new(inner, end(plan, spaces, index, side)?);
+        spec.a_up = true;
+        batch.push(format!("link {:?}", link.name), &spec);
+    }
+    Ok(())
+}
+
+/// A link of a router whose plane is separate: those veth pairs that have an end in a new namespace.
+fn push_beside(
+    batch: &mut Batch,
+    plan: &Plan,
+    spaces: &Spaces<'_>,
+    index: LinkSlot,
+    new: New<'_>,
+) -> Result<()> {
+    let link = &plan.links[index];
+    let of_core = |name, index| EndSpec {
+        netns: Some(spaces.core.as_fd()),
+        index: Some(index),
+        mtu: Some(link.mtu),
+        ..EndSpec::new(name)
+    };
+    let names = [0, 1].map(|side| [link.inner_name(side), link.outer_name(side)]);
+    for piece in plan.pieces(link).into_iter().filter(|p| new.concerns(plan, link, *p)) {
+        let mut spec = match piece {
+            Piece::Inner(side) => {
+                let inner = of_core(&names[side][0], link.inner_index(side));
+                VethSpec::new(inner, end(plan, spaces, index, side)?)
+            }
+            Piece::Outer(sides) => {
+                let mut ends = Vec::new();
+                for side in sides {
+                    ends.push(match plan.separate_at(&link.ends[side]) {
+                        Some(_) => of_core(&names[side][1], link.outer_index(side)),
+                        None => end(plan, spaces, index, side)?,
+                    });
+                }
+                let [a, b] = <[_; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("two sides"));
+                let mut spec = VethSpec::new(a, b);
+                if let PlannedEnd::Port { switch, .. } = &link.ends[sides[0]] {
+                    spec.a_master = bridge(plan, *switch);
+                }
+                spec
+            }
+        };
         spec.a_up = true;
         batch.push(format!("link {:?}", link.name), &spec);
     }
@@ -148,6 +229,9 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) 
     let mut batch = Batch::new();
     for &index in links {
         let link = &plan.links[index];
+        if spaces.forms.get(plan, link) == LinkForm::Beside {
+            raise_beside(&mut batch, plan, link);
+        }
         let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
         for (side, end) in link.ends.iter().enumerate() {
             let PlannedEnd::Port { switch, .. } = end else { continue };
@@ -170,6 +254,15 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) 
     })
 }
 
+/// Raises the interfaces of planes.
+fn raise_beside(batch: &mut Batch, plan: &Plan, link: &PlannedLink) {
+    for side in (0..2).filter(|side| plan.separate_at(&link.ends[*side]).is_some()) {
+        for index in [link.inner_index(side), link.outer_index(side)] {
+            batch.push(format!("link {:?}", link.name), &Change::of(index).up());
+        }
+    }
+}
+
 /// Removes the remains of these links in living nodes and the core: ends without a peer.
 ///
 /// At a `lost` link's index there may be another interface, which stays.
@@ -178,12 +271,17 @@ pub(crate) fn remove_links(
     spaces: &Spaces<'_>,
     links: &[LinkSlot],
     lost: impl Fn(&PlannedLink) -> bool + Sync,
+    new: New<'_>,
 ) -> Result<()> {
     on_a_thread(|| {
         for &index in links {
             let link = &plan.links[index];
             let object = format!("link {:?}", link.name);
             let form = spaces.forms.get(plan, link);
+            if form == LinkForm::Beside {
+                remove_beside(plan, spaces, link, new)?;
+                continue;
+            }
             for side in [0, 1] {
                 if form == LinkForm::Wired {
                     // The kernel may not have removed it yet after the node's end.
@@ -205,6 +303,38 @@ pub(crate) fn remove_links(
         }
         Ok(())
     })
+}
+
+/// Removes the veth pairs of a link of a router whose plane is separate that have an end in a new namespace: their other
+/// ends, which the kernel may not have removed yet.
+fn remove_beside(plan: &Plan, spaces: &Spaces<'_>, link: &PlannedLink, new: New<'_>) -> Result<()> {
+    let object = format!("link {:?}", link.name);
+    let core = |index| remove(spaces.core.as_fd(), index, None, &object);
+    for piece in plan.pieces(link).into_iter().filter(|p| new.concerns(plan, link, *p)) {
+        match piece {
+            Piece::Inner(side) => core(link.inner_index(side))?,
+            Piece::Outer(sides) => {
+                for side in sides {
+                    match &link.ends[side] {
+                        PlannedEnd::Node { .. } => core(link.outer_index(side))?,
+                        _ => core(link.port_index(side))?,
+                    }
+                }
+            }
+        }
+        // What a lost core leaves in a living node.
+        for end in &link.ends {
+            let PlannedEnd::Node { node, interface } = end else { continue };
+            let ends_there = match piece {
+                Piece::Inner(side) => &link.ends[side] == end,
+                Piece::Outer(_) => plan.separate_at(end).is_none(),
+            };
+            let Some(ns) = spaces.node(*node).ok().filter(|_| ends_there) else { continue };
+            let planned = &plan.nodes[*node].interfaces[*interface];
+            remove(ns, planned.index, Some(planned.mac), &object)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes an interface, if `mac` is given only one with that address; a missing one is no failure. The

@@ -26,6 +26,7 @@ use netloom_sys::{cgroup, namespace, process};
 
 use crate::build::configure::Scope;
 use crate::build::keeper::{Ground, Keeper};
+use crate::build::links::New;
 use crate::build::{configure, links, machines, routers};
 use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::Reports;
@@ -126,7 +127,7 @@ impl Maker<'_> {
         self.make_inits(&missing, inits)?;
         let spaces = self.open_spaces(inits, &missing, &links)?;
         if !fresh {
-            self.clear_way(&spaces, &links)?;
+            self.clear_way(&spaces, &missing, &links)?;
         }
         self.make_network(&spaces, &missing, &links)?;
         drop(spaces);
@@ -338,7 +339,10 @@ impl Maker<'_> {
                 let cards = self.cards(node);
                 machines::around(spec, &self.state.plan.lab, node, machine, cards)
             }
-            NodeKind::Router(_) => Ok(routers::around(spec, &self.state.plan, slot)),
+            NodeKind::Router(_) => {
+                let carried = self.folder.carried(&node.plane_name());
+                Ok(routers::around(spec, &self.state.plan, slot, &carried))
+            }
         }
     }
 
@@ -386,13 +390,13 @@ impl Maker<'_> {
     }
 
     /// Removes the remains of links of dead inits, so that they can be made anew.
-    fn clear_way(&self, spaces: &Spaces<'_>, links: &[LinkSlot]) -> Result<()> {
+    fn clear_way(&self, spaces: &Spaces<'_>, missing: &[Slot], links: &[LinkSlot]) -> Result<()> {
         let ground = self.ground(spaces, links);
         for keeper in self.keepers {
             keeper.clear(&ground)?;
         }
         let lost = |link: &PlannedLink| self.state.lost.contains_key(&link.id);
-        links::remove_links(&self.state.plan, spaces, links, lost)
+        links::remove_links(&self.state.plan, spaces, links, lost, New::Of(missing))
     }
 
     fn make_network(
@@ -406,7 +410,8 @@ impl Maker<'_> {
             links::make_switches(plan, spaces.core.as_fd())?;
         }
         (self.progress)("links", 0, links.len());
-        links::make_links(plan, spaces, links, missing.contains(&self.core_slot()))?;
+        let fresh_core = missing.contains(&self.core_slot());
+        links::make_links(plan, spaces, links, fresh_core, New::Of(missing))?;
         let ground = self.ground(spaces, links);
         for keeper in self.keepers {
             keeper.lay(&ground)?;
@@ -426,7 +431,11 @@ impl Maker<'_> {
     /// New nodes as a whole, and living nodes with new links.
     fn to_configure(&self, missing: &[Slot], links: &[LinkSlot]) -> Vec<(Slot, Scope)> {
         let new: BTreeSet<Slot> = missing.iter().copied().collect();
-        let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
+        // Where a router's plane is separate, a living node's interface stays when the router goes.
+        let core = new.contains(&self.core_slot());
+        let plan = &self.state.plan;
+        let stays = |i: &LinkSlot| self.state.form(&plan.links[*i]) == LinkForm::Beside && !core;
+        let ends = links.iter().filter(|i| !stays(i)).flat_map(|i| &plan.links[*i].ends);
         let living: BTreeSet<Slot> = ends
             .filter_map(|e| match e {
                 PlannedEnd::Node { node, .. } if !new.contains(node) => Some(*node),

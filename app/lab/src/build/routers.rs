@@ -3,16 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use netloom_model::Plan;
-use netloom_model::plan::frr::FOLDER;
+use netloom_model::lab::{FileContent, FileSpec};
+use netloom_model::plan::frr::{CARRIED, FOLDER};
 use netloom_model::plan::{PlannedNode, Slot};
 use netloom_node::spec::NodeSpec;
 use netloom_sys::Unsupported;
 
 use crate::{Error, Result};
 
-/// The node of a router: daemons are started before the file's programs.
-pub(crate) fn around(spec: NodeSpec, plan: &Plan, slot: Slot) -> NodeSpec {
+/// The node of a router: daemons are started before the file's programs. They find what those of an earlier node left
+/// for them in `carried`.
+pub(crate) fn around(spec: NodeSpec, plan: &Plan, slot: Slot, carried: &Path) -> NodeSpec {
     let Some(mut daemons) = plan.daemons_of(slot) else { return spec };
+    for entry in std::fs::read_dir(carried).into_iter().flatten().flatten() {
+        let path = format!("{CARRIED}/{}", entry.file_name().to_string_lossy());
+        daemons.files.push(FileSpec::new(path, FileContent::From(entry.path())));
+    }
     daemons.programs.extend(spec.run);
     daemons.files.extend(spec.files);
     NodeSpec { run: daemons.programs, files: daemons.files, ..spec }

@@ -108,6 +108,7 @@ fn ended(node: &str) -> netloom_node::Error {
 /// Whether a node has programs to start or something to wait for.
 pub(crate) fn has_work(node: &PlannedNode) -> bool {
     node.kind.as_vm().is_some()
+        || node.kind.as_router().is_some_and(|router| router.frr)
         || !node.run.is_empty()
         || !node.setup.is_empty()
         || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }

@@ -14,14 +14,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use netloom_flow::control::requests::ControllerState;
-use netloom_flow::control::{Answer, Request};
+use netloom_flow::control::{Answer, PortSpec, Request};
 use netloom_model::Plan;
-use netloom_model::kinds::openflow::{Controller, OpenflowSwitch};
-use netloom_model::plan::{PlannedEnd, PlannedSwitch, SwitchSlot};
+use netloom_model::kinds::openflow::Controller;
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, Slot};
 
 use self::agent::Agent;
 pub use self::told::OUTSIDE;
-pub(crate) use self::told::tls;
+use self::told::Wanted;
+pub(crate) use self::told::{plane_ports, tls};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
@@ -113,10 +114,22 @@ pub(crate) fn runs_after_wires(folder: &Folder, switch: &str) -> bool {
     shown.is_some_and(|shown| shown.plane.kind == "tcx")
 }
 
-/// The OpenFlow switches of a plan.
-fn switches(plan: &Plan) -> impl Iterator<Item = (SwitchSlot, &PlannedSwitch, &OpenflowSwitch)> {
-    let all = plan.switch_slots().zip(&plan.switches);
-    all.filter_map(|(slot, switch)| Some((slot, switch, switch.kind.as_openflow()?)))
+/// Those ports of a plane at a link whose interfaces are new with these nodes; with none of them, the link is new.
+fn made_anew(
+    plan: &Plan,
+    slots: &[Slot],
+    router: Slot,
+    (link, side, [outside, inside]): (&PlannedLink, usize, [PortSpec; 2]),
+) -> impl Iterator<Item = PortSpec> {
+    let other = &link.ends[1 - side];
+    let plain = match other {
+        PlannedEnd::Node { node, .. } => plan.separate_at(other).is_none().then_some(*node),
+        _ => None,
+    };
+    let all = slots.is_empty();
+    let is_new =
+        [all || plain.is_some_and(|node| slots.contains(&node)), all || slots.contains(&router)];
+    [outside, inside].into_iter().zip(is_new).filter_map(|(port, new)| new.then_some(port))
 }
 
 impl Keeper for Flows {
@@ -128,11 +141,20 @@ impl Keeper for Flows {
             inner.end_all();
         }
         let started = inner.start_missing(context)?;
-        for (slot, switch, _) in switches(plan).filter(|(_, s, _)| !started.contains(&s.name)) {
-            let Some(agent) = inner.agents.get_mut(&switch.name) else { continue };
-            agent.name_spaces(context, switch, |node, _| fresh.slots.contains(&node))?;
+        for wanted in told::all(plan).filter(|wanted| !started.contains(&wanted.name())) {
+            let Some(agent) = inner.agents.get_mut(&wanted.name()) else { continue };
             let links = fresh.links.iter().map(|at| &plan.links[*at]);
-            agent.add_ports(told::ports(plan, slot, links))?;
+            match wanted {
+                Wanted::Switch(slot, switch, _) => {
+                    agent.name_spaces(context, switch, |node, _| fresh.slots.contains(&node))?;
+                    agent.add_ports(told::ports(plan, slot, links))?;
+                }
+                Wanted::Plane(slot, _) => {
+                    let ports = told::ports_of_plane(plan, slot, links);
+                    let new = ports.flat_map(|ports| made_anew(plan, fresh.slots, slot, ports));
+                    agent.add_ports(new)?;
+                }
+            }
         }
         Ok(())
     }
@@ -144,10 +166,10 @@ impl Keeper for Flows {
             agent::journal(&e);
             vec![]
         });
-        for (slot, switch, _) in switches(&context.state.plan) {
-            if let Some(agent) = inner.agents.get_mut(&switch.name)
-                && !started.contains(&switch.name)
-                && let Err(e) = agent.tell_again(context, slot, switch)
+        for wanted in told::all(&context.state.plan) {
+            if let Some(agent) = inner.agents.get_mut(&wanted.name())
+                && !started.contains(&wanted.name())
+                && let Err(e) = agent.tell_again(context, &wanted)
             {
                 agent::journal(&e);
             }
@@ -158,6 +180,13 @@ impl Keeper for Flows {
     fn forget(&self, state: &State, gone: Gone<'_>) {
         let mut inner = self.inner();
         for end in gone.links.iter().flat_map(|link| &link.ends) {
+            if let PlannedEnd::Node { node, interface } = end
+                && let Some(router) = state.plan.separate_at(end).map(|_| &state.plan.nodes[*node])
+                && let Some(agent) = inner.agents.get_mut(&router.plane_name())
+                && let Some(interface) = router.interfaces.get(*interface)
+            {
+                told::plane_ports(interface).into_iter().for_each(|port| agent.remove_port(port));
+            }
             let PlannedEnd::Port { switch, number: Some(number), .. } = end else { continue };
             let name = state.plan.switch_at(*switch).map(|switch| &switch.name);
             if let Some(agent) = name.and_then(|name| inner.agents.get_mut(name)) {
@@ -201,7 +230,7 @@ impl Keeper for Flows {
 
     fn is_whole(&self, state: &State) -> bool {
         let inner = self.inner();
-        switches(&state.plan).all(|(_, s, _)| inner.agents.get(&s.name).is_some_and(Agent::lives))
+        told::all(&state.plan).all(|w| inner.agents.get(&w.name()).is_some_and(Agent::lives))
     }
 
     fn end(&self, folder: &Folder) {
@@ -219,26 +248,27 @@ impl Inner {
     /// everything.
     fn start_missing(&mut self, context: &Context<'_>) -> Result<Vec<String>> {
         let mut started = Vec::new();
-        for (slot, switch, options) in switches(&context.state.plan) {
-            if self.agents.get(&switch.name).is_some_and(Agent::lives) {
+        for wanted in told::all(&context.state.plan) {
+            let name = wanted.name();
+            if self.agents.get(&name).is_some_and(Agent::lives) {
                 continue;
             }
-            let agent = match Agent::find(context.folder, &switch.name)? {
+            let agent = match Agent::find(context.folder, &name)? {
                 Some(agent) => agent,
                 None => {
-                    let mut agent = Agent::start(context, switch, options)?;
-                    agent.tell_again(context, slot, switch)?;
-                    started.push(switch.name.clone());
+                    let mut agent = Agent::start(context, &wanted)?;
+                    agent.tell_again(context, &wanted)?;
+                    started.push(name.clone());
                     agent
                 }
             };
-            self.agents.insert(switch.name.clone(), agent);
+            self.agents.insert(name, agent);
         }
         Ok(started)
     }
 
     fn has_all(&self, state: &State) -> bool {
-        switches(&state.plan).all(|(_, switch, _)| self.agents.contains_key(&switch.name))
+        told::all(&state.plan).all(|wanted| self.agents.contains_key(&wanted.name()))
     }
 
     /// Forgets processes that have ended; returns the shortest life among them.

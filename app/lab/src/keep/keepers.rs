@@ -4,6 +4,7 @@ use crate::build::keeper::Keeper;
 use crate::keep::doors::Doors;
 use crate::keep::flows::Flows;
 use crate::keep::guards::Guards;
+use crate::keep::routers::Routers;
 use crate::keep::slicers::Slicers;
 use crate::keep::switches::Switches;
 use crate::keep::wires::Wires;
@@ -17,12 +18,21 @@ pub(crate) struct Keepers {
     pub(crate) switches: Switches,
     pub(crate) slicers: Slicers,
     pub(crate) flows: Flows,
+    pub(crate) routers: Routers,
 }
 
 impl Keepers {
     /// All keepers, in the order in which they attach.
-    pub(crate) fn all(&self) -> [&dyn Keeper; 6] {
+    pub(crate) fn all(&self) -> [&dyn Keeper; 7] {
         // Switches connect to their slicer. Whether a wire can be put in at an OpenFlow switch depends on how that gets its frames.
-        [&self.doors, &self.slicers, &self.flows, &self.guards, &self.wires, &self.switches]
+        [
+            &self.doors,
+            &self.slicers,
+            &self.flows,
+            &self.guards,
+            &self.wires,
+            &self.switches,
+            &self.routers,
+        ]
     }
 }

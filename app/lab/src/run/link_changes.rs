@@ -17,6 +17,7 @@ use netloom_netlink::{Batch, DeleteLink, Socket};
 
 use crate::build::configure::Scope;
 use crate::build::keeper::{Gone, Ground};
+use crate::build::links::New;
 use crate::build::{configure, links};
 use crate::run::running::{Running, Work};
 use crate::stage::absent::{is_away, refuse_lost, without_absent};
@@ -136,7 +137,7 @@ impl Running {
     /// Makes a link of a state; removes its remains first.
     pub(crate) fn lay_again(&self, work: &Work, state: &State, at: LinkSlot) -> Result<()> {
         let spaces = self.spaces_of(work, state, &[at])?;
-        links::remove_links(&state.plan, &spaces, &[at], |_| true)?;
+        links::remove_links(&state.plan, &spaces, &[at], |_| true, New::All)?;
         drop(spaces);
         self.lay_one(work, state, at)
     }
@@ -145,7 +146,7 @@ impl Running {
         // Routes by interfaces that are elsewhere are left out.
         let plan = without_absent(state);
         let spaces = self.spaces_of(work, state, &[at])?;
-        links::make_links(&plan, &spaces, &[at], false)?;
+        links::make_links(&plan, &spaces, &[at], false, New::All)?;
         let ground = Ground { folder: &self.folder, state, spaces: &spaces, links: &[at] };
         for keeper in self.kept.keepers.all() {
             keeper.lay(&ground)?;

@@ -388,6 +388,11 @@ impl Service for Scoped {
         self.local_change(set)
     }
 
+    fn move_control(&self, node: &str) -> Result<Changed> {
+        let moved = self.running.move_control(&self.below(node)?).map_err(|e| self.seen(e))?;
+        self.local_change(moved)
+    }
+
     fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
         if request.to == "host" {
             return Err(self.refused("interfaces can be moved between nodes in here only"));

@@ -183,6 +183,10 @@ impl Service for Running {
         self.set(node, change)
     }
 
+    fn move_control(&self, node: &str) -> Result<Changed> {
+        Running::move_control(self, node)
+    }
+
     fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
         self.move_to(request)
     }

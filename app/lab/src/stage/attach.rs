@@ -12,7 +12,7 @@ use netloom_ebpf::Direction;
 use netloom_model::plan::NodeId;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::Slot;
-use netloom_model::plan::form::Seat;
+use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_sys::namespace;
 
 use crate::stage::inits::Inits;
@@ -39,6 +39,13 @@ pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Op
     let core = |side, direction| {
         Some(AttachPoint { space: NodeId::CORE, index: link.port_index(side), direction })
     };
+    if state.form(link) == LinkForm::Beside {
+        let outer = |side: usize, direction| {
+            state.plan.separate_at(&link.ends[side])?;
+            Some(AttachPoint { space: NodeId::CORE, index: link.outer_index(side), direction })
+        };
+        return outer(to, Direction::Ingress).or_else(|| outer(from, Direction::Egress));
+    }
     match [from, to].map(|side| state.seat(link, side)) {
         [Seat::Plug | Seat::Guest { .. }, _] | [_, Seat::Plug | Seat::Guest { .. }] => None,
         [_, Seat::Port] => core(to, Direction::Ingress),

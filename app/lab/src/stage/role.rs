@@ -29,14 +29,24 @@ pub enum Role {
     Flow,
     /// The slicer; found by its control socket.
     Slice,
+    /// Follows a router whose plane is separate; found by the lock that it holds.
+    Router,
     /// Clones inits for a lab process whose spawner was killed; ends with its client.
     Spawner,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 7] =
-        [Role::Wire, Role::Switch, Role::Plug, Role::Vde, Role::Flow, Role::Slice, Role::Spawner];
+    pub const ALL: [Role; 8] = [
+        Role::Wire,
+        Role::Switch,
+        Role::Plug,
+        Role::Vde,
+        Role::Flow,
+        Role::Slice,
+        Role::Router,
+        Role::Spawner,
+    ];
 
     /// The hidden verb that starts it.
     pub const fn verb(self) -> &'static str {
@@ -47,6 +57,7 @@ impl Role {
             Role::Vde => "vde-process",
             Role::Flow => "flow-process",
             Role::Slice => "slice-process",
+            Role::Router => "router-process",
             Role::Spawner => "spawner-process",
         }
     }
@@ -60,6 +71,7 @@ impl Role {
             Role::Vde => netloom_switch::classic::NAME,
             Role::Flow => netloom_flow::NAME,
             Role::Slice => netloom_slice::NAME,
+            Role::Router => netloom_router::NAME,
             Role::Spawner => netloom_node::spawner::NAME,
         }
     }

@@ -225,6 +225,16 @@ impl Folder {
         self.slicer_folder().join(format!("{slice}.{switch}"))
     }
 
+    /// What daemons of a router put down for those of the node that it moves to, beside its plane.
+    pub(crate) fn carried(&self, plane: &str) -> PathBuf {
+        self.flow_folder(plane).join("carried")
+    }
+
+    /// The file that the process which follows a router holds a lock on, beside its plane.
+    pub(crate) fn router_lock(&self, plane: &str) -> PathBuf {
+        self.flow_folder(plane).join("router.lock")
+    }
+
     /// The file that the plug of a link's end holds a lock on.
     pub(crate) fn plug_lock(&self, link: LinkId, side: usize) -> PathBuf {
         self.switch_files().join(format!("{link}-{side}.lock"))

@@ -152,6 +152,10 @@ const USES: &[Uses] = &[
         ],
     ),
     uses(
+        "node move-control",
+        &[("netloom node move-control r1", "FRR's daemons start anew in a fresh node")],
+    ),
+    uses(
         "node move-interface",
         &[
             ("netloom node move-interface h1:eth0 h2", "from one node to another"),

@@ -80,6 +80,9 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::SwitchProcess { starter, socket, state, options } => {
             roles::switch(starter, &socket, &state, &options)
         }
+        Verb::RouterProcess { starter, lock, init, spec } => {
+            roles::router(starter, &lock, init, &spec)
+        }
         Verb::FlowProcess { starter, folder, socket, application } => {
             roles::flow(starter, &folder, &socket, &application)
         }

@@ -23,6 +23,7 @@ pub(crate) fn node(lab: Option<&str>, verb: Node) -> Result<i32> {
             let settings = args.settings.into_iter().map(from_here).collect::<Result<_>>()?;
             told(&labs::connect(lab)?.set_node(&args.node, &NodeSettings { settings })?);
         }
+        Node::MoveControl(args) => told(&labs::connect(lab)?.move_control(&args.node)?),
         Node::MoveInterface(args) => move_interface(lab, args)?,
         Node::Pause(args) => return enter::control(lab, &args.node, "pause"),
         Node::Resume(args) => return enter::control(lab, &args.node, "resume"),

@@ -176,6 +176,29 @@ pub(crate) fn slice(starter: i32, folder: &Path, socket: &Path, application: &st
     Ok(0)
 }
 
+/// `netloom router-process`: follows the router whose network namespace is its standard input.
+pub(crate) fn router(starter: i32, lock: &Path, init: i32, spec: &str) -> Result<i32> {
+    begin(starter)?;
+    let spec: netloom_router::Spec = serde_json::from_str(spec).context("what it is told")?;
+    let space = take_stdin().context("its network namespace")?;
+    let pid = rustix::process::Pid::from_raw(init).context("the number of the router's init")?;
+    let router = process::pidfd(pid).context("the router's init")?;
+    let now = netloom_sys::namespace::network_of(pid).context("the router's network")?;
+    // The number may be another process's by now.
+    let inode = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| stat.st_ino);
+    if inode(now.as_fd())? != inode(space.as_fd())? {
+        bail!("the router has ended");
+    }
+    netloom_sys::namespace::enter_network(&space).context("enter the router's network")?;
+    // The namespace is to end with the router.
+    drop((space, now));
+    let lock = Lock::take(lock)?;
+    detach(&[router.as_fd(), lock.as_fd()])?;
+    netloom_router::serve(&spec, &router)?;
+    drop(lock);
+    Ok(0)
+}
+
 /// The standard input, which is empty from now on.
 fn take_stdin() -> Result<OwnedFd> {
     let taken = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;

@@ -114,6 +114,15 @@ pub enum PlanError {
         /// The link.
         link: String,
     },
+    /// A router whose plane is separate, linked to the host or to a shared-memory switch.
+    #[error(
+        "link {link:?}: a router with plane: separate is linked to nodes and switches of kind kernel or openflow; put \
+         one of these between"
+    )]
+    PlaneAtDoor {
+        /// The link.
+        link: String,
+    },
     /// More computed routes than allowed.
     #[error(
         "{routes} routes would have to be computed, more than the {most} that a lab may have: they grow \

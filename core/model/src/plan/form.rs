@@ -18,6 +18,10 @@ pub const FIRST_PORT: u32 = 100_000;
 /// Index of the first hidden interface of wires; ports come before.
 pub const FIRST_HIDDEN: u32 = 200_000;
 
+/// Index of the first interface between a router and its plane, and of the first beyond the plane.
+const FIRST_INNER: u32 = 300_000;
+const FIRST_OUTER: u32 = 400_000;
+
 /// The prefix of hidden interfaces' names.
 pub const HIDDEN: &str = "nlw";
 
@@ -49,6 +53,9 @@ pub enum LinkForm {
     Card,
     /// A veth pair from the host, which translates addresses (NAT).
     Nat,
+    /// A link of a router whose plane is separate: veth pairs from its interface to its plane, and from there to the
+    /// other end ([`PlannedLink::beside`]).
+    Beside,
 }
 
 /// Where one end of a link is.
@@ -84,6 +91,9 @@ impl LinkForm {
         if form != LinkForm::Pair {
             return form;
         }
+        if plan.has_separate_end(link) {
+            return LinkForm::Beside;
+        }
         // Without BPF programs a wire cannot be inserted later. Nor can it at a plug, a virtual machine, or an
         // OpenFlow switch that reads packet sockets: they get frames before any program does.
         let sockets =
@@ -116,7 +126,11 @@ impl LinkForm {
     pub fn is_door(self) -> bool {
         match self {
             LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => true,
-            LinkForm::Pair | LinkForm::Wired | LinkForm::Tap | LinkForm::Guest => false,
+            LinkForm::Pair
+            | LinkForm::Wired
+            | LinkForm::Tap
+            | LinkForm::Guest
+            | LinkForm::Beside => false,
         }
     }
 
@@ -154,8 +168,29 @@ pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
     };
     match plan.links.iter().find_map(open) {
         Some((node, link)) => Err(PlanError::ProtectedGuest { node, link }),
+        None => check_planes(plan),
+    }
+}
+
+/// Checks that routers whose planes are separate have links that their planes can have.
+fn check_planes(plan: &Plan) -> Result<(), PlanError> {
+    let wrong = |link: &&PlannedLink| {
+        let door = LinkForm::plain(plan, link).is_door();
+        plan.has_separate_end(link) && (door || plan.has_shm_end(link))
+    };
+    match plan.links.iter().find(wrong) {
+        Some(link) => Err(PlanError::PlaneAtDoor { link: link.name.clone() }),
         None => Ok(()),
     }
+}
+
+/// A veth pair of a link of form [`LinkForm::Beside`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// From the interface of a router to its plane.
+    Inner(usize),
+    /// Between two planes, or from one to the other end, by the sides in the order of making.
+    Outer([usize; 2]),
 }
 
 /// Whether a link can ever have a wire: not between a shared-memory switch and the host, where neither end is
@@ -254,6 +289,26 @@ impl PlannedLink {
         format!("{HIDDEN}{}", self.wire_number(side))
     }
 
+    /// Index in the core namespace of the interface between a router at an end and its plane.
+    pub fn inner_index(&self, side: usize) -> u32 {
+        FIRST_INNER + u32::try_from(number_of((self.id, side))).unwrap_or(0)
+    }
+
+    /// Index in the core namespace of the interface of a router's plane toward the other end.
+    pub fn outer_index(&self, side: usize) -> u32 {
+        FIRST_OUTER + u32::try_from(number_of((self.id, side))).unwrap_or(0)
+    }
+
+    /// Name of the interface between a router at an end and its plane.
+    pub fn inner_name(&self, side: usize) -> String {
+        format!("nli{}", number_of((self.id, side)))
+    }
+
+    /// Name of the interface of a router's plane toward the other end.
+    pub fn outer_name(&self, side: usize) -> String {
+        format!("nlo{}", number_of((self.id, side)))
+    }
+
     /// The node's end of a link, the first if both are: positions of the node and of its interface.
     pub fn node_end(&self) -> Option<(Slot, usize)> {
         self.ends.iter().find_map(|end| match end {
@@ -277,6 +332,30 @@ impl Plan {
     /// Whether an end of a link is at a shared-memory switch.
     pub fn has_shm_end(&self, link: &PlannedLink) -> bool {
         link.ends.iter().any(|end| self.shm_switch_at(end).is_some())
+    }
+
+    /// The router whose plane is separate, at an end of a link.
+    pub fn separate_at(&self, end: &PlannedEnd) -> Option<Slot> {
+        match end {
+            PlannedEnd::Node { node, .. } => {
+                self.node_at(*node)?.kind.has_separate_plane().then_some(*node)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a router whose plane is separate is at an end of a link.
+    pub fn has_separate_end(&self, link: &PlannedLink) -> bool {
+        link.ends.iter().any(|end| self.separate_at(end).is_some())
+    }
+
+    /// The veth pairs of a link of form [`LinkForm::Beside`].
+    pub fn pieces(&self, link: &PlannedLink) -> Vec<Piece> {
+        let separate = [0, 1].map(|side| self.separate_at(&link.ends[side]).is_some());
+        let inner = (0..2).filter(|side| separate[*side]).map(Piece::Inner);
+        // A port of a bridge comes first: only the first end can be attached in the same request.
+        let first = usize::from(matches!(link.ends[1], PlannedEnd::Port { .. }));
+        inner.chain([Piece::Outer([first, 1 - first])]).collect()
     }
 
     /// A node that is a virtual machine at an end of a link.

@@ -20,6 +20,9 @@ pub const FOLDER: &str = "/usr/lib/frr";
 /// Where a router has their configuration.
 const CONFIGURATION: &str = "/etc/netloom";
 
+/// Where a router finds what daemons of an earlier node left for it.
+pub const CARRIED: &str = "/etc/netloom/carried";
+
 /// How long FRR and its neighbours keep routes over a restart, at most.
 const MOST_GRACE: u32 = 1800;
 
@@ -164,11 +167,13 @@ fn program(name: &str, router: &Router) -> Program {
     if name == "zebra" {
         // Routes stay when it ends, and for so long when it comes back.
         words.extend(["-r".into(), "-K".into(), router.grace.clamp(1, 3600).to_string()]);
-        return Program { command: words, restart: Restart::Always };
+        return Program { restart: Restart::Always, ..Program::once(words) };
     }
-    let wait = "until [ -S /run/frr/zserv.api ]; do sleep 0.02; done; exec";
-    let command = vec!["/bin/sh".into(), "-c".into(), format!("{wait} {}", words.join(" "))];
-    Program { command, restart: Restart::Always }
+    let wait = "until [ -S /run/frr/zserv.api ]; do sleep 0.02; done";
+    let find = format!("mv {CARRIED}/{name}-* /run/frr/ 2>/dev/null");
+    let start = format!("{wait}; {find}; exec {}", words.join(" "));
+    let command = vec!["/bin/sh".into(), "-c".into(), start];
+    Program { restart: Restart::Always, ..Program::once(command) }
 }
 
 fn times(prefix: &str, ospf: &Ospf) -> String {

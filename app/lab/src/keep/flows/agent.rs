@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use netloom_flow::control::requests::ControllerState;
 use netloom_flow::control::{Connection, PortSpec};
-use netloom_model::kinds::openflow::OpenflowSwitch;
-use netloom_model::plan::{NodeId, PlannedEnd, PlannedLink, PlannedSwitch, Slot, SwitchSlot};
+use netloom_model::plan::{NodeId, PlannedEnd, PlannedLink, PlannedSwitch, Slot};
 use netloom_sys::process;
 
-use super::told::{self, space_of};
+use super::told::{self, Wanted, space_of};
 use crate::build::keeper::Context;
 use crate::stage::role::{self, Process, Role};
 use crate::stage::{attach, inits::Inits};
@@ -70,19 +69,15 @@ impl Agent {
     }
 
     /// Starts the process in the lab's core namespace.
-    pub(super) fn start(
-        context: &Context<'_>,
-        switch: &PlannedSwitch,
-        options: &OpenflowSwitch,
-    ) -> Result<Agent> {
-        let (folder, name) = (context.folder, switch.name.as_str());
+    pub(super) fn start(context: &Context<'_>, wanted: &Wanted<'_>) -> Result<Agent> {
+        let (folder, name) = (context.folder, &*wanted.name());
         let object = || format!("switch {name:?}");
         make_private_dir(&folder.flow_folder(name), true)?;
         let core = attach::open(context.inits, NodeId::CORE)?.ok_or_else(|| Error::Busy {
             object: object(),
             reason: "the lab's core namespace is gone; `netloom up` makes it anew".into(),
         })?;
-        let application = told::application(&context.state.plan, folder, switch, options);
+        let application = told::application(&context.state.plan, folder, wanted);
         let text = serde_json::to_string(&application)
             .map_err(|e| Error::of(object(), "write its options")(std::io::Error::from(e)))?;
         let (path, socket) = (folder.path(), folder.flow_control(name));
@@ -122,15 +117,24 @@ impl Agent {
 
     /// Tells it all its ports and the namespaces that it misses, and takes those ports away that are no more in the
     /// plan. A port that it refuses is noted in the log: its link is made anew, and then the port is added.
-    pub(super) fn tell_again(
-        &mut self,
-        context: &Context<'_>,
-        slot: SwitchSlot,
-        switch: &PlannedSwitch,
-    ) -> Result<()> {
+    pub(super) fn tell_again(&mut self, context: &Context<'_>, wanted: &Wanted<'_>) -> Result<()> {
         let plan = &context.state.plan;
         let connection = self.connect()?;
         let shown = connection.show().map_err(self.failed("ask"))?;
+        let (slot, switch) = match wanted {
+            Wanted::Switch(slot, switch, _) => (*slot, *switch),
+            Wanted::Plane(slot, _) => {
+                for (_, _, ports) in told::ports_of_plane(plan, *slot, plan.links.iter()) {
+                    // Of a link whose other end is made anew, or of a router that is.
+                    for port in ports {
+                        if let Err(e) = self.add_port(&connection, port) {
+                            journal(&e);
+                        }
+                    }
+                }
+                return Ok(());
+            }
+        };
         let all: Vec<_> = told::ports(plan, slot, plan.links.iter()).collect();
         for port in shown.ports {
             let is_same = |p: &PortSpec| p.number == port.number && p.interface == port.interface;

@@ -9,7 +9,9 @@ use netloom_model::Plan;
 use netloom_model::kinds::openflow::{
     Controller, FailMode, OpenflowSwitch, OpenflowVersion, TlsFiles,
 };
-use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, SwitchSlot};
+use netloom_model::plan::{
+    Interface, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot, SwitchSlot,
+};
 
 use crate::store::state::Folder;
 
@@ -22,7 +24,24 @@ pub(super) fn space_of(node: &str) -> String {
 }
 
 /// How a switch begins.
-pub(super) fn application(
+pub(super) fn application(plan: &Plan, folder: &Folder, wanted: &Wanted<'_>) -> Application {
+    match wanted {
+        Wanted::Switch(_, switch, options) => of_switch(plan, folder, switch, options),
+        Wanted::Plane(_, node) => {
+            let name = wanted.name();
+            let number = u64::try_from(node.id.get()).unwrap_or(0);
+            Application {
+                versions: vec![Version::V13],
+                tables: 4,
+                fail: Fail::Secure,
+                openflow: folder.flow_socket(&name),
+                ..Application::new(&name, number + 1, &folder.flow_folder(&name))
+            }
+        }
+    }
+}
+
+fn of_switch(
     plan: &Plan,
     folder: &Folder,
     switch: &PlannedSwitch,
@@ -98,6 +117,60 @@ pub(super) fn is_of(of: &Controller, shown: &ControllerShown) -> bool {
 pub(super) fn nodes_of(options: &OpenflowSwitch) -> impl Iterator<Item = &str> {
     let mut seen = std::collections::BTreeSet::new();
     options.controllers.iter().filter_map(Controller::node).filter(move |node| seen.insert(*node))
+}
+
+/// A switch that a process runs: one of the file, or the plane of a router.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'p> {
+    Switch(SwitchSlot, &'p PlannedSwitch, &'p OpenflowSwitch),
+    Plane(Slot, &'p PlannedNode),
+}
+
+impl Wanted<'_> {
+    /// The name by which its process is known. That of a plane is no name of a switch.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Wanted::Switch(_, switch, _) => switch.name.clone(),
+            Wanted::Plane(_, node) => node.plane_name(),
+        }
+    }
+}
+
+/// All OpenFlow switches of a plan.
+pub(super) fn all(plan: &Plan) -> impl Iterator<Item = Wanted<'_>> {
+    let switches = plan.switch_slots().zip(&plan.switches).filter_map(|(slot, switch)| {
+        Some(Wanted::Switch(slot, switch, switch.kind.as_openflow()?))
+    });
+    let nodes = plan.slots().zip(&plan.nodes);
+    let planes = nodes.filter(|(_, node)| node.kind.has_separate_plane());
+    switches.chain(planes.map(|(slot, node)| Wanted::Plane(slot, node)))
+}
+
+/// The ports of an interface's plane: where its link is, and where the router is.
+pub(crate) fn plane_ports(interface: &Interface) -> [u32; 2] {
+    [interface.index * 2, interface.index * 2 + 1]
+}
+
+/// The ports of a plane at the ends of these links: where links are, and where the router is.
+pub(super) fn ports_of_plane<'p>(
+    plan: &'p Plan,
+    of: Slot,
+    links: impl Iterator<Item = &'p PlannedLink>,
+) -> impl Iterator<Item = (&'p PlannedLink, usize, [PortSpec; 2])> {
+    let ends = links.flat_map(|link| [(link, 0), (link, 1)]);
+    ends.filter_map(move |(link, side)| match &link.ends[side] {
+        PlannedEnd::Node { node, interface } if *node == of => {
+            let interface = plan.nodes[of].interfaces.get(*interface)?;
+            let [outside, inside] = plane_ports(interface);
+            let port =
+                |number, interface: String, name| PortSpec { number, name, interface, mac: None };
+            let name = &interface.name;
+            let outside = port(outside, link.outer_name(side), name.clone());
+            let inside = port(inside, link.inner_name(side), format!("{name}-in"));
+            Some((link, side, [outside, inside]))
+        }
+        _ => None,
+    })
 }
 
 /// The ports of a switch at the ends of these links.

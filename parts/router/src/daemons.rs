@@ -1,0 +1,61 @@
+//! Whether the daemon that installed a route is away, so that what it takes back may come again.
+//!
+//! FRR's daemons listen on a socket each for `vtysh`. When one ends, zebra takes its routes out of the kernel at once;
+//! a daemon that withdraws a route itself is there. Whoever listens is asked nothing.
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Where FRR's daemons listen, below the root directory.
+const FOLDER: &str = "run/frr";
+
+/// Daemons by the number of the routes that they have installed (`RTPROT_*`).
+const BY_ORIGIN: [(u8, &[&str]); 7] = [
+    (186, &["bgpd"]),
+    (187, &["isisd"]),
+    (188, &["ospfd", "ospf6d"]),
+    (189, &["ripd", "ripngd"]),
+    (192, &["eigrpd"]),
+    (196, &["staticd"]),
+    (42, &["babeld"]),
+];
+
+/// Whether the daemon of a route's origin is known and does not run, or zebra does not.
+pub(crate) fn is_away(root: &Path, origin: u8, is_ipv4: bool) -> bool {
+    let Some((_, names)) = BY_ORIGIN.iter().find(|(number, _)| *number == origin) else {
+        return false;
+    };
+    let name = if is_ipv4 { names.first() } else { names.last() };
+    let folder = root.join(FOLDER);
+    let is_gone = |name: &str| {
+        let asked = UnixStream::connect(folder.join(format!("{name}.vty")));
+        // One that may not be asked is there.
+        let kind = asked.err().map(|e| e.kind());
+        matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused))
+    };
+    is_gone("zebra") || name.is_none_or(|name| is_gone(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_away_when_nobody_listens() {
+        let root = std::env::temp_dir().join(format!("netloom-daemons-{}", std::process::id()));
+        let folder = root.join(FOLDER);
+        std::fs::create_dir_all(&folder).unwrap();
+        assert!(!is_away(&root, 4, true), "who wrote a static route is no daemon");
+        assert!(is_away(&root, 188, true));
+        let listen = |name: &str| UnixListener::bind(folder.join(format!("{name}.vty"))).unwrap();
+        let (_zebra, ospfd) = (listen("zebra"), listen("ospfd"));
+        assert!(!is_away(&root, 188, true));
+        assert!(is_away(&root, 188, false), "that of IPv6");
+        drop(ospfd);
+        assert!(is_away(&root, 188, true), "its socket stays");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -1,0 +1,24 @@
+//! Why a router cannot be followed.
+
+use netloom_sys::Failure;
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused something.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// The kernel's answer about routes.
+    #[error(transparent)]
+    Netlink(#[from] netloom_netlink::Error),
+    /// The switch closed the connection.
+    #[error("the router's switch closed the connection")]
+    Closed,
+    /// The switch did something else than asked.
+    #[error("the router's switch: {0}")]
+    Strange(String),
+}
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,66 @@
+//! The process: waits for the kernel, the switch, and the end of either or of the router.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use netloom_netlink::{ForwardingWatch, Socket};
+use netloom_sys::{Failure, journal, process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::mirror::{LOOK, Mirror};
+use crate::{Result, Spec};
+
+/// Datagrams taken before the switch is told, so that many changes are one.
+const MOST: usize = 4096;
+
+/// Follows the router in whose network namespace this thread is, until it ends: `router` becomes readable then.
+///
+/// # Errors
+/// The kernel or the switch refuses something; entries stay as they are.
+pub fn serve(spec: &Spec, router: &OwnedFd) -> Result<()> {
+    process::set_name(crate::NAME);
+    // Before everything is asked for, so that no change is missed.
+    let mut watch = ForwardingWatch::open()?;
+    let mut socket = Socket::open()?;
+    let mut mirror = Mirror::begin(spec)?;
+    mirror.settle(&mut socket, Instant::now())?;
+    let mut look_at = Instant::now() + LOOK;
+    loop {
+        let now = Instant::now();
+        if now >= look_at {
+            if process::has_ended(router.as_fd()) || !spec.home.exists() {
+                return Ok(());
+            }
+            mirror.look(&mut socket, now)?;
+            look_at = Instant::now() + LOOK;
+        }
+        let wait = look_at.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(wait).unwrap_or_default();
+        let (told, asked, ended) = {
+            let client = mirror.client();
+            let mut all = [
+                PollFd::new(&watch, PollFlags::IN),
+                PollFd::new(&*client, PollFlags::IN),
+                PollFd::new(router, PollFlags::IN),
+            ];
+            match poll(&mut all, Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(Failure::new("router", "wait", e).into()),
+            }
+            let is_ready = |at: usize| !all[at].revents().is_empty();
+            (is_ready(0), is_ready(1), is_ready(2))
+        };
+        if ended {
+            journal::line(format_args!("{}: its node has ended; its entries stay", spec.name));
+            return Ok(());
+        }
+        if asked {
+            mirror.client().drain()?;
+        }
+        if told {
+            watch.receive(MOST, &mut |change| mirror.hear(change))?;
+            mirror.settle(&mut socket, Instant::now())?;
+        }
+    }
+}
