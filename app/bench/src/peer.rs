@@ -5,10 +5,12 @@
 //! per second. Both print one number on standard output. The others have their own modules, with ends in two
 //! nodes: they print `ready`, and one JSON object when their standard input ends or their time is over.
 
+mod arrived;
 mod bells;
 mod burn;
 mod calls;
 mod clock;
+mod control;
 mod crowd;
 mod echo;
 mod edges;
@@ -18,6 +20,7 @@ mod line;
 mod offloads;
 mod openflow;
 mod packets;
+mod pi;
 mod plain;
 mod point;
 mod ports;
@@ -27,6 +30,7 @@ mod requests;
 mod stop;
 mod storm;
 mod stream;
+mod triad;
 mod turns;
 mod vhost;
 
@@ -158,6 +162,18 @@ pub fn peer(args: &[String]) -> Result<()> {
             object(&flows::only(socket.as_ref(), &entries)?)
         }
         ["flow-clear", socket] => object(&flows::only(socket.as_ref(), &[])?),
+        ["flow-entries", socket, ..] => object(&flows::only(socket.as_ref(), &words[2..])?),
+        ["flow-control", port, time, ..] => {
+            object(&control::control(figure(port)?, seconds(time)?, &words[3..])?)
+        }
+        ["relay", port, to, time] => {
+            object(&control::relay(figure(port)?, figure(to)?, seconds(time)?)?)
+        }
+        ["arrived", interface, skip, time] => {
+            object(&arrived::arrived(interface, seconds(skip)?, seconds(time)?)?)
+        }
+        ["pi", digits] => object(&pi::pi(figure(digits)?)?),
+        ["triad", mebibytes, turns] => object(&triad::triad(figure(mebibytes)?, figure(turns)?)?),
         ["sweep", runtime, folder] => sweep(runtime.as_ref(), folder.as_ref())?,
         ["flow-obey", socket, interface, port, turns] => {
             object(&flows::obey(socket.as_ref(), interface, figure(port)?, figure(turns)?)?)
