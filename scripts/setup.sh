@@ -167,6 +167,7 @@ setup_peers() {
             say "not available here: $packages (left out)"
     done
     setup_kernel || say "not available here: a kernel for guests (left out)"
+    setup_kernel_with_cards || say "not available here: a kernel for guests with cards of computers (left out)"
     setup_services || say "not available here: nginx, BIRD and sshd (left out)"
 }
 
@@ -203,6 +204,22 @@ setup_kernel() {
     as_root sh -c 'umask 022
         rm -rf "$1" "$1.new" && mkdir -p "$1.new" && chmod 755 "$1.new" && cd "$1.new" && apt-get download -q "$2" &&
             dpkg-deb -x ./*.deb . && rm ./*.deb && chmod 755 . && mv "$1.new" "$1" || { rm -rf "$1.new"; exit 1; }' \
+        sh "$folder" "$package"
+}
+
+# The distribution's other kernel, which has a driver for the Intel card that QEMU emulates: no more of it than guests load.
+setup_kernel_with_cards() {
+    folder=$environments/kernel-cards
+    [ ! -e "$folder/boot" ] || return 0
+    [ "$(system)" = apt ] && have dpkg-deb || return 1
+    say "missing: linux-image-amd64 (guests of benches boot it): unpacking its kernel and this driver into $folder"
+    package=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: //p' | head -n 1)
+    [ -n "$package" ] || return 1
+    # shellcheck disable=SC2016
+    as_root sh -c 'umask 022
+        rm -rf "$1" "$1.new" && mkdir -p "$1.new" && chmod 755 "$1.new" && cd "$1.new" && apt-get download -q "$2" &&
+            dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards "./boot/vmlinuz-*" "*/e1000.ko" &&
+            rm ./*.deb && chmod 755 . && mv "$1.new" "$1" || { rm -rf "$1.new"; exit 1; }' \
         sh "$folder" "$package"
 }
 

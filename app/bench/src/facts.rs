@@ -61,6 +61,13 @@ impl Facts {
         })
     }
 
+    /// The hardware address of a node's interface on a link.
+    pub(crate) fn mac(&self, node: &str, link: &str) -> Result<String> {
+        let all = self.node(node)?["interfaces"].as_array().context("status has no interfaces")?;
+        let found = all.iter().find(|i| i["link"] == link).and_then(|i| i["mac"].as_str());
+        found.map(str::to_owned).with_context(|| format!("{node} has no interface on link {link}"))
+    }
+
     /// A node's global IPv6 address on a link, without the prefix length.
     pub(crate) fn address6(&self, node: &str, link: &str) -> Result<String> {
         let all = self.node(node)?["interfaces"].as_array().context("status has no interfaces")?;
@@ -143,6 +150,7 @@ mod tests {
         assert_eq!(facts.counter("a", "cpu_receive_ns").unwrap(), None);
         let interface = facts.interface("a", "a--b").unwrap();
         assert_eq!(facts.address6("a", "a--b").unwrap(), "fd00::1");
+        assert_eq!(facts.mac("a", "a--b").unwrap(), interface.mac);
         assert_eq!((interface.name.as_str(), interface.address.as_str()), ("eth0", "10.0.0.1"));
         let ledger = facts.ledger("a--b").unwrap();
         let expected = Ledger { offered: 9, sent: 5, held: 1, by_chance: 2, otherwise: 1 };

@@ -27,10 +27,12 @@ mod plug;
 mod processes;
 mod report;
 mod rounds;
+mod router;
 mod running;
 mod settle;
 mod sweeper;
 mod switch;
+mod ticks;
 mod vde;
 mod vm;
 mod wire;
@@ -61,6 +63,10 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
             "openflow",
             "the OpenFlow switch: frames, TCP, flows set up, time until a change is obeyed",
         ),
+        (
+            "router",
+            "what routers of several kinds forward, what a hostile neighbour costs, what a platform costs",
+        ),
         ("plug", "what goes through a plug between the switch and a card, in and out"),
         ("wire", "how exactly links delay, lose and limit; throughput through them"),
         ("capture", "frames a second captured without a loss, thrown away and stored"),
@@ -88,6 +94,7 @@ pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> R
         "images" => images::run(options, exe),
         "switch" => switch::run(options, exe),
         "openflow" => openflow::run(options, exe),
+        "router" => router::run(options, exe),
         "plug" => plug::run(options, exe),
         "wire" => wire::run(options, exe),
         "capture" => capture::run(options, exe),
@@ -113,7 +120,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("there are: lab, node, flood, images, switch, openflow, plug,"),
+                .contains("there are: lab, node, flood, images, switch, openflow, router,"),
             "{error}"
         );
     }

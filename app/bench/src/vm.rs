@@ -6,8 +6,8 @@
 
 mod beside;
 mod boot;
-mod guest;
-mod image;
+pub(crate) mod guest;
+pub(crate) mod image;
 mod pair;
 mod port;
 mod tables;
@@ -174,13 +174,13 @@ fn ratios(
     figures(streams, report);
 }
 
-fn qemu_version() -> String {
+pub(crate) fn qemu_version() -> String {
     let text = output(Command::new(guest::QEMU).arg("--version")).unwrap_or_default();
     let number = text.split_whitespace().nth(3).unwrap_or("of an unknown version");
     format!("QEMU {number}")
 }
 
-fn uml() -> String {
+pub(crate) fn uml() -> String {
     let text = output(Command::new(guest::UML).arg("--version")).unwrap_or_default();
     text.trim().to_owned()
 }

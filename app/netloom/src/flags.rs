@@ -581,6 +581,8 @@ pub(crate) enum Experiment {
     Switch,
     /// The OpenFlow switch beside Open vSwitch and a bridge.
     Openflow,
+    /// Routers of several kinds beside the kernel, hostile neighbours, and what platforms cost.
+    Router,
     /// A plug between the shared-memory switch and an interface.
     Plug,
     /// Accuracy of link delay, loss and rate.
@@ -609,6 +611,7 @@ impl Experiment {
             Experiment::Images => "images",
             Experiment::Switch => "switch",
             Experiment::Openflow => "openflow",
+            Experiment::Router => "router",
             Experiment::Plug => "plug",
             Experiment::Wire => "wire",
             Experiment::Capture => "capture",

@@ -57,7 +57,7 @@ pub(crate) fn start(
 }
 
 /// Takes addresses and offloads from a node's links, to give these to the switch.
-pub(super) fn clear(driver: &Driver, lab: &str, node: &str, links: &[String]) -> Result<()> {
+pub(crate) fn clear(driver: &Driver, lab: &str, node: &str, links: &[String]) -> Result<()> {
     for interface in links {
         output(
             driver

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::image::Image;
 
-pub(super) const QEMU: &str = "qemu-system-x86_64";
-pub(super) const UML: &str = "linux.uml";
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+pub(crate) const UML: &str = "linux.uml";
 /// Lines for the host begin with this; the rest is the kernel's.
 const MARK: &str = "@@";
 /// Longest wait for a guest that boots, and for an answer.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running machine, killed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(crate) struct Guest {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
@@ -64,8 +64,8 @@ impl Guest {
         Guest::start(exec)
     }
 
-    /// Starts a machine whose console is its standard input and output.
-    fn start(mut enter: Command) -> Result<Guest> {
+    /// Starts a machine, or a program that leads to one, whose console is its standard input and output.
+    pub(crate) fn start(mut enter: Command) -> Result<Guest> {
         enter.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = enter.spawn().with_context(|| format!("start {enter:?}"))?;
         let (input, printed) = (child.stdin.take(), child.stdout.take());
@@ -80,12 +80,12 @@ impl Guest {
     }
 
     /// Its process.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits for its next line for us.
-    pub(super) fn hear(&mut self) -> Result<String> {
+    pub(crate) fn hear(&mut self) -> Result<String> {
         let (until, mut last) = (Instant::now() + PATIENCE, String::new());
         loop {
             let rest = until.saturating_duration_since(Instant::now());
@@ -100,7 +100,7 @@ impl Guest {
     }
 
     /// Runs commands in it, which say something with [`MARK`] if that is to be heard.
-    pub(super) fn tell(&mut self, commands: &str) -> Result<()> {
+    pub(crate) fn tell(&mut self, commands: &str) -> Result<()> {
         writeln!(self.input, "{commands}").context("write to a guest's console")
     }
 }

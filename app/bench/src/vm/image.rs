@@ -1,7 +1,7 @@
 //! What guests boot: Debian's kernel for QEMU, and an initial file system of busybox and this binary for all.
 //!
 //! The kernel is of a package linux-image-…-cloud-amd64, installed, or unpacked in the folder that `NETLOOM_GUEST` names
-//! or where `make peers` unpacks it.
+//! or where `make peers` unpacks it. It has no driver for Intel's cards; guests with one boot the distribution's other kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use crate::driver::{Driver, output};
 const VARIABLE: &str = "NETLOOM_GUEST";
 /// Where `make peers` unpacks it.
 const OF_PEERS: &str = "/usr/local/lib/netloom-peers/kernel";
+/// Where it unpacks the one with drivers for cards of computers.
+const WITH_CARDS: &str = "/usr/local/lib/netloom-peers/kernel-cards";
 /// What the cards need, in this order; a kernel may have some of them built in.
 const MODULES: [&str; 8] = [
     "virtio_ring",
@@ -26,6 +28,8 @@ const MODULES: [&str; 8] = [
     "net_failover",
     "virtio_net",
 ];
+/// The driver of QEMU's `e1000`.
+const E1000: [&str; 1] = ["e1000"];
 /// Reads commands from the console, and runs them.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -56,39 +60,78 @@ pub(super) struct Image {
 impl Image {
     /// Makes it, or says what is missing.
     pub(super) fn make(driver: &Driver) -> Result<Image> {
-        let given = std::env::var_os(VARIABLE).map(PathBuf::from);
-        let roots = given.map_or_else(|| vec!["/".into(), OF_PEERS.into()], |given| vec![given]);
-        let lacks = "no kernel: make peers unpacks one; or install linux-image-cloud-amd64, or unpack it in a folder \
-                     and set NETLOOM_GUEST";
-        let found = roots.into_iter().find_map(|root| Some((newest_kernel(&root)?, root)));
-        let (kernel, root) = match found {
-            Some((kernel, root)) => (Ok(kernel), root),
-            None => (Err(lacks.to_owned()), PathBuf::new()),
-        };
-        let tree = driver.folder().join("guest");
-        for folder in ["bin", "m", "proc", "sys", "dev", "tmp"] {
-            fs::create_dir_all(tree.join(folder)).context("make a guest's folders")?;
-        }
-        copy(&program("busybox")?, &tree.join("bin/busybox"))?;
-        fs::write(tree.join("init"), INIT).context("write a guest's init")?;
-        output(Command::new("chmod").arg("755").arg(tree.join("init")))?;
-        copy(driver.exe(), &tree.join("bin/netloom"))?;
-        for library in libraries(driver.exe())? {
-            copy(&library, &tree.join(library.strip_prefix("/").unwrap_or(&library)))?;
-        }
-        let mut order = String::new();
-        let found = kernel.as_ref().map(|(_, version)| modules(&root, version));
-        for (name, path) in found.unwrap_or_else(|_| Ok(vec![]))? {
-            copy(&path, &tree.join("m").join(&name))?;
-            order += &name;
-            order.push('\n');
-        }
-        fs::write(tree.join("m/order"), order).context("write a guest's modules")?;
-        let initrd = driver.folder().join("guest.cpio");
-        let pack = r#"cd "$1" && find . | busybox cpio -o -H newc >"$2" 2>/dev/null"#;
-        output(Command::new("sh").args(["-c", pack, "sh"]).arg(&tree).arg(&initrd))?;
-        Ok(Image { initrd, kernel })
+        let found = find(OF_PEERS, &MODULES);
+        let kernel = found.as_ref().map(|found| (found.kernel.clone(), found.version.clone()));
+        let initrd = initrd(driver, "guest", INIT, found.as_ref().ok())?;
+        Ok(Image { initrd, kernel: kernel.map_err(Clone::clone) })
     }
+}
+
+/// A kernel for QEMU, and the modules that its guests load.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) kernel: PathBuf,
+    pub(crate) version: String,
+    /// Names and paths, in the order in which they are loaded.
+    modules: Vec<(String, PathBuf)>,
+}
+
+/// The kernel for guests with virtio's cards or Intel's, or what is missing.
+pub(crate) fn kernel(e1000: bool) -> Result<Kernel, String> {
+    if e1000 { find(WITH_CARDS, &E1000) } else { find(OF_PEERS, &MODULES) }
+}
+
+/// A kernel with some of these modules.
+fn find(of_peers: &str, modules: &[&str]) -> Result<Kernel, String> {
+    let given = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let roots = given.map_or_else(|| vec!["/".into(), of_peers.into()], |given| vec![given]);
+    let fit = roots.into_iter().filter_map(|root| {
+        let (kernel, version) = newest_kernel(&root)?;
+        let modules = modules_of(&root, &version, modules).ok()?;
+        Some(Kernel { kernel, version, modules })
+    });
+    // Virtio may be built in, Intel's cards are not.
+    let found = fit.into_iter().find(|found| modules != E1000 || !found.modules.is_empty());
+    let package = if modules == E1000 { "linux-image-amd64" } else { "linux-image-cloud-amd64" };
+    found.ok_or_else(|| {
+        format!(
+            "no kernel: make peers unpacks one; or install {package}, or unpack it in a folder and set NETLOOM_GUEST"
+        )
+    })
+}
+
+/// An initial file system with this first program, busybox, this binary and a kernel's modules.
+pub(crate) fn initrd(
+    driver: &Driver,
+    name: &str,
+    init: &str,
+    kernel: Option<&Kernel>,
+) -> Result<PathBuf> {
+    let tree = driver.folder().join(name);
+    for folder in ["bin", "m", "proc", "sys", "dev", "tmp"] {
+        fs::create_dir_all(tree.join(folder)).context("make a guest's folders")?;
+    }
+    let busybox = program("busybox")?;
+    copy(&busybox, &tree.join("bin/busybox"))?;
+    fs::write(tree.join("init"), init).context("write a guest's init")?;
+    output(Command::new("chmod").arg("755").arg(tree.join("init")))?;
+    copy(driver.exe(), &tree.join("bin/netloom"))?;
+    // Busybox may be linked to none, which `ldd` takes for a failure.
+    let of_busybox = libraries(&busybox).unwrap_or_default();
+    for library in libraries(driver.exe())?.into_iter().chain(of_busybox) {
+        copy(&library, &tree.join(library.strip_prefix("/").unwrap_or(&library)))?;
+    }
+    let mut order = String::new();
+    for (name, path) in kernel.into_iter().flat_map(|kernel| &kernel.modules) {
+        copy(path, &tree.join("m").join(name))?;
+        order += name;
+        order.push('\n');
+    }
+    fs::write(tree.join("m/order"), order).context("write a guest's modules")?;
+    let initrd = driver.folder().join(name).with_extension("cpio");
+    let pack = r#"cd "$1" && find . | busybox cpio -o -H newc >"$2" 2>/dev/null"#;
+    output(Command::new("sh").args(["-c", pack, "sh"]).arg(&tree).arg(&initrd))?;
+    Ok(initrd)
 }
 
 /// The newest kernel under a folder, by name.
@@ -101,12 +144,12 @@ fn newest_kernel(root: &Path) -> Option<(PathBuf, String)> {
     versions.max_by(|a, b| a.1.cmp(&b.1))
 }
 
-/// Names and paths of the modules that the kernel has not built in.
-fn modules(root: &Path, version: &str) -> Result<Vec<(String, PathBuf)>> {
+/// Names and paths of those of these modules that the kernel has not built in.
+fn modules_of(root: &Path, version: &str, modules: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let folder = ["lib/modules", "usr/lib/modules"].map(|path| root.join(path).join(version));
     let folder = folder.into_iter().find(|path| path.exists()).context("the kernel's modules")?;
     let mut found = vec![];
-    for module in MODULES {
+    for module in modules {
         let name = format!("{module}.ko");
         let path = output(Command::new("find").arg(&folder).args(["-name", &name]))?;
         found.extend(path.lines().next().map(|path| (name, PathBuf::from(path))));
@@ -115,7 +158,7 @@ fn modules(root: &Path, version: &str) -> Result<Vec<(String, PathBuf)>> {
 }
 
 /// Where a program is.
-pub(super) fn program(name: &str) -> Result<PathBuf> {
+pub(crate) fn program(name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
     places

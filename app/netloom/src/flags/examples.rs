@@ -620,7 +620,16 @@ const USES: &[Uses] = &[
         ],
     ),
     uses("doctor", &[("netloom doctor", "what labs can have on this machine")]),
-    uses("bench", &[("netloom bench lab --quick", "how fast labs come up and go down")]),
+    uses(
+        "bench",
+        &[
+            ("netloom bench lab --quick", "how fast labs come up and go down"),
+            (
+                "netloom bench router --quick --report results",
+                "routers beside the kernel, with table and picture in a folder",
+            ),
+        ],
+    ),
     uses(
         "completions",
         &[
