@@ -9,6 +9,7 @@ mod bare;
 mod ground;
 mod guest;
 mod hostile;
+mod losses;
 mod place;
 mod platform;
 mod routes;
@@ -35,9 +36,11 @@ const FEWEST: usize = 3;
 /// What flows, in the order of the rows.
 const LOADS: [Load; 3] = [Load::Frames(64), Load::Frames(1500), Load::Tcp];
 /// Ratios of what is routed: their names, and who is compared. Those of frames are beside the promised ones.
-const RATIOS: [(&str, Load, Way, Way); 10] = [
+const RATIOS: [(&str, Load, Way, Way); 12] = [
     ("routed_vs_kernel", Load::Tcp, Way::Node, Way::Kernel),
     ("routed64_vs_kernel", Load::Frames(64), Way::Node, Way::Kernel),
+    ("separate_vs_kernel", Load::Tcp, Way::Separate, Way::Kernel),
+    ("separate64_vs_kernel", Load::Frames(64), Way::Separate, Way::Kernel),
     ("openflow_vs_kernel", Load::Tcp, Way::OpenFlow, Way::Kernel),
     ("openflow64_vs_kernel", Load::Frames(64), Way::OpenFlow, Way::Kernel),
     ("openflow_vs_ovs", Load::Tcp, Way::OpenFlow, Way::Vswitch),
@@ -48,7 +51,7 @@ const RATIOS: [(&str, Load, Way, Way); 10] = [
     ("virtio_vs_e1000", Load::Tcp, Way::Virtio, Way::E1000),
 ];
 /// Those of a quick run.
-const QUICK: [&str; 2] = ["routed_vs_kernel", "vm_separate_vs_vm"];
+const QUICK: [&str; 3] = ["routed_vs_kernel", "separate_vs_kernel", "vm_separate_vs_vm"];
 
 /// A measurement.
 type Cell = (Path, Load, Way);
@@ -128,7 +131,9 @@ fn forwarding(options: Options, driver: &Driver, report: &mut Report) -> Result<
     rows(&results, &notes, report);
     missing(options, &failed, report);
     figures(&results, report);
-    routes::run(options, driver, &grounds, report)
+    routes::run(options, driver, &grounds, report)?;
+    losses::run(options, driver, &grounds, report);
+    Ok(())
 }
 
 /// The cells of a round.
@@ -225,10 +230,10 @@ mod tests {
         let (all, quick) = (plan(false), plan(true));
         assert_eq!(all.len(), 2 * 3 * Way::ALL.len());
         assert!(quick.iter().all(|cell| all.contains(cell)));
-        for way in [Way::Kernel, Way::Node, Way::Virtio, Way::VirtioApart] {
+        for way in [Way::Kernel, Way::Node, Way::Separate, Way::Virtio, Way::VirtioApart] {
             assert!(quick.contains(&(Path::Routed, Load::Tcp, way)), "{way:?}");
         }
-        assert_eq!(quick.len(), 4);
+        assert_eq!(quick.len(), 5);
     }
 
     #[test]
@@ -262,7 +267,7 @@ mod tests {
         assert!(report.rows[0].note.ends_with("no ovs-vswitchd"), "{report:?}");
         let mut report = Report::default();
         missing(Options { quick: true }, &Failed::new(), &mut report);
-        assert_eq!(report.rows.len(), 2 * 3 * Way::ALL.len() - 4);
+        assert_eq!(report.rows.len(), 2 * 3 * Way::ALL.len() - 5);
     }
 
     #[test]

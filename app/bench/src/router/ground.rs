@@ -291,6 +291,29 @@ impl<'a> Ground<'a> {
         Ok(Seen { figure: number(&arrived, "per_s")?, busy })
     }
 
+    /// Frames of a stream to `b` that are lost while something happens.
+    pub(super) fn lost(
+        &self,
+        rate: &str,
+        time: f64,
+        happen: impl FnOnce() -> Result<()>,
+    ) -> Result<f64> {
+        let End::Here(b) = &self.ends[1] else { bail!("b is a node") };
+        let mut receiver = b.netloom(&["generate", "host:eth0", "--receive", "--json"]);
+        let receiver = Running::start(
+            receiver.args(["--duration", &milliseconds(time + 2.0)]),
+            "generate --receive",
+        )?;
+        sleep(Duration::from_millis(300));
+        let mut sender =
+            self.a.netloom(&["generate", "host:eth0", "--to", B, "--from", A, "--to-mac"]);
+        sender.args([&self.gateway, "--size", "64", "--rate", rate, "--json"]);
+        let sender = Running::start(sender.args(["--duration", &milliseconds(time)]), "generate")?;
+        happen()?;
+        sender.result()?;
+        super::losses::lost(&receiver.result()?)
+    }
+
     /// Bits a second.
     fn tcp(&self, path: Path) -> Result<Seen> {
         let (end, to) = self.end(path);

@@ -28,6 +28,9 @@ while read -r line; do eval "$line"; done
 /// The keys of a router's node; empty for a node that is no machine.
 pub(super) fn keys(driver: &Driver, way: Way) -> Result<String> {
     match way.machine() {
+        None if way == Way::Separate => {
+            Ok("kind: router, plane: separate, daemon: none".to_owned())
+        }
         None => Ok(String::new()),
         Some(Machine::Uml) => Ok("kind: vm, accel: uml, memory: 192MiB".to_owned()),
         Some(Machine::Qemu { e1000 }) => {

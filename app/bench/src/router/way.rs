@@ -10,6 +10,8 @@ pub(super) enum Way {
     Kernel,
     /// A node.
     Node,
+    /// A router whose packets pass beside its node.
+    Separate,
     /// An OpenFlow switch whose controller runs in a node.
     OpenFlow,
     /// Open vSwitch in user space, by flow entries.
@@ -58,9 +60,10 @@ const AT_C: &str = "198.18.3.2";
 pub(super) const CONTROL: &str = "198.18.3.1";
 
 impl Way {
-    pub(super) const ALL: [Way; 9] = [
+    pub(super) const ALL: [Way; 10] = [
         Way::Kernel,
         Way::Node,
+        Way::Separate,
         Way::OpenFlow,
         Way::Vswitch,
         Way::Uml,
@@ -74,6 +77,7 @@ impl Way {
         match self {
             Way::Kernel => "kernel",
             Way::Node => "router node",
+            Way::Separate => "router node, planes apart",
             Way::OpenFlow => "OpenFlow switch",
             Way::Vswitch => "Open vSwitch",
             Way::Uml => "machine, User-mode Linux",
@@ -88,6 +92,7 @@ impl Way {
         match self {
             Way::Kernel => "three namespaces by ip, veth, all offloads",
             Way::Node => "forwarding: true, veth, all offloads",
+            Way::Separate => "kind: router, plane: separate, daemon: none, veth, all offloads",
             Way::OpenFlow => {
                 "kind: openflow, veth, all offloads; static entries by bench-peer flow-control in the router's node"
             }
@@ -111,7 +116,7 @@ impl Way {
     pub(super) fn shape(self) -> Shape {
         match self {
             Way::Kernel => Shape::Bare,
-            Way::Node | Way::Uml | Way::Virtio | Way::E1000 => Shape::Direct,
+            Way::Node | Way::Separate | Way::Uml | Way::Virtio | Way::E1000 => Shape::Direct,
             Way::OpenFlow | Way::UmlApart | Way::VirtioApart => Shape::Switched,
             Way::Vswitch => Shape::Vswitch,
         }
@@ -119,7 +124,7 @@ impl Way {
 
     pub(super) fn machine(self) -> Option<Machine> {
         match self {
-            Way::Kernel | Way::Node | Way::OpenFlow | Way::Vswitch => None,
+            Way::Kernel | Way::Node | Way::Separate | Way::OpenFlow | Way::Vswitch => None,
             Way::Uml | Way::UmlApart => Some(Machine::Uml),
             Way::Virtio | Way::VirtioApart => Some(Machine::Qemu { e1000: false }),
             Way::E1000 => Some(Machine::Qemu { e1000: true }),
@@ -130,6 +135,7 @@ impl Way {
         match self {
             Way::Kernel => "bench-router-kernel",
             Way::Node => "bench-router-node",
+            Way::Separate => "bench-router-separate",
             Way::OpenFlow => "bench-router-openflow",
             Way::Vswitch => "bench-router-ovs",
             Way::Uml => "bench-router-uml",
@@ -144,7 +150,7 @@ impl Way {
     pub(super) fn programs(self) -> &'static [&'static str] {
         match self {
             Way::Kernel => &["ip", "nsenter", "unshare"],
-            Way::Node | Way::OpenFlow => &[],
+            Way::Node | Way::Separate | Way::OpenFlow => &[],
             Way::Vswitch => &["ovs-vswitchd", "ovsdb-server", "ovs-vsctl"],
             Way::Uml | Way::UmlApart => &[crate::vm::guest::UML],
             Way::Virtio | Way::VirtioApart | Way::E1000 => &[crate::vm::guest::QEMU, "busybox"],
@@ -174,8 +180,9 @@ impl Way {
             Shape::Bare => return String::new(),
             Shape::Direct => {
                 let links = routed("a", A, AT_A) + &routed("b", B, AT_B);
-                // Guests with programs of their own are told to forward by these.
-                let own = !matches!(self.machine(), Some(Machine::Qemu { .. }));
+                // Guests with programs of their own are told to forward by these; routers need not be told.
+                let own =
+                    self != Way::Separate && !matches!(self.machine(), Some(Machine::Qemu { .. }));
                 let forwarding = if own { "forwarding: true, " } else { "" };
                 (format!("{forwarding}{router}"), String::new(), links)
             }
