@@ -446,6 +446,10 @@ fn command_of(
     if let (Some(home), true) = (&person.home, env.iter().any(is_default)) {
         command.env("HOME", home);
     }
+    if (person.identity.user, person.identity.group) == (0, 0) {
+        // It is root, also where nobody may change.
+        return Ok(command);
+    }
     // Programs that open /dev/stdout need it to be theirs; where that is refused it is root's.
     let uid = rustix::fs::Uid::from_raw(person.identity.user);
     let _ = rustix::fs::fchown(output, Some(uid), None);

@@ -46,6 +46,13 @@ fn a_program_starts_as_its_user_where_it_is_told() {
 }
 
 #[test]
+fn root_starts_where_nobody_can_change() {
+    let machine = machine!();
+    machine.up("name: root\nids: one\nnodes: {a: {run: [{command: [sleep, infinity], user: root, group: root}]}}\n");
+    machine.down();
+}
+
+#[test]
 fn a_program_that_cannot_start_so_is_named() {
     let machine = machine!();
     let refused = |keys: &str, ids: &str| {
