@@ -12,6 +12,7 @@ mod hostile;
 mod losses;
 mod place;
 mod platform;
+mod received;
 mod routes;
 mod shared;
 mod source;

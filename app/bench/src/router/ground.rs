@@ -311,7 +311,7 @@ impl<'a> Ground<'a> {
         let sender = Running::start(sender.args(["--duration", &milliseconds(time)]), "generate")?;
         happen()?;
         sender.result()?;
-        super::losses::lost(&receiver.result()?)
+        super::received::lost(&receiver.result()?)
     }
 
     /// Bits a second.
