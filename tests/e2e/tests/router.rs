@@ -95,10 +95,13 @@ fn frr_runs_by_a_few_keys() {
     let machine = machine!();
     let file = workspace_root().join("examples/router.yaml");
     machine.up_file(&file);
-    // OSPF between two, BGP between two; the readiness of hosts says that both have told the kernel.
-    let ospf = machine.exec("r1", &["ip", "route", "show", "proto", "ospf"]).ok();
-    let bgp = machine.exec("r3", &["ip", "route", "show", "proto", "bgp"]).ok();
-    assert!(!ospf.trim().is_empty() && !bgp.trim().is_empty(), "{ospf}{bgp}");
+    // OSPF between two, BGP between two.
+    for (router, protocol) in [("r1", "ospf"), ("r3", "bgp")] {
+        wait_until("its daemon has told the kernel", BOUND, || {
+            let told = machine.exec(router, &["ip", "route", "show", "proto", protocol]).ok();
+            (!told.trim().is_empty()).then_some(())
+        });
+    }
     machine.down();
 }
 
@@ -117,15 +120,44 @@ fn none_lost(machine: Machine, disturb: impl FnOnce(&Machine)) {
 
 #[test]
 fn a_control_plane_moves_and_nothing_is_lost() {
+    if !is_root() {
+        skip!("root-only: attaches BPF programs");
+    }
+    let machine = machine!();
+    machine
+        .up("name: move\nnodes:\n  a:\n  b:\n  r: {kind: router, daemon: none, plane: separate}\n\
+         links: [[a, r], [r, b]]\n");
+    for version in ["-4", "-6"] {
+        // What is to go on must have begun: the router has to know its neighbours.
+        machine.exec("a", &["ping", version, "-c", "3", "-i", "0.2", "-W", "5", "b"]).ok();
+        let ping = ["ping", version, "-q", "-i", "0.002", "-c", "2000", "-W", "5", "b"];
+        let report = std::thread::scope(|scope| {
+            let stream = scope.spawn(|| machine.exec("a", &ping).ok());
+            for _ in 0..2 {
+                machine.netloom(["node", "move-control", "r"]).finish().code(0);
+            }
+            stream.join().expect("the stream ends")
+        });
+        assert!(report.contains("2000 packets transmitted, 2000 received"), "{report}");
+    }
+    machine.down();
+}
+
+#[test]
+fn a_router_of_ospf_that_moved_has_its_routes_again() {
     needs_frr!();
     if !is_root() {
         skip!("root-only: attaches BPF programs");
     }
-    none_lost(machine!(), |machine| {
-        for router in ["r2", "r1"] {
-            machine.netloom(["node", "move-control", router]).finish().code(0);
-        }
+    let machine = machine!();
+    machine.up_file(&workspace_root().join("examples/plane-separation.yaml"));
+    machine.netloom(["node", "move-control", "r2"]).finish().code(0);
+    wait_until("OSPF has told the new node's kernel", BOUND, || {
+        let told = machine.exec("r2", &["ip", "route", "show", "proto", "ospf"]).ok();
+        (!told.trim().is_empty()).then_some(())
     });
+    machine.exec("h1", &["ping", "-c", "3", "-i", "0.2", "-W", "5", "h2"]).ok();
+    machine.down();
 }
 
 #[test]
