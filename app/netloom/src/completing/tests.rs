@@ -15,7 +15,7 @@ fn verbs_and_flags_are_those_of_the_definitions() {
     assert!(all.contains(&"up".to_owned()) && all.contains(&"measure".to_owned()), "{all:?}");
     assert!(!all.iter().any(|word| word.ends_with("-process") || word == "complete-words"));
     assert_eq!(words("sw"), ["switch"]);
-    assert_eq!(words("node mo"), ["move-interface"]);
+    assert_eq!(words("node mo"), ["move-control", "move-interface"]);
     assert_eq!(words("switch vlan s1 1 "), ["access", "trunk", "none"]);
     assert_eq!(words("down --a"), ["--all"]);
     assert!(words("ping -").contains(&"-4".to_owned()));
