@@ -72,6 +72,8 @@ fn each_of_many_results_is_found_and_counted() {
 #[test]
 fn a_result_of_a_later_mask_is_found_by_a_hint_the_next_time() {
     root_only!("loads BPF programs");
+    // A hint is of one processor.
+    super::measure::stay_on_this_cpu();
     let mut trial = Trial::load(&OPTIONS).unwrap();
     let wanted = frame(1);
     let mut other = frames::tcp6(5, 6);

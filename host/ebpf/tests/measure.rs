@@ -83,7 +83,7 @@ fn sampling(function: HashFunction, profile: Profile, length: u8, npkts: Option<
     }
 }
 
-fn stay_on_this_cpu() {
+pub(crate) fn stay_on_this_cpu() {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(rustix::thread::sched_getcpu());
     rustix::thread::sched_setaffinity(None, &cpus).unwrap();

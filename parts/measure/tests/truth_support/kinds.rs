@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netloom_marking::session::NamedFilter;
 use netloom_rawsock::option;
 use netloom_sys::clock;
 
 use super::net::{Line, V4, V6};
-use super::points::{MARKS, filter, short};
+use super::points::{MARKS, filter, short, slower};
 use super::send::at;
 use super::tap::Noted;
 use super::{BOUND, FROM, TO};
@@ -92,9 +92,11 @@ pub(crate) fn datagrams(
     })
 }
 
-/// A stream of some megabytes until a time, of 400 kB at least; it has been received when it returns.
+/// A stream of some megabytes until a time, of 400 kB at least; it has been received when it returns. Its rate leaves room
+/// for all samples of a block, however fast the machine is.
 pub(crate) fn stream(line: &Line, v6: bool, end: u64) -> u64 {
     const TURN: u64 = 200_000;
+    let turn = Duration::from_nanos(slower(5_000_000));
     let to = if v6 { V6[1] } else { V4[1] };
     let listener = line.b.run(|| TcpListener::bind(at(to, TO)).unwrap());
     std::thread::scope(|scope| {
@@ -105,7 +107,12 @@ pub(crate) fn stream(line: &Line, v6: bool, end: u64) -> u64 {
         });
         let mut stream = line.a.run(|| TcpStream::connect(at(to, TO)).unwrap());
         let data = vec![7; usize::try_from(TURN).unwrap()];
-        let turns = at_least(2, end, |_| stream.write_all(&data).unwrap());
+        let mut next = Instant::now();
+        let turns = at_least(2, end, |_| {
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            stream.write_all(&data).unwrap();
+            next += turn;
+        });
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         // Until the other side has closed, too: then nothing but one answer is sent.
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
