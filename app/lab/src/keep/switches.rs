@@ -154,20 +154,12 @@ impl Switches {
         })
     }
 
-    /// The port of a link with one end at a shared-memory switch, as the switch shows it.
-    pub(crate) fn port(
-        &self,
-        folder: &Folder,
-        plan: &Plan,
-        link: &PlannedLink,
-    ) -> Option<PortShown> {
-        let side = (0..2).find(|side| plan.shm_switch_at(&link.ends[*side]).is_some())?;
-        let switch = plan.switch_at(plan.shm_switch_at(&link.ends[side])?)?;
-        let Ok(Answer::Shown(shown)) = self.ask(folder, &switch.name, &Request::Show) else {
-            return None;
-        };
-        let name = plan.port_name(link, side);
-        shown.ports.into_iter().find(|port| port.name == name)
+    /// The ports of a switch, as it shows them; none while its process is not there.
+    pub(crate) fn ports(&self, folder: &Folder, switch: &str) -> Vec<PortShown> {
+        match self.ask(folder, switch, &Request::Show) {
+            Ok(Answer::Shown(shown)) => shown.ports,
+            _ => vec![],
+        }
     }
 
     /// Whether all plugs of a link live.

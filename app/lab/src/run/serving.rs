@@ -42,23 +42,22 @@ impl Service for Running {
         let pids = self.pids(&state.plan);
         let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(&state));
         let whole = self.has_core() && pids.iter().all(Option::is_some) && kept;
-        let phase = self.phase();
-        status::read(&Sources { running: self, state: &state, pids: &pids, phase }, whole)
+        status::read(&Sources::new(self, &state, &pids), whole)
     }
 
     fn node(&self, node: &str) -> Result<NodeStatus> {
         let state = self.state();
         let at = slot(&state.plan, node)?;
-        let (pids, phase) = (self.pids_of(&state.plan, &BTreeSet::from([at])), self.phase());
-        status::read_node(&Sources { running: self, state: &state, pids: &pids, phase }, at)
+        let pids = self.pids_of(&state.plan, &BTreeSet::from([at]));
+        status::read_node(&Sources::new(self, &state, &pids), at)
     }
 
     fn link(&self, link: &str) -> Result<LinkStatus> {
         let state = self.state();
         let (at, _) = find_link(&state.plan, link)?;
         let slots = status::ends_and_guests(&state, &state.plan.links[at]);
-        let (pids, phase) = (self.pids_of(&state.plan, &slots), self.phase());
-        status::read_link(&Sources { running: self, state: &state, pids: &pids, phase }, at)
+        let pids = self.pids_of(&state.plan, &slots);
+        status::read_link(&Sources::new(self, &state, &pids), at)
     }
 
     fn plan(&self) -> Arc<Plan> {

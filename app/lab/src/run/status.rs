@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
@@ -11,7 +12,7 @@ use netloom_model::plan::{
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
-use netloom_switch::control::requests::Presence;
+use netloom_switch::control::requests::{PortShown, Presence};
 use netloom_sys::namespace;
 use netloom_wire::control::DirectionState;
 use rustix::process::Pid;
@@ -38,12 +39,40 @@ const FEWEST_A_THREAD: usize = 64;
 
 /// The inputs of a reading.
 pub(crate) struct Sources<'a> {
-    pub(crate) running: &'a Running,
-    pub(crate) state: &'a State,
+    running: &'a Running,
+    state: &'a State,
     /// Pids of the living inits of nodes, by slot; only nodes to read are required.
-    pub(crate) pids: &'a [Option<Pid>],
-    /// The lab's phase.
-    pub(crate) phase: Phase,
+    pids: &'a [Option<Pid>],
+    phase: Phase,
+    ports: Ports,
+}
+
+impl<'a> Sources<'a> {
+    /// Inputs of a reading that begins now. `pids` are those of the living inits, by slot.
+    pub(crate) fn new(
+        running: &'a Running,
+        state: &'a State,
+        pids: &'a [Option<Pid>],
+    ) -> Sources<'a> {
+        Sources { running, state, pids, phase: running.phase(), ports: Ports::default() }
+    }
+}
+
+/// Ports of shared-memory switches, by switch: each is asked once a reading, however many of its ports are cards of guests.
+#[derive(Default)]
+struct Ports(Mutex<BTreeMap<String, Arc<[PortShown]>>>);
+
+impl Ports {
+    /// The port of a link that ends in such a switch, as the switch shows it.
+    fn of(&self, sources: &Sources<'_>, link: &PlannedLink) -> Option<PortShown> {
+        let (switch, name) = sources.state.plan.shm_port(link)?;
+        let running = sources.running;
+        let ask = || running.kept.keepers.switches.ports(&running.folder, &switch.name).into();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = Arc::clone(all.entry(switch.name.clone()).or_insert_with(ask));
+        drop(all);
+        shown.iter().find(|port| port.name == name).cloned()
+    }
 }
 
 /// States of wires from their process, by link and end.
@@ -347,9 +376,7 @@ fn card_status(
     link: &PlannedLink,
     addresses: Vec<String>,
 ) -> InterfaceStatus {
-    let running = sources.running;
-    let switches = &running.kept.keepers.switches;
-    let port = switches.port(&running.folder, &sources.state.plan, link);
+    let port = sources.ports.of(sources, link);
     let traffic = port.as_ref().map(|port| {
         let count = |name: &str| port.counters.get(name).copied().unwrap_or(0);
         let lost = port.counters.iter().filter(|(name, _)| name.starts_with("dropped-"));

@@ -146,9 +146,8 @@ fn of_card(plan: &Plan, link: &PlannedLink) -> Option<Mirrored> {
     if !plan.is_guests_card(link) {
         return None;
     }
-    let side = (0..2).find(|side| plan.shm_switch_at(&link.ends[*side]).is_some())?;
-    let switch = plan.switch_at(plan.shm_switch_at(&link.ends[side])?)?;
-    Some(Mirrored { switch: switch.name.clone(), ports: vec![plan.port_name(link, side)] })
+    let (switch, port) = plan.shm_port(link)?;
+    Some(Mirrored { switch: switch.name.clone(), ports: vec![port] })
 }
 
 /// Every link of a lab, each at one end; shared-memory switches are seen at their links.

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
+    LinkId, LinkSide, Plan, PlanError, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot,
+    SwitchSlot,
 };
 
 /// Index of the first port in the core namespace; bridges come before.
@@ -327,6 +328,14 @@ impl Plan {
             }
             _ => None,
         }
+    }
+
+    /// The shared-memory switch in which a link ends, and the name of the port there.
+    pub fn shm_port(&self, link: &PlannedLink) -> Option<(&PlannedSwitch, String)> {
+        (0..2).find_map(|side| {
+            let switch = self.switch_at(self.shm_switch_at(&link.ends[side])?)?;
+            Some((switch, self.port_name(link, side)))
+        })
     }
 
     /// Whether an end of a link is at a shared-memory switch.
