@@ -1,0 +1,74 @@
+"""What a script asked for: records with the script's lines, and the file that they go to."""
+
+import json
+import os
+import sys
+
+RUNS = os.environ.get("NETLOOM_MININET") == "run"
+SCRIPT = os.environ.get("NETLOOM_MININET_SCRIPT", "")
+
+#: Commands of hosts once the network was started, in their order.
+commands = []
+
+#: What the script did that no lab file has.
+calls = []
+
+
+class Done(SystemExit):
+    """Ends a script whose network is known."""
+
+
+def line():
+    """The line of the script that is at work."""
+    frame = sys._getframe(1)
+    found = 0
+    while frame is not None:
+        if os.path.abspath(frame.f_code.co_filename) == SCRIPT:
+            return frame.f_lineno
+        frame = frame.f_back
+    return found
+
+
+def plain(value):
+    """A value as JSON has it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, type):
+        return value.__name__
+    name = getattr(value, "name", None)
+    return name if isinstance(name, str) else type(value).__name__
+
+
+def params(given):
+    """Parameters that say something, as JSON has them."""
+    return {str(key): plain(value) for key, value in given.items() if value is not None}
+
+
+def call(what):
+    """Notes something that no lab file has."""
+    calls.append({"line": line(), "what": what})
+
+
+def document(net):
+    """The record of a network."""
+    return {
+        "netloom-mininet-record": 1,
+        "script": os.path.basename(SCRIPT),
+        "hosts": [node._entry for node in net.hosts],
+        "switches": [node._entry for node in net.switches],
+        "controllers": [node._entry for node in net.controllers],
+        "links": [link._entry for link in net.links],
+        "commands": commands,
+        "calls": calls,
+        "options": net._options,
+    }
+
+
+def write(net, path=None):
+    """Writes the record of a network."""
+    with open(path or os.environ["NETLOOM_MININET_RECORD"], "w", encoding="utf-8") as file:
+        json.dump(document(net), file, indent=1)

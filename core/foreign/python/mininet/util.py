@@ -1,0 +1,120 @@
+"""Small things that scripts import."""
+
+import subprocess
+from functools import partial
+
+from mininet.log import output
+
+_UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
+
+
+def quietRun(cmd, **_kwargs):
+    shell = isinstance(cmd, str)
+    done = subprocess.run(cmd, shell=shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    return done.stdout
+
+
+def errRun(*cmd, **_kwargs):
+    words = cmd[0] if len(cmd) == 1 else list(cmd)
+    done = subprocess.run(words, shell=isinstance(words, str), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    return done.stdout, done.stderr, done.returncode
+
+
+def run(cmd):
+    return subprocess.call(cmd.split(" "))
+
+
+def dumpNodeConnections(nodes):
+    for node in nodes:
+        output(node.name)
+        for intf in node.intfList():
+            other = None
+            if intf.link:
+                other = intf.link.intf2 if intf.link.intf1 is intf else intf.link.intf1
+            output(" %s:%s" % (intf, other))
+        output("\n")
+
+
+dumpNetConnections = lambda net: dumpNodeConnections(net.controllers + net.switches + net.hosts)
+
+
+def dumpPorts(switches):
+    for switch in switches:
+        output("%s " % switch.name)
+        for intf in switch.intfList():
+            output("%s:%d " % (intf, switch.ports[intf]))
+        output("\n")
+
+
+def irange(start, end):
+    return range(start, end + 1)
+
+
+def custom(cls, **params):
+    made = partial(cls, **params)
+    made.__name__ = getattr(cls, "__name__", "custom")
+    return made
+
+
+def ensureRoot():
+    pass
+
+
+def waitListening(client=None, server="127.0.0.1", port=80, timeout=None):
+    return True
+
+
+def ipStr(ip):
+    return ".".join(str((ip >> shift) & 0xFF) for shift in (24, 16, 8, 0))
+
+
+def ipNum(w, x, y, z):
+    return (w << 24) | (x << 16) | (y << 8) | z
+
+
+def ipParse(ip):
+    parts = [int(part) for part in ip.split(".")]
+    while len(parts) < 4:
+        parts.insert(len(parts) - 1, 0)
+    return ipNum(*parts)
+
+
+def netParse(ipstr):
+    ip, _, length = ipstr.partition("/")
+    return ipParse(ip), int(length or 8)
+
+
+def ipAdd(i, prefixLen=8, ipBaseNum=0x0A000000):
+    mask = (0xFFFFFFFF << (32 - prefixLen)) & 0xFFFFFFFF
+    return ipStr((ipBaseNum & mask) + i)
+
+
+def macColonHex(mac):
+    return ":".join("%02x" % ((mac >> shift) & 0xFF) for shift in range(40, -8, -8))
+
+
+def pmonitor(popens, timeoutms=500, readline=True, readmax=1024):
+    for name, process in list(popens.items()):
+        out, _ = process.communicate()
+        text = out.decode(errors="replace") if isinstance(out, bytes) else (out or "")
+        for line in text.splitlines(True):
+            yield name, line
+
+
+def moveIntf(intf, node, printError=True):
+    return False
+
+
+def numCores():
+    import os
+
+    return os.cpu_count() or 1
+
+
+def splitArgs(argstr):
+    words = argstr.split(",")
+    plain = [word for word in words[1:] if "=" not in word]
+    named = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+    return words[0], plain, named

@@ -1,0 +1,82 @@
+//! Files and folders of the host that a node of containerlab sees: `HOST:NODE[:OPTIONS]`.
+//!
+//! A node gets copies. A folder is walked, and every file in it copied.
+
+use crate::at::At;
+use crate::clab::layers::Inherited;
+use crate::clab::properties::magic;
+use crate::draft::{Content, File, Node};
+use crate::source::{Found, clean, join, walk};
+use crate::{Job, MOST_FILES};
+
+/// Reads the binds of all layers; where two have one target, the nearest layer's holds.
+pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
+    let mut targets: Vec<String> = vec![];
+    for at in from.all("binds").iter().flat_map(At::items) {
+        let text = at.text().map(|text| magic(job, text, old)).unwrap_or_default();
+        let parts: Vec<&str> = text.split(':').collect();
+        let (source, target) = match parts.as_slice() {
+            [source, target, ..] if target.starts_with('/') => (*source, *target),
+            [target] if target.starts_with('/') => {
+                at.changed("what a node writes is its own, and goes with it");
+                continue;
+            }
+            _ => {
+                at.odd("HOST:NODE");
+                continue;
+            }
+        };
+        if targets.iter().any(|other| other == target) {
+            at.carried();
+            continue;
+        }
+        targets.push(target.to_owned());
+        bind(job, &at, source, target, node);
+    }
+}
+
+fn bind(job: &Job<'_>, at: &At<'_>, source: &str, target: &str, node: &mut Node) {
+    if source.starts_with('/') && source.trim_end_matches('/') == target.trim_end_matches('/') {
+        return at.changed("the node sees the host's files");
+    }
+    let path = match source.strip_prefix('/') {
+        Some(_) => Some(source.to_owned()),
+        None => clean(source).filter(|_| !source.starts_with('~')),
+    };
+    let Some(path) = path else { return at.left_out("it is outside of the lab's folder") };
+    let target = target.trim_end_matches('/');
+    match job.files.look(&path) {
+        Some(Found::File { mode }) => {
+            push(node, target.to_owned(), path, mode);
+            at.changed("a copy, made when the lab comes up");
+        }
+        Some(Found::Folder) => folder(job, at, &path, target, node),
+        Some(Found::Other) => at.left_out("neither a file nor a folder"),
+        None => at.left_out("no such file beside the lab"),
+    }
+}
+
+fn folder(job: &Job<'_>, at: &At<'_>, path: &str, target: &str, node: &mut Node) {
+    let found = walk(job.files, path, MOST_FILES);
+    if node.files.len() + found.len() > MOST_FILES {
+        return at.left_out(format!("more than {MOST_FILES} files"));
+    }
+    at.changed("a copy of the files that are in it now");
+    for below in found {
+        let file = join(path, &below.path);
+        match below.found {
+            Found::File { mode } => push(node, format!("{target}/{}", below.path), file, mode),
+            _ => {
+                let id = job.ledger.enter(&file, 0, "in a folder that a node sees");
+                let why = if below.empty { "an empty folder" } else { "neither file nor folder" };
+                job.ledger.say(id, crate::Verdict::LeftOut(why.into()));
+            }
+        }
+    }
+}
+
+fn push(node: &mut Node, path: String, from: String, mode: u32) {
+    if node.files.iter().all(|file| file.path != path) {
+        node.files.push(File { path, content: Content::From(from), mode: mode & 0o777 });
+    }
+}

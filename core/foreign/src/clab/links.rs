@@ -1,0 +1,228 @@
+//! Links of containerlab, in their brief form and by type.
+
+use ipnet::IpNet;
+
+use crate::Job;
+use crate::at::At;
+use crate::clab::management::Network;
+use crate::clab::{Lab, MTU, Place};
+use crate::draft::{Draft, End, Link, Switch};
+
+/// Reads all links.
+pub(super) fn read(
+    _job: &Job<'_>,
+    topology: &At<'_>,
+    lab: &Lab,
+    network: &Network<'_>,
+    draft: &mut Draft,
+) {
+    let Some(links) = topology.get("links") else { return };
+    if links.is_empty() {
+        links.carried();
+    }
+    for at in links.items() {
+        let reader = Reader { lab, network, at: &at };
+        if let Some(link) = reader.link(draft) {
+            draft.links.push(link);
+        }
+    }
+}
+
+struct Reader<'a> {
+    lab: &'a Lab,
+    network: &'a Network<'a>,
+    at: &'a At<'a>,
+}
+
+impl Reader<'_> {
+    fn link(&self, draft: &mut Draft) -> Option<Link> {
+        let kind = self.at.get("type");
+        let word = kind.as_ref().map(|at| at.text().unwrap_or_default());
+        let ends = match word {
+            None if self.at.get("endpoints").is_some() => self.brief(),
+            None | Some("veth") => self.both(),
+            Some("mgmt-net") => self.one().map(|end| [end, self.management()]),
+            Some("dummy") => self.one().map(|end| [end, nowhere(draft)]),
+            Some("host") => self.none("netloom makes no interfaces on the host"),
+            Some("macvlan") => self.none("netloom makes no macvlan; a link to `host:IFACE` takes the interface itself"),
+            Some("vxlan" | "vxlan-stitch") => self.none("netloom makes no tunnels to other machines"),
+            Some("veth-stitch") => self.none("netloom makes no interfaces on the host"),
+            Some(_) => self.none("no such type of link is known"),
+        }?;
+        match word {
+            Some("dummy") => kind.iter().for_each(|at| at.changed("a switch that nobody else is on")),
+            _ => kind.iter().for_each(At::carried),
+        }
+        let mtu = self.mtu(&ends, draft);
+        self.rest();
+        Some(Link { ends, mtu, ..Link::default() })
+    }
+
+    /// Leaves the whole link out.
+    fn none<T>(&self, why: &str) -> Option<T> {
+        self.at.left_out(why);
+        None
+    }
+
+    fn management(&self) -> End {
+        self.at.get("host-interface").iter().for_each(|at| at.left_out("a switch's ports have no names of their own"));
+        self.network.need();
+        End::port(self.network.switch())
+    }
+
+    /// The MTU of a link between nodes; a switch has its own.
+    fn mtu(&self, ends: &[End; 2], draft: &mut Draft) -> Option<u32> {
+        let at = self.at.get("mtu");
+        let given = at.as_ref().and_then(|at| at.text()?.parse::<u32>().ok());
+        if let (Some(at), None) = (&at, given) {
+            at.odd("a number");
+        }
+        let on_switch = ends.iter().find(|end| end.iface.is_none());
+        let Some(end) = on_switch else {
+            at.iter().for_each(At::carried);
+            return Some(given.unwrap_or(MTU));
+        };
+        if let (Some(at), Some(mtu)) = (at, given) {
+            let switch = draft.switches.iter_mut().find(|switch| switch.name == end.at);
+            match switch.and_then(|s| s.keys.iter_mut().find(|(key, _)| *key == "mtu")) {
+                Some((_, value)) if *value == MTU.to_string() => {
+                    *value = mtu.to_string();
+                    at.changed("the MTU of the whole switch");
+                }
+                Some((_, value)) if *value == mtu.to_string() => at.carried(),
+                _ => at.left_out("the links of a switch have one MTU"),
+            }
+        }
+        None
+    }
+
+    /// Keys that every form may have.
+    fn rest(&self) {
+        for (key, at) in self.at.entries() {
+            match key {
+                "vars" => at.left_out("only for configuration of vendors' kinds"),
+                "labels" => at.left_out("lab files have no labels"),
+                "ipv4" | "ipv6" => {}
+                _ => {}
+            }
+        }
+    }
+
+    fn brief(&self) -> Option<[End; 2]> {
+        let endpoints = self.at.get("endpoints")?;
+        let items = endpoints.items();
+        if items.iter().any(|item| item.node.entries().is_some()) {
+            return self.both();
+        }
+        let [a, b] = items.as_slice() else {
+            return self.none("a link has two ends");
+        };
+        let mut ends = [self.brief_end(a)?, self.brief_end(b)?];
+        for key in ["ipv4", "ipv6"] {
+            let Some(list) = self.at.get(key) else { continue };
+            for (item, end) in list.items().iter().zip(ends.iter_mut()) {
+                address(item, end);
+            }
+        }
+        items.iter().for_each(At::carried);
+        Some(ends)
+    }
+
+    fn brief_end(&self, at: &At<'_>) -> Option<End> {
+        let Some((node, iface)) = at.text().and_then(|text| text.split_once(':')) else {
+            return self.none("expected NODE:INTERFACE");
+        };
+        self.end(node, iface)
+    }
+
+    fn end(&self, node: &str, iface: &str) -> Option<End> {
+        match node {
+            "host" if !self.lab.names.contains_key("host") => {
+                return self.none("netloom makes no interfaces on the host");
+            }
+            "mgmt-net" if self.network.is_there() => return Some(self.management()),
+            "mgmt-net" => return self.none("there is no management network"),
+            "macvlan" => {
+                return self.none("netloom makes no macvlan; a link to `host:IFACE` takes the interface itself");
+            }
+            _ => {}
+        }
+        match self.lab.names.get(node) {
+            Some(Place::Node(name)) => {
+                let bad = netloom_model::interface_name_problem(iface);
+                if bad.is_some() {
+                    return self.none("no name that an interface can have");
+                }
+                Some(End::of(name, iface))
+            }
+            Some(Place::Switch(name)) => Some(End::port(name)),
+            Some(Place::Nothing(why)) => self.none(why),
+            None => self.none("there is no such node"),
+        }
+    }
+
+    /// Both `endpoints` of a link with a type.
+    fn both(&self) -> Option<[End; 2]> {
+        let endpoints = self.at.get("endpoints")?;
+        let items = endpoints.items();
+        let [a, b] = items.as_slice() else {
+            return self.none("a link has two ends");
+        };
+        Some([self.long_end(a)?, self.long_end(b)?])
+    }
+
+    /// The only `endpoint` of a link that leads elsewhere.
+    fn one(&self) -> Option<End> {
+        let Some(at) = self.at.get("endpoint") else { return self.none("it has no endpoint") };
+        self.long_end(&at)
+    }
+
+    fn long_end(&self, at: &At<'_>) -> Option<End> {
+        if at.text().is_some() {
+            let end = self.brief_end(at)?;
+            at.carried();
+            return Some(end);
+        }
+        let node = at.text_of("node").unwrap_or_default();
+        let mut end = self.end(node, at.text_of("interface").unwrap_or_default())?;
+        for key in ["node", "interface"] {
+            at.get(key).iter().for_each(At::carried);
+        }
+        if let Some(mac) = at.get("mac") {
+            match mac.text() {
+                Some(text) if end.iface.is_some() => {
+                    end.mac = Some(text.to_owned());
+                    mac.carried();
+                }
+                _ => mac.left_out("only an interface of a node has a hardware address"),
+            }
+        }
+        for key in ["ipv4", "ipv6"] {
+            if let Some(item) = at.get(key) {
+                address(&item, &mut end);
+            }
+        }
+        at.get("vars").iter().for_each(|at| at.left_out("only for configuration of vendors' kinds"));
+        Some(end)
+    }
+}
+
+fn address(at: &At<'_>, end: &mut End) {
+    match at.text().map(str::parse::<IpNet>) {
+        Some(Ok(net)) if end.iface.is_some() => {
+            end.addresses.push(net);
+            at.carried();
+        }
+        Some(Ok(_)) => at.left_out("a switch has no addresses"),
+        _ if at.is_empty() => at.carried(),
+        _ => at.odd("an address with its prefix length"),
+    }
+}
+
+/// A switch of its own for an interface that leads nowhere.
+fn nowhere(draft: &mut Draft) -> End {
+    let name = draft.free_name("nowhere");
+    let keys = vec![("mtu", MTU.to_string())];
+    draft.switches.push(Switch { keys, ..Switch::named(&name) });
+    End::port(name)
+}

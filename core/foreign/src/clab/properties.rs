@@ -1,0 +1,316 @@
+//! The properties of a node of containerlab, one by one.
+//!
+//! Commands of `exec` run without a shell, after the node started; a failure of one is printed and ends nothing. They
+//! become commands of `setup` that cannot fail.
+
+use crate::at::At;
+use crate::clab::binds;
+use crate::clab::layers::Inherited;
+use crate::draft::{Content, File, Node, Program};
+use crate::write::quoted;
+use crate::{Job, frr, shell, source};
+
+/// Why these are left out, or in which way they are there.
+const REASONS: &[(&str, bool, &str)] = &[
+    ("group", true, "a layer of properties"),
+    ("labels", false, "lab files have no labels"),
+    ("type", false, "only of vendors' kinds"),
+    ("license", false, "only of vendors' kinds"),
+    ("startup-config", false, "only of vendors' kinds"),
+    ("enforce-startup-config", false, "only of vendors' kinds"),
+    ("suppress-startup-config", false, "only of vendors' kinds"),
+    ("credentials", false, "only of vendors' kinds"),
+    ("config", false, "only of vendors' kinds"),
+    ("extras", false, "only of vendors' kinds"),
+    ("components", false, "only of vendors' kinds"),
+    ("auto-remove", true, "a node goes with its lab"),
+    ("runtime", true, "netloom itself runs the node"),
+    ("image-pull-policy", false, "nodes run the host's programs"),
+    ("link-apply-mode", true, "`netloom link` changes links of a running lab"),
+    ("startup-delay", true, "programs start when the whole network is up"),
+    ("certificate", false, "certificates are not made"),
+    ("healthcheck", false, "nodes have `ready` instead, which is checked once"),
+    ("ports", false, "nodes publish no ports"),
+    ("volumes", false, "a node keeps nothing beyond its lab"),
+    ("hostname", false, "a node's host name is its name"),
+    ("aliases", false, "a node has one name"),
+    ("cpu-set", false, "netloom binds no node to processors"),
+    ("shm-size", true, "what a node writes is bounded by `storage`"),
+    ("cgroupns-mode", true, "each node has cgroups of its own"),
+    ("cgroup-parent", false, "netloom places a lab's cgroups"),
+    ("pid-mode", false, "each node has processes of its own"),
+    ("tmpfs", true, "what a node writes is kept in memory"),
+    ("security-opts", false, "netloom bounds nodes in its own way"),
+    ("devices", false, "nodes have no devices of the host"),
+];
+
+/// Reads everything but kind, network and management addresses; `old` is containerlab's name of the node.
+pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
+    kind(from);
+    image(from, node);
+    limits(from, node);
+    privileges(from, node);
+    environment(job, from, node);
+    binds::read(job, from, old, node);
+    names(from, node);
+    sysctls(from, node);
+    commands(job, from, old, node);
+    for (key, changed, why) in REASONS {
+        for at in from.all(key) {
+            if *changed { at.changed(*why) } else { at.left_out(*why) }
+        }
+    }
+}
+
+fn kind(from: &Inherited<'_>) {
+    if let Some(at) = from.nearest("kind") {
+        match at.text().unwrap_or_default() {
+            "linux" => at.carried(),
+            word => at.left_out(format!("the node is a plain one, with nothing of {word}")),
+        }
+    }
+}
+
+fn image(from: &Inherited<'_>, node: &mut Node) {
+    let Some(at) = from.nearest("image") else { return };
+    let Some(image) = at.text() else { return at.odd("the name of an image") };
+    let last = image.rsplit('/').next().unwrap_or_default();
+    if last.contains("frr") && from.kind == "linux" {
+        at.changed("the host's FRR, from /usr/lib/frr, in place of the image");
+        node.setup.push(frr::start());
+        node.keys.push(("privileged", "true".into()));
+    } else {
+        at.left_out("the node runs the host's programs");
+    }
+}
+
+fn limits(from: &Inherited<'_>, node: &mut Node) {
+    let mut limits = vec![];
+    if let Some(at) = from.nearest("cpu") {
+        match at.text().and_then(|text| text.parse::<f64>().ok()) {
+            Some(cpus) if cpus == 0.0 => at.carried(),
+            Some(cpus) if (0.01..100_000.0).contains(&cpus) => {
+                limits.push(format!("cpu: {:?}", (cpus * 100.0).round() / 100.0));
+                at.carried();
+            }
+            _ => at.odd("a number of CPUs"),
+        }
+    }
+    if let Some(at) = from.nearest("memory") {
+        match at.text().and_then(memory) {
+            Some(text) => {
+                limits.push(format!("memory: {text}"));
+                at.carried();
+            }
+            None => at.odd("a size like 1Gb"),
+        }
+    }
+    if !limits.is_empty() {
+        node.keys.push(("limits", format!("{{{}}}", limits.join(", "))));
+    }
+}
+
+/// A size of memory as the lab file has it: `1Gb` is 1GB, `512mib` is 512MiB, `64m` is 64MB.
+pub(crate) fn memory(text: &str) -> Option<String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    let unit: f64 = match text[end..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "ki" | "kib" => 1024.0,
+        "mi" | "mib" => 1024.0 * 1024.0,
+        "gi" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let bytes = (number * unit).round();
+    (1048576.0..1e15).contains(&bytes).then(|| format!("{}B", bytes as u64))
+}
+
+fn privileges(from: &Inherited<'_>, node: &mut Node) {
+    if let Some(at) = from.nearest("privileged") {
+        if at.is_true() && node.keys.iter().all(|(key, _)| *key != "privileged") {
+            node.keys.push(("privileged", "true".into()));
+        }
+        at.carried();
+    }
+    for at in from.all("cap-add") {
+        for cap in at.items() {
+            match cap.text().unwrap_or_default().trim_start_matches("CAP_") {
+                "NET_ADMIN" | "NET_RAW" | "NET_BIND_SERVICE" => cap.carried(),
+                _ => cap.left_out("write `privileged: true` if the node needs it"),
+            }
+        }
+    }
+}
+
+fn environment(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
+    for at in from.all("env-files").iter().flat_map(At::items) {
+        let path = at.text().and_then(source::clean);
+        let Some(text) = path.and_then(|path| source::text(job.files, &path)) else {
+            at.left_out("no such file beside the lab");
+            continue;
+        };
+        at.changed("its lines at the import");
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            if let Some((name, value)) = line.split_once('=') {
+                let value = value.trim_matches(['"', '\'']);
+                node.env.insert(name.trim().to_owned(), value.to_owned());
+            }
+        }
+    }
+    for (name, at) in from.map("env") {
+        // Variables that begin so speak to containerlab.
+        match at.text() {
+            _ if name == "__IMPORT_ENVS" => at.left_out("variables of the caller are not imported"),
+            Some(value) => {
+                node.env.insert(name.to_owned(), value.to_owned());
+                at.carried();
+            }
+            None if at.is_empty() => {
+                node.env.insert(name.to_owned(), String::new());
+                at.carried();
+            }
+            None => at.odd("text"),
+        }
+    }
+}
+
+/// Name servers become the node's own file.
+fn names(from: &Inherited<'_>, node: &mut Node) {
+    let mut lines = String::new();
+    let Some(dns) = from.nearest("dns") else { return };
+    for (key, word) in [("servers", "nameserver"), ("search", "search"), ("options", "options")] {
+        for item in dns.get(key).iter().flat_map(At::items) {
+            if let Some(text) = item.text() {
+                lines.push_str(&format!("{word} {text}\n"));
+                item.carried();
+            }
+        }
+    }
+    if !lines.is_empty() {
+        let (path, mode) = ("/etc/resolv.conf".to_owned(), 0o644);
+        node.files.push(File { path, content: Content::Text(lines), mode });
+    }
+}
+
+fn sysctls(from: &Inherited<'_>, node: &mut Node) {
+    for (name, at) in from.map("sysctls") {
+        match at.text() {
+            Some(value) if name.starts_with("net.") || name.starts_with("net/") => {
+                node.sysctls.insert(name.to_owned(), value.to_owned());
+                at.carried();
+            }
+            Some(_) => at.left_out("only settings of the network are a node's own"),
+            None => at.odd("a value"),
+        }
+    }
+}
+
+fn commands(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
+    program(from, node);
+    let has_program = !node.run.is_empty();
+    let mut layers = from.all("exec");
+    layers.reverse();
+    for at in layers.iter().flat_map(At::items).chain(stages(from)) {
+        let Some(line) = at.text() else {
+            at.odd("a command");
+            continue;
+        };
+        match shell::split(&magic(job, line, old)) {
+            Some(words) if words.is_empty() => at.carried(),
+            Some(words) => {
+                node.setup.push(shell::forgiving(words));
+                match has_program {
+                    true => at.changed("runs before the node's programs"),
+                    false => at.carried(),
+                }
+            }
+            None => at.left_out("a quote in it is not closed"),
+        }
+    }
+}
+
+/// Names that containerlab fills in.
+pub(super) fn magic(job: &Job<'_>, text: &str, old: &str) -> String {
+    let lab = format!("clab-{}", job.options.name);
+    text.replace("__clabNodeName__", old)
+        .replace("__clabNodeDir__", &format!("{lab}/{old}"))
+        .replace("__clabDir__", &lab)
+        .replace("__clabLabName__", &lab)
+}
+
+/// `entrypoint` and `cmd`.
+fn program(from: &Inherited<'_>, node: &mut Node) {
+    let restart = restart(from);
+    let mut command = vec![];
+    let parts: Vec<At<'_>> =
+        ["entrypoint", "cmd"].iter().filter_map(|key| from.nearest(key)).collect();
+    for at in &parts {
+        match at.text().and_then(shell::split) {
+            Some(words) => command.extend(words),
+            None => at.left_out("no command: a quote in it is not closed"),
+        }
+    }
+    let user = from.nearest("user");
+    let is_shell = |word: &String| ["sh", "bash", "ash", "zsh"].contains(&last(word));
+    if command.is_empty() || (command.len() == 1 && command.iter().all(is_shell)) {
+        parts.iter().for_each(|at| at.changed("a node needs no program to stay"));
+        user.iter().for_each(|at| at.left_out("there is no program that it could run"));
+        return;
+    }
+    parts.iter().for_each(At::carried);
+    let mut keys = vec![("restart", restart.to_owned())];
+    if let Some(at) = user {
+        let (user, group) = at.text().unwrap_or("root").split_once(':').unwrap_or_else(|| {
+            (at.text().unwrap_or("root"), "")
+        });
+        keys.push(("user", quoted(user)));
+        if !group.is_empty() {
+            keys.push(("group", quoted(group)));
+        }
+        at.carried();
+    }
+    node.run.push(Program { command, keys });
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn restart(from: &Inherited<'_>) -> &'static str {
+    let Some(at) = from.nearest("restart-policy") else { return "always" };
+    at.carried();
+    match at.text().unwrap_or_default() {
+        "no" => "never",
+        "on-failure" => "on-failure",
+        _ => "always",
+    }
+}
+
+/// Commands of `stages`, in their order. What stages wait for is there anyway.
+fn stages<'a>(from: &Inherited<'a>) -> Vec<At<'a>> {
+    let Some(stages) = from.nearest("stages") else { return vec![] };
+    let mut commands = vec![];
+    for stage in ["create", "create-links", "configure", "healthy", "exit"] {
+        let Some(stage) = stages.get(stage) else { continue };
+        if let Some(wait) = stage.get("wait-for") {
+            wait.changed("no command runs before the whole network is up");
+        }
+        let Some(exec) = stage.get("exec") else { continue };
+        for phase in ["on-enter", "on-exit"] {
+            commands.extend(exec.get(phase).iter().flat_map(At::items));
+        }
+        for item in exec.items() {
+            if item.text_of("target") == Some("host") {
+                item.left_out("netloom runs no commands on the host");
+                continue;
+            }
+            ["target", "phase"].iter().filter_map(|key| item.get(key)).for_each(|at| at.carried());
+            commands.extend(item.get("command"));
+        }
+    }
+    commands
+}

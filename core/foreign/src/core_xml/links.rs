@@ -1,0 +1,130 @@
+//! Links of CORE, with addresses of both ends and options.
+
+use ipnet::IpNet;
+
+use crate::at::At;
+use crate::core_xml::{Places, end, linked};
+use crate::draft::{self, End, Link};
+
+/// Reads a link; what cannot be linked is left out.
+pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
+    let node = |keys: [&'static str; 2]| {
+        keys.into_iter().find_map(|key| at.get(key)).map(|at| (at.text().unwrap_or_default(), at))
+    };
+    let mut ends = vec![];
+    for (keys, ifaces) in [
+        (["@node1", "@node_one"], ["iface1", "interface_one"]),
+        (["@node2", "@node_two"], ["iface2", "interface_two"]),
+    ] {
+        let Some((id, given)) = node(keys) else {
+            at.left_out("it has no two ends");
+            return None;
+        };
+        let iface = ifaces.into_iter().find_map(|key| at.get(key)?.items().into_iter().next());
+        let name = iface.as_ref().and_then(|at| at.text_of("@name")).filter(|name| !name.is_empty());
+        let number = iface.as_ref().and_then(|at| at.text_of("@id")).unwrap_or("0");
+        let name = name.map_or_else(|| format!("eth{number}"), str::to_owned);
+        let place = places.get(id).ok_or("there is no such node");
+        match place.and_then(|place| end(place, Some(&name))) {
+            Ok(mut end) => {
+                iface.iter().for_each(|at| interface(at, &mut end));
+                given.carried();
+                ends.push(end);
+            }
+            Err(why) => {
+                at.left_out(why);
+                return None;
+            }
+        }
+    }
+    let ends: [End; 2] = ends.try_into().ok()?;
+    let mut link = linked(ends);
+    for options in at.get("options").iter().flat_map(At::items) {
+        self::options(&options, &mut link);
+    }
+    Some(link)
+}
+
+fn interface(at: &At<'_>, end: &mut End) {
+    let node = end.iface.is_some();
+    for key in ["@id", "@name"] {
+        at.get(key).iter().for_each(At::carried);
+    }
+    if let Some(mac) = at.get("@mac") {
+        match mac.text() {
+            Some("") | None => mac.carried(),
+            Some(text) if node => {
+                end.mac = Some(text.to_owned());
+                mac.carried();
+            }
+            Some(_) => mac.left_out("a switch's port has no address"),
+        }
+    }
+    for (address, mask) in [("@ip4", "@ip4_mask"), ("@ip6", "@ip6_mask")] {
+        let (Some(ip), mask) = (at.get(address), at.get(mask)) else { continue };
+        let length = mask.as_ref().and_then(At::text).unwrap_or("32");
+        let net = format!("{}/{length}", ip.text().unwrap_or_default()).parse::<IpNet>();
+        let both = [Some(ip.clone()), mask];
+        let both = both.iter().flatten();
+        match net {
+            _ if ip.is_empty() => both.for_each(At::carried),
+            Ok(net) if node => {
+                end.addresses.push(net);
+                both.for_each(At::carried);
+            }
+            Ok(_) => both.for_each(|at| at.left_out("a switch's port has no address")),
+            Err(_) => both.for_each(|at| at.left_out("no address with a prefix length")),
+        }
+    }
+}
+
+fn shown(value: f64, unit: &str) -> String {
+    match unit {
+        "us" => draft::time(value),
+        "bit" => draft::rate(value),
+        unit => format!("{value}{unit}"),
+    }
+}
+
+/// Delay and jitter are in microseconds, bandwidth in bits a second, loss and duplicates in percent. The options of
+/// one direction only are those of what the first end sends.
+fn options(at: &At<'_>, link: &mut Link) {
+    let one_way = at.text_of("@unidirectional") == Some("1");
+    let keys = &mut link.impairments[usize::from(one_way)];
+    for (name, key, unit) in [
+        ("@delay", "delay", "us"),
+        ("@jitter", "jitter", "us"),
+        ("@bandwidth", "rate", "bit"),
+        ("@loss", "loss", "%"),
+        ("@per", "loss", "%"),
+        ("@dup", "duplicate", "%"),
+    ] {
+        let Some(at) = at.get(name) else { continue };
+        match at.text().unwrap_or_default().parse::<f64>() {
+            Ok(0.0) => at.carried(),
+            Ok(value) if value > 0.0 && value.is_finite() => {
+                keys.push((key, shown(value, unit)));
+                at.carried();
+            }
+            _ if at.is_empty() => at.carried(),
+            _ => at.odd("a number"),
+        }
+    }
+    // Jitter is around a delay.
+    let delayed = keys.iter().any(|(key, _)| *key == "delay");
+    if !delayed {
+        if let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
+            jitter.1.push_str(" pareto");
+            at.get("@jitter").iter().for_each(|at| at.changed("without a delay it only adds to it"));
+        }
+    }
+    at.get("@unidirectional").iter().for_each(At::carried);
+    at.get("@type").iter().for_each(|at| at.changed("every link is a wired one"));
+    for name in ["@buffer", "@burst", "@mburst", "@key"] {
+        let Some(at) = at.get(name) else { continue };
+        match at.text() {
+            Some("" | "0") => at.carried(),
+            _ => at.left_out("write `queue` for a bounded rate"),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A lab on its way from another program's words to the text of a lab file.
+//!
+//! Readers fill it; [`crate::write`] turns it into text. Values are texts as the lab file has them; whether they are
+//! right is found out when the finished text is parsed.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+
+/// A lab.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) name: String,
+    /// Whether routes and addresses that nobody gives are made up; other programs make up none.
+    pub(crate) routed: bool,
+    /// Whether no node has IPv6.
+    pub(crate) without_ipv6: bool,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) switches: Vec<Switch>,
+    pub(crate) links: Vec<Link>,
+}
+
+/// A node.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// Keys with values that are YAML already, such as `kind` or `limits`, in order.
+    pub(crate) keys: Vec<(&'static str, String)>,
+    pub(crate) forwarding: bool,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) sysctls: BTreeMap<String, String>,
+    pub(crate) files: Vec<File>,
+    pub(crate) setup: Vec<Vec<String>>,
+    pub(crate) run: Vec<Program>,
+    pub(crate) routes: Vec<Route>,
+}
+
+/// A program of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) command: Vec<String>,
+    pub(crate) keys: Vec<(&'static str, String)>,
+}
+
+/// A file of a node.
+#[derive(Debug)]
+pub(crate) struct File {
+    /// Its absolute path in the node.
+    pub(crate) path: String,
+    pub(crate) content: Content,
+    pub(crate) mode: u32,
+}
+
+/// What is in a file.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Text(String),
+    /// A path relative to the other program's lab.
+    From(String),
+}
+
+/// A route by hand.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) to: String,
+    pub(crate) via: Option<String>,
+    pub(crate) dev: Option<String>,
+}
+
+/// A switch.
+#[derive(Debug, Default)]
+pub(crate) struct Switch {
+    pub(crate) name: String,
+    pub(crate) keys: Vec<(&'static str, String)>,
+}
+
+/// A link.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) ends: [End; 2],
+    pub(crate) mtu: Option<u32>,
+    /// Impairments: of both directions, of what the first end sends, of what the second sends.
+    pub(crate) impairments: [Vec<(&'static str, String)>; 3],
+}
+
+/// An end of a link.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct End {
+    /// `NODE`, `SWITCH` or a door.
+    pub(crate) at: String,
+    /// The interface, of a node.
+    pub(crate) iface: Option<String>,
+    pub(crate) addresses: Vec<IpNet>,
+    pub(crate) mac: Option<String>,
+}
+
+/// A rate of bits a second as the lab file has it.
+pub(crate) fn rate(bits: f64) -> String {
+    let bits = bits.round();
+    let units = [(1e9, "gbit"), (1e6, "mbit"), (1e3, "kbit")];
+    let unit = units.into_iter().find(|(size, _)| bits >= *size && bits % size == 0.0);
+    unit.map_or_else(|| format!("{bits}bit"), |(size, name)| format!("{}{name}", bits / size))
+}
+
+/// A time in microseconds as the lab file has it.
+pub(crate) fn time(us: f64) -> String {
+    let us = us.round();
+    match us % 1000.0 == 0.0 && us > 0.0 {
+        true => format!("{}ms", us / 1000.0),
+        false => format!("{us}us"),
+    }
+}
+
+impl End {
+    /// A node's interface.
+    pub(crate) fn of(node: impl Into<String>, iface: impl Into<String>) -> End {
+        End { at: node.into(), iface: Some(iface.into()), ..End::default() }
+    }
+
+    /// A switch, or a door.
+    pub(crate) fn port(switch: impl Into<String>) -> End {
+        End { at: switch.into(), ..End::default() }
+    }
+}
+
+impl Node {
+    pub(crate) fn named(name: impl Into<String>) -> Node {
+        Node { name: name.into(), ..Node::default() }
+    }
+}
+
+impl Switch {
+    pub(crate) fn named(name: impl Into<String>) -> Switch {
+        Switch { name: name.into(), ..Switch::default() }
+    }
+}
+
+impl Draft {
+    pub(crate) fn node(&mut self, name: &str) -> Option<&mut Node> {
+        self.nodes.iter_mut().find(|node| node.name == name)
+    }
+
+    pub(crate) fn has_switch(&self, name: &str) -> bool {
+        self.switches.iter().any(|switch| switch.name == name)
+    }
+
+    /// A name that no node and no switch has.
+    pub(crate) fn free_name(&self, wish: &str) -> String {
+        let taken = |name: &str| {
+            self.has_switch(name) || self.nodes.iter().any(|node| node.name == name)
+        };
+        let numbered = (2..).map(|n| format!("{wish}-{n}"));
+        let mut names = std::iter::once(wish.to_owned()).chain(numbered);
+        names.find(|name| !taken(name)).unwrap_or_default()
+    }
+
+    /// Gives addresses beyond the first of each family, which a link does not take, by commands of the node.
+    pub(crate) fn spill_addresses(&mut self) {
+        let mut spilt: Vec<(String, Vec<String>)> = vec![];
+        for end in self.links.iter_mut().flat_map(|link| link.ends.iter_mut()) {
+            let Some(iface) = &end.iface else { continue };
+            let mut seen = [false; 2];
+            let (node, iface) = (end.at.clone(), iface.clone());
+            end.addresses.retain(|net| {
+                let family = usize::from(net.addr().is_ipv6());
+                let first = !std::mem::replace(&mut seen[family], true);
+                if !first {
+                    let words = ["ip", "address", "add", &net.to_string(), "dev", &iface];
+                    spilt.push((node.clone(), words.map(str::to_owned).to_vec()));
+                }
+                first
+            });
+        }
+        for (name, command) in spilt {
+            if let Some(node) = self.node(&name) {
+                node.setup.insert(0, command);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A plan as a topology of containerlab, with an account of what that does not say.
+//!
+//! Nodes are of kind `linux` with one image; addresses, routes and settings become commands. A switch is a bridge of
+//! the host, which has to be there before.
+
+use std::fmt::Write as _;
+
+use netloom_model::Plan;
+use netloom_model::lab::{FileContent, Restart};
+use netloom_model::plan::{PlannedEnd, PlannedNode, PlannedSwitch};
+
+use crate::ledger::{Item, Verdict};
+use crate::write::{quoted, scalar};
+
+/// A topology, and what is not in it.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// The text of a `.clab.yml`.
+    pub text: String,
+    /// What became of each part of the lab.
+    pub items: Vec<Item>,
+}
+
+/// The topology of a plan. `file` is the lab file's name in the account; nodes get the image.
+pub fn export(plan: &Plan, file: &str, image: &str) -> Exported {
+    let mut writer = Writer { plan, file, out: String::new(), items: vec![] };
+    let _ = writeln!(writer.out, "# Made by `netloom export containerlab`.");
+    let _ = writeln!(writer.out, "name: {}\ntopology:", scalar(&plan.lab));
+    let _ = writeln!(writer.out, "  kinds:\n    linux: {{image: {}}}\n  nodes:", scalar(image));
+    plan.nodes.iter().for_each(|node| writer.node(node));
+    plan.switches.iter().for_each(|switch| writer.switch(switch));
+    if !plan.links.is_empty() {
+        writer.out.push_str("  links:\n");
+        writer.links();
+    }
+    if !plan.slices.is_empty() {
+        writer.say("slices", left_out("containerlab has no OpenFlow switches"));
+    }
+    Exported { text: writer.out, items: writer.items }
+}
+
+fn left_out(why: &str) -> Verdict {
+    Verdict::LeftOut(why.to_owned())
+}
+
+fn changed(why: &str) -> Verdict {
+    Verdict::Changed(why.to_owned())
+}
+
+/// A name that containerlab takes: a child of a node stands beside it.
+fn flat(name: &str) -> String {
+    name.replace('/', "-")
+}
+
+/// A text that neither variables nor YAML change.
+fn kept(text: &str) -> String {
+    quoted(&text.replace('$', "$$"))
+}
+
+/// A command as `exec` takes it.
+fn command(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\"'\"'")),
+    };
+    kept(&words.iter().map(word).collect::<Vec<_>>().join(" "))
+}
+
+struct Writer<'a> {
+    plan: &'a Plan,
+    file: &'a str,
+    out: String,
+    items: Vec<Item>,
+}
+
+impl Writer<'_> {
+    fn say(&mut self, item: impl Into<String>, verdict: Verdict) {
+        self.items.push(Item { file: self.file.to_owned(), line: 0, item: item.into(), verdict });
+    }
+
+    fn node(&mut self, node: &PlannedNode) {
+        let _ = writeln!(self.out, "    {}:\n      kind: linux", scalar(&flat(&node.name)));
+        self.account(node);
+        let limits = &node.limits;
+        if let Some(milli) = limits.cpu_milli {
+            let _ = writeln!(self.out, "      cpu: {}", f64::from(milli) / 1000.0);
+        }
+        if let Some(bytes) = limits.memory {
+            let _ = writeln!(self.out, "      memory: {bytes}b");
+        }
+        if !node.env.is_empty() {
+            self.out.push_str("      env:\n");
+            for (name, value) in &node.env {
+                let _ = writeln!(self.out, "        {}: {}", scalar(name), kept(value));
+            }
+        }
+        self.binds(node);
+        if let Some(program) = node.run.first() {
+            let _ = writeln!(self.out, "      cmd: {}", command(&program.command));
+            let restart = match program.restart {
+                Restart::Never => "\"no\"",
+                Restart::OnFailure => "on-failure",
+                Restart::Always => "always",
+            };
+            let _ = writeln!(self.out, "      restart-policy: {restart}");
+        }
+        let commands = self.commands(node);
+        if !commands.is_empty() {
+            self.out.push_str("      exec:\n");
+            for words in commands {
+                let _ = writeln!(self.out, "        - {}", command(&words));
+            }
+        }
+    }
+
+    /// What a node of containerlab has not, or has in another way.
+    fn account(&mut self, node: &PlannedNode) {
+        let name = &node.name;
+        let at = |key: &str| format!("nodes.{name}.{key}");
+        let mut say = |key: &str, verdict: Verdict| self.say(at(key), verdict);
+        if node.parent.is_some() {
+            say("parent", changed("the node stands beside its parent"));
+        }
+        if node.kind.as_router().is_some() {
+            say("kind", left_out("containerlab starts no routing suite that the image does not"));
+        }
+        if node.run.len() > 1 {
+            say("run", left_out("a container has one program: the first"));
+        }
+        if node.root.is_some() {
+            say("root", left_out("a container's files are its image's"));
+        }
+        if !node.protect.is_empty() {
+            say("protect", left_out("containers have no budget of frames"));
+        }
+        let limits = &node.limits;
+        if limits.processes.or(limits.sockets).or(limits.weight).is_some() {
+            say("limits", left_out("containerlab limits CPU and memory"));
+        }
+        let ready = &node.ready;
+        if !ready.tcp.is_empty() || ready.exec.is_some() || !ready.files.is_empty() {
+            say("ready", left_out("containers have health checks of their images"));
+        }
+        say("addresses and routes", changed("commands of `exec`"));
+        if !node.setup.is_empty() {
+            say("setup", changed("commands of `exec`, whose failure ends nothing"));
+        }
+    }
+
+    fn binds(&mut self, node: &PlannedNode) {
+        let mut begun = false;
+        for file in &node.files {
+            match &file.content {
+                FileContent::From(from) => {
+                    if !std::mem::replace(&mut begun, true) {
+                        self.out.push_str("      binds:\n");
+                    }
+                    let bind = format!("{}:{}", from.display(), file.path);
+                    let _ = writeln!(self.out, "        - {}", kept(&bind));
+                }
+                FileContent::Text(_) => {
+                    let item = format!("nodes.{}.files.{}", node.name, file.path);
+                    self.say(item, left_out("its text has no file beside the topology"));
+                }
+            }
+        }
+    }
+
+    /// Settings, addresses, routes, and the node's own commands.
+    fn commands(&self, node: &PlannedNode) -> Vec<Vec<String>> {
+        let mut found: Vec<Vec<String>> = vec![];
+        let mut push = |words: &[&str]| found.push(words.iter().map(|w| (*w).to_owned()).collect());
+        let on = if node.forwarding { "1" } else { "0" };
+        push(&["sysctl", "-w", &format!("net.ipv4.ip_forward={on}")]);
+        push(&["sysctl", "-w", &format!("net.ipv6.conf.all.forwarding={on}")]);
+        for interface in &node.interfaces {
+            for net in &interface.addresses {
+                push(&["ip", "address", "add", &net.to_string(), "dev", &interface.name]);
+            }
+        }
+        for route in &node.routes {
+            let mut words = vec!["ip".to_owned()];
+            words.extend(route.to.addr().is_ipv6().then(|| "-6".to_owned()));
+            words.extend(["route", "replace"].map(str::to_owned));
+            words.push(route.to.to_string());
+            let device = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str());
+            let mut hop = |via: Option<std::net::IpAddr>, at: usize, several: bool| {
+                words.extend(several.then(|| "nexthop".to_owned()));
+                words.extend(via.iter().flat_map(|via| ["via".to_owned(), via.to_string()]));
+                words.extend(["dev".to_owned(), device(at).to_owned()]);
+            };
+            hop(route.via, route.interface, !route.also.is_empty());
+            route.also.iter().for_each(|next| hop(Some(next.via), next.interface, true));
+            found.push(words);
+        }
+        found.extend(node.setup.iter().cloned());
+        found
+    }
+
+    fn switch(&mut self, switch: &PlannedSwitch) {
+        let name = flat(&switch.name);
+        let _ = writeln!(self.out, "    {}:\n      kind: bridge", scalar(&name));
+        let how = format!("a bridge of the host: `ip link add {name} up type bridge` makes it");
+        self.say(format!("switches.{}", switch.name), Verdict::Changed(how));
+        if !matches!(switch.kind, netloom_model::kinds::SwitchKind::Bridge) {
+            let item = format!("switches.{}.kind", switch.name);
+            self.say(item, left_out("a bridge of the kernel takes its place"));
+        }
+    }
+
+    fn end(&self, end: &PlannedEnd, number: usize) -> Option<String> {
+        match end {
+            PlannedEnd::Node { .. } => Some(flat(&self.plan.end_text(end))),
+            PlannedEnd::Port { switch, .. } => {
+                let name = flat(&self.plan.switch_at(*switch)?.name);
+                let short: String = name.chars().take(8).collect();
+                Some(format!("{name}:{short}-p{number}"))
+            }
+            PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => None,
+        }
+    }
+
+    fn links(&mut self) {
+        for (number, link) in self.plan.links.iter().enumerate() {
+            let [a, b] = [&link.ends[0], &link.ends[1]].map(|end| self.end(end, number));
+            let (Some(a), Some(b)) = (a, b) else {
+                let why = "the management network leads to the host's network";
+                self.say(format!("links.{}", link.name), left_out(why));
+                continue;
+            };
+            let ends = format!("[{}, {}]", quoted(&a), quoted(&b));
+            let _ = writeln!(self.out, "    - {{endpoints: {ends}, mtu: {}}}", link.mtu);
+            if link.impairments != <[netloom_impair::Impairments; 2]>::default() {
+                let how = "`containerlab tools netem set` takes delay, jitter, loss and rate";
+                self.say(format!("links.{}", link.name), left_out(how));
+            }
+        }
+    }
+}

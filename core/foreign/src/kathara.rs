@@ -1,0 +1,245 @@
+//! Kathara's labs, and Netkit's before it: a folder with `lab.conf`.
+//!
+//! `lab.conf` says which devices there are and in which collision domains; a folder of a device is copied onto its
+//! root, and `DEVICE.startup` is run by a shell when it starts, never fatal. Devices forward IPv4 and have no IPv6
+//! unless they ask for it.
+
+mod conf;
+mod device;
+mod order;
+mod startup;
+mod traffic;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::draft::{Draft, End, Link, Switch};
+use crate::ledger::Id;
+use crate::source::{Found, join};
+use crate::{Error, Job, Result, Verdict, lab_name, valid_name};
+
+use conf::Line;
+
+/// A device as `lab.conf` has it.
+#[derive(Default)]
+struct Device {
+    /// Interfaces by number: the domain, and a hardware address.
+    interfaces: BTreeMap<u32, (String, Option<String>)>,
+    /// All other options in their order.
+    options: Vec<(String, String, Id)>,
+    ipv6: bool,
+}
+
+/// Reads a lab.
+pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
+    let not_text = || Error::Unreadable { file: job.file.to_owned(), problem: "not UTF-8 text" };
+    let text = std::str::from_utf8(content).map_err(|_| not_text())?;
+    let mut draft = Draft::default();
+    let devices = devices(job, text, &mut draft)?;
+    order::read(job)?;
+    draft.without_ipv6 = devices.iter().all(|(_, device)| !device.ipv6);
+    let mut names = BTreeMap::new();
+    for (name, _) in &devices {
+        let valid = valid_name(name.trim_start_matches('_'));
+        let new = draft.free_name(if valid.is_empty() { "device" } else { &valid });
+        names.insert(name.clone(), new.clone());
+        draft.nodes.push(crate::draft::Node::named(new));
+    }
+    let domains = domains(&devices, &mut draft);
+    let mut shaped = BTreeMap::new();
+    for (name, device) in &devices {
+        let new = names.get(name).cloned().unwrap_or_default();
+        let made = device::read(job, name, &new, device);
+        shaped.extend(made.shaping.into_iter().map(|(iface, keys)| ((new.clone(), iface), keys)));
+        if let Some(node) = draft.node(&new) {
+            *node = made.node;
+        }
+        links(&new, device, made.bridged, &domains, &mut draft);
+    }
+    for link in &mut draft.links {
+        let [first, _] = &link.ends;
+        let key = (first.at.clone(), first.iface.clone().unwrap_or_default());
+        link.impairments[1] = shaped.remove(&key).unwrap_or_default();
+    }
+    outside(job, &domains, &mut draft);
+    rest(job, &devices);
+    Ok(draft)
+}
+
+/// The devices in the order in which `lab.conf` names them.
+fn devices(job: &Job<'_>, text: &str, draft: &mut Draft) -> Result<Vec<(String, Device)>> {
+    let mut devices: Vec<(String, Device)> = vec![];
+    for (number, line) in (1..).zip(text.lines()) {
+        match conf::line(job.file, number, line)? {
+            Line::Nothing => {}
+            Line::About { key, value } => {
+                let id = job.ledger.enter(job.file, number, &key);
+                let name = lab_name(&value);
+                let verdict = match key.as_str() {
+                    "LAB_NAME" if !value.is_empty() => {
+                        draft.name.clone_from(&name);
+                        if name == value { Verdict::Carried } else {
+                            Verdict::Changed(format!("the lab is called {name}"))
+                        }
+                    }
+                    _ => Verdict::Changed("only for people".into()),
+                };
+                job.ledger.say(id, verdict);
+            }
+            Line::Option { device, arg, value } => {
+                let id = job.ledger.enter(job.file, number, format!("{device}[{arg}]={value:?}"));
+                let at = match devices.iter().position(|(name, _)| *name == device) {
+                    Some(at) => at,
+                    None => {
+                        devices.push((device, Device::default()));
+                        devices.len() - 1
+                    }
+                };
+                option(job, &mut devices[at].1, (number, &arg, value), id)?;
+            }
+        }
+    }
+    Ok(devices)
+}
+
+fn option(
+    job: &Job<'_>,
+    device: &mut Device,
+    (line, arg, value): (u32, &str, String),
+    id: Id,
+) -> Result<()> {
+    let Ok(number) = arg.parse::<u32>() else {
+        device.ipv6 |= arg == "ipv6" && is_true(&value);
+        device.options.push((arg.to_owned(), value, id));
+        return Ok(());
+    };
+    let (domain, mac) = match value.split_once('/') {
+        Some((domain, mac)) => (domain.to_owned(), Some(mac.to_owned())),
+        None => (value, None),
+    };
+    if valid_name(&domain).is_empty() || number > 10_000 {
+        return Err(crate::wrong(job.file, line, "expected DEVICE[NUMBER]=\"DOMAIN\""));
+    }
+    if device.interfaces.values().any(|(other, _)| *other == domain) {
+        job.ledger.say(id, Verdict::LeftOut("the device has an interface there already".into()));
+        return Ok(());
+    }
+    if device.interfaces.contains_key(&number) {
+        let message = format!("interface {number} of this device is given twice");
+        return Err(crate::wrong(job.file, line, message));
+    }
+    device.interfaces.insert(number, (domain, mac));
+    job.ledger.say(id, Verdict::Carried);
+    Ok(())
+}
+
+fn is_true(value: &str) -> bool {
+    ["true", "1", "yes", "y", "on", "t"].contains(&value.to_ascii_lowercase().as_str())
+}
+
+/// A switch for each collision domain, by the domain's name.
+fn domains(devices: &[(String, Device)], draft: &mut Draft) -> BTreeMap<String, String> {
+    let mut switches = BTreeMap::new();
+    for (domain, _) in devices.iter().flat_map(|(_, device)| device.interfaces.values()) {
+        if !switches.contains_key(domain) {
+            let name = draft.free_name(&valid_name(domain));
+            draft.switches.push(Switch::named(&name));
+            switches.insert(domain.clone(), name);
+        }
+    }
+    switches
+}
+
+fn links(
+    name: &str,
+    device: &Device,
+    bridged: bool,
+    domains: &BTreeMap<String, String>,
+    draft: &mut Draft,
+) {
+    for (number, (domain, mac)) in &device.interfaces {
+        let end = End { mac: mac.clone(), ..End::of(name, format!("eth{number}")) };
+        let switch = domains.get(domain).cloned().unwrap_or_default();
+        draft.links.push(Link { ends: [end, End::port(switch)], ..Link::default() });
+    }
+    if bridged {
+        let number = device.interfaces.keys().last().map_or(0, |last| last + 1);
+        let ends = [End::of(name, format!("eth{number}")), End::port("internet")];
+        draft.links.push(Link { ends, ..Link::default() });
+    }
+}
+
+/// `lab.ext`: interfaces of the host in collision domains.
+fn outside(job: &Job<'_>, domains: &BTreeMap<String, String>, draft: &mut Draft) {
+    let file = beside(job, "lab.ext");
+    let Some(text) = crate::source::text(job.files, &file) else { return };
+    for (number, line) in (1..).zip(text.lines()) {
+        let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+        if words.is_empty() {
+            continue;
+        }
+        let id = job.ledger.enter(&file, number, words.join(" "));
+        let verdict = match words.as_slice() {
+            [domain, iface] if iface.contains('.') => {
+                Verdict::LeftOut(format!("netloom makes no VLAN interface for {domain}; make {iface} and link it"))
+            }
+            [domain, iface] => match domains.get(*domain) {
+                Some(switch) => {
+                    let ends = [End::port(switch), End::port(format!("host:{iface}"))];
+                    draft.links.push(Link { ends, ..Link::default() });
+                    Verdict::Carried
+                }
+                None => Verdict::LeftOut("no device is in this domain".into()),
+            },
+            _ => Verdict::LeftOut("expected DOMAIN INTERFACE".into()),
+        };
+        job.ledger.say(id, verdict);
+    }
+}
+
+/// The lab's folder.
+fn folder<'a>(job: &Job<'a>) -> &'a str {
+    job.file.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// A file beside `lab.conf`.
+fn beside(job: &Job<'_>, name: &str) -> String {
+    join(folder(job), name)
+}
+
+/// What else is in the folder.
+fn rest(job: &Job<'_>, devices: &[(String, Device)]) {
+    let known = |name: &str| {
+        let stem = ["startup", "shutdown"].iter().find_map(|end| {
+            name.strip_suffix(end).and_then(|stem| stem.strip_suffix('.'))
+        });
+        let of_device = |word: &str| word == "shared" || devices.iter().any(|(n, _)| n == word);
+        of_device(stem.unwrap_or(name)) || ["lab.conf", "lab.dep", "lab.ext"].contains(&name)
+    };
+    let used: BTreeSet<String> = devices.iter().flat_map(|(_, d)| volumes(d)).collect();
+    for name in job.files.list(folder(job)) {
+        if known(&name) || used.contains(&name) {
+            continue;
+        }
+        let path = beside(job, &name);
+        let what = match job.files.look(&path) {
+            Some(Found::Folder) => "a folder",
+            _ => "a file",
+        };
+        let id = job.ledger.enter(&path, 0, what);
+        let verdict = match name.rsplit_once('.') {
+            Some((_, "startup" | "shutdown")) => Verdict::LeftOut("of no device of the lab".into()),
+            _ => Verdict::Changed("no part of a lab".into()),
+        };
+        job.ledger.say(id, verdict);
+    }
+}
+
+/// First names of paths in the lab's folder that a device has as volumes.
+fn volumes(device: &Device) -> Vec<String> {
+    let volumes = device.options.iter().filter(|(key, _, _)| key == "volume");
+    let first = |value: &String| {
+        let path = crate::source::clean(value.split('|').next()?)?;
+        Some(path.split('/').next()?.to_owned())
+    };
+    volumes.filter_map(|(_, value, _)| first(value)).collect()
+}

@@ -1,0 +1,58 @@
+//! `DEVICE.startup` and `shared.startup`: scripts that a shell runs when a device starts, never fatal.
+
+use crate::draft::{Content, File, Node};
+use crate::kathara::{beside, traffic};
+use crate::{Job, Verdict, service, source};
+
+/// Keys of a direction, by interface.
+pub(super) type Shaping = Vec<(String, Vec<(&'static str, String)>)>;
+
+/// Has a node run a script, if it is there. Lines that shape traffic are taken out of it.
+pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Shaping) {
+    let file = beside(job, name);
+    let Some(bytes) = job.files.read(&file) else { return };
+    let id = job.ledger.enter(&file, 0, "a script that starts a device");
+    let Ok(text) = String::from_utf8(bytes) else {
+        return job.ledger.say(id, Verdict::LeftOut("no text".into()));
+    };
+    let mut found = false;
+    let mut lines = vec![];
+    for (number, line) in (1..).zip(text.lines()) {
+        match traffic::shaping(line.trim()) {
+            Some((iface, keys)) => {
+                found = true;
+                let id = job.ledger.enter(&file, number, line.trim());
+                job.ledger.say(id, Verdict::Changed(format!("an impairment of the link of {iface}")));
+                shaping.push((iface, keys));
+                lines.push(format!(": {}", line.trim()));
+            }
+            None => lines.push(line.to_owned()),
+        }
+    }
+    let content = match found {
+        true => Content::Text(lines.join("\n") + "\n"),
+        false => Content::From(file.clone()),
+    };
+    let path = format!("/run/netloom-import/{name}");
+    node.setup.push(run(&path));
+    node.files.push(File { path, content, mode: 0o755 });
+    if service::speaks(&text) {
+        service::stand_in(node);
+    }
+    job.ledger.say(id, Verdict::Carried);
+}
+
+/// Runs a script by the shell that its writer has had in mind, whatever comes of it.
+fn run(path: &str) -> Vec<String> {
+    let script = format!("cd /; $(command -v bash || command -v sh) -x {path} || echo \"exit code $?: {path}\" >&2");
+    ["sh", "-c", &script].map(str::to_owned).to_vec()
+}
+
+/// A script for the end of a device.
+pub(super) fn shutdown(job: &Job<'_>, name: &str) {
+    let file = beside(job, name);
+    if source::text(job.files, &file).is_some() {
+        let id = job.ledger.enter(&file, 0, "a script that ends a device");
+        job.ledger.say(id, Verdict::LeftOut("a node runs nothing when it ends".into()));
+    }
+}

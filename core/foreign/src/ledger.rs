@@ -1,0 +1,218 @@
+//! The account of an import: what stands in the files of another program, and what became of it.
+//!
+//! Items are entered before they are read: trees by their leaves ([`Ledger::enter_tree`]), lines and files one by one
+//! ([`Ledger::enter`]). A reader then says what became of each. An item of which nobody said anything is left out as
+//! unknown, so that nothing is passed over in silence. Of several verdicts on one item the worst holds.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+
+use netloom_config::{Kind, Node, Place};
+use serde::Serialize;
+
+/// Why an item that no reader knows is left out.
+pub(crate) const UNKNOWN: &str = "not known";
+
+/// What became of an item.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "verdict", content = "why")]
+pub enum Verdict {
+    /// It is in the lab file.
+    Carried,
+    /// It is there in another way.
+    Changed(String),
+    /// It is not there.
+    LeftOut(String),
+}
+
+/// Something that stood in a file of another program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// The file, relative to the lab's folder.
+    pub file: String,
+    /// Line, from 1; of a file as a whole, 0.
+    pub line: u32,
+    /// What it is: a path of keys, or a line's text.
+    pub item: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: ", self.file)?,
+            line => write!(f, "{}:{line}: ", self.file)?,
+        }
+        match &self.verdict {
+            Verdict::Carried => write!(f, "{}: carried", self.item),
+            Verdict::Changed(why) => write!(f, "{}: changed: {why}", self.item),
+            Verdict::LeftOut(why) => write!(f, "{}: left out: {why}", self.item),
+        }
+    }
+}
+
+/// The number of an item in its ledger.
+pub(crate) type Id = usize;
+
+struct Line {
+    file: String,
+    line: u32,
+    item: String,
+    verdict: Option<Verdict>,
+}
+
+/// The account while an import is at work.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    lines: RefCell<Vec<Line>>,
+    /// Items by file, line and text, so that what is read twice is one item.
+    known: RefCell<HashMap<(String, u32, String), Id>>,
+    /// Leaves of trees, by file and path.
+    leaves: RefCell<HashMap<(String, String), Id>>,
+}
+
+impl Ledger {
+    /// Enters an item of which nothing has been said yet.
+    pub(crate) fn enter(&self, file: &str, line: u32, item: impl Into<String>) -> Id {
+        let (file, item) = (file.to_owned(), item.into());
+        let mut lines = self.lines.borrow_mut();
+        let mut known = self.known.borrow_mut();
+        let id = *known.entry((file.clone(), line, item.clone())).or_insert(lines.len());
+        if id == lines.len() {
+            lines.push(Line { file, line, item, verdict: None });
+        }
+        id
+    }
+
+    /// Enters every leaf of a tree.
+    pub(crate) fn enter_tree(&self, file: &str, node: &Node) {
+        self.enter_below(file, node, node.place, "");
+    }
+
+    fn enter_below(&self, file: &str, node: &Node, place: Place, path: &str) {
+        match &node.kind {
+            Kind::Map(entries) if !entries.is_empty() => {
+                for entry in entries {
+                    self.enter_below(file, &entry.value, entry.place, &below(path, &entry.key));
+                }
+            }
+            Kind::Seq(items) if !items.is_empty() => {
+                for (n, item) in items.iter().enumerate() {
+                    self.enter_below(file, item, item.place, &format!("{path}[{n}]"));
+                }
+            }
+            _ => {
+                let shown = if path.is_empty() { "the file" } else { path };
+                let id = self.enter(file, place.line, shown);
+                self.leaves.borrow_mut().insert((file.to_owned(), path.to_owned()), id);
+            }
+        }
+    }
+
+    /// Says what became of an item; the worst of several verdicts holds.
+    pub(crate) fn say(&self, id: Id, verdict: Verdict) {
+        if let Some(line) = self.lines.borrow_mut().get_mut(id) {
+            if line.verdict.as_ref().is_none_or(|old| worse(&verdict, old)) {
+                line.verdict = Some(verdict);
+            }
+        }
+    }
+
+    /// Says what became of all leaves at or below a path.
+    pub(crate) fn say_tree(&self, file: &str, node: &Node, path: &str, verdict: &Verdict) {
+        match &node.kind {
+            Kind::Map(entries) if !entries.is_empty() => {
+                for entry in entries {
+                    self.say_tree(file, &entry.value, &below(path, &entry.key), verdict);
+                }
+            }
+            Kind::Seq(items) if !items.is_empty() => {
+                for (n, item) in items.iter().enumerate() {
+                    self.say_tree(file, item, &format!("{path}[{n}]"), verdict);
+                }
+            }
+            _ => {
+                let found = self.leaves.borrow().get(&(file.to_owned(), path.to_owned())).copied();
+                if let Some(id) = found {
+                    self.say(id, verdict.clone());
+                }
+            }
+        }
+    }
+
+    /// The finished account, in order of files and lines.
+    pub(crate) fn close(self) -> Vec<Item> {
+        let unknown = || Verdict::LeftOut(UNKNOWN.to_owned());
+        let item = |line: Line| Item {
+            file: line.file,
+            line: line.line,
+            item: line.item,
+            verdict: line.verdict.unwrap_or_else(unknown),
+        };
+        let mut items: Vec<Item> = self.lines.into_inner().into_iter().map(item).collect();
+        items.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        items
+    }
+}
+
+fn rank(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Carried => 0,
+        Verdict::Changed(_) => 1,
+        Verdict::LeftOut(_) => 2,
+    }
+}
+
+fn worse(new: &Verdict, old: &Verdict) -> bool {
+    rank(new) > rank(old)
+}
+
+/// The path of a key below another path.
+pub(crate) fn below(path: &str, key: &str) -> String {
+    let dotted = key.contains(['.', '[', ' ']) || key.is_empty();
+    let key = if dotted { format!("{key:?}") } else { key.to_owned() };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(text: &str) -> Node {
+        let mut report = netloom_config::Report::new("f");
+        netloom_config::load(text.as_bytes(), &mut report).unwrap()
+    }
+
+    #[test]
+    fn what_nobody_speaks_of_is_left_out() {
+        let node = tree("a: {b: 1, c: [x, {}]}\nd:\n");
+        let ledger = Ledger::default();
+        ledger.enter_tree("f", &node);
+        ledger.say_tree("f", node.get("a").unwrap().get("b").unwrap(), "a.b", &Verdict::Carried);
+        let items = ledger.close();
+        let shown: Vec<String> = items.iter().map(Item::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "f:1: a.b: carried",
+                "f:1: a.c[0]: left out: not known",
+                "f:1: a.c[1]: left out: not known",
+                "f:2: d: left out: not known",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_worst_verdict_holds() {
+        let ledger = Ledger::default();
+        let id = ledger.enter("f", 3, "x");
+        ledger.say(id, Verdict::Changed("so".into()));
+        ledger.say(id, Verdict::LeftOut("first".into()));
+        ledger.say(id, Verdict::LeftOut("second".into()));
+        ledger.say(id, Verdict::Carried);
+        assert_eq!(ledger.close()[0].verdict, Verdict::LeftOut("first".into()));
+    }
+}

@@ -1,0 +1,278 @@
+//! Labs of other programs: their files in, the text of a lab file and an account of every item out.
+//!
+//! [`recognise`] tells whose a file is, [`import`] reads it. Formats: containerlab's YAML, Kathara's folders, GNS3's
+//! projects, CORE's XML, IMUNES's files, and what the stand-in for Mininet's package recorded of a script. Every key,
+//! line and file of the input is an [`Item`] with a [`Verdict`]; one that no reader knows is left out and says so, so
+//! nothing is dropped silently. [`export()`] is the way back to containerlab.
+//!
+//! Files come through [`Files`]; nothing here opens one. Work is bounded by the sizes below.
+
+#![forbid(unsafe_code)]
+
+mod at;
+mod clab;
+mod core_xml;
+mod draft;
+mod export;
+mod frr;
+mod gns3;
+mod imunes;
+mod kathara;
+mod ledger;
+mod mininet;
+mod service;
+mod shell;
+mod source;
+mod write;
+
+use std::collections::BTreeMap;
+
+use netloom_config::{Diagnostics, Node, Report};
+
+pub use export::{Exported, export};
+pub use mininet::STAND_IN;
+pub use ledger::{Item, Verdict};
+pub use source::{Files, Found, Memory};
+
+use crate::ledger::Ledger;
+
+/// Most bytes of a single file that is read.
+pub const MOST_BYTES: u64 = netloom_config::MAX_BYTES;
+
+/// Most files that are taken over from folders.
+pub const MOST_FILES: usize = 20_000;
+
+/// A program whose labs can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// containerlab: `NAME.clab.yml`.
+    Containerlab,
+    /// Kathara, and Netkit before it: a folder with `lab.conf`.
+    Kathara,
+    /// A script for Mininet, or a record of one ([`RECORD`]).
+    Mininet,
+    /// A project of GNS3.
+    Gns3,
+    /// A scenario of CORE in XML.
+    Core,
+    /// A network of IMUNES.
+    Imunes,
+}
+
+/// The key by which a record of a Mininet script is known.
+pub const RECORD: &str = "netloom-mininet-record";
+
+impl Format {
+    /// Its name as a person writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Containerlab => "containerlab",
+            Format::Kathara => "Kathara",
+            Format::Mininet => "Mininet",
+            Format::Gns3 => "GNS3",
+            Format::Core => "CORE",
+            Format::Imunes => "IMUNES",
+        }
+    }
+}
+
+/// What becomes of containerlab's management network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Management {
+    /// A switch that leads nowhere.
+    #[default]
+    Closed,
+    /// A switch with a door to the host's network.
+    Nat,
+    /// None: nodes have no `eth0`.
+    None,
+}
+
+/// How to import.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The lab's name where the files give none.
+    pub name: String,
+    /// What stands before paths of the other lab's files in the lab file.
+    pub base: String,
+    /// Variables of the environment.
+    pub env: BTreeMap<String, String>,
+    /// Of containerlab's labs.
+    pub management: Management,
+}
+
+/// An imported lab.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// Whose it was.
+    pub format: Format,
+    /// The text of a lab file.
+    pub lab: String,
+    /// What became of each item, by file and line.
+    pub items: Vec<Item>,
+}
+
+impl Import {
+    /// Items that are not in the lab file.
+    pub fn left_out(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| matches!(item.verdict, Verdict::LeftOut(_)))
+    }
+
+    /// Items that are there in another way.
+    pub fn changed(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| matches!(item.verdict, Verdict::Changed(_)))
+    }
+}
+
+/// Why there is no import.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file breaks its format's own rules.
+    #[error("{file}:{line}: error: {message}")]
+    Wrong {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: u32,
+        /// What is wrong, and what to do about it.
+        message: String,
+    },
+    /// Errors in a file's YAML or JSON.
+    #[error("{0}")]
+    Text(Diagnostics),
+    /// A file that is needed is not there, or too large.
+    #[error("{file}: {problem}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why it cannot be read.
+        problem: &'static str,
+    },
+    /// The import makes a lab file with errors, or no lab that can be planned.
+    #[error("what the import of {file} makes is no lab: {problem}")]
+    NoLab {
+        /// The file imported.
+        file: String,
+        /// The errors of the lab file.
+        problem: String,
+    },
+    /// Nobody's lab that can be imported.
+    #[error("{file}: no lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES")]
+    Strange {
+        /// The file.
+        file: String,
+    },
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+pub(crate) fn wrong(file: &str, line: u32, message: impl Into<String>) -> Error {
+    Error::Wrong { file: file.to_owned(), line, message: message.into() }
+}
+
+/// Whose lab a file is, by its name and its content. A folder is given by the file in it that counts.
+pub fn recognise(file: &str, content: &[u8]) -> Option<Format> {
+    let name = file.rsplit('/').next().unwrap_or(file).to_ascii_lowercase();
+    let text = String::from_utf8_lossy(&content[..content.len().min(1 << 20)]);
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    match () {
+        () if name == "lab.conf" => Some(Format::Kathara),
+        () if name.ends_with(".gotmpl") => Some(Format::Containerlab),
+        () if name.ends_with(".py") => Some(Format::Mininet),
+        () if name.ends_with(".gns3") => Some(Format::Gns3),
+        () if name.ends_with(".imn") => Some(Format::Imunes),
+        () if start.starts_with('<') && text.contains("<scenario") => Some(Format::Core),
+        () if start.starts_with('{') && text.contains(RECORD) => Some(Format::Mininet),
+        () if start.starts_with('{') && text.contains("\"project_id\"") => Some(Format::Gns3),
+        () if text.lines().any(|line| line.trim_end().starts_with("topology:")) => {
+            Some(Format::Containerlab)
+        }
+        () => None,
+    }
+}
+
+/// Imports a lab: `file` is its main file in `files`.
+///
+/// # Errors
+/// What the format itself does not allow, and a lab that netloom cannot plan. What netloom only cannot carry over is
+/// no error, but an item of the account.
+pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import> {
+    let content = source::needed(files, file)?;
+    let strange = || Error::Strange { file: file.to_owned() };
+    let format = recognise(file, &content).ok_or_else(strange)?;
+    let ledger = Ledger::default();
+    let job = Job { files, file, options, ledger: &ledger };
+    let mut draft = match format {
+        Format::Containerlab => clab::read(&job, &content),
+        Format::Kathara => kathara::read(&job, &content),
+        Format::Mininet => mininet::read(&job, &content),
+        Format::Gns3 => gns3::read(&job, &content),
+        Format::Core => core_xml::read(&job, &content),
+        Format::Imunes => imunes::read(&job, &content),
+    }?;
+    if draft.name.is_empty() {
+        draft.name = lab_name(&options.name);
+    }
+    draft.spill_addresses();
+    let from = format!("{file} ({})", format.name());
+    let lab = write::write(&draft, &from, &options.base);
+    check(file, &lab)?;
+    Ok(Import { format, lab, items: ledger.close() })
+}
+
+/// An import at work.
+pub(crate) struct Job<'a> {
+    pub(crate) files: &'a dyn Files,
+    /// The main file.
+    pub(crate) file: &'a str,
+    pub(crate) options: &'a Options,
+    pub(crate) ledger: &'a Ledger,
+}
+
+impl Job<'_> {
+    /// The tree of YAML or JSON.
+    pub(crate) fn tree(&self, file: &str, content: &[u8]) -> Result<Node> {
+        let mut report = Report::new(file);
+        match netloom_config::load(content, &mut report) {
+            Some(tree) if report.is_empty() => Ok(tree),
+            _ => Err(Error::Text(report.finish())),
+        }
+    }
+}
+
+/// Whether the lab file is one, with a plan.
+fn check(file: &str, lab: &str) -> Result<()> {
+    let no_lab = |problem: String| Error::NoLab { file: file.to_owned(), problem };
+    let parsed = netloom_model::parse("lab", lab.as_bytes(), "lab")
+        .map_err(|errors| no_lab(errors.to_string()))?;
+    netloom_model::plan::plan(&parsed).map_err(|error| no_lab(error.to_string()))?;
+    Ok(())
+}
+
+/// A valid lab name that is like another.
+pub(crate) fn lab_name(wish: &str) -> String {
+    let mut name = valid_name(wish);
+    name.truncate(63);
+    if name.is_empty() { "lab".to_owned() } else { name }
+}
+
+/// A valid name of a node or switch that is like another; empty if there is none.
+pub(crate) fn valid_name(wish: &str) -> String {
+    let kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let name: String = wish.chars().map(|c| if kept(c) { c } else { '-' }).collect();
+    let mut name = name.trim_start_matches(['-', '_', '.']).to_owned();
+    name.truncate(200);
+    if ["host", "internet", "localhost"].contains(&name.as_str()) {
+        name.push_str("-1");
+    }
+    name
+}
+
+#[cfg(test)]
+extern crate self as netloom_foreign;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;
