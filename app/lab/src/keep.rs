@@ -4,6 +4,7 @@ pub(crate) mod doors;
 pub(crate) mod flows;
 pub(crate) mod guards;
 pub(crate) mod keepers;
+pub(crate) mod namespaces;
 pub(crate) mod routers;
 pub(crate) mod slicers;
 pub(crate) mod switches;

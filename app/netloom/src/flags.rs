@@ -5,6 +5,7 @@
 mod capture;
 pub(crate) mod examples;
 mod flow;
+mod foreign;
 mod generate;
 mod guard;
 mod image;
@@ -25,6 +26,7 @@ pub(crate) use flow::{
     Flow, FlowAdd, FlowDel, FlowDump, FlowGroups, FlowMeters, FlowMod, FlowMonitor, FlowTrace,
     GroupChange, MeterChange, OpenFlow, Spoken,
 };
+pub(crate) use foreign::{Export, Import, Importing, ManagementKind};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use guard::{Guard, GuardCheck, GuardDefault, GuardDiff, GuardReport, GuardVerb};
 pub(crate) use image::{Distribution, Image, ImageBuild};
@@ -66,6 +68,11 @@ pub(crate) enum Verb {
     Down(Down),
     /// Check lab files and show all errors, with line and column.
     Check(Check),
+    /// Turn a lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES into a lab file.
+    Import(Import),
+    /// Write a lab for another program.
+    #[command(subcommand)]
+    Export(Export),
     /// Print the JSON Schema of lab files.
     Schema,
     /// List your labs.
@@ -280,7 +287,7 @@ pub(crate) enum PortKind {
 // `up` and `run`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// The lab file; `-` is standard input.
+    /// The lab file; `-` is standard input. Also another program's file or folder, as for `netloom import`.
     pub(crate) file: PathBuf,
     /// Name of the lab, instead of the file's; -l does the same.
     #[arg(long)]
@@ -294,6 +301,8 @@ pub(crate) struct Up {
     /// Keep a lab that fails to come up in its partial state, for inspection.
     #[arg(long)]
     pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) importing: Importing,
 }
 
 // `down`.

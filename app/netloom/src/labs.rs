@@ -73,7 +73,7 @@ fn agree(one: Option<&str>, flag: Option<&str>, what: &str) -> Result<()> {
 /// The name of the requested lab: itself, or the name in a lab file.
 fn name_of(asked: &str) -> Result<String> {
     let path = Path::new(asked);
-    if path.is_file() || asked.contains('/') {
+    if path.is_file() || asked.contains('/') || path.join("lab.conf").is_file() {
         return source::lab_name(path);
     }
     Ok(asked.to_owned())

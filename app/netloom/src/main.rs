@@ -15,6 +15,7 @@ mod output;
 mod command_line;
 mod completing;
 mod flags;
+mod foreign;
 mod labs;
 mod man;
 mod source;
@@ -52,6 +53,9 @@ fn report(error: &anyhow::Error) -> i32 {
 fn exit_code(error: &anyhow::Error) -> i32 {
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<source::Unreadable>() {
+            return 2;
+        }
+        if cause.is::<foreign::Refused>() {
             return 2;
         }
         match cause.downcast_ref::<netloom_guard::Error>() {

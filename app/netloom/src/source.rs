@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 use anyhow::Result;
 use netloom_model::{Lab, MAX_BYTES, Plan};
 
+use crate::flags::Importing;
+use crate::foreign;
+
 /// The path that stands for standard input.
 const STDIN: &str = "-";
 
@@ -27,8 +30,8 @@ pub(crate) struct Unreadable {
 ///
 /// # Errors
 /// [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
-pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
-    let text = read(path)?;
+pub(crate) fn lab(path: &Path, name: Option<&str>, how: &Importing) -> Result<Lab> {
+    let text = foreign::text(path, how, true)?;
     let stem = stem(path);
     let mut lab = netloom_model::parse(&shown(path), &text, name.unwrap_or(&stem))?;
     if let Some(name) = name {
@@ -45,7 +48,7 @@ pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
 /// # Errors
 /// As [`lab`].
 pub(crate) fn lab_name(path: &Path) -> Result<String> {
-    let text = read(path)?;
+    let text = foreign::text(path, &Importing::default(), false)?;
     Ok(netloom_model::lab_name(&shown(path), &text, &stem(path))?)
 }
 
@@ -56,7 +59,12 @@ fn stem(path: &Path) -> String {
 
 /// Reads and plans a lab file.
 pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
-    let lab = lab(path, name)?;
+    plan_with(path, name, &Importing::default())
+}
+
+/// [`plan`] of a file that may be another program's.
+pub(crate) fn plan_with(path: &Path, name: Option<&str>, how: &Importing) -> Result<Plan> {
+    let lab = lab(path, name, how)?;
     netloom_model::plan::plan(&lab)
         .map_err(|e| crate::Usage(format!("{}: error: {e}", shown(path))).into())
 }
@@ -123,6 +131,10 @@ pub(crate) fn full(path: &Path) -> Option<PathBuf> {
 /// The folder that a file's relative paths start from; for standard input the current one.
 pub(crate) fn base(path: &Path) -> PathBuf {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // A folder is another program's lab.
+    if full.is_dir() {
+        return full;
+    }
     full.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned)
 }
 

@@ -86,6 +86,18 @@ const USES: &[Uses] = &[
         examples: &[("netloom check two-sites.yaml torus.yaml", "all errors of two files")],
         exit: &[("2", "A file has errors, or cannot be read.")],
     },
+    uses(
+        "import",
+        &[
+            ("netloom import lab.clab.yml -o lab.yaml", "a lab of containerlab as a lab file"),
+            ("netloom import --strict kathara-lab", "a folder of Kathara, if nothing of it is left out"),
+        ],
+    ),
+    uses("export", &[("netloom export containerlab lab.yaml", "a lab for containerlab")]),
+    uses(
+        "export containerlab",
+        &[("netloom export containerlab lab.yaml -o lab.clab.yml", "a lab as a topology")],
+    ),
     uses("schema", &[("netloom schema > netloom.schema.json", "a schema for editors")]),
     uses(
         "ls",

@@ -11,6 +11,7 @@ mod fates;
 mod figures;
 mod files;
 mod flow;
+mod foreign;
 mod generate;
 mod guard;
 mod image;
@@ -48,6 +49,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Run(args) => up::run(&wish, &args),
         Verb::Down(args) => down::down(&wish, &args),
         Verb::Check(args) => files::check(&args),
+        Verb::Import(args) => foreign::import(&args),
+        Verb::Export(verb) => foreign::export(&verb),
         Verb::Schema => files::schema(),
         Verb::Graph(args) => files::graph(&wish, &args),
         Verb::Completions { shell } => files::completions(shell),

@@ -15,6 +15,7 @@ use super::{figures, logs::Reader};
 use crate::flags::Up;
 use crate::output::{self, ProgressLine};
 use crate::{
+    foreign,
     labs::{self, Wish},
     source,
 };
@@ -39,7 +40,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     // Fork the spawner while this process is small.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let plan = source::plan(&args.file, name.as_deref())?;
+    let plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
     let said;
@@ -188,9 +189,13 @@ fn start(launch: Launch, plan: Plan, options: &Options) -> Result<Outcome> {
 
 /// `netloom run`
 pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
+    if let Some(script) = foreign::find(&args.file).filter(|lab| lab.file.ends_with(".py")) {
+        let name = wish.new_name(args.name.as_deref())?;
+        return foreign::run(&script, &name.unwrap_or_else(|| script.usual_name()));
+    }
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let plan = source::plan(&args.file, name.as_deref())?;
+    let plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
     let name = plan.lab.clone();
     let talkers: Vec<String> =
         plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();

@@ -150,7 +150,7 @@ class Live:
 
     def iperf(self, client, server, kind, rate, seconds, port):
         """What a client sends and a server gets, by iperf3."""
-        listener = subprocess.Popen(self.enter(server) + ["iperf3", "-s", "-1", "-p", str(port)],
+        listener = subprocess.Popen(self.enter(server) + ["iperf3", "-s", "-1", "--forceflush", "-p", str(port)],
                                     stdout=subprocess.PIPE, text=True)
         for line in listener.stdout:
             if "listening" in line:

@@ -1,0 +1,81 @@
+//! The flags of `import` and `export`, and those by which other verbs import.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+// What an import is told, also by `up` and `run`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Importing {
+    /// Of another program's lab: end if anything of it is left out.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Of a lab of containerlab: its management network.
+    #[arg(long, value_name = "KIND", default_value = "closed")]
+    pub(crate) mgmt: ManagementKind,
+    /// Of a script for Mininet: the topology of this name in its `topos`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) topo: Option<String>,
+}
+
+/// What becomes of containerlab's management network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ManagementKind {
+    /// A switch that leads nowhere.
+    #[default]
+    Closed,
+    /// A switch with a door to the host's network; needs root.
+    Nat,
+    /// None: nodes have no eth0.
+    None,
+}
+
+// `import`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Formats: containerlab (.clab.yml, .gotmpl), Kathara (a folder with lab.conf), Mininet (.py), GNS3 (.gns3), \
+                  CORE (.xml), IMUNES (.imn). Every item of the files is reported as carried, changed or left out, with its \
+                  line. A script for Mininet is run, with a stand-in for its package that only records."
+)]
+pub(crate) struct Import {
+    /// The other program's file, or the folder of its lab.
+    #[arg(value_name = "FILE|FOLDER")]
+    pub(crate) from: PathBuf,
+    /// The lab file to write; without it the lab goes to standard output, and the report to standard error.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The lab's name, instead of that of its file or folder.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Replace a file that is there already.
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+    /// Print the report as JSON, with the lab in it unless it is written to a file.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) importing: Importing,
+}
+
+// `export`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Export {
+    /// Write a lab as a topology of containerlab.
+    Containerlab(ExportContainerlab),
+}
+
+// `export containerlab`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportContainerlab {
+    /// The lab file.
+    pub(crate) file: PathBuf,
+    /// The topology to write; without it, it goes to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The image of all nodes; it must have `ip` and `sysctl`.
+    #[arg(long, default_value = "alpine:3")]
+    pub(crate) image: String,
+    /// Print the report as JSON, with the topology in it unless it is written to a file.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

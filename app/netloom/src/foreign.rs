@@ -1,0 +1,150 @@
+//! Labs of other programs where a lab file is expected: found by their files, imported in memory.
+//!
+//! `netloom_foreign` reads them; here are the files, scripts that have to run first (module `script`), and what people
+//! are told (module `told`).
+
+mod disk;
+mod script;
+mod told;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use netloom_foreign::{Format, Import, Management, Options, recognise};
+
+use crate::flags::{Importing, ManagementKind};
+use crate::source;
+
+pub(crate) use script::run;
+pub(crate) use told::{briefly, fully};
+
+use disk::Disk;
+
+/// A lab of another program, found at a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Lab {
+    pub(crate) format: Format,
+    /// The folder that its relative paths start from.
+    pub(crate) folder: PathBuf,
+    /// The main file in it.
+    pub(crate) file: String,
+}
+
+/// A foreign lab that cannot be imported as it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    /// With `--strict`.
+    #[error("{file}: {count} left out of the lab, which --strict refuses:\n{items}")]
+    Strict {
+        /// The main file.
+        file: String,
+        /// How many items, in words.
+        count: String,
+        /// A line for each.
+        items: String,
+    },
+    /// By its own format's rules.
+    #[error(transparent)]
+    Import(#[from] netloom_foreign::Error),
+    /// A script that made no record.
+    #[error("{0}: {1}")]
+    Script(String, String),
+}
+
+/// The foreign lab at a path, if it is one. A folder is looked through for the file that makes it one.
+pub(crate) fn find(path: &Path) -> Option<Lab> {
+    if path == Path::new("-") {
+        return None;
+    }
+    let (folder, file) = if path.is_dir() {
+        (path.to_owned(), main_file(path)?)
+    } else {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        (parent.unwrap_or(Path::new(".")).to_owned(), name)
+    };
+    let content = disk::read(&folder.join(&file))?;
+    let format = recognise(&file, &content)?;
+    Some(Lab { format, folder, file })
+}
+
+/// The file of a folder that makes it a lab: `lab.conf`, or else the only one of a known format.
+fn main_file(folder: &Path) -> Option<String> {
+    if folder.join("lab.conf").is_file() {
+        return Some("lab.conf".to_owned());
+    }
+    let ends = [".clab.yml", ".clab.yaml", ".clab.gotmpl", ".clab.yml.gotmpl", ".gns3", ".imn"];
+    let names = std::fs::read_dir(folder).ok()?.flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut fits = names.filter(|name| ends.iter().any(|end| name.ends_with(end)));
+    let first = fits.next()?;
+    fits.next().is_none().then_some(first)
+}
+
+impl Lab {
+    /// The name that the lab has where its files give none: that of the file, or of Kathara's folder.
+    pub(crate) fn usual_name(&self) -> String {
+        if self.format == Format::Kathara {
+            let folder = std::path::absolute(&self.folder).unwrap_or_else(|_| self.folder.clone());
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+            return name.unwrap_or_else(|| "lab".to_owned());
+        }
+        let mut name = self.file.as_str();
+        for end in [".gotmpl", ".yml", ".yaml", ".clab", ".py", ".gns3", ".xml", ".imn", ".json"] {
+            name = name.strip_suffix(end).unwrap_or(name);
+        }
+        name.to_owned()
+    }
+
+    /// The main file as messages name it.
+    pub(crate) fn shown(&self) -> String {
+        self.folder.join(&self.file).to_string_lossy().trim_start_matches("./").to_owned()
+    }
+
+    /// Imports it; `base` stands before paths of its files.
+    pub(crate) fn import(&self, base: &str, name: Option<&str>, how: &Importing) -> Result<Import> {
+        let mut disk = Disk::new(&self.folder);
+        let mut main = self.file.clone();
+        if main.ends_with(".py") {
+            let record = script::record(self, how.topo.as_deref())?;
+            main = format!("{main}.json");
+            disk.put(&main, record);
+        }
+        let management = match how.mgmt {
+            ManagementKind::Closed => Management::Closed,
+            ManagementKind::Nat => Management::Nat,
+            ManagementKind::None => Management::None,
+        };
+        let name = name.map_or_else(|| self.usual_name(), str::to_owned);
+        let env = std::env::vars_os();
+        let env = env.filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        let options = Options { name, base: base.to_owned(), env: env.collect(), management };
+        let import = netloom_foreign::import(&disk, &main, &options).map_err(Refused::Import)?;
+        if how.strict {
+            self.refuse_losses(&import)?;
+        }
+        Ok(import)
+    }
+
+    fn refuse_losses(&self, import: &Import) -> Result<(), Refused> {
+        let items: Vec<String> = import.left_out().map(|item| format!("  {item}")).collect();
+        if items.is_empty() {
+            return Ok(());
+        }
+        let count = match items.len() {
+            1 => "1 item is".to_owned(),
+            n => format!("{n} items are"),
+        };
+        Err(Refused::Strict { file: self.shown(), count, items: items.join("\n") })
+    }
+}
+
+/// The text of a lab file: that of the file, or of an import, whose losses are told.
+pub(crate) fn text(path: &Path, how: &Importing, tell: bool) -> Result<Vec<u8>> {
+    let Some(lab) = find(path) else { return source::read(path) };
+    let import = lab.import("", None, how)?;
+    if tell {
+        tell!("{}", briefly(&lab, &import));
+    }
+    Ok(import.lab.into_bytes())
+}

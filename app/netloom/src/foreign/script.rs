@@ -1,0 +1,103 @@
+//! Scripts for Mininet: run by python3 on a stand-in for its package, which records them or has them work on netloom.
+//!
+//! The stand-in's files are written into a folder of this process's own, which goes when the script has ended.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use netloom_foreign::STAND_IN;
+use netloom_sys::{Unsupported, process};
+
+use super::{Lab, Refused};
+
+/// How long a script may take until its network is known.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A folder that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder> {
+        let temporary = std::env::temp_dir();
+        let name = |n: u32| format!("netloom-script-{}-{n}", std::process::id());
+        let make = |n| {
+            let path = temporary.join(name(n));
+            DirBuilder::new().mode(0o700).create(&path).is_ok().then_some(path)
+        };
+        let path = (0..100).find_map(make).with_context(|| format!("{temporary:?}: make a folder"))?;
+        let folder = Folder(path);
+        for (name, content) in STAND_IN {
+            let path = folder.0.join(name);
+            let parent = path.parent().unwrap_or(&folder.0);
+            fs::create_dir_all(parent)
+                .and_then(|()| fs::write(&path, content))
+                .with_context(|| format!("{path:?}: write"))?;
+        }
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A script about to run.
+fn command(folder: &Folder, script: &Path, mode: &str) -> Command {
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(folder.0.join("run.py")).arg(script).env("NETLOOM_MININET", mode);
+    command
+}
+
+fn start(mut command: Command) -> Result<Child> {
+    command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Unsupported {
+            feature: "scripts for Mininet",
+            reason: "there is no python3".to_owned(),
+            needs: "python3: install the package of this name".to_owned(),
+        }
+        .into(),
+        _ => anyhow::Error::new(error).context("start python3"),
+    })
+}
+
+/// The record of a script.
+pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
+    let folder = Folder::new()?;
+    let (record, script) = (folder.0.join("record.json"), lab.folder.join(&lab.file));
+    let mut command = command(&folder, &script, "record");
+    command.env("NETLOOM_MININET_RECORD", &record).stdin(Stdio::null()).stdout(Stdio::null());
+    if let Some(topo) = topo {
+        command.env("NETLOOM_MININET_TOPO", topo);
+    }
+    let mut child = start(command)?;
+    let pid = rustix::process::Pid::from_child(&child);
+    let pidfd = process::pidfd(pid)?;
+    let refused = |why: String| Refused::Script(lab.shown(), why);
+    if !process::wait_end(&pidfd, LONGEST) {
+        let _ = child.kill();
+        let _ = child.wait();
+        let seconds = LONGEST.as_secs();
+        return Err(refused(format!("the script has made no network within {seconds} s")).into());
+    }
+    let status = child.wait().context("wait for python3")?;
+    match super::disk::read(&record) {
+        Some(bytes) if status.success() => Ok(bytes),
+        _ => Err(refused(format!("the script has made no network ({status})")).into()),
+    }
+}
+
+/// Runs a whole script; its hosts, switches and links are a lab of this name. Returns the script's exit code.
+pub(crate) fn run(lab: &Lab, name: &str) -> Result<i32> {
+    let folder = Folder::new()?;
+    let program = std::env::current_exe().context("find netloom's own program")?;
+    let mut command = command(&folder, &lab.folder.join(&lab.file), "run");
+    command.env("NETLOOM_PROGRAM", program).env("NETLOOM_MININET_LAB", name);
+    let status = start(command)?.wait().context("wait for python3")?;
+    Ok(status.code().unwrap_or(1))
+}

@@ -1,0 +1,142 @@
+//! `import` and `export`: labs of other programs from files to files.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use netloom_foreign::{Item, Verdict};
+use serde_json::{Value, json};
+
+use crate::flags::{Export, Import};
+use crate::{Usage, foreign, output, source};
+
+/// `netloom import`
+pub(crate) fn import(args: &Import) -> Result<i32> {
+    let Some(lab) = foreign::find(&args.from) else {
+        fs::metadata(&args.from).with_context(|| format!("{:?}: open", args.from))?;
+        let what = "no lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES";
+        return Err(Usage(format!("{:?}: {what}", args.from)).into());
+    };
+    let base = match &args.output {
+        Some(output) => base(output, &lab.folder),
+        None => String::new(),
+    };
+    let import = lab.import(&base, args.name.as_deref(), &args.importing)?;
+    let mut text = import.lab.clone();
+    if let Some(name) = &args.name {
+        text = renamed(&text, name)?;
+    }
+    if let Some(output) = &args.output {
+        write(output, &text, args.force)?;
+    }
+    if args.json {
+        let mut report = json!({
+            "format": import.format.name(),
+            "file": lab.shown(),
+            "carried": import.items.len() - import.changed().count() - import.left_out().count(),
+            "changed": import.changed().count(),
+            "left_out": import.left_out().count(),
+            "items": items(&import.items),
+        });
+        if args.output.is_none() {
+            report["lab"] = Value::String(text);
+        }
+        output::print_json(&report)?;
+        return Ok(0);
+    }
+    let report = foreign::fully(&lab, &import);
+    match &args.output {
+        Some(_) => output::print(&report)?,
+        None => {
+            output::print(&text)?;
+            tell!("{report}");
+        }
+    }
+    Ok(0)
+}
+
+/// Items for programs.
+fn items(items: &[Item]) -> Vec<Value> {
+    let one = |item: &Item| {
+        let (verdict, why) = match &item.verdict {
+            Verdict::Carried => ("carried", None),
+            Verdict::Changed(why) => ("changed", Some(why)),
+            Verdict::LeftOut(why) => ("left-out", Some(why)),
+        };
+        let line = (item.line > 0).then_some(item.line);
+        json!({"file": item.file, "line": line, "item": item.item, "verdict": verdict, "why": why})
+    };
+    items.iter().map(one).collect()
+}
+
+/// The lab file with another name.
+fn renamed(text: &str, name: &str) -> Result<String> {
+    if let Some(problem) = netloom_model::lab_name_problem(name) {
+        return Err(Usage(problem).into());
+    }
+    let line = |line: &str| match line.starts_with("name: ") {
+        true => format!("name: {name:?}\n"),
+        false => format!("{line}\n"),
+    };
+    Ok(text.lines().map(line).collect())
+}
+
+/// What stands before paths of the other lab's files in a lab file that is elsewhere: nothing in the same folder, a
+/// relative path from a folder above, else an absolute one.
+fn base(output: &Path, folder: &Path) -> String {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let clean = |path: PathBuf| path.components().collect::<PathBuf>();
+    let folder = clean(absolute(folder));
+    let home = absolute(output).parent().map(Path::to_owned).unwrap_or_default();
+    let below = folder.strip_prefix(clean(home)).unwrap_or(&folder);
+    below.to_string_lossy().into_owned()
+}
+
+/// Writes a file as a whole: it is there when it is finished, or not at all.
+fn write(path: &Path, text: &str, force: bool) -> Result<()> {
+    if !force && path.exists() {
+        return Err(Usage(format!("{path:?} is there already; --force replaces it")).into());
+    }
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}.new", std::process::id()));
+    let draft = PathBuf::from(draft);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&draft)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written.with_context(|| format!("{path:?}: write"))
+}
+
+/// `netloom export`
+pub(crate) fn export(verb: &Export) -> Result<i32> {
+    let Export::Containerlab(args) = verb;
+    let plan = source::plan(&args.file, None)?;
+    let file = source::shown(&args.file);
+    let exported = netloom_foreign::export(&plan, &file, &args.image);
+    if let Some(output) = &args.output {
+        write(output, &exported.text, true)?;
+    }
+    if args.json {
+        let mut report = json!({"items": items(&exported.items)});
+        if args.output.is_none() {
+            report["topology"] = Value::String(exported.text);
+        }
+        output::print_json(&report)?;
+        return Ok(0);
+    }
+    let report: String = exported.items.iter().map(|item| format!("{item}\n")).collect();
+    match &args.output {
+        Some(_) => output::print(&report)?,
+        None => {
+            output::print(&exported.text)?;
+            tell!("{report}");
+        }
+    }
+    Ok(0)
+}
