@@ -135,24 +135,36 @@ fn options(at: &At<'_>) {
         at.get("configuration").map(|at| at.items()).unwrap_or_default()
     }) {
         let value = option.text_of("@value").unwrap_or_default();
-        match option.text_of("@name").unwrap_or_default() {
-            name if name.starts_with("controlnet") && value.is_empty() => option.carried(),
-            name if name.starts_with("controlnet") => {
-                option.changed("`netloom exec` needs no network");
+        let said = setting(option.text_of("@name").unwrap_or_default(), value);
+        for at in ["@name", "@value"].iter().filter_map(|key| option.get(key)) {
+            match said {
+                Setting::Usual => at.carried(),
+                Setting::Own(why) => at.changed(why),
+                Setting::Lost => at.left_out("of CORE's own session"),
             }
-            "ovs" if value == "0" => option.carried(),
-            "link_delay" | "link_bandwidth" | "link_loss" | "link_dup" | "link_jitter"
-                if ["", "0", "0.0"].contains(&value) =>
-            {
-                option.carried();
-            }
-            "preservedir" | "enablerj45" | "enablesdt" | "sdturl" | "mtu"
-                if ["0", "1", ""].contains(&value) || value.starts_with("tcp:") =>
-            {
-                option.changed("of CORE's own session");
-            }
-            _ => option.left_out("of CORE's own session"),
         }
+    }
+}
+
+/// What becomes of a setting of CORE's session.
+enum Setting {
+    Usual,
+    Own(&'static str),
+    Lost,
+}
+
+fn setting(name: &str, value: &str) -> Setting {
+    let usual = ["", "0", "0.0"].contains(&value);
+    match name {
+        name if name.starts_with("controlnet") && value.is_empty() => Setting::Usual,
+        name if name.starts_with("controlnet") => Setting::Own("`netloom exec` needs no network"),
+        "ovs" | "link_delay" | "link_bandwidth" | "link_loss" | "link_dup" | "link_jitter" if usual => {
+            Setting::Usual
+        }
+        "preservedir" | "enablerj45" | "enablesdt" | "sdturl" | "mtu" => {
+            Setting::Own("of CORE's own session")
+        }
+        _ => Setting::Lost,
     }
 }
 

@@ -179,7 +179,9 @@ pub fn recognise(file: &str, content: &[u8]) -> Option<Format> {
     let start = text.trim_start_matches('\u{feff}').trim_start();
     match () {
         () if name == "lab.conf" => Some(Format::Kathara),
-        () if name.ends_with(".gotmpl") => Some(Format::Containerlab),
+        () if [".gotmpl", ".clab.yml", ".clab.yaml"].iter().any(|end| name.ends_with(end)) => {
+            Some(Format::Containerlab)
+        }
         () if name.ends_with(".py") => Some(Format::Mininet),
         () if name.ends_with(".gns3") => Some(Format::Gns3),
         () if name.ends_with(".imn") => Some(Format::Imunes),

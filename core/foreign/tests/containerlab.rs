@@ -1,1 +1,162 @@
-//! x
+//! containerlab's topologies.
+
+use netloom_foreign::{Management, Memory, Options, Verdict, import};
+
+use super::labs::{files, imported, plan, refused, verdict};
+
+fn changed(import: &netloom_foreign::Import, item: &str) -> String {
+    match verdict(import, item) {
+        Verdict::Changed(why) => why,
+        other => panic!("{item}: {other:?}"),
+    }
+}
+
+#[test]
+fn nodes_inherit_from_groups_kinds_and_defaults() {
+    let import = imported(&files("clab"), "three.clab.yml");
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    let env = |name: &str| node(name).env.clone();
+    assert_eq!(env("r1"), [("LANG".to_owned(), "C".to_owned())]);
+    assert!(env("pc1").contains(&("ROLE".to_owned(), "pc".to_owned())));
+    let paths = |name: &str| node(name).files.iter().map(|f| f.path.clone()).collect::<Vec<_>>();
+    assert_eq!(paths("r1"), ["/etc/frr/frr.conf", "/etc/frr/daemons"]);
+    assert!(node("r1").privileged && !node("pc1").privileged);
+    assert_eq!(node("pc1").limits.cpu_milli, Some(500));
+    assert_eq!(node("pc1").limits.memory, Some(128 << 20));
+}
+
+#[test]
+fn the_management_network_has_an_address_for_each_node() {
+    let import = imported(&files("clab"), "three.clab.yml");
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    let first = |name: &str| node(name).interfaces[0].addresses[0].to_string();
+    assert_eq!(node("r1").interfaces[0].name, "eth0");
+    assert_eq!(first("r1"), "172.100.100.11/24");
+    assert_eq!(first("r2"), "172.100.100.2/24");
+    assert_eq!(node("r2").routes[0].via.unwrap().to_string(), "172.100.100.1");
+    // `network-mode: none`, and a link of type mgmt-net.
+    let names: Vec<&str> = node("pc2").interfaces.iter().map(|i| i.name.as_str()).collect();
+    assert_eq!(names, ["eth1", "mgmt0"]);
+}
+
+#[test]
+fn without_management_nodes_have_the_interfaces_of_their_links() {
+    let options = Options { management: Management::None, ..Options::default() };
+    let import = import(&files("clab"), "three.clab.yml", &options).unwrap();
+    let plan = plan(&import);
+    assert!(plan.nodes.iter().all(|n| n.interfaces.iter().all(|i| i.name != "eth0")));
+    assert!(matches!(verdict(&import, "topology.nodes.r1.mgmt-ipv4"), Verdict::LeftOut(_)));
+}
+
+#[test]
+fn what_is_not_carried_says_why() {
+    let import = imported(&files("clab"), "three.clab.yml");
+    for item in [
+        "topology.kinds.linux.image",
+        "topology.nodes.pc1.ports[0]",
+        "topology.nodes.edge.kind",
+        "topology.links[6].endpoints[1]",
+    ] {
+        assert!(matches!(verdict(&import, item), Verdict::LeftOut(_)), "{item}");
+    }
+    assert!(changed(&import, "topology.groups.router.image").contains("the host's FRR"));
+    assert!(changed(&import, "topology.nodes.pc2.exec[0]").contains("before"));
+    assert_eq!(verdict(&import, "topology.nodes.pc1.exec[0]"), Verdict::Carried);
+}
+
+#[test]
+fn commands_run_without_a_shell_and_cannot_fail() {
+    let import = imported(&files("clab"), "three.clab.yml");
+    let plan = plan(&import);
+    let pc1 = &plan.nodes[plan.node("pc1").unwrap().get()];
+    let tail: Vec<&str> = pc1.setup[3].iter().map(String::as_str).skip(4).collect();
+    assert_eq!(tail, ["sh", "-c", "echo \"$HOME\""]);
+    assert_eq!(pc1.setup[0][..2], ["sh", "-c"]);
+}
+
+#[test]
+fn links_have_their_mtu() {
+    let import = imported(&files("clab"), "three.clab.yml");
+    let plan = plan(&import);
+    let mtu = |name: &str| plan.links.iter().find(|link| link.name.starts_with(name)).unwrap().mtu;
+    assert_eq!(mtu("pc1:eth1"), 9500);
+    assert_eq!(mtu("pc2:eth1"), 1500);
+    assert_eq!(mtu("r1:eth3"), 9500);
+    assert_eq!(mtu("r1:eth0"), 1500);
+}
+
+#[test]
+fn a_template_is_filled_in_with_its_variables() {
+    let template = "name: {{ .name }}\ntopology:\n  nodes:\n{{- range $i := seq 1 .count }}\n    n{{ $i }}: {kind: linux}\n{{- end }}\n  links:\n    - endpoints: [\"n1:eth1\", \"n2:eth1\"]\n";
+    let files = Memory::of("a.clab.yml.gotmpl", template)
+        .with("a.clab_vars.yml", "name: made\ncount: 3\n");
+    let import = imported(&files, "a.clab.yml.gotmpl");
+    let plan = plan(&import);
+    assert_eq!((plan.lab.as_str(), plan.nodes.len()), ("made", 3));
+    assert!(import.items.iter().any(|item| item.file == "a.clab_vars.yml"));
+}
+
+#[test]
+fn wrong_topologies_are_refused_with_their_line() {
+    for (name, text, want) in [
+        ("a.clab.yml", "topology:\n  nodes: {a: {}, a: {}}\n", "a.clab.yml:2:18: error: \"a\" stands twice"),
+        ("a.clab.yml", "topology: [\n", "a.clab.yml:1:11: error: not valid YAML"),
+        ("a.gotmpl", "topology:\n{{ range }}\n", "a.gotmpl:2: error: an action without a value"),
+        ("a.gotmpl", "{{ define \"x\" }}{{ template \"x\" }}{{ end }}\n{{ template \"x\" }}", "templates call each other"),
+        ("a.clab.yml", "topology:\n  nodes: &a {x: *a}\n", "inside the value"),
+    ] {
+        let error = refused(name, text);
+        assert!(error.contains(want), "{error}");
+    }
+}
+
+#[test]
+fn odd_values_are_left_out_not_fatal() {
+    let text = "topology:\n  nodes:\n    a: {kind: linux, cpu: many, memory: 1, exec: \"x\", binds: [no], env: {A: [1]}, sysctls: {kernel.x: 1}}\n    b: null\n    \"\": {}\n  links:\n    - endpoints: [\"a:eth1\"]\n    - endpoints: [\"a:eth1\", \"nobody:eth1\"]\n    - {type: vxlan}\n    - 7\n";
+    let import = imported(&Memory::of("a.clab.yml", text), "a.clab.yml");
+    for item in [
+        "topology.nodes.a.cpu",
+        "topology.nodes.a.memory",
+        "topology.nodes.a.exec",
+        "topology.nodes.a.binds[0]",
+        "topology.nodes.a.env.A[0]",
+        "topology.nodes.a.sysctls.\"kernel.x\"",
+        "topology.nodes.\"\"",
+        "topology.links[0].endpoints[0]",
+        "topology.links[1].endpoints[1]",
+        "topology.links[2].type",
+        "topology.links[3]",
+    ] {
+        assert!(matches!(verdict(&import, item), Verdict::LeftOut(_)), "{item}");
+    }
+    assert_eq!(verdict(&import, "topology.nodes.b"), Verdict::Carried);
+}
+
+#[test]
+fn an_exported_lab_comes_back() {
+    let lab = "name: two\nnodes: {a: {limits: {cpu: 0.5}}, r: {forwarding: true}, b: {}}\nswitches: {s: {}}\nlinks: [[a, r], [r, s], [b, s]]\n";
+    let parsed = netloom_model::parse("two", lab.as_bytes(), "two").unwrap();
+    let planned = netloom_model::plan::plan(&parsed).unwrap();
+    let exported = netloom_foreign::export(&planned, "two.yaml", "alpine:3");
+    assert!(exported.items.iter().any(|item| item.item == "switches.s"));
+    let options = Options { management: Management::None, ..Options::default() };
+    let files = Memory::of("two.clab.yml", exported.text.as_str());
+    let import = import(&files, "two.clab.yml", &options).unwrap();
+    let back = plan(&import);
+    let shape = |plan: &netloom_model::Plan| {
+        let ends = |link: &netloom_model::plan::PlannedLink| {
+            let mut ends = [plan.end_text(&link.ends[0]), plan.end_text(&link.ends[1])];
+            ends.sort();
+            ends
+        };
+        let mut links: Vec<[String; 2]> = plan.links.iter().map(ends).collect();
+        links.sort();
+        (plan.lab.clone(), plan.nodes.iter().map(|n| n.name.clone()).collect::<Vec<_>>(), links)
+    };
+    assert_eq!(shape(&back), shape(&planned));
+    let address = planned.nodes[0].interfaces[0].addresses[0].to_string();
+    let commands: Vec<String> = back.nodes[0].setup.iter().map(|words| words.join(" ")).collect();
+    assert!(commands.iter().any(|c| c.contains(&format!("ip address add {address} dev eth0"))));
+}

@@ -1,1 +1,74 @@
-//! x
+//! Kathara's folders.
+
+use netloom_foreign::{Memory, Options, Verdict, import};
+
+use super::labs::{files, imported, plan, refused, verdict};
+
+#[test]
+fn devices_forward_and_have_their_files() {
+    let import = imported(&files("kathara"), "lab.conf");
+    let plan = plan(&import);
+    assert_eq!(plan.lab, "two-lans");
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    let sysctl = |name: &str, key: &str| {
+        let found = node(name).sysctls.iter().rfind(|(path, _)| path.replace('/', ".") == key);
+        found.map(|(_, value)| value.clone())
+    };
+    assert_eq!(sysctl("web", "net.ipv4.ip_forward").as_deref(), Some("1"));
+    assert_eq!(sysctl("web", "net.ipv6.conf.all.disable_ipv6").as_deref(), Some("1"));
+    assert_eq!(sysctl("pc1", "net.ipv6.conf.all.forwarding").as_deref(), Some("1"));
+    let paths: Vec<&str> = node("r1").files.iter().map(|f| f.path.as_str()).collect();
+    assert!(paths.contains(&"/etc/frr/frr.conf") && paths.contains(&"/run/netloom-import/bin/systemctl"));
+    assert_eq!(node("r1").interfaces[0].mac, [2, 0, 0, 0, 0, 0x11]);
+    assert_eq!(node("r1").interfaces[1].name, "eth1");
+}
+
+#[test]
+fn shaping_of_a_startup_file_is_the_links() {
+    let import = imported(&files("kathara"), "lab.conf");
+    let plan = plan(&import);
+    let link = plan.links.iter().find(|link| link.name.starts_with("pc1:eth0")).unwrap();
+    assert_eq!(link.impairments[0].delay.as_millis(), 20);
+    assert!(link.impairments[1].delay.is_zero());
+    let item = "tc qdisc add dev eth0 root netem delay 20ms loss 1%";
+    assert!(matches!(verdict(&import, item), Verdict::Changed(_)));
+}
+
+#[test]
+fn devices_that_wait_in_a_circle_are_refused() {
+    let files = Memory::of("lab.conf", "a[0]=A\nb[0]=A\n").with("lab.dep", "# order\na: b\nb: a\n");
+    let error = import(&files, "lab.conf", &Options::default()).unwrap_err().to_string();
+    assert_eq!(error, "lab.dep:2: error: devices wait for each other in a circle: a for b");
+}
+
+#[test]
+fn an_interface_of_the_host_is_a_door() {
+    let files = Memory::of("lab.conf", "a[0]=A\na[1]=B\na[bridged]=true\n")
+        .with("lab.ext", "A eth7\nB eth7.20\nC eth8\n");
+    let import = imported(&files, "lab.conf");
+    let plan = plan(&import);
+    let ends: Vec<String> = plan.links.iter().map(|l| plan.end_text(&l.ends[1])).collect();
+    assert_eq!(ends, ["A", "B", "internet", "host:eth7"]);
+    assert!(matches!(verdict(&import, "B eth7.20"), Verdict::LeftOut(_)));
+    assert!(matches!(verdict(&import, "C eth8"), Verdict::LeftOut(_)));
+}
+
+#[test]
+fn wrong_lines_are_refused() {
+    for (text, want) in [
+        ("a[0]=A\nwhat\n", "lab.conf:2: error: expected DEVICE"),
+        ("a[0]=A\na[0]=B\n", "lab.conf:2: error: interface 0 of this device is given twice"),
+        ("a[0]=\"A\n", "lab.conf:1: error: a quote is not closed"),
+    ] {
+        let error = refused("lab.conf", text);
+        assert!(error.starts_with(want), "{error}");
+    }
+}
+
+#[test]
+fn options_without_an_equal_are_left_out() {
+    let text = "a[0]=A\na[ulimit]=\"nofile=1\"\na[entrypoint]=x\na[nonsense]=1\na[sysctl]=\"kernel.a=1\"\na[mem]=x\na[1]=A\n";
+    let import = imported(&Memory::of("lab.conf", text), "lab.conf");
+    let out = import.left_out().count();
+    assert_eq!(out, 6, "{:#?}", import.items);
+}

@@ -1,1 +1,107 @@
-//! x
+//! GNS3, CORE, IMUNES, and records of Mininet's scripts.
+
+use netloom_foreign::{Format, Memory, Verdict, recognise};
+
+use super::labs::{LABS, files, imported, plan, refused, verdict};
+
+#[test]
+fn whose_lab_it_is_is_seen_by_name_and_content() {
+    for (folder, main) in LABS {
+        let format = recognise(main, &files(folder).0[*main]).unwrap();
+        let want = match *folder {
+            "clab" => Format::Containerlab,
+            "kathara" => Format::Kathara,
+            "gns3" => Format::Gns3,
+            "core" => Format::Core,
+            "imunes" => Format::Imunes,
+            _ => Format::Mininet,
+        };
+        assert_eq!(format, want, "{main}");
+    }
+    for (name, text) in [("lab.yaml", "name: a\nnodes: {a: {}}\n"), ("x.xml", "<a/>"), ("x.json", "{}")] {
+        assert_eq!(recognise(name, text.as_bytes()), None, "{name}");
+    }
+}
+
+#[test]
+fn a_project_of_gns3_has_its_addresses_and_filters() {
+    let import = imported(&files("gns3"), "two.gns3");
+    let plan = plan(&import);
+    let address = |n: usize| plan.nodes[n].interfaces[0].addresses[0].to_string();
+    assert_eq!((address(0), address(1)), ("10.1.1.1/24".into(), "10.1.1.2/24".into()));
+    assert_eq!(plan.switches[0].name, "Switch-1");
+    assert_eq!(plan.links[0].impairments[1].delay.as_millis(), 10);
+    assert_eq!(plan.links.len(), 2);
+    assert!(matches!(verdict(&import, "topology.nodes[3].node_type"), Verdict::LeftOut(_)));
+}
+
+#[test]
+fn a_scenario_of_core_has_addresses_routes_and_options() {
+    let import = imported(&files("core"), "office.xml");
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    assert!(node("gate").forwarding);
+    assert_eq!(node("pc").routes[0].via.unwrap().to_string(), "10.0.1.1");
+    assert_eq!(node("pc").interfaces[0].mac, [0, 0, 0, 0xaa, 0, 1]);
+    assert_eq!(plan.links[0].impairments[0].rate, Some(100_000_000));
+    assert!(plan.switches.iter().all(|switch| switch.name != "air"));
+}
+
+#[test]
+fn networks_of_imunes_have_routes_and_protocols() {
+    let import = imported(&files("imunes"), "ring.imn");
+    let lab = plan(&import);
+    let node = |name: &str| &lab.nodes[lab.node(name).unwrap().get()];
+    assert!(node("r0").files.iter().any(|file| file.path == "/etc/frr/frr.conf"));
+    assert_eq!(node("r1").routes[0].to.to_string(), "10.0.1.0/24");
+    assert_eq!(node("server").routes[0].via.unwrap().to_string(), "10.0.2.1");
+    assert_eq!(lab.links[0].impairments[0].rate, Some(2_048_000));
+    let classic = imported(&files("imunes"), "classic.imn");
+    let lab = plan(&classic);
+    let r0 = &lab.nodes[lab.node("r0").unwrap().get()];
+    assert_eq!(r0.interfaces.iter().map(|i| i.name.as_str()).collect::<Vec<_>>(), ["eth0", "eth1"]);
+    assert_eq!(r0.interfaces[1].addresses[0].to_string(), "10.0.1.1/24");
+    assert!(import.lab.contains("router rip") && classic.lab.contains("router rip"));
+}
+
+#[test]
+fn a_script_keeps_its_names_and_lines() {
+    let import = imported(&files("mininet"), "router.json");
+    let plan = plan(&import);
+    let h1 = &plan.nodes[plan.node("h1").unwrap().get()];
+    assert_eq!(h1.interfaces[0].name, "h1-eth0");
+    assert_eq!(h1.interfaces[0].addresses[0].to_string(), "192.168.1.100/24");
+    assert_eq!(h1.routes[0].via.unwrap().to_string(), "192.168.1.1");
+    let at = import.items.iter().find(|item| item.item == "hosts.h1.ip").unwrap();
+    assert_eq!((at.file.as_str(), at.line), ("router.py", 21));
+    assert!(matches!(verdict(&import, "links.h1--s1.bw"), Verdict::Carried));
+}
+
+#[test]
+fn a_controller_elsewhere_makes_openflow_switches() {
+    let record = r#"{"netloom-mininet-record": 1, "script": "a.py",
+        "hosts": [{"name": "h1", "line": 3, "params": {"ip": "10.0.0.1/8", "cls": "Host"}}],
+        "switches": [{"name": "s7", "line": 4, "params": {"cls": "OVSSwitch", "protocols": "OpenFlow13"}}],
+        "controllers": [{"name": "c0", "line": 5, "params": {"cls": "RemoteController", "ip": "127.0.0.1", "port": 6633}}],
+        "links": [{"node1": "h1", "node2": "s7", "line": 6, "params": {"cls": "Link", "bw": 10}}],
+        "commands": [], "calls": [], "options": {"line": 7}}"#;
+    let import = imported(&Memory::of("a.json", record), "a.json");
+    assert!(import.lab.contains("kind: openflow, controllers: [\"host:6633\"], datapath: \"0x7\", versions: [1.3]"), "{}", import.lab);
+    assert!(matches!(verdict(&import, "links.h1--s7.bw"), Verdict::LeftOut(_)));
+}
+
+#[test]
+fn broken_files_are_refused_with_their_line() {
+    for (name, text, want) in [
+        ("a.gns3", "{\"name\": \"x\"}", "a.gns3:1: error: no `topology`"),
+        ("a.gns3", "{\"topology\": {", "a.gns3:1:"),
+        ("a.xml", "<scenario>\n<networks>\n</scenario>", "a.xml:3: error: not valid XML"),
+        ("a.imn", "node n0 {\n", "a.imn:1: error: a brace is not closed"),
+        ("a.imn", "nonsense n0 {}\n", "a.imn:1: error: \"nonsense\" is no word of IMUNES"),
+        ("a.imn", "node n0\n", "a.imn:1: error: expected WORD NAME"),
+        ("a.yaml", "nodes: {}\n", "a.yaml: no lab of containerlab"),
+    ] {
+        let error = refused(name, text);
+        assert!(error.starts_with(want), "{error}");
+    }
+}

@@ -36,9 +36,16 @@ pub(super) fn read(
     }
 }
 
+/// What a node of no use for it inherits is there for others.
+fn inherited(from: &Inherited<'_>, key: &str) {
+    if properties::is_known(key) {
+        from.all(key).iter().skip(usize::from(from.own(key).is_some())).for_each(At::carried);
+    }
+}
+
 fn nothing(from: &Inherited<'_>, why: &'static str) -> Place {
     for key in from.keys() {
-        from.all(key).iter().for_each(At::carried);
+        inherited(from, key);
         match key {
             "kind" => from.nearest(key).iter().for_each(|at| at.left_out(why)),
             _ => from.own(key).iter().for_each(|at| at.left_out(why)),
@@ -55,12 +62,10 @@ fn switch(
     draft: &mut Draft,
 ) -> Place {
     for key in from.keys() {
-        // What it inherits is there for others.
-        let own = from.own(key);
-        from.all(key).iter().for_each(At::carried);
+        inherited(from, key);
         match key {
             "kind" => from.nearest(key).iter().for_each(|at| at.changed(why)),
-            _ => own.iter().for_each(|at| at.left_out("a switch has no such property")),
+            _ => from.own(key).iter().for_each(|at| at.left_out("a switch has no such property")),
         }
     }
     bridge(name, keys, draft)

@@ -44,6 +44,17 @@ const REASONS: &[(&str, bool, &str)] = &[
     ("devices", false, "nodes have no devices of the host"),
 ];
 
+/// Properties that are read, beside those of [`REASONS`].
+const READ: &[&str] = &[
+    "kind", "image", "cpu", "memory", "privileged", "cap-add", "env", "env-files", "binds", "dns", "sysctls", "exec",
+    "stages", "entrypoint", "cmd", "user", "restart-policy", "network-mode", "mgmt-ipv4", "mgmt-ipv6",
+];
+
+/// Whether there is such a property.
+pub(super) fn is_known(key: &str) -> bool {
+    READ.contains(&key) || REASONS.iter().any(|(known, _, _)| *known == key)
+}
+
 /// Reads everything but kind, network and management addresses; `old` is containerlab's name of the node.
 pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
     kind(from);
