@@ -131,9 +131,11 @@ fn surroundings(root: &At<'_>) {
 }
 
 fn options(at: &At<'_>) {
-    for option in at.items().iter().flat_map(|at| {
-        at.get("configuration").map(|at| at.items()).unwrap_or_default()
-    }) {
+    for option in at
+        .items()
+        .iter()
+        .flat_map(|at| at.get("configuration").map(|at| at.items()).unwrap_or_default())
+    {
         let value = option.text_of("@value").unwrap_or_default();
         let said = setting(option.text_of("@name").unwrap_or_default(), value);
         for at in ["@name", "@value"].iter().filter_map(|key| option.get(key)) {
@@ -158,7 +160,9 @@ fn setting(name: &str, value: &str) -> Setting {
     match name {
         name if name.starts_with("controlnet") && value.is_empty() => Setting::Usual,
         name if name.starts_with("controlnet") => Setting::Own("`netloom exec` needs no network"),
-        "ovs" | "link_delay" | "link_bandwidth" | "link_loss" | "link_dup" | "link_jitter" if usual => {
+        "ovs" | "link_delay" | "link_bandwidth" | "link_loss" | "link_dup" | "link_jitter"
+            if usual =>
+        {
             Setting::Usual
         }
         "preservedir" | "enablerj45" | "enablesdt" | "sdturl" | "mtu" => {

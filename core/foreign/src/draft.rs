@@ -146,9 +146,8 @@ impl Draft {
 
     /// A name that no node and no switch has.
     pub(crate) fn free_name(&self, wish: &str) -> String {
-        let taken = |name: &str| {
-            self.has_switch(name) || self.nodes.iter().any(|node| node.name == name)
-        };
+        let taken =
+            |name: &str| self.has_switch(name) || self.nodes.iter().any(|node| node.name == name);
         let numbered = (2..).map(|n| format!("{wish}-{n}"));
         let mut names = std::iter::once(wish.to_owned()).chain(numbered);
         names.find(|name| !taken(name)).unwrap_or_default()

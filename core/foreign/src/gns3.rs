@@ -69,8 +69,16 @@ fn head(root: &At<'_>, draft: &mut Draft) {
             }
             "project_id" | "revision" | "version" | "type" => at.changed("of GNS3's own file"),
             "auto_close" | "auto_open" | "auto_start" => at.changed("of GNS3's own window"),
-            "scene_height" | "scene_width" | "show_grid" | "show_interface_labels" | "show_layers"
-            | "snap_to_grid" | "zoom" | "grid_size" | "drawing_grid_size" | "supplier" => at.drawing(),
+            "scene_height"
+            | "scene_width"
+            | "show_grid"
+            | "show_interface_labels"
+            | "show_layers"
+            | "snap_to_grid"
+            | "zoom"
+            | "grid_size"
+            | "drawing_grid_size"
+            | "supplier" => at.drawing(),
             "variables" if at.is_empty() => at.carried(),
             _ => {}
         }

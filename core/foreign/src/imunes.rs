@@ -112,7 +112,12 @@ fn made(net: Net) -> Draft {
     draft
 }
 
-fn end(net: &Net, names: &HashMap<String, String>, id: &str, iface: &str) -> Option<(End, Option<u32>)> {
+fn end(
+    net: &Net,
+    names: &HashMap<String, String>,
+    id: &str,
+    iface: &str,
+) -> Option<(End, Option<u32>)> {
     let host = net.nodes.iter().find(|host| host.id == id)?;
     match &host.role {
         Role::Switch => Some((End::port(names.get(id)?), None)),

@@ -77,7 +77,9 @@ fn devices(job: &Job<'_>, text: &str, draft: &mut Draft) -> Result<Vec<(String, 
                 let verdict = match key.as_str() {
                     "LAB_NAME" if !value.is_empty() => {
                         draft.name.clone_from(&name);
-                        if name == value { Verdict::Carried } else {
+                        if name == value {
+                            Verdict::Carried
+                        } else {
                             Verdict::Changed(format!("the lab is called {name}"))
                         }
                     }
@@ -173,15 +175,16 @@ fn outside(job: &Job<'_>, domains: &BTreeMap<String, String>, draft: &mut Draft)
     let file = beside(job, "lab.ext");
     let Some(text) = crate::source::text(job.files, &file) else { return };
     for (number, line) in (1..).zip(text.lines()) {
-        let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+        let words: Vec<&str> =
+            line.split('#').next().unwrap_or_default().split_whitespace().collect();
         if words.is_empty() {
             continue;
         }
         let id = job.ledger.enter(&file, number, words.join(" "));
         let verdict = match words.as_slice() {
-            [domain, iface] if iface.contains('.') => {
-                Verdict::LeftOut(format!("netloom makes no VLAN interface for {domain}; make {iface} and link it"))
-            }
+            [domain, iface] if iface.contains('.') => Verdict::LeftOut(format!(
+                "netloom makes no VLAN interface for {domain}; make {iface} and link it"
+            )),
             [domain, iface] => match domains.get(*domain) {
                 Some(switch) => {
                     let ends = [End::port(switch), End::port(format!("host:{iface}"))];
@@ -209,9 +212,9 @@ fn beside(job: &Job<'_>, name: &str) -> String {
 /// What else is in the folder.
 fn rest(job: &Job<'_>, devices: &[(String, Device)]) {
     let known = |name: &str| {
-        let stem = ["startup", "shutdown"].iter().find_map(|end| {
-            name.strip_suffix(end).and_then(|stem| stem.strip_suffix('.'))
-        });
+        let stem = ["startup", "shutdown"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end).and_then(|stem| stem.strip_suffix('.')));
         let of_device = |word: &str| word == "shared" || devices.iter().any(|(n, _)| n == word);
         of_device(stem.unwrap_or(name)) || ["lab.conf", "lab.dep", "lab.ext"].contains(&name)
     };

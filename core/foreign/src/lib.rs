@@ -30,8 +30,8 @@ use std::collections::BTreeMap;
 use netloom_config::{Diagnostics, Node, Report};
 
 pub use export::{Exported, export};
-pub use mininet::STAND_IN;
 pub use ledger::{Item, Verdict};
+pub use mininet::STAND_IN;
 pub use source::{Files, Found, Memory};
 
 use crate::ledger::Ledger;

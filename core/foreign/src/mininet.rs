@@ -35,8 +35,26 @@ pub const STAND_IN: &[(&str, &str)] = &[
 
 /// Programs that a script runs to look at its network, not to make it.
 const STEPS: &[&str] = &[
-    "ping", "ping6", "iperf", "iperf3", "netperf", "traceroute", "tracepath", "curl", "wget",
-    "tcpdump", "tshark", "sleep", "cat", "ls", "echo", "route", "ifconfig", "ps", "netstat", "ss",
+    "ping",
+    "ping6",
+    "iperf",
+    "iperf3",
+    "netperf",
+    "traceroute",
+    "tracepath",
+    "curl",
+    "wget",
+    "tcpdump",
+    "tshark",
+    "sleep",
+    "cat",
+    "ls",
+    "echo",
+    "route",
+    "ifconfig",
+    "ps",
+    "netstat",
+    "ss",
 ];
 
 /// Reads a record.
@@ -52,7 +70,11 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     for (name, at) in root.get("hosts").iter().flat_map(At::entries) {
         if at.text_of("cls") != Some("NAT") {
             let wish = valid_name(name);
-            draft.nodes.push(Node::named(draft.free_name(if wish.is_empty() { "h" } else { &wish })));
+            draft.nodes.push(Node::named(draft.free_name(if wish.is_empty() {
+                "h"
+            } else {
+                &wish
+            })));
         }
     }
     let controllers = switches::controllers(&root);
@@ -94,7 +116,9 @@ fn options(root: &At<'_>) {
         let on = at.is_true();
         match key {
             "autoStaticArp" if on => at.changed("neighbours find each other"),
-            "inNamespace" if on => at.changed("switches and controllers need no network of their own"),
+            "inNamespace" if on => {
+                at.changed("switches and controllers need no network of their own")
+            }
             "autoPinCpus" if on => at.left_out("netloom binds no node to processors"),
             "ipBase" | "autoStaticArp" | "inNamespace" | "autoPinCpus" => at.carried(),
             _ => {}

@@ -11,7 +11,10 @@ const SCRIPT: &str = include_str!("service.sh");
 
 /// Whether a script speaks to them.
 pub(crate) fn speaks(script: &str) -> bool {
-    let words = |line: &str| line.split(|c: char| c.is_whitespace() || ";&|()/".contains(c)).any(|word| word == "systemctl" || word == "service");
+    let words = |line: &str| {
+        line.split(|c: char| c.is_whitespace() || ";&|()/".contains(c))
+            .any(|word| word == "systemctl" || word == "service")
+    };
     script.lines().any(words)
 }
 

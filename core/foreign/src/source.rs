@@ -63,8 +63,10 @@ impl Files for Memory {
     }
 
     fn list(&self, folder: &str) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.below(folder).filter_map(|path| Some(path.split('/').next()?.to_owned())).collect();
+        let mut names: Vec<String> = self
+            .below(folder)
+            .filter_map(|path| Some(path.split('/').next()?.to_owned()))
+            .collect();
         names.dedup();
         names
     }

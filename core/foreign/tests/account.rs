@@ -136,13 +136,18 @@ fn every_line_and_file_of_kathara_is_in_the_account() {
         if ["lab.conf", "lab.dep"].contains(&path.as_str()) {
             for (number, line) in (1..).zip(text.lines()) {
                 let said = lines.contains(&number);
-                assert_eq!(said, !line.trim().is_empty() && !line.starts_with('#'), "{path}:{number}");
+                assert_eq!(
+                    said,
+                    !line.trim().is_empty() && !line.starts_with('#'),
+                    "{path}:{number}"
+                );
             }
         } else {
             assert!(lines.contains(&0), "{path}");
         }
     }
-    let with = memory.with(&format!("pc1/{STRANGER}"), "x").with(&format!("{STRANGER}.startup"), "");
+    let with =
+        memory.with(&format!("pc1/{STRANGER}"), "x").with(&format!("{STRANGER}.startup"), "");
     let import = imported(&with, "lab.conf");
     let strange: Vec<String> = import
         .items
@@ -150,7 +155,10 @@ fn every_line_and_file_of_kathara_is_in_the_account() {
         .filter(|item| item.file.contains(STRANGER))
         .map(ToString::to_string)
         .collect();
-    let found = ["pc1/zz-stranger: a file of a device: carried", "zz-stranger.startup: a file: left out: of no device of the lab"];
+    let found = [
+        "pc1/zz-stranger: a file of a device: carried",
+        "zz-stranger.startup: a file: left out: of no device of the lab",
+    ];
     assert_eq!(strange, found);
 }
 
@@ -161,7 +169,8 @@ fn every_word_of_a_classic_network_is_in_the_account() {
     let import = imported(&memory, "classic.imn");
     for (number, line) in (1..).zip(text.lines()) {
         let word = line.trim();
-        let silent = ["", "}", "!"].contains(&word) || word.ends_with('{') && !word.starts_with("canvas") && !word.starts_with("option");
+        let silent = ["", "}", "!"].contains(&word)
+            || word.ends_with('{') && !word.starts_with("canvas") && !word.starts_with("option");
         let inner = word.starts_with("name {") || word.starts_with("interface_names");
         let said = import.items.iter().any(|item| item.line == number);
         assert_eq!(said, !silent && !inner, "{number}: {line}");

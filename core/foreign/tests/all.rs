@@ -1,7 +1,9 @@
-//! The tests of this crate, in one executable: look-alikes of known labs in `labs/`, and what imports make of them.
+//! The tests of this crate, in one executable: look-alikes of known labs, which are in `tests/e2e/foreign/labs`, and what imports make of them.
 
 mod account;
 mod containerlab;
 mod kathara;
 mod labs;
 mod others;
+mod outside;
+mod seeds;

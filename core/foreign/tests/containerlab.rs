@@ -90,8 +90,8 @@ fn links_have_their_mtu() {
 #[test]
 fn a_template_is_filled_in_with_its_variables() {
     let template = "name: {{ .name }}\ntopology:\n  nodes:\n{{- range $i := seq 1 .count }}\n    n{{ $i }}: {kind: linux}\n{{- end }}\n  links:\n    - endpoints: [\"n1:eth1\", \"n2:eth1\"]\n";
-    let files = Memory::of("a.clab.yml.gotmpl", template)
-        .with("a.clab_vars.yml", "name: made\ncount: 3\n");
+    let files =
+        Memory::of("a.clab.yml.gotmpl", template).with("a.clab_vars.yml", "name: made\ncount: 3\n");
     let import = imported(&files, "a.clab.yml.gotmpl");
     let plan = plan(&import);
     assert_eq!((plan.lab.as_str(), plan.nodes.len()), ("made", 3));
@@ -101,10 +101,18 @@ fn a_template_is_filled_in_with_its_variables() {
 #[test]
 fn wrong_topologies_are_refused_with_their_line() {
     for (name, text, want) in [
-        ("a.clab.yml", "topology:\n  nodes: {a: {}, a: {}}\n", "a.clab.yml:2:18: error: \"a\" stands twice"),
+        (
+            "a.clab.yml",
+            "topology:\n  nodes: {a: {}, a: {}}\n",
+            "a.clab.yml:2:18: error: \"a\" stands twice",
+        ),
         ("a.clab.yml", "topology: [\n", "a.clab.yml:1:11: error: not valid YAML"),
         ("a.gotmpl", "topology:\n{{ range }}\n", "a.gotmpl:2: error: an action without a value"),
-        ("a.gotmpl", "{{ define \"x\" }}{{ template \"x\" }}{{ end }}\n{{ template \"x\" }}", "templates call each other"),
+        (
+            "a.gotmpl",
+            "{{ define \"x\" }}{{ template \"x\" }}{{ end }}\n{{ template \"x\" }}",
+            "templates call each other",
+        ),
         ("a.clab.yml", "topology:\n  nodes: &a {x: *a}\n", "inside the value"),
     ] {
         let error = refused(name, text);

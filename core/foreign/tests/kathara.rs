@@ -18,7 +18,10 @@ fn devices_forward_and_have_their_files() {
     assert_eq!(sysctl("web", "net.ipv6.conf.all.disable_ipv6").as_deref(), Some("1"));
     assert_eq!(sysctl("pc1", "net.ipv6.conf.all.forwarding").as_deref(), Some("1"));
     let paths: Vec<&str> = node("r1").files.iter().map(|f| f.path.as_str()).collect();
-    assert!(paths.contains(&"/etc/frr/frr.conf") && paths.contains(&"/run/netloom-import/bin/systemctl"));
+    assert!(
+        paths.contains(&"/etc/frr/frr.conf")
+            && paths.contains(&"/run/netloom-import/bin/systemctl")
+    );
     assert_eq!(node("r1").interfaces[0].mac, [2, 0, 0, 0, 0, 0x11]);
     assert_eq!(node("r1").interfaces[1].name, "eth1");
 }

@@ -17,7 +17,7 @@ pub(crate) const LABS: &[(&str, &str)] = &[
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/foreign/labs")
 }
 
 /// The files of a folder.

@@ -18,7 +18,9 @@ fn whose_lab_it_is_is_seen_by_name_and_content() {
         };
         assert_eq!(format, want, "{main}");
     }
-    for (name, text) in [("lab.yaml", "name: a\nnodes: {a: {}}\n"), ("x.xml", "<a/>"), ("x.json", "{}")] {
+    for (name, text) in
+        [("lab.yaml", "name: a\nnodes: {a: {}}\n"), ("x.xml", "<a/>"), ("x.json", "{}")]
+    {
         assert_eq!(recognise(name, text.as_bytes()), None, "{name}");
     }
 }
@@ -86,7 +88,13 @@ fn a_controller_elsewhere_makes_openflow_switches() {
         "links": [{"node1": "h1", "node2": "s7", "line": 6, "params": {"cls": "Link", "bw": 10}}],
         "commands": [], "calls": [], "options": {"line": 7}}"#;
     let import = imported(&Memory::of("a.json", record), "a.json");
-    assert!(import.lab.contains("kind: openflow, controllers: [\"host:6633\"], datapath: \"0x7\", versions: [1.3]"), "{}", import.lab);
+    assert!(
+        import.lab.contains(
+            "kind: openflow, controllers: [\"host:6633\"], datapath: \"0x7\", versions: [1.3]"
+        ),
+        "{}",
+        import.lab
+    );
     assert!(matches!(verdict(&import, "links.h1--s7.bw"), Verdict::LeftOut(_)));
 }
 

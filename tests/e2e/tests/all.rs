@@ -25,6 +25,7 @@ mod examples_office;
 mod exec;
 mod few_files;
 mod files;
+mod foreign;
 mod generate;
 mod guard;
 mod guard_names;

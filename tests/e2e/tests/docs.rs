@@ -57,6 +57,16 @@ fn the_guide_for_those_who_come_from_elsewhere_runs() {
 }
 
 #[test]
+fn the_guide_to_labs_of_others_runs() {
+    if program("python3").is_none() {
+        netloom_tests_e2e::skip!("peer:python3: not installed");
+    }
+    let machine = machine!();
+    run_document(&machine, "docs/guide/import.md", 5);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_examples_runs() {
     if !Path::new("/usr/lib/frr/zebra").exists() {
         netloom_tests_e2e::skip!("peer:frr: not installed");

@@ -90,7 +90,10 @@ const USES: &[Uses] = &[
         "import",
         &[
             ("netloom import lab.clab.yml -o lab.yaml", "a lab of containerlab as a lab file"),
-            ("netloom import --strict kathara-lab", "a folder of Kathara, if nothing of it is left out"),
+            (
+                "netloom import --strict kathara-lab",
+                "a folder of Kathara, if nothing of it is left out",
+            ),
         ],
     ),
     uses("export", &[("netloom export containerlab lab.yaml", "a lab for containerlab")]),

@@ -28,7 +28,8 @@ impl Folder {
             let path = temporary.join(name(n));
             DirBuilder::new().mode(0o700).create(&path).is_ok().then_some(path)
         };
-        let path = (0..100).find_map(make).with_context(|| format!("{temporary:?}: make a folder"))?;
+        let path =
+            (0..100).find_map(make).with_context(|| format!("{temporary:?}: make a folder"))?;
         let folder = Folder(path);
         for (name, content) in STAND_IN {
             let path = folder.0.join(name);

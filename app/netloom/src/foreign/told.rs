@@ -23,7 +23,8 @@ pub(crate) fn briefly(lab: &Lab, import: &Import) -> String {
     for items in groups.into_values() {
         let Some(first) = items.first() else { continue };
         if items.len() < SHARED {
-            lines.extend(items.iter().map(|item| (item.file.as_str(), item.line, item.to_string())));
+            lines
+                .extend(items.iter().map(|item| (item.file.as_str(), item.line, item.to_string())));
             continue;
         }
         let more = format!("{} and {} more", first.item, items.len() - 1);

@@ -33,8 +33,8 @@ impl<'a> Layers<'a> {
     /// A node's own properties and those that it inherits, the nearest first.
     pub(super) fn of(&self, node: &At<'a>) -> Inherited<'a> {
         let word = |at: &At<'a>, key: &str| at.text_of(key).map(str::to_owned);
-        let group = word(node, "group")
-            .or_else(|| self.defaults.as_ref().and_then(|at| word(at, "group")));
+        let group =
+            word(node, "group").or_else(|| self.defaults.as_ref().and_then(|at| word(at, "group")));
         let group_at = group.as_deref().and_then(|name| self.one_of("groups", name));
         let kind = word(node, "kind")
             .or_else(|| group_at.as_ref().and_then(|at| word(at, "kind")))

@@ -44,13 +44,19 @@ impl Reader<'_> {
             Some("mgmt-net") => self.one().map(|end| [end, self.management()]),
             Some("dummy") => self.one().map(|end| [end, nowhere(draft)]),
             Some("host") => self.none("netloom makes no interfaces on the host"),
-            Some("macvlan") => self.none("netloom makes no macvlan; a link to `host:IFACE` takes the interface itself"),
-            Some("vxlan" | "vxlan-stitch") => self.none("netloom makes no tunnels to other machines"),
+            Some("macvlan") => self.none(
+                "netloom makes no macvlan; a link to `host:IFACE` takes the interface itself",
+            ),
+            Some("vxlan" | "vxlan-stitch") => {
+                self.none("netloom makes no tunnels to other machines")
+            }
             Some("veth-stitch") => self.none("netloom makes no interfaces on the host"),
             Some(_) => self.none("no such type of link is known"),
         }?;
         match word {
-            Some("dummy") => kind.iter().for_each(|at| at.changed("a switch that nobody else is on")),
+            Some("dummy") => {
+                kind.iter().for_each(|at| at.changed("a switch that nobody else is on"))
+            }
             _ => kind.iter().for_each(At::carried),
         }
         let mtu = self.mtu(&ends, draft);
@@ -65,7 +71,10 @@ impl Reader<'_> {
     }
 
     fn management(&self) -> End {
-        self.at.get("host-interface").iter().for_each(|at| at.left_out("a switch's ports have no names of their own"));
+        self.at
+            .get("host-interface")
+            .iter()
+            .for_each(|at| at.left_out("a switch's ports have no names of their own"));
         self.network.need();
         End::port(self.network.switch())
     }
@@ -143,7 +152,9 @@ impl Reader<'_> {
             "mgmt-net" if self.network.is_there() => return Some(self.management()),
             "mgmt-net" => return self.none("there is no management network"),
             "macvlan" => {
-                return self.none("netloom makes no macvlan; a link to `host:IFACE` takes the interface itself");
+                return self.none(
+                    "netloom makes no macvlan; a link to `host:IFACE` takes the interface itself",
+                );
             }
             _ => {}
         }
@@ -202,7 +213,9 @@ impl Reader<'_> {
                 address(&item, &mut end);
             }
         }
-        at.get("vars").iter().for_each(|at| at.left_out("only for configuration of vendors' kinds"));
+        at.get("vars")
+            .iter()
+            .for_each(|at| at.left_out("only for configuration of vendors' kinds"));
         Some(end)
     }
 }

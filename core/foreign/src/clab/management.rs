@@ -39,8 +39,10 @@ impl<'a> Network<'a> {
         let given = |key| text(key).and_then(|text| text.parse::<IpAddr>().ok());
         let first4 = ipv4.and_then(|net| net.hosts().next()).map(IpAddr::V4);
         let first6 = ipv6.map(|net| IpAddr::V6(next6(net.network(), 1)));
-        let gateways: Vec<IpAddr> =
-            [given("ipv4-gw").or(first4), given("ipv6-gw").or(first6)].into_iter().flatten().collect();
+        let gateways: Vec<IpAddr> = [given("ipv4-gw").or(first4), given("ipv6-gw").or(first6)]
+            .into_iter()
+            .flatten()
+            .collect();
         let used = RefCell::new(gateways.iter().copied().collect());
         let mtu = text("mtu").and_then(|text| text.parse().ok()).unwrap_or(1500);
         let joined = Cell::new(false);
@@ -79,7 +81,9 @@ impl<'a> Network<'a> {
         }
         for address in &end.addresses {
             let gateway = self.gateways.iter().find(|g| g.is_ipv4() == address.addr().is_ipv4());
-            let Some(gateway) = gateway.filter(|gateway| address.contains(*gateway)) else { continue };
+            let Some(gateway) = gateway.filter(|gateway| address.contains(*gateway)) else {
+                continue;
+            };
             node.routes.push(Route {
                 to: "default".into(),
                 via: Some(gateway.to_string()),
@@ -94,7 +98,9 @@ impl<'a> Network<'a> {
         let net = net?;
         if let Some(at) = given {
             match at.text().and_then(|text| text.parse::<IpAddr>().ok()) {
-                Some(address) if net.contains(&address) && self.used.borrow_mut().insert(address) => {
+                Some(address)
+                    if net.contains(&address) && self.used.borrow_mut().insert(address) =>
+                {
                     at.carried();
                     return IpNet::new(address, net.prefix_len()).ok();
                 }
@@ -102,7 +108,8 @@ impl<'a> Network<'a> {
                 None => at.odd("an address"),
             }
         }
-        let address = (2..65_000).map(|n| next(net, n)).find(|a| !self.used.borrow().contains(a))?;
+        let address =
+            (2..65_000).map(|n| next(net, n)).find(|a| !self.used.borrow().contains(a))?;
         if !net.contains(&address) {
             return None;
         }

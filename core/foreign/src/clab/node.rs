@@ -24,10 +24,22 @@ pub(super) fn read(
 ) -> Place {
     let from = layers.of(at);
     match from.kind.as_str() {
-        "bridge" => switch(&from, name.1, vec![("mtu", MTU.to_string())], "a bridge of the lab, not the host's", draft),
+        "bridge" => switch(
+            &from,
+            name.1,
+            vec![("mtu", MTU.to_string())],
+            "a bridge of the lab, not the host's",
+            draft,
+        ),
         "ovs-bridge" => {
             let keys = vec![("kind", "openflow".to_owned()), ("mtu", MTU.to_string())];
-            switch(&from, name.1, keys, "an OpenFlow switch of the lab, not the host's Open vSwitch", draft)
+            switch(
+                &from,
+                name.1,
+                keys,
+                "an OpenFlow switch of the lab, not the host's Open vSwitch",
+                draft,
+            )
         }
         "host" => nothing(&from, "netloom makes no interfaces on the host"),
         "ext-container" => nothing(&from, "containers of others cannot join a lab"),

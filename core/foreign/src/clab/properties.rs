@@ -46,8 +46,26 @@ const REASONS: &[(&str, bool, &str)] = &[
 
 /// Properties that are read, beside those of [`REASONS`].
 const READ: &[&str] = &[
-    "kind", "image", "cpu", "memory", "privileged", "cap-add", "env", "env-files", "binds", "dns", "sysctls", "exec",
-    "stages", "entrypoint", "cmd", "user", "restart-policy", "network-mode", "mgmt-ipv4", "mgmt-ipv6",
+    "kind",
+    "image",
+    "cpu",
+    "memory",
+    "privileged",
+    "cap-add",
+    "env",
+    "env-files",
+    "binds",
+    "dns",
+    "sysctls",
+    "exec",
+    "stages",
+    "entrypoint",
+    "cmd",
+    "user",
+    "restart-policy",
+    "network-mode",
+    "mgmt-ipv4",
+    "mgmt-ipv6",
 ];
 
 /// Whether there is such a property.
@@ -275,9 +293,11 @@ fn program(from: &Inherited<'_>, node: &mut Node) {
     parts.iter().for_each(At::carried);
     let mut keys = vec![("restart", restart.to_owned())];
     if let Some(at) = user {
-        let (user, group) = at.text().unwrap_or("root").split_once(':').unwrap_or_else(|| {
-            (at.text().unwrap_or("root"), "")
-        });
+        let (user, group) = at
+            .text()
+            .unwrap_or("root")
+            .split_once(':')
+            .unwrap_or_else(|| (at.text().unwrap_or("root"), ""));
         keys.push(("user", quoted(user)));
         if !group.is_empty() {
             keys.push(("group", quoted(group)));

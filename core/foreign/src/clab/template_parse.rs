@@ -38,12 +38,15 @@ fn chunks(text: &str) -> Attempt<Vec<Chunk>> {
         if trims {
             before = before.trim_start();
         }
-        if let Some(trimmed) = action.strip_prefix('-').filter(|a| a.starts_with(char::is_whitespace)) {
+        if let Some(trimmed) =
+            action.strip_prefix('-').filter(|a| a.starts_with(char::is_whitespace))
+        {
             before = before.trim_end();
             action = trimmed;
         }
         trims = false;
-        if let Some(trimmed) = action.strip_suffix('-').filter(|a| a.ends_with(char::is_whitespace)) {
+        if let Some(trimmed) = action.strip_suffix('-').filter(|a| a.ends_with(char::is_whitespace))
+        {
             trims = true;
             action = trimmed;
         }
@@ -261,7 +264,11 @@ impl Words {
     }
 
     fn ended(&self) -> Attempt<()> {
-        if self.at_end() { Ok(()) } else { fault(self.line, "something is left at the end of an action") }
+        if self.at_end() {
+            Ok(())
+        } else {
+            fault(self.line, "something is left at the end of an action")
+        }
     }
 
     /// `$a, $b :=` or `$a =` before a pipe.

@@ -49,7 +49,9 @@ impl Runner<'_> {
         match self.steps > MOST_STEPS || self.out.len() > MOST_TEXT {
             true => fault(
                 self.line,
-                format!("the template does not end: more than {MOST_STEPS} steps, or 8 MiB of text"),
+                format!(
+                    "the template does not end: more than {MOST_STEPS} steps, or 8 MiB of text"
+                ),
             ),
             false => Ok(()),
         }
@@ -106,7 +108,9 @@ impl Runner<'_> {
                     false => self.body(otherwise, dot),
                 };
             }
-            Piece::Range { what, body, otherwise } => return self.range(what, body, otherwise, dot),
+            Piece::Range { what, body, otherwise } => {
+                return self.range(what, body, otherwise, dot);
+            }
             Piece::Call { name, with, line } => self.call(name, with.as_ref(), *line, dot)?,
             Piece::Break => return Ok(Flow::Break),
             Piece::Continue => return Ok(Flow::Continue),
@@ -235,10 +239,12 @@ impl Runner<'_> {
         let mut value = match &term.base {
             Base::Dot => dot.clone(),
             Base::Value(value) => value.clone(),
-            Base::Variable(name) => match self.scope.iter().rev().find(|(known, _)| known == name) {
-                Some((_, value)) => value.clone(),
-                None => return fault(self.line, format!("variable ${name} is not declared")),
-            },
+            Base::Variable(name) => {
+                match self.scope.iter().rev().find(|(known, _)| known == name) {
+                    Some((_, value)) => value.clone(),
+                    None => return fault(self.line, format!("variable ${name} is not declared")),
+                }
+            }
             Base::Pipe(pipe) => self.pipe(pipe, dot)?,
             Base::Function(_) => self.command(std::slice::from_ref(term), None, dot)?,
         };
@@ -267,7 +273,9 @@ fn weight(value: &Value) -> usize {
 fn whole(value: &Value) -> Attempt<i64> {
     match value {
         Value::Int(n) => Ok(*n),
-        Value::Text(text) if text.trim().parse::<i64>().is_ok() => Ok(text.trim().parse().unwrap_or(0)),
+        Value::Text(text) if text.trim().parse::<i64>().is_ok() => {
+            Ok(text.trim().parse().unwrap_or(0))
+        }
         other => fault(0, format!("{other} is no whole number")),
     }
 }
@@ -276,8 +284,10 @@ fn function(name: &str, given: Vec<Value>) -> Attempt<Value> {
     match name {
         "print" | "printf" | "println" | "len" | "index" | "default" | "conv.Default" | "list"
         | "coll.Slice" | "slice" | "dict" | "coll.Dict" | "conv.ToString" | "toString"
-        | "conv.ToInt" | "int" | "atoi" | "quote" | "join" | "strings.ToUpper" | "upper" | "toUpper"
-        | "strings.ToLower" | "lower" | "toLower" | "strings.Repeat" => texts(name, &given),
+        | "conv.ToInt" | "int" | "atoi" | "quote" | "join" | "strings.ToUpper" | "upper"
+        | "toUpper" | "strings.ToLower" | "lower" | "toLower" | "strings.Repeat" => {
+            texts(name, &given)
+        }
         "seq" | "math.Seq" | "until" | "untilStep" => sequence(name, &given),
         "eq" | "ne" | "lt" | "le" | "gt" | "ge" => compare(name, &given),
         "and" | "or" | "not" => logic(name, given),

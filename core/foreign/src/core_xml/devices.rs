@@ -84,7 +84,8 @@ pub(super) fn routes(places: &Places, root: &At<'_>, draft: &mut Draft) {
         for at in devices.get("device").iter().flat_map(At::items) {
             let is_default = |s: &At<'_>| s.text_of("@name") == Some("DefaultRoute");
             let place = places.get(at.text_of("@id").unwrap_or_default());
-            let Some(Place::Node(name)) = place.filter(|_| named(&at).iter().any(is_default)) else {
+            let Some(Place::Node(name)) = place.filter(|_| named(&at).iter().any(is_default))
+            else {
                 continue;
             };
             let routes = default_routes(name, draft);
@@ -103,7 +104,9 @@ fn default_routes(name: &str, draft: &Draft) -> Vec<Route> {
         for net in &end.addresses {
             let first = match net.trunc() {
                 IpNet::V4(net) => net.hosts().next().map(std::net::IpAddr::V4),
-                IpNet::V6(net) => net.hosts().find(|a| *a != net.network()).map(std::net::IpAddr::V6),
+                IpNet::V6(net) => {
+                    net.hosts().find(|a| *a != net.network()).map(std::net::IpAddr::V6)
+                }
             };
             let family = usize::from(net.addr().is_ipv6());
             let Some(first) = first.filter(|first| *first != net.addr() && !seen[family]) else {

@@ -21,7 +21,8 @@ pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
             return None;
         };
         let iface = ifaces.into_iter().find_map(|key| at.get(key)?.items().into_iter().next());
-        let name = iface.as_ref().and_then(|at| at.text_of("@name")).filter(|name| !name.is_empty());
+        let name =
+            iface.as_ref().and_then(|at| at.text_of("@name")).filter(|name| !name.is_empty());
         let number = iface.as_ref().and_then(|at| at.text_of("@id")).unwrap_or("0");
         let name = name.map_or_else(|| format!("eth{number}"), str::to_owned);
         let place = places.get(id).ok_or("there is no such node");
@@ -115,7 +116,9 @@ fn options(at: &At<'_>, link: &mut Link) {
     if !delayed {
         if let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
             jitter.1.push_str(" pareto");
-            at.get("@jitter").iter().for_each(|at| at.changed("without a delay it only adds to it"));
+            at.get("@jitter")
+                .iter()
+                .for_each(|at| at.changed("without a delay it only adds to it"));
         }
     }
     at.get("@unidirectional").iter().for_each(At::carried);

@@ -17,9 +17,8 @@ pub(super) fn parse(file: &str, content: &[u8]) -> Result<Node> {
     let not_text = || Error::Unreadable { file: file.to_owned(), problem: "not UTF-8 text" };
     let text = std::str::from_utf8(content).map_err(|_| not_text())?;
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options).map_err(|error| {
-        wrong(file, error.pos().row.max(1), format!("not valid XML: {error}"))
-    })?;
+    let document = Document::parse_with_options(text, options)
+        .map_err(|error| wrong(file, error.pos().row.max(1), format!("not valid XML: {error}")))?;
     let lines = Lines::new(text);
     element(document.root_element(), &lines, 0)
         .ok_or_else(|| wrong(file, 1, format!("elements nested more than {DEEPEST} deep")))

@@ -78,8 +78,7 @@ fn filters(at: &At<'_>, link: &mut Link) {
     }
     let keys = &mut link.impairments[0];
     for (key, at) in at.entries() {
-        let values: Vec<f64> =
-            at.items().iter().filter_map(|at| at.text()?.parse().ok()).collect();
+        let values: Vec<f64> = at.items().iter().filter_map(|at| at.text()?.parse().ok()).collect();
         let ok = !values.is_empty() && values.iter().all(|v| *v >= 0.0 && v.is_finite());
         match (key, values.as_slice()) {
             ("delay", [delay, jitter @ ..]) if ok => {

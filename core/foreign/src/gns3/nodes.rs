@@ -11,9 +11,25 @@ use crate::{Job, Verdict, shell, source, valid_name};
 
 /// Keys that only matter to GNS3's window and its consoles.
 const WINDOW: &[&str] = &[
-    "x", "y", "z", "height", "width", "symbol", "label", "locked", "console", "console_type",
-    "console_auto_start", "aux", "aux_type", "custom_adapters", "first_port_name",
-    "port_name_format", "port_segment_size", "template_id", "compute_id",
+    "x",
+    "y",
+    "z",
+    "height",
+    "width",
+    "symbol",
+    "label",
+    "locked",
+    "console",
+    "console_type",
+    "console_auto_start",
+    "aux",
+    "aux_type",
+    "custom_adapters",
+    "first_port_name",
+    "port_name_format",
+    "port_segment_size",
+    "template_id",
+    "compute_id",
 ];
 
 /// Reads a node.
@@ -42,8 +58,14 @@ pub(super) fn read(_job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut
         match &place {
             Place::Node(name) => host(at, kind, draft.node(name)),
             Place::Switch(_) => switch(at, kind, &name, draft),
-            Place::Cloud(_) => at.get("properties").iter().for_each(|at| at.changed("doors to interfaces of the host")),
-            _ => at.get("properties").iter().for_each(|at| at.changed("one way to the host's network")),
+            Place::Cloud(_) => at
+                .get("properties")
+                .iter()
+                .for_each(|at| at.changed("doors to interfaces of the host")),
+            _ => at
+                .get("properties")
+                .iter()
+                .for_each(|at| at.changed("one way to the host's network")),
         }
     }
     places.insert(id, place);
@@ -96,8 +118,8 @@ fn host(at: &At<'_>, kind: &str, node: Option<&mut Node>) {
                 _ => at.odd("a command"),
             },
             "adapters" => at.changed("a node has the interfaces that its links give it"),
-            "container_id" | "usage" | "base_mac_address" | "mac_address"
-            | "console_http_path" | "console_http_port" | "console_resolution" | "aux" => at.drawing(),
+            "container_id" | "usage" | "base_mac_address" | "mac_address" | "console_http_path"
+            | "console_http_port" | "console_resolution" | "aux" => at.drawing(),
             "extra_hosts" | "extra_volumes" | "cpus" | "memory" if at.is_empty() => at.carried(),
             "cpus" | "memory" if at.text() == Some("0") => at.carried(),
             "startup_script" | "startup_script_path" if at.is_empty() => at.carried(),
@@ -120,12 +142,16 @@ fn switch(at: &At<'_>, kind: &str, name: &str, draft: &mut Draft) {
     let Some(properties) = at.get("properties") else { return };
     let ports = properties.get("ports_mapping");
     let items = ports.iter().flat_map(At::items).collect::<Vec<_>>();
-    let vlan = |port: &At<'_>| port.text_of("vlan").is_some_and(|vlan| vlan != "1")
-        || port.text_of("type").is_some_and(|kind| kind != "access");
+    let vlan = |port: &At<'_>| {
+        port.text_of("vlan").is_some_and(|vlan| vlan != "1")
+            || port.text_of("type").is_some_and(|kind| kind != "access")
+    };
     if kind == "ethernet_switch" && items.iter().any(vlan) {
         // Ports are named by what is linked to them, so rules are written once links are known.
         items.iter().for_each(|port| {
-            port.left_out("write `kind: shm` with `ports` for VLANs; without them all ports are in one");
+            port.left_out(
+                "write `kind: shm` with `ports` for VLANs; without them all ports are in one",
+            );
         });
         if let Some(switch) = draft.switches.iter_mut().find(|switch| switch.name == name) {
             switch.keys.push(("kind", "kernel".into()));
@@ -196,7 +222,9 @@ fn address(words: &[&str]) -> Option<(IpNet, Option<IpAddr>)> {
     for word in rest {
         match (word.parse::<u8>(), word.parse::<IpAddr>()) {
             (Ok(n), _) => length = Some(n),
-            (_, Ok(mask)) if word.starts_with("255.") => length = ipnet::ip_mask_to_prefix(mask).ok(),
+            (_, Ok(mask)) if word.starts_with("255.") => {
+                length = ipnet::ip_mask_to_prefix(mask).ok()
+            }
             (_, Ok(address)) => gateway = Some(address),
             _ => return None,
         }

@@ -23,10 +23,13 @@ pub(super) fn read(job: &Job<'_>, content: &[u8]) -> Result<Net> {
             "node" => net.nodes.push(Reader { job, id: &id.text }.node(body)?),
             "link" => links.push((id, body)),
             "canvas" | "option" | "annotation" | "image" => {
-                let item = job.ledger.enter(job.file, what.line, format!("{} {}", what.text, id.text));
+                let item =
+                    job.ledger.enter(job.file, what.line, format!("{} {}", what.text, id.text));
                 job.ledger.say(item, Verdict::Changed("only matters to its drawing".into()));
             }
-            word => return Err(wrong(job.file, what.line, format!("{word:?} is no word of IMUNES"))),
+            word => {
+                return Err(wrong(job.file, what.line, format!("{word:?} is no word of IMUNES")));
+            }
         }
     }
     for (id, body) in links {
@@ -63,7 +66,10 @@ impl Reader<'_> {
     fn node(&self, body: &Word) -> Result<Host> {
         let pairs = self.pairs(body)?;
         let value = |name: &str| {
-            pairs.iter().find(|(key, _)| key.text == name).map_or("", |(_, value)| value.text.trim())
+            pairs
+                .iter()
+                .find(|(key, _)| key.text == name)
+                .map_or("", |(_, value)| value.text.trim())
         };
         let config = value("network-config");
         let name = config.lines().find_map(|line| line.trim().strip_prefix("hostname "));
@@ -110,7 +116,8 @@ impl Reader<'_> {
         let mut block = false;
         for (number, line) in (body.line..).zip(body.text.lines()) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let indented = line.starts_with("\t ") || line.trim_start_matches('\t').starts_with(' ');
+            let indented =
+                line.starts_with("\t ") || line.trim_start_matches('\t').starts_with(' ');
             if words.is_empty() || words == ["!"] {
                 block &= words.is_empty();
                 continue;
@@ -119,7 +126,8 @@ impl Reader<'_> {
                 ["hostname", _] => Verdict::Carried,
                 ["interface", name] => {
                     block = false;
-                    host.interfaces.push(Interface { name: (*name).to_owned(), ..Interface::default() });
+                    host.interfaces
+                        .push(Interface { name: (*name).to_owned(), ..Interface::default() });
                     interface = Some(host.interfaces.len() - 1);
                     Verdict::Carried
                 }
@@ -189,7 +197,9 @@ impl Reader<'_> {
                 (Some(why), _) => Verdict::LeftOut(why.clone()),
                 (_, "nodes") => Verdict::Carried,
                 (_, "color" | "width") => Verdict::Changed("only matters to its drawing".into()),
-                (_, key) if impairment(key, &value.text).is_some() || value.text == "0" => Verdict::Carried,
+                (_, key) if impairment(key, &value.text).is_some() || value.text == "0" => {
+                    Verdict::Carried
+                }
                 (_, "ber") => Verdict::LeftOut("write `corrupt` as a share of packets".into()),
                 _ => Verdict::LeftOut(crate::ledger::UNKNOWN.into()),
             };
@@ -207,7 +217,8 @@ impl Reader<'_> {
         wire: &mut Wire,
     ) -> std::result::Result<(), String> {
         for (place, (id, other)) in wire.ends.iter_mut().zip([(a, b), (b, a)]) {
-            let host = nodes.iter_mut().find(|host| host.id == id).ok_or("there is no such node")?;
+            let host =
+                nodes.iter_mut().find(|host| host.id == id).ok_or("there is no such node")?;
             if let Role::Nothing(why) = &host.role {
                 return Err(why.clone());
             }

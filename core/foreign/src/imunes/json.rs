@@ -148,7 +148,9 @@ fn interfaces(at: &At<'_>, host: &mut Host) {
             }
         }
         match kind.as_str() {
-            "lo" => host.loopback.extend(interface.addresses.into_iter().filter(|net| !net.addr().is_loopback())),
+            "lo" => host
+                .loopback
+                .extend(interface.addresses.into_iter().filter(|net| !net.addr().is_loopback())),
             _ => host.interfaces.push(interface),
         }
     }
@@ -159,7 +161,9 @@ fn routes(at: &At<'_>, host: &mut Host) {
         for line in item.text().unwrap_or_default().lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
-                [to, via] | [to, via, _] if to.parse::<IpNet>().is_ok() && via.parse::<std::net::IpAddr>().is_ok() => {
+                [to, via] | [to, via, _]
+                    if to.parse::<IpNet>().is_ok() && via.parse::<std::net::IpAddr>().is_ok() =>
+                {
                     host.routes.push(((*to).to_owned(), (*via).to_owned()));
                     item.carried();
                 }

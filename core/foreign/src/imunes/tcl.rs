@@ -33,14 +33,20 @@ pub(super) fn words(file: &str, first: u32, text: &str) -> Result<Vec<Word>> {
                         _ => {}
                     }
                     if depth > DEEPEST {
-                        return Err(wrong(file, line, format!("braces nested more than {DEEPEST} deep")));
+                        return Err(wrong(
+                            file,
+                            line,
+                            format!("braces nested more than {DEEPEST} deep"),
+                        ));
                     }
                     if depth == 0 {
                         end = Some(at);
                         break;
                     }
                 }
-                let Some(end) = end else { return Err(wrong(file, opened, "a brace is not closed")) };
+                let Some(end) = end else {
+                    return Err(wrong(file, opened, "a brace is not closed"));
+                };
                 found.push(Word { line: opened, text: text[start..end].to_owned() });
             }
             '}' => return Err(wrong(file, line, "a brace that nothing opens")),
@@ -58,7 +64,9 @@ pub(super) fn words(file: &str, first: u32, text: &str) -> Result<Vec<Word>> {
                         _ => {}
                     }
                 }
-                let Some(end) = end else { return Err(wrong(file, opened, "a quote is not closed")) };
+                let Some(end) = end else {
+                    return Err(wrong(file, opened, "a quote is not closed"));
+                };
                 found.push(Word { line: opened, text: text[start..end].to_owned() });
             }
             _ => {
@@ -78,7 +86,8 @@ mod tests {
 
     #[test]
     fn braces_nest() {
-        let found = words("f", 1, "node n0 {\n type pc\n x {a {b} c}\n}\nlink l0 {} \"q q\"").unwrap();
+        let found =
+            words("f", 1, "node n0 {\n type pc\n x {a {b} c}\n}\nlink l0 {} \"q q\"").unwrap();
         let texts: Vec<&str> = found.iter().map(|word| word.text.as_str()).collect();
         assert_eq!(texts, ["node", "n0", "\n type pc\n x {a {b} c}\n", "link", "l0", "", "q q"]);
         assert_eq!(found[3].line, 5);

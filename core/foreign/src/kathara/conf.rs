@@ -22,7 +22,8 @@ pub(super) fn line(file: &str, number: u32, line: &str) -> Result<Line> {
     let expected = || fail("expected DEVICE[ARGUMENT]=\"VALUE\", LAB_NAME=\"VALUE\" or a comment");
     let (key, rest) = line.split_once('=').ok_or_else(expected)?;
     let key = key.trim();
-    let value = value(rest.trim()).ok_or_else(|| fail("a quote is not closed, or something stands behind it"))?;
+    let value = value(rest.trim())
+        .ok_or_else(|| fail("a quote is not closed, or something stands behind it"))?;
     if key.starts_with("LAB_") || key == "machines" {
         return Ok(Line::About { key: key.to_owned(), value });
     }
@@ -74,7 +75,9 @@ mod tests {
 
     #[test]
     fn wrong_lines_are_named() {
-        for text in ["pc1", "pc1[0]", "pc1[0=\"A\"", "pc1[0]=\"A", "pc1[0]=\"A\" B", "[0]=A", "a b[0]=A"] {
+        for text in
+            ["pc1", "pc1[0]", "pc1[0=\"A\"", "pc1[0]=\"A", "pc1[0]=\"A\" B", "[0]=A", "a b[0]=A"]
+        {
             let error = line("lab.conf", 7, text).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.starts_with("lab.conf:7: error: "), "{text}: {error}");
         }

@@ -93,7 +93,9 @@ fn option(
         }
         "volume" => return volume(job, value, node),
         "shell" => return Verdict::Changed("`netloom shell NODE` starts the user's own".into()),
-        "num_terms" => return Verdict::Changed("`netloom shell NODE` opens as many as are wanted".into()),
+        "num_terms" => {
+            return Verdict::Changed("`netloom shell NODE` opens as many as are wanted".into());
+        }
         "port" => return left_out("nodes publish no ports"),
         "ulimit" => return left_out("netloom bounds nodes by `limits`"),
         "entrypoint" | "args" => return left_out("the node runs no image"),

@@ -22,7 +22,8 @@ pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Sha
             Some((iface, keys)) => {
                 found = true;
                 let id = job.ledger.enter(&file, number, line.trim());
-                job.ledger.say(id, Verdict::Changed(format!("an impairment of the link of {iface}")));
+                job.ledger
+                    .say(id, Verdict::Changed(format!("an impairment of the link of {iface}")));
                 shaping.push((iface, keys));
                 lines.push(format!(": {}", line.trim()));
             }
@@ -44,7 +45,9 @@ pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Sha
 
 /// Runs a script by the shell that its writer has had in mind, whatever comes of it.
 fn run(path: &str) -> Vec<String> {
-    let script = format!("cd /; $(command -v bash || command -v sh) -x {path} || echo \"exit code $?: {path}\" >&2");
+    let script = format!(
+        "cd /; $(command -v bash || command -v sh) -x {path} || echo \"exit code $?: {path}\" >&2"
+    );
     ["sh", "-c", &script].map(str::to_owned).to_vec()
 }
 

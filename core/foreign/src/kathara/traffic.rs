@@ -31,7 +31,9 @@ fn netem(mut words: &[&str]) -> Option<Vec<(&'static str, String)>> {
                 let (delay, after) = rest.split_first()?;
                 keys.push(("delay", time(delay)?));
                 words = after;
-                if let Some((jitter, after)) = words.split_first().filter(|(w, _)| time(w).is_some()) {
+                if let Some((jitter, after)) =
+                    words.split_first().filter(|(w, _)| time(w).is_some())
+                {
                     let correlation = after.first().filter(|w| percent(w).is_some());
                     let more = correlation.map(|w| format!(" {w}")).unwrap_or_default();
                     keys.push(("jitter", format!("{}{more}", time(jitter)?)));

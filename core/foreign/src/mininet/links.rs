@@ -133,7 +133,9 @@ fn shape(at: &At<'_>, link: &mut Link) {
         let rated = rated(keys) || (way > 0 && all);
         if !rated && keys.iter().any(|(key, _)| *key == "queue") {
             keys.retain(|(key, _)| *key != "queue");
-            at.get("max_queue_size").iter().for_each(|at| at.changed("without a rate nothing waits"));
+            at.get("max_queue_size")
+                .iter()
+                .for_each(|at| at.changed("without a rate nothing waits"));
         }
     }
 }
@@ -156,7 +158,10 @@ fn one(key: &str, at: &At<'_>, shapes: bool, keys: &mut Vec<(&'static str, Strin
             keys.push(pair);
             at.carried();
         }
-        ("use_htb" | "use_hfsc" | "use_tbf" | "latency_ms" | "speedup" | "gro" | "txo" | "rxo", _) => {
+        (
+            "use_htb" | "use_hfsc" | "use_tbf" | "latency_ms" | "speedup" | "gro" | "txo" | "rxo",
+            _,
+        ) => {
             at.changed("netloom keeps rates in its own way");
         }
         ("enable_ecn" | "enable_red", _) if !at.is_true() => at.carried(),

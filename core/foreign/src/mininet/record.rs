@@ -72,7 +72,11 @@ impl<'a> Record<'a> {
         for (key, word) in [("commands", "command"), ("calls", "what")] {
             let items = self.items(key).iter();
             let items: Vec<Node> = items
-                .map(|item| Node { place: line(item), kind: Kind::Str, text: text(item, word).into() })
+                .map(|item| Node {
+                    place: line(item),
+                    kind: Kind::Str,
+                    text: text(item, word).into(),
+                })
                 .collect();
             let value = Node { place: Place::START, kind: Kind::Seq(items), text: String::new() };
             entries.push(Entry { key: key.into(), place: Place::START, value });
@@ -119,7 +123,8 @@ fn placed(node: &Node, place: Place) -> Node {
     let kind = match &node.kind {
         Kind::Seq(items) => Kind::Seq(items.iter().map(|item| placed(item, place)).collect()),
         Kind::Map(entries) => {
-            let one = |e: &Entry| Entry { key: e.key.clone(), place, value: placed(&e.value, place) };
+            let one =
+                |e: &Entry| Entry { key: e.key.clone(), place, value: placed(&e.value, place) };
             Kind::Map(entries.iter().map(one).collect())
         }
         other => other.clone(),

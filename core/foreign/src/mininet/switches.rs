@@ -25,9 +25,14 @@ pub(super) fn controllers(root: &At<'_>) -> Vec<String> {
             }
             "Controller" | "OVSController" | "NullController" => {
                 class.iter().for_each(|at| at.changed("switches learn by themselves"));
-                [&ip, &port].into_iter().flatten().for_each(|at| at.changed("there is no controller"));
+                [&ip, &port]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|at| at.changed("there is no controller"));
             }
-            _ => at.left_out("start it, and name it as a RemoteController; switches learn by themselves"),
+            _ => at.left_out(
+                "start it, and name it as a RemoteController; switches learn by themselves",
+            ),
         }
     }
     found

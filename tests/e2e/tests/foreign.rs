@@ -1,0 +1,237 @@
+//! Labs of other programs: imported, brought up, and pinged through; what is said of what they lose.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use netloom_tests_e2e::{Machine, machine, needs, root_only, skip, wait_until, workspace_root};
+
+/// How long routing daemons may take to find each other.
+const BOUND: Duration = Duration::from_secs(90);
+
+fn lab(path: &str) -> PathBuf {
+    workspace_root().join("tests/e2e/foreign").join(path)
+}
+
+fn small(path: &str) -> PathBuf {
+    workspace_root().join("tests/e2e/foreign/labs").join(path)
+}
+
+/// Waits until a node reaches an address.
+fn reaches(machine: &Machine, node: &str, address: &str) {
+    wait_until(&format!("{node} reaches {address}"), BOUND, || {
+        let ping = machine.exec(node, &["ping", "-c", "1", "-W", "1", address]).finish();
+        ping.status.success().then_some(())
+    });
+}
+
+#[test]
+fn containerlabs_routers_find_each_other() {
+    if !Path::new("/usr/lib/frr/zebra").exists() {
+        skip!("peer:frr: not installed");
+    }
+    let machine = machine!();
+    let told = machine.up_file(&lab("ospf/ospf.clab.yml")).errors();
+    assert!(told.contains("image: changed: the host's FRR"), "{told}");
+    for from in ["pc1", "pc2", "pc3"] {
+        for to in ["192.168.1.2", "192.168.2.2", "192.168.3.2"] {
+            reaches(&machine, from, to);
+        }
+    }
+    let routes = machine.exec("r1", &["ip", "-4", "route", "show", "proto", "ospf"]).ok();
+    assert!(routes.contains("192.168.2.0/24") && routes.contains("192.168.3.0/24"), "{routes}");
+    let up = machine.exec("pc1", &["cat", "/sys/class/net/eth1/mtu"]).ok();
+    assert_eq!(up.trim(), "9500");
+    machine.down();
+}
+
+#[test]
+fn katharas_devices_run_their_startup_files() {
+    let machine = machine!();
+    let told = machine.up_file(&lab("kathara")).errors();
+    assert!(told.contains("pc1[image]=\"kathara/base\" and 3 more: left out"), "{told}");
+    for (from, to) in [("pc1", "200.1.1.7"), ("pc2", "195.11.14.5"), ("r1", "200.1.1.1")] {
+        reaches(&machine, from, to);
+    }
+    let file = machine.exec("r2", &["cat", "/etc/motd"]).ok();
+    assert_eq!(file, "welcome to r2\n");
+    let log = machine.netloom(["logs", "r2"]).finish().code(0).text();
+    assert!(log.contains("no-such-service: no such service on this machine"), "{log}");
+    // By its folder, too.
+    let folder = lab("kathara");
+    machine.netloom(["status".as_ref(), folder.as_os_str()]).finish().code(0);
+    machine.down();
+}
+
+#[test]
+fn projects_scenarios_and_networks_reach_their_matrix() {
+    for (path, pairs) in [
+        ("gns3/two.gns3", "2 of 2"),
+        ("core/office.xml", "6 of 6"),
+        ("mininet/router.json", "6 of 6"),
+    ] {
+        let machine = machine!();
+        machine.up_file(&small(path));
+        wait_until(path, BOUND, || {
+            let said = machine.netloom(["ping", "--all", "-4"]).finish().text();
+            said.starts_with(&format!("IPv4: {pairs} pairs answer")).then_some(())
+        });
+        machine.down();
+    }
+}
+
+#[test]
+fn networks_of_imunes_route_by_their_protocols() {
+    if !Path::new("/usr/lib/frr/ripd").exists() {
+        skip!("peer:frr: not installed");
+    }
+    let machine = machine!();
+    machine.up_file(&small("imunes/ring.imn"));
+    reaches(&machine, "pc", "10.0.2.2");
+    reaches(&machine, "server", "10.0.1.2");
+    machine.down();
+}
+
+#[test]
+fn a_script_of_mininet_is_recorded() {
+    needs!("python3");
+    let machine = machine!();
+    machine.up_file(&lab("mininet/router.py"));
+    reaches(&machine, "h1", "172.16.0.100");
+    let wires = machine.netloom(["link", "list"]).finish().code(0).text();
+    assert!(wires.contains("delay 5ms") && wires.contains("rate 10mbit"), "{wires}");
+    machine.down();
+}
+
+#[test]
+fn a_script_of_mininet_runs_whole() {
+    needs!("python3");
+    let machine = machine!();
+    let script = lab("mininet/row.py");
+    let run = machine.netloom(["run".as_ref(), script.as_os_str()]).bound(BOUND).finish().code(0);
+    let said = run.text();
+    for line in [
+        "address 10.0.0.1 00:00:00:00:00:01 h1-eth0\n",
+        "shell hello from /tmp\n",
+        "popen 00:00:00:00:00:03\n",
+        "down 100.0\n",
+    ] {
+        assert!(said.contains(line), "{line:?}: {said}");
+    }
+    machine.untouched();
+}
+
+#[test]
+fn an_import_writes_a_file_and_tells_of_every_item() {
+    let machine = machine!();
+    let out = machine.scratch().path().join("lab.yaml");
+    let from = small("clab/three.clab.yml");
+    let args = ["import".as_ref(), from.as_os_str(), "-o".as_ref(), out.as_os_str()];
+    let said = machine.netloom(args).finish().code(0).text();
+    assert!(said.contains("three.clab.yml:1: name: carried\n"), "{said}");
+    assert!(said.contains("topology.nodes.pc1.ports[0]: left out: "), "{said}");
+    let checked = machine.netloom(["check".as_ref(), out.as_os_str()]).finish().code(0).text();
+    assert!(checked.ends_with("good: 5 nodes, 3 switches, 11 links\n"), "{checked}");
+    // Files are found from where the lab file is.
+    machine.up_file(&out);
+    let conf = machine.exec("r1", &["cat", "/etc/frr/frr.conf"]).ok();
+    assert_eq!(conf, "hostname r1\n");
+    // A file that is there stays.
+    let again = machine.netloom(args).finish().code(2);
+    assert!(again.errors().contains("is there already; --force replaces it"), "{}", again.errors());
+    machine.down();
+}
+
+#[test]
+fn strict_imports_refuse_losses_and_programs_get_json() {
+    let machine = machine!();
+    let from = small("clab/three.clab.yml");
+    let strict =
+        machine.netloom(["up".as_ref(), "--strict".as_ref(), from.as_os_str()]).finish().code(2);
+    assert!(
+        strict.errors().contains("9 items are left out of the lab, which --strict refuses"),
+        "{}",
+        strict.errors()
+    );
+    let report = machine
+        .netloom(["import".as_ref(), "--json".as_ref(), from.as_os_str()])
+        .finish()
+        .code(0)
+        .json();
+    let items = report["items"].as_array().unwrap();
+    let count =
+        |verdict: &str| items.iter().filter(|item| item["verdict"] == verdict).count() as u64;
+    for (key, verdict) in [("carried", "carried"), ("changed", "changed"), ("left_out", "left-out")]
+    {
+        assert_eq!(report[key].as_u64(), Some(count(verdict)), "{key}");
+    }
+    assert!(report["lab"].as_str().unwrap().contains("name: three-routers"));
+    machine.untouched();
+}
+
+#[test]
+fn wrong_files_of_others_are_refused_with_their_line() {
+    let machine = machine!();
+    for (name, text, want) in [
+        (
+            "a.clab.yml",
+            "topology: {nodes: {a: {}, a: {}}}\n",
+            "a.clab.yml:1:27: error: \"a\" stands twice",
+        ),
+        ("a.xml", "<scenario>\n</b>", "a.xml:2: error: not valid XML"),
+        ("a.imn", "node n0 {", "a.imn:1: error: a brace is not closed"),
+        ("a.py", "import nonsense\n", "a.py: the script has made no network"),
+        ("a.txt", "hello\n", "no lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES"),
+    ] {
+        let file = machine.scratch().file(name, text);
+        let refused = machine.netloom(["import".as_ref(), file.as_os_str()]).finish().code(2);
+        assert!(refused.errors().contains(want), "{}", refused.errors());
+    }
+    machine.untouched();
+}
+
+#[test]
+fn a_lab_is_exported_and_comes_back() {
+    let machine = machine!();
+    let lab = machine
+        .file("name: two\nnodes: {a: {}, r: {forwarding: true}, b: {}}\nlinks: [[a, r], [r, b]]\n");
+    let out = machine.scratch().path().join("two.clab.yml");
+    let args = [
+        "export".as_ref(),
+        "containerlab".as_ref(),
+        lab.as_os_str(),
+        "-o".as_ref(),
+        out.as_os_str(),
+    ];
+    machine.netloom(args).finish().code(0);
+    machine
+        .netloom(["up".as_ref(), "--mgmt".as_ref(), "none".as_ref(), out.as_os_str()])
+        .finish()
+        .code(0);
+    let address = machine.exec("b", &["ip", "-4", "-o", "address", "show", "dev", "eth0"]).ok();
+    let address = address.split_whitespace().nth(3).unwrap().split('/').next().unwrap().to_owned();
+    reaches(&machine, "a", &address);
+    machine.down();
+}
+
+#[test]
+fn namespaces_of_nodes_have_names_for_iproute2() {
+    root_only!("names of namespaces");
+    let machine = machine!();
+    let name = format!("names{}", std::process::id());
+    machine.up(&format!(
+        "name: {name}\nnodes: {{a: {{children: {{nodes: {{b: {{}}}}}}}}}}\nlinks: [[a, a/b]]\n"
+    ));
+    let link = |node: &str| PathBuf::from(format!("/run/netns/{name}-{node}"));
+    for (node, exec) in [("a", "a"), ("a-b", "a/b")] {
+        let inside = machine.exec(exec, &["readlink", "/proc/self/ns/net"]).ok();
+        let outside =
+            std::fs::read_link(std::fs::read_link(link(node)).expect("a name")).expect("alive");
+        assert_eq!(outside.to_string_lossy(), inside.trim());
+    }
+    machine.netloom(["node", "create", "c"]).finish().code(0);
+    assert!(link("c").exists());
+    machine.netloom(["node", "delete", "c"]).finish().code(0);
+    assert!(std::fs::read_link(link("c")).is_err());
+    machine.down();
+    assert!(std::fs::read_link(link("a")).is_err());
+}
