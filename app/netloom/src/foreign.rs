@@ -13,7 +13,6 @@ use anyhow::Result;
 use netloom_foreign::{Format, Import, Management, Options, recognise};
 
 use crate::flags::{Importing, ManagementKind};
-use crate::source;
 
 pub(crate) use script::run;
 pub(crate) use told::{briefly, fully};
@@ -137,14 +136,4 @@ impl Lab {
         };
         Err(Refused::Strict { file: self.shown(), count, items: items.join("\n") })
     }
-}
-
-/// The text of a lab file: that of the file, or of an import, whose losses are told.
-pub(crate) fn text(path: &Path, how: &Importing, tell: bool) -> Result<Vec<u8>> {
-    let Some(lab) = find(path) else { return source::read(path) };
-    let import = lab.import("", None, how)?;
-    if tell {
-        tell!("{}", briefly(&lab, &import));
-    }
-    Ok(import.lab.into_bytes())
 }

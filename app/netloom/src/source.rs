@@ -31,7 +31,7 @@ pub(crate) struct Unreadable {
 /// # Errors
 /// [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
 pub(crate) fn lab(path: &Path, name: Option<&str>, how: &Importing) -> Result<Lab> {
-    let text = foreign::text(path, how, true)?;
+    let text = text(path, how, true)?;
     let stem = stem(path);
     let mut lab = netloom_model::parse(&shown(path), &text, name.unwrap_or(&stem))?;
     if let Some(name) = name {
@@ -48,7 +48,7 @@ pub(crate) fn lab(path: &Path, name: Option<&str>, how: &Importing) -> Result<La
 /// # Errors
 /// As [`lab`].
 pub(crate) fn lab_name(path: &Path) -> Result<String> {
-    let text = foreign::text(path, &Importing::default(), false)?;
+    let text = text(path, &Importing::default(), false)?;
     Ok(netloom_model::lab_name(&shown(path), &text, &stem(path))?)
 }
 
@@ -73,6 +73,16 @@ pub(crate) fn plan_with(path: &Path, name: Option<&str>, how: &Importing) -> Res
 pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
     let lab = netloom_model::parse(name, b"nodes:\n", name)?;
     Ok(netloom_model::plan::plan(&lab)?)
+}
+
+/// The text of a lab file: that of the file, or of an import, whose losses are told.
+fn text(path: &Path, how: &Importing, tell: bool) -> Result<Vec<u8>> {
+    let Some(lab) = foreign::find(path) else { return read(path) };
+    let import = lab.import("", None, how)?;
+    if tell {
+        tell!("{}", foreign::briefly(&lab, &import));
+    }
+    Ok(import.lab.into_bytes())
 }
 
 /// The content of a file, up to the maximum size of a lab file.

@@ -6,11 +6,13 @@
 mod binds;
 mod layers;
 mod links;
+mod magic;
 mod management;
 mod node;
 mod properties;
 pub(crate) use properties::memory;
 mod template;
+mod template_functions;
 mod template_parse;
 mod template_run;
 mod variables;
@@ -69,7 +71,7 @@ fn rendered(job: &Job<'_>, text: &str) -> Result<String> {
         }
         None => template::Value::Map(std::collections::BTreeMap::new()),
     };
-    template::render(job.file, text, vars)
+    template_run::render(job.file, text, vars)
 }
 
 /// What is known of the nodes while links are read.

@@ -4,7 +4,7 @@
 
 use crate::at::At;
 use crate::clab::layers::Inherited;
-use crate::clab::properties::magic;
+use crate::clab::magic::magic;
 use crate::draft::{Content, File, Node};
 use crate::source::{Found, clean, join, walk};
 use crate::{Job, MOST_FILES};

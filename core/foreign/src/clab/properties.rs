@@ -6,6 +6,7 @@
 use crate::at::At;
 use crate::clab::binds;
 use crate::clab::layers::Inherited;
+use crate::clab::magic::magic;
 use crate::draft::{Content, File, Node, Program};
 use crate::write::quoted;
 use crate::{Job, frr, shell, source};
@@ -260,15 +261,6 @@ fn commands(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
             None => at.left_out("a quote in it is not closed"),
         }
     }
-}
-
-/// Names that containerlab fills in.
-pub(super) fn magic(job: &Job<'_>, text: &str, old: &str) -> String {
-    let lab = format!("clab-{}", job.options.name);
-    text.replace("__clabNodeName__", old)
-        .replace("__clabNodeDir__", &format!("{lab}/{old}"))
-        .replace("__clabDir__", &lab)
-        .replace("__clabLabName__", &lab)
 }
 
 /// `entrypoint` and `cmd`.

@@ -1,16 +1,12 @@
 //! Templates of topologies: the part of Go's `text/template` that such templates use, with some functions of gomplate.
 //!
-//! A template is read by `template_parse` and worked through by `template_run`, in bounded steps and to a bounded
-//! length; a function that is not known is an error with its line. <https://pkg.go.dev/text/template>
+//! Here is what a template is made of. It is read by `template_parse` and worked through by `template_run`, in bounded
+//! steps and to a bounded length; a function that is not known is an error with its line. <https://pkg.go.dev/text/template>
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use netloom_config::{Kind, Node};
-
-use crate::clab::template_parse::parse;
-use crate::clab::template_run::run;
-use crate::{Result, wrong};
 
 /// A value of a template.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,78 +133,4 @@ pub(super) enum Base {
     Value(Value),
     Pipe(Box<Pipe>),
     Function(String),
-}
-
-/// The text that a template makes of variables.
-pub(super) fn render(file: &str, text: &str, vars: Value) -> Result<String> {
-    let fail = |fault: Fault| wrong(file, fault.line, fault.message);
-    let template = parse(text).map_err(fail)?;
-    run(&template, vars).map_err(fail)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn vars(text: &str) -> Value {
-        let mut report = netloom_config::Report::new("vars");
-        Value::from(&netloom_config::load(text.as_bytes(), &mut report).unwrap())
-    }
-
-    fn rendered(text: &str) -> std::result::Result<String, String> {
-        let vars = vars("n: 3\nname: x\nlist: [a, b]\nmap: {k: {v: 7}}\n");
-        render("t", text, vars).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn what_topologies_use() {
-        for (text, want) in [
-            ("a {{ .name }}{{/* c */}} b", "a x b"),
-            ("a {{- .n -}}  b", "a3b"),
-            ("{{ range $i, $x := .list }}{{ $i }}{{ $x }};{{ end }}", "0a;1b;"),
-            ("{{ range $i := seq 1 .n }}{{ $i }}{{ end }}", "123"),
-            ("{{ range until 3 }}{{ . }}{{ end }}", "012"),
-            ("{{ range .none }}x{{ else }}y{{ end }}", "y"),
-            ("{{ if eq .n 3 }}a{{ else if .name }}b{{ else }}c{{ end }}", "a"),
-            ("{{ if and (gt .n 1) (not .none) }}y{{ end }}", "y"),
-            ("{{ with .map.k }}{{ .v }}{{ $.n }}{{ end }}", "73"),
-            ("{{ $a := 1 }}{{ $a = add $a 2 }}{{ $a }}", "3"),
-            ("{{ printf \"r%02d-%s\" .n .name | print }}", "r03-x"),
-            ("{{ index .list 1 }}{{ index .map \"k\" \"v\" }}{{ len .list }}", "b72"),
-            ("{{ define \"l\" }}<{{ . }}>{{ end }}{{ template \"l\" .n }}", "<3>"),
-            ("{{ math.Mul 2 (math.Sub 5 1) }} {{ mod 7 3 }}", "8 1"),
-            ("{{ range .list }}{{ if eq . \"b\" }}{{ break }}{{ end }}{{ . }}{{ end }}", "a"),
-            ("{{ .none | default \"d\" }}{{ `raw\"` }}", "draw\""),
-        ] {
-            assert_eq!(rendered(text).as_deref(), Ok(want), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_never_ends_is_refused() {
-        for text in [
-            "{{ define \"a\" }}{{ template \"a\" }}{{ end }}{{ template \"a\" }}",
-            "{{ range seq 60000 }}{{ range seq 60000 }}{{ range seq 60000 }}x{{ end }}{{ end }}{{ end }}",
-            "{{ seq 1 100000000000 }}",
-            "{{ define \"a\" }}{{ template \"a\" }}{{ template \"a\" }}{{ end }}\n{{ template \"a\" }}",
-        ] {
-            let error = rendered(text).unwrap_err();
-            assert!(error.contains("t:1: ") || error.contains("t:2: "), "{error}");
-        }
-    }
-
-    #[test]
-    fn errors_have_a_line() {
-        for (text, want) in [
-            ("\n{{ nonsense 1 }}", "t:2: error: function \"nonsense\" is not known"),
-            ("\n\n{{ if .x }}", "t:3: error: no {{ end }} for this {{ if }}"),
-            ("{{ end }}", "t:1: error: {{ end }} without a beginning"),
-            ("{{ .x", "t:1: error: {{ is not closed"),
-            ("{{ template \"no\" }}", "t:1: error: no template \"no\" is defined"),
-            ("{{ div 1 0 }}", "t:1: error: division by zero"),
-            ("{{ \"abc }}", "t:1: error: a quote is not closed"),
-        ] {
-            assert_eq!(rendered(text).unwrap_err(), want, "{text}");
-        }
-    }
 }

@@ -116,18 +116,16 @@ impl Reader<'_> {
         let mut block = false;
         for (number, line) in (body.line..).zip(body.text.lines()) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let indented =
-                line.starts_with("\t ") || line.trim_start_matches('\t').starts_with(' ');
+            let indented = line.trim_start_matches('\t').starts_with(' ');
             if words.is_empty() || words == ["!"] {
                 block &= words.is_empty();
                 continue;
             }
             let verdict = match words.as_slice() {
-                ["hostname", _] => Verdict::Carried,
                 ["interface", name] => {
                     block = false;
-                    host.interfaces
-                        .push(Interface { name: (*name).to_owned(), ..Interface::default() });
+                    let name = (*name).to_owned();
+                    host.interfaces.push(Interface { name, ..Interface::default() });
                     interface = Some(host.interfaces.len() - 1);
                     Verdict::Carried
                 }
@@ -140,37 +138,7 @@ impl Reader<'_> {
                     host.config.push_str(&format!(" {}\n", line.trim()));
                     Verdict::Carried
                 }
-                ["ip" | "ipv6", "address", net] => match (interface, net.parse::<IpNet>()) {
-                    (Some(at), Ok(net)) if host.interfaces[at].name.starts_with("lo") => {
-                        if !net.addr().is_loopback() {
-                            host.loopback.push(net);
-                        }
-                        Verdict::Carried
-                    }
-                    (Some(at), Ok(net)) => {
-                        host.interfaces[at].addresses.push(net);
-                        Verdict::Carried
-                    }
-                    _ => Verdict::LeftOut("no address of an interface".into()),
-                },
-                ["mac", "address", mac] => match interface {
-                    Some(at) => {
-                        host.interfaces[at].mac = Some((*mac).to_owned());
-                        Verdict::Carried
-                    }
-                    None => Verdict::LeftOut("of no interface".into()),
-                },
-                ["ip" | "ipv6", "route", to, via] => {
-                    host.routes.push(((*to).to_owned(), (*via).to_owned()));
-                    Verdict::Carried
-                }
-                ["mtu", mtu] => {
-                    let at = interface.and_then(|at| host.interfaces.get_mut(at));
-                    at.into_iter().for_each(|interface| interface.mtu = mtu.parse().ok());
-                    Verdict::Carried
-                }
-                ["no", "shutdown"] | ["fair-queue" | "fifo" | "drop-tail"] => Verdict::Carried,
-                _ => Verdict::LeftOut(crate::ledger::UNKNOWN.into()),
+                words => command(words, interface, host),
             };
             self.say(number, line.trim(), verdict);
         }
@@ -233,4 +201,33 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// A command of a node, or of the interface that the lines before were about.
+fn command(words: &[&str], interface: Option<usize>, host: &mut Host) -> Verdict {
+    let nobody = || Verdict::LeftOut("of no interface".into());
+    match words {
+        ["hostname", _] | ["no", "shutdown"] | ["fair-queue" | "fifo" | "drop-tail"] => {
+            return Verdict::Carried;
+        }
+        ["ip" | "ipv6", "route", to, via] => {
+            host.routes.push(((*to).to_owned(), (*via).to_owned()));
+            return Verdict::Carried;
+        }
+        _ => {}
+    }
+    let Some(of) = interface.and_then(|at| host.interfaces.get_mut(at)) else { return nobody() };
+    match words {
+        ["ip" | "ipv6", "address", net] => match net.parse::<IpNet>() {
+            Ok(net) if of.name.starts_with("lo") => {
+                host.loopback.extend(Some(net).filter(|net| !net.addr().is_loopback()));
+            }
+            Ok(net) => of.addresses.push(net),
+            Err(_) => return Verdict::LeftOut("no address with its prefix length".into()),
+        },
+        ["mac", "address", mac] => of.mac = Some((*mac).to_owned()),
+        ["mtu", mtu] => of.mtu = mtu.parse().ok(),
+        _ => return Verdict::LeftOut(crate::ledger::UNKNOWN.into()),
+    }
+    Verdict::Carried
 }

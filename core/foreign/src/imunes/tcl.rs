@@ -14,70 +14,63 @@ pub(super) struct Word {
 
 /// The words of a text that begins in a line of a file.
 pub(super) fn words(file: &str, first: u32, text: &str) -> Result<Vec<Word>> {
+    let mut reader = Reader { file, text, at: 0, line: first };
     let mut found = vec![];
-    let mut chars = text.char_indices().peekable();
-    let mut line = first;
-    while let Some((at, c)) = chars.next() {
+    while let Some(c) = reader.text[reader.at..].chars().next() {
+        let start = reader.at + c.len_utf8();
         match c {
-            '\n' => line += 1,
-            c if c.is_whitespace() || c == ';' => {}
-            '{' => {
-                let (start, opened) = (at + 1, line);
-                let mut depth = 1;
-                let mut end = None;
-                for (at, c) in chars.by_ref() {
-                    match c {
-                        '{' => depth += 1,
-                        '}' => depth -= 1,
-                        '\n' => line += 1,
-                        _ => {}
-                    }
-                    if depth > DEEPEST {
-                        return Err(wrong(
-                            file,
-                            line,
-                            format!("braces nested more than {DEEPEST} deep"),
-                        ));
-                    }
-                    if depth == 0 {
-                        end = Some(at);
-                        break;
-                    }
-                }
-                let Some(end) = end else {
-                    return Err(wrong(file, opened, "a brace is not closed"));
-                };
-                found.push(Word { line: opened, text: text[start..end].to_owned() });
-            }
-            '}' => return Err(wrong(file, line, "a brace that nothing opens")),
-            '"' => {
-                let (start, opened) = (at + 1, line);
-                let mut end = None;
-                while let Some((at, c)) = chars.next() {
-                    match c {
-                        '"' => {
-                            end = Some(at);
-                            break;
-                        }
-                        '\\' => drop(chars.next()),
-                        '\n' => line += 1,
-                        _ => {}
-                    }
-                }
-                let Some(end) = end else {
-                    return Err(wrong(file, opened, "a quote is not closed"));
-                };
-                found.push(Word { line: opened, text: text[start..end].to_owned() });
+            '{' | '"' => found.push(reader.enclosed(c, start)?),
+            '}' => return Err(wrong(file, reader.line, "a brace that nothing opens")),
+            c if c.is_whitespace() || c == ';' => {
+                reader.line += u32::from(c == '\n');
+                reader.at = start;
             }
             _ => {
                 let is_end = |c: char| c.is_whitespace() || c == ';' || c == '{' || c == '}';
-                while chars.next_if(|(_, c)| !is_end(*c)).is_some() {}
-                let end = chars.peek().map_or(text.len(), |(at, _)| *at);
-                found.push(Word { line, text: text[at..end].to_owned() });
+                let rest = &text[reader.at..];
+                let word = &rest[..rest.find(is_end).unwrap_or(rest.len())];
+                found.push(Word { line: reader.line, text: word.to_owned() });
+                reader.at += word.len();
             }
         }
     }
     Ok(found)
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    at: usize,
+    line: u32,
+}
+
+impl Reader<'_> {
+    /// What is within braces or quotes, which begins at `start`.
+    fn enclosed(&mut self, open: char, start: usize) -> Result<Word> {
+        let (opened, mut depth, mut escaped) = (self.line, 1, false);
+        for (at, c) in self.text[start..].char_indices() {
+            self.line += u32::from(c == '\n');
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if open == '"' => escaped = true,
+                '"' if open == '"' => depth = 0,
+                '{' if open == '{' => depth += 1,
+                '}' if open == '{' => depth -= 1,
+                _ => {}
+            }
+            if depth > DEEPEST {
+                let message = format!("braces nested more than {DEEPEST} deep");
+                return Err(wrong(self.file, self.line, message));
+            }
+            if depth == 0 {
+                self.at = start + at + 1;
+                let text = self.text[start..start + at].to_owned();
+                return Ok(Word { line: opened, text });
+            }
+        }
+        let what = if open == '{' { "a brace is not closed" } else { "a quote is not closed" };
+        Err(wrong(self.file, opened, what))
+    }
 }
 
 #[cfg(test)]
