@@ -10,5 +10,5 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let _ = state::try_state(bytes);
     // The sums are those of the input, so that the fuzzer need not find them.
-    let _ = state::try_state(&state::with_sums(bytes));
+    let _ = state::try_state(&netloom_openflow::records::with_sums(bytes));
 });

@@ -1,4 +1,5 @@
-//! Any messages of a slice's controller and a frame: the slicer survives, answers, and no packet leaves its slice.
+//! Any messages of a slice's controller and a frame: the slicer survives, answers, and no packet leaves its slice, also
+//! when another slicer goes on with what it remembered. Any bytes as what was remembered.
 #![no_main]
 
 #[path = "../../core/slicing/tests/lab.rs"]
@@ -11,4 +12,5 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     outside::try_slicer(bytes);
+    outside::try_memory(bytes);
 });

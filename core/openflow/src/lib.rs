@@ -27,6 +27,7 @@ pub mod multipart;
 pub mod packet;
 pub mod port;
 pub mod queue;
+pub mod records;
 pub mod refusal;
 pub mod role;
 pub mod stream;

@@ -14,6 +14,7 @@ mod effect;
 mod example;
 mod fault;
 mod mark;
+mod memory;
 pub mod proof;
 mod refusal;
 mod siphash;
@@ -24,10 +25,11 @@ mod virtual_switches;
 pub use cube::{Cube, Region};
 pub use example::Example;
 pub use mark::Key;
+pub use memory::Memory;
 pub use refusal::Refusal;
 pub use slicing::{Error, Quota, Rate, Slice, SliceId, Slicing};
 pub use space::{MacMask, Prefix4, Prefix6, Space, Vlan};
-pub use virtual_switches::{CloseReason, Counters, Out, VirtualSwitches};
+pub use virtual_switches::{CloseReason, Counters, Found, Out, Resumed, VirtualSwitches};
 
 /// Nanoseconds of any clock that does not go back.
 pub type Time = u64;

@@ -243,7 +243,7 @@ impl Proof<'_> {
         if fault::is(Fault::Others) {
             return None;
         }
-        let others = self.slicing.ids().filter(|id| *id != self.slice);
+        let others = self.slicing.numbers().filter(|id| *id != self.slice);
         others.into_iter().find_map(|id| {
             let region = self.slicing.region(id)?;
             let part = region.cubes.iter().filter_map(|other| other.and(cube));

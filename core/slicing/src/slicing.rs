@@ -100,6 +100,9 @@ pub enum Error {
         /// A packet of both.
         example: Box<Example>,
     },
+    /// What is remembered of a switch is not true of it.
+    #[error("what was remembered of the switch is of no use: {0}")]
+    Memory(&'static str),
     /// A rate or queue that the switch's version cannot keep.
     #[error("slice {name:?}: {what} needs OpenFlow 1.3")]
     Version {
@@ -113,7 +116,8 @@ pub enum Error {
 /// Slices of one switch, checked.
 #[derive(Clone, Debug)]
 pub struct Slicing {
-    slices: Vec<Slice>,
+    /// By number; none where a slice was.
+    slices: Vec<Option<Slice>>,
     regions: Vec<Region>,
     key: Key,
 }
@@ -124,12 +128,25 @@ impl Slicing {
     /// # Errors
     /// If it contradicts itself, or slices share packets.
     pub fn new(slices: Vec<Slice>, key: Key) -> Result<Slicing, Error> {
+        Slicing::numbered(slices.into_iter().map(Some).collect(), key)
+    }
+
+    /// The same of slices that keep numbers which they had before, so that numbers between them may be nobody's.
+    ///
+    /// # Errors
+    /// As [`Slicing::new`].
+    pub fn numbered(slices: Vec<Option<Slice>>, key: Key) -> Result<Slicing, Error> {
         if slices.len() > MOST_SLICES {
             return Err(Error::TooMany { count: slices.len() });
         }
         let mut regions: Vec<Region> = vec![];
         for (at, slice) in slices.iter().enumerate() {
+            let Some(slice) = slice else {
+                regions.push(Region { cubes: vec![] });
+                continue;
+            };
             let before = slices.iter().zip(&regions).take(at);
+            let before = before.filter_map(|(other, region)| Some((other.as_ref()?, region)));
             if before.clone().any(|(other, _)| other.name == slice.name) {
                 return Err(Error::SameName { name: slice.name.clone() });
             }
@@ -149,19 +166,25 @@ impl Slicing {
     }
 
     /// Their numbers.
-    pub fn ids(&self) -> impl Iterator<Item = SliceId> + use<> {
+    pub fn ids(&self) -> impl Iterator<Item = SliceId> + Clone + use<> {
+        let there: Vec<SliceId> = self.numbers().filter(|id| self.slice(*id).is_some()).collect();
+        there.into_iter()
+    }
+
+    /// Their numbers, and those that nobody has between them.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = SliceId> + Clone + use<> {
         // At most 255.
         (0..u8::try_from(self.slices.len()).unwrap_or(u8::MAX)).map(SliceId)
     }
 
     /// A slice, if it is one of these.
     pub fn slice(&self, id: SliceId) -> Option<&Slice> {
-        self.slices.get(usize::from(id.0))
+        self.slices.get(usize::from(id.0))?.as_ref()
     }
 
     /// The slice of this name.
     pub fn find(&self, name: &str) -> Option<SliceId> {
-        self.ids().find(|id| self.slice(*id).is_some_and(|slice| slice.name == name))
+        self.numbers().find(|id| self.slice(*id).is_some_and(|slice| slice.name == name))
     }
 
     /// All packets of a slice.
@@ -175,7 +198,7 @@ impl Slicing {
 
     /// The slice that a packet is of.
     pub fn owner(&self, key: &netloom_pipeline::FlowKey) -> Option<SliceId> {
-        self.ids().find(|id| self.region(*id).is_some_and(|region| region.has(key)))
+        self.numbers().find(|id| self.region(*id).is_some_and(|region| region.has(key)))
     }
 
     /// Whether any of its spaces, or of those of others, looks at a field.

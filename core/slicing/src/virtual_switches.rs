@@ -1,7 +1,7 @@
 //! One real switch and the virtual switches of all slices: the state machine between them. Its rooms: what a slice
 //! has (`member`), requests whose answers or errors are to be told apart (`pending`), what a message says in real
 //! numbers (`rewrite`), rules (`rules`, `flow_mod`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers
-//! (`answers`, `settings`).
+//! (`answers`, `settings`), what is remembered for a later process, and what that finds (`resume`).
 
 mod answers;
 mod flow_mod;
@@ -11,6 +11,7 @@ mod packets;
 mod pending;
 mod ports;
 mod removed;
+mod resume;
 mod rewrite;
 mod rules;
 mod settings;
@@ -22,10 +23,11 @@ use netloom_openflow::switch::Features;
 use netloom_openflow::{DecodeError, ErrorMessage, Message, Port, PortNumber, Reason, Version};
 
 use crate::proof::Proof;
-use crate::{Error, Refusal, SliceId, Slicing, Time};
+use crate::{Error, Refusal, Slice, SliceId, Slicing, Time};
 
 use member::Member;
 use pending::{Kind, Pending};
+pub use resume::{Found, Resumed};
 use rules::Rules;
 
 /// What follows from an input, in order.
@@ -136,30 +138,41 @@ impl VirtualSwitches {
         ports: &[Port],
         now: Time,
     ) -> Result<(VirtualSwitches, Vec<Out>), Error> {
+        let mut switches = VirtualSwitches::bare(slicing, version, features, ports)?;
+        let mut out = vec![];
+        switches.begin(now, &mut out);
+        Ok((switches, out))
+    }
+
+    /// Without anything in the switch.
+    fn bare(
+        slicing: Arc<Slicing>,
+        version: Version,
+        features: &Features,
+        ports: &[Port],
+    ) -> Result<VirtualSwitches, Error> {
         let ports = ports.iter().chain(&features.ports);
         let ports: BTreeMap<_, _> = ports.map(|port| (port.number, *port)).collect();
         let mut members = vec![];
-        for id in slicing.ids() {
-            let Some(slice) = slicing.slice(id) else { continue };
+        let nobody = Slice::default();
+        for id in slicing.numbers() {
+            let slice = slicing.slice(id).unwrap_or(&nobody);
             if version == Version::V10 && slice.quota.kilobits.is_some() {
                 return Err(Error::Version { name: slice.name.clone(), what: "a rate" });
             }
             members.push(Member::new(slice, &ports));
         }
-        let mut switches = VirtualSwitches {
+        Ok(VirtualSwitches {
             slicing,
             version,
             features: Features { ports: vec![], ..features.clone() },
             ports,
             members,
-            rules: Rules::default(),
+            rules: Rules::new(version),
             pending: Pending::default(),
             groups: 0,
             meters: 0,
-        };
-        let mut out = vec![];
-        switches.begin(now, &mut out);
-        Ok((switches, out))
+        })
     }
 
     /// The version that all controllers have to speak: the switch's.

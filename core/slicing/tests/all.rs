@@ -14,6 +14,7 @@ mod lab;
 mod outside;
 mod quotas;
 mod refusals;
+mod resuming;
 mod rules;
 mod seeds;
 mod sets;

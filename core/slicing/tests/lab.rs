@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};
+use netloom_openflow::multipart::{FlowRequest, MultipartRequest};
 use netloom_openflow::port::{Name, PortConfig, PortFeatures, PortState};
+use netloom_openflow::switch::Features;
 use netloom_openflow::{
-    Action, Field, Hello, Instruction, Match, Message, Oxm, Port, PortNumber, Version, decode,
-    encode, text,
+    Action, Field, Hello, Instruction, Match, Message, Oxm, Port, PortNumber, Reply, Request,
+    Version, decode, encode, text,
 };
 use netloom_pipeline::{ConnectionId, Frame, Options, Outputs, Switch};
 use netloom_slicing::{
-    Key, Out, Quota, Refusal, Slice, SliceId, Slicing, Space, VirtualSwitches, Vlan,
+    Error, Found, Key, Memory, Out, Quota, Refusal, Resumed, Slice, SliceId, Slicing, Space,
+    VirtualSwitches, Vlan,
 };
 
 pub const A: SliceId = SliceId(0);
@@ -68,6 +71,8 @@ pub struct Lab {
     pub frames: Vec<Frame>,
     pub refused: Vec<(SliceId, Refusal)>,
     pub closed: Vec<SliceId>,
+    /// What the slicer wants to be remembered.
+    pub memory: Vec<u8>,
 }
 
 impl Lab {
@@ -106,7 +111,9 @@ impl Lab {
             frames: vec![],
             refused: vec![],
             closed: vec![],
+            memory: vec![],
         };
+        lab.memory = lab.slicer.remember();
         lab.run(first);
         assert_eq!(lab.refused, [], "the switch takes what it is begun with");
         for id in slicing.ids() {
@@ -137,6 +144,64 @@ impl Lab {
                 Out::Close { slice, .. } => self.closed.push(slice),
             }
         }
+        self.memory.extend(self.slicer.take_notes());
+    }
+
+    /// The slicer ends, and another one goes on with what it remembered, by these slices.
+    pub fn restart(&mut self, slices: Vec<Slice>) -> Result<Resumed, Error> {
+        let memory = Memory::read(&self.memory).unwrap().expect("something");
+        let (features, ports, found) = self.found();
+        let slicing =
+            Arc::new(Slicing::numbered(memory.placed(slices, |slice| &slice.name), Key([9; 16]))?);
+        let (slicer, first, resumed) = VirtualSwitches::resume(
+            Arc::clone(&slicing),
+            self.version,
+            &features,
+            &ports,
+            self.now,
+            &memory,
+            &found,
+        )?;
+        self.slicer = slicer;
+        self.memory = self.slicer.remember();
+        self.refused.clear();
+        self.run(first);
+        for id in slicing.ids() {
+            let out = self.slicer.connected(self.now, id, self.version);
+            self.run(out);
+        }
+        Ok(resumed)
+    }
+
+    /// What the switch says that it is and has.
+    fn found(&mut self) -> (Features, Vec<Port>, Found) {
+        let flow = match self.version {
+            Version::V10 => FlowRequest::new(Match::V10(Match::default().to_10().0)),
+            Version::V13 => FlowRequest::new(Match::default()),
+        };
+        let mut asked = vec![Message::FeaturesRequest, ask(Request::Flow(flow))];
+        if self.version == Version::V13 {
+            asked.extend([ask(Request::GroupDesc), ask(Request::MeterConfig(u32::MAX))]);
+        }
+        let mut out = Outputs::default();
+        for message in asked {
+            let bytes = encode(self.version, 1, &message).unwrap();
+            self.switch.message(SLICER, &bytes, self.now, &mut out);
+        }
+        let (mut features, mut found) = (None, Found::default());
+        for (_, bytes) in out.messages {
+            match decode(&bytes).unwrap().1 {
+                Message::FeaturesReply(told) => features = Some(told),
+                Message::MultipartReply(reply) => match reply.body {
+                    Reply::Flow(flows) => found.flows.extend(flows),
+                    Reply::GroupDesc(groups) => found.groups.extend(groups),
+                    Reply::MeterConfig(meters) => found.meters.extend(meters),
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }
+        }
+        (features.unwrap(), self.switch.ports().copied().collect(), found)
     }
 
     fn outputs(&mut self, out: Outputs) -> Vec<Out> {
@@ -148,6 +213,13 @@ impl Lab {
             all.extend(self.slicer.from_switch(self.now, header.xid, message));
         }
         all
+    }
+
+    /// Somebody else tells the switch something; the slicer does not hear what follows.
+    pub fn by_the_way(&mut self, message: &Message) {
+        let bytes = encode(self.version, 1, message).unwrap();
+        let mut out = Outputs::default();
+        self.switch.message(SLICER, &bytes, self.now, &mut out);
     }
 
     /// A controller sends a message; returns what it is told in answer.
@@ -242,6 +314,10 @@ impl Lab {
         let told = self.told.remove(&slice).unwrap_or_default();
         told.into_iter().map(|(_, message)| message).collect()
     }
+}
+
+fn ask(body: Request) -> Message {
+    Message::MultipartRequest(MultipartRequest { flags: 0, body })
 }
 
 /// A frame with these fields, in the syntax of `ovs-ofctl`.

@@ -44,6 +44,17 @@ pub fn try_slicer(bytes: &[u8]) {
         lab.wait(1_000_000_000);
     }
     let frame = bytes.get(bytes.len() - stream.waiting()..).unwrap_or(&[]);
+    stays(&mut lab, whose, frame);
+    // So it is for a slicer that goes on where this one was.
+    let counters = lab.slicer.counters(whose);
+    if lab.restart(slices()).is_ok() {
+        assert_eq!(lab.slicer.counters(whose).rules, counters.rules);
+        stays(&mut lab, whose, frame);
+    }
+}
+
+/// A frame does not leave its slice.
+fn stays(lab: &mut Lab, whose: SliceId, frame: &[u8]) {
     let slicing = slicing(slices());
     for port in 1..=3 {
         let owner = slicing.owner(&key(port, frame));
@@ -52,4 +63,11 @@ pub fn try_slicer(bytes: &[u8]) {
             assert!(owner == Some(whose) && (there.is_none() || there == owner), "{port} {to}");
         }
     }
+}
+
+/// Any bytes as what an earlier slicer remembered: refused, or read.
+pub fn try_memory(bytes: &[u8]) {
+    let _ = netloom_slicing::Memory::read(bytes);
+    // The sums are those of the input, so that the fuzzer need not find them.
+    let _ = netloom_slicing::Memory::read(&netloom_openflow::records::with_sums(bytes));
 }

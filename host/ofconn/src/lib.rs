@@ -1,7 +1,8 @@
 //! Connections that speak OpenFlow, as a switch and a slicer need them: bytes to messages, and bounded queues.
 //!
 //! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`reach`] makes sockets, in other
-//! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many of them. Nothing here blocks.
+//! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many
+//! of them; none of these blocks. [`record_file`] keeps what a later process has to know of what was agreed on over them.
 //! What the messages mean is decided elsewhere; they are those of `core/openflow`.
 
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@ pub mod dial;
 mod error;
 mod link;
 pub mod reach;
+pub mod record_file;
 pub mod target;
 pub mod tls;
 pub mod watch;

@@ -1,36 +1,21 @@
 //! What a later process of a switch must know, as bytes: a sequence of records.
 //!
-//! A record is its length (`u32`), a sum over the rest (FNV-1a, `u32`), a kind (`u8`) and a body; numbers are little-endian.
-//! Entries, groups and meters are OpenFlow messages that add them, before which stand times and counters. A later
-//! record replaces an earlier one about the same thing, so a file grows by what changes (module `journal`). A last record
-//! that is not whole was being written when the process ended: it is left out. Anything else that is wrong is an error.
-
-// The fuzz target reads this file from elsewhere.
-#[path = "state/bytes.rs"]
-mod bytes;
+//! Records are those of `netloom_openflow::records`. Entries, groups and meters are OpenFlow messages that add them, before
+//! which stand times and counters. A later record replaces an earlier one about the same thing, so a file grows by what
+//! changes.
 
 use std::collections::BTreeMap;
 
-use netloom_digest::fnv1a;
 use netloom_openflow::multipart::{MultipartReply, PortStats, segments};
 use netloom_openflow::port::PortConfig;
+use netloom_openflow::records::{self, Reader, Unsayable, Writer};
 use netloom_openflow::switch::Fragments;
-use netloom_openflow::{
-    Message, PortNumber, Reply, Version, decode as decode_message, encode as encode_message,
-};
+use netloom_openflow::{Message, PortNumber, Reply, Version};
 use netloom_pipeline::{SavedGroup, SavedMeter, SavedRule, SavedSettings, Time};
-
-use bytes::{Reader, Writer};
 
 /// What the first record says.
 const MAGIC: u64 = u64::from_le_bytes(*b"netloomF");
 const VERSION: u32 = 1;
-
-/// Bytes before a record's body.
-const HEAD: usize = 9;
-
-/// Longest body: one with a message, times and counters is much shorter.
-const MOST: usize = 1 << 20;
 
 /// Counters of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,29 +85,11 @@ impl Record {
     /// # Errors
     /// It cannot.
     pub(crate) fn write(&self, to: &mut Vec<u8>) -> Result<(), &'static str> {
-        let start = to.len();
-        to.extend([0; HEAD]);
-        let mut writer = Writer(to);
-        let kind = self.body(&mut writer);
-        let length = to.len() - start - HEAD;
-        let (Ok(kind), Ok(short), true) = (kind, u32::try_from(length), length <= MOST) else {
-            to.truncate(start);
-            return Err("longer than a message can be");
-        };
-        if let Some(place) = to.get_mut(start + 8) {
-            *place = kind;
-        }
-        let sum = fnv1a::hash_32(to.get(start + 8..).unwrap_or(&[]));
-        if let Some(head) = to.get_mut(start..start + 8) {
-            let (length, place) = head.split_at_mut(4);
-            length.copy_from_slice(&short.to_le_bytes());
-            place.copy_from_slice(&sum.to_le_bytes());
-        }
-        Ok(())
+        records::put(to, |w| self.body(w))
     }
 
     /// Appends its body; returns its kind.
-    fn body(&self, w: &mut Writer<'_>) -> Result<u8, ()> {
+    fn body(&self, w: &mut Writer<'_>) -> Result<u8, Unsayable> {
         Ok(match self {
             Record::Begin { datapath, processes } => {
                 w.u64(MAGIC);
@@ -248,7 +215,7 @@ impl Record {
 
 const OTHER: &str = "a record has another message than its kind";
 
-fn settings_body(settings: &SavedSettings, w: &mut Writer<'_>) -> Result<(), ()> {
+fn settings_body(settings: &SavedSettings, w: &mut Writer<'_>) -> Result<(), Unsayable> {
     w.u64(settings.numbers);
     w.u32(u32::from(u16::from(settings.fragments)));
     w.u32(u32::from(settings.election.is_some()));
@@ -256,7 +223,7 @@ fn settings_body(settings: &SavedSettings, w: &mut Writer<'_>) -> Result<(), ()>
     w.u32(u32::from(settings.features.is_some()));
     if let Some(features) = &settings.features {
         let parts = segments(Version::V13, Reply::TableFeatures(features.clone()));
-        for part in parts.map_err(drop)? {
+        for part in parts.map_err(|_| Unsayable)? {
             w.message(Version::V13, &Message::MultipartReply(part))?;
         }
     }
@@ -288,19 +255,15 @@ impl Content {
     /// Reads a file; also returns how many of its bytes are whole records.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Content, usize), String> {
         let mut content = Content::default();
-        let mut at = 0;
-        while let Some((kind, body)) = whole(bytes.get(at..).unwrap_or(&[]))
-            .map_err(|reason| format!("at byte {at}: {reason}"))?
-        {
-            let record =
-                Record::read(kind, body).map_err(|reason| format!("at byte {at}: {reason}"))?;
+        let whole = records::each(bytes, |at, kind, body| {
+            let record = Record::read(kind, body)?;
             if matches!(record, Record::Begin { .. }) != (at == 0) {
-                return Err(format!("at byte {at}: it begins in another way"));
+                return Err("it begins in another way");
             }
             content.take(record);
-            at += HEAD + body.len();
-        }
-        Ok((content, at))
+            Ok(())
+        })?;
+        Ok((content, whole))
     }
 
     fn take(&mut self, record: Record) {
@@ -329,22 +292,6 @@ impl Content {
     }
 }
 
-/// The first record's kind and body; `None` if it is not whole.
-fn whole(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, &'static str> {
-    let Some((head, _)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
-    let [l0, l1, l2, l3, s0, s1, s2, s3, kind] = *head;
-    let length = usize::try_from(u32::from_le_bytes([l0, l1, l2, l3])).unwrap_or(usize::MAX);
-    if length > MOST {
-        return Err("a record is too long");
-    }
-    let Some(body) = bytes.get(HEAD..HEAD + length) else { return Ok(None) };
-    let sum = fnv1a::hash_32(bytes.get(8..HEAD + length).unwrap_or(&[]));
-    if sum != u32::from_le_bytes([s0, s1, s2, s3]) {
-        return Err("a record does not have its sum");
-    }
-    Ok(Some((kind, body)))
-}
-
 /// Reads any bytes as a state file; returns how many records it kept. For tests of hostile files.
 ///
 /// # Errors
@@ -353,23 +300,6 @@ pub fn try_state(bytes: &[u8]) -> Result<usize, String> {
     Content::read(bytes).map(|(content, _)| {
         content.rules.len() + content.groups.len() + content.meters.len() + content.ports.len()
     })
-}
-
-/// Any bytes, with the sums that their records should have. For tests of hostile files.
-pub fn with_sums(bytes: &[u8]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    let mut at = 0;
-    while let Some(head) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
-        let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
-        let Some(end) = at.checked_add(HEAD).and_then(|at| at.checked_add(length)) else { break };
-        let Some(summed) = bytes.get(at + 8..end) else { break };
-        let sum = fnv1a::hash_32(summed);
-        if let Some(place) = bytes.get_mut(at + 4..at + 8) {
-            place.copy_from_slice(&sum.to_le_bytes());
-        }
-        at = end;
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use netloom_model::kinds::openflow;
 use netloom_model::slices;
 use netloom_ofconn::{Controller, Target, Tls};
-use netloom_slicing::{Key, Quota, Rate, Slicing};
+use netloom_slicing::{Key, Memory, Quota, Rate, Slicing};
 use serde::{Deserialize, Serialize};
 
 use crate::turns::Bounds;
@@ -31,6 +31,10 @@ pub struct Application {
     /// The folder in which each virtual switch has a UNIX socket that speaks OpenFlow, `SLICE.SWITCH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<PathBuf>,
+    /// The folder in which it keeps what a later process has to know of each switch, `memory-DATAPATH`; none: that one
+    /// empties its switches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<PathBuf>,
     /// The slices that it begins with.
     pub policy: Policy,
     /// Seconds of silence after which the other end is asked for an echo; as many later it is given up.
@@ -47,6 +51,7 @@ impl Application {
             switches: vec![],
             tls: None,
             services: None,
+            memory: None,
             policy,
             probe: Application::probe(),
         }
@@ -178,7 +183,7 @@ pub fn tls(files: openflow::TlsFiles) -> Tls {
 }
 
 impl Policy {
-    /// The slices of a switch, and which of the policy's they are.
+    /// The slices of a switch, and which of the policy's they are. Those that are remembered keep their numbers.
     ///
     /// # Errors
     /// In words.
@@ -186,16 +191,20 @@ impl Policy {
         &self,
         switch: &SwitchPolicy,
         key: &Key,
+        memory: Option<&Memory>,
     ) -> Result<(Slicing, Vec<usize>), String> {
-        let (mut there, mut places) = (vec![], vec![]);
+        let mut there = vec![];
         for (place, slice) in self.slices.iter().enumerate() {
-            if let Some(slice) = slice.on(switch)? {
-                there.push(slice);
-                places.push(place);
-            }
+            there.extend(slice.on(switch)?.map(|slice| (slice, place)));
         }
+        let there = match memory {
+            Some(memory) => memory.placed(there, |(slice, _)| &slice.name),
+            None => there.into_iter().map(Some).collect(),
+        };
+        let places = there.iter().flatten().map(|(_, place)| *place).collect();
+        let slices = there.into_iter().map(|one| one.map(|(slice, _)| slice)).collect();
         let wrong = |e: netloom_slicing::Error| format!("switch {:?}: {e}", switch.name);
-        Ok((Slicing::new(there, key.clone()).map_err(wrong)?, places))
+        Ok((Slicing::numbered(slices, key.clone()).map_err(wrong)?, places))
     }
 
     /// Checks that slices are apart on every switch.
@@ -204,7 +213,7 @@ impl Policy {
     /// In words, with an example where they are not.
     pub fn check(&self) -> Result<(), String> {
         let key = Key([0; 16]);
-        self.switches.iter().try_for_each(|switch| self.slicing(switch, &key).map(drop))
+        self.switches.iter().try_for_each(|switch| self.slicing(switch, &key, None).map(drop))
     }
 
     /// The switch with this number.
@@ -232,8 +241,9 @@ mod tests {
         );
         let text = serde_json::to_string(&policy).expect("text");
         assert_eq!(serde_json::from_str::<Policy>(&text).expect("a policy"), policy);
-        let (slicing, places) =
-            policy.slicing(&policy.switches[0], &Key([1; 16])).expect("slices that are apart");
+        let (slicing, places) = policy
+            .slicing(&policy.switches[0], &Key([1; 16]), None)
+            .expect("slices that are apart");
         assert_eq!(places, [0, 1]);
         let first = slicing.slice(netloom_slicing::SliceId(0)).expect("a slice");
         assert_eq!((first.quota.rules, first.quota.kilobits), (Some(5), Some(1000)));

@@ -162,7 +162,7 @@ impl Server {
         }
     }
 
-    fn post_all(&mut self, id: u64, all: impl IntoIterator<Item = Vec<u8>>, now: Time) {
+    pub(crate) fn post_all(&mut self, id: u64, all: impl IntoIterator<Item = Vec<u8>>, now: Time) {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         for bytes in all {
             if !wire.channel.post(bytes, now) {

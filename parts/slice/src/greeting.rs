@@ -1,10 +1,14 @@
-//! How a conversation begins. With a switch: hello, its features and, in OpenFlow 1.3, its ports. With a controller: hello
-//! in the one version that the switch speaks. Pure: messages in, messages out.
+//! How a conversation begins. With a switch: hello, its features and, in OpenFlow 1.3, its ports; what it has, if an earlier
+//! process remembered something of it. With a controller: hello in the one version that the switch speaks. Pure: messages
+//! in, messages out.
 
 use netloom_openflow::hello::{self, Hello};
+use netloom_openflow::meter::METER_ALL;
+use netloom_openflow::multipart::FlowRequest;
 use netloom_openflow::multipart::{Gather, MultipartRequest, Reply, Request};
 use netloom_openflow::switch::Features;
-use netloom_openflow::{ErrorMessage, Message, Port, Reason, Version, decode, encode};
+use netloom_openflow::{ErrorMessage, Match, Message, Port, Reason, Version, decode, encode};
+use netloom_slicing::Found;
 
 /// The versions that a slicer speaks.
 const VERSIONS: [Version; 2] = [Version::V10, Version::V13];
@@ -15,6 +19,15 @@ const MOST: usize = 16 << 20;
 /// The transaction ids of what is asked.
 const FEATURES: u32 = 1;
 const PORTS: u32 = 2;
+const FLOWS: u32 = 3;
+const GROUPS: u32 = 4;
+const METERS: u32 = 5;
+
+/// Most bytes of a description of what a switch has.
+const MOST_FOUND: usize = 256 << 20;
+
+/// Most messages that a switch says while it tells what it has.
+const MOST_EARLY: usize = 1 << 16;
 
 /// A message, written; only hellos and small requests are.
 fn written(version: Version, xid: u32, message: &Message) -> Vec<u8> {
@@ -44,6 +57,10 @@ pub(crate) struct Told {
     pub(crate) version: Version,
     pub(crate) features: Features,
     pub(crate) ports: Vec<Port>,
+    /// What it has, if it was asked, or why it does not tell.
+    pub(crate) found: Option<Result<Found, String>>,
+    /// What it said meanwhile.
+    pub(crate) early: Vec<(u32, Message)>,
 }
 
 /// The beginning with a switch.
@@ -52,6 +69,20 @@ pub(crate) struct WithSwitch {
     version: Option<Version>,
     features: Option<Features>,
     ports: Gather<Reply>,
+    looking: Option<Looking>,
+}
+
+/// A switch tells what it has.
+#[derive(Debug)]
+struct Looking {
+    told: Told,
+    found: Found,
+    /// Its answers, as far as they came, by what was asked; none when it is answered.
+    parts: [Option<Gather<Reply>>; 3],
+}
+
+fn request(version: Version, xid: u32, body: Request) -> Vec<u8> {
+    written(version, xid, &Message::MultipartRequest(MultipartRequest { flags: 0, body }))
 }
 
 fn refusal(versions: &[Version]) -> Vec<u8> {
@@ -86,8 +117,33 @@ impl WithSwitch {
         hello(&VERSIONS)
     }
 
+    /// Asks for what it has; it has told everything else.
+    pub(crate) fn look(&mut self, told: Told) -> Vec<Vec<u8>> {
+        let version = told.version;
+        let v13 = version == Version::V13;
+        let any = if v13 { Match::default() } else { Match::V10(Match::default().to_10().0) };
+        let mut asked = vec![request(version, FLOWS, Request::Flow(FlowRequest::new(any)))];
+        if v13 {
+            asked.push(request(version, GROUPS, Request::GroupDesc));
+            asked.push(request(version, METERS, Request::MeterConfig(METER_ALL)));
+        }
+        let waits = |asked: bool| asked.then(Gather::default);
+        let parts = [waits(true), waits(v13), waits(v13)];
+        self.looking = Some(Looking { told, found: Found::default(), parts });
+        asked
+    }
+
     /// The switch sent a message.
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Heard<Told> {
+        if let Some(looking) = self.looking.take() {
+            return match looking.hear(bytes) {
+                Ok(heard) => heard,
+                Err((looking, say)) => {
+                    self.looking = Some(*looking);
+                    Heard::Say(say)
+                }
+            };
+        }
         let Some(version) = self.version else {
             return match greeted(&VERSIONS, bytes) {
                 Ok(version) => {
@@ -105,7 +161,7 @@ impl WithSwitch {
             Ok((header, Message::MultipartReply(part))) if header.xid == PORTS => {
                 match self.ports.reply(part, bytes.len(), MOST) {
                     Ok(Some(Reply::PortDesc(ports))) => match self.features.take() {
-                        Some(features) => Heard::Ready(Told { version, features, ports }),
+                        Some(features) => Heard::Ready(Told::new(version, features, ports)),
                         None => Heard::Say(vec![]),
                     },
                     Ok(_) => Heard::Say(vec![]),
@@ -125,12 +181,93 @@ impl WithSwitch {
     fn told_features(&mut self, version: Version, features: Features) -> Heard<Told> {
         if version == Version::V10 {
             let ports = features.ports.clone();
-            return Heard::Ready(Told { version, features, ports });
+            return Heard::Ready(Told::new(version, features, ports));
         }
         self.features = Some(features);
-        let body = Request::PortDesc;
-        let ask = Message::MultipartRequest(MultipartRequest { flags: 0, body });
-        Heard::Say(vec![written(version, PORTS, &ask)])
+        Heard::Say(vec![request(version, PORTS, Request::PortDesc)])
+    }
+}
+
+impl Told {
+    fn new(version: Version, features: Features, ports: Vec<Port>) -> Told {
+        Told { version, features, ports, found: None, early: vec![] }
+    }
+}
+
+/// What follows, or that more is to come after something is said.
+type Looked = Result<Heard<Told>, (Box<Looking>, Vec<Vec<u8>>)>;
+
+impl Looking {
+    fn hear(mut self, bytes: &[u8]) -> Looked {
+        let version = self.told.version;
+        match decode(bytes) {
+            Ok((header, Message::EchoRequest(data))) => {
+                let answer = written(version, header.xid, &Message::EchoReply(data));
+                Err((Box::new(self), vec![answer]))
+            }
+            Ok((header, Message::MultipartReply(part))) => {
+                let Some(parts) = self.parts_of(header.xid) else { return self.goes_on() };
+                match parts.reply(part, bytes.len(), MOST_FOUND) {
+                    Ok(None) => self.goes_on(),
+                    Ok(Some(reply)) => self.answered(header.xid, reply),
+                    Err(e) => Ok(self.untold(e.to_string())),
+                }
+            }
+            Ok((header, Message::Error(e))) if self.parts_of(header.xid).is_some() => {
+                if header.xid == FLOWS {
+                    let name = e.reason(version).map_or("an error", |reason| reason.name());
+                    return Ok(self.untold(format!("it does not tell its entries: {name}")));
+                }
+                // It has no groups, or no meters.
+                self.done(header.xid);
+                self.goes_on()
+            }
+            Ok((header, message @ (Message::FlowRemoved(_) | Message::PortStatus(_)))) => {
+                if self.told.early.len() == MOST_EARLY {
+                    return Ok(self.untold("it says too much meanwhile".into()));
+                }
+                self.told.early.push((header.xid, message));
+                self.goes_on()
+            }
+            Ok(_) => self.goes_on(),
+            Err(e) => Ok(Heard::Over(vec![], e.to_string())),
+        }
+    }
+
+    fn parts_of(&mut self, xid: u32) -> Option<&mut Gather<Reply>> {
+        let at = usize::try_from(xid.checked_sub(FLOWS)?).ok()?;
+        self.parts.get_mut(at)?.as_mut()
+    }
+
+    fn answered(mut self, xid: u32, reply: Reply) -> Looked {
+        match reply {
+            Reply::Flow(flows) => self.found.flows = flows,
+            Reply::GroupDesc(groups) => self.found.groups = groups,
+            Reply::MeterConfig(meters) => self.found.meters = meters,
+            _ => return Ok(self.untold("it answers something else".into())),
+        }
+        self.done(xid);
+        self.goes_on()
+    }
+
+    fn done(&mut self, xid: u32) {
+        let at = xid.checked_sub(FLOWS).and_then(|at| usize::try_from(at).ok());
+        if let Some(parts) = at.and_then(|at| self.parts.get_mut(at)) {
+            *parts = None;
+        }
+    }
+
+    fn goes_on(mut self) -> Looked {
+        if self.parts.iter().any(Option::is_some) {
+            return Err((Box::new(self), vec![]));
+        }
+        self.told.found = Some(Ok(self.found));
+        Ok(Heard::Ready(self.told))
+    }
+
+    fn untold(mut self, why: String) -> Heard<Told> {
+        self.told.found = Some(Err(why));
+        Heard::Ready(self.told)
     }
 }
 

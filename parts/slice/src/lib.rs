@@ -14,6 +14,7 @@ mod dialling;
 mod error;
 mod greeting;
 mod manage;
+mod memory;
 mod real;
 mod report;
 mod server;

@@ -6,14 +6,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use netloom_ofconn::Time;
+use netloom_ofconn::record_file::RecordFile;
 use netloom_openflow::{Message, Version, decode, encode};
-use netloom_slicing::{Key, Out, SliceId, VirtualSwitches};
+use netloom_slicing::{Key, Out, Resumed, SliceId, VirtualSwitches};
 
 use crate::application::{Policy, SwitchPolicy};
 use crate::greeting::Told;
+use crate::memory::{self, Begun};
 use crate::window::Window;
 
 /// Refusals that are remembered of a slice.
@@ -62,6 +63,10 @@ pub(crate) struct Real {
     pub(crate) slices: BTreeMap<SliceId, Attached>,
     /// Sockets of virtual switches, to be removed.
     pub(crate) services: Vec<PathBuf>,
+    /// What a later process has to know of it.
+    file: Option<RecordFile>,
+    /// What became of what an earlier process had here.
+    pub(crate) resumed: Option<Resumed>,
     /// Messages that its version lacks.
     pub(crate) lost: u64,
 }
@@ -74,7 +79,7 @@ pub(crate) struct Service {
 }
 
 impl Real {
-    /// Begins with a switch; returns it, and what it is sent first.
+    /// Begins with a switch, with what is in its file, if it has one; returns it, and what it is sent first.
     ///
     /// # Errors
     /// In words: its slices cannot be had on it.
@@ -84,11 +89,13 @@ impl Real {
         told: Told,
         key: &Key,
         now: Time,
+        file: Option<RecordFile>,
     ) -> Result<(Real, Vec<To>), String> {
-        let (slicing, places) = policy.slicing(switch, key)?;
-        let slices = slicing.ids().zip(&places).map(|(id, place)| {
+        let Begun { mut core, out, places, resumed } =
+            memory::begin(policy, switch, &told, key, now, file.as_ref())?;
+        let slices = core.slicing().ids().zip(places).map(|(id, place)| {
             let attached = Attached {
-                place: *place,
+                place,
                 connections: vec![],
                 controllers: vec![],
                 window: Window::default(),
@@ -97,20 +104,43 @@ impl Real {
             (id, attached)
         });
         let slices = slices.collect();
-        let Told { version, features, ports } = told;
-        let begun = VirtualSwitches::new(Arc::new(slicing), version, &features, &ports, now);
-        let (core, out) = begun.map_err(|e| format!("switch {:?}: {e}", switch.name))?;
+        let mut file = file;
+        if let Some(file) = &mut file {
+            // Before the switch is told anything.
+            memory::write(file, core.remember()).map_err(|e| netloom_sys::describe(&e))?;
+        }
         let mut real = Real {
             name: switch.name.clone(),
-            datapath: features.datapath_id,
-            version,
+            datapath: told.features.datapath_id,
+            version: told.version,
             core,
             slices,
+            file,
+            resumed,
             services: vec![],
             lost: 0,
         };
-        let to = real.route(out);
+        let mut to = real.route(out);
+        for (xid, message) in told.early {
+            let out = real.core.from_switch(now, xid, message);
+            to.extend(real.route(out));
+        }
         Ok((real, to))
+    }
+
+    /// Puts into its file what has changed.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn save(&mut self) -> Result<(), String> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let notes = self.core.take_notes();
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let appended = file.append(&notes);
+        let saved = if file.is_long(0) { memory::rewrite(file, &self.core) } else { appended };
+        saved.map_err(|e| netloom_sys::describe(&e))
     }
 
     /// The number here of a slice of the policy.

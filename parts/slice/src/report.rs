@@ -4,7 +4,8 @@ use netloom_ofconn::dial::Peer;
 
 use crate::application::{SlicePolicy, SwitchPolicy};
 use crate::control::requests::{
-    ControllerShown, PortShown, RefusalShown, Shown, SliceShown, SwitchShown, VirtualShown,
+    ControllerShown, PortShown, RefusalShown, ResumedShown, Shown, SliceShown, SwitchShown,
+    VirtualShown,
 };
 use crate::real::{Attached, Real};
 use crate::server::Server;
@@ -48,6 +49,7 @@ impl Server {
             connected: real.is_some(),
             peer: wire.map(|wire| wire.channel.peer.clone()),
             version: real.map(|(_, real)| real.version.to_string()),
+            resumed: real.and_then(|(_, real)| real.resumed).map(resumed),
         }
     }
 
@@ -109,6 +111,11 @@ impl Server {
         };
         self.peers.values().filter(of).map(shown).collect()
     }
+}
+
+fn resumed(of: netloom_slicing::Resumed) -> ResumedShown {
+    let netloom_slicing::Resumed { rules, lost, kept, made, removed } = of;
+    ResumedShown { rules, lost, kept, made, removed }
 }
 
 fn refusals(attached: &Attached) -> Vec<RefusalShown> {

@@ -1,7 +1,7 @@
 //! Event loop of a slicer's process: connections of both sides, requests, time.
 //!
-//! Single-threaded; only epoll blocks. Work of each switch and each slice is bounded in a turn. Nothing is stored: rules
-//! are in the switches, which forward by them while the slicer is gone, and are begun anew when it is there again.
+//! Single-threaded; only epoll blocks. Work of each switch and each slice is bounded in a turn. Rules are in the switches,
+//! which forward by them while the slicer is gone; what slices said of them is in a file for the next one ([`memory`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -18,6 +18,7 @@ use rustix::process::Signal;
 use crate::application::{Application, Policy};
 use crate::error::SLICER;
 use crate::greeting::Told;
+use crate::memory;
 use crate::real::{Real, Service};
 use crate::system::{self, SECOND, clock};
 use crate::turns::Turns;
@@ -233,6 +234,7 @@ impl Server {
             self.tick();
             self.dial(clock());
             self.look_at_channels(clock())?;
+            self.save();
             self.flush(clock())?;
         }
         Ok(())
@@ -278,6 +280,15 @@ impl Server {
         }
     }
 
+    /// What has changed is known to a later process before a switch hears of it.
+    fn save(&mut self) {
+        for real in self.reals.values_mut() {
+            if let Err(why) = real.save() {
+                self.trouble = Some(why);
+            }
+        }
+    }
+
     /// A switch has said who it is.
     pub(crate) fn welcome_switch(&mut self, id: u64, told: Told, now: Time) -> Result<()> {
         let datapath = told.features.datapath_id;
@@ -298,7 +309,18 @@ impl Server {
             self.trouble = Some(wrong("there are as many switches as are possible"));
             return self.close(id, "there are too many switches");
         }
-        match Real::begin(&self.application.policy, &known, told, &self.secret, now) {
+        let file = self.application.memory.as_ref();
+        let file = file.map(|folder| memory::file(folder, datapath));
+        let is_known = file.as_ref().is_some_and(|file| file.path().exists());
+        if is_known && told.found.is_none() {
+            // An earlier process left something: what of it is true says the switch.
+            if let Some(Wire { side: Side::Greeting(with), .. }) = self.wires.get_mut(&id) {
+                let asked = with.look(told);
+                self.post_all(id, asked, now);
+            }
+            return Ok(());
+        }
+        match Real::begin(&self.application.policy, &known, told, &self.secret, now, file) {
             Ok((real, to)) => {
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.side = Side::Switch;
@@ -319,7 +341,10 @@ impl Server {
 
     /// A switch's connection has ended: so do those of its slices.
     pub(crate) fn lost_switch(&mut self, id: u64) -> Result<()> {
-        let Some(real) = self.reals.remove(&id) else { return Ok(()) };
+        let Some(mut real) = self.reals.remove(&id) else { return Ok(()) };
+        if let Err(why) = real.save() {
+            self.trouble = Some(why);
+        }
         let of = |wire: &Wire| matches!(wire.side, Side::Slice { switch, .. } if switch == id);
         let those: Vec<u64> =
             self.wires.iter().filter(|(_, wire)| of(wire)).map(|(id, _)| *id).collect();
@@ -401,7 +426,7 @@ impl Server {
     /// Whether a switch's slices are what they were.
     fn is_same(&self, old: &Policy, now: &crate::SwitchPolicy, real: &Real) -> bool {
         let there = |policy: &Policy, switch: &crate::SwitchPolicy| {
-            let (slicing, places) = policy.slicing(switch, &self.secret).ok()?;
+            let (slicing, places) = policy.slicing(switch, &self.secret, None).ok()?;
             let slices: Vec<_> =
                 slicing.ids().filter_map(|id| slicing.slice(id).cloned()).collect();
             Some((slices, places))

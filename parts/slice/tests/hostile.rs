@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use netloom_openflow::flow::FlowCommand;
+use netloom_openflow::group::GroupCommand;
 use netloom_openflow::multipart::{MultipartRequest, Request};
-use netloom_openflow::{Hello, Message, Version, encode};
+use netloom_openflow::{Action, Hello, Message, PacketOut, PortNumber, Version, encode, text};
 
 use super::world::{BOUND, Slicer, Switch, two};
 
@@ -70,6 +72,90 @@ fn is_served(slicer: &Slicer, times: usize) {
     }
     blue.add("in_port=1,actions=output:2").expect("within blue");
     assert!(begun.elapsed() < BOUND);
+}
+
+/// The median and the longest of so many round trips of a barrier of another slice.
+fn round_trips(slicer: &Slicer, times: usize) -> (Duration, Duration) {
+    let mut blue = slicer.peer("blue");
+    let one = |_| {
+        let begun = Instant::now();
+        blue.barrier();
+        begun.elapsed()
+    };
+    let mut all: Vec<Duration> = (0..times).map(one).collect();
+    all.sort_unstable();
+    (all[times / 2], all[times - 1])
+}
+
+fn flow(said: &str) -> Message {
+    Message::FlowMod(text::flow(FlowCommand::Add, said, V13).expect("an entry"))
+}
+
+fn packet_out(in_port: u32, to: u32) -> Message {
+    let mut data = vec![2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 1, 0x88, 0xb5];
+    data.resize(60, 0);
+    let actions = vec![Action::output(PortNumber(to))];
+    Message::PacketOut(PacketOut { buffer: u32::MAX, in_port: PortNumber(in_port), actions, data })
+}
+
+/// What the others' round trips may take beside any flood: some turns of the slicer, and what the switch has queued.
+const MEDIAN: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(2);
+
+#[test]
+fn whatever_a_controller_floods_with_the_others_round_trips_stay_short() {
+    let slicer = Slicer::start(&two(""));
+    let switch = Switch::start(slicer.openflow());
+    slicer.ready();
+    let alone = round_trips(&slicer, 50);
+    println!("alone: median {:?}, longest {:?}", alone.0, alone.1);
+    for (what, message, reads) in [
+        ("echo requests", Message::EchoRequest(vec![0; 64]), true),
+        ("its own rule, again and again", flow("in_port=1,actions=output:2"), true),
+        ("rules outside its slice", flow("in_port=1,actions=output:3"), true),
+        ("rules outside, and it reads no error", flow("in_port=1,actions=output:3"), false),
+        ("packets", packet_out(1, 2), true),
+        ("packets from outside its slice", packet_out(3, 2), true),
+        ("barriers", Message::BarrierRequest, true),
+    ] {
+        let flood = Flood::start(&slicer, "red", &message, reads);
+        super::world::wait("red floods", || (flood.sent() > 2_000).then_some(()));
+        let (median, longest) = round_trips(&slicer, 50);
+        println!("beside {what}: median {median:?}, longest {longest:?}");
+        assert!(median < MEDIAN && longest < LONGEST, "{what}: {median:?} {longest:?}");
+    }
+    // What was refused has left nothing behind.
+    assert_eq!(switch.entries(), 1);
+    assert!(slicer.of("red").refused > 2_000);
+}
+
+#[test]
+fn what_is_outside_of_a_slice_has_the_error_that_fits() {
+    let slicer = Slicer::start(&two(""));
+    let _switch = Switch::start(slicer.openflow());
+    slicer.ready();
+    let mut red = slicer.peer("red");
+    let ask = |body| Message::MultipartRequest(MultipartRequest { flags: 0, body });
+    let group = text::group(GroupCommand::Add, "group_id=1,type=all,bucket=actions=output:3");
+    for (message, name) in [
+        (flow("in_port=3,actions=drop"), "OFPBMC_BAD_VALUE"),
+        (flow("actions=output:3"), "OFPBAC_BAD_OUT_PORT"),
+        (flow("actions=group:9"), "OFPBAC_BAD_OUT_GROUP"),
+        (flow("metadata=0xff00000000000000,actions=drop"), "OFPBMC_BAD_MASK"),
+        (packet_out(3, 2), "OFPBRC_BAD_PORT"),
+        (packet_out(1, 3), "OFPBAC_BAD_OUT_PORT"),
+        (Message::GroupMod(group.expect("a group")), "OFPBAC_BAD_OUT_PORT"),
+        (ask(Request::PortStats(PortNumber(3))), "OFPBRC_BAD_PORT"),
+        (ask(Request::TableFeatures(vec![])), ""),
+    ] {
+        match red.ask(&message) {
+            Message::Error(error) => {
+                let reason = error.reason(V13).expect("a known reason");
+                assert_eq!(reason.name(), name, "{message:?}");
+            }
+            other => assert!(name.is_empty(), "{message:?}: {other:?}"),
+        }
+    }
 }
 
 #[test]

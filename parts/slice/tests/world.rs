@@ -25,6 +25,11 @@ pub fn two(more: &str) -> String {
     )
 }
 
+/// The slices of a file.
+pub fn policy(text: &str) -> Policy {
+    Policy::from(netloom_model::slices::policy("policy", text.as_bytes()).expect("slices"))
+}
+
 /// Waits for something.
 pub fn wait<T>(what: &str, cond: impl FnMut() -> Option<T>) -> T {
     netloom_kit::wait_until(what, BOUND, cond)
@@ -46,11 +51,11 @@ impl Slicer {
     /// One that is told something besides.
     pub fn with(policy: &str, tell: impl FnOnce(&mut Application)) -> Slicer {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = netloom_model::slices::policy("policy", policy.as_bytes()).expect("slices");
         let mut application = Application {
             socket: Some(folder.path().join("openflow")),
             services: Some(folder.path().to_owned()),
-            ..Application::new("test", Policy::from(file))
+            memory: Some(folder.path().to_owned()),
+            ..Application::new("test", self::policy(policy))
         };
         tell(&mut application);
         let mut slicer = Slicer { process: None, folder, application };

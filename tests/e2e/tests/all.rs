@@ -58,6 +58,7 @@ mod routing;
 mod run;
 mod schema;
 mod services;
+mod slices;
 mod sockets;
 mod starting;
 mod storage;

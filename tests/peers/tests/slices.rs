@@ -1,7 +1,10 @@
 //! Controllers of others in slices of one switch: os-ken and faucet on ours, as examples/ has them, and Open vSwitch's
-//! userspace switch behind a slicer that runs for itself.
+//! userspace switch behind a slicer that runs for itself; LLDP and TLS through a slicer.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -128,6 +131,95 @@ touch "$folder/ready"
 exec sleep infinity
 "#;
 
+/// Open vSwitch in the node `o` of a lab, with four stations at its ports.
+struct Vswitch<'a> {
+    scratch: &'a Scratch,
+    /// The init of its node.
+    pid: String,
+    folder: PathBuf,
+    _process: Running,
+}
+
+impl<'a> Vswitch<'a> {
+    fn up(scratch: &'a Scratch) -> Vswitch<'a> {
+        let node = |n| format!("  h{n}: {{setup: [[ip, addr, add, 10.99.9.{n}/24, dev, eth0]]}}\n");
+        let link = |n| format!("  - {{ends: [h{n}, o], addresses: none}}\n");
+        let (nodes, links) =
+            ((1..=4).map(node).collect::<String>(), (1..=4).map(link).collect::<String>());
+        let text = format!("name: ovs\nnodes:\n{nodes}  o: {{}}\nlinks:\n{links}");
+        let file = scratch.file("ovs.yaml", text);
+        scratch.netloom(["up".as_ref(), file.as_os_str()]).finish().code(0);
+        let status = scratch.netloom(["status", "--json"]).finish().code(0).json();
+        let nodes = status["nodes"].as_array().expect("nodes");
+        let node = nodes.iter().find(|node| node["name"] == "o").expect("the node");
+        let pid = node["pid"].as_u64().expect("its init").to_string();
+        let folder = scratch.path().join("ovs");
+        std::fs::create_dir(&folder).expect("make a folder");
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &pid, "-n", "sh", "-c", OVS, "sh"]).arg(&folder);
+        command.args(["eth0", "eth1", "eth2", "eth3"]).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut process =
+            Running(command.stderr(Stdio::null()).spawn().expect("start Open vSwitch"));
+        wait_until("Open vSwitch is ready", PATIENCE, || {
+            assert!(process.is_alive(), "it has ended");
+            folder.join("ready").exists().then_some(())
+        });
+        Vswitch { scratch, pid, folder, _process: process }
+    }
+
+    /// A program in the network of its node.
+    fn beside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.pid, "-n"]).arg(program).stdin(Stdio::null());
+        command.env("NETLOOM_RUNTIME_DIR", self.scratch.runtime_dir());
+        command
+    }
+
+    /// Tells it something by ovs-vsctl.
+    fn set(&self, words: &[&str]) {
+        let socket = format!("--db=unix:{}", self.folder.join("db.sock").display());
+        netloom_kit::Run::new("ovs-vsctl")
+            .args(["--timeout=60", &socket])
+            .args(words)
+            .finish()
+            .code(0);
+    }
+
+    fn ping(&self, from: &str, to: &str) -> bool {
+        let words = ["exec", from, "--", "ping", "-c", "1", "-W", "1", to];
+        self.scratch.netloom(words).finish().status.code() == Some(0)
+    }
+}
+
+/// A slicer that runs with this file beside Open vSwitch, once its virtual switches are there.
+fn slicer(vswitch: &Vswitch<'_>, file: &Path, words: &[&str]) -> Running {
+    let binary = netloom_kit::Binary::find();
+    let mut command = vswitch.beside(binary.path());
+    command.args(["slice", "run"]).arg(file).args(words);
+    let mut slicer = Running(command.spawn().expect("start the slicer"));
+    let stem = file.file_stem().expect("a name");
+    let sockets = vswitch.scratch.runtime_dir().join(".slices").join(stem);
+    wait_until("its virtual switches are there", PATIENCE, || {
+        assert!(slicer.is_alive(), "the slicer has ended");
+        let shown = vswitch.scratch.netloom([
+            "slice".as_ref(),
+            "show".as_ref(),
+            file.as_os_str(),
+            "--json".as_ref(),
+        ]);
+        let shown = shown.finish();
+        let there = shown.status.code() == Some(0)
+            && shown.json()["switches"][0]["connected"] == Value::Bool(true);
+        (there && sockets.join("blue.core").exists()).then_some(())
+    });
+    slicer
+}
+
+fn shown(scratch: &Scratch, file: &Path) -> Value {
+    let words = ["slice".as_ref(), "show".as_ref(), file.as_os_str(), "--json".as_ref()];
+    scratch.netloom(words).finish().code(0).json()
+}
+
 #[test]
 fn open_vswitch_is_sliced_by_a_slicer_that_runs_for_itself() {
     needs!("ovs-vswitchd", "ovs-ofctl", "nsenter", "setpriv");
@@ -136,42 +228,15 @@ fn open_vswitch_is_sliced_by_a_slicer_that_runs_for_itself() {
     }
     let scratch = Scratch::new();
     let _guard = scratch.guard();
-    let node = |n| format!("  h{n}: {{setup: [[ip, addr, add, 10.99.9.{n}/24, dev, eth0]]}}\n");
-    let link = |n| format!("  - {{ends: [h{n}, o], addresses: none}}\n");
-    let (nodes, links) =
-        ((1..=4).map(node).collect::<String>(), (1..=4).map(link).collect::<String>());
-    let text = format!("name: ovs\nnodes:\n{nodes}  o: {{}}\nlinks:\n{links}");
-    let file = scratch.file("ovs.yaml", text);
-    scratch.netloom(["up".as_ref(), file.as_os_str()]).finish().code(0);
-    let status = scratch.netloom(["status", "--json"]).finish().code(0).json();
-    let nodes = status["nodes"].as_array().expect("nodes");
-    let node = nodes.iter().find(|node| node["name"] == "o").expect("the node");
-    let pid = node["pid"].as_u64().expect("its init").to_string();
-    let folder = scratch.path().join("ovs");
-    std::fs::create_dir(&folder).expect("make a folder");
-    let mut command = Command::new("nsenter");
-    command.args(["-t", &pid, "-n", "sh", "-c", OVS, "sh"]).arg(&folder);
-    command.args(["eth0", "eth1", "eth2", "eth3"]).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut ovs = Running(command.stderr(Stdio::null()).spawn().expect("start Open vSwitch"));
-    wait_until("Open vSwitch is ready", PATIENCE, || {
-        assert!(ovs.is_alive(), "it has ended");
-        folder.join("ready").exists().then_some(())
-    });
+    let vswitch = Vswitch::up(&scratch);
     let policy = scratch.file(
         "campus.yaml",
         "switches: {core: {datapath: 0x1, ports: {one: 1, two: 2}}}\nslices:\n  \
          red: {switches: {core: {ports: [one, two]}}}\n  blue: {switches: {core: {ports: [3, 4]}}}\n",
     );
-    let mut command = Command::new(netloom_kit::Binary::find().path());
-    command.args(["slice", "run"]).arg(&policy).arg("--switch");
-    command.arg(format!("unix:{}", folder.join("br0.mgmt").display()));
-    command.env("NETLOOM_RUNTIME_DIR", scratch.runtime_dir()).stdin(Stdio::null());
-    let mut slicer = Running(command.spawn().expect("start the slicer"));
+    let target = format!("unix:{}", vswitch.folder.join("br0.mgmt").display());
+    let running = slicer(&vswitch, &policy, &["--switch", &target]);
     let sockets = scratch.runtime_dir().join(".slices/campus");
-    wait_until("its virtual switches are there", PATIENCE, || {
-        assert!(slicer.is_alive(), "the slicer has ended");
-        sockets.join("blue.core").exists().then_some(())
-    });
     let ofctl = |slice: &str, verb: &str, words: &[&str]| {
         let socket = format!("unix:{}", sockets.join(format!("{slice}.core")).display());
         netloom_kit::Run::new("ovs-ofctl")
@@ -183,10 +248,7 @@ fn open_vswitch_is_sliced_by_a_slicer_that_runs_for_itself() {
         ofctl(slice, "add-flow", &["in_port=1,actions=output:2"]).code(0);
         ofctl(slice, "add-flow", &["in_port=2,actions=output:1"]).code(0);
     }
-    let ping = |from: &str, to: &str| {
-        let words = ["exec", from, "--", "ping", "-c", "1", "-W", "1", to];
-        scratch.netloom(words).finish().status.code() == Some(0)
-    };
+    let ping = |from: &str, to: &str| vswitch.ping(from, to);
     wait_until("red's stations reach each other", PATIENCE, || {
         ping("h1", "10.99.9.2").then_some(())
     });
@@ -198,13 +260,181 @@ fn open_vswitch_is_sliced_by_a_slicer_that_runs_for_itself() {
     let refused = ofctl("red", "add-flow", &["in_port=1,actions=output:3"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("OFPBAC_BAD_OUT_PORT"), "{said}");
-    let shown = scratch
-        .netloom(["slice".as_ref(), "show".as_ref(), policy.as_os_str(), "--json".as_ref()])
-        .finish()
-        .code(0)
-        .json();
+    let shown = shown(&scratch, &policy);
     assert_eq!(shown["switches"][0]["version"], "OpenFlow 1.3", "{shown}");
     assert_eq!(shown["slices"][0]["switches"][0]["refused"], 1, "{shown}");
-    drop(slicer);
+    drop(running);
     assert!(ping("h1", "10.99.9.2"), "the switch forwards on without its slicer");
+}
+
+/// A file of the tests of TLS; keys are copied to where they are their owner's alone.
+fn secret(scratch: &Scratch, name: &str) -> String {
+    let from = workspace_root().join("parts/flow/tests/tls").join(name);
+    let to = scratch.path().join(name);
+    std::fs::copy(from, &to).expect("copy it");
+    std::fs::set_permissions(&to, Permissions::from_mode(0o600)).expect("make it private");
+    to.to_str().expect("UTF-8").to_owned()
+}
+
+/// Controllers of Open vSwitch's own, each in a slice of an Open vSwitch that is reached by TLS; the slicer is killed.
+#[test]
+fn two_controllers_share_an_open_vswitch_by_tls_and_lose_nothing_with_the_slicer() {
+    needs!("ovs-vswitchd", "ovs-testcontroller", "nsenter", "setpriv");
+    if !is_root() {
+        skip!("root-only: Open vSwitch's userspace switch makes a tap");
+    }
+    let scratch = Scratch::new();
+    let _guard = scratch.guard();
+    let vswitch = Vswitch::up(&scratch);
+    let policy = scratch.file(
+        "shared.yaml",
+        "switches: {core: {datapath: 0x1}}\nslices:\n  \
+         red: {controllers: tcp:127.0.0.1:7001, switches: {core: {ports: [1, 2]}}}\n  \
+         blue: {controllers: tcp:127.0.0.1:7002, switches: {core: {ports: [3, 4]}}}\n",
+    );
+    let _controllers = ["7001", "7002"].map(|port| {
+        let mut command = vswitch.beside("ovs-testcontroller");
+        command.env("OVS_RUNDIR", scratch.path()).arg(format!("ptcp:{port}:127.0.0.1"));
+        Running(command.stderr(Stdio::null()).spawn().expect("start a controller"))
+    });
+    let [authority, certificate, key] = ["authority.pem", "controller.pem", "controller-key.pem"]
+        .map(|name| secret(&scratch, name));
+    let files = ["--authorities", &authority, "--certificate", &certificate, "--key", &key];
+    let words = [&["--switch", "ptls:6653:127.0.0.1"], &files[..]].concat();
+    vswitch.set(&[
+        "set-ssl",
+        &secret(&scratch, "switch-key.pem"),
+        &secret(&scratch, "switch.pem"),
+        &authority,
+    ]);
+    vswitch.set(&["set-controller", "br0", "ssl:127.0.0.1:6653"]);
+    vswitch.set(&["set", "controller", "br0", "max_backoff=1000"]);
+    let running = slicer(&vswitch, &policy, &words);
+    for (from, to) in [("h1", "10.99.9.2"), ("h3", "10.99.9.4")] {
+        wait_until("a controller teaches its slice", PATIENCE, || {
+            vswitch.ping(from, to).then_some(())
+        });
+    }
+    assert!(!vswitch.ping("h1", "10.99.9.3") && !vswitch.ping("h4", "10.99.9.2"));
+    // The questions for another's station came to its own controller alone, and left by its ports alone.
+    let before = shown(&scratch, &policy);
+    for slice in [0, 1] {
+        let slice = &before["slices"][slice]["switches"][0];
+        assert!(slice["packet-ins"].as_u64() > Some(0) && slice["refused"] == 0, "{slice}");
+        assert!(slice["rules"].as_u64() > Some(1), "{slice}");
+    }
+    let stream = |from: &str, to: &str| {
+        let ping = ["ping", "-q", "-i", "0.002", "-c", "5000", "-W", "5", to];
+        scratch.netloom(["exec", from, "--"].iter().chain(&ping)).finish().code(0).text()
+    };
+    let reports = std::thread::scope(|scope| {
+        let streams =
+            [scope.spawn(|| stream("h1", "10.99.9.2")), scope.spawn(|| stream("h3", "10.99.9.4"))];
+        let mut running = running;
+        for _ in 0..2 {
+            drop(running);
+            running = slicer(&vswitch, &policy, &words);
+            let resumed = shown(&scratch, &policy)["switches"][0]["resumed"].clone();
+            assert!(resumed["rules"].as_u64() > Some(3), "{resumed}");
+            assert_eq!(
+                (&resumed["made"], &resumed["removed"]),
+                (&0.into(), &0.into()),
+                "{resumed}"
+            );
+        }
+        (streams.map(|stream| stream.join().expect("the stream ends")), running)
+    });
+    for report in reports.0 {
+        assert!(report.contains("5000 packets transmitted, 5000 received"), "{report}");
+    }
+    assert!(!vswitch.ping("h1", "10.99.9.3"));
+}
+
+/// Two switches, two links between them: one is red's alone, the other is shared, by VLAN. Red's controller is reached by TLS.
+const LINKS: &str = "
+name: links
+nodes: {h1: {}, h2: {}, c2: {}}
+switches:
+  s1: {kind: openflow, datapath: 0x1, versions: [1.3]}
+  s2: {kind: openflow, datapath: 0x2, versions: [1.3]}
+links:
+  - [h1, s1]
+  - [h2, s2]
+  - {ends: [s1, s2], name: shared}
+  - {ends: [s1, s2], name: own}
+slices:
+  red:
+    controllers: 'tls:127.0.0.1:PORT'
+    tls: {authorities: AUTHORITY, certificate: CERTIFICATE, key: KEY, name: controller}
+    switches:
+      s1: [{ports: [h1, own]}, {ports: shared, vlan: 10}]
+      s2: [{ports: [h2, own]}, {ports: shared, vlan: 10}]
+  blue:
+    controllers: 'node:c2'
+    switches: {s1: {ports: shared, vlan: 20}, s2: {ports: shared, vlan: 20}}
+";
+
+#[test]
+fn os_ken_finds_the_links_of_its_slice_alone_and_speaks_tls() {
+    let Some(python) = Controlled::environment("os-ken", "python") else {
+        skip!("peer:os-ken: not installed")
+    };
+    let scratch = Scratch::new();
+    let _guard = scratch.guard();
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = free.local_addr().expect("its address").port().to_string();
+    drop(free);
+    let secret = |name: &str| secret(&scratch, name);
+    let text = LINKS.replace("PORT", &port).replace("AUTHORITY", &secret("authority.pem"));
+    let text = text.replace("CERTIFICATE", &secret("switch.pem"));
+    let file = scratch.file("links.yaml", text.replace("KEY", &secret("switch-key.pem")));
+    scratch.netloom(["up".as_ref(), file.as_os_str()]).finish().code(0);
+    let script = workspace_root().join("tests/peers/controllers/topology.py");
+    let said = |slice: &str| scratch.path().join(format!("{slice}.links"));
+    let start = |mut command: Command, slice: &str| {
+        let out = File::create(said(slice)).expect("a file");
+        command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null());
+        Running(command.spawn().expect("start a controller"))
+    };
+    let mut red = Command::new(&python);
+    red.arg(&script).args(["--ofp-listen-host", "127.0.0.1", "--ofp-ssl-listen-port", &port]);
+    red.args([
+        "--ctl-privkey",
+        &secret("controller-key.pem"),
+        "--ctl-cert",
+        &secret("controller.pem"),
+    ]);
+    red.args(["--ca-certs", &secret("authority.pem")]);
+    let mut blue = Command::new(netloom_kit::Binary::find().path());
+    blue.args(["exec", "c2", "--"]).arg(&python).arg(&script);
+    blue.args(["--ofp-listen-host", "127.0.0.1"]).env("NETLOOM_RUNTIME_DIR", scratch.runtime_dir());
+    let _controllers = [start(red, "red"), start(blue, "blue")];
+    let links = |slice: &str| -> BTreeSet<String> {
+        std::fs::read_to_string(said(slice))
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    };
+    // Each in both directions; a slice's number is in the upper 16 bits, its ports count from 1.
+    let expected = |slice: u64, ports: &[u32]| -> BTreeSet<String> {
+        let end = |switch: u64, port: &u32| format!("{:x}.{port}", slice << 48 | switch);
+        let both = |port| {
+            [(1, 2), (2, 1)].map(|(from, to)| format!("{} {}", end(from, port), end(to, port)))
+        };
+        ports.iter().flat_map(both).collect()
+    };
+    for (slice, wanted) in [("red", expected(1, &[2, 3])), ("blue", expected(2, &[1]))] {
+        wait_until(&format!("{slice}'s links"), PATIENCE, || {
+            (links(slice).is_superset(&wanted)).then_some(())
+        });
+    }
+    // Some rounds later neither has found another's.
+    for name in ["red", "blue"] {
+        wait_until("more packets of discovery", PATIENCE, || {
+            (slice(&scratch, name)["lldp-received"].as_u64() > Some(10)).then_some(())
+        });
+    }
+    assert_eq!((links("red"), links("blue")), (expected(1, &[2, 3]), expected(2, &[1])));
+    scratch.netloom(["down"]).finish().code(0);
 }

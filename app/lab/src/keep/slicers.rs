@@ -76,6 +76,7 @@ impl Slicer {
         let application = Application {
             socket: Some(folder.slicer_socket()),
             services: Some(folder.slicer_folder()),
+            memory: Some(folder.slicer_folder()),
             // It may be long: it follows over the control socket.
             ..Application::new(&context.state.plan.lab, netloom_slice::Policy::default())
         };

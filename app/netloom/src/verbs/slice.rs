@@ -154,12 +154,14 @@ fn run(args: &SliceRun) -> Result<i32> {
         switches,
         tls,
         services: Some(folder.clone()),
+        memory: Some(folder.clone()),
         ..Application::new(&name.unwrap_or_default(), policy)
     };
     let listener = control::listen(&socket)?;
     let ended = netloom_slice::serve(listener, &folder, &application);
-    let _ = std::fs::remove_dir_all(&folder);
-    // The folder of all slicers goes with the last.
+    let _ = std::fs::remove_file(&socket);
+    // What it knows of its switches stays for the next one; without any, the folders go.
+    let _ = std::fs::remove_dir(&folder);
     let _ = folder.parent().map(std::fs::remove_dir);
     ended?;
     Ok(0)

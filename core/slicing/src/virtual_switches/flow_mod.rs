@@ -71,13 +71,13 @@ impl VirtualSwitches {
         let number = self.rules.add(rule);
         self.install(sent, number, FlowCommand::Add, out);
         if let Some((id, port)) = buffer {
-            self.resume(sent, id, port, out);
+            self.send_buffered(sent, id, port, out);
         }
         Ok(())
     }
 
     /// A rule, narrowed and proved; nothing is changed yet.
-    fn made(&self, sent: &Sent, said: FlowMod) -> Result<Rule, Refusal> {
+    pub(super) fn made(&self, sent: &Sent, said: FlowMod) -> Result<Rule, Refusal> {
         let member = self.of(sent.slice)?;
         if self.version == Version::V13 && said.table >= self.features.tables {
             return Err(refuse(Reason::FlowModFailedBadTableId, "there is no such table"));
@@ -175,7 +175,7 @@ impl VirtualSwitches {
     }
 
     /// Whether the quota has room for a rule, which replaces another.
-    fn has_room(&self, rule: &Rule, replaced: Option<u64>) -> Done {
+    pub(super) fn has_room(&self, rule: &Rule, replaced: Option<u64>) -> Done {
         let quota = self.slicing.slice(rule.slice).and_then(|slice| slice.quota.rules);
         let Some(most) = quota else { return Ok(()) };
         let old =
@@ -206,7 +206,7 @@ impl VirtualSwitches {
     }
 
     /// Sends a buffered packet through the tables (section 7.3.4.1: a flow mod with a buffer does that).
-    fn resume(&mut self, sent: &Sent, buffer: u32, in_port: PortNumber, out: &mut Vec<Out>) {
+    fn send_buffered(&mut self, sent: &Sent, buffer: u32, in_port: PortNumber, out: &mut Vec<Out>) {
         let actions = vec![Action::output(PortNumber::TABLE)];
         let packet = PacketOut { buffer, in_port, actions, data: vec![] };
         self.order(sent, Kind::Order, Message::PacketOut(packet), out);
@@ -284,7 +284,7 @@ impl VirtualSwitches {
             self.remade(sent, number, said, made, out);
         }
         if let Some((id, port)) = buffer {
-            self.resume(sent, id, port, out);
+            self.send_buffered(sent, id, port, out);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use netloom_openflow::{Bucket, GroupMod, Message, MeterMod, PortNumber, Reason, 
 
 use super::pending::Kind;
 use super::{Done, Out, Refusal, Sent, VirtualSwitches};
+use crate::memory::Note;
 use crate::{SliceId, Time};
 
 fn refuse(reason: Reason, words: impl Into<String>) -> Refusal {
@@ -39,6 +40,7 @@ impl VirtualSwitches {
         self.groups = self.groups.max(real);
         let order = GroupMod { group: real, buckets, ..change.clone() };
         let number = change.group;
+        self.rules.notes.put(&Note::Group { slice: sent.slice, real, said: &change });
         if let Some(member) = self.member(sent.slice) {
             member.groups.insert(number, (real, change));
         }
@@ -47,7 +49,11 @@ impl VirtualSwitches {
     }
 
     /// The buckets in real numbers, proved.
-    fn buckets(&self, slice: SliceId, change: &GroupMod) -> Result<Vec<Bucket>, Refusal> {
+    pub(super) fn buckets(
+        &self,
+        slice: SliceId,
+        change: &GroupMod,
+    ) -> Result<Vec<Bucket>, Refusal> {
         let member = self.of(slice)?;
         let mut buckets = vec![];
         for bucket in &change.buckets {
@@ -91,9 +97,10 @@ impl VirtualSwitches {
             GROUP_ALL => member.groups.keys().copied().collect(),
             one => vec![one],
         };
-        let mut orders = vec![];
+        let (mut orders, mut gone) = (vec![], vec![]);
         for number in chosen {
             if let Some((real, said)) = member.groups.remove(&number) {
+                gone.push(number);
                 let delete = GroupCommand::Delete;
                 orders.push(GroupMod {
                     command: delete,
@@ -102,6 +109,9 @@ impl VirtualSwitches {
                     buckets: vec![],
                 });
             }
+        }
+        for group in gone {
+            self.rules.notes.put(&Note::NoGroup { slice: sent.slice, group });
         }
         for order in orders {
             self.order(sent, Kind::Order, Message::GroupMod(order), out);
@@ -114,6 +124,7 @@ impl VirtualSwitches {
             && member.groups.get(&number).is_some_and(|(_, said)| said.command == GroupCommand::Add)
         {
             member.groups.remove(&number);
+            self.rules.notes.put(&Note::NoGroup { slice, group: number });
         }
         true
     }
@@ -140,6 +151,7 @@ impl VirtualSwitches {
         };
         self.meters = self.meters.max(real);
         let order = MeterMod { meter: real, ..change.clone() };
+        self.rules.notes.put(&Note::Meter { slice: sent.slice, real, said: &change });
         if let Some(member) = self.member(sent.slice) {
             member.meters.insert(number, (real, change));
         }
@@ -153,12 +165,10 @@ impl VirtualSwitches {
             METER_ALL => member.meters.keys().copied().collect(),
             one => vec![one],
         };
-        let real: Vec<u32> = chosen
-            .iter()
-            .filter_map(|number| member.meters.remove(number))
-            .map(|(real, _)| real)
-            .collect();
-        for meter in real {
+        let known = |number: u32| Some((number, member.meters.remove(&number)?.0));
+        let gone: Vec<(u32, u32)> = chosen.into_iter().filter_map(known).collect();
+        for (number, meter) in gone {
+            self.rules.notes.put(&Note::NoMeter { slice: sent.slice, meter: number });
             let (command, flags) = (MeterCommand::Delete, MeterFlags::default());
             let order = MeterMod { command, flags, meter, bands: vec![] };
             self.order(sent, Kind::Order, Message::MeterMod(order), out);
@@ -170,8 +180,18 @@ impl VirtualSwitches {
             && member.meters.get(&number).is_some_and(|(_, said)| said.command == MeterCommand::Add)
         {
             member.meters.remove(&number);
+            self.rules.notes.put(&Note::NoMeter { slice, meter: number });
         }
         true
+    }
+
+    /// What makes the meter of a rate.
+    pub(super) fn rate_order(meter: u32, kilobits: u32) -> MeterMod {
+        // A twentieth of a second at once, and at least a few packets.
+        let burst = (kilobits / 20).max(120);
+        let bands = vec![Band { rate: kilobits, burst, kind: BandKind::Drop }];
+        let flags = MeterFlags::KBPS | MeterFlags::BURST | MeterFlags::STATS;
+        MeterMod { command: MeterCommand::Add, flags, meter, bands }
     }
 
     /// The meter that all packets of a slice pass.
@@ -184,14 +204,11 @@ impl VirtualSwitches {
     ) {
         self.meters += 1;
         let meter = self.meters;
+        self.rules.notes.put(&Note::Rate { slice, meter });
         if let Some(member) = self.member(slice) {
             member.rate = Some(meter);
         }
-        // A twentieth of a second at once, and at least a few packets.
-        let burst = (kilobits / 20).max(120);
-        let bands = vec![Band { rate: kilobits, burst, kind: BandKind::Drop }];
-        let flags = MeterFlags::KBPS | MeterFlags::BURST | MeterFlags::STATS;
-        let order = MeterMod { command: MeterCommand::Add, flags, meter, bands };
+        let order = VirtualSwitches::rate_order(meter, kilobits);
         let sent = VirtualSwitches::own(slice, now);
         self.order(&sent, Kind::Own, Message::MeterMod(order), out);
     }

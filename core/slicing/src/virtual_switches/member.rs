@@ -8,11 +8,12 @@ use netloom_openflow::async_config::AsyncConfig;
 use netloom_openflow::port::PortConfig;
 use netloom_openflow::role::Role;
 use netloom_openflow::switch::SwitchConfig;
-use netloom_openflow::{Field, GroupMod, MeterMod, Port, PortNumber};
+use netloom_openflow::{Field, GroupMod, MeterMod, Port, PortNumber, Version};
 
 use super::Counters;
 use crate::cube::Cube;
-use crate::{Rate, Slice, Time};
+use crate::memory::{Note, Remembered};
+use crate::{Rate, Slice, SliceId, Time};
 
 /// Buffers that a slice knows of at most.
 const MOST_BUFFERS: usize = 1024;
@@ -88,8 +89,8 @@ impl Member {
         let number = match port {
             PortNumber::LOCAL => port,
             _ => {
-                let numbered = self.ports.keys().filter(|port| !port.is_reserved()).count();
-                PortNumber(u32::try_from(numbered).unwrap_or(u32::MAX).saturating_add(1))
+                let given = self.ports.values().filter(|port| !port.is_reserved());
+                PortNumber(given.map(|port| port.0).max().unwrap_or(0).saturating_add(1))
             }
         };
         self.ports.insert(port, number);
@@ -99,6 +100,41 @@ impl Member {
     pub(super) fn appeared(&mut self, port: PortNumber) {
         if self.any_port {
             self.number(port);
+        }
+    }
+
+    /// What an earlier process had for the slice. Ports that the slice still has keep their numbers.
+    pub(super) fn recall(&mut self, before: &Remembered) {
+        let new = std::mem::take(&mut self.ports);
+        let kept = before.ports.iter().filter(|(real, _)| new.contains_key(real) || self.any_port);
+        self.ports = kept.map(|(real, seen)| (*real, *seen)).collect();
+        new.into_keys().for_each(|real| self.number(real));
+        let config = before.port_config.iter();
+        let config = config.filter(|(real, _)| self.ports.contains_key(real));
+        self.port_config = config.map(|(real, config)| (*real, *config)).collect();
+        self.groups.clone_from(&before.groups);
+        self.meters.clone_from(&before.meters);
+        self.rate = before.rate;
+    }
+
+    /// Writes what a later process has to know of it, beside its rules.
+    pub(super) fn write(&self, slice: SliceId, name: &str, version: Version, to: &mut Vec<u8>) {
+        let mut put = |note: Note<'_>| note.write(version, to);
+        put(Note::Slice { slice, name });
+        for (real, seen) in &self.ports {
+            put(Note::Port { slice, real: *real, seen: *seen });
+        }
+        for (real, config) in &self.port_config {
+            put(Note::PortConfig { slice, real: *real, config: *config });
+        }
+        for (real, said) in self.groups.values() {
+            put(Note::Group { slice, real: *real, said });
+        }
+        for (real, said) in self.meters.values() {
+            put(Note::Meter { slice, real: *real, said });
+        }
+        if let Some(meter) = self.rate {
+            put(Note::Rate { slice, meter });
         }
     }
 

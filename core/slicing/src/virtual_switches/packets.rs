@@ -28,7 +28,7 @@ impl VirtualSwitches {
         let Some(port) = packet.in_port() else { return };
         match mark::unmark(self.slicing.key(), &packet.data) {
             Marked::By(number, frame) => {
-                let by = self.slicing.ids().find(|id| {
+                let by = self.slicing.numbers().find(|id| {
                     let slice = self.slicing.slice(*id).filter(|slice| slice.lldp);
                     slice.is_some_and(|slice| self.slicing.key().number(&slice.name) == number)
                 });

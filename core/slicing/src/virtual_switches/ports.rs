@@ -14,6 +14,7 @@ use super::pending::Kind;
 use super::{Done, Out, Refusal, Sent, VirtualSwitches, rewrite};
 use crate::cube::Cube;
 use crate::mark;
+use crate::memory::Note;
 use crate::{SliceId, Time};
 
 /// What a slice has for itself on a port that others may share.
@@ -36,8 +37,7 @@ impl VirtualSwitches {
             let meters = MeterMod { command, flags, meter: METER_ALL, bands: vec![] };
             self.order(&sent, Kind::Attempt, Message::MeterMod(meters), out);
         }
-        let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
-        self.order(&sent, Kind::Own, Message::SetConfig(config), out);
+        self.configure(now, out);
         for slice in self.slicing.ids() {
             let quota = self.slicing.slice(slice).map(|slice| slice.quota).unwrap_or_default();
             if let Some(kilobits) = quota.kilobits {
@@ -48,6 +48,13 @@ impl VirtualSwitches {
         for port in ports {
             self.take_discovery(now, port, out);
         }
+    }
+
+    /// How the switch treats fragments and packets that miss.
+    pub(super) fn configure(&mut self, now: Time, out: &mut Vec<Out>) {
+        let sent = VirtualSwitches::own(SliceId(0), now);
+        let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
+        self.order(&sent, Kind::Own, Message::SetConfig(config), out);
     }
 
     /// Whether any slice discovers links.
@@ -64,7 +71,7 @@ impl VirtualSwitches {
         }
     }
 
-    fn discovery_entries(&self, port: PortNumber) -> Vec<FlowMod> {
+    pub(super) fn discovery_entries(&self, port: PortNumber) -> Vec<FlowMod> {
         let has = |slice: &SliceId| self.of(*slice).is_ok_and(|one| one.seen(port).is_some());
         let offered = |slice: &SliceId| self.slicing.slice(*slice).is_some_and(|slice| slice.lldp);
         if !self.slicing.ids().any(|slice| has(&slice) && offered(&slice)) {
@@ -123,8 +130,12 @@ impl VirtualSwitches {
             _ => drop(self.ports.insert(port.number, port)),
         }
         if !known && status.reason != PortReason::Delete {
-            for member in &mut self.members {
+            for slice in self.slicing.ids() {
+                let Some(member) = self.member(slice) else { continue };
                 member.appeared(port.number);
+                if let Some(seen) = member.seen(port.number) {
+                    self.rules.notes.put(&Note::Port { slice, real: port.number, seen });
+                }
             }
             self.take_discovery(now, port.number, out);
         }
@@ -164,6 +175,8 @@ impl VirtualSwitches {
         let mask = PortConfig(change.mask.0 & OWN.0);
         let new = old.without(mask).with(PortConfig(change.config.0 & mask.0));
         member.port_config.insert(port.number, new);
+        let note = Note::PortConfig { slice: sent.slice, real: port.number, config: new };
+        self.rules.notes.put(&note);
         if rest != PortConfig::default() {
             let order = PortMod {
                 port: port.number,

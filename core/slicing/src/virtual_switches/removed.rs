@@ -41,6 +41,7 @@ impl VirtualSwitches {
             if let Some(piece) = rule.pieces.get_mut(at) {
                 piece.alive = true;
             }
+            self.rules.note(number);
             self.install_piece(&sent, number, at, FlowCommand::Add, out);
             return;
         }

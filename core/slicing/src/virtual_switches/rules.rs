@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use netloom_openflow::action::GROUP_ANY;
 use netloom_openflow::flow::{FlowFlags, FlowMod, RemovedReason, TABLE_ALL};
-use netloom_openflow::{Action, Instruction, Match, PortNumber};
+use netloom_openflow::{Action, Instruction, Match, PortNumber, Version};
 use netloom_pipeline::Pattern;
 
 use super::rewrite::{TAG, tag};
+use crate::memory::{Note, Notes};
 use crate::proof::Findings;
 use crate::{SliceId, Time};
 
@@ -132,10 +133,12 @@ impl Counts {
 }
 
 /// All rules, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rules {
     all: BTreeMap<u64, Rule>,
-    last: u64,
+    pub(super) last: u64,
+    /// What a later process is to know of these, and of whatever else slices have.
+    pub(super) notes: Notes,
     counts: BTreeMap<SliceId, Counts>,
     /// Living rules by table, priority and match.
     same: std::collections::HashMap<(SliceId, u8, u16, Pattern), u64>,
@@ -154,7 +157,19 @@ fn numbers(cookie: u64) -> (u64, usize) {
     ((cookie & !TAG) >> PIECE_BITS, piece)
 }
 
+/// The record of a rule.
+fn note(number: u64, rule: &Rule) -> Note<'_> {
+    let Rule { slice, said, packets, bytes, .. } = rule;
+    Note::Rule { number, slice: *slice, said, packets: *packets, bytes: *bytes }
+}
+
 impl Rules {
+    pub(super) fn new(version: Version) -> Rules {
+        let (all, counts) = (BTreeMap::new(), BTreeMap::new());
+        let same = std::collections::HashMap::new();
+        Rules { all, last: 0, notes: Notes::new(version), counts, same }
+    }
+
     fn key(rule: &Rule) -> (SliceId, u8, u16, Pattern) {
         (rule.slice, rule.said.table, rule.said.priority, rule.pattern)
     }
@@ -162,10 +177,35 @@ impl Rules {
     /// Keeps a rule; returns its number.
     pub(super) fn add(&mut self, rule: Rule) -> u64 {
         self.last += 1;
-        self.same.insert(Rules::key(&rule), self.last);
-        self.counts.entry(rule.slice).or_default().change(&rule, u64::saturating_add);
-        self.all.insert(self.last, rule);
+        self.put(self.last, rule);
         self.last
+    }
+
+    /// Keeps a rule that has a number.
+    pub(super) fn put(&mut self, number: u64, rule: Rule) {
+        self.notes.put(&note(number, &rule));
+        self.same.insert(Rules::key(&rule), number);
+        self.counts.entry(rule.slice).or_default().change(&rule, u64::saturating_add);
+        self.all.insert(number, rule);
+    }
+
+    /// What a living rule has counted is to be known later.
+    pub(super) fn note(&mut self, number: u64) {
+        if let Some(rule) = self.all.get(&number).filter(|rule| rule.dying.is_none()) {
+            self.notes.put(&note(number, rule));
+        }
+    }
+
+    /// Writes the records of all living rules.
+    pub(super) fn write(&self, version: Version, to: &mut Vec<u8>) {
+        let living = self.all.iter().filter(|(_, rule)| rule.dying.is_none());
+        living.for_each(|(number, rule)| note(*number, rule).write(version, to));
+    }
+
+    /// All living rules.
+    pub(super) fn living(&self) -> impl Iterator<Item = (u64, &Rule)> {
+        let living = self.all.iter().filter(|(_, rule)| rule.dying.is_none());
+        living.map(|(number, rule)| (*number, rule))
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Rule> {
@@ -207,6 +247,7 @@ impl Rules {
     }
 
     fn uncount(&mut self, number: u64, rule: &Rule) {
+        self.notes.put(&Note::NoRule(number));
         let key = Rules::key(rule);
         if self.same.get(&key) == Some(&number) {
             self.same.remove(&key);
@@ -223,6 +264,7 @@ impl Rules {
         count.change(rule, u64::saturating_sub);
         change(rule);
         count.change(rule, u64::saturating_add);
+        self.notes.put(&note(number, rule));
     }
 
     /// What a slice's rules come to.

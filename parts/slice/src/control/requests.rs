@@ -84,6 +84,25 @@ pub struct SwitchShown {
     /// The version of OpenFlow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What became of what an earlier process had on it; none if it began with an empty switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<ResumedShown>,
+}
+
+/// How a slicer went on with a switch that an earlier process knew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct ResumedShown {
+    /// Rules that slices had as before.
+    pub rules: u64,
+    /// Rules that they had no longer.
+    pub lost: u64,
+    /// Entries of the switch that were left as they were.
+    pub kept: u64,
+    /// Entries that were made, or changed.
+    pub made: u64,
+    /// Entries that were removed.
+    pub removed: u64,
 }
 
 /// A slice.

@@ -138,6 +138,14 @@ impl Peer {
         }
     }
 
+    /// Deletes all its entries.
+    pub fn delete_all(&mut self) {
+        let change = text::flow(FlowCommand::Delete, "", V13).expect("all entries");
+        self.xid += 1;
+        self.send(self.xid, &Message::FlowMod(change));
+        self.barrier();
+    }
+
     /// Whether the other end closes the connection, before long.
     pub fn is_closed(&mut self) -> bool {
         self.socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");

@@ -14,11 +14,15 @@ pub(super) fn shown(shown: &Shown) -> String {
     lines.extend(shown.trouble.iter().map(|why| ("trouble", why.clone())));
     let mut text = facts(&lines);
     let rows = shown.switches.iter().map(|switch| {
-        let state = if switch.connected { "connected" } else { "not connected" };
+        let state = match (switch.connected, &switch.resumed) {
+            (true, Some(resumed)) => format!("connected, went on with {} rules", resumed.rules),
+            (true, None) => "connected".to_owned(),
+            (false, _) => "not connected".to_owned(),
+        };
         vec![
             switch.name.clone(),
             or_dash(switch.datapath.clone(), |id| id),
-            state.to_owned(),
+            state,
             or_dash(switch.version.clone(), |version| version),
         ]
     });

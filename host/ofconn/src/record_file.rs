@@ -1,0 +1,147 @@
+//! A file of records: appended to as things change, and written anew when it has grown.
+//!
+//! Each append is one write, before whoever asked for the change is answered; so a process that is killed has lost
+//! nothing that it confirmed. The file is not forced to a disk: it need not outlive the machine's run. Written anew, it
+//! is made under another name and renamed, so it is always whole. Its mode is 0600. What records are is the caller's.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use netloom_sys::Failure;
+
+/// Longest file in bytes that is read.
+const MOST: u64 = 2 << 30;
+
+/// Bytes that the file may have before it is written anew, beside twice what it had then, or what its content needs.
+const SPARE: u64 = 4 << 20;
+
+/// Records that are written at once.
+const PIECE: usize = 1 << 20;
+
+/// The file.
+#[derive(Debug)]
+pub struct RecordFile {
+    path: PathBuf,
+    beside: PathBuf,
+    /// Whose it is, in failures.
+    object: &'static str,
+    file: Option<File>,
+    /// Bytes now, and when it was written anew.
+    length: u64,
+    base: u64,
+}
+
+impl RecordFile {
+    /// The file at a path, which need not exist; nothing is read or written yet. `object` says whose it is, in failures.
+    pub fn new(path: &Path, object: &'static str) -> RecordFile {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".new");
+        let (path, beside) = (path.to_owned(), beside.into());
+        RecordFile { path, beside, object, file: None, length: 0, base: 0 }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it has; `None` if there is no file.
+    ///
+    /// # Errors
+    /// The system refuses, it is no file, or it is longer than any that was written here.
+    pub fn read(&self) -> Result<Option<Vec<u8>>, Failure> {
+        let wrong = |reason: String| self.failed("read")(io::Error::other(reason));
+        match std::fs::metadata(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(self.failed("read")(e)),
+            Ok(facts) if !facts.is_file() => return Err(wrong("it is no file".into())),
+            Ok(facts) if facts.len() > MOST => {
+                return Err(wrong(format!("{} bytes; at most {MOST}", facts.len())));
+            }
+            Ok(_) => {}
+        }
+        std::fs::read(&self.path).map(Some).map_err(self.failed("read"))
+    }
+
+    /// Replaces the file. `next` appends the next record to what it is given, and returns whether there was one.
+    ///
+    /// # Errors
+    /// The system refuses; the old content is then intact.
+    pub fn rewrite(&mut self, mut next: impl FnMut(&mut Vec<u8>) -> bool) -> Result<(), Failure> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&self.beside).map_err(self.failed("write"))?;
+        let mut writer = BufWriter::with_capacity(PIECE, file);
+        let (mut buffer, mut length) = (vec![], 0);
+        while next(&mut buffer) {
+            writer.write_all(&buffer).map_err(self.failed("write"))?;
+            length += buffer.len();
+            buffer.clear();
+        }
+        let file = writer.into_inner().map_err(|e| self.failed("write")(e.into_error()))?;
+        std::fs::rename(&self.beside, &self.path).map_err(self.failed("write"))?;
+        self.length = u64::try_from(length).unwrap_or(u64::MAX);
+        (self.base, self.file) = (self.length, Some(file));
+        Ok(())
+    }
+
+    /// Appends records.
+    ///
+    /// # Errors
+    /// The system refuses; the file is then to be written anew.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let wrote = match &mut self.file {
+            Some(file) => file.write_all(bytes),
+            None => Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        self.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        wrote.map_err(|e| {
+            // A part of it may have been written.
+            self.file = None;
+            self.failed("append to")(e)
+        })
+    }
+
+    /// Whether it is to be written anew: most of it is no more than what has been replaced. Its content needs `needed` bytes.
+    pub fn is_long(&self, needed: u64) -> bool {
+        self.file.is_none() || self.length > 2 * self.base.max(needed) + SPARE
+    }
+
+    fn failed(&self, operation: &'static str) -> impl FnOnce(io::Error) -> Failure + use<> {
+        let object = format!("{} {}", self.object, self.path.display());
+        move |e| Failure::new(object, operation, e)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn of(records: &[&[u8]]) -> impl FnMut(&mut Vec<u8>) -> bool {
+        let mut all: Vec<Vec<u8>> = records.iter().rev().map(|one| one.to_vec()).collect();
+        move |to| all.pop().map(|one| to.extend(one)).is_some()
+    }
+
+    #[test]
+    fn it_has_what_was_written_and_appended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let mut file = RecordFile::new(&path, "a test: file");
+        assert_eq!(file.read().unwrap(), None);
+        assert!(file.append(b"x").is_err() && file.is_long(0), "nothing was begun");
+        file.rewrite(of(&[b"ab", b"c"])).unwrap();
+        file.append(b"de").unwrap();
+        assert_eq!(file.read().unwrap().as_deref(), Some(&b"abcde"[..]));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!file.is_long(0));
+        file.append(&vec![0; 5 << 20]).unwrap();
+        assert!(file.is_long(0) && !file.is_long(1 << 20));
+        file.rewrite(of(&[])).unwrap();
+        assert_eq!(file.read().unwrap().as_deref(), Some(&b""[..]));
+        let why = RecordFile::new(folder.path(), "a test: file").read().unwrap_err().to_string();
+        assert!(why.starts_with("a test: file /"), "{why}");
+    }
+}
