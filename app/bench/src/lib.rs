@@ -30,6 +30,7 @@ mod rounds;
 mod router;
 mod running;
 mod settle;
+mod slice;
 mod sweeper;
 mod switch;
 mod ticks;
@@ -63,6 +64,7 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
             "openflow",
             "the OpenFlow switch: frames, TCP, flows set up, time until a change is obeyed",
         ),
+        ("slice", "what a slicer costs: rules, flows set up, delays, memory, proofs"),
         (
             "router",
             "what routers of several kinds forward, what a hostile neighbour costs, what a platform costs",
@@ -94,6 +96,7 @@ pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> R
         "images" => images::run(options, exe),
         "switch" => switch::run(options, exe),
         "openflow" => openflow::run(options, exe),
+        "slice" => slice::run(options, exe),
         "router" => router::run(options, exe),
         "plug" => plug::run(options, exe),
         "wire" => wire::run(options, exe),
@@ -120,7 +123,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("there are: lab, node, flood, images, switch, openflow, router,"),
+                .contains("there are: lab, node, flood, images, switch, openflow, slice, router,"),
             "{error}"
         );
     }

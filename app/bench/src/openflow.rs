@@ -4,7 +4,7 @@
 //! The same programs make the flow entries, send, count and control on both switches. Every cell runs once per round,
 //! forwards and backwards in turn.
 
-mod field;
+pub(crate) mod field;
 pub(crate) mod vswitch;
 
 use std::collections::BTreeMap;

@@ -260,6 +260,23 @@ pub struct Port {
 }
 
 impl Port {
+    /// A port of which nothing else is known.
+    pub fn new(number: PortNumber, address: [u8; 6], name: &str) -> Port {
+        Port {
+            number,
+            address,
+            name: Name::new(name),
+            config: PortConfig::default(),
+            state: PortState::default(),
+            current: PortFeatures::default(),
+            advertised: PortFeatures::default(),
+            supported: PortFeatures::default(),
+            peer: PortFeatures::default(),
+            current_speed: 0,
+            max_speed: 0,
+        }
+    }
+
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Port> {
         let number = PortNumber::read(r)?;
         let v10 = r.is_10();

@@ -1,6 +1,6 @@
 //! A switch with ports and a controller, for tests: what goes in, and what came out as messages.
 
-use netloom_openflow::port::{Name, PortConfig, PortFeatures, PortState};
+use netloom_openflow::port::PortFeatures;
 use netloom_openflow::{Hello, Message, Port, PortNumber, Version, decode, encode};
 use netloom_pipeline::{ConnectionId, Frame, Options, Outputs, Switch, Time, Trace};
 
@@ -19,19 +19,9 @@ pub const SECOND: Time = 1_000_000_000;
 
 /// A port that is up.
 pub fn port(number: u32) -> Port {
-    Port {
-        number: PortNumber(number),
-        address: [2, 0, 0, 0, 0, u8::try_from(number & 0xff).unwrap()],
-        name: Name::new(&format!("p{number}")),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::FD_1GB,
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_speed: 0,
-        max_speed: 0,
-    }
+    let address = [2, 0, 0, 0, 0, u8::try_from(number & 0xff).unwrap()];
+    let port = Port::new(PortNumber(number), address, &format!("p{number}"));
+    Port { current: PortFeatures::FD_1GB, ..port }
 }
 
 impl Bench {

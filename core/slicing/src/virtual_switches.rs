@@ -360,6 +360,12 @@ impl VirtualSwitches {
         self.members.get(usize::from(slice.0))?.wait(now)
     }
 
+    /// Whether more of a slice's messages are to be read: not while it waits for many answers of the switch. Messages
+    /// that come in all the same are carried out.
+    pub fn may_ask(&self, slice: SliceId) -> bool {
+        self.pending.may_ask(slice)
+    }
+
     /// What a slice did.
     pub fn counters(&self, slice: SliceId) -> Counters {
         let Ok(member) = self.of(slice) else { return Counters::default() };

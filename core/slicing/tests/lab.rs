@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};
 use netloom_openflow::multipart::{FlowRequest, MultipartRequest};
-use netloom_openflow::port::{Name, PortConfig, PortFeatures, PortState};
+use netloom_openflow::port::PortFeatures;
 use netloom_openflow::switch::Features;
 use netloom_openflow::{
     Action, Field, Hello, Instruction, Match, Message, Oxm, Port, PortNumber, Reply, Request,
@@ -24,19 +24,9 @@ const SLICER: ConnectionId = ConnectionId(1);
 
 /// A port that is up.
 pub fn port(number: u32) -> Port {
-    Port {
-        number: PortNumber(number),
-        address: [2, 0, 0, 0, 0, u8::try_from(number & 0xff).unwrap()],
-        name: Name::new(&format!("p{number}")),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::FD_1GB,
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_speed: 0,
-        max_speed: 0,
-    }
+    let address = [2, 0, 0, 0, 0, u8::try_from(number & 0xff).unwrap()];
+    let port = Port::new(PortNumber(number), address, &format!("p{number}"));
+    Port { current: PortFeatures::FD_1GB, ..port }
 }
 
 /// Packets at these ports.

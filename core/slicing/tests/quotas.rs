@@ -116,3 +116,24 @@ fn a_queue_is_that_of_all_packets() {
         assert_eq!(lab.frames[0].queue, None);
     }
 }
+
+/// Answers that others wait for are not forgotten because a slice asks for many.
+#[test]
+fn one_that_waits_for_many_answers_is_to_wait() {
+    let mut lab = lab(Version::V13, Quota::default());
+    let mut orders = vec![];
+    let ask = |lab: &mut Lab, whose, xid| {
+        lab.slicer.from_controller(lab.now, whose, xid, Message::BarrierRequest)
+    };
+    orders.extend(ask(&mut lab, B, 7));
+    let mut asked = 0;
+    while lab.slicer.may_ask(A) {
+        orders.extend(ask(&mut lab, A, 1));
+        asked += 1;
+    }
+    assert!((100..10_000).contains(&asked) && lab.slicer.may_ask(B), "{asked}");
+    lab.run(orders);
+    assert!(lab.slicer.may_ask(A));
+    assert_eq!(lab.told(A).len(), asked);
+    assert_eq!(lab.told(B), [Message::BarrierReply]);
+}

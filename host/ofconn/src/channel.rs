@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use netloom_openflow::header::HEADER_LEN;
 use netloom_openflow::stream::Stream;
+use netloom_openflow::{Message, Version, encode};
 
 use crate::Time;
 use crate::link::Link;
@@ -34,6 +35,23 @@ const PIECES: usize = 64;
 
 /// The type of a packet-in, in both versions.
 const PACKET_IN: u8 = 10;
+
+/// The transaction id of echo requests.
+const PROBE: u32 = 0x6e6c_6f6d;
+
+/// Nanoseconds in a second.
+const SECOND: Time = 1_000_000_000;
+
+/// What a connection's silence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// Nothing yet; it is to be looked at then.
+    Short(Time),
+    /// It is to be asked for an echo ([`Channel::probe`]), and looked at then.
+    Long(Time),
+    /// It is to be closed.
+    Over(&'static str),
+}
 
 /// The other end is gone, or did what no peer may.
 #[derive(Debug)]
@@ -68,6 +86,9 @@ pub struct Channel {
     pub moved: Time,
     /// Whether it was asked for an echo since something came.
     pub probed: bool,
+    /// It is read however much waits to be taken: what comes in is not answered on it. Otherwise two sides of which each
+    /// waits until the other reads could wait for ever.
+    pub heeds_all: bool,
     /// It is closed when the queue is empty.
     pub closing: bool,
     /// Whole messages may wait in the stream.
@@ -95,6 +116,7 @@ impl Channel {
             heard: now,
             moved: now,
             probed: false,
+            heeds_all: false,
             closing: false,
             more: false,
             watched: (true, false),
@@ -108,7 +130,12 @@ impl Channel {
 
     /// Whether requests are not read for now.
     pub fn is_paused(&self) -> bool {
-        self.queued.saturating_sub(self.packets) > PAUSE || self.closing
+        self.closing || !self.heeds_all && self.has_backlog()
+    }
+
+    /// Whether much that was queued has not been taken, packets aside.
+    pub fn has_backlog(&self) -> bool {
+        self.queued.saturating_sub(self.packets) > PAUSE
     }
 
     /// What epoll is to watch: reading, writing.
@@ -208,6 +235,34 @@ impl Channel {
                 self.packets -= message.len();
             }
             self.queue.pop_front();
+        }
+    }
+
+    /// What its silence means, if the other end is asked for an echo after `span`, and given up after as long again. What
+    /// has more to say, which nobody has read yet, is not silent.
+    pub fn silence(&mut self, now: Time, span: Time, has_more: bool) -> Silence {
+        let silent = self.heard + if self.probed { 2 * span } else { span };
+        let stuck = self.moved + 2 * span;
+        if self.queued > 0 && now >= stuck {
+            return Silence::Over("it does not read");
+        }
+        if now < silent {
+            return Silence::Short(silent);
+        }
+        if self.is_paused() || has_more {
+            return Silence::Short(stuck.max(now + SECOND));
+        }
+        if self.probed {
+            return Silence::Over("it does not answer");
+        }
+        self.probed = true;
+        Silence::Long(self.heard + 2 * span)
+    }
+
+    /// Asks the other end for an echo.
+    pub fn probe(&mut self, version: Version, now: Time) {
+        if let Ok(echo) = encode(version, PROBE, &Message::EchoRequest(vec![])) {
+            self.post(echo, now);
         }
     }
 

@@ -2,12 +2,14 @@
 //!
 //! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`reach`] makes sockets, in other
 //! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many
-//! of them; none of these blocks. [`record_file`] keeps what a later process has to know of what was agreed on over them.
+//! of them; none of these blocks. [`record_file`] keeps what a later process has to know of what was agreed on over them;
+//! [`control`] is how a process is told what to do.
 //! What the messages mean is decided elsewhere; they are those of `core/openflow`.
 
 #![forbid(unsafe_code)]
 
 mod channel;
+pub mod control;
 pub mod dial;
 mod error;
 mod link;
@@ -17,7 +19,7 @@ pub mod target;
 pub mod tls;
 pub mod watch;
 
-pub use channel::{Channel, Gone, READ};
+pub use channel::{Channel, Gone, READ, Silence};
 pub use error::{Error, Result};
 pub use link::Link;
 pub use target::{Controller, NoTarget, OPENFLOW_PORT, Target, Tls};

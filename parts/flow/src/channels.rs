@@ -3,8 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use netloom_ofconn::tls::Configs;
-use netloom_ofconn::{Channel, Gone, Link};
-use netloom_openflow::{Message, encode};
+use netloom_ofconn::{Channel, Gone, Link, Silence};
 use netloom_pipeline::{ConnectionId, Switch, Time};
 
 use netloom_sys::describe;
@@ -27,9 +26,6 @@ const MOST_QUEUED: usize = 256 << 20;
 
 /// Most connections that others made; beyond it the one that has been silent longest makes room.
 const MOST_SERVICES: usize = 2048;
-
-/// The transaction id of our echo requests.
-const PROBE: u32 = 0x6e6c_6f6d;
 
 impl Server {
     /// Takes over a connection; returns its number.
@@ -245,25 +241,22 @@ impl Server {
         let mut next = Server::next_look(now);
         let mut wrong = vec![];
         for (id, channel) in &mut self.channels {
-            let silent = channel.heard + if channel.probed { 2 * span } else { span };
-            let stuck = channel.moved + 2 * span;
-            if channel.queued() > 0 && now >= stuck {
-                wrong.push((*id, "it does not read"));
-            } else if now < silent || channel.is_paused() {
-                next = next.min(if now < silent { silent } else { stuck });
-            } else if channel.probed {
-                wrong.push((*id, "it does not answer"));
-            } else {
-                channel.probed = true;
-                next = next.min(channel.heard + 2 * span);
-                let version = self.engine.switch.version(ConnectionId(*id));
-                // Before both said hello there is nothing to ask.
-                let Some(version) = version else { continue };
-                if let Ok(echo) = encode(version, PROBE, &Message::EchoRequest(vec![])) {
-                    channel.post(echo, now);
-                    self.unsent.insert(*id);
+            let at = match channel.silence(now, span, false) {
+                Silence::Short(at) => at,
+                Silence::Long(at) => {
+                    // Before both said hello there is nothing to ask.
+                    if let Some(version) = self.engine.switch.version(ConnectionId(*id)) {
+                        channel.probe(version, now);
+                        self.unsent.insert(*id);
+                    }
+                    at
                 }
-            }
+                Silence::Over(reason) => {
+                    wrong.push((*id, reason));
+                    continue;
+                }
+            };
+            next = next.min(at);
         }
         self.look = next;
         for (id, reason) in wrong {

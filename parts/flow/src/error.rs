@@ -70,3 +70,16 @@ impl Error {
         Error::Refused(reason.into())
     }
 }
+
+/// What has no answer.
+impl From<netloom_ofconn::control::Fault> for Error {
+    fn from(fault: netloom_ofconn::control::Fault) -> Error {
+        use netloom_ofconn::control::Fault;
+        match fault {
+            Fault::Failed(failure) => failure.into(),
+            Fault::Message(reason) => Error::Message(reason),
+            Fault::Stranger(user) => Error::Stranger(user),
+            _ => Error::Ended,
+        }
+    }
+}

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use netloom_ofconn::control::Desk;
 use netloom_ofconn::reach::{Home, Space};
 use netloom_ofconn::watch::Watcher;
 use netloom_ofconn::{Channel, READ};
@@ -18,7 +19,7 @@ use rustix::process::Signal;
 use crate::application::Application;
 use crate::controllers::Controllers;
 use crate::engine::Engine;
-use crate::error::SWITCH;
+use crate::error::{CONTROL, SWITCH};
 use crate::keeping::Keeping;
 use crate::listeners::Listeners;
 use crate::pace::Pace;
@@ -166,7 +167,8 @@ pub(crate) struct Tally {
 pub(crate) struct Server {
     pub(crate) watcher: Watcher<Key>,
     signals: OwnedFd,
-    pub(crate) control: OwnedFd,
+    /// Clients with requests.
+    pub(crate) desk: Desk,
     pub(crate) application: Application,
     folder: PathBuf,
     /// Device and inode of the folder.
@@ -179,8 +181,6 @@ pub(crate) struct Server {
     /// Connections with messages to read, and those with some to write.
     pub(crate) ready: BTreeSet<u64>,
     pub(crate) unsent: BTreeSet<u64>,
-    /// Connections of the control socket.
-    pub(crate) clients: BTreeMap<u64, OwnedFd>,
     pub(crate) controllers: Controllers,
     pub(crate) listeners: Listeners,
     /// Where what connections send is read to.
@@ -208,9 +208,6 @@ impl Server {
     ) -> Result<Server> {
         system::raise_limit();
         let watcher = Watcher::new(SWITCH)?;
-        // A client that leaves before it is accepted must not block the loop.
-        rustix::io::ioctl_fionbio(&control, true)
-            .map_err(|e| Failure::new(SWITCH, "make the control socket non-blocking", e))?;
         let plane = planes::open(application)?;
         let mut server = Server {
             engine: Engine::new(Switch::new(options(application)), plane),
@@ -220,7 +217,6 @@ impl Server {
             channels: BTreeMap::new(),
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
-            clients: BTreeMap::new(),
             controllers: Controllers::default(),
             listeners: Listeners::default(),
             room: vec![0; READ],
@@ -237,7 +233,7 @@ impl Server {
             application: application.clone(),
             watcher,
             signals,
-            control,
+            desk: Desk::new(CONTROL, control)?,
         };
         server.begin()?;
         Ok(server)
@@ -246,7 +242,7 @@ impl Server {
     fn begin(&mut self) -> Result<()> {
         self.take_over()?;
         self.watcher.add(&self.signals, Key::Signal, true, false)?;
-        self.watcher.add(&self.control, Key::Control, true, false)?;
+        self.watcher.add(&self.desk, Key::Control, true, false)?;
         self.watcher.add(self.engine.plane.as_fd(), Key::Plane, true, false)?;
         self.watcher.add(self.ports.as_fd(), Key::Links, true, false)?;
         self.listen_unix()?;

@@ -1,8 +1,8 @@
 //! Connections of both sides: opened, served a bounded number of messages at a time, asked for echoes, closed.
 
 use netloom_ofconn::tls::Configs;
-use netloom_ofconn::{Channel, Gone, Link, Target, Time};
-use netloom_openflow::{Message, Version, encode};
+use netloom_ofconn::{Channel, Gone, Link, Silence, Target, Time};
+use netloom_openflow::Version;
 use std::os::fd::OwnedFd;
 
 use crate::greeting::{self, Heard, WithSwitch};
@@ -14,9 +14,6 @@ use crate::{Error, Result};
 
 /// Queued bytes at which a connection that takes less than it asks for is closed.
 const MOST_QUEUED: usize = 32 << 20;
-
-/// The transaction id of our echo requests.
-const PROBE: u32 = 0x6e6c_6f6d;
 
 impl Server {
     /// Takes over a connection; returns its number.
@@ -249,30 +246,30 @@ impl Server {
         let mut next = Server::next_look(now);
         let mut wrong = vec![];
         for (id, wire) in &mut self.wires {
-            let channel = &mut wire.channel;
-            let silent = channel.heard + if channel.probed { 2 * span } else { span };
-            let stuck = channel.moved + 2 * span;
-            if channel.queued() > 0 && now >= stuck {
-                wrong.push((*id, "it does not read"));
-            } else if now < silent || channel.is_paused() || self.ready.contains(id) {
-                next = next.min(if now < silent { silent } else { stuck.max(now + SECOND) });
-            } else if channel.probed {
-                wrong.push((*id, "it does not answer"));
-            } else {
-                channel.probed = true;
-                next = next.min(channel.heard + 2 * span);
-                let version = match &wire.side {
-                    // Before both said hello there is nothing to ask.
-                    Side::Greeting(_) | Side::Slice { greeted: false, .. } => continue,
-                    Side::Switch => self.reals.get(id).map(|real| real.version),
-                    Side::Slice { switch, .. } => self.reals.get(switch).map(|real| real.version),
-                };
-                let Some(version) = version else { continue };
-                if let Ok(echo) = encode(version, PROBE, &Message::EchoRequest(vec![])) {
-                    channel.post(echo, now);
-                    self.unsent.insert(*id);
+            let has_more = self.ready.contains(id);
+            let at = match wire.channel.silence(now, span, has_more) {
+                Silence::Short(at) => at,
+                Silence::Long(at) => {
+                    let version = match &wire.side {
+                        // Before both said hello there is nothing to ask.
+                        Side::Greeting(_) | Side::Slice { greeted: false, .. } => None,
+                        Side::Switch => self.reals.get(id).map(|real| real.version),
+                        Side::Slice { switch, .. } => {
+                            self.reals.get(switch).map(|real| real.version)
+                        }
+                    };
+                    if let Some(version) = version {
+                        wire.channel.probe(version, now);
+                        self.unsent.insert(*id);
+                    }
+                    at
                 }
-            }
+                Silence::Over(reason) => {
+                    wrong.push((*id, reason));
+                    continue;
+                }
+            };
+            next = next.min(at);
         }
         self.look = next;
         for (id, reason) in wrong {

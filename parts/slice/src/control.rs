@@ -1,16 +1,12 @@
 //! Client for requests to a running slicer, over its control socket.
 //!
-//! A SOCK_SEQPACKET UNIX socket; a message is one JSON value with descriptors (`netloom_sys::envelope`). Each side
-//! accepts only peers of its own user, and the slicer root. Requests of one connection are answered in order.
+//! What carries them is `netloom_ofconn::control`.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use netloom_sys::envelope::{self, Received};
-use netloom_sys::process::wait_readable;
-use netloom_sys::{Failure, private_socket, scm};
-use rustix::net::{SocketFlags, SocketType};
+use netloom_ofconn::control;
 
 pub mod requests;
 
@@ -20,28 +16,11 @@ use crate::application::Policy;
 use crate::error::CONTROL;
 use crate::{Error, Result};
 
-/// Default time to wait for an answer.
-pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Creates a slicer's control socket with mode 0600, in place of one of an earlier process.
-///
-/// # Errors
-/// The system refuses.
-pub fn listen(path: &Path) -> Result<OwnedFd> {
-    let failed = |operation| Failure::of(format!("{path:?}"), operation);
-    let _ = rustix::fs::unlink(path);
-    let socket = private_socket::bind(path, SocketType::SEQPACKET, SocketFlags::NONBLOCK)
-        .map_err(failed("bind"))?;
-    rustix::net::listen(&socket, 16).map_err(failed("listen"))?;
-    Ok(socket)
-}
+pub use control::{PATIENCE, listen};
 
 /// A connection to a slicer's process.
 #[derive(Debug)]
-pub struct Connection {
-    socket: OwnedFd,
-    patience: Duration,
-}
+pub struct Connection(control::Connection);
 
 impl Connection {
     /// Connects to the socket at `path`. `Ok(None)` if nobody listens.
@@ -49,25 +28,18 @@ impl Connection {
     /// # Errors
     /// [`Error::Failed`] if the system refuses, [`Error::Stranger`] if another user listens.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        let Some(socket) = envelope::connect(CONTROL, path)? else { return Ok(None) };
-        let peer = scm::peer_uid(&socket).map_err(Failure::of(CONTROL, "ask who listens"))?;
-        let own = rustix::process::geteuid().as_raw();
-        if own != 0 && peer != own {
-            return Err(Error::Stranger(peer));
-        }
-        Ok(Some(Connection { socket, patience: PATIENCE }))
+        Ok(control::Connection::open(CONTROL, path)?.map(Connection))
     }
 
     /// Limits the wait for each answer from now on.
     #[must_use]
-    pub fn within(mut self, patience: Duration) -> Connection {
-        self.patience = patience;
-        self
+    pub fn within(self, patience: Duration) -> Connection {
+        Connection(self.0.within(patience))
     }
 
     /// The process's id in this PID namespace; `None` if it is not visible.
     pub fn process(&self) -> Option<rustix::process::Pid> {
-        scm::peer_pid(&self.socket)
+        self.0.process()
     }
 
     /// Sends a request and waits for the answer; [`Answer::Failed`] becomes [`Error::Refused`]. After
@@ -76,21 +48,9 @@ impl Connection {
     /// # Errors
     /// [`Error::Ended`] if the process ended instead; [`Error::Failed`] for other failures.
     pub fn ask(&self, request: &Request, with: &[BorrowedFd<'_>]) -> Result<Answer> {
-        match envelope::send(CONTROL, &self.socket, request, with) {
-            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {
-                return Err(Error::Ended);
-            }
-            sent => sent?,
-        }
-        if !wait_readable(&self.socket, self.patience) {
-            let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
-            return Err(Failure::new(CONTROL, "wait for an answer", late).into());
-        }
-        match envelope::receive(CONTROL, &self.socket)? {
-            Received::Value(Answer::Failed(reason), _) => Err(Error::Refused(reason)),
-            Received::Value(answer, _) => Ok(answer),
-            Received::Malformed(reason) => Err(Error::Message(reason)),
-            Received::Ended => Err(Error::Ended),
+        match self.0.ask(request, with)? {
+            Answer::Failed(reason) => Err(Error::Refused(reason)),
+            answer => Ok(answer),
         }
     }
 
@@ -147,11 +107,10 @@ impl Connection {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.0.as_fd()
     }
 }
 
 fn unexpected(answer: &Answer) -> Error {
-    let text: String = format!("{answer:?}").chars().take(60).collect();
-    Error::Message(format!("an answer to something else: {text}"))
+    Error::Message(control::unexpected(answer))
 }

@@ -4,9 +4,10 @@
 //! which forward by them while the slicer is gone; what slices said of them is in a file for the next one ([`memory`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use netloom_ofconn::control::Desk;
 use netloom_ofconn::dial::Peer;
 use netloom_ofconn::reach::{self, Namespaces};
 use netloom_ofconn::watch::Watcher;
@@ -16,7 +17,7 @@ use netloom_sys::{Failure, process};
 use rustix::process::Signal;
 
 use crate::application::{Application, Policy};
-use crate::error::SLICER;
+use crate::error::{CONTROL, SLICER};
 use crate::greeting::Told;
 use crate::memory;
 use crate::real::{Real, Service};
@@ -123,7 +124,8 @@ impl Listening {
 pub(crate) struct Server {
     pub(crate) watcher: Watcher<Key>,
     signals: OwnedFd,
-    pub(crate) control: OwnedFd,
+    /// Clients with requests.
+    pub(crate) desk: Desk,
     pub(crate) application: Application,
     folder: PathBuf,
     /// Device and inode of the folder.
@@ -137,8 +139,6 @@ pub(crate) struct Server {
     /// Connections with messages to read, and those with some to write.
     pub(crate) ready: BTreeSet<u64>,
     pub(crate) unsent: BTreeSet<u64>,
-    /// Connections of the control socket.
-    pub(crate) clients: BTreeMap<u64, OwnedFd>,
     pub(crate) peers: BTreeMap<u64, Peer<Whose>>,
     pub(crate) namespaces: Namespaces,
     pub(crate) places: BTreeMap<u64, Listening>,
@@ -174,13 +174,10 @@ impl Server {
     ) -> Result<Server> {
         application.policy.check().map_err(Error::Refused)?;
         system::raise_limit();
-        // A client that leaves before it is accepted must not block the loop.
-        rustix::io::ioctl_fionbio(&control, true)
-            .map_err(|e| Failure::new(SLICER, "make the control socket non-blocking", e))?;
         let mut server = Server {
             watcher: Watcher::new(SLICER)?,
             signals,
-            control,
+            desk: Desk::new(CONTROL, control)?,
             application: application.clone(),
             identity: identity(folder),
             folder: folder.to_owned(),
@@ -191,7 +188,6 @@ impl Server {
             reals: BTreeMap::new(),
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
-            clients: BTreeMap::new(),
             peers: BTreeMap::new(),
             namespaces: Namespaces::new(),
             places: BTreeMap::new(),
@@ -214,8 +210,8 @@ impl Server {
 
     fn begin(&mut self) -> Result<()> {
         self.watcher.add(&self.signals, Key::Signal, true, false)?;
-        self.watcher.add(&self.control, Key::Control, true, false)?;
-        self.spare = self.control.try_clone().ok();
+        self.watcher.add(&self.desk, Key::Control, true, false)?;
+        self.spare = self.desk.as_fd().try_clone_to_owned().ok();
         self.set_turns();
         if let Some(path) = self.application.socket.clone() {
             let socket = reach::listen_unix(&path)?;
@@ -324,6 +320,7 @@ impl Server {
             Ok((real, to)) => {
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.side = Side::Switch;
+                    wire.channel.heeds_all = true;
                 }
                 self.reals.insert(id, real);
                 self.heard_peer(id);

@@ -82,12 +82,14 @@ impl Server {
         let mut may: Vec<Option<bool>> = vec![None; self.turns.len()];
         let mut ready: Vec<(usize, u64)> = vec![];
         for id in &self.ready {
-            let Some(Side::Slice { place, switch, .. }) = self.wires.get(id).map(|w| &w.side)
+            let Some(Side::Slice { place, switch, slice, .. }) =
+                self.wires.get(id).map(|w| &w.side)
             else {
                 continue;
             };
-            // What a switch does not take is not asked for.
-            let takes = self.wires.get(switch).is_none_or(|wire| !wire.channel.is_paused());
+            // What a switch does not take, or has not answered yet, is not asked for.
+            let takes = self.wires.get(switch).is_none_or(|wire| !wire.channel.has_backlog())
+                && self.reals.get(switch).is_none_or(|real| real.core.may_ask(*slice));
             let own = self.wires.get(id).is_none_or(|wire| !wire.channel.is_paused());
             let Some(turns) = self.turns.get_mut(*place).filter(|_| takes && own) else {
                 continue;

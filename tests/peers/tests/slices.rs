@@ -267,13 +267,22 @@ fn open_vswitch_is_sliced_by_a_slicer_that_runs_for_itself() {
     assert!(ping("h1", "10.99.9.2"), "the switch forwards on without its slicer");
 }
 
-/// A file of the tests of TLS; keys are copied to where they are their owner's alone.
+/// The files of the tests of TLS.
+const SECRETS: [(&str, &[u8]); 5] = [
+    ("authority.pem", include_bytes!("../../../parts/flow/tests/tls/authority.pem")),
+    ("controller.pem", include_bytes!("../../../parts/flow/tests/tls/controller.pem")),
+    ("controller-key.pem", include_bytes!("../../../parts/flow/tests/tls/controller-key.pem")),
+    ("switch.pem", include_bytes!("../../../parts/flow/tests/tls/switch.pem")),
+    ("switch-key.pem", include_bytes!("../../../parts/flow/tests/tls/switch-key.pem")),
+];
+
+/// One of them, where it is its owner's alone.
 fn secret(scratch: &Scratch, name: &str) -> String {
-    let from = workspace_root().join("parts/flow/tests/tls").join(name);
-    let to = scratch.path().join(name);
-    std::fs::copy(from, &to).expect("copy it");
-    std::fs::set_permissions(&to, Permissions::from_mode(0o600)).expect("make it private");
-    to.to_str().expect("UTF-8").to_owned()
+    let (_, bytes) = SECRETS.iter().find(|(known, _)| *known == name).expect("a file");
+    let path = scratch.path().join(name);
+    std::fs::write(&path, bytes).expect("write it");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("make it private");
+    path.to_str().expect("UTF-8").to_owned()
 }
 
 /// Controllers of Open vSwitch's own, each in a slice of an Open vSwitch that is reached by TLS; the slicer is killed.

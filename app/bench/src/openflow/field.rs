@@ -45,9 +45,11 @@ const FIRST: f64 = 20_000.0;
 
 /// The switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// netloom's OpenFlow switch.
     Own,
+    /// The same behind a slicer, in whose one slice both nodes are.
+    Sliced,
     /// Open vSwitch's userspace switch.
     Vswitch,
     /// The kernel's bridge.
@@ -55,17 +57,19 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Kind::Own => "netloom",
+            Kind::Sliced => "netloom, through a slicer",
             Kind::Vswitch => "Open vSwitch",
             Kind::Bridge => "kernel bridge",
         }
     }
 
-    pub(super) fn settings(self) -> &'static str {
+    pub(crate) fn settings(self) -> &'static str {
         match self {
             Kind::Own => "kind: openflow, veth, all offloads",
+            Kind::Sliced => "kind: openflow, two slices, veth, all offloads",
             Kind::Vswitch => "netdev datapath, defaults, veth, the nodes' offloads off",
             Kind::Bridge => "kind: kernel, veth, all offloads",
         }
@@ -74,6 +78,7 @@ impl Kind {
     fn lab(self) -> &'static str {
         match self {
             Kind::Own => "bench-flow-own",
+            Kind::Sliced => "bench-flow-sliced",
             Kind::Vswitch => "bench-flow-ovs",
             Kind::Bridge => "bench-flow-bridge",
         }
@@ -82,29 +87,29 @@ impl Kind {
 
 /// The time from changes of an entry, over some turns, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Obeyed {
+pub(crate) struct Obeyed {
     /// Until the reply to a barrier, median.
-    pub(super) answered: f64,
+    pub(crate) answered: f64,
     /// Until the last frame that disobeyed came, median.
-    pub(super) obeyed: f64,
+    pub(crate) obeyed: f64,
     /// The same, the longest.
-    pub(super) worst: f64,
+    pub(crate) worst: f64,
     /// Frames that disobeyed after the reply, in all turns.
-    pub(super) late: f64,
+    pub(crate) late: f64,
 }
 
 /// Flows a second that a controller sets up, the most at any offered rate and those at the highest; and the delay of a
 /// packet that it decides about, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Controlled {
-    pub(super) setups: f64,
-    pub(super) overload: f64,
+pub(crate) struct Controlled {
+    pub(crate) setups: f64,
+    pub(crate) overload: f64,
     /// `None`: none of a peer's came within a second.
-    pub(super) first: Option<f64>,
+    pub(crate) first: Option<f64>,
 }
 
 /// A lab with one switch.
-pub(super) struct Field<'a> {
+pub(crate) struct Field<'a> {
     driver: &'a Driver,
     kind: Kind,
     /// Where the switch speaks OpenFlow.
@@ -117,12 +122,12 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    pub(super) fn up(driver: &'a Driver, kind: Kind) -> Result<Field<'a>> {
+    pub(crate) fn up(driver: &'a Driver, kind: Kind) -> Result<Field<'a>> {
         let lab = kind.lab();
         let controller = match kind {
             // The only one that it accepts.
             Kind::Vswitch => driver.folder().join("ovs/br0.controller"),
-            Kind::Own | Kind::Bridge => driver.folder().join(format!("{lab}.controller")),
+            _ => driver.folder().join(format!("{lab}.controller")),
         };
         let text = lab_file(kind, controller.to_str().context("the folder's path is not UTF-8")?);
         driver.up(&driver.lab_file(lab, &text)?)?;
@@ -141,6 +146,7 @@ impl<'a> Field<'a> {
                 (folder.join("br0.mgmt"), Some(running))
             }
             Kind::Own => (own_socket(driver, lab)?, None),
+            Kind::Sliced => (slice_socket(driver, lab)?, None),
             Kind::Bridge => (PathBuf::new(), None),
         };
         let to = exec(driver, lab, "b", &["cat", "/sys/class/net/eth0/address"])?.trim().to_owned();
@@ -148,17 +154,30 @@ impl<'a> Field<'a> {
     }
 
     /// Has the switch forward by so many entries; returns how many a second were made.
-    pub(super) fn fill(&self, rules: u32) -> Result<f64> {
+    pub(crate) fn fill(&self, rules: u32) -> Result<f64> {
         number(&self.client(&["flow-fill", "SOCKET", &rules.to_string(), A, "2"])?, "per_s")
     }
 
+    /// Resident MiB of the slicer, and the seconds of CPU time that it has had.
+    pub(crate) fn slicer(&self) -> Result<(f64, f64)> {
+        let shown = self.driver.json(&["-l", self.kind.lab(), "slice", "show", "--json"])?;
+        let pid = number(&shown, "pid")?;
+        let status = std::fs::read_to_string(format!("/proc/{pid:.0}/status"))
+            .context("read the slicer's memory")?;
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib: f64 = kib
+            .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok())
+            .context("the slicer's memory is not told")?;
+        Ok((kib / 1024.0, number(&shown, "cpu-us")? / 1e6))
+    }
+
     /// Has the switch forward everything to where it belongs.
-    pub(super) fn pass(&self) -> Result<()> {
+    pub(crate) fn pass(&self) -> Result<()> {
         self.client(&["flow-pass", "SOCKET"]).map(|_| ())
     }
 
     /// Smallest frames a second that arrive by so many entries, each used in turn.
-    pub(super) fn forward(&self, rules: u32) -> Result<f64> {
+    pub(crate) fn forward(&self, rules: u32) -> Result<f64> {
         let flows = rules.to_string();
         if rules > 1 {
             // Caches learn what they can before anything is counted.
@@ -175,7 +194,7 @@ impl<'a> Field<'a> {
     }
 
     /// Gb/s of a TCP stream.
-    pub(super) fn tcp(&self) -> Result<f64> {
+    pub(crate) fn tcp(&self) -> Result<f64> {
         let sink = self.peer("b", &["tcp-sink", PORT, "0.4", "0.8"])?.ready()?;
         let source = self.peer("a", &["tcp-source", &format!("{B}:{PORT}"), "0", MOST])?;
         let rate = number(&sink.result()?, "bytes_per_s")?;
@@ -184,7 +203,7 @@ impl<'a> Field<'a> {
     }
 
     /// What a switch does with a controller that has to decide about every flow.
-    pub(super) fn controller(&self) -> Result<Controlled> {
+    pub(crate) fn controller(&self) -> Result<Controlled> {
         let controller = self.controlled()?;
         let first = self.first()?;
         let (mut most, mut overload) = (0.0_f64, 0.0);
@@ -217,7 +236,7 @@ impl<'a> Field<'a> {
         self.generate(&["--flows", FRESH, "--rate", SPARSE], 0.6)?.result()?;
         let told = receiver.result()?;
         let delays = &told["streams"][0]["latency"];
-        if delays.is_null() && self.kind != Kind::Own {
+        if delays.is_null() && self.kind == Kind::Vswitch {
             return Ok(None);
         }
         let lab = self.kind.lab();
@@ -226,7 +245,7 @@ impl<'a> Field<'a> {
     }
 
     /// The time until changed entries are obeyed.
-    pub(super) fn obey(&self) -> Result<Obeyed> {
+    pub(crate) fn obey(&self) -> Result<Obeyed> {
         let before = self.received()?;
         let sender = self.generate(&["--rate", STEADY], LONGEST)?;
         self.begun(before)?;
@@ -345,6 +364,21 @@ fn own_socket(driver: &Driver, lab: &str) -> Result<PathBuf> {
     Ok(path.with_context(|| format!("no socket in {shown}"))?.into())
 }
 
+/// Where the slice that is measured speaks OpenFlow, once its switch is there.
+fn slice_socket(driver: &Driver, lab: &str) -> Result<PathBuf> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let shown = driver.json(&["-l", lab, "slice", "show", "--json"])?;
+        if let Some(path) = shown["slices"][0]["switches"][0]["socket"].as_str() {
+            return Ok(path.into());
+        }
+        if Instant::now() > end {
+            bail!("{lab}: the slicer has no switch: {shown}");
+        }
+        sleep(LATE);
+    }
+}
+
 fn obeyed(told: &Value) -> Result<Obeyed> {
     let list = |name: &str| -> Result<Vec<f64>> {
         let all = told[name].as_array().with_context(|| format!("no `{name}` in {told}"))?;
@@ -367,6 +401,14 @@ fn lab_file(kind: Kind, controller: &str) -> String {
                 format!("kind: openflow, fail: secure, controllers: [\"unix:{controller}\"]");
             ("", format!("switches: {{s: {{subnet: [198.18.0.0/24], {options}}}}}\n"), "s")
         }
+        Kind::Sliced => {
+            let slices = format!(
+                "slices:\n  red: {{controllers: [\"unix:{controller}\"], switches: {{s: {{ports: [a, b]}}}}}}\n  \
+                 blue: {{switches: {{s: {{ports: c}}}}}}\n"
+            );
+            let switch = "switches: {s: {subnet: [198.18.0.0/24], kind: openflow}}\n";
+            (", c: {}", format!("{switch}{slices}"), "s")
+        }
         Kind::Bridge => ("", "switches: {s: {subnet: [198.18.0.0/24]}}\n".to_owned(), "s"),
         Kind::Vswitch => (", ovs: {}", String::new(), "ovs"),
     };
@@ -374,11 +416,14 @@ fn lab_file(kind: Kind, controller: &str) -> String {
         let addresses = match kind {
             // Both links would have one prefix.
             Kind::Vswitch => "none".to_owned(),
-            Kind::Own | Kind::Bridge => format!("{{{name}: {address}/24}}"),
+            _ => format!("{{{name}: {address}/24}}"),
         };
         format!("  - {{ends: [{name}, {end}], name: {name}, addresses: {addresses}}}\n")
     };
-    let links = link("a", A) + &link("b", B);
+    let mut links = link("a", A) + &link("b", B);
+    if kind == Kind::Sliced {
+        links += "  - [c, s]\n";
+    }
     format!("name: {}\nnodes: {{a: {{}}, b: {{}}{node}}}\n{switch}links:\n{links}", kind.lab())
 }
 
@@ -401,6 +446,8 @@ mod tests {
         let text = lab_file(Kind::Own, "/c");
         assert!(text.contains("kind: openflow") && text.contains("ends: [b, s]"), "{text}");
         let text = lab_file(Kind::Vswitch, "/c");
+        let sliced = lab_file(Kind::Sliced, "/c");
+        assert!(sliced.contains("ports: [a, b]") && sliced.contains("- [c, s]"), "{sliced}");
         assert!(text.contains("ovs: {}}\nlinks:") && text.contains("ends: [a, ovs]"), "{text}");
     }
 }

@@ -3,49 +3,55 @@
 use crate::file::table::{Key, Object, Value, key};
 use crate::kinds::openflow::keys::{CONTROLLERS, TLS};
 
+/// A value, and what errors call it.
+macro_rules! told {
+    ($what:literal, $form:ident, $pattern:literal) => {
+        Value::Called($what, &Value::$form($pattern))
+    };
+}
+
 const COUNT: Value = Value::Integer(1, 1_000_000);
-const PER_SECOND: Value = Value::Called(
+const PER_SECOND: Value = told!(
     "a number a second like 200/s or 1k/s",
-    &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *[kM]?(/s)?$"),
+    NumberOrPattern,
+    r"^[0-9]+(\.[0-9]+)? *[kM]?(/s)?$"
 );
-const RATE: Value = Value::Called(
+const RATE: Value = told!(
     "a rate like 100mbit or 1.5Gb/s",
-    &Value::Pattern(r"^[0-9]+(\.[0-9]+)? *([kKmMgGtT]?([bB][iI][tT](/s)?|b/s))$"),
+    Pattern,
+    r"^[0-9]+(\.[0-9]+)? *([kKmMgGtT]?([bB][iI][tT](/s)?|b/s))$"
 );
-const CPU: Value = Value::Called(
+const CPU: Value = told!(
     "a share like 50% or a number of CPUs like 1.5",
-    &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *%?$"),
+    NumberOrPattern,
+    r"^[0-9]+(\.[0-9]+)? *%?$"
 );
-const VLAN: Value = Value::Called(
+const VLAN: Value = told!(
     "a VLAN like 7, a range like 10..20, or untagged",
-    &Value::NumberOrPattern(r"^(untagged|[0-9]+(\.\.[0-9]+)?)$"),
+    NumberOrPattern,
+    r"^(untagged|[0-9]+(\.\.[0-9]+)?)$"
 );
-const MAC: Value = Value::Called(
-    "a MAC address like 02:00:00:00:00:01",
-    &Value::Pattern(r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$"),
-);
-const PREFIX: Value = Value::Called(
-    "a prefix like 10.1.0.0/16 or an address",
-    &Value::Pattern(r"^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"),
-);
-const PORTS: Value = Value::Called(
-    "a port like 80 or a range like 8000..8999",
-    &Value::NumberOrPattern(r"^[0-9]+(\.\.[0-9]+)?$"),
-);
-const PROTOCOL: Value = Value::Called(
+const MAC: Value =
+    told!("a MAC address like 02:00:00:00:00:01", Pattern, r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$");
+const PREFIX: Value =
+    told!("a prefix like 10.1.0.0/16 or an address", Pattern, r"^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$");
+const PORTS: Value =
+    told!("a port like 80 or a range like 8000..8999", NumberOrPattern, r"^[0-9]+(\.\.[0-9]+)?$");
+const PROTOCOL: Value = told!(
     "a protocol: tcp, udp, icmp, icmpv6, sctp, or its number",
-    &Value::NumberOrPattern(r"^(tcp|udp|icmp|icmpv6|sctp|[0-9]+)$"),
+    NumberOrPattern,
+    r"^(tcp|udp|icmp|icmpv6|sctp|[0-9]+)$"
 );
-const ETHERTYPE: Value = Value::Called(
+const ETHERTYPE: Value = told!(
     "an ethertype: ipv4, ipv6, arp, lldp, or its number like 0x88cc",
-    &Value::NumberOrPattern(r"^(ipv4|ipv6|arp|lldp|0x[0-9A-Fa-f]{1,4}|[0-9]+)$"),
+    NumberOrPattern,
+    r"^(ipv4|ipv6|arp|lldp|0x[0-9A-Fa-f]{1,4}|[0-9]+)$"
 );
 
-const DATAPATH: Value = Value::Called(
+const DATAPATH: Value = told!(
     "a datapath id like 0x1",
-    &Value::NumberOrPattern(
-        r"^(0x[0-9A-Fa-f]{1,16}|[0-9A-Fa-f]{1,20}|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){7})$",
-    ),
+    NumberOrPattern,
+    r"^(0x[0-9A-Fa-f]{1,16}|[0-9A-Fa-f]{1,20}|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){7})$"
 );
 
 /// One or a list of such values.

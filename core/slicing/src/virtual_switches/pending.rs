@@ -1,6 +1,7 @@
 //! Requests to the switch: whose each is, so that its answer or error goes there, with the number that it was sent with.
 //!
-//! Bounded: the oldest are forgotten. What gets no answer is done when a barrier after it is answered.
+//! Bounded: the oldest are forgotten. What gets no answer is done when a barrier after it is answered. A slice for which many
+//! answers are awaited is not to ask for more ([`Pending::may_ask`]), so that nothing of another's is forgotten for it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +11,11 @@ use netloom_openflow::{PortNumber, Reply};
 use super::Sent;
 use crate::SliceId;
 
-const MOST: usize = 16_384;
+/// Requests that are kept. A switch is not sent more while it has not taken some hundred kilobytes.
+const MOST: usize = 65_536;
+
+/// Answers that are awaited for a slice before it is to wait.
+const MOST_AWAITED: usize = 1024;
 
 /// What a request is about.
 #[derive(Clone, Debug)]
@@ -52,36 +57,63 @@ pub(super) enum What {
 pub(super) struct Pending {
     sent: BTreeMap<u32, (Sent, Kind)>,
     order: VecDeque<u32>,
+    /// By slice, how many answers are awaited.
+    awaited: BTreeMap<SliceId, usize>,
     last: u32,
 }
 
+impl Kind {
+    /// Whether an answer comes in any case.
+    fn is_answered(&self) -> bool {
+        matches!(self, Kind::Barrier | Kind::Queues(_) | Kind::Answer(_))
+    }
+}
+
 impl Pending {
+    /// Whether a slice may ask for more.
+    pub(super) fn may_ask(&self, slice: SliceId) -> bool {
+        self.awaited.get(&slice).is_none_or(|count| *count < MOST_AWAITED)
+    }
+
+    fn insert(&mut self, xid: u32, sent: Sent, kind: Kind) {
+        if kind.is_answered() {
+            *self.awaited.entry(sent.slice).or_default() += 1;
+        }
+        self.sent.insert(xid, (sent, kind));
+    }
+
     /// Keeps a request; returns the number to send it with.
     pub(super) fn note(&mut self, sent: &Sent, kind: Kind) -> u32 {
         // Zero is for what nobody asked for.
         self.last = self.last.checked_add(1).unwrap_or(1);
-        self.sent.insert(self.last, (sent.clone(), kind));
+        self.insert(self.last, sent.clone(), kind);
         self.order.push_back(self.last);
         while self.order.len() > MOST {
             if let Some(oldest) = self.order.pop_front() {
-                self.sent.remove(&oldest);
+                self.take(oldest);
             }
         }
         self.last
     }
 
     pub(super) fn take(&mut self, xid: u32) -> Option<(Sent, Kind)> {
-        self.sent.remove(&xid)
+        let (sent, kind) = self.sent.remove(&xid)?;
+        if kind.is_answered()
+            && let Some(count) = self.awaited.get_mut(&sent.slice)
+        {
+            *count = count.saturating_sub(1);
+        }
+        Some((sent, kind))
     }
 
     /// Puts back what is not yet done.
     pub(super) fn put(&mut self, xid: u32, sent: Sent, kind: Kind) {
-        self.sent.insert(xid, (sent, kind));
+        self.insert(xid, sent, kind);
     }
 
     /// A barrier was answered: what was ordered before it is done.
     pub(super) fn barrier(&mut self, xid: u32) -> Option<Sent> {
-        let (sent, kind) = self.sent.remove(&xid)?;
+        let (sent, kind) = self.take(xid)?;
         let Kind::Barrier = kind else {
             self.put(xid, sent, kind);
             return None;
@@ -95,7 +127,7 @@ impl Pending {
                 Some((_, Kind::Answer(_) | Kind::Queues(_) | Kind::Barrier)) => {
                     kept.push_back(before);
                 }
-                _ => drop(self.sent.remove(&before)),
+                _ => drop(self.take(before)),
             }
         }
         kept.append(&mut self.order);
@@ -105,6 +137,8 @@ impl Pending {
 
     /// A controller went away: its answers are for nobody. Errors about rules still matter.
     pub(super) fn forget(&mut self, slice: SliceId) {
+        // Answers to what it had asked still come, and are nobody's.
+        self.awaited.remove(&slice);
         self.sent.retain(|_, (sent, kind)| {
             sent.slice != slice
                 || matches!(kind, Kind::Rule(_) | Kind::Group(_) | Kind::Meter(_) | Kind::Own)

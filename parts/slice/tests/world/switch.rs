@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use netloom_openflow::port::{Name, PortConfig, PortFeatures, PortState};
+use netloom_openflow::port::PortFeatures;
 use netloom_openflow::stream::Stream;
 use netloom_openflow::{Port, PortNumber};
 use netloom_pipeline::{ConnectionId, Options, Outputs, Switch as Tables};
@@ -31,19 +31,9 @@ pub struct Switch {
 }
 
 fn port(number: u32) -> Port {
-    Port {
-        number: PortNumber(number),
-        address: [2, 0, 0, 0, 0, u8::try_from(number).expect("few")],
-        name: Name::new(&format!("p{number}")),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::FD_1GB,
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_speed: 0,
-        max_speed: 0,
-    }
+    let address = [2, 0, 0, 0, 0, u8::try_from(number).expect("few")];
+    let port = Port::new(PortNumber(number), address, &format!("p{number}"));
+    Port { current: PortFeatures::FD_1GB, ..port }
 }
 
 fn nanoseconds(since: Instant) -> u64 {
