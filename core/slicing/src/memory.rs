@@ -69,6 +69,12 @@ pub(crate) enum Note<'a> {
     Rate { slice: SliceId, meter: u32 },
 }
 
+/// A number of a slice.
+fn of(w: &mut Writer<'_>, slice: SliceId, number: u32) {
+    w.u32(u32::from(slice.0));
+    w.u32(number);
+}
+
 impl Note<'_> {
     /// Appends its record.
     pub(crate) fn write(&self, version: Version, to: &mut Vec<u8>) {
@@ -77,10 +83,6 @@ impl Note<'_> {
     }
 
     fn body(&self, version: Version, w: &mut Writer<'_>) -> Result<u8, Unsayable> {
-        let of = |w: &mut Writer<'_>, slice: SliceId, number: u32| {
-            w.u32(u32::from(slice.0));
-            w.u32(number);
-        };
         Ok(match self {
             Note::Begin { datapath, last } => {
                 w.u64(MAGIC);

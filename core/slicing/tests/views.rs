@@ -27,6 +27,28 @@ fn any(version: Version) -> Match {
     }
 }
 
+/// Controllers tell packets that nothing matched from those that an entry sent.
+#[test]
+fn a_packet_that_missed_is_told_as_one() {
+    use netloom_openflow::packet::PacketInReason::{Action, NoMatch};
+    let mut lab = two(Version::V13);
+    lab.add(A, "priority=0,actions=CONTROLLER:65535");
+    let reason = |lab: &mut Lab| {
+        lab.told(A);
+        lab.frame(3, &frame("ip"));
+        match &lab.told(A)[..] {
+            [Message::PacketIn(packet)] => packet.reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(reason(&mut lab), NoMatch);
+    lab.add(A, "priority=0,in_port=1,table=1,actions=CONTROLLER:65535");
+    lab.add(A, "priority=1,actions=goto_table:1");
+    assert_eq!(reason(&mut lab), Action);
+    lab.add(A, "priority=2,actions=CONTROLLER:65535");
+    assert_eq!(reason(&mut lab), Action);
+}
+
 #[test]
 fn ports_are_numbered_from_one_in_the_order_given() {
     for version in [Version::V10, Version::V13] {

@@ -53,8 +53,13 @@ impl VirtualSwitches {
     }
 
     /// To the slice whose rule sent it, else whose packet it is.
-    fn route(&mut self, now: Time, port: PortNumber, packet: PacketIn, out: &mut Vec<Out>) {
+    fn route(&mut self, now: Time, port: PortNumber, mut packet: PacketIn, out: &mut Vec<Out>) {
         let rule = self.rules.of_cookie(packet.cookie);
+        let is_miss = rule.is_some_and(|(_, _, rule)| rule.is_table_miss());
+        if is_miss && packet.reason == PacketInReason::Action {
+            // To its controller it is an entry without a match, to the switch one of the slice's packets (section 5.4).
+            packet.reason = PacketInReason::NoMatch;
+        }
         let rule = rule.map(|(_, _, rule)| (rule.slice, rule.said.cookie));
         let (_, mut key) = parse(&packet.data);
         key.set(Field::InPort, u128::from(port.0));

@@ -66,6 +66,14 @@ impl Rule {
         group == GROUP_ANY || self.acts(is)
     }
 
+    /// Whether it is what its table does with packets that nothing else matches: in 1.3 an entry without a match, of the
+    /// lowest priority.
+    pub(super) fn is_table_miss(&self) -> bool {
+        matches!(self.said.matching, Match::Oxm(_))
+            && self.said.priority == 0
+            && self.pattern == Pattern::default()
+    }
+
     /// How many entries it has.
     pub(super) fn entries(&self) -> usize {
         self.pieces.iter().filter(|piece| piece.alive).count()
