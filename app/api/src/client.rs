@@ -21,6 +21,7 @@ use netloom_model::Plan;
 use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
+use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests;
 use netloom_sys::{Failure, process, scm};
 use tokio::runtime::{Builder, Runtime};
@@ -316,6 +317,14 @@ impl Client {
     pub fn show_openflow(&self, switch: &str) -> Result<Shown> {
         let uri = format!("/v1/switches/{}/openflow", encoded(switch));
         self.json(&Call::new(Method::GET, uri, QUICK))
+    }
+
+    /// State of the lab's slices.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] with status 400 when the lab has none, 409 when their process does not run.
+    pub fn show_slices(&self) -> Result<Sliced> {
+        self.json(&Call::new(Method::GET, "/v1/slices".to_owned(), QUICK))
     }
 
     /// What an OpenFlow switch would do with a frame.

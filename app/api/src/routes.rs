@@ -49,6 +49,7 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(crate::switches::delete_switch))
         .routes(routes!(crate::switches::ask_switch))
         .routes(routes!(crate::switches::show_openflow))
+        .routes(routes!(crate::switches::show_slices))
         .routes(routes!(crate::switches::trace_frame))
         .routes(routes!(document))
         .merge(pnpm::router())

@@ -9,6 +9,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use netloom_flow::control::requests::{Shown, TraceWhat, Traced};
 use netloom_lab::view::{Changed, NewSwitch};
+use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{Answer as SwitchAnswer, Request};
 
 use crate::change::body;
@@ -93,6 +94,19 @@ pub(crate) async fn show_openflow(
 ) -> Answer<Shown> {
     let Path(switch) = switch?;
     lab.call(move |s| s.show_openflow(&switch)).await.map(Json)
+}
+
+/// Show the lab's slices
+///
+/// Switches that are sliced, and each slice's ports, controllers, rules, quotas, counters and last refusals.
+#[utoipa::path(get, path = "/v1/slices", tag = "parts", responses(
+    (status = 200, description = "What the slicer says", body = Sliced),
+    (status = 400, description = "The lab has no slices", body = Problem),
+    (status = 409, description = "The slicer's process is not there at the moment", body = Problem),
+    (status = "default", description = "Not shown", body = Problem),
+))]
+pub(crate) async fn show_slices(State(lab): State<Lab>) -> Answer<Sliced> {
+    lab.call(move |s| s.show_slices()).await.map(Json)
 }
 
 /// Trace a frame through an OpenFlow switch

@@ -10,6 +10,7 @@ use netloom_model::Plan;
 use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
+use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{Answer, Request};
 
 use crate::Result;
@@ -150,6 +151,12 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// No such switch, it is of another kind, or its process does not run.
     fn show_openflow(&self, switch: &str) -> Result<FlowShown>;
+
+    /// State of the lab's slices.
+    ///
+    /// # Errors
+    /// The lab has none, or their process does not run.
+    fn show_slices(&self) -> Result<Sliced>;
 
     /// What an OpenFlow switch would do with a frame; nothing is counted or sent.
     ///

@@ -330,8 +330,25 @@ pub struct OpenflowStatus {
     pub standalone: bool,
     /// Its controllers.
     pub controllers: Vec<OpenflowController>,
+    /// Its slices, which have controllers of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<OpenflowSlice>,
     /// Why it does not answer, or what went wrong last.
     pub trouble: Option<String>,
+}
+
+/// A slice of an OpenFlow switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OpenflowSlice {
+    /// Its name.
+    pub slice: String,
+    /// Rules that it has.
+    pub rules: u64,
+    /// Entries of the switch that these take.
+    pub entries: u64,
+    /// Its controllers.
+    pub controllers: Vec<OpenflowController>,
 }
 
 /// A controller of an OpenFlow switch.

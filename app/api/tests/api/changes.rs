@@ -110,6 +110,7 @@ fn switches_are_made_asked_and_removed() {
     let set = Request::SetPort { port: "p".into(), change };
     assert_eq!(client.ask_switch("s 1", &set).unwrap(), Answer::Done);
     assert_eq!(client.show_openflow("s 1").unwrap().entries, 3);
+    assert_eq!(client.show_slices().unwrap().pid, 9);
     let what = TraceWhat::Match("in_port=1,arp".into());
     assert_eq!(client.trace_frame("s 1", &what).unwrap().port, 7);
     assert_eq!(client.delete_switch("s 1", true).unwrap().name, "s 1");
@@ -118,6 +119,7 @@ fn switches_are_made_asked_and_removed() {
         "ask s 1 \"show\"",
         "ask s 1 {\"set-port\":{\"port\":\"p\",\"change\":{\"uid\":null,\"learn\":false}}}",
         "show openflow s 1",
+        "show slices",
         r#"trace s 1 {"match":"in_port=1,arp"}"#,
         "delete switch s 1 true",
     ];

@@ -90,6 +90,7 @@ const CASES: &[(&str, &str, &str, u16)] = &[
     ("delete", "/v1/switches/{switch}", "/v1/switches/none", 404),
     ("get", "/v1/switches/{switch}/openflow", "/v1/switches/s%201/openflow", 200),
     ("get", "/v1/switches/{switch}/openflow", "/v1/switches/none/openflow", 404),
+    ("get", "/v1/slices", "/v1/slices", 200),
     ("get", "/v1/openapi.json", "/v1/openapi.json", 200),
 ];
 

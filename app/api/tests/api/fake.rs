@@ -20,6 +20,7 @@ use netloom_model::lookup::LookupError;
 use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
+use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{Answer, MacEntry, MacTable, Request, Shown};
 use netloom_sys::cgroup::Join;
 use serde_json::json;
@@ -363,6 +364,11 @@ impl Service for Fake {
         self.known_switch(switch)?;
         self.note(format!("show openflow {switch}"))?;
         Ok(FlowShown { name: switch.to_owned(), entries: 3, ..FlowShown::default() })
+    }
+
+    fn show_slices(&self) -> Result<Sliced> {
+        self.note("show slices".to_owned())?;
+        Ok(Sliced { name: "fake".to_owned(), pid: 9, ..Sliced::default() })
     }
 
     fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {

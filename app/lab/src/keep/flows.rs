@@ -103,6 +103,7 @@ impl Flows {
             entries: shown.map_or(0, |s| s.entries),
             standalone: shown.is_some_and(|s| s.standalone),
             controllers: options.controllers.iter().map(controller).collect(),
+            slices: vec![],
             trouble: found.as_ref().map_or_else(|why| Some(why.clone()), |s| s.trouble.clone()),
         })
     }

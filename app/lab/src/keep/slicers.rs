@@ -13,13 +13,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use netloom_model::Plan;
+use netloom_model::kinds::openflow::Controller;
+use netloom_model::slices::Slice;
 use netloom_slice::Application;
-use netloom_slice::control::Connection;
+use netloom_slice::control::requests::ControllerShown;
+use netloom_slice::control::{Connection, Shown};
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::flows::agent::{Space, journal, space};
 use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, Role, STEADY};
 use crate::store::state::{Folder, State, make_private_dir};
+use crate::view::{OpenflowController, OpenflowSlice};
 use crate::{Error, Result};
 
 /// Time limit for an answer.
@@ -60,6 +64,53 @@ fn open(folder: &Folder) -> Result<Option<Connection>> {
 
 fn is_wanted(plan: &Plan) -> bool {
     !plan.slices.is_empty()
+}
+
+/// What the slicer of a lab says.
+///
+/// # Errors
+/// The lab has none, or its process is not there at the moment.
+pub(crate) fn shown(folder: &Folder, plan: &Plan) -> Result<Shown> {
+    let object = || SLICER.to_owned();
+    if !is_wanted(plan) {
+        return Err(Error::Invalid { object: object(), reason: "the lab has no slices".into() });
+    }
+    let none = || Error::Busy {
+        object: object(),
+        reason: "its process is not there at the moment".into(),
+    };
+    open(folder)?.ok_or_else(none)?.show().map_err(|e| match e {
+        netloom_slice::Error::Ended => none(),
+        other => Error::of(SLICER, "ask")(other),
+    })
+}
+
+/// The slices of a switch; what they have, if their slicer says it.
+pub(crate) fn on(shown: &Shown, plan: &Plan, switch: &str) -> Vec<OpenflowSlice> {
+    let there = plan.slices.iter().filter(|slice| slice.switches.contains_key(switch));
+    let status = |slice: &Slice| {
+        let said = shown.slices.iter().find(|said| said.name == slice.name);
+        let said = said.and_then(|said| said.switches.iter().find(|on| on.switch == switch));
+        let controller = |of: &Controller| {
+            let wanted = told::controller(of);
+            let is = |one: &&ControllerShown| {
+                one.target == wanted.target.to_string() && one.namespace == wanted.namespace
+            };
+            let told = said.and_then(|said| said.controllers.iter().find(is));
+            OpenflowController {
+                controller: of.to_string(),
+                connected: told.is_some_and(|told| told.connected),
+                reason: told.and_then(|told| told.reason.clone()),
+            }
+        };
+        OpenflowSlice {
+            slice: slice.name.clone(),
+            rules: said.map_or(0, |said| said.rules),
+            entries: said.map_or(0, |said| said.entries),
+            controllers: slice.controllers.iter().map(controller).collect(),
+        }
+    };
+    there.map(status).collect()
 }
 
 impl Slicer {

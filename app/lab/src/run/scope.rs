@@ -20,6 +20,7 @@ use netloom_model::plan::{NodeId, PlannedEnd};
 use netloom_node::entry::Entry;
 use netloom_node::log::Record;
 use netloom_node::ping::Pace;
+use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{Answer, Request};
 use rustix::fs::{Mode, OFlags};
 
@@ -454,6 +455,10 @@ impl Service for Scoped {
     }
 
     fn show_openflow(&self, _: &str) -> Result<FlowShown> {
+        Err(self.refused("switches are shown and changed outside of nodes"))
+    }
+
+    fn show_slices(&self) -> Result<Sliced> {
         Err(self.refused("switches are shown and changed outside of nodes"))
     }
 

@@ -17,10 +17,12 @@ use netloom_node::init;
 use netloom_node::log::{self, Record};
 use netloom_node::ping::Pace;
 use netloom_node::spec::{NodeSpec, log_names, socket_name};
+use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{Answer, Request};
 use netloom_sys::cgroup::Join;
 use netloom_sys::namespace;
 
+use crate::keep::slicers;
 use crate::run::running::{Made, Phase, Running};
 use crate::run::status::{self, Sources};
 use crate::stage::users;
@@ -224,6 +226,10 @@ impl Service for Running {
 
     fn show_openflow(&self, switch: &str) -> Result<FlowShown> {
         self.show_the_openflow(switch)
+    }
+
+    fn show_slices(&self) -> Result<Sliced> {
+        slicers::shown(&self.folder, &self.state().plan)
     }
 
     fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {

@@ -12,12 +12,14 @@ use netloom_model::plan::{
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
+use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{PortShown, Presence};
 use netloom_sys::namespace;
 use netloom_wire::control::DirectionState;
 use rustix::process::Pid;
 
 use crate::build::starting::has_work;
+use crate::keep::slicers;
 use crate::keep::switches::Switches;
 use crate::run::impairing;
 use crate::run::running::{Phase, Running};
@@ -96,6 +98,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let everywhere: Vec<Slot> = plan.slots().collect();
     let links = plan.links.iter();
     let links = links.map(|l| link(sources, l, directions.as_ref(), &found, &everywhere)).collect();
+    let slicer = slicers::shown(&sources.running.folder, plan).ok();
     Ok(LabStatus {
         name: plan.lab.clone(),
         state: lab_state(sources, whole, &nodes),
@@ -105,7 +108,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         read_ns: now_ns(),
         user: state.user,
         nodes,
-        switches: plan.switch_slots().map(|slot| switch(sources, slot)).collect(),
+        switches: plan.switch_slots().map(|slot| switch(sources, slot, slicer.as_ref())).collect(),
         links,
     })
 }
@@ -441,7 +444,7 @@ fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
 
-fn switch(sources: &Sources<'_>, slot: SwitchSlot) -> SwitchStatus {
+fn switch(sources: &Sources<'_>, slot: SwitchSlot, slicer: Option<&Sliced>) -> SwitchStatus {
     let plan = &sources.state.plan;
     let flows = &sources.running.kept.keepers.flows;
     let switch = &plan.switches[slot];
@@ -451,12 +454,16 @@ fn switch(sources: &Sources<'_>, slot: SwitchSlot) -> SwitchStatus {
     let folder = &sources.running.folder;
     let shm = switch.kind.as_shm();
     let vde = shm.and_then(|options| Switches::vde_folder(folder, &switch.name, options));
+    let mut openflow = flows.status(&sources.running.folder, switch);
+    if let (Some(openflow), Some(slicer)) = (&mut openflow, slicer) {
+        openflow.slices = slicers::on(slicer, &sources.state.plan, &switch.name);
+    }
     SwitchStatus {
         name: switch.name.clone(),
         kind: switch.kind.word().into(),
         bridge: switch.bridge.clone(),
         links: links.map(|l| l.name.clone()).collect(),
-        openflow: flows.status(&sources.running.folder, switch),
+        openflow,
         vde: vde.map(|path| path.display().to_string()),
     }
 }

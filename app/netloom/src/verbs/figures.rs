@@ -4,7 +4,8 @@
 
 use netloom_lab::view::{
     ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeState, NodeStatus,
-    OpenflowController, OpenflowStatus, ProgramView, ProtectView, SwitchStatus, WireView,
+    OpenflowController, OpenflowSlice, OpenflowStatus, ProgramView, ProtectView, SwitchStatus,
+    WireView,
 };
 
 use crate::output::{bytes, or_dash};
@@ -14,6 +15,9 @@ pub(super) const INTERFACES: [&str; 6] = ["INTERFACE", "LINK", "STATE", "RECEIVE
 
 /// Columns of [`switch_rows`].
 pub(super) const SWITCHES: [&str; 3] = ["SWITCH", "KIND", "LINKS"];
+
+/// Columns of [`slice_rows`].
+pub(super) const SLICES: [&str; 5] = ["SLICE", "SWITCH", "RULES", "ENTRIES", "CONTROLLERS"];
 
 /// Columns of [`openflow_rows`].
 pub(super) const OPENFLOW: [&str; 6] =
@@ -194,7 +198,7 @@ pub(super) fn openflow_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
             of.datapath.clone(),
             or_dash(of.plane.as_ref(), |plane| plane_text(plane, of.slower.is_some())),
             of.entries.to_string(),
-            controllers(of),
+            controllers(&of.controllers),
         ])
     });
     rows.collect()
@@ -208,6 +212,17 @@ fn openflow_state(of: &OpenflowStatus) -> String {
     }
 }
 
+/// A row for each slice of a switch.
+pub(super) fn slice_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
+    let of = |s: &SwitchStatus| s.openflow.as_ref().map(|of| of.slices.clone()).unwrap_or_default();
+    let rows = switches.iter().flat_map(|s| of(s).into_iter().map(|one| (s.name.clone(), one)));
+    let row = |(switch, one): (String, OpenflowSlice)| {
+        let (rules, entries) = (one.rules.to_string(), one.entries.to_string());
+        vec![one.slice, switch, rules, entries, controllers(&one.controllers)]
+    };
+    rows.map(row).collect()
+}
+
 /// What moves a switch's frames.
 pub(super) fn plane_text(plane: &str, slower: bool) -> String {
     match (plane, slower) {
@@ -217,12 +232,12 @@ pub(super) fn plane_text(plane: &str, slower: bool) -> String {
     }
 }
 
-fn controllers(of: &OpenflowStatus) -> String {
+fn controllers(all: &[OpenflowController]) -> String {
     let one = |c: &OpenflowController| {
         let state = if c.connected { "connected" } else { "not connected" };
         format!("{} ({state})", c.controller)
     };
-    match of.controllers.as_slice() {
+    match all {
         [] => "-".into(),
         all => all.iter().map(one).collect::<Vec<_>>().join(", "),
     }

@@ -72,6 +72,7 @@ fn text(status: &LabStatus) -> String {
     for (head, rows) in [
         (figures::SWITCHES.as_slice(), figures::switch_rows(&status.switches)),
         (figures::OPENFLOW.as_slice(), figures::openflow_rows(&status.switches)),
+        (figures::SLICES.as_slice(), figures::slice_rows(&status.switches)),
         (figures::INTERFACES.as_slice(), interfaces.collect::<Vec<_>>()),
         (figures::WIRES.as_slice(), wires.collect()),
     ] {
@@ -172,6 +173,21 @@ s       openflow  l m
 
 OPENFLOW  STATE           DATAPATH          FORWARDS BY             ENTRIES  CONTROLLERS
 s         up, standalone  0000000000000001  packet sockets: slower  2        node:c0:6653 (not connected)
+";
+        assert!(text(&status).ends_with(expected), "{}", text(&status));
+        let mut sliced = samples::openflow();
+        let controllers = std::mem::take(&mut sliced.controllers);
+        sliced.slices = vec![netloom_lab::view::OpenflowSlice {
+            slice: "red".into(),
+            rules: 2,
+            entries: 4,
+            controllers,
+        }];
+        switch.openflow = Some(sliced);
+        status.switches = vec![switch.clone()];
+        let expected = "
+SLICE  SWITCH  RULES  ENTRIES  CONTROLLERS
+red    s       2      4        node:c0:6653 (not connected)
 ";
         assert!(text(&status).ends_with(expected), "{}", text(&status));
         switch.openflow = None;

@@ -45,6 +45,7 @@ pub enum Answer {
 /// State of a slicer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SlicesShown))]
 pub struct Shown {
     /// Its name.
     pub name: String,
@@ -70,6 +71,7 @@ pub struct Shown {
 /// A switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SlicedSwitchShown))]
 pub struct SwitchShown {
     /// Its name.
     pub name: String,
@@ -92,6 +94,7 @@ pub struct SwitchShown {
 /// How a slicer went on with a switch that an earlier process knew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SliceResumedShown))]
 pub struct ResumedShown {
     /// Rules that slices had as before.
     pub rules: u64,
@@ -108,6 +111,7 @@ pub struct ResumedShown {
 /// A slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SliceShown))]
 pub struct SliceShown {
     /// Its name.
     pub name: String,
@@ -124,6 +128,7 @@ pub struct SliceShown {
 /// A virtual switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SliceVirtualShown))]
 pub struct VirtualShown {
     /// The name of the real switch.
     pub switch: String,
@@ -161,6 +166,7 @@ pub struct VirtualShown {
 /// A port of a virtual switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SlicePortShown))]
 pub struct PortShown {
     /// The number that the slice's controllers see.
     pub number: u32,
@@ -173,6 +179,7 @@ pub struct PortShown {
 /// A controller of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SliceControllerShown))]
 pub struct ControllerShown {
     /// Where it is.
     pub target: String,
@@ -191,6 +198,7 @@ pub struct ControllerShown {
 /// A refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SliceRefusalShown))]
 pub struct RefusalShown {
     /// When, in seconds since 1970.
     pub at: u64,

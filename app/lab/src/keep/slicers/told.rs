@@ -47,7 +47,7 @@ fn slice(slice: &Slice) -> SlicePolicy {
 }
 
 /// A controller with the namespace that it is reached from; the slicer is in the host's.
-fn controller(controller: &Controller) -> Reached {
+pub(super) fn controller(controller: &Controller) -> Reached {
     let here = |port: u16| Target::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     let (target, namespace) = match controller {
         Controller::Tcp(address, port) => (Target::Tcp(SocketAddr::new(*address, *port)), None),
