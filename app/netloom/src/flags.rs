@@ -590,6 +590,8 @@ pub(crate) enum Experiment {
     Switch,
     /// The OpenFlow switch beside Open vSwitch and a bridge.
     Openflow,
+    /// A slicer between a switch and its controller, beside the same switch without one.
+    Slice,
     /// Routers of several kinds beside the kernel, hostile neighbours, and what platforms cost.
     Router,
     /// A plug between the shared-memory switch and an interface.
@@ -620,6 +622,7 @@ impl Experiment {
             Experiment::Images => "images",
             Experiment::Switch => "switch",
             Experiment::Openflow => "openflow",
+            Experiment::Slice => "slice",
             Experiment::Router => "router",
             Experiment::Plug => "plug",
             Experiment::Wire => "wire",

@@ -204,10 +204,15 @@ impl<'a> Field<'a> {
 
     /// What a switch does with a controller that has to decide about every flow.
     pub(crate) fn controller(&self) -> Result<Controlled> {
+        self.controller_of(&OFFERED)
+    }
+
+    /// The same while so many flows a second are offered, one number after another.
+    pub(crate) fn controller_of(&self, all: &[u32]) -> Result<Controlled> {
         let controller = self.controlled()?;
         let first = self.first()?;
         let (mut most, mut overload) = (0.0_f64, 0.0);
-        for (number, offered) in (1..).zip(OFFERED) {
+        for (number, offered) in (1..).zip(all.iter().copied()) {
             overload = self.setups(number, offered)?;
             most = most.max(overload);
         }
