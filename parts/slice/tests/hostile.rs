@@ -109,7 +109,7 @@ fn whatever_a_controller_floods_with_the_others_round_trips_stay_short() {
     slicer.ready();
     let alone = round_trips(&slicer, 50);
     println!("alone: median {:?}, longest {:?}", alone.0, alone.1);
-    for (what, message, reads) in [
+    let floods = [
         ("echo requests", Message::EchoRequest(vec![0; 64]), true),
         ("its own rule, again and again", flow("in_port=1,actions=output:2"), true),
         ("rules outside its slice", flow("in_port=1,actions=output:3"), true),
@@ -117,13 +117,16 @@ fn whatever_a_controller_floods_with_the_others_round_trips_stay_short() {
         ("packets", packet_out(1, 2), true),
         ("packets from outside its slice", packet_out(3, 2), true),
         ("barriers", Message::BarrierRequest, true),
-    ] {
+    ];
+    let rounds = netloom_kit::rounds(1);
+    for (what, message, reads) in (0..rounds).flat_map(|_| floods.clone()) {
         let flood = Flood::start(&slicer, "red", &message, reads);
         super::world::wait("red floods", || (flood.sent() > 2_000).then_some(()));
         let (median, longest) = round_trips(&slicer, 50);
         println!("beside {what}: median {median:?}, longest {longest:?}");
         assert!(median < MEDIAN && longest < LONGEST, "{what}: {median:?} {longest:?}");
     }
+    netloom_kit::done("rounds of floods of one slice beside another", rounds);
     // What was refused has left nothing behind.
     assert_eq!(switch.entries(), 1);
     assert!(slicer.of("red").refused > 2_000);

@@ -1,5 +1,7 @@
 //! Slices of a lab's switch while things are killed: packets go on, and what slices have is there again.
 
+use std::time::Duration;
+
 use netloom_tests_e2e::live::{SOON, kill_and_wait};
 use netloom_tests_e2e::{Machine, machine, wait_until};
 use serde_json::Value;
@@ -49,8 +51,8 @@ fn rules(machine: &Machine) -> String {
 /// A stream in each slice, which goes on while `disturb` does something; no packet of it is lost.
 fn none_lost(machine: &Machine, disturb: impl FnOnce()) {
     let stream = |from: &str, to: &str| {
-        let ping = ["ping", "-4", "-q", "-i", "0.002", "-c", "3000", "-W", "5", to];
-        machine.exec(from, &ping).ok()
+        let ping = ["ping", "-4", "-q", "-i", "0.002", "-c", "2000", "-W", "5", to];
+        machine.exec(from, &ping).bound(Duration::from_secs(120)).ok()
     };
     let reports = std::thread::scope(|scope| {
         let streams = [scope.spawn(|| stream("h1", "h2")), scope.spawn(|| stream("h3", "h4"))];
@@ -58,7 +60,7 @@ fn none_lost(machine: &Machine, disturb: impl FnOnce()) {
         streams.map(|stream| stream.join().expect("the stream ends"))
     });
     for report in reports {
-        assert!(report.contains("3000 packets transmitted, 3000 received"), "{report}");
+        assert!(report.contains("2000 packets transmitted, 2000 received"), "{report}");
     }
 }
 
@@ -119,7 +121,7 @@ fn slices_go_on_without_their_lab_process_and_nothing_is_left_of_them() {
 #[test]
 fn a_slice_sends_no_more_than_its_rate_and_the_other_all_of_its_packets() {
     let machine = machine!();
-    machine.up(&LAB.replace("rate: 1gbit", "rate: 8mbit"));
+    machine.up(&LAB.replace("rate: 1gbit", "rate: 400kbit"));
     slicer(&machine);
     for slice in ["red", "blue"] {
         machine.ok(&format!("flow add s@{slice} actions=flood"));
@@ -129,17 +131,19 @@ fn a_slice_sends_no_more_than_its_rate_and_the_other_all_of_its_packets() {
         machine.exec(node, &read).ok().trim().parse().expect("a number")
     };
     let before = [received("h2"), received("h4")];
-    // Twice 20 Mb/s for two seconds.
+    // Twice 2 Mb/s for three seconds: little enough for a busy machine.
     std::thread::scope(|scope| {
         for (from, to) in [("h1", "h2"), ("h3", "h4")] {
-            let words = format!("generate {from}:eth0 --to {to} --size 1250 --rate 2kpps -d 2s");
+            let words = format!("generate {from}:eth0 --to {to} --size 1250 --rate 200pps -d 3s");
             let machine = &machine;
             scope.spawn(move || machine.ok(&words));
         }
     });
-    let [red, blue] = [received("h2") - before[0], received("h4") - before[1]];
-    assert!(red >= 4000, "{red} of 4000 frames");
-    // 1600 in two seconds, and a twentieth of a second's at once.
-    assert!((1200..=2000).contains(&blue), "{blue} frames, {red} of the other");
+    wait_until("all frames of the other", SOON, || {
+        (received("h2") - before[0] >= 600).then_some(())
+    });
+    let blue = received("h4") - before[1];
+    // 120 in three seconds, and twelve at once.
+    assert!((80..=160).contains(&blue), "{blue} frames");
     machine.down();
 }

@@ -3,7 +3,7 @@
 import os
 import sys
 
-os.environ["OSKEN_HUB_TYPE"] = "eventlet"
+os.environ["OSKEN_HUB_TYPE"] = "native"  # TLS of eventlet does not get through its handshake
 
 from os_ken.lib import hub  # noqa: E402
 

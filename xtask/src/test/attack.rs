@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use super::flags::number;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
-const KINDS: [(&str, &[(&str, &str)]); 10] = [
+const KINDS: [(&str, &[(&str, &str)]); 11] = [
     (
         "hostile member of a switch",
         &[
@@ -21,6 +21,10 @@ const KINDS: [(&str, &[(&str, &str)]); 10] = [
     (
         "hostile peer of an OpenFlow switch",
         &[("parts/flow", "integration::hostile::nonsense_costs")],
+    ),
+    (
+        "hostile controller of a slice",
+        &[("parts/slice", "integration::hostile::whatever_a_controller")],
     ),
     ("races of a program under guard", &[("parts/guard", "integration::race::")]),
     ("storm", &[("parts/switch", "integration::relaying::who_floods")]),
@@ -41,6 +45,7 @@ const KINDS: [(&str, &[(&str, &str)]); 10] = [
             ("tests/e2e", "kill::"),
             ("parts/switch", "integration::killing::"),
             ("parts/flow", "integration::killing::kills_at"),
+            ("parts/slice", "integration::killing::a_slicer_that"),
         ],
     ),
 ];
@@ -56,10 +61,11 @@ pub(super) struct Attack {
 
 impl Attack {
     /// Packages with the tests.
-    pub(super) const PACKAGES: [&'static str; 5] = [
+    pub(super) const PACKAGES: [&'static str; 6] = [
         "--package=netloom-shm",
         "--package=netloom-switch",
         "--package=netloom-flow",
+        "--package=netloom-slice",
         "--package=netloom-guard",
         "--package=netloom-tests-e2e",
     ];

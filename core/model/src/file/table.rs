@@ -77,6 +77,21 @@ pub(crate) const fn key(name: &'static str, value: Value, doc: &'static str) -> 
     Key { name, doc, value, required: false }
 }
 
+const INDEX: Value =
+    Value::AnyOf(&[Value::Integer(0, i64::MAX), Value::Text, Value::List(&Value::Text, None)]);
+
+pub(crate) const FOR: Key = key(
+    "for",
+    Value::Map(&INDEX),
+    "Repeats the entry for every combination of indices: `{x: 0..9, y: 1..x}`. A range has both ends, \
+     a number N counts from 0 to N-1, a list gives its items. `{x+1}` in the entry's text is replaced.",
+);
+pub(crate) const IF: Key = key(
+    "if",
+    Value::Text,
+    "With `for`: keeps only the combinations for which this expression is true: `x < y and x != 3`.",
+);
+
 pub(crate) const DURATION: Value = Value::Called(
     "a duration like 500ms, 30s or 2m; a bare number is seconds",
     &Value::NumberOrPattern(r"^[0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)?$"),

@@ -1,7 +1,7 @@
 //! The tables of the lab file's keys, except those of only one kind of switch (`crate::kinds`).
 
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
-use crate::file::table::{BYTES, DURATION, Key, MODE, Object, Value, key};
+use crate::file::table::{BYTES, DURATION, FOR, IF, Key, MODE, Object, Value, key};
 use crate::kinds::{PLAIN, bridge, openflow, router, shm, vm};
 use crate::signal;
 use crate::slices::keys::SLICE;
@@ -21,21 +21,6 @@ const MTU: Value = Value::Integer(68, 65535);
 const PORT: Value = Value::Integer(1, 65535);
 const SUBNET: Value = Value::AnyOf(&[CIDR, Value::List(&CIDR, Some(2))]);
 const COMMAND: Value = Value::Called("an argument list", &Value::List(&Value::Text, None));
-const INDEX: Value =
-    Value::AnyOf(&[Value::Integer(0, i64::MAX), Value::Text, Value::List(&Value::Text, None)]);
-
-const FOR: Key = key(
-    "for",
-    Value::Map(&INDEX),
-    "Repeats the entry for every combination of indices: `{x: 0..9, y: 1..x}`. A range has both ends, \
-     a number N counts from 0 to N-1, a list gives its items. `{x+1}` in the entry's text is replaced.",
-);
-const IF: Key = key(
-    "if",
-    Value::Text,
-    "With `for`: keeps only the combinations for which this expression is true: `x < y and x != 3`.",
-);
-
 const DELAY: Value = Value::Called(
     "a duration with its unit like 10ms, or none",
     &Value::AnyOf(&[

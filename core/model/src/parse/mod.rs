@@ -44,7 +44,7 @@ use crate::kinds::{Around, RawSwitchKind};
 use crate::lab::{Lab, Node, Pool};
 use crate::naming::{lab_name_problem, node_name_problem};
 use crate::plan::ends_of_switches;
-use crate::slices::{self, RawSlices};
+use crate::slices::{self, MOST_SLICES, RawSlices};
 use crate::users::Ids;
 
 /// Reads a lab file. `file` is its name for messages; `default_name` (the file's name without its
@@ -234,13 +234,19 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
             Ok(())
         })?;
     }
-    if let Some(value) = fields.get("slices") {
-        *slices = crate::slices::read(value, &Path::Root.key("slices"), &mut context.report);
-    }
+    let path = Path::Root.key("slices");
+    named(fields.get("slices"), &path, &top, context, &mut |round, context| {
+        if slices.is_full() {
+            let place = round.place;
+            return check_count(MOST_SLICES, MOST_SLICES, "slices", place, &mut context.report);
+        }
+        slices.push(round.name, round.place, round.body, &path, &mut context.report);
+        Ok(())
+    })?;
     Ok(parts)
 }
 
-/// Calls `each` for every entry of a map of nodes or switches; reports bad names.
+/// Calls `each` for every entry of a map of nodes, switches or slices; reports bad names.
 fn named(
     node: Option<&Yaml>,
     path: &Path<'_>,

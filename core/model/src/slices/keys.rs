@@ -1,6 +1,6 @@
 //! The keys of slices.
 
-use crate::file::table::{Key, Object, Value, key};
+use crate::file::table::{FOR, IF, Key, Object, Value, key};
 use crate::kinds::openflow::keys::{CONTROLLERS, TLS};
 
 /// A value, and what errors call it.
@@ -67,6 +67,8 @@ pub(crate) static SLICE: Object = Object {
     doc: "A slice: packets of some OpenFlow switches, which controllers of their own control as if they had switches of \
           their own.",
     keys: &[
+        FOR,
+        IF,
         key(
             "controllers",
             CONTROLLERS,

@@ -50,10 +50,46 @@ pub(crate) fn read(value: &Yaml, path: &Path<'_>, report: &mut Report) -> RawSli
     let Some(entries) = entries(value, path, "a map from names of slices to slices", report) else {
         return RawSlices::default();
     };
-    if entries.len() > MOST_SLICES {
-        report.error(value.place, format!("{path}: more than {MOST_SLICES} slices"));
+    let mut slices = RawSlices::default();
+    for Entry { key, place, value } in entries {
+        if let Some(problem) = node_name_problem(key) {
+            report.error(*place, problem);
+        }
+        if slices.is_full() {
+            report.error(value.place, format!("{path}: more than {MOST_SLICES} slices"));
+            break;
+        }
+        for only in ["for", "if"] {
+            if let Some(value) = value.get(only) {
+                report.error(value.place, format!("{path}: only lab files have `{only}`"));
+            }
+        }
+        slices.push(key, *place, value, path, report);
     }
-    RawSlices(entries.iter().filter_map(|entry| slice(entry, path, report)).collect())
+    slices
+}
+
+impl RawSlices {
+    /// Whether there are as many as there may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() == MOST_SLICES
+    }
+
+    /// Reads a slice of this name.
+    pub(crate) fn push(
+        &mut self,
+        name: &str,
+        place: Place,
+        body: &Yaml,
+        path: &Path<'_>,
+        report: &mut Report,
+    ) {
+        if self.0.iter().any(|other| other.slice.name == name) {
+            report.error(place, format!("slice {}: the name is given twice", quote(name)));
+            return;
+        }
+        self.0.extend(slice(name, place, body, path, report));
+    }
 }
 
 fn entries<'y>(
@@ -72,13 +108,16 @@ fn entries<'y>(
     }
 }
 
-fn slice(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<RawSlice> {
-    if let Some(problem) = node_name_problem(&entry.key) {
-        report.error(entry.place, problem);
-    }
-    let path = path.key(&entry.key);
-    let fields = Fields::open(&entry.value, &path, &SLICE, report)?;
-    let mut slice = Slice { name: entry.key.clone(), ..Slice::default() };
+fn slice(
+    name: &str,
+    place: Place,
+    body: &Yaml,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<RawSlice> {
+    let path = path.key(name);
+    let fields = Fields::open(body, &path, &SLICE, report)?;
+    let mut slice = Slice { name: name.to_owned(), ..Slice::default() };
     let mut nodes = vec![];
     if let Some(value) = fields.get("controllers") {
         let at = path.key("controllers");
@@ -96,7 +135,7 @@ fn slice(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<RawSlice
         Some(value) => parts(value, &path.key("switches"), report),
         None => vec![],
     };
-    Some(RawSlice { slice, place: entry.place, nodes, parts })
+    Some(RawSlice { slice, place, nodes, parts })
 }
 
 /// Numbers of switches for a slice's controllers.
