@@ -26,6 +26,11 @@ impl Group {
         Group { kind, buckets, created: now, packets: 0, bytes: 0, counters }
     }
 
+    /// Whether one of its buckets is live only while a port is.
+    pub(crate) fn watches(&self, port: PortNumber) -> bool {
+        self.buckets.iter().any(|bucket| bucket.watch_port == port)
+    }
+
     /// The groups that its buckets go through.
     pub(crate) fn chained(&self) -> impl Iterator<Item = u32> {
         self.buckets.iter().flat_map(|bucket| &bucket.actions).filter_map(|action| match action {

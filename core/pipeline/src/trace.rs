@@ -122,6 +122,8 @@ pub struct Trace {
     pub asked: Vec<u32>,
     /// By how many bytes it had grown where it was counted.
     pub growth: Growth,
+    /// Whether it, or a copy of it, went by all ports that take part.
+    pub everywhere: bool,
     /// The meters it went through.
     pub meters: Vec<u32>,
     /// Where it, or a copy of it, got no further.

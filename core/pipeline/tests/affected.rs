@@ -2,14 +2,15 @@
 
 use netloom_openflow::flow::FlowCommand;
 use netloom_openflow::group::{GroupCommand, GroupType};
+use netloom_openflow::port::PortState;
 use netloom_openflow::{
-    Action, Bucket, Field, FlowMod, GroupMod, Instruction, Match, Message, Oxm, PortNumber,
+    Action, Bucket, Field, FlowMod, GroupMod, Instruction, Match, Message, Oxm, Port, PortNumber,
     Version, encode,
 };
 use netloom_pipeline::{ReadMessage, Trace};
 use proptest::prelude::*;
 
-use super::bench::{Bench, CONTROLLER, SECOND};
+use super::bench::{Bench, CONTROLLER, SECOND, port};
 use super::cache::{doing, fields, frame};
 
 /// A group of this number comes or changes: its kind, its buckets' ports and what they watch.
@@ -42,7 +43,7 @@ fn regroup(number: u32, kind: usize, port: u32) -> Message {
 type Changed = (usize, u8, Vec<Oxm>, u16, usize, u16, u16);
 
 fn changed() -> impl Strategy<Value = Changed> {
-    (0..12usize, 0..2u8, fields(), 0..4u16, 0..8usize, 0..9u16, 0..9u16)
+    (0..12usize, 0..2u8, fields(), 0..4u16, 0..9usize, 0..9u16, 0..9u16)
 }
 
 /// As a message; those of 1.0 have no second table.
@@ -78,6 +79,20 @@ fn message(change: &Changed, version: Version) -> Message {
         hard_timeout: hard.saturating_sub(6),
         ..FlowMod::new(command, matching)
     })
+}
+
+/// A port goes, comes, loses or gets its carrier.
+fn disturb(bench: &mut Bench, number: u32, how: usize, kept: &mut Vec<Kept>) {
+    let affected = bench.switch.affected_by_port(PortNumber(number));
+    kept.retain(|kept| !affected.reaches(&kept.trace, &bench.switch));
+    let before = bench.switch.generation();
+    let mut out = Default::default();
+    let state = if how == 1 { PortState::LINK_DOWN } else { PortState::default() };
+    match how {
+        0 => bench.switch.remove_port(PortNumber(number), &mut out),
+        _ => bench.switch.set_port(Port { state, ..port(number) }, &[], bench.now, &mut out),
+    }
+    assert!(bench.switch.generation() - before <= affected.steps());
 }
 
 /// What is known of a result.
@@ -147,6 +162,13 @@ fn try_all(
         bench.bytes(CONTROLLER, &bytes);
         prop_assert!(bench.switch.generation() - before <= affected.steps());
         holds(&bench, &kept, frames)?;
+        let (_, _, _, priority, kind, idle, hard) = change;
+        disturb(&mut bench, 1 + u32::from(*idle) % 4, usize::from(*hard) % 3, &mut kept);
+        holds(&bench, &kept, frames)?;
+        if kind + usize::from(*priority) < 4 {
+            disturb(&mut bench, 1 + u32::from(*idle) % 4, 2, &mut kept);
+            holds(&bench, &kept, frames)?;
+        }
         // Half a second, after which some entries are no more.
         bench.now += SECOND / 2;
         let affected = bench.switch.affected_by_time(bench.now).expect("no addresses");
@@ -235,15 +257,44 @@ fn a_group_that_is_watched_reaches_what_it_decided() {
     assert_eq!(now.groups, [(1, 1)]);
 }
 
+/// The deletion of a group.
+fn deletion(number: u32) -> Vec<u8> {
+    let delete = match group(number) {
+        Message::GroupMod(change) => GroupMod { command: GroupCommand::Delete, ..change },
+        _ => panic!("no group"),
+    };
+    encode(Version::V13, 7, &Message::GroupMod(delete)).unwrap()
+}
+
+/// The deletion of a group concerns what goes through it, or through an entry that uses it; not others.
+#[test]
+fn a_group_that_goes_reaches_those_that_use_it() {
+    let mut bench = Bench::new(Version::V13);
+    [1, 2].iter().for_each(|number| drop(bench.done(&group(*number))));
+    let entry = |port: u128, actions: Vec<Action>| {
+        let matching = Match::Oxm(vec![Oxm::exact(Field::InPort, port)]);
+        let instructions = vec![Instruction::WriteActions(actions)];
+        Message::FlowMod(FlowMod { instructions, ..FlowMod::new(FlowCommand::Add, matching) })
+    };
+    bench.done(&entry(1, vec![Action::Group(1)]));
+    bench.done(&entry(2, vec![Action::output(PortNumber(3))]));
+    let [by_group, by_port] = [1, 2].map(|port| bench.frame(port, &super::frames::tcp4(1, 80)).0);
+    for (number, reaches) in [(1, true), (2, false), (9, false)] {
+        let bytes = deletion(number);
+        let affected = bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&bytes)).unwrap();
+        assert_eq!(affected.reaches(&by_group, &bench.switch), reaches, "group {number}");
+        assert!(!affected.reaches(&by_port, &bench.switch));
+        let before = bench.switch.generation();
+        bench.bytes(CONTROLLER, &bytes);
+        assert!(bench.switch.generation() - before <= affected.steps());
+    }
+}
+
 /// What is not known may reach every result; what cannot be read reaches none.
 #[test]
 fn what_is_not_known_reaches_everything() {
     let bench = Bench::new(Version::V13);
-    let delete = match group(1) {
-        Message::GroupMod(change) => GroupMod { command: GroupCommand::Delete, ..change },
-        _ => panic!("no group"),
-    };
-    let bytes = encode(Version::V13, 7, &Message::GroupMod(delete)).unwrap();
+    let bytes = deletion(netloom_openflow::action::GROUP_ALL);
     assert!(bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&bytes)).is_none());
     let cut = bench.switch.affected_by(CONTROLLER, &ReadMessage::of(&bytes[..9]));
     assert_eq!(cut.map(|affected| affected.steps()), Some(0));

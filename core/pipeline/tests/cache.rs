@@ -119,6 +119,9 @@ proptest! {
 /// What an entry of the first table does, by number.
 pub fn doing(kind: usize, port: u32) -> Vec<Instruction> {
     let set = |field, value| Action::SetField(Oxm::exact(field, value));
+    if kind == 8 {
+        return vec![Instruction::ApplyActions(vec![Action::output(PortNumber::FLOOD)])];
+    }
     let (edit, next) = match kind {
         0 => (vec![], false),
         1 => (vec![set(Field::EthDst, 0x0200_0000_000a)], true),

@@ -32,6 +32,9 @@ pub struct Application {
     pub openflow: PathBuf,
     /// The file with what a later process of the switch must know; beside it are others that begin with its name.
     pub state: PathBuf,
+    /// How many small frames of a port may wait for the tables; more cost memory.
+    #[serde(default = "Application::waiting")]
+    pub waiting: u32,
     /// Which data plane is wanted.
     #[serde(default)]
     pub plane: PlaneChoice,
@@ -61,6 +64,7 @@ impl Application {
             fail: Fail::default(),
             openflow: folder.join("openflow"),
             state: folder.join("state"),
+            waiting: Application::waiting(),
             plane: PlaneChoice::default(),
             controllers: vec![],
             auxiliary: 0,
@@ -75,6 +79,10 @@ impl Application {
 
     const fn max_entries() -> u32 {
         1_000_000
+    }
+
+    const fn waiting() -> u32 {
+        2048
     }
 
     const fn probe() -> u16 {

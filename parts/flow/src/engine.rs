@@ -212,15 +212,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Does something that may change what happens to packets.
-    pub(crate) fn change<T>(
+    /// Gives up the results that a port decides.
+    pub(crate) fn give_up_port(&mut self, port: PortNumber, now: Time) -> Result<u64> {
+        let affected = self.keeps().then(|| self.switch.affected_by_port(port));
+        affected.map_or(Ok(0), |affected| self.give_up(Some(affected), now))
+    }
+
+    /// Changes a port.
+    pub(crate) fn change_port(
         &mut self,
-        act: impl FnOnce(&mut Switch, &mut Outputs) -> T,
-    ) -> Result<T> {
-        self.quiesce()?;
-        let done = act(&mut self.switch, &mut self.out);
+        port: PortNumber,
+        now: Time,
+        act: impl FnOnce(&mut Switch, &mut Outputs),
+    ) -> Result<()> {
+        let steps = self.give_up_port(port, now)?;
+        self.note_beyond(steps, act)?;
         self.send();
-        Ok(done)
+        Ok(())
     }
 
     /// Does something that seldom changes what happens to packets.

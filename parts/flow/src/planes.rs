@@ -13,7 +13,7 @@ use crate::data_plane::DataPlane;
 /// The plane that the application wants, or the best that this machine and these rights allow.
 pub(crate) fn open(application: &Application) -> Result<Box<dyn DataPlane>> {
     let slower = match application.plane {
-        PlaneChoice::Fastest => match CachePlane::open() {
+        PlaneChoice::Fastest => match CachePlane::open(application.waiting) {
             Ok(plane) => return Ok(Box::new(plane)),
             Err(missing) => missing.to_string(),
         },

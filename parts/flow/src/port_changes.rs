@@ -29,7 +29,8 @@ impl Server {
         let holds = self.engine.plane.has_port(PortNumber(spec.number));
         if before != Some(link.index) || !holds {
             if !self.keeping.restoring {
-                self.engine.quiesce()?;
+                // Results name interfaces.
+                self.engine.give_up_port(PortNumber(spec.number), clock())?;
             }
             self.engine.plane.add_port(&PlanePort {
                 number: PortNumber(spec.number),
@@ -61,7 +62,7 @@ impl Server {
             set(&mut self.engine.switch, &mut self.engine.out);
             return Ok(());
         }
-        self.engine.change(set)
+        self.engine.change_port(port.number, clock(), set)
     }
 
     pub(crate) fn remove_port(&mut self, key: &PortKey) -> Result<()> {
@@ -72,7 +73,8 @@ impl Server {
     }
 
     fn forget_port(&mut self, number: PortNumber) -> Result<()> {
-        self.engine.change(|switch, out| switch.remove_port(number, out))?;
+        let remove = |switch: &mut Switch, out: &mut Outputs| switch.remove_port(number, out);
+        self.engine.change_port(number, clock(), remove)?;
         self.engine.plane.remove_port(number);
         Ok(())
     }

@@ -5,16 +5,18 @@
 //! the bits that were consulted, also after edits: these write constants or what was consulted, and a table behind a
 //! removed header is not looked at for a cacheable result. So a new entry that asks for another value of one of
 //! these bits matches none of them. Entries that change or go concern the results that went through them; a group
-//! those that asked for its buckets, or whether one of them is live.
+//! those that asked for its buckets, or whether one of them is live; a port those that came in or were sent by it, found a
+//! closed port, were sent by all ports, or asked a group that watches it.
 
+use netloom_openflow::action::GROUP_ALL;
 use netloom_openflow::flow::{FlowCommand, FlowMod};
 use netloom_openflow::group::GroupCommand;
-use netloom_openflow::{Message, Version};
+use netloom_openflow::{Field, GroupMod, Message, PortNumber, Version};
 
 use super::{ConnectionId, ReadMessage, Switch};
 use crate::key::{FlowKey, Pattern};
 use crate::rule::{RuleId, Time};
-use crate::trace::Trace;
+use crate::trace::{Drop, Effect, Trace};
 
 /// What a change is about.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +25,10 @@ pub struct Affected {
     rules: Vec<RuleId>,
     /// An entry that may come.
     added: Option<Added>,
-    /// A group that may come or change.
-    group: Option<u32>,
+    /// Groups that may come, change or go, or whose buckets may become live or cease to be.
+    groups: Vec<u32>,
+    /// A port that may come, change or go.
+    port: Option<PortNumber>,
     /// By how much the generation grows, at most.
     steps: u64,
 }
@@ -50,7 +54,8 @@ impl Affected {
     /// Whether a result may be another one after the change, or has packets to count that the change asks for.
     /// The trace is cacheable and holds before the change.
     pub fn reaches(&self, trace: &Trace, switch: &Switch) -> bool {
-        let group = self.group.is_some_and(|group| trace.asked.contains(&group));
+        let group = trace.asked.iter().any(|asked| self.groups.contains(asked));
+        let port = self.port.is_some_and(|port| passes(trace, port));
         let step = trace.steps.iter().any(|step| {
             let changed = step.rule.is_some_and(|id| self.rules.binary_search(&id).is_ok());
             changed
@@ -60,7 +65,7 @@ impl Affected {
                         && !step.rule.is_some_and(|id| switch.withstands(id, added))
                 })
         });
-        group || step
+        group || port || step
     }
 
     /// By how much [`Switch::generation`] grows if nothing else changes: at most.
@@ -82,14 +87,35 @@ impl Switch {
         let Some(message) = message.said() else { return Some(Affected::default()) };
         match message {
             Message::FlowMod(change) => Some(self.affected_by_flow_mod(change, version)),
-            // Whoever deletes a group deletes the entries and buckets that use it.
-            Message::GroupMod(change) if change.command != GroupCommand::Delete => {
-                Some(Affected { group: Some(change.group), steps: 1, ..Affected::default() })
-            }
+            Message::GroupMod(change) => self.affected_by_group_mod(change),
+            Message::PortMod(change) => Some(self.affected_by_port(change.port)),
             // No result that goes through a meter is cacheable.
             Message::MeterMod(_) => Some(Affected { steps: 1, ..Affected::default() }),
             _ => None,
         }
+    }
+
+    /// Whoever deletes a group deletes the entries that use it; one that buckets use is not deleted.
+    fn affected_by_group_mod(&self, change: &GroupMod) -> Option<Affected> {
+        let group = change.group;
+        let deletes = change.command == GroupCommand::Delete;
+        if deletes && group == GROUP_ALL {
+            return None;
+        }
+        if deletes && !self.groups.0.contains_key(&group) {
+            return Some(Affected { steps: 1, ..Affected::default() });
+        }
+        let users = self.rules().filter(|rule| deletes && rule.uses_group(group));
+        let users: Vec<RuleId> = users.map(|rule| rule.id).collect();
+        let steps = u64::try_from(users.len()).unwrap_or(u64::MAX).saturating_add(1);
+        Some(Affected { groups: vec![group], ..Affected::of_rules(users, steps) })
+    }
+
+    /// What [`Switch::set_port`] and [`Switch::remove_port`] of a port, or a controller's change of it, may change.
+    pub fn affected_by_port(&self, port: PortNumber) -> Affected {
+        let watching = self.groups.0.iter().filter(|(_, group)| group.watches(port));
+        let groups = watching.map(|(number, _)| *number).collect();
+        Affected { groups, port: Some(port), steps: 1, ..Affected::default() }
     }
 
     fn affected_by_flow_mod(&self, change: &FlowMod, version: Version) -> Affected {
@@ -128,4 +154,14 @@ impl Switch {
                 || rule.priority == added.priority && rule.pattern != added.pattern
         })
     }
+}
+
+/// Whether a port decides what happens to the packets of a result.
+fn passes(trace: &Trace, port: PortNumber) -> bool {
+    let sent = |effect: &Effect| matches!(effect, Effect::Send { port: by, .. } if *by == port);
+    let closed = |drop: &Drop| matches!(drop, Drop::Send | Drop::Receive);
+    trace.key.get(Field::InPort) == u128::from(port.0)
+        || trace.everywhere
+        || trace.drops.iter().any(closed)
+        || trace.effects.iter().any(sent)
 }

@@ -58,6 +58,7 @@ impl Switch {
 
     /// By all ports but that of arrival; in a flood, but those that take no part.
     fn spread(&mut self, flood: bool, packet: &Packet, walk: &mut Walk<'_>) {
+        walk.trace.everywhere = true;
         let takes_part = |state: &super::PortState| {
             state.is_up()
                 && !state.is(PortConfig::NO_FWD)

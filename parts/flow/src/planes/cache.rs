@@ -25,8 +25,13 @@ use crate::data_plane::{
 use crate::error::SWITCH;
 use crate::{Error, Result};
 
-/// Upcalls of a port: about what one processor takes through the tables. A long frame counts as several.
-const LIMIT: Limit = Limit { rate: 400_000, burst: 2048 };
+/// Upcalls of a port in a second: about what one processor takes through the tables. A long frame counts as several.
+const RATE: u32 = 400_000;
+
+/// Bytes of the ring of upcalls for each small frame that may wait, and how many there are at least.
+const ROOM: u32 = 512;
+const LEAST_RING: u32 = 1 << 20;
+const MOST_RING: u32 = 1 << 26;
 
 /// Ports whose programs are attached by tcx: for each the kernel waits some 10 ms, and lets no other change of a network
 /// begin. Those of further ports are filters of a queueing discipline, for which it does not wait.
@@ -63,6 +68,8 @@ impl Kept {
 /// The plane.
 pub(crate) struct CachePlane {
     flow: Flow,
+    /// How many upcalls each port may have.
+    limit: Limit,
     /// Whether programs of an earlier process may be at the ports.
     may_adopt: bool,
     /// The ring of upcalls, under a descriptor that stays.
@@ -75,24 +82,26 @@ pub(crate) struct CachePlane {
 }
 
 impl CachePlane {
-    /// One without ports.
+    /// One without ports, of each of which so many small frames may wait for the tables.
     ///
     /// # Errors
     /// What the machine or the user lacks.
-    pub(crate) fn open() -> Result<CachePlane, Unsupported> {
+    pub(crate) fn open(waiting: u32) -> Result<CachePlane, Unsupported> {
         feature::hook_supported()?;
         let failed = |reason| Unsupported {
             feature: "switches in the kernel",
             reason,
             needs: "root, and a kernel with BPF, Linux 5.17 or later".to_owned(),
         };
-        let flow = Flow::create(&flow::Options::default()).map_err(|e| match e {
-            netloom_ebpf::Error::Unsupported(missing) => missing,
-            other => failed(netloom_sys::describe(&other)),
-        })?;
+        let flow = Flow::create(&flow::Options { ring: ring(waiting), ..flow::Options::default() })
+            .map_err(|e| match e {
+                netloom_ebpf::Error::Unsupported(missing) => missing,
+                other => failed(netloom_sys::describe(&other)),
+            })?;
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|e| failed(e.to_string()))?;
         let mut plane = CachePlane {
             flow,
+            limit: Limit { rate: RATE, burst: waiting },
             may_adopt: true,
             epoll,
             ports: BTreeMap::new(),
@@ -110,11 +119,11 @@ impl CachePlane {
         let many = self.flow.hook() == Hook::Tcx && self.ports.len() >= BY_TCX;
         if many
             && takes_filters(index).is_ok()
-            && self.flow.attach_by(Hook::Clsact, index, number, LIMIT).is_ok()
+            && self.flow.attach_by(Hook::Clsact, index, number, self.limit).is_ok()
         {
             return Ok(());
         }
-        self.flow.attach(index, number, LIMIT).map_err(failed)
+        self.flow.attach(index, number, self.limit).map_err(failed)
     }
 
     fn watch(&mut self) -> Result<()> {
@@ -139,6 +148,11 @@ impl CachePlane {
         self.kept = self.flow.kept().map(of).collect();
         self.watch()
     }
+}
+
+/// Bytes of the ring of upcalls: all ports share it.
+fn ring(waiting: u32) -> u32 {
+    waiting.saturating_mul(ROOM).clamp(LEAST_RING, MOST_RING).next_power_of_two()
 }
 
 /// Gives an interface a place for filters at its receiving side.
