@@ -65,6 +65,16 @@ enum Stage {
     Failed,
 }
 
+/// The variable that tells a program that is started again how it ended before.
+const ENDED: &str = "NETLOOM_ENDED";
+
+fn exit_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    }
+}
+
 /// All programs of a node.
 pub(crate) struct Programs {
     /// The programs of `run`, then the commands of `setup`.
@@ -164,7 +174,9 @@ impl Programs {
     fn launch(&mut self, index: usize) -> Result<(), String> {
         let slot = &mut self.slots[index];
         slot.start_at = None;
-        let started = spawn(&slot.program, &self.env);
+        let mut env = self.env.clone();
+        env.extend(slot.exit.map(|exit| (ENDED.to_owned(), exit_words(exit))));
+        let started = spawn(&slot.program, &env);
         match started {
             Ok((pid, output)) => {
                 slot.pid = Some(pid);
