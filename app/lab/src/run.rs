@@ -15,6 +15,8 @@ pub(crate) mod pinging;
 pub(crate) mod probing;
 pub(crate) mod resolving;
 pub(crate) mod respawning;
+pub(crate) mod revivals;
+pub(crate) mod reviving;
 pub(crate) mod running;
 pub(crate) mod saved_settings;
 pub(crate) mod scope;

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Where FRR's daemons listen, below the root directory.
-const FOLDER: &str = "run/frr";
+pub(crate) const FOLDER: &str = "run/frr";
 
 /// Daemons by the number of the routes that they have installed (`RTPROT_*`).
 const BY_ORIGIN: [(u8, &[&str]); 7] = [

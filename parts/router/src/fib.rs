@@ -141,11 +141,17 @@ impl Fib {
 
     /// The way to a station on a link of the router's.
     fn station_way(&self, at: Destination) -> Option<Way> {
+        let hop = self.station(at)?;
+        self.mac(hop.link, hop.address)?;
+        Some(Way::Hops(vec![hop]))
+    }
+
+    /// The station that a destination is, by its address: one on a link of the router's, known as a neighbour or not.
+    pub fn station(&self, at: Destination) -> Option<Hop> {
         let whole = at.to.prefix_len() == at.to.max_prefix_len();
         let address = at.to.addr();
         let link = self.on_link(address).filter(|_| whole && !at.local)?;
-        self.mac(link, address)?;
-        Some(Way::Hops(vec![Hop { link, address, weight: 1 }]))
+        Some(Hop { link, address, weight: 1 })
     }
 
     /// The link on which an address is, if it is on one.
@@ -169,7 +175,11 @@ fn way_of(route: &ForwardingRoute) -> Way {
         |hop: &ForwardingHop| Some(Hop { link: hop.link, address: hop.via?, weight: hop.weight });
     let hops: Option<Vec<Hop>> = route.hops.iter().map(hop).collect();
     match hops {
-        Some(hops) if route.is_unicast() && !hops.is_empty() => Way::Hops(hops),
+        Some(mut hops) if route.is_unicast() && !hops.is_empty() => {
+            // The order says nothing, and is another one each time that a daemon tells the kernel.
+            hops.sort_unstable();
+            Way::Hops(hops)
+        }
         _ => Way::Stack,
     }
 }
@@ -227,6 +237,18 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_next_hops_says_nothing() {
+        let way = |via: &[(&str, u32)]| {
+            let mut fib = Fib::default();
+            fib.add(route("10.0.0.0/8", via, 20), false);
+            fib.way(at("10.0.0.0/8"))
+        };
+        let hops = [("10.1.0.1", 2), ("10.2.0.1", 3)];
+        assert_eq!(way(&hops), way(&[hops[1], hops[0]]));
+        assert_ne!(way(&hops), way(&[("10.1.0.1", 3), ("10.2.0.1", 2)]));
+    }
+
+    #[test]
     fn stations_on_a_link_have_ways_of_their_own() {
         let mut fib = Fib::default();
         fib.add(route("10.1.0.0/24", &[("", 2)], 0), false);
@@ -240,6 +262,10 @@ mod tests {
         assert_eq!(fib.way(at("10.2.0.5/32")), None);
         assert!(fib.forget(2, "10.1.0.5".parse().unwrap()));
         assert_eq!(fib.way(at("10.1.0.5/32")), None);
+        // Who wants it known can ask for it.
+        let station = fib.station(at("10.1.0.5/32")).unwrap();
+        assert_eq!((station.link, station.address.to_string().as_str()), (2, "10.1.0.5"));
+        assert_eq!([fib.station(at("10.1.0.0/24")), fib.station(at("10.2.0.5/32"))], [None; 2]);
     }
 
     #[test]

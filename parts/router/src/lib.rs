@@ -7,20 +7,24 @@
 //! from, with options, or to be answered by ICMP.
 //!
 //! Entries stay in the switch when this process, the router, or its daemons end. The next process confirms them;
-//! what nobody confirms within the router's grace goes ([`mirror`]).
+//! what nobody confirms within the router's grace goes ([`mirror`]). For a daemon of OSPF that was killed this process
+//! announces the restart to neighbours (`announce`).
 //!
 //! Not here: the switch itself, and routing protocols.
 
+mod announce;
 pub mod client;
 mod daemons;
 mod error;
 pub mod fib;
+pub mod grace;
 mod mirror;
 pub mod rules;
 mod serve;
 
+pub use announce::Ospf;
 pub use error::{Error, Result};
-pub use serve::serve;
+pub use serve::{Followed, STATE, serve};
 
 use std::path::PathBuf;
 
@@ -42,6 +46,8 @@ pub struct Spec {
     pub grace: u32,
     /// The router's root directory, through which its daemons' sockets are found; none if it has none.
     pub root: Option<PathBuf>,
+    /// What is announced for a daemon of OSPF that is killed and comes back; none: nothing.
+    pub ospf: Option<Ospf>,
     /// The folder with which the process ends.
     pub home: PathBuf,
 }

@@ -71,6 +71,8 @@ pub(crate) struct Mirror {
     /// Next hops whose address may have changed.
     moved: BTreeSet<(u32, IpAddr)>,
     unknown: bool,
+    /// Whether a daemon was found to be away since that was asked.
+    excused: bool,
 }
 
 impl Mirror {
@@ -91,6 +93,7 @@ impl Mirror {
             dirty: BTreeSet::new(),
             moved: BTreeSet::new(),
             unknown: true,
+            excused: false,
         };
         let known = mirror.inherit()?;
         // A change would take results that are kept, although it changed nothing.
@@ -98,6 +101,11 @@ impl Mirror {
         admission.retain(|wanted| !known.contains(&rules::plain(wanted)));
         mirror.client.change(admission)?;
         Ok(mirror)
+    }
+
+    /// How many entries nobody has confirmed yet.
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.unconfirmed.len()
     }
 
     pub(crate) fn client(&mut self) -> &mut Client {
@@ -212,7 +220,13 @@ impl Mirror {
         let is_ipv4 = at.to.addr().is_ipv4();
         if self.entries.contains_key(&at) && daemons::is_away(root, origin, is_ipv4) {
             self.unconfirmed.insert(at, Instant::now() + self.grace);
+            self.excused = true;
         }
+    }
+
+    /// Whether a daemon was found to be away since the last call.
+    pub(crate) fn excuses(&mut self) -> bool {
+        std::mem::take(&mut self.excused)
     }
 
     /// Asks for everything.
@@ -280,20 +294,23 @@ impl Mirror {
     ) {
         let excused = self.unconfirmed.get(&at).is_some_and(|until| *until > now);
         let entry = match self.fib.way(at) {
-            None if excused => return,
+            None if excused => {
+                // Packets for a station pass beside the kernel, which learns of it only if it asks.
+                wanted.extend(self.fib.station(at));
+                return;
+            }
             None => None,
             Some(Way::Stack) => Some(Entry::Stack),
             Some(Way::Hops(hops)) => {
                 let unknown = |hop: &&Hop| self.fib.mac(hop.link, hop.address).is_none();
                 let missing: Vec<Hop> = hops.iter().filter(unknown).copied().collect();
-                if !missing.is_empty() {
-                    wanted.extend(missing);
-                    if excused && self.entries.get(&at).is_some_and(|entry| self.forwards(entry)) {
-                        // What forwards stays until its next hop is known.
-                        self.use_set(&hops, changes);
-                        self.drop_set(&hops, changes, true);
-                        return;
-                    }
+                wanted.extend(&missing);
+                let forwards = || self.entries.get(&at).is_some_and(|e| self.forwards(e));
+                if !missing.is_empty() && excused && forwards() {
+                    // What forwards stays until its next hop is known.
+                    self.use_set(&hops, changes);
+                    self.drop_set(&hops, changes, true);
+                    return;
                 }
                 Some(Entry::By(hops))
             }
@@ -411,6 +428,8 @@ impl Mirror {
                 }
             }
         }
+        let unknown = self.unconfirmed.keys().filter_map(|at| self.fib.station(*at));
+        wanted.extend(unknown.map(|hop| UseNeighbour { link: hop.link, address: hop.address }));
         use_all(socket, wanted.into_iter());
         let over = self.unconfirmed.iter().filter(|(_, until)| **until <= now);
         self.dirty.extend(over.map(|(at, _)| *at).collect::<Vec<_>>());

@@ -1,6 +1,8 @@
 //! Routers: FRR by a few keys, and packets that pass beside the router, compared with a kernel that forwards itself.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netloom_tests_e2e::{Machine, is_root, kill, machine, skip, wait_until, workspace_root};
@@ -50,6 +52,28 @@ fn forwarded(machine: &Machine) -> u64 {
     v4 + v6.and_then(|v| v.trim().parse::<u64>().ok()).expect("a number")
 }
 
+/// Routes that lead nowhere, and what a host is told that follows them.
+fn refusals(machine: &Machine) -> String {
+    let routes = [
+        ("198.51.100.0/26", &["unreachable"][..], &[][..]),
+        ("198.51.100.64/26", &["prohibit"], &[]),
+        ("198.51.100.128/26", &["blackhole"], &[]),
+        ("198.51.100.192/26", &[], &["via", "10.2.0.99"]),
+    ];
+    let mut told = String::new();
+    for (to, kind, by) in routes {
+        let command = [&["ip", "route", "add"], kind, &[to], by].concat();
+        machine.exec("r", &command).ok();
+        let address = to.split('/').next().expect("an address");
+        let address: Ipv4Addr = address.parse().expect("an address");
+        let host = Ipv4Addr::from(u32::from(address) + 1).to_string();
+        let ping = machine.exec("a", &["ping", "-n", "-c", "1", "-W", "4", &host]).finish().text();
+        let line = ping.lines().find(|line| line.starts_with("From")).unwrap_or("no answer");
+        told += &format!("{to} {kind:?}: {line}\n");
+    }
+    told
+}
+
 /// What hosts hear of packets of a seed through a router, and how many of them its kernel forwarded.
 fn heard(machine: Machine, plane: &str, seed: &str) -> (String, u64) {
     let probe = workspace_root().join("tests/e2e/tests/router_probe.py");
@@ -68,8 +92,9 @@ fn heard(machine: Machine, plane: &str, seed: &str) -> (String, u64) {
         read.status.success().then(|| read.text())
     });
     let by_kernel = forwarded(&machine) - before;
+    let refused = refusals(&machine);
     machine.down();
-    (format!("near\n{near}far\n{far}"), by_kernel)
+    (format!("near\n{near}far\n{far}refused\n{refused}"), by_kernel)
 }
 
 #[test]
@@ -181,4 +206,137 @@ fn processes_of_a_plane_end_and_nothing_is_lost() {
         assert!(all.len() >= 8, "{all:?}");
         all.into_iter().for_each(kill);
     });
+}
+
+/// Frames in each part of a stream, and how many a second: a busy machine forwards them in time.
+const PART: u64 = 10_000;
+const RATE: &str = "10kpps";
+
+/// Datagrams to ports of nobody that a node's kernel has got: a stream's.
+fn arrived(machine: &Machine, node: &str) -> u64 {
+    let text = machine.exec(node, &["cat", "/proc/net/snmp"]).ok();
+    let mut udp = text.lines().filter(|line| line.starts_with("Udp: "));
+    let (names, values) = (udp.next().expect("names"), udp.next().expect("values"));
+    let at = names.split(' ').position(|name| name == "NoPorts").expect("a counter");
+    values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number")
+}
+
+/// Sends from h1 to h2 while `disturb` does something to routers, and returns how many frames were sent and how many arrived.
+fn stream(machine: &Machine, disturb: impl FnOnce()) -> (u64, u64) {
+    let (over, before) = (AtomicBool::new(false), arrived(machine, "h2"));
+    let part = || {
+        let words = format!("generate h1:eth0 --to h2 -c {PART} --rate {RATE} --json");
+        let report = machine.ok(&words).json();
+        assert_eq!(report["frames_refused"], 0, "{report}");
+        report["frames_sent"].as_u64().expect("a number")
+    };
+    let sent = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut sent = part();
+            while !over.load(Ordering::Relaxed) {
+                sent += part();
+            }
+            // What the last disturbance leaves behind.
+            sent + part()
+        });
+        disturb();
+        over.store(true, Ordering::Relaxed);
+        sender.join().expect("the stream ends")
+    });
+    (sent, arrived(machine, "h2") - before)
+}
+
+/// Waits until OSPF has told a router's kernel its routes, and all of these routers have each other's news.
+fn is_whole(machine: &Machine, router: &str, all: &[&str]) {
+    wait_until("OSPF tells the router's kernel", BOUND, || {
+        let found = machine.exec(router, &["ip", "route", "show", "proto", "ospf"]).finish();
+        (found.status.success() && !found.text().trim().is_empty()).then_some(())
+    });
+    wait_until("neighbours have each other's news", BOUND, || {
+        all.iter().all(|router| is_settled(machine, router)).then_some(())
+    });
+}
+
+/// Whether a router's neighbours are full ones and have all that it sent.
+fn is_settled(machine: &Machine, router: &str) -> bool {
+    let asked = machine.exec(router, &["vtysh", "-c", "show ip ospf neighbor json"]).finish();
+    let Ok(told) = serde_json::from_str::<serde_json::Value>(&asked.text()) else { return false };
+    let neighbours = told["neighbors"].as_object().into_iter().flat_map(|all| all.values());
+    let mut all = neighbours.flat_map(|found| found.as_array().into_iter().flatten());
+    all.all(|one| {
+        let full = one["state"].as_str().is_some_and(|state| state.starts_with("Full"));
+        full && one["retransmitCounter"] == 0
+    })
+}
+
+#[test]
+fn control_planes_end_and_move_while_a_stream_goes_on() {
+    needs_frr!();
+    if !is_root() {
+        skip!("root-only: attaches BPF programs");
+    }
+    let machine = machine!();
+    machine.up_file(&workspace_root().join("examples/plane-separation.yaml"));
+    let routers = ["r1", "r2", "r3", "r4"];
+    routers.iter().for_each(|router| is_whole(&machine, router, &routers));
+    let (sent, arrived) = stream(&machine, || {
+        for router in routers {
+            // OSPF is killed, comes back, and finds its neighbours as they were.
+            machine.exec(router, &["pkill", "-9", "ospfd"]).ok();
+            wait_until("the daemon is back", BOUND, || {
+                let found = machine.exec(router, &["pgrep", "-x", "ospfd"]).finish();
+                found.status.success().then_some(())
+            });
+            is_whole(&machine, router, &routers);
+            // So does the whole node.
+            let init = machine.init(router);
+            kill(init);
+            wait_until("the node is made anew", BOUND, || {
+                machine.inits().into_iter().find(|(name, pid)| name == router && *pid != init)
+            });
+            is_whole(&machine, router, &routers);
+            // And it moves, after all others are whole.
+            let moved = machine.netloom(["node", "move-control", router]).finish();
+            assert!(
+                moved.status.success() && !moved.text().contains("confirm"),
+                "{}",
+                moved.text()
+            );
+            is_whole(&machine, router, &routers);
+        }
+    });
+    assert_eq!(arrived, sent, "frames are lost");
+    // By the router's name its plane is shown like any switch.
+    assert!(machine.ok("flow dump r1 --plain").text().contains("goto_table:3"));
+    machine.down();
+}
+
+/// A daemon that is killed again and again: r2's of OSPF for IPv6. The others go on.
+const LOOP: &str = "
+name: loop
+x-router: &router {kind: router, plane: separate, ospf: true}
+nodes:
+  a: {}
+  b: {ready: {exec: [ping, -4, -c, '1', -W, '1', a], timeout: 90s}}
+  r1: *router
+  r2:
+    <<: *router
+    run: [[sh, -c, 'while :; do pkill -9 -x ospf6d; sleep 0.05; done']]
+links: [[a, r1], [r1, r2], [r2, b]]
+";
+
+#[test]
+fn a_daemon_that_ends_each_time_is_told_and_harms_nobody() {
+    needs_frr!();
+    let machine = machine!();
+    machine.up(LOOP);
+    let pauses = wait_until("it has been started again some times", BOUND, || {
+        let node = machine.node("r2");
+        let programs = node["programs"].as_array()?.clone();
+        let program = programs.into_iter().find(|p| p.to_string().contains("ospf6d"))?;
+        (program["restarts"].as_u64()? >= 3).then(|| program.to_string())
+    });
+    assert!(!pauses.is_empty());
+    machine.exec("a", &["ping", "-4", "-c", "2", "-i", "0.2", "-W", "5", "b"]).ok();
+    machine.down();
 }

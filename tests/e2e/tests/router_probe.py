@@ -94,14 +94,16 @@ def number_of(frame):
 def answer(frame):
     """An error about a packet of ours: the packet's number, and the error without what its sender chooses.
 
-    Linux bounds how often it says that there is no route for IPv4, whatever its settings.
+    Linux bounds how often it says that there is no route for IPv4, whatever its settings; and it says that a neighbour does
+    not answer when it has asked for seconds, which may be after the end.
     """
     unbounded = frame[34:36] != b"\x03\x00"
+    at_once = frame[54:56] != b"\x01\x03"
     if frame[12:14] == b"\x08\x00" and frame[23] == 1 and frame[34] in (3, 5, 11, 12) and unbounded:
         size = (frame[14] & 15) * 4 + 14
         about = b"\0" * 12 + b"\x08\x00" + frame[size + 8:]
         return number_of(about), frame[:18] + b"\0\0" + frame[20:24] + b"\0\0" + frame[26:]
-    if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] in (1, 2, 3, 4):
+    if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] in (1, 2, 3, 4) and at_once:
         about = b"\0" * 12 + b"\x86\xdd" + frame[62:]
         return number_of(about), frame[:14] + b"\x60\0\0\0" + frame[18:56] + b"\0\0" + frame[58:]
     return None

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use netloom_model::Plan;
 use netloom_model::plan::{NodeId, PlannedNode};
-use netloom_router::{Interface, Spec};
+use netloom_router::{Followed, Interface, Ospf, Spec};
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::flows::plane_ports;
@@ -47,6 +47,12 @@ fn routers(plan: &Plan) -> impl Iterator<Item = &PlannedNode> {
     plan.nodes.iter().filter(|node| node.kind.has_separate_plane())
 }
 
+/// How many entries of a router's plane nobody has confirmed yet; `None` while nobody follows it.
+pub(crate) fn unconfirmed(folder: &Folder, node: &PlannedNode) -> Option<usize> {
+    let followed = Followed::read(&folder.flow_folder(&node.plane_name()))?;
+    Some(followed.unconfirmed)
+}
+
 /// The init of a router, if it lives.
 fn living(inits: &Inits, node: NodeId) -> Option<&Init> {
     inits.get(&node).filter(|init| init.lives())
@@ -59,7 +65,7 @@ fn find(lock: &Path) -> Result<Option<Process>> {
 }
 
 /// What the process is told.
-fn spec(folder: &Folder, node: &PlannedNode, init: &Init) -> Spec {
+fn spec(folder: &Folder, plan: &Plan, node: &PlannedNode, init: &Init) -> Spec {
     let name = node.plane_name();
     let interfaces = node.interfaces.iter().map(|interface| {
         let [outside, inside] = plane_ports(interface);
@@ -72,6 +78,7 @@ fn spec(folder: &Folder, node: &PlannedNode, init: &Init) -> Spec {
         interfaces: interfaces.collect(),
         grace: node.kind.as_router().map_or(0, |router| router.grace),
         root: Some(PathBuf::from(format!("/proc/{}/root", init.pid.as_raw_nonzero()))),
+        ospf: plan.announced(node).map(|(router, area, grace)| Ospf { router, area, grace }),
         home: folder.flow_folder(&name),
     }
 }
@@ -79,8 +86,11 @@ fn spec(folder: &Folder, node: &PlannedNode, init: &Init) -> Spec {
 fn start(context: &Context<'_>, node: &PlannedNode, init: &Init) -> Result<Option<Process>> {
     let object = format!("router {:?}", node.name);
     let Some(space) = attach::open(context.inits, node.id)? else { return Ok(None) };
-    let spec = serde_json::to_string(&spec(context.folder, node, init))
+    let spec = serde_json::to_string(&spec(context.folder, &context.state.plan, node, init))
         .map_err(|e| Error::of(object, "describe it")(std::io::Error::from(e)))?;
+    // What an earlier process wrote is not about this one.
+    let home = context.folder.flow_folder(&node.plane_name());
+    let _ = std::fs::remove_file(home.join(netloom_router::STATE));
     let lock = context.folder.router_lock(&node.plane_name());
     let pid = init.pid.as_raw_nonzero().to_string();
     let words = [lock.as_os_str(), OsStr::new(&pid), OsStr::new(&spec)];

@@ -27,6 +27,7 @@ use crate::keep::keepers::Keepers;
 use crate::run::load_average::Loads;
 use crate::run::probing::Probing;
 use crate::run::resolving::Resolving;
+use crate::run::revivals::Revivals;
 use crate::run::saved_settings::Luggage;
 use crate::run::teardown;
 use crate::stage::inits::{Init, Inits};
@@ -68,6 +69,9 @@ pub(crate) struct Running {
     /// The state; each change replaces it as a whole.
     state: Mutex<Arc<State>>,
     work: Mutex<Work>,
+    /// Held while the control plane of a router moves, and until it is whole again.
+    moves: Mutex<()>,
+    pub(crate) revivals: Revivals,
     pub(crate) kept: Kept,
     load: Loads,
     /// Written to when the lab has been taken down.
@@ -174,6 +178,8 @@ impl Running {
             phase: Mutex::new(Phase::Making),
             state: Mutex::new(Arc::new(state)),
             work: Mutex::new(work),
+            moves: Mutex::default(),
+            revivals: Revivals::default(),
             kept,
             load: Loads::default(),
             ended,
@@ -203,6 +209,11 @@ impl Running {
     pub(crate) fn work(&self) -> MutexGuard<'_, Work> {
         // The next call checks again what a panicking one left.
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets one control plane move at a time.
+    pub(crate) fn moves(&self) -> MutexGuard<'_, ()> {
+        self.moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, on disk first. The caller holds the work lock.
@@ -304,6 +315,7 @@ impl Running {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         };
         forget_reports(reports);
+        let left = self.leave_for_killed(&state, inits);
         let before_programs = |inits: &Inits, slots: &[Slot], links: &[LinkSlot]| {
             self.fit(&state, inits, slots, links)
         };
@@ -316,7 +328,9 @@ impl Running {
             progress,
             before_programs: &before_programs,
         };
-        maker.make(inits)
+        let made = maker.make(inits);
+        left.into_iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+        made
     }
 
     fn start(

@@ -135,7 +135,13 @@ impl Running {
         }
     }
 
+    /// The switch may be the plane of a router, by the router's name.
     fn ask_openflow(&self, switch: &str, request: &flow::Request) -> Result<flow::Answer> {
+        let state = self.state();
+        let router = state.plan.node(switch).and_then(|slot| state.plan.node_at(slot));
+        if let Some(router) = router.filter(|node| node.kind.has_separate_plane()) {
+            return self.kept.keepers.flows.ask(&self.folder, &router.plane_name(), request);
+        }
         let slot = self.switch_slot(switch)?;
         let kind = &self.state().plan.switches[slot].kind;
         if kind.as_openflow().is_none() {

@@ -180,7 +180,9 @@ impl Running {
         let context = self.context(&state, &work.inits);
         // Each is tended, whatever the others return.
         let again = self.kept.keepers.all().map(|keeper| keeper.tend(&context));
-        again.into_iter().flatten().min()
+        let again = again.into_iter().flatten().min();
+        let revived = self.revive(&mut work);
+        again.into_iter().chain(revived).min()
     }
 
     /// States of the wires of all links; `None` if their process has ended.

@@ -96,8 +96,12 @@ fn target(lab: Option<&str>, switch: &str) -> Result<Target> {
     }
     let path = folder.flow_socket(switch);
     if folder.is_scope() || !path.exists() {
-        // The lab knows why.
-        labs::connect_to(&folder)?.show_openflow(switch)?;
+        // The plane of a router has a name of its own; else the lab knows why.
+        let shown = labs::connect_to(&folder)?.show_openflow(switch)?;
+        let plane = folder.flow_socket(&shown.name);
+        if shown.name != switch && plane.exists() {
+            return Ok(Target::Unix(plane));
+        }
         bail!("switch {switch:?}: it does not listen at {}", path.display());
     }
     Ok(Target::Unix(path))

@@ -26,6 +26,13 @@ pub const CARRIED: &str = "/etc/netloom/carried";
 /// How long FRR and its neighbours keep routes over a restart, at most.
 const MOST_GRACE: u32 = 1800;
 
+/// For how many seconds neighbours go on while a daemon of OSPF that was killed comes back, at most. Should it not find its
+/// own announcements again, it has no routes for so long.
+const MOST_KILLED: u32 = 30;
+
+/// The files that say, below the name of a daemon, that it was killed; whoever announces its restart takes them away.
+pub const KILLED: &str = "-killed";
+
 /// The programs and files that a router has beside those of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Daemons {
@@ -73,6 +80,16 @@ impl Plan {
             daemons.files.push(FileSpec::new("/etc/group", text));
         }
         Some(daemons)
+    }
+
+    /// The number of a router of OSPF, its area, and for how many seconds neighbours are asked to go on when a daemon that was
+    /// killed comes back. None if its plane is not separate: it would have no routes meanwhile. Nor if files say what its daemons do.
+    pub fn announced(&self, node: &PlannedNode) -> Option<(Ipv4Addr, u32, u32)> {
+        let router = node.kind.as_router().filter(|router| router.separate)?;
+        let ospf = router.ospf.as_ref()?;
+        let dotted = || ospf.area.parse::<Ipv4Addr>().map(u32::from).ok();
+        let area = ospf.area.parse().ok().or_else(dotted)?;
+        Some((id_of(node), area, killed_grace(router)))
     }
 
     fn ospf_text(&self, node: &PlannedNode, ospf: &Ospf, router: &Router) -> String {
@@ -171,9 +188,28 @@ fn program(name: &str, router: &Router) -> Program {
     }
     let wait = "until [ -S /run/frr/zserv.api ]; do sleep 0.02; done";
     let find = format!("mv {CARRIED}/{name}-* /run/frr/ 2>/dev/null");
-    let start = format!("{wait}; {find}; exec {}", words.join(" "));
+    let announced = router.separate && router.ospf.is_some() && name.starts_with("ospf");
+    let announced = announced && !router.config.contains_key(name);
+    let again = if announced { again_after_a_kill(name, router) } else { String::new() };
+    let start = format!("{wait}; {find}; {again}exec {}", words.join(" "));
     let command = vec!["/bin/sh".into(), "-c".into(), start];
     Program { restart: Restart::Always, ..Program::once(command) }
+}
+
+fn killed_grace(router: &Router) -> u32 {
+    router.grace.clamp(1, MOST_KILLED)
+}
+
+/// What a daemon of OSPF that was killed does before it starts again: it has its restart announced, and is told that it
+/// restarts, so that it goes on with the adjacencies that its neighbours keep. Unless nobody announces it.
+fn again_after_a_kill(name: &str, router: &Router) -> String {
+    let killed = format!("/run/frr/{name}{KILLED}");
+    let mark = format!("case \"$NETLOOM_ENDED\" in signal*) : > {killed};; esac");
+    let turn = format!("while [ -e {killed} ] && [ $n -lt 150 ]; do sleep 0.02; n=$((n+1)); done");
+    let until = format!("$(($(date +%s)+{}))", killed_grace(router));
+    let state = format!("'{{\"instances\":{{\"default\":{{\"timestamp\":%d}}}}}}' {until}");
+    let told = format!("printf {state} > /run/frr/{name}-gr.json");
+    format!("{mark}; if [ -e {killed} ]; then n=0; {turn}; rm {killed} 2>/dev/null || {told}; fi; ")
 }
 
 fn times(prefix: &str, ospf: &Ospf) -> String {
