@@ -19,6 +19,9 @@ pub enum Error {
     /// A node or the spawner failed.
     #[error(transparent)]
     Node(#[from] netloom_node::Error),
+    /// An image cannot be brought.
+    #[error(transparent)]
+    Image(#[from] netloom_container::Error),
     /// This machine or this user lacks something.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),

@@ -38,7 +38,8 @@ use crate::launch::lab_main::Birth;
 use crate::run::teardown;
 use crate::stage::allowed::{allowed, hierarchies};
 use crate::stage::lab_process::is_lab_process;
-use crate::stage::{host, lab_process, users};
+use crate::stage::{host, images, lab_process, users};
+use crate::store::image::Used;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -121,6 +122,11 @@ impl Launch {
         let hierarchies = possible(&plan, options)?;
         let folder = Folder::new(&options.runtime, &plan.lab);
         let asked = Asked { plan: &plan, file: options.file.as_deref() };
+        // What has to be fetched is, before others wait for the lab.
+        let brought = match folder.is_up() {
+            true => None,
+            false => images::bring(&plan, user, on_event)?,
+        };
         let Some(lock) = take_folder(&folder, options.tell)? else {
             return runs_already(&folder, asked);
         };
@@ -136,9 +142,23 @@ impl Launch {
                 return Err(refused);
             }
         };
+        let mut _held = None;
         let state = match adopted {
             Some(state) => state,
-            None => fresh_state(&folder, plan, hierarchies, (user, many_users), options),
+            None => {
+                let users = (user, many_users);
+                let settled = brought.map(|b| b.settle(&folder, users, on_event)).transpose();
+                let (used, hold) = match settled {
+                    Ok(settled) => settled.unzip(),
+                    Err(e) => {
+                        folder.remove()?;
+                        return Err(e);
+                    }
+                };
+                _held = hold;
+                let used = used.unwrap_or_default();
+                fresh_state(&folder, plan, hierarchies, (user, many_users), (options, used))
+            }
         };
         let adopt = folder.is_up();
         let (ours, theirs) = UnixStream::pair().map_err(Error::at("lab process", "connect"))?;
@@ -260,13 +280,14 @@ fn fresh_state(
     plan: Plan,
     hierarchies: Vec<cgroup::Hierarchy>,
     (user, many_users): (bool, bool),
-    options: &Options,
+    (options, images): (&Options, BTreeMap<String, Used>),
 ) -> State {
     let mut groups = Groups::new(hierarchies, &folder.id(), BTreeSet::new());
     for node in &plan.nodes {
         add_group(&mut groups, &plan, node);
     }
-    State {
+    let mut state = State {
+        images,
         forms: Forms::of(&plan, allowed(user)),
         wired: BTreeSet::new(),
         tapped: BTreeSet::new(),
@@ -281,7 +302,11 @@ fn fresh_state(
         leaving: BTreeSet::new(),
         unfinished: BTreeSet::new(),
         file: options.file.clone(),
-    }
+    };
+    let mut plan = state.plan.clone();
+    images::dress(&state, &mut plan);
+    state.plan = plan;
+    state
 }
 
 /// Whether this machine and this user can have the lab, as far as can be checked before anything is

@@ -6,6 +6,7 @@ pub(crate) mod addresses;
 pub(crate) mod allowed;
 pub(crate) mod attach;
 pub(crate) mod host;
+pub(crate) mod images;
 pub(crate) mod inits;
 pub(crate) mod lab_process;
 pub(crate) mod occupants;

@@ -29,7 +29,10 @@ pub(crate) use flow::{
 pub(crate) use foreign::{Export, Import, Importing, ManagementKind};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use guard::{Guard, GuardCheck, GuardDefault, GuardDiff, GuardReport, GuardVerb};
-pub(crate) use image::{Distribution, Image, ImageBuild};
+pub(crate) use image::{
+    Distribution, Image, ImageBuild, ImageList, ImageLoad, ImagePrune, ImagePull, ImageRemove,
+    ImageShow,
+};
 pub(crate) use link::{End, Link, LinkFates, LinkSet};
 pub(crate) use measure::Measure;
 pub(crate) use serve::Serve;

@@ -90,6 +90,11 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             Some(netloom_image::Error::Name(_)) => return 2,
             _ => {}
         }
+        match cause.downcast_ref() {
+            Some(netloom_container::Error::Refused(netloom_oci::Error::Name { .. })) => return 2,
+            Some(netloom_container::Error::Missing { .. }) => return 2,
+            _ => {}
+        }
         if let Some(netloom_port::Error::Unsupported(_)) = cause.downcast_ref() {
             return 3;
         }

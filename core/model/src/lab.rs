@@ -11,6 +11,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_impair::Impairments;
 use serde::{Deserialize, Serialize};
 
+use crate::image::ImageUse;
 use crate::kinds::{NodeKind, SwitchKind};
 pub use crate::restart::Restart;
 use crate::signal::StopSignal;
@@ -88,6 +89,9 @@ pub struct Node {
     pub ids: Option<Ids>,
     /// A directory to be the root of its file system; the host's under an overlay when `None`.
     pub root: Option<PathBuf>,
+    /// The image that its root is made of instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageUse>,
     /// Bytes it may write into its file system; a share of the machine's memory when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<u64>,

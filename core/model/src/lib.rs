@@ -11,6 +11,7 @@ mod bounds;
 pub mod difference;
 pub mod drawing;
 mod file;
+pub mod image;
 pub mod impairment;
 pub mod kinds;
 pub mod lab;

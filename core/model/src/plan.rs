@@ -55,6 +55,7 @@ use serde::{Deserialize, Serialize};
 
 use netloom_impair::Impairments;
 
+use crate::image::ImageUse;
 use crate::kinds::{NodeKind, SwitchKind};
 use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
 use crate::slices::Slice;
@@ -135,6 +136,9 @@ pub struct PlannedNode {
     /// Root directory by hand.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub root: Option<std::path::PathBuf>,
+    /// The image that its root is made of instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageUse>,
     /// Bytes it may write into its file system; a quarter of the machine's memory by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<u64>,

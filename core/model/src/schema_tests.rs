@@ -201,8 +201,15 @@ fn the_examples_show_every_key_of_the_schema() {
         assert!(keys.contains(&format!(".links.*.{key}")), "{key}");
     }
     let mut shown = BTreeSet::new();
-    let files =
-        ["all-keys.yaml", SHM, "openflow.yaml", "vm-qemu.yaml", "slices.yaml", "router.yaml"];
+    let files = [
+        "all-keys.yaml",
+        SHM,
+        "openflow.yaml",
+        "vm-qemu.yaml",
+        "slices.yaml",
+        "router.yaml",
+        "image.yaml",
+    ];
     for file in files {
         let (_, text) = examples().into_iter().find(|(n, _)| n.ends_with(file)).unwrap();
         used(&tree(&text), "", &keys, &mut shown);

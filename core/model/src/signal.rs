@@ -50,6 +50,23 @@ impl StopSignal {
             .map(|(_, signal)| signal)
     }
 
+    /// What an image's text stands for: `SIGQUIT`, `QUIT` or `3`.
+    pub fn of_text(text: &str) -> Option<StopSignal> {
+        let number = match text {
+            "1" => "HUP",
+            "2" => "INT",
+            "3" => "QUIT",
+            "9" => "KILL",
+            "10" => "USR1",
+            "12" => "USR2",
+            "15" => "TERM",
+            "28" => "WINCH",
+            other => other,
+        };
+        let upper = number.to_ascii_uppercase();
+        StopSignal::of_word(upper.strip_prefix("SIG").unwrap_or(&upper))
+    }
+
     /// Whether it is the usual one.
     pub(crate) fn is_usual(&self) -> bool {
         *self == StopSignal::default()

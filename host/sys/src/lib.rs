@@ -22,6 +22,7 @@ pub mod journal;
 pub mod keyring;
 pub mod mountinfo;
 pub mod namespace;
+mod overlay;
 pub mod own_user;
 pub mod population;
 pub mod pretence;

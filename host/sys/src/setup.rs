@@ -39,6 +39,16 @@ impl Access {
 pub trait Setup {
     /// Mounts a new file system of type `fstype` at `target`.
     fn mount(&self, fstype: &str, target: &Path, flags: MountFlags, data: &str) -> Result<()>;
+    /// Mounts an overlay of the directories `lower`, the highest first. What is written goes into the first directory of
+    /// `writes`; without them it is read-only. In a user namespace (`user`) marks are attributes that ordinary users may
+    /// set.
+    fn overlay(
+        &self,
+        lower: &[&Path],
+        writes: Option<(&Path, &Path)>,
+        target: &Path,
+        user: bool,
+    ) -> Result<()>;
     /// Bind-mounts the tree at `source` on `target`, with its submounts if `deep`.
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()>;
     /// Makes the bind mount at `target` read-only.
@@ -109,6 +119,16 @@ impl Setup for Real {
             .map_err(|e| Failure::path(target, "mount", std::io::Error::from(e)))?;
         rustix::mount::mount(fstype, target, fstype, flags, Some(text.as_c_str()))
             .map_err(|e| Failure::path(target, mount_operation(fstype), e).into())
+    }
+
+    fn overlay(
+        &self,
+        lower: &[&Path],
+        writes: Option<(&Path, &Path)>,
+        target: &Path,
+        user: bool,
+    ) -> Result<()> {
+        crate::overlay::mount(lower, writes, target, user)
     }
 
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()> {
@@ -259,6 +279,16 @@ impl Setup for Recorder {
             );
         }
         self.note(format!("mount {fstype} {} {data}", target.display()).trim_end().to_owned())
+    }
+    fn overlay(
+        &self,
+        lower: &[&Path],
+        writes: Option<(&Path, &Path)>,
+        target: &Path,
+        user: bool,
+    ) -> Result<()> {
+        let options = crate::overlay::options(lower, writes, user);
+        self.mount("overlay", target, MountFlags::empty(), &options)
     }
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()> {
         let word = if deep { "rbind" } else { "bind" };

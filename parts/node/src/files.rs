@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
@@ -191,22 +192,25 @@ fn resolve(lower: &Path, path: &Path) -> PathBuf {
         return path.to_owned();
     };
     let mut existing = parent;
-    while !inside(lower, existing).exists() {
+    while real_path(lower, existing).is_none() {
         match existing.parent() {
             Some(up) => existing = up,
             None => return path.to_owned(),
         }
     }
     let rest = parent.strip_prefix(existing).unwrap_or(Path::new(""));
-    let real = fs::canonicalize(inside(lower, existing)).ok();
-    let real = real.as_deref().and_then(|r| {
-        let below = if lower == Path::new("/") { Some(r) } else { None };
-        below.map(Path::to_owned).or_else(|| {
-            let lower = fs::canonicalize(lower).ok()?;
-            r.strip_prefix(lower).ok().map(|p| Path::new("/").join(p))
-        })
-    });
-    real.unwrap_or_else(|| existing.to_owned()).join(rest).join(name)
+    real_path(lower, existing).unwrap_or_else(|| existing.to_owned()).join(rest).join(name)
+}
+
+/// A directory's path without symbolic links, which lead nowhere outside of `lower`.
+fn real_path(lower: &Path, path: &Path) -> Option<PathBuf> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(lower, flags, Mode::empty()).ok()?;
+    let found =
+        rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+    let of = |file: &OwnedFd| fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+    let (root, found) = (of(&root)?, of(&found)?);
+    Some(Path::new("/").join(found.strip_prefix(root).ok()?))
 }
 
 #[cfg(test)]

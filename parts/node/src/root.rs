@@ -93,6 +93,9 @@ pub enum Tree {
     Link(PathBuf, String),
 }
 
+/// Directories of the host's other users once more, for the nodes of an ordinary user's lab.
+const BONES: &str = "bones";
+
 /// The nodes' hosts file, as the core sees it.
 pub const HOSTS_OF_THE_CORE: &str = "/shared/etc/hosts";
 
@@ -116,7 +119,7 @@ impl Shared {
         let base = prepare.state.join("fs");
         setup.mkdir(&base, 0o700)?;
         setup.mount("tmpfs", &base, MountFlags::NOSUID, "mode=0755")?;
-        for dir in ["shared", "shared/etc", "merged", "empty"] {
+        for dir in ["shared", "shared/etc", "merged", "empty", BONES] {
             setup.mkdir(&base.join(dir), 0o755)?;
         }
         setup.write(&base.join("shared/etc/hosts"), prepare.hosts.as_bytes(), 0o644)?;
@@ -124,8 +127,9 @@ impl Shared {
         let resolv = b"# names of this lab are in /etc/hosts\n";
         setup.write(&base.join("shared/etc/resolv.conf"), resolv, 0o644)?;
         let trees = if prepare.user { top_level() } else { below_root(mounts) };
-        let shared = base.join("shared");
-        let filled = if prepare.user { skeleton::make(setup, &shared)? } else { vec![] };
+        // Apart from what all roots have: it is for those that show the host's files.
+        let bones = base.join(BONES);
+        let filled = if prepare.user { skeleton::make(setup, &bones)? } else { vec![] };
         let outside_run = !prepare.runtime.starts_with("/run");
         let hide = (outside_run || prepare.user).then(|| prepare.runtime.clone());
         Ok(Shared { base, user: prepare.user, trees, filled, hide })
@@ -153,8 +157,11 @@ impl Shared {
             setup.mkdir_as(&layer.upper, layer.access)?;
             setup.mkdir(&layer.work, 0o755)?;
         }
+        if !spec.layers.is_empty() {
+            self.make_places(setup, spec, &layers)?;
+        }
         self.place_files(setup, spec, &own, &layers)?;
-        if let (None, Some(hidden)) = (&spec.root, &self.hide) {
+        if let (false, Some(hidden)) = (spec.has_own_root(), &self.hide) {
             let places: Vec<(PathBuf, PathBuf)> =
                 layers.iter().map(|l| (l.at.clone(), l.upper.clone())).collect();
             let closed = self.shown_read_only();
@@ -175,7 +182,7 @@ impl Shared {
         if let Some(scope) = &spec.scope {
             self.show_scope(setup, scope, &inside(&merged, Path::new(SCOPES)), &spec.host_name)?;
         }
-        if let (None, Some(hidden)) = (&spec.root, &self.hide) {
+        if let (false, Some(hidden)) = (spec.has_own_root(), &self.hide) {
             let at = inside(&merged, hidden);
             if at.is_dir() {
                 self.cover(setup, &at)?;
@@ -267,8 +274,10 @@ impl Shared {
         let root = Path::new("/");
         // Everybody may traverse the root itself, even if its directory was private.
         let open = Access::root(0o755);
-        if let Some(dir) = &spec.root {
-            return vec![layer(0, root, vec![shared, dir.clone()], open)];
+        if spec.has_own_root() {
+            let own = spec.root.iter().chain(spec.layers.iter().rev()).cloned();
+            let lower = std::iter::once(shared).chain(own).collect();
+            return vec![layer(0, root, lower, open)];
         }
         let mut layers = Vec::new();
         if !self.user {
@@ -277,7 +286,10 @@ impl Shared {
         for tree in &self.trees {
             if let Tree::Overlay(path, access) = tree {
                 let mut lower = vec![path.clone()];
-                if path == Path::new("/etc") || self.filled.contains(path) {
+                if self.filled.contains(path) {
+                    lower.insert(0, inside(&self.base.join(BONES), path));
+                }
+                if path == Path::new("/etc") {
                     lower.insert(0, inside(&shared, path));
                 }
                 layers.push(layer(layers.len() + 1, path, lower, *access));
@@ -295,13 +307,13 @@ impl Shared {
         layers: &[Layer],
     ) -> Result<()> {
         let mut layers = layers.iter();
-        if self.user && spec.root.is_none() {
+        if self.user && !spec.has_own_root() {
             setup.mkdir(&own.join("root"), 0o755)?;
             setup.bind(&own.join("root"), merged, false)?;
         } else if let Some(root) = layers.next() {
             self.overlay(setup, root, merged)?;
         }
-        if spec.root.is_none() {
+        if !spec.has_own_root() {
             for tree in &self.trees {
                 self.mount_tree(setup, tree, merged, &mut layers)?;
             }
@@ -345,17 +357,8 @@ impl Shared {
     }
 
     fn overlay(&self, setup: &impl Setup, layer: &Layer, target: &Path) -> Result<()> {
-        let lower: Vec<String> = layer.lower.iter().map(|p| escape(p)).collect();
-        let mut data = format!(
-            "lowerdir={},upperdir={},workdir={}",
-            lower.join(":"),
-            escape(&layer.upper),
-            escape(&layer.work)
-        );
-        if self.user {
-            data.push_str(",userxattr");
-        }
-        setup.mount("overlay", target, MountFlags::empty(), &data)
+        let lower: Vec<&Path> = layer.lower.iter().map(PathBuf::as_path).collect();
+        setup.overlay(&lower, Some((&layer.upper, &layer.work)), target, self.user)
     }
 
     /// Mounts the node's own /dev, /run and /sys.
@@ -409,6 +412,29 @@ impl Shared {
         self.trees.iter().filter_map(bound).collect()
     }
 
+    /// The image's files as one directory, where files are to be placed among them: all layers, read-only.
+    fn view(&self, setup: &impl Setup, layers: &[Layer]) -> Result<PathBuf> {
+        let view = self.base.join("view");
+        let lower: Vec<&Path> =
+            layers.iter().flat_map(|layer| &layer.lower).map(PathBuf::as_path).collect();
+        setup.mkdir(&view, 0o755)?;
+        setup.overlay(&lower, None, &view, self.user)?;
+        Ok(view)
+    }
+
+    /// Makes sure that what is mounted in an image's root has its place there: a directory, whatever the image has.
+    fn make_places(&self, setup: &impl Setup, spec: &NodeSpec, layers: &[Layer]) -> Result<()> {
+        let Some(root) = layers.first() else { return Ok(()) };
+        for dir in OWN {
+            setup.mkdir(&inside(&root.upper, Path::new(dir)), 0o755)?;
+        }
+        let has = |layer: &PathBuf| layer.join("tmp").symlink_metadata().is_ok();
+        if !spec.layers.iter().any(has) {
+            setup.mkdir(&root.upper.join("tmp"), 0o1777)?;
+        }
+        Ok(())
+    }
+
     fn place_files(
         &self,
         setup: &impl Setup,
@@ -416,17 +442,21 @@ impl Shared {
         own: &Path,
         layers: &[Layer],
     ) -> Result<()> {
-        let lower = spec.root.as_deref().unwrap_or(Path::new("/"));
+        let view = match spec.layers.is_empty() || spec.files.is_empty() {
+            true => None,
+            false => Some(self.view(setup, layers)?),
+        };
+        let lower = view.as_deref().or(spec.root.as_deref()).unwrap_or(Path::new("/"));
         let mut places: Vec<(PathBuf, PathBuf)> =
             layers.iter().map(|l| (l.at.clone(), l.upper.clone())).collect();
         places.push(("/run".into(), own.join("run")));
         places.push(("/dev".into(), own.join("dev")));
         places.push(("/dev/shm".into(), own.join("shm")));
-        if self.user && spec.root.is_none() {
+        if self.user && !spec.has_own_root() {
             places.push(("/".into(), own.join("root")));
             setup.mkdir(&own.join("root"), 0o755)?;
         }
-        let closed = if spec.root.is_none() { self.shown_read_only() } else { vec![] };
+        let closed = if !spec.has_own_root() { self.shown_read_only() } else { vec![] };
         let (places, users) = (&places, spec.users);
         let files = Files { setup, lower, places, closed: &closed, users, user: self.user };
         if let Some(resolv) = &spec.resolv {
@@ -457,18 +487,6 @@ struct Layer {
 fn show_read_only(setup: &impl Setup, from: &Path, target: &Path) -> Result<()> {
     setup.bind(from, target, true)?;
     setup.read_only(target)
-}
-
-/// Escapes the characters that separate options and layers of an overlay.
-fn escape(path: &Path) -> String {
-    let mut out = String::new();
-    for c in path.to_string_lossy().chars() {
-        if matches!(c, '\\' | ',' | ':') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// File systems mounted below `/` that nodes should see, parents before children.
@@ -601,10 +619,5 @@ mod tests {
         // Mounting a new /proc requires that the host's is visible.
         let proc = position(&steps, "mount proc /b/merged/proc");
         assert_eq!(steps[proc + 1..], ["root /b/merged"]);
-    }
-
-    #[test]
-    fn separators_of_overlay_options_are_escaped() {
-        assert_eq!(escape(Path::new("/a:b,c\\d")), "/a\\:b\\,c\\\\d");
     }
 }

@@ -57,6 +57,9 @@ pub struct NodeSpec {
     pub users: Users,
     /// Root directory instead of the host's.
     pub root: Option<PathBuf>,
+    /// Directories that make up its root instead, each above those before it: an image's layers.
+    #[serde(default)]
+    pub layers: Vec<PathBuf>,
     /// Limit in bytes on writes to its file system; a quarter of the machine's memory when `None`.
     pub storage: Option<u64>,
     /// `tasks` files of version 1 cgroups to join.
@@ -96,6 +99,11 @@ const CORE_SYSCTLS: [(&str, &str); 5] = [
 ];
 
 impl NodeSpec {
+    /// Whether its root is not the host's files.
+    pub(crate) fn has_own_root(&self) -> bool {
+        self.root.is_some() || !self.layers.is_empty()
+    }
+
     /// A holder of namespaces without file system or programs.
     pub fn core(index: usize, name: &str) -> NodeSpec {
         NodeSpec {
@@ -107,6 +115,7 @@ impl NodeSpec {
             privileged: false,
             users: Users::Kernel,
             root: None,
+            layers: vec![],
             storage: None,
             tasks: vec![],
             v2_cgroup: None,

@@ -22,6 +22,7 @@ use netloom_model::plan::{
 use netloom_model::slices::Slice;
 use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
+use netloom_oci::Source;
 use netloom_sys::{cgroup, namespace, process};
 
 use crate::build::configure::Scope;
@@ -31,7 +32,7 @@ use crate::build::{configure, links, machines, routers};
 use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::Reports;
 use crate::stage::spaces::Spaces;
-use crate::stage::{absent, host, users};
+use crate::stage::{absent, host, images, users};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -320,6 +321,7 @@ impl Maker<'_> {
             privileged: node.privileged,
             users: users::in_node(self.state, node),
             root: self.root_of(slot),
+            layers: images::layers(self.state, slot)?,
             storage: node.storage,
             tasks: groups.tasks_files(node.id.get()),
             v2_cgroup: groups.v2_dir(node.id.get()),
@@ -359,8 +361,9 @@ impl Maker<'_> {
     /// A child uses its parent's root unless it has its own.
     fn root_of(&self, slot: Slot) -> Option<PathBuf> {
         let nodes = &self.state.plan.nodes;
-        let up = std::iter::successors(Some(slot), |s| nodes[*s].parent);
-        up.filter_map(|s| nodes[s].root.clone()).next()
+        let mut up = std::iter::successors(Some(slot), |s| nodes[*s].parent);
+        up.find(|s| nodes[*s].root.is_some() || nodes[*s].image.is_some())
+            .and_then(|s| nodes[s].root.clone())
     }
 
     /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.
@@ -494,6 +497,11 @@ pub(crate) fn absolute_paths(
         }
         if let Some(root) = &mut node.root {
             *root = base.join(&*root);
+        }
+        if let Some(image) = &mut node.image
+            && let Ok(source) = image.name.parse::<Source>()
+        {
+            image.name = source.at(base).to_string();
         }
         for file in &mut node.files {
             if let FileContent::From(path) = &mut file.content {

@@ -10,6 +10,7 @@ use netloom_model::Plan;
 use netloom_model::difference::difference;
 use netloom_model::plan::NodeId;
 
+use crate::stage::images;
 use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
@@ -28,7 +29,9 @@ pub(crate) struct Asked<'a> {
 /// Changes of the running lab since it came up, one line per object. The file is the one that it was made
 /// from.
 pub(crate) fn by_hand(state: &State, asked: &Plan) -> Vec<String> {
-    let found = difference(asked, &state.plan);
+    let mut asked = asked.clone();
+    images::dress(state, &mut asked);
+    let found = difference(&asked, &state.plan);
     let mut lines = found.lines(&state.plan, MOST);
     lines.extend(state.moved.iter().take(MOST).map(|moved| moved_words(&state.plan, moved)));
     let down = state.plan.links.iter().filter(|link| state.down.contains(&link.id));
@@ -64,7 +67,9 @@ pub(crate) fn refusal(
         (None, _) => ", and not from this file".to_owned(),
     };
     let mut words = format!("{how}{which}:");
-    let told = difference(before, asked.plan).lines(asked.plan, MOST);
+    let mut dressed = asked.plan.clone();
+    images::dress(state, &mut dressed);
+    let told = difference(before, &dressed).lines(asked.plan, MOST);
     if told.is_empty() {
         words.push_str("\n  the order in which it names things");
     }

@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal};
 use crate::build::carrying;
 use crate::build::starting::has_work;
 use crate::keep::keepers::Keepers;
+use crate::stage::images;
 use crate::stage::inits::{Init, Inits};
 use crate::stage::spaces::on_a_thread;
 use crate::stage::strangers::Strangers;
@@ -41,7 +42,13 @@ const WITNESSES: usize = 8;
 pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>) -> Result<()> {
     match empty(folder, state, inits) {
         Err(e) if !matches!(e, Error::Visited { .. }) => Err(e),
-        emptied => folder.remove().and(emptied),
+        emptied => {
+            let removed = folder.remove();
+            if let Some(state) = state {
+                images::release(state, folder);
+            }
+            removed.and(emptied)
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::store::host_change::HostChange;
+use crate::store::image::Used;
 use crate::store::moved::Moved;
 use crate::store::names::{self, Names};
 use crate::store::whole_file;
@@ -74,6 +75,9 @@ pub struct State {
     /// Links that are only partly made or removed: the next lab process removes them.
     #[serde(default)]
     pub unfinished: BTreeSet<LinkId>,
+    /// The images of its nodes, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, Used>,
     /// Absolute path of the lab file; `None` if the lab was made without one.
     #[serde(default)]
     pub file: Option<PathBuf>,

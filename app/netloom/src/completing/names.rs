@@ -22,6 +22,7 @@ pub(super) fn of_kind(
         "DIR" | "FOLDER" => vec![Candidate::Folders],
         "NODE" | "NODE|ADDRESS" => plain(lab().nodes),
         "NODE|host" => plain([lab().nodes, vec!["host".to_owned()]].concat()),
+        "IMAGE" => plain(images()),
         "LINK" => plain([lab().links, lab().interfaces].concat()),
         "NODE:IFACE" => plain([lab().interfaces, of_host("host:")].concat()),
         "TARGET" => targets(lab()),
@@ -35,6 +36,13 @@ pub(super) fn of_kind(
         "KEY=VALUE" => plain(settings(verb)),
         _ => vec![],
     }
+}
+
+/// The images that are here.
+fn images() -> Vec<String> {
+    let store = netloom_container::Store::folder().ok().filter(|folder| folder.is_dir());
+    let store = store.and_then(|folder| netloom_container::Store::open(&folder).ok());
+    store.map_or_else(Vec::new, |store| netloom_container::keeping::names(&store))
 }
 
 /// Running labs, and files: a lab may be named by its file too.

@@ -619,7 +619,37 @@ const USES: &[Uses] = &[
     ),
     uses(
         "image",
-        &[("netloom image build debian --out image", "a kernel and a RAM disk for `kind: vm`")],
+        &[
+            ("netloom image pull quay.io/frrouting/frr:9.1.0", "an image for `image:` of nodes"),
+            ("netloom image build debian --out image", "a kernel and a RAM disk for `kind: vm`"),
+        ],
+    ),
+    uses(
+        "image pull",
+        &[
+            ("netloom image pull alpine quay.io/frrouting/frr:9.1.0", "from two registries"),
+            ("netloom image pull docker-daemon:mine:1", "what Docker on this machine has"),
+        ],
+    ),
+    uses(
+        "image load",
+        &[
+            ("netloom image load mine.tar", "what `docker save` wrote"),
+            (
+                "netloom image load layout --select 1.0 --name lab/mine:1.0",
+                "one of an OCI layout's",
+            ),
+        ],
+    ),
+    uses("image list", &[("netloom image list", "names, sizes, and the labs that use them")]),
+    uses("image show", &[("netloom image show alpine", "its program, environment and layers")]),
+    uses("image remove", &[("netloom image remove alpine", "what no other image needs goes")]),
+    uses(
+        "image prune",
+        &[
+            ("netloom image prune", "what no image needs any more"),
+            ("netloom image prune --all", "all images that no lab uses"),
+        ],
     ),
     uses(
         "image build",

@@ -1,4 +1,6 @@
-//! `image`: kernels and RAM disks for virtual machines.
+//! `image`: images of containers (module `containers`), and kernels and RAM disks for virtual machines.
+
+mod containers;
 
 use std::time::Duration;
 
@@ -13,6 +15,12 @@ use crate::output::{self, ProgressLine};
 pub(crate) fn image(verb: &Image) -> Result<i32> {
     match verb {
         Image::Build(args) => build(args),
+        Image::Pull(args) => containers::pull(args),
+        Image::Load(args) => containers::load(args),
+        Image::List(args) => containers::list(args),
+        Image::Show(args) => containers::show(args),
+        Image::Remove(args) => containers::remove(args),
+        Image::Prune(args) => containers::prune(args),
     }
 }
 

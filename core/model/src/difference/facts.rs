@@ -65,6 +65,12 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.put("privileged", yes(node.privileged));
     facts.put("ids", node.ids.map(|ids| ids.word().to_owned()));
     facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
+    if let Some(image) = &node.image {
+        facts.put("image", Some(image.name.clone()));
+        facts.put("pull", Some(image.pull.word().to_owned()));
+        facts.put_unseen("entrypoint", &(&image.entrypoint, image.starts));
+        facts.put_unseen("cmd", &image.cmd);
+    }
     facts.put("storage", node.storage.map(memory_text));
     if !node.setup.is_empty() {
         facts.put_unseen("setup", &node.setup);

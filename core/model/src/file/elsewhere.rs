@@ -207,19 +207,14 @@ static LAB: Words = &[
 ];
 
 static NODE: Words = &[
-    (
-        &["image"],
-        Say(
-            "leave it out: nodes run the host's programs; for another file system write root: DIRECTORY",
-        ),
-    ),
+    (&["image-pull-policy", "pull-policy", "imagepullpolicy"], Key("pull")),
     (
         &["kind"],
         Say(
             "leave it out: every node is a Linux host or, with forwarding: true, a router; a bridge goes to switches:",
         ),
     ),
-    (&["exec", "cmd", "command", "entrypoint", "startup", "args"], Run),
+    (&["exec", "command", "startup", "args"], Run),
     (&["binds", "volumes", "volume", "mounts", "startup-config", "config", "configs"], Files),
     (&["environment"], Key("env")),
     (&["env-files", "env-file"], Say("write env: {NAME: VALUE}")),
@@ -306,8 +301,6 @@ static NODE: Words = &[
             "security-opt",
             "auto-remove",
             "license",
-            "image-pull-policy",
-            "pull-policy",
             "num-terms",
             "shell",
         ],

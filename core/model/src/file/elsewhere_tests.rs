@@ -73,12 +73,12 @@ fn a_file_that_is_followed_word_by_word_becomes_good() {
 fn commands_and_files_are_shown_as_netloom_has_them() {
     let node = |more: &str| offered(&format!("nodes: {{a: {{{more}}}}}"));
     assert_eq!(
-        node("cmd: python3 -m http.server 80"),
+        node("startup: python3 -m http.server 80"),
         "write run: [[python3, -m, http.server, 80]]"
     );
     assert_eq!(node("command: [sleep, infinity]"), "write run: [[sleep, infinity]]");
     assert_eq!(node("exec: [\"echo a > /b\"]"), "write run: [[sh, -c, \"echo a > /b\"]]");
-    assert_eq!(node("entrypoint: {}"), "write run: [[PROGRAM, ARGUMENT], ...]");
+    assert_eq!(node("args: {}"), "write run: [[PROGRAM, ARGUMENT], ...]");
     assert!(
         node("binds: [\"r1.conf:/etc/frr/frr.conf:ro\"]")
             .starts_with("write files: {/etc/frr/frr.conf: {from: r1.conf}} for a file")

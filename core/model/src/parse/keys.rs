@@ -241,6 +241,21 @@ pub(crate) static NODE: Object = Object {
              private overlay when absent.",
         ),
         key(
+            "image",
+            Value::Text,
+            "The image of a container that its root is made of: [REGISTRY/]NAME[:TAG][@DIGEST], oci:DIR[:NAME], \
+             docker-archive:FILE[:NAME] or docker-daemon:NAME, paths relative to the lab file. Without `run` the image's \
+             program starts; environment, user and working directory are the image's where the lab names none.",
+        ),
+        key(
+            "pull",
+            Value::Choice(&crate::image::WORDS),
+            "When the image is fetched. missing (default): if it is not here. always: whenever the lab is made. never: it \
+             must be here.",
+        ),
+        key("entrypoint", COMMAND, "Instead of the image's entrypoint and its arguments."),
+        key("cmd", COMMAND, "Instead of the image's arguments."),
+        key(
             "storage",
             BYTES,
             "How much may be written into its file system, like 64MiB; at least 1MiB. Default: a quarter of \

@@ -24,6 +24,7 @@ pub(crate) fn check(
     refuse("children", "no node can live in a virtual machine");
     refuse("privileged", "a virtual machine's process has no rights at all");
     refuse("ids", "a virtual machine's guest has users of its own");
+    refuse("image", "a virtual machine has the node's own files, or an initrd");
     refuse("root", "a virtual machine has the node's own files, or an initrd");
     if node.limits.memory.is_some_and(|most| most < machine.memory + BESIDE) {
         refuse("limits", "limits.memory must be the guest's `memory` and 32MiB more, at least");

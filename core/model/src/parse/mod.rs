@@ -8,6 +8,7 @@
 
 mod children;
 mod expr;
+mod image;
 mod impair;
 pub(crate) mod keys;
 mod link;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
-use super::machine;
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
+use super::{image, machine};
 use crate::file::values::{At, each_or_only, is_ipv4, non_empty, owner};
 use crate::file::{Fields, choice, elsewhere};
 use crate::kinds::{NodeKind, router, vm};
@@ -130,6 +130,7 @@ fn read_programs(fields: &Fields<'_>, path: &Path<'_>, node: &mut Node, report: 
     if let Some(value) = fields.get("root") {
         node.root = non_empty(value, &path.key("root"), report).map(PathBuf::from);
     }
+    node.image = image::image(fields, path, report);
     if let Some(value) = fields.get("setup") {
         node.setup = commands(value, &path.key("setup"), report, command);
     }

@@ -174,6 +174,7 @@ impl Builder<'_> {
             privileged: node.privileged,
             ids: node.ids,
             root: node.root.clone(),
+            image: node.image.clone(),
             storage: node.storage,
             setup: node.setup.clone(),
             run: node.run.clone(),

@@ -33,6 +33,7 @@ impl PlannedNode {
             privileged: false,
             ids: parent.and_then(|parent| plan.node_at(parent)?.ids),
             root: None,
+            image: None,
             storage: None,
             setup: Vec::new(),
             run: Vec::new(),

@@ -1,0 +1,40 @@
+//! Images of containers: from registries, archives, folders and Docker, kept by digest, and unpacked once for all labs.
+//!
+//! [`provide`](provide::provide) brings what a lab names: it fetches what is missing and unpacks it into folders, one a
+//! layer, which are the lower directories of nodes' overlays. The [`Store`] is one folder of this user's. Any process may
+//! be killed at any moment: what is not whole is never used, and the next one finishes or removes it.
+//!
+//! Not here: what an image's bytes mean (`netloom-oci`), overlays and programs (`netloom-node`).
+#![forbid(unsafe_code)]
+
+mod below;
+mod copying;
+mod download;
+mod error;
+pub mod keeping;
+mod local;
+mod locks;
+pub mod pins;
+pub mod provide;
+mod record;
+mod registry;
+mod store;
+mod tar;
+mod transport;
+mod tree;
+pub mod unpack;
+mod unpacker;
+mod unpacking;
+
+pub use error::{Error, Result};
+pub use provide::{Options, Patience, Progress, Pull, provide};
+pub use record::{Layer, Record};
+pub use store::Store;
+pub use unpack::{Limits, Owners};
+
+#[cfg(test)]
+extern crate self as netloom_container;
+
+#[cfg(test)]
+#[path = "../tests/all.rs"]
+mod integration;

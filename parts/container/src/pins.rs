@@ -1,0 +1,74 @@
+//! Which labs use which images: a lab's pin counts as long as its folder has a state.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use netloom_oci::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::locks::Held;
+use crate::store::{self, Store};
+use crate::{Record, Result};
+
+/// What a lab uses.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pin {
+    /// The lab's name.
+    pub lab: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its images.
+    pub images: Vec<Record>,
+}
+
+impl Pin {
+    /// Whether the lab is still there.
+    fn counts(&self) -> bool {
+        self.folder.join("state.json").exists()
+    }
+}
+
+/// The store, held so that nobody removes from it.
+#[derive(Debug)]
+pub struct Hold(#[allow(dead_code, reason = "alive, it holds the store")] Held);
+
+/// Holds the store.
+///
+/// # Errors
+/// Somebody removes from it, and does not end.
+pub fn hold(store: &Store) -> Result<Hold> {
+    store.share().map(Hold)
+}
+
+/// Notes what a lab uses, before it does. Who notes holds the store until the lab's state is written.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn pin(store: &Store, pin: &Pin) -> Result<()> {
+    store.write(&place(store, &pin.folder), pin)
+}
+
+/// Takes a lab's pin away.
+pub fn release(store: &Store, folder: &Path) {
+    let _ = fs::remove_file(place(store, folder));
+}
+
+/// The pins that count; others are removed.
+pub fn all(store: &Store) -> Vec<Pin> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(store.at("pins")).into_iter().flatten().flatten() {
+        match store::read::<Pin>(&entry.path()) {
+            Ok(pin) if pin.counts() => found.push(pin),
+            _ => {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+    found.sort_by(|a, b| a.lab.cmp(&b.lab));
+    found
+}
+
+fn place(store: &Store, folder: &Path) -> PathBuf {
+    let hash = Digest::of(folder.as_os_str().as_encoded_bytes());
+    store.at("pins").join(format!("{}.json", &hash.hex()[..32]))
+}

@@ -1,0 +1,315 @@
+//! Brings an image: takes what is there, fetches what is missing, and unpacks it.
+//!
+//! Layers are fetched several at a time by threads of this process, and unpacked in their order by another process
+//! ([`crate::unpacker`]). The name is written last: whoever finds a name finds the image whole.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use netloom_oci::manifest::{Config, DEEPEST, Document, Manifest, Platform, choose};
+use netloom_oci::{Digest, Reference, Source};
+use serde::{Deserialize, Serialize};
+
+use crate::download::{Downloads, wrong_digest};
+use crate::registry::Registry;
+use crate::unpack::{self, Job, Limits, Owners};
+use crate::unpacker::{self, Report, Unpacker};
+use crate::{Error, Record, Result, Store, local, record};
+
+/// How often progress is told.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// When an image is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pull {
+    /// If it is not here.
+    #[default]
+    Missing,
+    /// Each time; what has not changed is not fetched again.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How long registries may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// To accept a connection.
+    pub connect: Duration,
+    /// To send the next bytes.
+    pub stall: Duration,
+    /// Tries of one request without any success.
+    pub tries: u32,
+    /// The pause before the second try; it doubles.
+    pub pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            connect: Duration::from_secs(15),
+            stall: Duration::from_secs(30),
+            tries: 5,
+            pause: Duration::from_millis(500),
+        }
+    }
+}
+
+/// How an image is brought.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// When it is fetched.
+    pub pull: Pull,
+    /// Whose its files are.
+    pub owners: Owners,
+    /// What its layers may be.
+    pub limits: Limits,
+    /// How long registries may take.
+    pub patience: Patience,
+}
+
+impl Options {
+    /// The usual, with these owners.
+    pub fn with(owners: Owners, pull: Pull) -> Options {
+        Options { pull, owners, limits: Limits::default(), patience: Patience::default() }
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The image.
+    pub image: String,
+    /// Bytes that have come, of all that are to come.
+    pub fetched: (u64, u64),
+    /// Layers that are there, of all.
+    pub layers: (usize, usize),
+}
+
+/// The platform of this machine.
+pub fn platform() -> Platform {
+    Platform::linux(std::env::consts::ARCH)
+}
+
+/// Whose files are in the store of this user for labs that are made with the best that the machine gives.
+pub fn usual_owners() -> Owners {
+    if netloom_sys::caps::is_privileged() {
+        return Owners::Root;
+    }
+    match netloom_sys::subordinate::probe() {
+        Ok(_) => Owners::Many,
+        Err(_) => Owners::One,
+    }
+}
+
+/// Brings an image. This process must have one thread.
+///
+/// # Errors
+/// Whatever is wrong, with image, layer, entry and step. What has come is kept for the next time.
+pub fn provide(
+    store: &Store,
+    source: &Source,
+    options: &Options,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<Record> {
+    named(store, source, None, options, tell)
+}
+
+/// As [`provide`], and keeps the image under another name.
+///
+/// # Errors
+/// As there.
+pub fn named(
+    store: &Store,
+    source: &Source,
+    as_name: Option<&Source>,
+    options: &Options,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<Record> {
+    let _held = store.share()?;
+    let name = as_name.unwrap_or(source).to_string();
+    let known = store.record(&name).filter(|_| options.pull != Pull::Always);
+    if let Some(record) = &known {
+        let has = |layer: &crate::Layer| unpack::is_there(store, layer, options.owners);
+        if record.layers.iter().all(has) {
+            return Ok(record.clone());
+        }
+        let can = |layer: &crate::Layer| has(layer) || store.blob(&layer.blob).exists();
+        if record.layers.iter().all(can) {
+            bring(store, record, None, options, tell)?;
+            return Ok(record.clone());
+        }
+    }
+    if options.pull == Pull::Never {
+        return Err(Error::Missing { image: name });
+    }
+    tell(&Progress { image: name.clone(), ..Progress::default() });
+    let record = match source {
+        Source::Registry(reference) => {
+            let registry = Registry::open(reference, options.patience)?;
+            let record = look_up(&registry, reference)?;
+            bring(store, &record, Some(&registry), options, tell)?;
+            record
+        }
+        _ => {
+            let record = local::take(store, source, options.patience)?;
+            bring(store, &record, None, options, tell)?;
+            record
+        }
+    };
+    let record = Record { name, ..record };
+    store.keep(&record)?;
+    Ok(record)
+}
+
+/// The image of this machine's platform in a registry.
+fn look_up(registry: &Registry<'_>, reference: &Reference) -> Result<Record> {
+    let image = reference.familiar();
+    let mut version = reference.version();
+    let mut expected = reference.digest.clone();
+    for _ in 0..DEEPEST {
+        let (text, media) = registry.manifest(&version)?;
+        let digest = Digest::of(&text);
+        if let Some(expected) = expected.as_ref().filter(|expected| **expected != digest) {
+            return Err(wrong_digest(&image, "manifest", expected, &digest));
+        }
+        let refused = |e: netloom_oci::Error| Error::image(&image, e);
+        match Document::read(&text, media.as_deref()).map_err(refused)? {
+            Document::Index(all) => {
+                let chosen = choose(&all, &platform()).map_err(refused)?;
+                version = chosen.digest.to_string();
+                expected = Some(chosen.digest.clone());
+            }
+            Document::Manifest(manifest) => {
+                let config = config(registry, &image, &manifest)?;
+                return record::of(&image, &digest, &manifest, config);
+            }
+        }
+    }
+    Err(Error::image(&image, "its indexes lie too deep in each other"))
+}
+
+fn config(registry: &Registry<'_>, image: &str, manifest: &Manifest) -> Result<Config> {
+    let text = registry.document(&manifest.config.digest)?;
+    let found = Digest::of(&text);
+    if found != manifest.config.digest {
+        return Err(wrong_digest(image, "config", &manifest.config.digest, &found));
+    }
+    Config::read(&text).map_err(|e| Error::image(image, e))
+}
+
+/// What happens while an image comes.
+enum Happening {
+    Fetched(Result<usize>),
+    Reported(Report),
+    /// The process that unpacks has ended.
+    Ended,
+}
+
+/// Fetches and unpacks the layers that are not there.
+fn bring(
+    store: &Store,
+    record: &Record,
+    registry: Option<&Registry<'_>>,
+    options: &Options,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<()> {
+    let layers = &record.layers;
+    let there = |index: &usize| unpack::is_there(store, &layers[*index], options.owners);
+    let missing: BTreeSet<usize> = (0..layers.len()).filter(|i| !there(i)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let image = record.name.as_str();
+    let Options { owners, limits, .. } = *options;
+    let job = Job { store, image, layers, owners, limits };
+    // Before there are threads.
+    let unpacker = Unpacker::start(&job)?;
+    let come = AtomicU64::new(0);
+    let wanted: Vec<usize> =
+        missing.iter().copied().filter(|i| !store.blob(&layers[*i].blob).exists()).collect();
+    let whole = wanted.iter().map(|i| layers[*i].bytes).sum();
+    let downloads = registry.map(|registry| {
+        let (wanted, come) = (wanted.clone(), &come);
+        Downloads { store, registry, image, layers, wanted, come }
+    });
+    std::thread::scope(|scope| {
+        let (sender, happenings) = channel();
+        if let Some(downloads) = &downloads {
+            let (to, fetched) = channel();
+            downloads.run(scope, &to);
+            drop(to);
+            let sender = sender.clone();
+            scope.spawn(move || {
+                fetched.into_iter().try_for_each(|f| sender.send(Happening::Fetched(f)))
+            });
+        }
+        let reports = unpacker.reports()?;
+        scope.spawn(move || pass_on(reports, &sender));
+        let mut course = Course {
+            ready: missing.iter().copied().filter(|i| !wanted.contains(i)).collect(),
+            left: missing.clone(),
+            to_order: missing,
+        };
+        let mut orders = unpacker.orders()?;
+        let done = loop {
+            while let Some(index) = course.next_order() {
+                orders.unpack(index);
+            }
+            if course.left.is_empty() {
+                break Ok(());
+            }
+            let there = layers.len() - course.left.len();
+            tell(&Progress {
+                image: image.to_owned(),
+                fetched: (come.load(Ordering::Relaxed), whole),
+                layers: (there, layers.len()),
+            });
+            match happenings.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Happening::Fetched(Ok(index))) => drop(course.ready.insert(index)),
+                Ok(Happening::Fetched(Err(e))) => break Err(e),
+                Ok(Happening::Reported(Report::Done(index))) => drop(course.left.remove(&index)),
+                Ok(Happening::Reported(Report::Bytes(_))) => {}
+                Ok(Happening::Reported(Report::Failed(words))) => {
+                    break Err(unpacker::failure(words));
+                }
+                Ok(Happening::Ended) | Err(RecvTimeoutError::Disconnected) => {
+                    break Err(Error::image(image, "unpack: its process was killed"));
+                }
+            }
+        };
+        if let Some(registry) = registry {
+            registry.stop.store(true, Ordering::Relaxed);
+        }
+        orders.end();
+        done
+    })
+}
+
+fn pass_on(reports: impl Iterator<Item = Report>, to: &Sender<Happening>) {
+    for report in reports {
+        if to.send(Happening::Reported(report)).is_err() {
+            return;
+        }
+    }
+    let _ = to.send(Happening::Ended);
+}
+
+/// Which layers are there, and which come next.
+struct Course {
+    ready: BTreeSet<usize>,
+    to_order: BTreeSet<usize>,
+    left: BTreeSet<usize>,
+}
+
+impl Course {
+    /// The next layer to unpack, if its file is there: layers are unpacked from the lowest.
+    fn next_order(&mut self) -> Option<usize> {
+        let next = *self.to_order.first()?;
+        self.ready.contains(&next).then(|| self.to_order.pop_first()).flatten()
+    }
+}

@@ -1,0 +1,420 @@
+//! A registry: manifests and layers by the distribution specification, with tokens.
+//!
+//! What a registry fails at for a while is tried again, with pauses that it may set. A registry on this machine may speak
+//! plain HTTP; all others speak TLS. Credentials go to the registry and to the server of tokens that it names, never
+//! where it redirects to.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use netloom_oci::address::{Address, escape};
+use netloom_oci::challenge::Challenge;
+use netloom_oci::manifest::MOST_BYTES;
+use netloom_oci::reference::DOCKER;
+use netloom_oci::{Digest, Reference, media};
+use serde::Deserialize;
+
+use crate::provide::Patience;
+use crate::transport::{self, Answer, Bounds};
+use crate::{Error, Result};
+
+/// As many redirections as are followed.
+const MOST_REDIRECTIONS: usize = 5;
+
+/// The longest pause that a registry may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often a pause looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The host behind Docker's name.
+const DOCKER_HOST: &str = "registry-1.docker.io";
+
+/// A registry, asked for one image.
+pub(crate) struct Registry<'a> {
+    reference: &'a Reference,
+    patience: Patience,
+    /// By TLS.
+    tls: bool,
+    /// Ends pauses: nobody waits any more.
+    pub(crate) stop: AtomicBool,
+    /// The value of the header `Authorization`.
+    permit: Mutex<Option<String>>,
+}
+
+/// An answer that is no data.
+enum Refusal {
+    /// Once more after a pause: why, and for how long.
+    Later(String, Option<Duration>),
+    /// For good.
+    Final(Error),
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl<'a> Registry<'a> {
+    /// Finds out how the registry speaks.
+    pub(crate) fn open(reference: &'a Reference, patience: Patience) -> Result<Registry<'a>> {
+        let mut registry = Registry {
+            reference,
+            patience,
+            tls: true,
+            stop: AtomicBool::new(false),
+            permit: Mutex::new(None),
+        };
+        let address = registry.address("/v2/".to_owned());
+        if address.is_loopback() {
+            // Plain text first: a server of TLS refuses that at once.
+            registry.tls = false;
+            let address = registry.address("/v2/".to_owned());
+            let answer = registry.again("connect", || {
+                match transport::get(&address, &[], registry.bounds()) {
+                    Ok(answer) => Ok(answer.head.status != 400),
+                    Err(e) if is_no_http(&e) => Ok(false),
+                    Err(e) => Err(later(&e)),
+                }
+            })?;
+            registry.tls = !answer;
+        }
+        Ok(registry)
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { connect: self.patience.connect, stall: self.patience.stall }
+    }
+
+    fn address(&self, path: String) -> Address {
+        let host = match self.reference.registry.as_str() {
+            DOCKER => DOCKER_HOST,
+            other => other,
+        };
+        Address::of(host, self.tls, path)
+    }
+
+    fn path(&self, kind: &str, version: &str) -> String {
+        format!("/v2/{}/{kind}/{version}", self.reference.path)
+    }
+
+    /// A manifest or an index, with its media type.
+    pub(crate) fn manifest(&self, version: &str) -> Result<(Vec<u8>, Option<String>)> {
+        let step = format!("manifest {version}");
+        let address = self.address(self.path("manifests", version));
+        let headers = [("Accept", media::ACCEPTED)];
+        self.again(&step, || {
+            let mut answer = self.ask(&address, &headers, &step)?;
+            let media = answer.head.get("content-type").map(str::to_owned);
+            let text = answer.whole(MOST_BYTES).map_err(|e| later(&e))?;
+            Ok((text, media))
+        })
+    }
+
+    /// A small blob.
+    pub(crate) fn document(&self, digest: &Digest) -> Result<Vec<u8>> {
+        let step = format!("config {digest}");
+        let address = self.address(self.path("blobs", &digest.to_string()));
+        self.again(&step, || {
+            let mut answer = self.ask(&address, &[], &step)?;
+            answer.whole(MOST_BYTES).map_err(|e| later(&e))
+        })
+    }
+
+    /// Hands a blob from the byte `begin` to `take`, which is told where a piece belongs, and says where it has got to. A
+    /// cut-off blob is asked for again from there.
+    pub(crate) fn blob(
+        &self,
+        (digest, step): (&Digest, &str),
+        begin: u64,
+        take: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let address = self.address(self.path("blobs", &digest.to_string()));
+        let at = std::cell::Cell::new(begin);
+        let mut taken_at = begin;
+        let take = std::cell::RefCell::new(take);
+        let mut tries = 0;
+        loop {
+            let done = self.once_blob(&address, step, &at, &take);
+            let (why, pause) = match done {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Final(e)) => return Err(e),
+                Err(Refusal::Later(why, pause)) => (why, pause),
+            };
+            // What moves on is not failing for good.
+            tries = if at.get() > taken_at { 1 } else { tries + 1 };
+            taken_at = at.get();
+            self.pause(step, &why, pause, tries)?;
+        }
+    }
+
+    fn once_blob(
+        &self,
+        address: &Address,
+        step: &str,
+        at: &std::cell::Cell<u64>,
+        take: &std::cell::RefCell<&mut dyn FnMut(u64, &[u8]) -> Result<()>>,
+    ) -> std::result::Result<(), Refusal> {
+        let range = format!("bytes={}-", at.get());
+        let ranged = [("Range", range.as_str())];
+        let headers = if at.get() > 0 { &ranged[..] } else { &[] };
+        let mut answer = self.ask(address, headers, step)?;
+        if answer.head.status == 206 {
+            if answer.head.begins_at() != Some(at.get()) {
+                return Err(Refusal::Later(
+                    "it sends another part than was asked for".into(),
+                    None,
+                ));
+            }
+        } else {
+            at.set(0);
+        }
+        loop {
+            let data = answer.next().map_err(|e| later(&e))?;
+            if data.is_empty() {
+                return Ok(());
+            }
+            (take.borrow_mut())(at.get(), data).map_err(Refusal::Final)?;
+            at.set(at.get() + data.len() as u64);
+        }
+    }
+
+    /// Does something again while it may succeed.
+    fn again<T>(
+        &self,
+        step: &str,
+        mut one: impl FnMut() -> std::result::Result<T, Refusal>,
+    ) -> Result<T> {
+        let mut tries = 0;
+        loop {
+            match one() {
+                Ok(done) => return Ok(done),
+                Err(Refusal::Final(e)) => return Err(e),
+                Err(Refusal::Later(why, pause)) => {
+                    tries += 1;
+                    self.pause(step, &why, pause, tries)?;
+                }
+            }
+        }
+    }
+
+    /// Waits before the next try, or gives up.
+    fn pause(&self, step: &str, why: &str, asked: Option<Duration>, tries: u32) -> Result<()> {
+        let failed = |why: String| {
+            let image = self.reference.familiar();
+            Error::Registry { image, step: format!("{}: {step}", self.reference.registry), why }
+        };
+        if tries >= self.patience.tries {
+            return Err(failed(format!("{why} ({tries} tries)")));
+        }
+        if let Some(asked) = asked.filter(|asked| *asked > LONGEST_PAUSE) {
+            return Err(failed(format!("{why}; it asks to wait {} s", asked.as_secs())));
+        }
+        let grown = self.patience.pause.saturating_mul(1 << tries.min(8).saturating_sub(1));
+        let until = Instant::now() + asked.unwrap_or(grown).min(LONGEST_PAUSE);
+        while Instant::now() < until {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(failed(why.to_owned()));
+            }
+            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    /// One request, with a token if the registry wants one, along its redirections.
+    fn ask(
+        &self,
+        address: &Address,
+        headers: &[(&str, &str)],
+        step: &str,
+    ) -> std::result::Result<Answer, Refusal> {
+        let mut answer = self.follow(address, headers)?;
+        if answer.head.status == 401 {
+            self.ask_permit(&answer)?;
+            answer = self.follow(address, headers)?;
+        }
+        match answer.head.status {
+            200 | 206 => Ok(answer),
+            401 | 403 => Err(Refusal::Final(self.denied(answer.head.status))),
+            404 if step.starts_with("manifest") => {
+                let (image, place) = (self.reference.familiar(), self.reference.registry.clone());
+                Err(Refusal::Final(Error::NotFound { image, place }))
+            }
+            429 | 408 | 500..=599 => {
+                let pause = answer.head.retry_after().map(Duration::from_secs);
+                let status = answer.head.status;
+                let words = if status == 429 { ": too many requests" } else { "" };
+                Err(Refusal::Later(format!("it answers {status}{words}"), pause))
+            }
+            status => Err(Refusal::Final(Error::Registry {
+                image: self.reference.familiar(),
+                step: format!("{}: {step}", self.reference.registry),
+                why: format!("it answers {status}"),
+            })),
+        }
+    }
+
+    fn follow(
+        &self,
+        address: &Address,
+        headers: &[(&str, &str)],
+    ) -> std::result::Result<Answer, Refusal> {
+        let mut to = address.clone();
+        for _ in 0..=MOST_REDIRECTIONS {
+            let permit = self.permit.lock().map(|permit| permit.clone()).unwrap_or_default();
+            let permit = permit.filter(|_| to.is_same_origin(address));
+            let own = permit.as_deref().map(|permit| ("Authorization", permit));
+            let all: Vec<(&str, &str)> = headers.iter().copied().chain(own).collect();
+            let answer = transport::get(&to, &all, self.bounds()).map_err(|e| later(&e))?;
+            if !matches!(answer.head.status, 301 | 302 | 303 | 307 | 308) {
+                return Ok(answer);
+            }
+            let location = answer.head.get("location").unwrap_or_default();
+            to = to.follow(location).map_err(|e| Refusal::Final(e.into()))?;
+        }
+        Err(Refusal::Later(format!("it redirects more than {MOST_REDIRECTIONS} times"), None))
+    }
+
+    /// Gets a token, or takes name and password.
+    fn ask_permit(&self, answer: &Answer) -> std::result::Result<(), Refusal> {
+        let challenge = answer.head.all("www-authenticate").find_map(Challenge::read);
+        let login = logins::find(&self.reference.registry);
+        let permit = match challenge {
+            Some(Challenge::Basic) => login.map(|login| format!("Basic {login}")),
+            Some(Challenge::Bearer { realm, service, scope }) => {
+                Some(self.token(&realm, service, scope, login)?)
+            }
+            None => None,
+        };
+        let permit = permit.ok_or_else(|| Refusal::Final(self.denied(401)))?;
+        if let Ok(mut place) = self.permit.lock() {
+            *place = Some(permit);
+        }
+        Ok(())
+    }
+
+    fn token(
+        &self,
+        realm: &str,
+        service: Option<String>,
+        scope: Option<String>,
+        login: Option<String>,
+    ) -> std::result::Result<String, Refusal> {
+        let mut to = Address::parse(realm).map_err(|e| Refusal::Final(e.into()))?;
+        // A token's server in plain text could be anybody, except on this machine.
+        if !to.tls && !(to.is_loopback() && self.address(String::new()).is_loopback()) {
+            let why = format!("it gives tokens at {to}, which is not https");
+            return Err(Refusal::Final(self.failed("token", why)));
+        }
+        let scope = scope.unwrap_or_else(|| format!("repository:{}:pull", self.reference.path));
+        let mut separator = if to.path.contains('?') { '&' } else { '?' };
+        for (name, value) in [("service", service.as_deref()), ("scope", Some(scope.as_str()))] {
+            if let Some(value) = value {
+                to.path.push_str(&format!("{separator}{name}={}", escape(value)));
+                separator = '&';
+            }
+        }
+        let login = login.map(|login| format!("Basic {login}"));
+        let headers: Vec<(&str, &str)> =
+            login.as_deref().map(|login| ("Authorization", login)).into_iter().collect();
+        let mut answer = transport::get(&to, &headers, self.bounds()).map_err(|e| later(&e))?;
+        match answer.head.status {
+            200 => {}
+            401 | 403 => return Err(Refusal::Final(self.denied(answer.head.status))),
+            status @ (429 | 500..=599) => {
+                let pause = answer.head.retry_after().map(Duration::from_secs);
+                return Err(Refusal::Later(format!("{to} answers {status}"), pause));
+            }
+            status => {
+                let why = format!("{to} answers {status}");
+                return Err(Refusal::Final(self.failed("token", why)));
+            }
+        }
+        let text = answer.whole(MOST_BYTES).map_err(|e| later(&e))?;
+        let token: Option<Token> = serde_json::from_slice(&text).ok();
+        let token = token.and_then(|t| t.token.or(t.access_token)).filter(|t| !t.is_empty());
+        let none = || self.failed("token", format!("{to} gives none"));
+        Ok(format!("Bearer {}", token.ok_or_else(|| Refusal::Final(none()))?))
+    }
+
+    fn failed(&self, step: &str, why: String) -> Error {
+        let image = self.reference.familiar();
+        Error::Registry { image, step: format!("{}: {step}", self.reference.registry), why }
+    }
+
+    fn denied(&self, status: u16) -> Error {
+        Error::Denied {
+            image: self.reference.familiar(),
+            registry: self.reference.registry.clone(),
+            why: status.to_string(),
+            logins: logins::words(),
+        }
+    }
+}
+
+/// What may succeed at another time.
+fn later(e: &io::Error) -> Refusal {
+    Refusal::Later(e.to_string(), None)
+}
+
+/// Whether a server answered, but not by HTTP: it may speak TLS.
+fn is_no_http(e: &io::Error) -> bool {
+    let inner = e.get_ref().and_then(|inner| inner.downcast_ref::<netloom_oci::Error>());
+    inner.is_some()
+        || matches!(e.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+}
+
+/// Logins that other programs have kept: containers-auth.json(5), and Docker's configuration.
+mod logins {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::{Deserialize, Engine};
+
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(default)]
+        auths: BTreeMap<String, Login>,
+    }
+
+    #[derive(Deserialize)]
+    struct Login {
+        #[serde(default)]
+        auth: Option<String>,
+    }
+
+    /// Name and password for a registry, as `Basic` wants them.
+    pub(super) fn find(registry: &str) -> Option<String> {
+        files().into_iter().find_map(|path| {
+            let file: File = crate::store::read(&path).ok()?;
+            let is_it = |key: &&String| {
+                let key = key.trim_start_matches("https://").trim_start_matches("http://");
+                let host = key.split('/').next().unwrap_or_default();
+                host == registry || (registry == "docker.io" && host == "index.docker.io")
+            };
+            let key = file.auths.keys().find(is_it)?.clone();
+            let login = file.auths.get(&key)?.auth.clone()?;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(login.trim()).ok()?;
+            bytes.contains(&b':').then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
+        })
+    }
+
+    pub(super) fn words() -> String {
+        let files: Vec<String> = files().iter().map(|path| path.display().to_string()).collect();
+        files.join(" and ")
+    }
+
+    fn files() -> Vec<PathBuf> {
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let home = set("HOME").unwrap_or_default();
+        let ours = set("REGISTRY_AUTH_FILE")
+            .or_else(|| set("XDG_RUNTIME_DIR").map(|dir| dir.join("containers/auth.json")))
+            .unwrap_or_else(|| home.join(".config/containers/auth.json"));
+        let docker = set("DOCKER_CONFIG").unwrap_or_else(|| home.join(".docker"));
+        vec![ours, docker.join("config.json")]
+    }
+}

@@ -1,0 +1,1 @@
+//! Images are taken, unpacked and kept: see each module.
