@@ -83,6 +83,9 @@ vde_plug2tap|vde2|vde2|joins switches in tests, by libvdeplug
 vdens|vdens|vdens|joins switches in tests, by libvdeplug
 qemu-system-x86_64|qemu-system-x86 ipxe-qemu|qemu-system-x86-core ipxe-roms-qemu|joins switches in tests, by libvdeplug
 qemu-img|qemu-utils|qemu-img|checks the disks of virtual machines in tests
+docker-registry|docker-registry|docker-distribution|a registry of images in tests
+skopeo|skopeo|skopeo|copies images in tests
+umoci|umoci|umoci|makes images in tests
 vtysh|frr|frr|routing daemons in examples and tests
 newuidmap|uidmap|shadow-utils|users in ordinary users' labs
 ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests

@@ -1,3 +1,7 @@
-//! Properties of what comes from strangers: nothing of it makes these readers fail in other ways than by refusing.
+//! What comes from strangers makes these readers fail in no other way than by refusing.
+#![allow(unreachable_pub, reason = "the fuzz target has the helper, too")]
 
 mod hostile;
+#[path = "support/outside.rs"]
+mod outside;
+mod seeds;

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 
 use crate::below::{self, Found};
-use crate::tree::{Done, Wrong};
-use crate::unpack::Owners;
+use crate::options::Owners;
+use crate::wrong::{Done, Wrong};
 
 /// Copies what was found at a path to the same path below `root`, whose directory is there.
 pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: Owners) -> Done {
@@ -43,6 +43,6 @@ pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: 
                 }
             }
         }
-        _ => Err(Wrong { step: "link", why: "what it is a link to is no file".to_owned() }),
+        _ => Err(Wrong::new("link", "what it is a link to is no file".to_owned())),
     }
 }

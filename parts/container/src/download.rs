@@ -7,9 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
-use netloom_oci::{Digest, Hasher};
+use netloom_oci::Hasher;
 use netloom_sys::Failure;
 
+use crate::error::wrong_digest;
 use crate::registry::Registry;
 use crate::{Error, Layer, Result, Store};
 
@@ -97,15 +98,6 @@ impl Downloads<'_> {
             return Err(Error::image(self.image, why));
         }
         Err(wrong_digest(self.image, step, &layer.blob, &found))
-    }
-}
-
-pub(crate) fn wrong_digest(image: &str, what: &str, expected: &Digest, found: &Digest) -> Error {
-    Error::Digest {
-        image: image.to_owned(),
-        what: what.to_owned(),
-        expected: expected.to_string(),
-        found: found.to_string(),
     }
 }
 

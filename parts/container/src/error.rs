@@ -1,5 +1,6 @@
 //! Failures around images: each names the image, and the layer, entry and step where there is one.
 
+use netloom_oci::Digest;
 use netloom_sys::Failure;
 
 /// Result of this crate.
@@ -100,5 +101,15 @@ pub enum Error {
 impl Error {
     pub(crate) fn image(image: impl ToString, why: impl ToString) -> Error {
         Error::Image { image: image.to_string(), why: why.to_string() }
+    }
+}
+
+/// Content that is not what its digest says.
+pub(crate) fn wrong_digest(image: &str, what: &str, expected: &Digest, found: &Digest) -> Error {
+    Error::Digest {
+        image: image.to_owned(),
+        what: what.to_owned(),
+        expected: expected.to_string(),
+        found: found.to_string(),
     }
 }

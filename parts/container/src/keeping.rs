@@ -8,8 +8,8 @@ use netloom_oci::Source;
 use netloom_sys::Failure;
 use serde::Serialize;
 
+use crate::options::Owners;
 use crate::pins::{self, Pin};
-use crate::unpack::Owners;
 use crate::{Error, Record, Result, Store, unpacker};
 
 /// An image that is here.

@@ -14,6 +14,7 @@ mod error;
 pub mod keeping;
 mod local;
 mod locks;
+mod options;
 pub mod pins;
 pub mod provide;
 mod record;
@@ -25,12 +26,13 @@ mod tree;
 pub mod unpack;
 mod unpacker;
 mod unpacking;
+mod wrong;
 
 pub use error::{Error, Result};
-pub use provide::{Options, Patience, Progress, Pull, provide};
+pub use options::{Limits, Options, Owners, Patience, Pull, platform, usual_owners};
+pub use provide::{Progress, provide};
 pub use record::{Layer, Record};
 pub use store::Store;
-pub use unpack::{Limits, Owners};
 
 #[cfg(test)]
 extern crate self as netloom_container;

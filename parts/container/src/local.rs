@@ -17,8 +17,8 @@ use netloom_oci::tape::{BLOCK, Kind, Step, Tape, padding};
 use netloom_oci::{Digest, Hasher, Reference, Source};
 use netloom_sys::Failure;
 
-use crate::download::wrong_digest;
-use crate::provide::{Patience, platform};
+use crate::error::wrong_digest;
+use crate::options::{Patience, platform};
 use crate::transport::{self, Bounds};
 use crate::unpacking::Plain;
 use crate::{Error, Layer, Record, Result, Store, record};

@@ -8,75 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use netloom_oci::manifest::{Config, DEEPEST, Document, Manifest, Platform, choose};
+use netloom_oci::manifest::{Config, DEEPEST, Document, Manifest, choose};
 use netloom_oci::{Digest, Reference, Source};
-use serde::{Deserialize, Serialize};
 
-use crate::download::{Downloads, wrong_digest};
+use crate::download::Downloads;
+use crate::error::wrong_digest;
+use crate::options::{Options, Patience, Pull, platform};
 use crate::registry::Registry;
-use crate::unpack::{self, Job, Limits, Owners};
+use crate::unpack::{self, Job};
 use crate::unpacker::{self, Report, Unpacker};
 use crate::{Error, Record, Result, Store, local, record};
 
 /// How often progress is told.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// When an image is fetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pull {
-    /// If it is not here.
-    #[default]
-    Missing,
-    /// Each time; what has not changed is not fetched again.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// How long registries may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// To accept a connection.
-    pub connect: Duration,
-    /// To send the next bytes.
-    pub stall: Duration,
-    /// Tries of one request without any success.
-    pub tries: u32,
-    /// The pause before the second try; it doubles.
-    pub pause: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            connect: Duration::from_secs(15),
-            stall: Duration::from_secs(30),
-            tries: 5,
-            pause: Duration::from_millis(500),
-        }
-    }
-}
-
-/// How an image is brought.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// When it is fetched.
-    pub pull: Pull,
-    /// Whose its files are.
-    pub owners: Owners,
-    /// What its layers may be.
-    pub limits: Limits,
-    /// How long registries may take.
-    pub patience: Patience,
-}
-
-impl Options {
-    /// The usual, with these owners.
-    pub fn with(owners: Owners, pull: Pull) -> Options {
-        Options { pull, owners, limits: Limits::default(), patience: Patience::default() }
-    }
-}
 
 /// How far it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,22 +31,6 @@ pub struct Progress {
     pub fetched: (u64, u64),
     /// Layers that are there, of all.
     pub layers: (usize, usize),
-}
-
-/// The platform of this machine.
-pub fn platform() -> Platform {
-    Platform::linux(std::env::consts::ARCH)
-}
-
-/// Whose files are in the store of this user for labs that are made with the best that the machine gives.
-pub fn usual_owners() -> Owners {
-    if netloom_sys::caps::is_privileged() {
-        return Owners::Root;
-    }
-    match netloom_sys::subordinate::probe() {
-        Ok(_) => Owners::Many,
-        Err(_) => Owners::One,
-    }
 }
 
 /// Brings an image. This process must have one thread.
@@ -163,6 +91,48 @@ pub fn named(
     let record = Record { name, ..record };
     store.keep(&record)?;
     Ok(record)
+}
+
+/// Fetches the layers of a registry's image that are not packed in the store, without unpacking them. Nothing is kept
+/// under a name.
+///
+/// # Errors
+/// As for [`provide`].
+pub fn fetch(store: &Store, reference: &Reference, patience: Patience) -> Result<Record> {
+    let _held = store.share()?;
+    let registry = Registry::open(reference, patience)?;
+    let record = look_up(&registry, reference)?;
+    let (image, layers) = (record.name.as_str(), record.layers.as_slice());
+    let come = AtomicU64::new(0);
+    let wanted = (0..layers.len()).filter(|i| !store.blob(&layers[*i].blob).exists()).collect();
+    let downloads = Downloads { store, registry: &registry, image, layers, wanted, come: &come };
+    std::thread::scope(|scope| {
+        let (to, fetched) = channel();
+        downloads.run(scope, &to);
+        drop(to);
+        let done = fetched.into_iter().try_for_each(|one| one.map(drop));
+        registry.stop.store(true, Ordering::Relaxed);
+        done
+    })?;
+    Ok(record)
+}
+
+/// Takes the layers of an image on this machine into the store, without unpacking them. Nothing is kept under a name.
+///
+/// # Errors
+/// As for [`provide`].
+pub fn take(store: &Store, source: &Source, patience: Patience) -> Result<Record> {
+    let _held = store.share()?;
+    local::take(store, source, patience)
+}
+
+/// Keeps an image, whose layers are there, under its name.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn keep(store: &Store, record: &Record) -> Result<()> {
+    let _held = store.share()?;
+    store.keep(record)
 }
 
 /// The image of this machine's platform in a registry.

@@ -17,7 +17,7 @@ use netloom_oci::reference::DOCKER;
 use netloom_oci::{Digest, Reference, media};
 use serde::Deserialize;
 
-use crate::provide::Patience;
+use crate::options::Patience;
 use crate::transport::{self, Answer, Bounds};
 use crate::{Error, Result};
 

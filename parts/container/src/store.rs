@@ -26,7 +26,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::locks::{self, Held};
-use crate::unpack::Owners;
+use crate::options::Owners;
 use crate::{Error, Record, Result};
 
 /// How long others may fetch before who removes gives up.

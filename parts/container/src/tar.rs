@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use netloom_oci::entry::{self, Action, Parts};
 use netloom_oci::tape::{BLOCK, Entry, Kind, Step, Tape, padding};
 
-use crate::tree::{Done, Tree, Wrong};
-use crate::unpack::Limits;
+use crate::options::Limits;
+use crate::tree::Tree;
 use crate::unpacking::Plain;
+use crate::wrong::{Done, Wrong};
 
 /// Entries between two looks at whether to go on.
 const BETWEEN: u64 = 256;
@@ -30,13 +31,13 @@ pub(crate) fn apply(
     let mut count = 0;
     let about = |entry: Option<&Entry>| {
         let entry = entry.map(|entry| String::from_utf8_lossy(&entry.path).into_owned());
-        move |wrong: Wrong| Trouble { entry: entry.clone(), wrong }
+        move |wrong: Wrong| Trouble { entry: entry.clone().or(wrong.entry.clone()), wrong }
     };
     while let Some(entry) = next(from, &mut tape).map_err(about(None))? {
         count += 1;
         if count > limits.entries {
             let why = format!("it has more than {} entries", limits.entries);
-            return Err(about(Some(&entry))(Wrong { step: "read", why }));
+            return Err(about(Some(&entry))(Wrong::new("read", why)));
         }
         one(from, tree, &entry, limits).map_err(about(Some(&entry)))?;
         if count % BETWEEN == 0 {
@@ -118,7 +119,7 @@ fn make(from: &mut Plain, tree: &mut Tree, parts: &Parts, entry: &Entry, limits:
         Kind::Sparse(pieces, whole) => {
             if *whole > limits.bytes {
                 let why = format!("its {whole} bytes are more than are allowed");
-                return Err(Wrong { step: "read", why });
+                return Err(Wrong::new("read", why));
             }
             let file = tree.file(parts)?;
             write_sparse(from, &file, pieces, *whole)?;

@@ -20,38 +20,8 @@ use rustix::io::Errno;
 
 use crate::below::{self, Below, is_directory, is_whiteout};
 use crate::copying;
-use crate::unpack::Owners;
-
-/// What is wrong with an entry: a step and its cause.
-#[derive(Debug)]
-pub(crate) struct Wrong {
-    pub(crate) step: &'static str,
-    pub(crate) why: String,
-}
-
-impl Wrong {
-    pub(crate) fn of(step: &'static str) -> impl Fn(Errno) -> Wrong {
-        move |e| Wrong { step, why: io::Error::from(e).to_string() }
-    }
-}
-
-impl From<io::Error> for Wrong {
-    fn from(e: io::Error) -> Wrong {
-        Wrong { step: "read", why: e.to_string() }
-    }
-}
-
-impl From<netloom_oci::Error> for Wrong {
-    fn from(e: netloom_oci::Error) -> Wrong {
-        let why = match e {
-            netloom_oci::Error::Entry { why, .. } => why.to_owned(),
-            other => other.to_string(),
-        };
-        Wrong { step: "read", why }
-    }
-}
-
-pub(crate) type Done<T = ()> = std::result::Result<T, Wrong>;
+use crate::options::Owners;
+use crate::wrong::{Done, Wrong};
 
 /// A directory in the tree, opened, and a name in it.
 pub(crate) struct Place {
@@ -207,7 +177,7 @@ impl Tree {
             self.last = Some(Last { asked: key, real, folder });
         }
         let Some(last) = &self.last else {
-            return Err(Wrong { step: "open", why: "its directory is gone".to_owned() });
+            return Err(Wrong::new("open", "its directory is gone".to_owned()));
         };
         let mut real = last.real.clone();
         real.extend(name);
@@ -270,7 +240,7 @@ impl Tree {
 
     /// Removes what this layer has at a real path.
     fn remove(&mut self, real: &[Vec<u8>]) -> Done {
-        let fail = |e: io::Error| Wrong { step: "replace", why: e.to_string() };
+        let fail = |e: io::Error| Wrong::new("replace", e.to_string());
         let path = self.path_of(real);
         let is_folder = self.own(real)?.is_some_and(|stat| is_directory(&stat));
         if is_folder {
@@ -320,7 +290,7 @@ impl Tree {
             return Ok((place, true));
         }
         if place.real.is_empty() {
-            return Err(Wrong { step: "replace", why: "it is the root".to_owned() });
+            return Err(Wrong::new("replace", "it is the root".to_owned()));
         }
         self.remove(&place.real)?;
         Ok((self.locate(asked)?, false))
@@ -404,10 +374,7 @@ impl Tree {
         }
         for (name, value) in entry.xattrs.iter().filter(|(name, _)| is_allowed_attribute(name)) {
             rustix::fs::fsetxattr(file, name.as_str(), value, XattrFlags::empty()).map_err(
-                |e| Wrong {
-                    step: "set attributes",
-                    why: format!("{name}: {}", io::Error::from(e)),
-                },
+                |e| Wrong::new("set attributes", format!("{name}: {}", io::Error::from(e))),
             )?;
         }
         rustix::fs::fchmod(file, Mode::from_raw_mode(entry.mode))
@@ -422,7 +389,7 @@ impl Tree {
     /// Makes a symbolic link.
     pub(crate) fn symlink(&mut self, asked: &[Vec<u8>], entry: &Entry) -> Done {
         if entry.link.is_empty() || entry.link.contains(&0) {
-            return Err(Wrong { step: "read", why: "the link points to nothing".to_owned() });
+            return Err(Wrong::new("read", "the link points to nothing".to_owned()));
         }
         let (place, _) = self.make_room(asked, false)?;
         rustix::fs::symlinkat(entry.link.as_slice(), &*place.folder, place.name())
@@ -462,7 +429,7 @@ impl Tree {
     /// Makes another name of a file of this layer, or of one below, which then is in this layer, too.
     pub(crate) fn hard_link(&mut self, asked: &[Vec<u8>], entry: &Entry) -> Done {
         let target = parts(&entry.link)?;
-        let gone = || Wrong { step: "link", why: "what it is a link to is missing".to_owned() };
+        let gone = || Wrong::new("link", "what it is a link to is missing".to_owned());
         let (_, folder) = target.split_last().ok_or_else(gone)?;
         let real = self.real(&target)?;
         match self.own(&real)? {

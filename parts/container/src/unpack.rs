@@ -7,7 +7,8 @@ use netloom_oci::media::Packing;
 use netloom_sys::Failure;
 use serde::{Deserialize, Serialize};
 
-use crate::download::wrong_digest;
+use crate::error::wrong_digest;
+use crate::options::{Limits, Owners};
 use crate::tar::{self, Trouble};
 use crate::tree::Tree;
 use crate::unpacking::Plain;
@@ -16,55 +17,6 @@ use crate::{Error, Layer, Result, Store, store};
 /// The tree of a layer's folder, and what stands beside it.
 const TREE: &str = "fs";
 const ABOUT: &str = "about.json";
-
-/// Whose files of layers are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Owners {
-    /// Their owners', in root's store.
-    Root,
-    /// Their owners', for an ordinary user with many ids; unpacked in a namespace that has these.
-    Many,
-    /// All one user's.
-    One,
-}
-
-impl Owners {
-    pub(crate) fn folder(self) -> &'static str {
-        match self {
-            Owners::Root | Owners::Many => "layers.many",
-            Owners::One => "layers.one",
-        }
-    }
-
-    /// Whether files have their own owners.
-    pub(crate) fn are_kept(self) -> bool {
-        self != Owners::One
-    }
-
-    /// The overlay's mark of an opaque directory: ordinary users cannot set root's.
-    pub(crate) fn opaque(self) -> &'static str {
-        match self {
-            Owners::Root => "trusted.overlay.opaque",
-            Owners::Many | Owners::One => "user.overlay.opaque",
-        }
-    }
-}
-
-/// What a layer may be.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Bytes of its archive, unpacked.
-    pub bytes: u64,
-    /// Entries of its archive.
-    pub entries: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { bytes: 64 << 30, entries: 4_000_000 }
-    }
-}
 
 /// What is known of an unpacked layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -100,6 +52,16 @@ pub fn trees(store: &Store, layers: &[Layer], owners: Owners) -> Result<Vec<Path
 /// Whether a layer is unpacked.
 pub fn is_there(store: &Store, layer: &Layer, owners: Owners) -> bool {
     store.layer(&layer.chain, owners).join(ABOUT).exists()
+}
+
+/// Unpacks the layers of an image whose packed ones are in the store, in this process, which must have the rights to make
+/// files as `owners` says.
+///
+/// # Errors
+/// Layer, entry and step.
+pub fn unpack(store: &Store, record: &crate::Record, owners: Owners, limits: Limits) -> Result<()> {
+    let job = Job { store, image: &record.name, layers: &record.layers, owners, limits };
+    (0..record.layers.len()).try_for_each(|index| job.unpack(index, &mut |_| ()))
 }
 
 /// What is unpacked, and for whom.

@@ -15,7 +15,8 @@ use rustix::fs::Mode;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::unpack::{Job, Owners};
+use crate::options::Owners;
+use crate::unpack::Job;
 use crate::{Error, Result, Store};
 
 /// Its name in the process list.

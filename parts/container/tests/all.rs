@@ -1,1 +1,8 @@
-//! Images are taken, unpacked and kept: see each module.
+//! Images are fetched, taken, unpacked and kept: see each module.
+
+mod faults;
+mod hostile;
+mod layers;
+mod local;
+mod removing;
+mod support;

@@ -85,8 +85,14 @@ impl Given {
             .args(words.into_iter().chain(own).chain(args))
             .env("NETLOOM_RUNTIME_DIR", scratch.runtime_dir())
             .env("HOME", scratch.path())
+            .env("NETLOOM_DATA_DIR", scratch.path().join("data"))
             .dir(scratch.path())
             .bound(Duration::from_secs(120))
+    }
+
+    /// Its folder.
+    pub fn scratch(&self) -> &Scratch {
+        self.machine().scratch()
     }
 
     /// A lab file with this text, that the user can read.

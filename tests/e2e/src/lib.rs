@@ -7,6 +7,7 @@
 pub mod capturing;
 pub mod given;
 pub mod guest;
+pub mod images;
 pub mod live;
 pub mod transfer;
 

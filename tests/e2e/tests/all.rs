@@ -34,6 +34,7 @@ mod hierarchy;
 mod hung;
 mod ids;
 mod image;
+mod images;
 mod inputs;
 mod interfaces;
 mod kill;

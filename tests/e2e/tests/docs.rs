@@ -92,6 +92,13 @@ fn the_guide_to_nodes_runs() {
 }
 
 #[test]
+fn the_guide_to_images_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/images.md", 2);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_wires_runs() {
     let machine = machine!();
     if !netloom_tests_e2e::is_root() {

@@ -124,6 +124,7 @@ fn no_example_is_forgotten() {
         "fat-tree",
         "frr-bgp",
         "frr-ospf",
+        "image",
         "limits",
         "office",
         "openflow",

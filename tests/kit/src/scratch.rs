@@ -68,7 +68,9 @@ impl Scratch {
 
     /// A run of `netloom` with these arguments in this folder's runtime directory.
     pub fn netloom<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
-        self.binary.run(args).env("NETLOOM_RUNTIME_DIR", self.runtime_dir()).dir(self.path())
+        let data = self.path().join("data");
+        let run = self.binary.run(args).env("NETLOOM_RUNTIME_DIR", self.runtime_dir());
+        run.env("NETLOOM_DATA_DIR", data).dir(self.path())
     }
 
     /// Takes down all labs of this folder when dropped. Create it before the first `up`.

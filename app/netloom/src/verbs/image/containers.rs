@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use netloom_container::keeping::{self, Kept, Removed};
-use netloom_container::provide::usual_owners;
-use netloom_container::{Options, Progress, Pull, Record, Store, provide};
+use netloom_container::{Options, Progress, Pull, Record, Store, provide, usual_owners};
 use netloom_oci::Source;
 use serde_json::json;
 

@@ -1,0 +1,87 @@
+//! Layers that mean harm are refused, and nothing of them stays.
+
+use std::time::Instant;
+
+use netloom_container::{Limits, unpack};
+use netloom_oci::Digest;
+
+use super::support::{Tar, image, nothing_is_half_made, owners, refusal, scratch, trees};
+
+#[test]
+fn each_refusal_names_image_layer_entry_and_step() {
+    let base = Tar::new().symlink("l", "l").dir("d", 0o755).end();
+    let cases: Vec<(Tar, &str)> = vec![
+        (Tar::new().file("../x", 0o644, "x"), "entry \"../x\": read: its path has `..`"),
+        (Tar::new().file("a/../../x", 0o644, "x"), "its path has `..`"),
+        (Tar::new().file("l/x", 0o644, "x"), "entry \"l/x\": read: more than 40 symbolic links"),
+        (Tar::new().white(".wh."), "entry \".wh.\": read: a whiteout names nothing"),
+        (Tar::new().raw("x", b'Z', 0, "", 0), "entry \"x\": its kind is unknown"),
+        (Tar::new().pax(&[("GNU.sparse.major", "1")]).file("s", 0, ""), "a sparse file of pax"),
+        (Tar::new().sparse("s", 10, 1 << 32, "x"), "its map of holes is wrong"),
+        (Tar::new().symlink("x", ""), "entry \"x\": read: the link points to nothing"),
+        (
+            Tar::new().raw("big", b'0', 0o644, "", 1 << 32),
+            "entry \"big\": read: the archive ends early",
+        ),
+        (Tar::new().raw("long", b'L', 0, "", 1 << 30), "bytes of text about one entry"),
+    ];
+    for (layer, part) in cases {
+        let scratch = scratch();
+        let refused = refusal(&scratch, &[base.clone(), layer.end()], Limits::default());
+        let expected = "image \"test:1\": layer 2 of 2, sha256:";
+        assert!(refused.starts_with(expected), "{refused}");
+        assert!(refused.contains(part), "{part}: {refused}");
+        nothing_is_half_made(&scratch.store);
+    }
+}
+
+#[test]
+fn absolute_paths_begin_at_the_root_and_devices_are_left_out() {
+    let scratch = scratch();
+    let layer = Tar::new().file("/etc/x", 0o644, "x").raw("null", b'3', 0o666, "", 0).end();
+    let trees = trees(&scratch, &[layer]);
+    assert!(trees[0].join("etc/x").exists() && !trees[0].join("null").exists());
+}
+
+#[test]
+fn bombs_end_at_their_bounds() {
+    let many: Tar = (0..50).fold(Tar::new(), |tar, n| tar.file(&format!("f{n}"), 0o644, "x"));
+    let scratch = scratch();
+    let few = Limits { entries: 20, ..Limits::default() };
+    let refused = refusal(&scratch, &[many.end()], few);
+    assert!(refused.contains("entry \"f20\": read: it has more than 20 entries"), "{refused}");
+    let small = Limits { bytes: 4096, ..Limits::default() };
+    let large = Tar::new().file("x", 0o644, &"x".repeat(600_000)).end();
+    let refused = refusal(&scratch, &[large], small);
+    assert!(refused.contains("it unpacks to more bytes than are allowed"), "{refused}");
+    let sparse = Tar::new().sparse("s", 1 << 32, 0, "x").end();
+    let refused = refusal(&scratch, &[sparse], Limits { bytes: 1 << 30, ..Limits::default() });
+    assert!(refused.contains("entry \"s\": read: its 4294967296 bytes are more"), "{refused}");
+    nothing_is_half_made(&scratch.store);
+}
+
+#[test]
+fn a_layer_that_is_another_is_refused() {
+    let scratch = scratch();
+    let layer = Tar::new().file("x", 0o644, "x").end();
+    let mut record = image(&scratch.store, &[layer]);
+    record.layers[0].diff_id = Digest::of(b"another");
+    let refused = unpack::unpack(&scratch.store, &record, owners(), Limits::default()).unwrap_err();
+    let words = refused.to_string();
+    assert!(words.starts_with("image \"test:1\": layer 1 of 1, sha256:"), "{words}");
+    assert!(words.contains(", unpacked: its content is sha256:"), "{words}");
+    assert!(!unpack::is_there(&scratch.store, &record.layers[0], owners()));
+    nothing_is_half_made(&scratch.store);
+}
+
+#[test]
+fn many_files_take_a_bounded_time() {
+    let scratch = scratch();
+    let mut tar = Tar::new();
+    for n in 0..20_000 {
+        tar = tar.file(&format!("d{}/f{n}", n % 100), 0o644, "");
+    }
+    let begin = Instant::now();
+    trees(&scratch, &[tar.end()]);
+    assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
+}
