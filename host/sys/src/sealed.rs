@@ -12,19 +12,8 @@ use std::path::Path;
 use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;
 
+use crate::mount_attributes::{READ_ONLY, set};
 use crate::{Failure, Result, seccomp};
-
-/// `MOUNT_ATTR_RDONLY` of linux/mount.h.
-const READ_ONLY: u64 = 1;
-
-/// `struct mount_attr` of mount_setattr(2), first published size.
-#[repr(C)]
-struct Attributes {
-    set: u64,
-    clear: u64,
-    propagation: u64,
-    user_namespace: u64,
-}
 
 /// Moves this process into a mount namespace, and into a user namespace as the same user, in which `paths` can only be
 /// read. The process must have one thread; programs that it starts must enter user namespaces of their own.
@@ -47,14 +36,6 @@ fn seal(path: &Path) -> Result<()> {
     rustix::mount::mount_bind(path, path).map_err(|e| Failure::path(path, "mount on itself", e))?;
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|e| Failure::path(path, "name", io::Error::from(e)))?;
-    let attributes = Attributes { set: READ_ONLY, clear: 0, propagation: 0, user_namespace: 0 };
-    let (at, size) = (&raw const attributes, size_of::<Attributes>());
-    let (here, flags) = (libc::AT_FDCWD, 0);
-    // SAFETY: the kernel reads the name up to its NUL, and `size` bytes of the attributes; both outlive the call.
-    let done =
-        unsafe { libc::syscall(libc::SYS_mount_setattr, here, name.as_ptr(), flags, at, size) };
-    if done == 0 {
-        return Ok(());
-    }
-    Err(Failure::path(path, "make read-only", io::Error::last_os_error()).into())
+    set(rustix::fs::CWD, &name, 0, READ_ONLY)
+        .map_err(|e| Failure::path(path, "make read-only", e).into())
 }

@@ -51,6 +51,8 @@ pub trait Setup {
     ) -> Result<()>;
     /// Bind-mounts the tree at `source` on `target`, with its submounts if `deep`.
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()>;
+    /// Shows a file or directory with its submounts at the path `at` of the root directory `root` ([`crate::shown`]).
+    fn show(&self, source: &Path, root: &Path, at: &Path, writable: bool) -> Result<()>;
     /// Makes the bind mount at `target` read-only.
     fn read_only(&self, target: &Path) -> Result<()>;
     /// Makes the bind mount at `target` writable again.
@@ -138,6 +140,10 @@ impl Setup for Real {
             rustix::mount::mount_bind(source, target)
         };
         done.map_err(|e| Failure::path(source, "bind", e).into())
+    }
+
+    fn show(&self, source: &Path, root: &Path, at: &Path, writable: bool) -> Result<()> {
+        crate::shown::show(source, root, at, writable)
     }
 
     fn read_only(&self, target: &Path) -> Result<()> {
@@ -293,6 +299,10 @@ impl Setup for Recorder {
     fn bind(&self, source: &Path, target: &Path, deep: bool) -> Result<()> {
         let word = if deep { "rbind" } else { "bind" };
         self.note(format!("{word} {} {}", source.display(), target.display()))
+    }
+    fn show(&self, source: &Path, root: &Path, at: &Path, writable: bool) -> Result<()> {
+        let (source, root, at) = (source.display(), root.display(), at.display());
+        self.note(format!("show {source} {root} {at} {}", if writable { "rw" } else { "ro" }))
     }
     fn read_only(&self, target: &Path) -> Result<()> {
         self.note(format!("read-only {}", target.display()))
