@@ -1,6 +1,7 @@
 //! Makes a plan real: inits, links, addresses, routes, programs. Keepers make what only some links need; this room
 //! knows only their trait.
 
+pub(crate) mod binds;
 pub(crate) mod carrying;
 pub(crate) mod configure;
 pub(crate) mod keeper;

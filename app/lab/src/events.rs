@@ -17,7 +17,7 @@ pub(crate) type Serve =
 pub enum Event {
     /// Progress of one step.
     Progress {
-        /// `nodes`, `links` or `programs`.
+        /// `nodes`, `links`, `programs` or `exec`.
         what: String,
         /// How many are done.
         done: usize,
@@ -30,6 +30,9 @@ pub enum Event {
         made: usize,
         /// Programs that ended with an error: node, program, cause, and its last lines.
         troubles: Vec<String>,
+        /// Commands of `exec` that failed and may, in the same form.
+        #[serde(default)]
+        notes: Vec<String>,
     },
     /// It could not be made. Nothing is left of it, unless it is kept.
     Failed {

@@ -28,9 +28,9 @@ use netloom_sys::subordinate::{self, Given};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
-use crate::build::machines;
 use crate::build::maker::{absolute_paths, add_group};
 use crate::build::routers;
+use crate::build::{binds, machines};
 use crate::events::{Event, Serve};
 use crate::keep::flows;
 use crate::launch::comparing::Asked;
@@ -60,6 +60,8 @@ pub enum Outcome {
         changed: Vec<String>,
         /// Programs that ended with an error: node, program, cause, and its last lines.
         troubles: Vec<String>,
+        /// Commands of `exec` that failed and may, in the same form.
+        notes: Vec<String>,
         /// The connection to the lab process; see [`Options::foreground`].
         life: UnixStream,
     },
@@ -115,6 +117,7 @@ impl Launch {
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Outcome> {
         absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, &options.base);
+        binds::settle(&mut plan.nodes, &options.runtime)?;
         check_tls(&plan.switches, &plan.slices)?;
         machines::check(plan.nodes.iter())?;
         routers::check(&plan)?;
@@ -320,6 +323,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     let (mut nodes, mut switches) = (plan.nodes.clone(), plan.switches.clone());
     let mut slices = plan.slices.clone();
     absolute_paths(&mut nodes, &mut switches, &mut slices, &options.base);
+    binds::settle(&mut nodes, &options.runtime)?;
     check_tls(&switches, &slices)?;
     for node in &nodes {
         let object = format!("node {:?}", node.name);
@@ -406,9 +410,9 @@ impl Making<'_> {
                 on_event(&event);
                 match event {
                     Event::Progress { .. } => {}
-                    Event::Ready { made, troubles } => {
+                    Event::Ready { made, troubles, notes } => {
                         let (adopted, life) = (self.adopted, self.stream);
-                        return Ok(Outcome::Up { made, adopted, changed, troubles, life });
+                        return Ok(Outcome::Up { made, adopted, changed, troubles, notes, life });
                     }
                     Event::Failed { reason, unsupported } => {
                         return Err(self.failed(reason, unsupported));

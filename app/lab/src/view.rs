@@ -2,6 +2,7 @@
 //!
 //! Counters are totals since the object was made. What the machine cannot tell is `null`.
 
+use netloom_model::forwarding::Forwarding;
 use netloom_model::users::Ids;
 use serde::{Deserialize, Serialize};
 
@@ -103,8 +104,8 @@ pub struct NodeStatus {
     pub reason: Option<String>,
     /// Its init's process on the host; `null` when it has ended.
     pub pid: Option<i32>,
-    /// Whether it routes.
-    pub forwarding: bool,
+    /// Whether it routes, and packets of which families.
+    pub forwarding: Forwarding,
     /// Whether its programs may mount, trace, load BPF programs and more.
     #[serde(default)]
     pub privileged: bool,
@@ -148,6 +149,9 @@ pub struct NodeStatus {
     pub addresses: Vec<String>,
     /// Its programs, in the order of the file.
     pub programs: Vec<ProgramView>,
+    /// The results of its check that repeats; `null` where it has none, or is not ready yet.
+    #[serde(default)]
+    pub health: Option<HealthView>,
     /// Its interfaces without `lo`.
     pub interfaces: Vec<InterfaceStatus>,
 }
@@ -226,6 +230,18 @@ pub struct DropView {
     pub cause: String,
     /// Frames.
     pub packets: u64,
+}
+
+/// The results of a node's check that repeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct HealthView {
+    /// `starting`: there is no good check yet, and not too many bad ones; `healthy`; `unhealthy`.
+    pub state: String,
+    /// How many checks have failed in a row.
+    pub failures: u32,
+    /// Why the last one did.
+    pub reason: Option<String>,
 }
 
 /// How a program is.
@@ -369,7 +385,7 @@ pub struct OpenflowController {
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
-    /// Its ends: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`.
+    /// Its ends: `NODE:IFACE`, `SWITCH`, `host:IFACE`, `internet` or `nowhere`.
     pub ends: [String; 2],
     /// Whether both ends can carry traffic, as far as nodes' ends show, and its wire runs, if it
     /// needs one.
@@ -445,7 +461,7 @@ pub struct NewNode {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewLink {
-    /// One end: `NODE`, `NODE:IFACE` or `SWITCH`.
+    /// One end: `NODE`, `NODE:IFACE`, `SWITCH` or `nowhere`.
     pub a: String,
     /// The other.
     pub b: String,
@@ -455,6 +471,9 @@ pub struct NewLink {
     /// Addresses with their prefixes, or `none`, by end: as it is written in `a` or `b`, or its node.
     #[serde(default)]
     pub addresses: Vec<(String, String)>,
+    /// Hardware addresses, by end in the same way.
+    #[serde(default)]
+    pub macs: Vec<(String, String)>,
     /// By key and value as in the lab file: `mtu`, `delay`, `loss`, …
     #[serde(default)]
     pub settings: Vec<(String, String)>,
@@ -621,6 +640,9 @@ pub struct Repaired {
     /// Programs of theirs that ended with an error: node, program, how, and its last lines.
     #[serde(default)]
     pub troubles: Vec<String>,
+    /// Commands of `exec` in them that failed and may, in the same form.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl ProgramView {

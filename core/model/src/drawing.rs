@@ -95,6 +95,13 @@ impl Picture {
                 let vertex = self.door(format!("host:{iface}"), doors);
                 EdgeEnd { vertex, interface: String::new(), addresses: vec![] }
             }
+            // One for each: nothing joins them.
+            PlannedEnd::Nowhere { .. } => {
+                let vertex = self.vertices.len();
+                let name = "nowhere".to_owned();
+                self.vertices.push(Vertex { name, shape: Shape::Door, details: vec![] });
+                EdgeEnd { vertex, interface: String::new(), addresses: vec![] }
+            }
             PlannedEnd::Internet { addresses } => EdgeEnd {
                 vertex: self.door("internet".to_owned(), doors),
                 interface: String::new(),
@@ -122,7 +129,7 @@ fn node_vertex(node: &PlannedNode) -> Vertex {
     };
     Vertex {
         name: node.name.clone(),
-        shape: if node.forwarding { Shape::Router } else { Shape::Host },
+        shape: if node.forwarding.any() { Shape::Router } else { Shape::Host },
         details: node.interfaces.iter().map(describe).collect(),
     }
 }

@@ -3,6 +3,9 @@
 //! A [`Lab`] is valid by construction of the parser: names are unique, every end of a link exists,
 //! no interface is used twice. It holds only addresses given by hand; the plan adds the rest.
 
+mod bind;
+mod upkeep;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +14,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_impair::Impairments;
 use serde::{Deserialize, Serialize};
 
+pub use self::bind::Bind;
+pub use self::upkeep::{Exec, Health};
+use crate::forwarding::Forwarding;
 use crate::image::ImageUse;
 use crate::kinds::{NodeKind, SwitchKind};
 pub use crate::restart::Restart;
@@ -72,8 +78,14 @@ pub struct Node {
     pub parent: Option<usize>,
     /// Maximum number of nodes in it, at any depth; `None`: it can have and manage none.
     pub children: Option<u32>,
-    /// A router: forwards between its interfaces, gets routes and is a default gateway.
-    pub forwarding: bool,
+    /// A router: forwards between its interfaces, gets routes and is a default gateway, in both families or one.
+    pub forwarding: Forwarding,
+    /// Its host name; the last part of its name when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// Addresses of its loopback interface, with their prefixes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loopback: Vec<IpNet>,
     /// Limits on its processes together.
     pub limits: Limits,
     /// The budget of frames to it; more are dropped before they cost the node anything.
@@ -105,8 +117,17 @@ pub struct Node {
     pub env: BTreeMap<String, String>,
     /// Files put into it before anything runs.
     pub files: Vec<FileSpec>,
+    /// Files and directories of the host that it sees, by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binds: Vec<Bind>,
     /// All must hold before `up` returns.
     pub ready: Ready,
+    /// Commands that run one after the other once all nodes of the lab are ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exec: Vec<Exec>,
+    /// A check that repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
     /// Sysctls below `net.` set after the defaults, `net.ipv4.tcp_ecn` -> `1`.
     pub sysctls: BTreeMap<String, String>,
     /// Routes by hand; they replace the computed ones when `Some`.
@@ -352,4 +373,6 @@ pub enum End {
     },
     /// The host's network by NAT. The other end is a node or a switch.
     Internet,
+    /// Nothing: the other end is a node, whose interface is up and reaches nobody.
+    Nowhere,
 }

@@ -11,6 +11,7 @@ mod bounds;
 pub mod difference;
 pub mod drawing;
 mod file;
+pub mod forwarding;
 pub mod image;
 pub mod impairment;
 pub mod kinds;
@@ -34,7 +35,7 @@ pub use misread::Misread;
 pub use naming::{interface_name_problem, lab_name_problem, node_name_problem};
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
 pub use parse::{
-    lab_name, link_addresses, link_mtu, node_keys, parse, port_lock, port_vlan, set_node,
+    lab_name, link_addresses, link_mac, link_mtu, node_keys, parse, port_lock, port_vlan, set_node,
     switch_keys, switch_kind,
 };
 pub use plan::Plan;

@@ -12,8 +12,8 @@ const LONGEST_NAME: usize = 253;
 /// As long as the name by which a program joins a switch.
 const LONGEST_PORT: usize = 64;
 
-/// Names that ends of links use for doors, or that every hosts file has.
-const RESERVED: &[&str] = &["host", "internet", "localhost"];
+/// Names that ends of links use for doors and for nothing, or that every hosts file has.
+const RESERVED: &[&str] = &["host", "internet", "nowhere", "localhost"];
 
 /// A lab's name: `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63 bytes, because it names files.
 pub fn lab_name_problem(name: &str) -> Option<String> {
@@ -43,6 +43,11 @@ pub(crate) fn whole_name_problem(name: &str) -> Option<String> {
         let bytes = name.len();
         format!("the whole name {} has {bytes} bytes, at most 253 are allowed", quote(name))
     })
+}
+
+/// A host name by hand, which the kernel keeps in 64 bytes.
+pub(crate) fn host_name_problem(name: &str) -> Option<String> {
+    problem("host", name, "._-", 64)
 }
 
 /// A link's name: no spaces, at most 253 bytes.

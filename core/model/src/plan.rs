@@ -55,9 +55,10 @@ use serde::{Deserialize, Serialize};
 
 use netloom_impair::Impairments;
 
+use crate::forwarding::Forwarding;
 use crate::image::ImageUse;
 use crate::kinds::{NodeKind, SwitchKind};
-use crate::lab::{FileSpec, Lab, Limits, Program, Protect, Ready};
+use crate::lab::{Bind, Exec, FileSpec, Health, Lab, Limits, Program, Protect, Ready};
 use crate::slices::Slice;
 use crate::users::Ids;
 
@@ -119,8 +120,15 @@ pub struct PlannedNode {
     pub parent: Option<Slot>,
     /// Maximum number of nodes in it, at any depth; if absent, it cannot have any.
     pub children: Option<u32>,
-    /// Whether it routes.
-    pub forwarding: bool,
+    /// Whether it routes, and packets of which families.
+    pub forwarding: Forwarding,
+    /// Its host name by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// Addresses of its loopback interface beside the usual ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub loopback: Vec<IpNet>,
     /// Limits on its processes.
     pub limits: Limits,
     /// The budget of frames to it.
@@ -151,8 +159,17 @@ pub struct PlannedNode {
     pub env: Vec<(String, String)>,
     /// Files to put in.
     pub files: Vec<FileSpec>,
+    /// Files and directories of the host that it sees, those around others before them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binds: Vec<Bind>,
     /// When it counts as ready.
     pub ready: Ready,
+    /// Commands to do when all nodes are ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exec: Vec<Exec>,
+    /// A check that repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
     /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's. A path
     /// with a leading `-` is written if the kernel accepts it, and skipped otherwise.
     /// All are written before the node has interfaces, except those of one interface, which
@@ -317,6 +334,20 @@ pub enum PlannedEnd {
         #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
         addresses: Vec<IpNet>,
     },
+    /// An interface of the core namespace that belongs to no switch: what comes there ends.
+    Nowhere {
+        /// Its name in the core namespace: unique there, at most 15 bytes.
+        name: String,
+        /// Its locally administered MAC.
+        mac: [u8; 6],
+    },
+}
+
+impl PlannedEnd {
+    /// Whether it is an interface of the core namespace, as far as the plan says.
+    pub fn is_in_core(&self) -> bool {
+        matches!(self, PlannedEnd::Port { .. } | PlannedEnd::Nowhere { .. })
+    }
 }
 
 impl Plan {
@@ -359,7 +390,7 @@ impl Plan {
         self.node(name).is_some() || self.switches.iter().any(|s| s.name == name)
     }
 
-    /// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE` or `internet`. Missing objects give
+    /// The end of a link in words: `NODE:IFACE`, `SWITCH`, `host:IFACE`, `internet` or `nowhere`. Missing objects give
     /// empty text.
     pub fn end_text(&self, end: &PlannedEnd) -> String {
         match end {
@@ -374,6 +405,7 @@ impl Plan {
             }
             PlannedEnd::Host { iface } => format!("host:{iface}"),
             PlannedEnd::Internet { .. } => "internet".to_owned(),
+            PlannedEnd::Nowhere { .. } => "nowhere".to_owned(),
         }
     }
 
@@ -428,14 +460,24 @@ impl PlannedNode {
         format!("@{}", self.id)
     }
 
-    /// Its host name, without its parents' names.
-    pub fn host_name(&self) -> &str {
+    /// Its name without its parents' names.
+    pub fn last_name(&self) -> &str {
         self.name.rsplit_once('/').map_or(&self.name, |(_, last)| last)
+    }
+
+    /// Its host name: that by hand, else its name without its parents' names.
+    pub fn host_name(&self) -> &str {
+        self.hostname.as_deref().unwrap_or_else(|| self.last_name())
+    }
+
+    /// Every planned address: those of its interfaces, then those of loopback.
+    fn all_addresses(&self) -> impl Iterator<Item = &IpNet> {
+        self.interfaces.iter().flat_map(|i| &i.addresses).chain(&self.loopback)
     }
 
     /// The IPv4 address its name resolves to: the first one of its interfaces.
     pub fn ipv4(&self) -> Option<Ipv4Addr> {
-        self.interfaces.iter().flat_map(|i| &i.addresses).find_map(|a| match a.addr() {
+        self.all_addresses().find_map(|a| match a.addr() {
             IpAddr::V4(a) => Some(a),
             IpAddr::V6(_) => None,
         })
@@ -443,7 +485,7 @@ impl PlannedNode {
 
     /// The IPv6 address its name resolves to: the first one of its interfaces.
     pub fn ipv6(&self) -> Option<Ipv6Addr> {
-        self.interfaces.iter().flat_map(|i| &i.addresses).find_map(|a| match a.addr() {
+        self.all_addresses().find_map(|a| match a.addr() {
             IpAddr::V6(a) => Some(a),
             IpAddr::V4(_) => None,
         })

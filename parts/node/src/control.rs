@@ -29,6 +29,9 @@ pub enum Request {
     /// Run the commands of `setup`, then start the programs. The answer comes when the node is ready or has
     /// failed to become ready.
     Start,
+    /// Do the commands of `exec`, one after the other. The answer is [`Answer::Ready`] when they are done, or
+    /// [`Answer::Failed`]. An init of an older version closes the connection.
+    Exec,
     /// State of the programs.
     Programs,
     /// State of the node. An init of an older version does not know this request and closes the connection.
@@ -55,6 +58,8 @@ pub enum Answer {
     /// A program has ended with an error and is not started again: which, how, and its last lines. Sent to
     /// every connection that requested the start, each time it happens, before and after the answer.
     Ended(String),
+    /// A command of `exec` that may fail has failed: which, how, and its last lines.
+    Missed(String),
     /// The programs, in the order of the file.
     Programs(Vec<ProgramState>),
     /// State of the node.
@@ -70,6 +75,21 @@ pub struct NodeReport {
     pub waits_for: Option<String>,
     /// Why the node failed to become ready.
     pub failed: Option<String>,
+    /// The results of its check that repeats, if it has one and is ready.
+    #[serde(default)]
+    pub health: Option<HealthState>,
+}
+
+/// Results of a check that repeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthState {
+    /// Whether so many checks in a row have failed that the node counts as unhealthy; `None`: no check has ended yet, or
+    /// all have failed, but not so many.
+    pub healthy: Option<bool>,
+    /// How many checks have failed in a row.
+    pub failures: u32,
+    /// Why the last one did.
+    pub reason: Option<String>,
 }
 
 impl NodeReport {

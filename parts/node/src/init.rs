@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 
-use crate::living::{self, Init};
+use crate::living::{self, Conditions, Init};
 use crate::people;
 use crate::programs::Programs;
 use crate::root::Shared;
@@ -179,8 +179,10 @@ impl Outside {
         grant.limit_programs().map_err(words)?;
         restore_open_files(inherited.prepare.open_files);
         let env = environment(&inherited.prepare.lab, &spec);
-        let programs = Programs::new(spec.run, spec.setup, env.clone(), log);
-        Ok(Init::new((listener, signals), programs, grant, env, (spec.ready, spec.told_in)))
+        let programs = Programs::new(spec.run, spec.setup, spec.exec, env.clone(), log);
+        let conditions =
+            Conditions { ready: spec.ready, told_in: spec.told_in, health: spec.health };
+        Ok(Init::new((listener, signals), programs, grant, env, conditions))
     }
 }
 
@@ -200,7 +202,7 @@ fn bind(index: usize) -> netloom_sys::Result<OwnedFd> {
 }
 
 fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
-    if spec.run.is_empty() && spec.setup.is_empty() {
+    if spec.run.is_empty() && spec.setup.is_empty() && spec.exec.is_empty() {
         return Ok(None);
     }
     let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;

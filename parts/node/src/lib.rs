@@ -16,6 +16,7 @@ mod dev;
 pub mod entry;
 mod error;
 mod files;
+mod health;
 pub mod init;
 mod living;
 pub mod log;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use netloom_model::lab::Ready;
+use netloom_model::lab::{Health, Ready};
 use netloom_sys::caps::Grant;
 use netloom_sys::{process, scm};
 use rustix::event::{PollFd, PollFlags};
@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal};
 
 use crate::by_init::deputy;
 use crate::control::{Answer, MAX_MESSAGE, NodeReport, Request};
-use crate::programs::{Programs, command};
+use crate::health::Checking;
+use crate::programs::{Execs, Programs, command};
 use crate::ready;
 use crate::settle;
 
@@ -49,10 +50,18 @@ pub(crate) struct Init {
     /// Why the node failed to become ready.
     failed: Option<String>,
     env: Vec<(String, String)>,
-    ready: Ready,
-    /// A file in which a program says what it waits for.
-    told_in: Option<PathBuf>,
+    conditions: Conditions,
+    /// The check that repeats, once the node is ready.
+    checking: Option<Checking>,
     stop_at: Option<Instant>,
+}
+
+/// When a node is ready, and how it is looked after from then on.
+pub(crate) struct Conditions {
+    pub(crate) ready: Ready,
+    /// A file in which a program says what it waits for.
+    pub(crate) told_in: Option<PathBuf>,
+    pub(crate) health: Option<Health>,
 }
 
 /// A connection.
@@ -83,7 +92,7 @@ impl Init {
         programs: Programs,
         grant: Grant,
         env: Vec<(String, String)>,
-        (ready, told_in): (Ready, Option<PathBuf>),
+        conditions: Conditions,
     ) -> Init {
         Init {
             grant,
@@ -94,8 +103,8 @@ impl Init {
             waiting: None,
             failed: None,
             env,
-            ready,
-            told_in,
+            conditions,
+            checking: None,
             stop_at: None,
         }
     }
@@ -122,6 +131,7 @@ impl Init {
                 self.serve(index);
             }
             self.look();
+            self.keep_up();
             let late = |at: Instant| self.programs.all_ended() || Instant::now() >= at;
             if self.stop_at.is_some_and(late) {
                 process::exit_now(0);
@@ -132,7 +142,9 @@ impl Init {
     fn next_time(&mut self) -> Option<Instant> {
         let restart = self.programs.restart_due(Instant::now());
         let look = self.waiting.as_ref().map(|w| w.next);
-        [restart, look, self.stop_at].into_iter().flatten().min()
+        let check = self.checking.as_ref().and_then(Checking::due);
+        let exec = self.programs.exec_until();
+        [restart, look, check, exec, self.stop_at].into_iter().flatten().min()
     }
 
     /// Waits for an event: the readable connections and outputs.
@@ -170,7 +182,13 @@ impl Init {
                     self.fail(&words);
                 } else if let Some(waiting) = &mut self.waiting {
                     waiting.next = now;
+                } else {
+                    let execs = self.programs.exec_on();
+                    self.answer_exec(execs);
                 }
+                continue;
+            }
+            if self.checking.as_mut().is_some_and(|checking| checking.ended(pid, exit, now)) {
                 continue;
             }
             if let Some(waiting) = self.waiting.as_mut().filter(|w| w.probe == Some(pid)) {
@@ -204,6 +222,11 @@ impl Init {
                 self.connections[index].of_start = true;
                 self.start();
             }
+            Some(Request::Exec) => {
+                self.connections[index].of_start = true;
+                let execs = self.programs.exec();
+                self.answer_exec(execs);
+            }
             Some(Request::Programs) => {
                 let answer = Answer::Programs(self.programs.states());
                 self.answer(index, &answer);
@@ -231,6 +254,31 @@ impl Init {
         (0..self.connections.len()).filter(asked).for_each(|i| self.answer(i, answer));
     }
 
+    /// Tells how far the commands of `exec` are.
+    fn answer_exec(&mut self, execs: Result<Execs, String>) {
+        let (missed, done) = match execs {
+            Err(words) => return self.fail(&words),
+            Ok(Execs::Running(missed)) => (missed, false),
+            Ok(Execs::Done(missed)) => (missed, true),
+        };
+        for story in missed {
+            self.answer_start(&Answer::Missed(story));
+        }
+        if done {
+            self.answer_start(&Answer::Ready);
+        }
+    }
+
+    /// Does what is due once the node is ready: its check, and the end of a command that takes too long.
+    fn keep_up(&mut self) {
+        let now = Instant::now();
+        self.programs.end_late_exec(now);
+        let stopping = self.stop_at.is_some();
+        if let Some(checking) = self.checking.as_mut().filter(|_| !stopping) {
+            checking.act(now, &self.env);
+        }
+    }
+
     fn report(&self) -> NodeReport {
         let waiting = self.waiting.as_ref().map(|w| w.lacks.clone());
         let before = || self.programs.before_ready().filter(|_| self.failed.is_none());
@@ -238,6 +286,7 @@ impl Init {
             programs: self.programs.states(),
             waits_for: before().or(waiting),
             failed: self.failed.clone(),
+            health: self.checking.as_ref().map(Checking::state),
         }
     }
 
@@ -245,6 +294,7 @@ impl Init {
         if self.waiting.is_some() {
             return;
         }
+        self.checking = None;
         if let Some(failed) = &self.failed {
             return self.answer_start(&Answer::Failed(failed.clone()));
         }
@@ -253,11 +303,11 @@ impl Init {
         }
         let now = Instant::now();
         self.waiting = Some(Waiting {
-            until: now + self.ready.timeout,
+            until: now + self.conditions.ready.timeout,
             next: now,
             pause: FIRST_LOOK,
             probe: None,
-            probe_ok: self.ready.exec.is_none(),
+            probe_ok: self.conditions.ready.exec.is_none(),
             lacks: String::new(),
             fulfilled: None,
         });
@@ -286,6 +336,8 @@ impl Init {
         match self.lacking() {
             None if self.has_settled(now) => {
                 self.waiting = None;
+                let health = self.conditions.health.clone();
+                self.checking = health.map(|health| Checking::new(health, now));
                 self.answer_start(&Answer::Ready);
             }
             None => {}
@@ -310,10 +362,10 @@ impl Init {
         if let Some(before) = self.programs.before_ready() {
             return Some(before);
         }
-        if let Some(lack) = ready::lacking(&self.ready) {
+        if let Some(lack) = ready::lacking(&self.conditions.ready) {
             return Some(lack);
         }
-        if let Some(lack) = self.told_in.as_deref().and_then(ready::told) {
+        if let Some(lack) = self.conditions.told_in.as_deref().and_then(ready::told) {
             return Some(lack);
         }
         if !waiting.probe_ok {
@@ -341,7 +393,10 @@ impl Init {
 
     /// Runs the ready command unless it is running.
     fn probe(&mut self) {
-        let (Some(waiting), Some(argv)) = (self.waiting.as_mut(), &self.ready.exec) else { return };
+        let (Some(waiting), Some(argv)) = (self.waiting.as_mut(), &self.conditions.ready.exec)
+        else {
+            return;
+        };
         if waiting.probe.is_some() {
             return;
         }

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use netloom_model::lab::{Program, Restart};
+use netloom_model::lab::{Exec, Program, Restart};
 use netloom_model::signal::StopSignal;
 use netloom_sys::process::{Exit, start_as, with_open_mask};
 use rustix::process::{Pid, Signal};
@@ -61,6 +61,8 @@ enum Stage {
     Setup(usize),
     /// The programs have been started.
     Running,
+    /// They have, and this command of `exec` runs.
+    Exec(usize),
     /// A command of `setup` failed: no program is started.
     Failed,
 }
@@ -75,12 +77,27 @@ fn exit_words(exit: Exit) -> String {
     }
 }
 
+/// How far the commands of `exec` are, with the failures since of those that may fail.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Execs {
+    /// One runs, or none has been asked for.
+    Running(Vec<String>),
+    /// All are done.
+    Done(Vec<String>),
+}
+
 /// All programs of a node.
 pub(crate) struct Programs {
-    /// The programs of `run`, then the commands of `setup`.
+    /// The programs of `run`, then the commands of `setup`, then those of `exec`.
     slots: Vec<Slot>,
     /// Number of programs in `run`.
     runs: usize,
+    /// Number of commands in `setup`.
+    setups: usize,
+    /// By command of `exec`: whether its failure is one of the lab, and how long it may take.
+    execs: Vec<(bool, Duration)>,
+    /// When the command of `exec` that runs has taken too long.
+    exec_until: Option<Instant>,
     stage: Stage,
     env: Vec<(String, String)>,
     log: Option<Writer>,
@@ -92,10 +109,12 @@ impl Programs {
     pub(crate) fn new(
         run: Vec<Program>,
         setup: Vec<Vec<String>>,
+        exec: Vec<Exec>,
         env: Vec<(String, String)>,
         log: Option<[File; 2]>,
     ) -> Programs {
-        let runs = run.len();
+        let (runs, setups) = (run.len(), setup.len());
+        let execs = exec.iter().map(|exec| (exec.fatal, exec.timeout)).collect();
         let titled = |(i, program)| Slot::new(format!("program {}", i + 1), program);
         let mut slots: Vec<Slot> = run.into_iter().enumerate().map(titled).collect();
         slots.extend(
@@ -104,8 +123,10 @@ impl Programs {
                 .enumerate()
                 .map(|(i, command)| Slot::new(format!("setup {}", i + 1), Program::once(command))),
         );
-        let log = log.map(Writer::new);
-        Programs { slots, runs, stage: Stage::Waiting, env, log, stopping: false }
+        let titled = |(i, exec): (usize, Exec)| Slot::new(format!("exec {}", i + 1), exec.program);
+        slots.extend(exec.into_iter().enumerate().map(titled));
+        let (log, stage, exec_until) = (log.map(Writer::new), Stage::Waiting, None);
+        Programs { slots, runs, setups, execs, exec_until, stage, env, log, stopping: false }
     }
 
     /// The log's descriptors.
@@ -144,7 +165,7 @@ impl Programs {
 
     /// Starts this command of `setup`, or all programs after the last command.
     fn start_from(&mut self, setup: usize) -> Result<(), String> {
-        let started = if self.runs + setup < self.slots.len() {
+        let started = if setup < self.setups {
             self.stage = Stage::Setup(setup);
             self.launch(self.runs + setup)
         } else {
@@ -157,9 +178,82 @@ impl Programs {
         started
     }
 
+    /// Starts the first command of `exec`, or tells that there is none.
+    ///
+    /// # Errors
+    /// It cannot be started: a description.
+    pub(crate) fn exec(&mut self) -> Result<Execs, String> {
+        match self.stage {
+            Stage::Running => self.exec_from(0),
+            _ => Ok(Execs::Running(vec![])),
+        }
+    }
+
+    /// Continues after the current command of `exec` has ended.
+    ///
+    /// # Errors
+    /// It failed and must not, or the next cannot be started: a description.
+    pub(crate) fn exec_on(&mut self) -> Result<Execs, String> {
+        let Stage::Exec(index) = self.stage else { return Ok(Execs::Running(vec![])) };
+        let at = self.runs + self.setups + index;
+        let words = match self.slots[at].exit {
+            None => return Ok(Execs::Running(vec![])),
+            Some(Exit::Code(0)) => return self.exec_from(index + 1),
+            Some(exit) if self.exec_until.is_some() => ended_words(exit),
+            Some(_) => format!("took longer than {} ms", self.execs[index].1.as_millis()),
+        };
+        let words = format!("{} {words}", self.slots[at].name());
+        let last: Vec<String> = self.slots[at].last_lines.iter().cloned().collect();
+        self.missed(index, words, &last)
+    }
+
+    /// What follows when a command of `exec` failed, after which it wrote its `last` lines.
+    fn missed(&mut self, index: usize, words: String, last: &[String]) -> Result<Execs, String> {
+        if self.execs[index].0 {
+            self.stage = Stage::Running;
+            return Err(words);
+        }
+        let story = last.iter().fold(words, |story, line| format!("{story}\n    {line}"));
+        let mut next = self.exec_from(index + 1)?;
+        let (Execs::Running(stories) | Execs::Done(stories)) = &mut next;
+        stories.insert(0, story);
+        Ok(next)
+    }
+
+    fn exec_from(&mut self, index: usize) -> Result<Execs, String> {
+        let Some((_, timeout)) = self.execs.get(index).copied() else {
+            (self.stage, self.exec_until) = (Stage::Running, None);
+            return Ok(Execs::Done(vec![]));
+        };
+        self.stage = Stage::Exec(index);
+        self.exec_until = Some(Instant::now() + timeout);
+        match self.launch(self.runs + self.setups + index) {
+            Ok(()) => Ok(Execs::Running(vec![])),
+            Err(words) => self.missed(index, words, &[]),
+        }
+    }
+
+    /// When a command of `exec` has taken too long.
+    pub(crate) fn exec_until(&self) -> Option<Instant> {
+        self.exec_until
+    }
+
+    /// Ends a command of `exec` that has taken too long.
+    pub(crate) fn end_late_exec(&mut self, now: Instant) {
+        let Stage::Exec(index) = self.stage else { return };
+        if self.exec_until.is_none_or(|until| now < until) {
+            return;
+        }
+        self.exec_until = None;
+        if let Some(pid) = self.slots[self.runs + self.setups + index].pid {
+            // It has ended, where there is nobody to kill.
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+    }
+
     /// Whether the programs have been started.
     pub(crate) fn are_started(&self) -> bool {
-        self.stage == Stage::Running
+        matches!(self.stage, Stage::Running | Stage::Exec(_))
     }
 
     /// What must happen before programs can be ready.
@@ -167,6 +261,10 @@ impl Programs {
         match self.stage {
             Stage::Waiting => Some("its network is made".to_owned()),
             Stage::Setup(index) => Some(format!("{} runs", self.slots[self.runs + index].name())),
+            Stage::Exec(index) => {
+                let slot = &self.slots[self.runs + self.setups + index];
+                Some(format!("{} runs", slot.name()))
+            }
             Stage::Running | Stage::Failed => None,
         }
     }
@@ -245,7 +343,7 @@ impl Programs {
     /// State of each started program, with the last lines of its output.
     pub(crate) fn stories(&self) -> String {
         let started = |i: &usize| self.slots[*i].pid.is_some() || self.slots[*i].exit.is_some();
-        // Successful commands of `setup` are left out.
+        // Successful commands of `setup` and `exec` are left out.
         let telling = |i: &usize| *i < self.runs || self.slots[*i].exit != Some(Exit::Code(0));
         let all = (0..self.slots.len()).filter(|i| started(i) && telling(i));
         all.map(|i| format!("\n  {}", self.story(i))).collect()
@@ -424,7 +522,7 @@ impl Slot {
     }
 }
 
-fn ended_words(exit: Exit) -> String {
+pub(crate) fn ended_words(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exited {code}"),
         Exit::Signal(signal) => format!("ended by signal {signal}"),

@@ -173,6 +173,9 @@ impl Shared {
         }
         self.mount_trees(setup, spec, &own, &merged, &layers)?;
         self.mount_own(setup, &own, &merged)?;
+        for bind in &spec.binds {
+            setup.show(&bind.from, &merged, Path::new(&bind.to), bind.write)?;
+        }
         for (file, at) in &spec.shown {
             self.show_file(setup, file, &inside(&merged, at))?;
         }
@@ -180,7 +183,8 @@ impl Shared {
             self.close_sys(setup, &merged.join("sys"))?;
         }
         if let Some(scope) = &spec.scope {
-            self.show_scope(setup, scope, &inside(&merged, Path::new(SCOPES)), &spec.host_name)?;
+            let last = spec.name.rsplit('/').next().unwrap_or(&spec.name);
+            self.show_scope(setup, scope, &inside(&merged, Path::new(SCOPES)), last)?;
         }
         if let (false, Some(hidden)) = (spec.has_own_root(), &self.hide) {
             let at = inside(&merged, hidden);
@@ -545,6 +549,7 @@ fn top_level() -> Vec<Tree> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netloom_model::lab::Bind;
     use netloom_sys::setup::Recorder;
 
     fn steps(user: bool, trees: Vec<Tree>, refuse: &[&str]) -> Vec<String> {
@@ -619,5 +624,24 @@ mod tests {
         // Mounting a new /proc requires that the host's is visible.
         let proc = position(&steps, "mount proc /b/merged/proc");
         assert_eq!(steps[proc + 1..], ["root /b/merged"]);
+    }
+
+    #[test]
+    fn binds_are_shown_when_all_the_nodes_own_is_there_and_before_it_is_the_root() {
+        let shared = Shared::with_trees("/b".into(), false, vec![]);
+        let bind = |to: &str, write| Bind { to: to.into(), from: "/host/x".into(), write };
+        let mut spec = NodeSpec::core(7, "h1");
+        spec.binds = vec![bind("/srv", false), bind("/srv/data", true)];
+        let recorder = Recorder::default();
+        shared.enter(&recorder, &spec).unwrap();
+        let steps = recorder.steps();
+        let order = [
+            "bind /b/7/run /b/merged/run",
+            "show /host/x /b/merged /srv ro",
+            "show /host/x /b/merged /srv/data rw",
+            "root /b/merged",
+        ];
+        let at: Vec<usize> = order.iter().map(|s| position(&steps, s)).collect();
+        assert!(at.is_sorted(), "{steps:#?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use netloom_model::lab::{FileSpec, Program, Ready};
+use netloom_model::lab::{Bind, Exec, FileSpec, Health, Program, Ready};
 use serde::{Deserialize, Serialize};
 
 use crate::users::Users;
@@ -68,6 +68,9 @@ pub struct NodeSpec {
     pub v2_cgroup: Option<PathBuf>,
     /// Files to place before the file system is mounted; host paths are absolute.
     pub files: Vec<FileSpec>,
+    /// Files and directories of the host that it sees; their paths there are absolute.
+    #[serde(default)]
+    pub binds: Vec<Bind>,
     /// Files of the host that its programs write: each, and where the node has it.
     #[serde(default)]
     pub shown: Vec<(PathBuf, PathBuf)>,
@@ -83,6 +86,12 @@ pub struct NodeSpec {
     pub run: Vec<Program>,
     /// Conditions for readiness.
     pub ready: Ready,
+    /// Commands to do when it is asked to ([`Request::Exec`](crate::control::Request::Exec)).
+    #[serde(default)]
+    pub exec: Vec<Exec>,
+    /// A check that repeats once it is ready.
+    #[serde(default)]
+    pub health: Option<Health>,
     /// A file in which a program says what it still waits for; empty when it is ready.
     #[serde(default)]
     pub told_in: Option<PathBuf>,
@@ -120,6 +129,7 @@ impl NodeSpec {
             tasks: vec![],
             v2_cgroup: None,
             files: vec![],
+            binds: vec![],
             shown: vec![],
             resolv: None,
             sysctls: CORE_SYSCTLS.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
@@ -127,6 +137,8 @@ impl NodeSpec {
             setup: vec![],
             run: vec![],
             ready: Ready::default(),
+            exec: vec![],
+            health: None,
             told_in: None,
         }
     }

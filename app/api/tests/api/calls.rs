@@ -17,7 +17,7 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
     assert_eq!(client.node("r 1/x").unwrap(), status().nodes[1]);
     assert_eq!(
         client.repair().unwrap(),
-        Repaired { nodes: vec!["h1".into()], troubles: vec!["t".into()] }
+        Repaired { nodes: vec!["h1".into()], troubles: vec!["t".into()], notes: vec!["n".into()] }
     );
     assert_eq!(client.ping(&[6], Duration::from_millis(250)).unwrap(), reachability());
     let (interval, timeout) = (Duration::from_millis(20), Duration::from_millis(30));

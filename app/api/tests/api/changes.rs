@@ -70,6 +70,7 @@ fn links_are_found_by_name_and_by_end_and_changed() {
         b: "b:x".into(),
         name: Some("l".into()),
         addresses: pairs(&[("a", "10.0.0.1/24")]),
+        macs: pairs(&[("a", "02:00:00:00:00:01")]),
         settings: pairs(&[("mtu", "1400")]),
     };
     assert_eq!(client.create_link(&new).unwrap().name, "a:eth0--b:eth0");
@@ -85,7 +86,7 @@ fn links_are_found_by_name_and_by_end_and_changed() {
     let expected = [
         "impair t/a:eth0 Some(1) true [(\"delay\", \"1ms\")]",
         "impair t/a:eth0 None false [] false",
-        "create link a b:x Some(\"l\") [(\"a\", \"10.0.0.1/24\")] [(\"mtu\", \"1400\")]",
+        "create link a b:x Some(\"l\") [(\"a\", \"10.0.0.1/24\")] [(\"a\", \"02:00:00:00:00:01\")] [(\"mtu\", \"1400\")]",
         "delete link t/a:eth0",
         "note t/a:eth0--s 1 Some(9)",
         "note t/a:eth0--s 1 None",

@@ -328,7 +328,13 @@ fn plans_and_records_have_the_documented_shape() {
         ("FileContent", vec!["/nodes/0/files/0/content", "/nodes/1/files/0/content"]),
         (
             "PlannedEnd",
-            vec!["/links/0/ends/0", "/links/0/ends/1", "/links/1/ends/0", "/links/1/ends/1"],
+            vec![
+                "/links/0/ends/0",
+                "/links/0/ends/1",
+                "/links/1/ends/0",
+                "/links/1/ends/1",
+                "/links/2/ends/1",
+            ],
         ),
     ] {
         for pointer in &pointers {

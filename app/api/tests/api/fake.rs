@@ -204,7 +204,11 @@ impl Service for Fake {
         let panics = *self.panics.lock().unwrap();
         assert!(!panics, "as the test wants");
         self.note("repair")?;
-        Ok(Repaired { nodes: vec!["h1".into()], troubles: vec!["t".into()] })
+        Ok(Repaired {
+            nodes: vec!["h1".into()],
+            troubles: vec!["t".into()],
+            notes: vec!["n".into()],
+        })
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
@@ -314,8 +318,8 @@ impl Service for Fake {
     }
 
     fn create_link(&self, request: &NewLink) -> Result<Changed> {
-        let NewLink { a, b, name, addresses, settings } = request;
-        let words = format!("create link {a} {b} {name:?} {addresses:?} {settings:?}");
+        let NewLink { a, b, name, addresses, macs, settings } = request;
+        let words = format!("create link {a} {b} {name:?} {addresses:?} {macs:?} {settings:?}");
         self.changed("a:eth0--b:eth0", words)
     }
 
@@ -478,11 +482,16 @@ fn wire() -> serde_json::Value {
 /// A plan in which everything is there once, with and without its optional values.
 pub(crate) fn plan() -> Plan {
     let mac = [2, 0, 0, 0, 0, 255];
-    let ready = json!({"tcp": [80], "exec": ["true"], "files": ["/x"],
-        "timeout": {"secs": 30, "nanos": 5}});
+    let time = json!({"secs": 30, "nanos": 5});
+    let ready = json!({"tcp": [80], "exec": ["true"], "files": ["/x"], "timeout": time});
     let node = |id: usize, root: Option<&str>, restart: &str, content, via: Option<&str>| {
         json!({"id": id, "name": "h1", "parent": id.checked_sub(1), "children": root.map(|_| 4),
-            "forwarding": true, "privileged": true, "root": root, "storage": 1 << 20, "internet": false,
+            "forwarding": if id == 0 { json!(true) } else { json!("ipv6") },
+            "hostname": "x", "loopback": ["10.9.0.1/32"],
+            "binds": [{"to": "/a", "from": "/b", "write": true}],
+            "exec": [{"program": {"command": ["a"], "restart": "never"}, "fatal": true, "timeout": time}],
+            "health": {"check": ready, "interval": time, "retries": 3},
+            "privileged": true, "root": root, "storage": 1 << 20, "internet": false,
             "limits": {"cpu_milli": 10, "memory": null, "weight": 50, "processes": 4,
                 "sockets": 5},
             "protect": {"packets": 1000, "bytes": null}, "charge_receive": true,
@@ -514,7 +523,9 @@ pub(crate) fn plan() -> Plan {
                     {"port": {"switch": 0, "name": "p0", "mac": mac}}]},
             {"id": 1, "name": "m", "mtu": 1500, "impairments": impaired[2..],
                 "ends": [{"host": {"iface": "eth1"}},
-                    {"internet": {"addresses": ["10.1.0.1/24"]}}]}],
+                    {"internet": {"addresses": ["10.1.0.1/24"]}}]},
+            {"id": 2, "name": "n", "mtu": 1500, "impairments": impaired[..2],
+                "ends": [{"node": {"node": 0, "interface": 0}}, {"nowhere": {"name": "p1", "mac": mac}}]}],
     }))
     .unwrap()
 }

@@ -144,6 +144,9 @@ fn push_node(
     let name: Arc<str> = format!("node {:?}", node.name).into();
     if scope == Scope::All {
         batch.push(Arc::clone(&name), &Change::of(LOOPBACK).up());
+        for address in &node.loopback {
+            batch.push(Arc::clone(&name), &Address::new(LOOPBACK, *address));
+        }
     }
     for interface in node.interfaces.iter().filter(|i| there(i)) {
         if scope == Scope::Links && !links.contains(&interface.link) {

@@ -112,7 +112,7 @@ fn push_link(
 fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
     let link = &plan.links[index];
     // A port comes first: only the first end can be attached to a bridge in the same request.
-    let swap = !matches!(link.ends[0], PlannedEnd::Port { .. });
+    let swap = !link.ends[0].is_in_core();
     let order = if swap { [1, 0] } else { [0, 1] };
     let [a, b] = [end(plan, spaces, index, order[0])?, end(plan, spaces, index, order[1])?];
     let mut spec = VethSpec::new(a, b);
@@ -211,7 +211,7 @@ pub(crate) fn end<'a>(
                 ..EndSpec::new(&planned.name)
             })
         }
-        PlannedEnd::Port { name, mac, .. } => Ok(EndSpec {
+        PlannedEnd::Port { name, mac, .. } | PlannedEnd::Nowhere { name, mac } => Ok(EndSpec {
             netns: Some(spaces.core.as_fd()),
             index: Some(plan.links[link].port_index(side)),
             mac: Some(*mac),
@@ -232,15 +232,17 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) 
         if spaces.forms.get(plan, link) == LinkForm::Beside {
             raise_beside(&mut batch, plan, link);
         }
-        let both = link.ends.iter().all(|e| matches!(e, PlannedEnd::Port { .. }));
-        for (side, end) in link.ends.iter().enumerate() {
-            let PlannedEnd::Port { switch, .. } = end else { continue };
+        let both = link.ends.iter().all(PlannedEnd::is_in_core);
+        for (side, end) in link.ends.iter().enumerate().filter(|(_, end)| end.is_in_core()) {
             let form = spaces.forms.get(plan, link);
             if form.seat(link, side) == Seat::Port && (both || form != LinkForm::Pair) {
                 let port = Change::of(link.port_index(side)).up();
-                let port = match bridge(plan, *switch) {
-                    Some(bridge) => port.enslave(bridge),
-                    None => port,
+                let port = match end {
+                    PlannedEnd::Port { switch, .. } => match bridge(plan, *switch) {
+                        Some(bridge) => port.enslave(bridge),
+                        None => port,
+                    },
+                    _ => port,
                 };
                 batch.push(format!("link {:?}", link.name), &port);
             }

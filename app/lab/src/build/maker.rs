@@ -102,7 +102,7 @@ fn links_of(state: &State, missing: &[Slot]) -> Vec<LinkSlot> {
     let core = missing.contains(&plan.core_slot());
     let touched = |end: &PlannedEnd| match end {
         PlannedEnd::Node { node, .. } => missing.contains(node),
-        PlannedEnd::Port { .. } => core,
+        PlannedEnd::Port { .. } | PlannedEnd::Nowhere { .. } => core,
         PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => false,
     };
     let hit = |i: &LinkSlot| {
@@ -326,6 +326,7 @@ impl Maker<'_> {
             tasks: groups.tasks_files(node.id.get()),
             v2_cgroup: groups.v2_dir(node.id.get()),
             files: node.files.clone(),
+            binds: node.binds.clone(),
             shown: vec![],
             resolv: node.internet.then(host::name_servers),
             sysctls: before_interfaces(node),
@@ -333,6 +334,8 @@ impl Maker<'_> {
             setup: node.setup.clone(),
             run: node.run.clone(),
             ready: node.ready.clone(),
+            exec: node.exec.clone(),
+            health: node.health.clone(),
             told_in: None,
         };
         match &node.kind {
@@ -507,6 +510,9 @@ pub(crate) fn absolute_paths(
             if let FileContent::From(path) = &mut file.content {
                 *path = base.join(&*path);
             }
+        }
+        for bind in &mut node.binds {
+            bind.from = base.join(&bind.from);
         }
     }
 }

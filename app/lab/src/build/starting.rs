@@ -1,6 +1,6 @@
 //! Starts the programs of all nodes at once, and waits until each node is ready.
 //!
-//! The nodes' inits do the work, in the order `setup`, `run`, `ready`; this module sends the requests and reads the
+//! The nodes' inits do the work, in the order `setup`, `run`, `ready`, and `exec` once all nodes are ready; this module sends the requests and reads the
 //! replies. No lock is held meanwhile: a starting lab can be inspected, entered and taken down. A failure that keeps a
 //! node from becoming ready is an error; a program that ends with an error in a ready node is only reported, because
 //! the lab works.
@@ -16,16 +16,24 @@ use netloom_sys::process::wait_readable;
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
-/// A node that was asked to start its programs.
+/// What went wrong while nodes became ready, without keeping them from it: node, program, cause, and its last lines.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Programs that ended with an error before all nodes were ready.
+    pub(crate) troubles: Vec<String>,
+    /// Commands of `exec` that failed and may.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A node that was asked to start its programs, or to do its commands of `exec`.
 struct Asked<'a> {
     node: &'a str,
     connection: Connection,
     failures: Vec<Error>,
-    troubles: Vec<String>,
+    told: Told,
 }
 
-/// Starts the programs of the nodes in these slots. Returns the programs that ended with an error before
-/// all nodes were ready: node, program, cause, and its last lines.
+/// Starts the programs of the nodes in these slots, and does their commands of `exec` once all are ready.
 ///
 /// # Errors
 /// All reasons why nodes cannot become ready.
@@ -34,32 +42,58 @@ pub(crate) fn start(
     plan: &Plan,
     slots: &[Slot],
     progress: &dyn Fn(&str, usize, usize),
-) -> Result<Vec<String>> {
-    let nodes = slots.iter().filter_map(|slot| plan.node_at(*slot)).filter(|n| has_work(n));
+) -> Result<Told> {
+    let of_slots = |has: fn(&PlannedNode) -> bool| -> Vec<&PlannedNode> {
+        slots.iter().filter_map(|slot| plan.node_at(*slot)).filter(|node| has(node)).collect()
+    };
+    let Told { mut troubles, .. } =
+        ask_all(folder, &of_slots(has_work), &Request::Start, &|done, total| {
+            progress("programs", done, total);
+        })?;
+    // Every node of the lab is ready now.
+    let after = of_slots(|node| !node.exec.is_empty());
+    let told =
+        ask_all(folder, &after, &Request::Exec, &|done, total| progress("exec", done, total))?;
+    troubles.extend(told.troubles);
+    Ok(Told { troubles, notes: told.notes })
+}
+
+/// Sends a request to the inits of these nodes, and waits until each has done it.
+fn ask_all(
+    folder: &Folder,
+    nodes: &[&PlannedNode],
+    request: &Request,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Told> {
     let ask = |node: &'_ netloom_model::plan::PlannedNode| -> Result<Connection> {
         let path = folder.sockets().join(socket_name(node.id.get()));
         let connection = Connection::open(&node.name, &path)?.ok_or_else(|| ended(&node.name))?;
-        connection.send(&Request::Start)?;
+        connection.send(request)?;
         Ok(connection)
     };
     let mut asked = Vec::new();
     for node in nodes {
         let connection = ask(node)?;
-        asked.push(Asked { node: &node.name, connection, failures: vec![], troubles: vec![] });
+        let (failures, told) = (vec![], Told::default());
+        asked.push(Asked { node: &node.name, connection, failures, told });
     }
     let total = asked.len();
     for (done, one) in asked.iter_mut().enumerate() {
-        progress("programs", done, total);
+        progress(done, total);
         one.hear_whole()?;
     }
     // Programs that ended while this waited for others have been reported by now.
     for one in &mut asked {
         one.hear_rest()?;
     }
-    let (failures, troubles): (Vec<_>, Vec<_>) =
-        asked.into_iter().map(|one| (one.failures, one.troubles)).unzip();
-    Error::of_all(failures.into_iter().flatten().collect())?;
-    Ok(troubles.into_iter().flatten().collect())
+    let (mut failures, mut all) = (Vec::new(), Told::default());
+    for one in asked {
+        failures.extend(one.failures);
+        all.troubles.extend(one.told.troubles);
+        all.notes.extend(one.told.notes);
+    }
+    Error::of_all(failures)?;
+    Ok(all)
 }
 
 impl Asked<'_> {
@@ -69,6 +103,9 @@ impl Asked<'_> {
             match self.connection.receive()? {
                 Some(Answer::Ready) => return Ok(()),
                 Some(Answer::Ended(story)) => self.trouble(&story),
+                Some(Answer::Missed(story)) => {
+                    self.told.notes.push(format!("node {:?}: {story}", self.node));
+                }
                 Some(Answer::Failed(report)) => {
                     let node = self.node.to_owned();
                     self.failures.push(netloom_node::Error::Init { node, report }.into());
@@ -96,7 +133,7 @@ impl Asked<'_> {
     }
 
     fn trouble(&mut self, story: &str) {
-        self.troubles.push(format!("node {:?}: {story}", self.node));
+        self.told.troubles.push(format!("node {:?}: {story}", self.node));
     }
 }
 
@@ -111,5 +148,7 @@ pub(crate) fn has_work(node: &PlannedNode) -> bool {
         || node.kind.as_router().is_some_and(|router| router.frr)
         || !node.run.is_empty()
         || !node.setup.is_empty()
+        || !node.exec.is_empty()
+        || node.health.is_some()
         || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
 }

@@ -203,14 +203,14 @@ fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
         }
         telling.tell(&Event::Progress { what: what.to_owned(), done, total });
     };
-    let Made { nodes, troubles } = running.make(&progress)?;
+    let Made { nodes, troubles, notes } = running.make(&progress)?;
     running.serve_scopes()?;
     crate::run::tending::watch_loads(Arc::downgrade(running));
     if !running.enter(Phase::Up) {
         return Err(Error::NoLab(running.folder.name().to_owned()));
     }
     running.folder.mark_up()?;
-    telling.tell(&Event::Ready { made: nodes.len(), troubles });
+    telling.tell(&Event::Ready { made: nodes.len(), troubles, notes });
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use netloom_model::plan::Slot;
 use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{self, LinkSlot, NewEnd, Plan, PlannedEnd, PlannedLink};
 use netloom_model::plan::{LinkId, NodeId};
-use netloom_model::{impairment, link_addresses, link_mtu};
+use netloom_model::{impairment, link_addresses, link_mac, link_mtu};
 use netloom_netlink::{Batch, DeleteLink, Socket};
 
 use crate::build::configure::Scope;
@@ -72,6 +72,7 @@ impl Running {
             ends: [self.new_end(work, plan, ends[0])?, self.new_end(work, plan, ends[1])?],
             addresses: [vec![], vec![]],
             bare: [false; 2],
+            macs: [None; 2],
             mtu: None,
             impairments: [Impairments::default(), Impairments::default()],
         };
@@ -88,18 +89,25 @@ impl Running {
         for asked in by_end(ends, &request.addresses).map_err(&invalid)? {
             let AskedAddresses { side, end, texts } = asked;
             let (addresses, bare) = link_addresses(end, &texts).map_err(&invalid)?;
-            if matches!(new.ends[side], NewEnd::Switch(_)) && !bare {
+            if !matches!(new.ends[side], NewEnd::Node { .. }) && !bare {
                 let addresses = texts.join(", ");
                 return Err(invalid(format!(
-                    "address {addresses}: {end:?} is a switch, which has none"
+                    "address {addresses}: {end:?} is no node, and has none"
                 )));
             }
             (new.addresses[side], new.bare[side]) = (addresses, bare);
         }
+        for asked in by_end(ends, &request.macs).map_err(&invalid)? {
+            let AskedAddresses { side, end, texts } = asked;
+            if !matches!(new.ends[side], NewEnd::Node { .. }) {
+                return Err(invalid(format!("mac {}: {end:?} is no node", texts.join(", "))));
+            }
+            new.macs[side] = Some(link_mac(end, &texts).map_err(&invalid)?);
+        }
         Ok(new)
     }
 
-    /// An end as the user writes it: `NODE`, `NODE:IFACE` or `SWITCH`.
+    /// An end as the user writes it: `NODE`, `NODE:IFACE`, `SWITCH` or `nowhere`.
     fn new_end(&self, work: &Work, plan: &Plan, text: &str) -> Result<NewEnd> {
         let (name, iface) = match text.split_once(':') {
             Some((name, iface)) => (name, Some(iface.to_owned())),
@@ -108,6 +116,9 @@ impl Running {
         if name == "host" || text == "internet" {
             let reason = "doors are made with their lab: write it into the lab file".to_owned();
             return Err(Error::Invalid { object: format!("end {text:?}"), reason });
+        }
+        if text == "nowhere" {
+            return Ok(NewEnd::Nowhere);
         }
         if let Some(switch) = plan.switch(name) {
             return match iface {
@@ -262,7 +273,7 @@ fn by_end<'r>(
     for (end, address) in asked {
         let node = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
         let side = (0..2).find(|side| ends[*side] == end || node(ends[*side]) == *end);
-        let side = side.ok_or_else(|| format!("address {address}: {end:?} is no end"))?;
+        let side = side.ok_or_else(|| format!("{address}: {end:?} is no end"))?;
         match found.iter_mut().find(|of| of.side == side) {
             Some(of) => of.texts.push(address),
             None => found.push(AskedAddresses { side, end, texts: vec![address] }),

@@ -60,6 +60,8 @@ pub(crate) struct Made {
     pub(crate) nodes: Vec<String>,
     /// Programs in them that ended with an error, and links that could not be made anew.
     pub(crate) troubles: Vec<String>,
+    /// Commands of `exec` in them that failed and may.
+    pub(crate) notes: Vec<String>,
 }
 
 /// A running lab.
@@ -345,9 +347,11 @@ impl Running {
             // has the planned names.
             self.settle_names();
         }
-        troubles.extend(starting::start(&self.folder, &state.plan, slots, progress)?);
+        let told = starting::start(&self.folder, &state.plan, slots, progress)?;
+        troubles.extend(told.troubles);
         let nodes = slots.iter().filter_map(|i| state.plan.node_at(*i));
-        Ok(Made { nodes: nodes.map(|n| n.name.clone()).collect(), troubles })
+        let nodes = nodes.map(|n| n.name.clone()).collect();
+        Ok(Made { nodes, troubles, notes: told.notes })
     }
 
     /// Takes everything down.

@@ -68,8 +68,8 @@ impl Service for Running {
 
     fn repair(&self) -> Result<Repaired> {
         self.drop_silent();
-        let Made { nodes, troubles } = self.make(&|_, _, _| {})?;
-        Ok(Repaired { nodes, troubles })
+        let Made { nodes, troubles, notes } = self.make(&|_, _, _| {})?;
+        Ok(Repaired { nodes, troubles, notes })
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
@@ -93,8 +93,15 @@ impl Service for Running {
         // The only program around a machine shows its console.
         let (names, runs) = match planned.kind.as_vm() {
             Some(_) => (Vec::new(), 1),
-            None => (log::names(&planned.run), planned.run.len()),
+            None => {
+                // A router's daemons come before the file's programs.
+                let daemons = state.plan.daemons_of(slot(&state.plan, node)?);
+                let mut programs = daemons.map(|of| of.programs).unwrap_or_default();
+                programs.extend(planned.run.iter().cloned());
+                (log::names(&programs), programs.len())
+            }
         };
+        let setups = planned.setup.len();
         let index = planned.id;
         let paths = log_names(index.get()).map(|n| self.folder.sockets().join(n));
         let until = Instant::now() + wait;
@@ -103,8 +110,11 @@ impl Service for Running {
             records.retain(|r| r.time_ns > after_ns);
             if !records.is_empty() || Instant::now() >= until {
                 for r in &mut records {
-                    let of_setup = || Some(format!("setup {}", r.program.checked_sub(runs)? + 1));
-                    r.name = names.get(r.program).cloned().or_else(of_setup);
+                    let command = || match r.program.checked_sub(runs)? {
+                        setup if setup < setups => Some(format!("setup {}", setup + 1)),
+                        exec => Some(format!("exec {}", exec - setups + 1)),
+                    };
+                    r.name = names.get(r.program).cloned().or_else(command);
                 }
                 return Ok(records);
             }

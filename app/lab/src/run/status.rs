@@ -10,7 +10,7 @@ use netloom_model::plan::{
     Interface, LinkSide, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
 };
 use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
-use netloom_node::control::{Answer, Connection, NodeReport, ProgramState, Request};
+use netloom_node::control::{Answer, Connection, HealthState, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
 use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{PortShown, Presence};
@@ -30,8 +30,8 @@ use crate::stage::users;
 use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::view::{
-    ChildrenView, DropView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
-    NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic,
+    ChildrenView, DropView, HealthView, InterfaceStatus, LabState, LabStatus, LimitsView,
+    LinkStatus, NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic,
 };
 use crate::{Error, Result};
 
@@ -253,6 +253,7 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
         protect,
         addresses: held.iter().map(|held| held.address.to_string()).collect(),
         programs,
+        health: report.health.as_ref().map(health),
         interfaces,
     }
 }
@@ -309,6 +310,15 @@ fn program(state: &ProgramState) -> ProgramView {
     }
 }
 
+fn health(state: &HealthState) -> HealthView {
+    let word = match state.healthy {
+        None => "starting",
+        Some(true) => "healthy",
+        Some(false) => "unhealthy",
+    };
+    HealthView { state: word.to_owned(), failures: state.failures, reason: state.reason.clone() }
+}
+
 /// A node's state, and why it is not up.
 fn standing(
     phase: Phase,
@@ -320,7 +330,11 @@ fn standing(
         let ending = p.ending().filter(|_| p.has_failed())?;
         Some(format!("program {} ({}) {ending}", i + 1, p.command.join(" ")))
     };
-    let failures: Vec<String> = programs.iter().enumerate().filter_map(failed).collect();
+    let mut failures: Vec<String> = programs.iter().enumerate().filter_map(failed).collect();
+    let sick = report.health.as_ref().filter(|health| health.healthy == Some(false));
+    failures.extend(sick.map(|health| {
+        format!("unhealthy: {}", health.reason.as_deref().unwrap_or("its check fails"))
+    }));
     match (alive, &report.failed, &report.waits_for) {
         (false, ..) if phase == Phase::Making => (NodeState::Starting, None),
         (false, ..) => (NodeState::Dead, None),

@@ -7,7 +7,7 @@ use super::{Json, Setting, setting};
 // `link`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Link {
-    /// Create a link between two nodes, or a node and a switch, and print its name.
+    /// Create a link between two nodes, or a node and a switch or nowhere, and print its name.
     Create(Box<LinkCreate>),
     /// Delete a link and its interfaces.
     Delete(LinkName),
@@ -39,7 +39,7 @@ impl LinkName {
 /// `link create`.
 #[derive(Debug, Args)]
 pub(crate) struct LinkCreate {
-    /// One end: NODE, NODE:IFACE or SWITCH.
+    /// One end: NODE, NODE:IFACE, SWITCH, or nowhere.
     pub(crate) a: String,
     /// The other.
     pub(crate) b: String,
@@ -49,6 +49,9 @@ pub(crate) struct LinkCreate {
     /// Address of an end with its prefix, one per family, or none. Default: automatic.
     #[arg(long = "address", value_name = "END=ADDRESS/PREFIX|END=none", value_parser = setting)]
     pub(crate) addresses: Vec<Setting>,
+    /// Hardware address of an end. Default: from names.
+    #[arg(long = "mac", value_name = "END=MAC", value_parser = setting)]
+    pub(crate) macs: Vec<Setting>,
     #[command(flatten)]
     pub(crate) impairments: Impairments,
     /// MTU of both ends, in bytes.

@@ -3,7 +3,7 @@
 //! Produces text only. Unknown values are `-`.
 
 use netloom_lab::view::{
-    ChildrenView, DirectionView, InterfaceStatus, LinkStatus, NodeState, NodeStatus,
+    ChildrenView, DirectionView, HealthView, InterfaceStatus, LinkStatus, NodeState, NodeStatus,
     OpenflowController, OpenflowSlice, OpenflowStatus, ProgramView, ProtectView, SwitchStatus,
     WireView,
 };
@@ -123,7 +123,27 @@ pub(super) fn programs(node: &NodeStatus) -> String {
     if restarts > 0 {
         parts.push(format!("restarted {restarts}"));
     }
+    if let Some(pause) = node.programs.iter().filter_map(|p| p.restart_in_ms).min() {
+        parts.push(again(pause));
+    }
     parts.join(", ")
+}
+
+/// When a program is started again.
+#[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
+pub(super) fn again(pause_ms: u64) -> String {
+    format!("starts again in {:.1} s", pause_ms as f64 / 1e3)
+}
+
+/// The state of a node's check, and how it fails.
+pub(super) fn health(view: &HealthView) -> String {
+    match (&view.reason, view.failures) {
+        (Some(reason), failures @ 1..) => {
+            let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+            format!("{}, failed {times} in a row: {reason}", view.state)
+        }
+        _ => view.state.clone(),
+    }
 }
 
 /// The budget of a protected node.

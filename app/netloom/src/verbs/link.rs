@@ -29,6 +29,7 @@ pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
                 b: args.b.clone(),
                 name: args.name.clone(),
                 addresses: args.addresses.clone(),
+                macs: args.macs.clone(),
                 settings: args.settings(),
             };
             let made = labs::connect(lab)?.create_link(&request)?;

@@ -90,7 +90,7 @@ type Column = (&'static str, fn(&NodeStatus) -> String);
 /// The node table. Rarely needed columns appear only if a node has a value for them.
 fn node_table(nodes: &[NodeStatus]) -> String {
     let any = |wanted: fn(&NodeStatus) -> bool| nodes.iter().any(wanted);
-    let columns: [(bool, Column); 10] = [
+    let columns: [(bool, Column); 11] = [
         (true, ("NODE", |n| n.name.clone())),
         (true, ("STATE", |n| figures::life(n).into())),
         (true, ("CPU", figures::cpu)),
@@ -103,6 +103,10 @@ fn node_table(nodes: &[NodeStatus]) -> String {
         ),
         (any(|n| n.protect.is_some()), ("DROPPED", kept_off)),
         (true, ("PROGRAMS", figures::programs)),
+        (
+            any(|n| n.health.is_some()),
+            ("HEALTH", |n| or_dash(n.health.as_ref(), |health| health.state.clone())),
+        ),
         (true, ("ADDRESSES", addresses)),
     ];
     let shown = columns.iter().filter(|(shown, _)| *shown).map(|(_, column)| column);

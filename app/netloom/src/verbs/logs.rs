@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use netloom_api::Client;
+use netloom_model::plan::PlannedNode;
 use netloom_node::log::Record;
 
 use crate::flags::Logs;
@@ -53,9 +54,10 @@ pub(crate) fn logs(lab: Option<&str>, args: &Logs) -> Result<i32> {
 
 /// Nodes with possible output: those with programs, and those that died.
 fn talkers(client: &Client) -> netloom_api::Result<Vec<String>> {
-    let has_setup: Vec<bool> = client.plan()?.nodes.iter().map(|n| !n.setup.is_empty()).collect();
+    let has_commands = |n: &PlannedNode| !n.setup.is_empty() || !n.exec.is_empty();
+    let commands: Vec<bool> = client.plan()?.nodes.iter().map(has_commands).collect();
     let nodes = client.status()?.nodes.into_iter().enumerate();
-    let may = |i: usize| has_setup.get(i).copied().unwrap_or(false);
+    let may = |i: usize| commands.get(i).copied().unwrap_or(false);
     let talks = nodes.filter(|(i, n)| !n.alive || !n.programs.is_empty() || may(*i));
     Ok(talks.map(|(_, n)| n.name).collect())
 }

@@ -108,7 +108,10 @@ fn show_text(node: &NodeStatus) -> String {
     lines.extend(node.parent.iter().map(|parent| ("inside", parent.clone())));
     lines.extend(node.children.iter().map(|c| ("children", figures::children(c))));
     lines.extend(node.pid.map(|pid| ("init", format!("{pid} on the host"))));
-    lines.extend(node.forwarding.then(|| ("forwarding", "yes".to_owned())));
+    let forwarding = node.forwarding.word();
+    lines.extend(forwarding.map(|word| {
+        ("forwarding", if word == "true" { "yes".to_owned() } else { format!("{word} only") })
+    }));
     lines.extend(node.privileged.then(|| ("privileged", "yes".to_owned())));
     lines.extend(node.ids.map(|ids| ("ids", ids.word().to_owned())));
     lines.push(("CPU", cpu(node)));
@@ -121,6 +124,7 @@ fn show_text(node: &NodeStatus) -> String {
     let drops = node.drops.iter().filter(|drop| drop.packets > 0);
     lines.extend(drops.map(|drop| ("dropped", format!("{} ({})", drop.packets, drop.cause))));
     lines.extend(node.programs.iter().map(|program| ("program", program_text(program))));
+    lines.extend(node.health.iter().map(|health| ("health", figures::health(health))));
     let addresses = node.interfaces.iter().filter(|i| !i.addresses.is_empty());
     lines.extend(addresses.map(|i| ("address", format!("{}: {}", i.name, i.addresses.join(" ")))));
     let mut text = facts(&lines);
@@ -177,10 +181,6 @@ fn protection(view: &ProtectView) -> Vec<(&'static str, String)> {
     lines
 }
 
-fn seconds(ms: u64) -> f64 {
-    std::time::Duration::from_millis(ms).as_secs_f64()
-}
-
 fn program_text(program: &ProgramView) -> String {
     let state = match (program.pid, program.exit_code) {
         (Some(pid), _) => format!("runs as {pid}"),
@@ -191,7 +191,7 @@ fn program_text(program: &ProgramView) -> String {
         0 => String::new(),
         restarts => format!(", restarted {restarts}"),
     };
-    let next = program.restart_in_ms.map(|ms| format!(", starts again in {:.1} s", seconds(ms)));
+    let next = program.restart_in_ms.map(|ms| format!(", {}", figures::again(ms)));
     format!("{}: {state}{restarts}{}", program.command.join(" "), next.unwrap_or_default())
 }
 

@@ -9,6 +9,7 @@ use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::view::LabState;
 use netloom_lab::{Folder, Service, runtime_dir};
 use netloom_model::Plan;
+use netloom_model::plan::PlannedNode;
 use netloom_sys::process;
 
 use super::{figures, logs::Reader};
@@ -45,13 +46,15 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
     let said;
     match bring_up(launch, plan, args, false)? {
-        Outcome::Up { adopted: false, troubles, .. } => {
+        Outcome::Up { adopted: false, troubles, notes, .. } => {
             said = troubles;
+            tell_notes(&name, &notes);
             let (nodes, links) = (output::count(nodes, "node"), output::count(links, "link"));
             output::print(&format!("lab {name}: {nodes}, {links} up in {}\n", took()))?;
         }
-        Outcome::Up { made, changed, troubles, .. } => {
+        Outcome::Up { made, changed, troubles, notes, .. } => {
             said = troubles;
+            tell_notes(&name, &notes);
             let words = format!("adopted, {made} of {nodes} nodes made anew in {}", took());
             output::print(&format!("lab {name}: {words}{}", changed_words(&changed)))?;
             return Ok(tell_standing(&name, &said));
@@ -75,6 +78,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
                 nodes => format!(", made anew: {}", nodes.join(", ")),
             };
             said = repaired.troubles;
+            tell_notes(&name, &repaired.notes);
             let changed = changed_words(&changed);
             output::print(&format!("lab {name}: runs already{made}{changed}"))?;
             return Ok(tell_standing(&name, &said));
@@ -114,6 +118,15 @@ fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
     tell("link", "could not be made anew", &links);
     tell("program", "ended with an error", &programs);
     i32::from(!troubles.is_empty())
+}
+
+/// Reports commands of `exec` that failed and may: the lab is as good as without them.
+fn tell_notes(lab: &str, notes: &[String]) {
+    if !notes.is_empty() {
+        let count = output::count(notes.len(), "command");
+        tell_line!("netloom: lab {lab:?}: {count} of `exec` failed");
+        notes.iter().for_each(|story| tell_line!("{story}"));
+    }
 }
 
 /// Changes made by hand since the lab came up, and how to undo them; otherwise the end of the line.
@@ -187,6 +200,11 @@ fn start(launch: Launch, plan: Plan, options: &Options) -> Result<Outcome> {
     Ok(outcome?)
 }
 
+/// Whether a node has programs or commands with output.
+fn talks(node: &PlannedNode) -> bool {
+    !node.run.is_empty() || !node.setup.is_empty() || !node.exec.is_empty()
+}
+
 /// `netloom run`
 pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     if let Some(script) = foreign::find(&args.file).filter(|lab| lab.file.ends_with(".py")) {
@@ -198,11 +216,12 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     let plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
     let name = plan.lab.clone();
     let talkers: Vec<String> =
-        plan.nodes.iter().filter(|n| !n.run.is_empty()).map(|n| n.name.clone()).collect();
+        plan.nodes.iter().filter(|n| talks(n)).map(|n| n.name.clone()).collect();
     let signals = super::ending()?;
-    let Outcome::Up { life, troubles, .. } = bring_up(launch, plan, args, true)? else {
+    let Outcome::Up { life, troubles, notes, .. } = bring_up(launch, plan, args, true)? else {
         anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
     };
+    tell_notes(&name, &notes);
     tell_troubles(&name, &troubles);
     tell_line!("lab {name}: up; Ctrl-C takes it down");
     let folder = Folder::new(&runtime_dir(), &name);

@@ -47,7 +47,11 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     let mut facts = Facts::default();
     let (limits, protect) = (&node.limits, &node.protect);
     let number = |value: Option<u32>| value.map(|n| n.to_string());
-    facts.put("forwarding", yes(node.forwarding));
+    facts.put("forwarding", node.forwarding.word().map(str::to_owned));
+    facts.put("hostname", node.hostname.clone());
+    for address in &node.loopback {
+        facts.put(format!("loopback.{address}"), yes(true));
+    }
     if let Some(router) = node.kind.as_router() {
         facts.put("plane", Some(router.plane_word().to_owned()));
         facts.put_unseen("daemon", router);
@@ -86,6 +90,15 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     }
     for file in &node.files {
         facts.put_unseen(format!("files.{}", file.path), file);
+    }
+    for bind in &node.binds {
+        facts.put_unseen(format!("binds.{}", bind.to), bind);
+    }
+    if !node.exec.is_empty() {
+        facts.put_unseen("exec", &node.exec);
+    }
+    if let Some(health) = &node.health {
+        facts.put_unseen("health", health);
     }
     for (path, value) in settings(node) {
         facts.put(format!("sysctls.{path}"), Some(value));

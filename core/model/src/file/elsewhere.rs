@@ -14,7 +14,7 @@ enum Instead {
     Within(&'static str, &'static str),
     /// Programs: a command line becomes an argument list.
     Run,
-    /// Files of the host: `HOST:NODE` becomes an entry of `files`.
+    /// Files of the host: `HOST:NODE` becomes an entry of `binds`.
     Files,
     /// Advice in words.
     Say(&'static str),
@@ -119,7 +119,7 @@ fn converted(name: &str, text: &str) -> String {
 }
 
 /// Argument lists of one or more command lines.
-fn commands(value: &Yaml) -> String {
+pub(crate) fn commands(value: &Yaml) -> String {
     let lines: Vec<&str> = match &value.kind {
         Kind::Seq(items) => items.iter().filter_map(scalar).collect(),
         _ => scalar(value).into_iter().collect(),
@@ -146,7 +146,8 @@ fn arguments(line: &str) -> String {
     format!("[{}]", words.join(", "))
 }
 
-fn files(value: &Yaml) -> String {
+/// Help for files of the host, which others write as `HOST:NODE`.
+pub(crate) fn files(value: &Yaml) -> String {
     let first = match &value.kind {
         Kind::Seq(items) => items.first(),
         _ => Some(value),
@@ -154,11 +155,11 @@ fn files(value: &Yaml) -> String {
     let entry = first.and_then(scalar).map(|text| {
         let (host, node) = text.split_once([':', '|']).unwrap_or((text, "/etc/app.conf"));
         let node = node.split([':', '|']).next().unwrap_or(node);
-        format!("{{{node}: {{from: {host}}}}}")
+        format!("{{{node}: {host}}}")
     });
     let entry = entry.filter(|entry| fits(entry) && entry.starts_with("{/"));
-    let entry = entry.unwrap_or_else(|| "{/etc/app.conf: {from: app.conf}}".to_owned());
-    format!("write files: {entry} for a file, or root: DIRECTORY for a whole file system")
+    let entry = entry.unwrap_or_else(|| "{/etc/app.conf: app.conf}".to_owned());
+    format!("write binds: {entry}, or root: DIRECTORY for a whole file system")
 }
 
 const ON_LINKS: &str = "it belongs to a link: links: [{ends: [A, B], delay: 10ms, loss: 1%}]";
@@ -214,8 +215,8 @@ static NODE: Words = &[
             "leave it out: every node is a Linux host or, with forwarding: true, a router; a bridge goes to switches:",
         ),
     ),
-    (&["exec", "command", "startup", "args"], Run),
-    (&["binds", "volumes", "volume", "mounts", "startup-config", "config", "configs"], Files),
+    (&["command", "startup", "args"], Run),
+    (&["volumes", "volume", "mounts", "startup-config", "config", "configs"], Files),
     (&["environment"], Key("env")),
     (&["env-files", "env-file"], Say("write env: {NAME: VALUE}")),
     (
@@ -226,7 +227,11 @@ static NODE: Words = &[
     ),
     (&["bridged"], Say("write a link [NODE, internet] at the top of the file")),
     (
-        &["healthcheck", "stages", "depends-on", "startup-delay", "wait-for"],
+        &["healthcheck", "liveness", "liveness-probe"],
+        Say("write health: {exec: [PROGRAM], interval: 10s}, or health: {tcp: 80}"),
+    ),
+    (
+        &["stages", "depends-on", "startup-delay", "wait-for"],
         Say(
             "write ready: {tcp: 80}, or ready: {exec: [PROGRAM]}: what must hold before the lab is up",
         ),
@@ -248,17 +253,7 @@ static NODE: Words = &[
         Say(FROM_LINKS),
     ),
     (
-        &[
-            "ip",
-            "ipv4",
-            "ipv6",
-            "address",
-            "addresses",
-            "ips",
-            "mgmt-ipv4",
-            "mgmt-ipv6",
-            "loopback",
-        ],
+        &["ip", "ipv4", "ipv6", "address", "addresses", "ips", "mgmt-ipv4", "mgmt-ipv6"],
         Say(ADDRESSES),
     ),
     (
@@ -270,8 +265,8 @@ static NODE: Words = &[
         Say("write routes: [{to: default, via: ROUTER}]"),
     ),
     (
-        &["hostname", "container-name", "domainname"],
-        Say("leave it out: a node's host name is its name"),
+        &["container-name", "domainname"],
+        Say("leave it out: a node's host name is its name; hostname: NAME gives it another"),
     ),
     (
         &["dns", "extra-hosts", "aliases", "dns-search"],
@@ -442,7 +437,8 @@ pub(crate) fn end(name: &str, iface: Option<&str>) -> Option<String> {
     Some(match name {
         "macvlan" | "bridge" => format!("write host:{}", iface.unwrap_or("IFACE")),
         "nat" | "wan" | "cloud" | "world" | "external" => "write internet".to_owned(),
-        "mgmt-net" | "dummy" => "leave this link out: netloom has no such end".to_owned(),
+        "dummy" | "null" | "none" => "write nowhere".to_owned(),
+        "mgmt-net" => "leave this link out: netloom has no such end".to_owned(),
         _ => return None,
     })
 }

@@ -65,7 +65,7 @@ fn a_file_that_is_followed_word_by_word_becomes_good() {
     }
     let lab = crate::parse("f", text.as_bytes(), "f").unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(lab.nodes[0].limits.memory, Some(256 << 20));
-    assert_eq!(lab.nodes[0].run[0].command, ["ip", "link", "set", "lo", "up"]);
+    assert_eq!(lab.nodes[0].exec[0].program.command, ["ip", "link", "set", "lo", "up"]);
     assert_eq!(lab.links[0].impairments[0].rate, Some(10_000_000));
 }
 
@@ -77,15 +77,13 @@ fn commands_and_files_are_shown_as_netloom_has_them() {
         "write run: [[python3, -m, http.server, 80]]"
     );
     assert_eq!(node("command: [sleep, infinity]"), "write run: [[sleep, infinity]]");
-    assert_eq!(node("exec: [\"echo a > /b\"]"), "write run: [[sh, -c, \"echo a > /b\"]]");
+    assert_eq!(node("startup: \"echo a > /b\""), "write run: [[sh, -c, \"echo a > /b\"]]");
     assert_eq!(node("args: {}"), "write run: [[PROGRAM, ARGUMENT], ...]");
     assert!(
         node("binds: [\"r1.conf:/etc/frr/frr.conf:ro\"]")
-            .starts_with("write files: {/etc/frr/frr.conf: {from: r1.conf}} for a file")
+            .starts_with("write binds: {/etc/frr/frr.conf: r1.conf},")
     );
-    assert!(
-        node("startup-config: r1.cfg").starts_with("write files: {/etc/app.conf: {from: r1.cfg}}")
-    );
+    assert!(node("startup-config: r1.cfg").starts_with("write binds: {/etc/app.conf: r1.cfg}"));
     assert!(node("mem_limit: {}").starts_with("write it as limits: {memory"));
 }
 

@@ -309,9 +309,7 @@ impl<'a> Finder<'a> {
         }
         let far = &planned.ends[1 - end];
         // Between two switches a wire takes frames where they enter.
-        let at_tap = out
-            && !matches!(far, PlannedEnd::Port { .. })
-            && self.wired.contains(&(planned.name.as_str(), end));
+        let at_tap = out && !far.is_in_core() && self.wired.contains(&(planned.name.as_str(), end));
         let interface = if at_tap { planned.hidden_name(end) } else { name.clone() };
         let name = format!("{}/{}", switch.name, self.plan.end_text(far));
         Some(Passage { space: Space::Core, interface, name, out, wire: at_tap })

@@ -11,7 +11,7 @@ fn plan(text: &str) -> Plan {
 fn planned(plan: &Plan) -> impl FnMut(&Question<'_>) -> Result<Option<Next>> + '_ {
     |question| {
         let node = &plan.nodes[plan.node(question.node).unwrap()];
-        if question.forwarded.is_some() && !node.forwarding {
+        if question.forwarded.is_some() && !node.forwarding.any() {
             return Ok(None);
         }
         let to = question.to;

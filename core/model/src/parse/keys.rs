@@ -17,6 +17,10 @@ const CIDR: Value = Value::Called(
 );
 const PREFIX_OR_NONE: Value =
     Value::Called("a prefix or none", &Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|none)$"));
+const LOOPBACK: Value = Value::Called(
+    "an address like 10.0.0.1, or one with a prefix length",
+    &Value::Pattern(r"^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"),
+);
 const MTU: Value = Value::Integer(68, 65535);
 const PORT: Value = Value::Integer(1, 65535);
 const SUBNET: Value = Value::AnyOf(&[CIDR, Value::List(&CIDR, Some(2))]);
@@ -115,7 +119,7 @@ pub(crate) static LAB: Object = Object {
                 Value::Nothing,
             ]),
             "The links: `[A, B]`, or a map with `ends: [A, B]` and more. An end is NODE, NODE:IFACE, \
-             SWITCH, host:IFACE (an interface of the host, bridged in) or internet (NAT through the host).",
+             SWITCH, host:IFACE (an interface of the host, bridged in), internet (NAT through the host) or nowhere.",
         ),
         key(
             "routing",
@@ -194,8 +198,19 @@ pub(crate) static NODE: Object = Object {
         ),
         key(
             "forwarding",
-            Value::Boolean,
-            "true makes it a router: it forwards between its interfaces and is a gateway for hosts.",
+            Value::AnyOf(&[Value::Boolean, Value::Choice(&["ipv4", "ipv6"])]),
+            "true makes it a router: it forwards between its interfaces and is a gateway for hosts. ipv4 or ipv6: of \
+             that family alone.",
+        ),
+        key(
+            "hostname",
+            Value::Text,
+            "Its host name. Default: its name, without its parents' names.",
+        ),
+        key(
+            "loopback",
+            Value::AnyOf(&[LOOPBACK, Value::List(&LOOPBACK, None)]),
+            "Addresses of its loopback interface: one or a list. Computed routes lead to those of routers.",
         ),
         key("limits", Value::Object(&LIMITS), "What its processes may use together."),
         key(
@@ -279,7 +294,24 @@ pub(crate) static NODE: Object = Object {
             Value::Map(&Value::AnyOf(&[Value::Text, Value::Object(&FILE)])),
             "Files to put in, by absolute path: the text itself, or a map with `text` or `from`.",
         ),
+        key(
+            "binds",
+            Value::Map(&Value::AnyOf(&[Value::Text, Value::Object(&BIND)])),
+            "Files and directories of the host that it sees, by absolute path in the node: the path on the host, \
+             or a map with `from` and `access`.",
+        ),
         key("ready", Value::Object(&READY), "What must hold before the node counts as ready."),
+        key(
+            "exec",
+            Value::AnyList(&Value::AnyOf(&[COMMAND, Value::Object(&EXEC)])),
+            "Commands to do in order when every node of the lab is ready: argument lists `[[prog, arg], [prog]]` \
+             without a shell, or maps with `command` and more.",
+        ),
+        key(
+            "health",
+            Value::Object(&HEALTH),
+            "A check that repeats as long as the node lives; `status` shows its result.",
+        ),
         key(
             "sysctls",
             Value::Map(&Value::Text),
@@ -424,6 +456,88 @@ pub(crate) static FILE: Object = Object {
             "group",
             Value::Text,
             "Its group, by number or by a name in the node's own /etc/group. Default root.",
+        ),
+    ],
+    kinds: &[],
+    refused: &[],
+    extensions: false,
+};
+
+/// A bind of `binds`.
+pub(crate) static BIND: Object = Object {
+    name: "bind",
+    doc: "A file or directory of the host that a node sees.",
+    keys: &[
+        Key {
+            required: true,
+            ..key(
+                "from",
+                Value::Text,
+                "The file or directory on the host, relative to the lab file.",
+            )
+        },
+        key(
+            "access",
+            Value::Choice(&["ro", "rw"]),
+            "ro (default): the node cannot change it. rw: what the node writes is on the host.",
+        ),
+    ],
+    kinds: &[],
+    refused: &[],
+    extensions: false,
+};
+
+/// A command of `exec`.
+pub(crate) static EXEC: Object = Object {
+    name: "exec",
+    doc: "A command that is done when every node of the lab is ready.",
+    keys: &[
+        Key { required: true, ..key("command", COMMAND, "The argument list; no shell.") },
+        key(
+            "fatal",
+            Value::Boolean,
+            "true (default): if it fails, the lab does not come up. false: its failure is only told.",
+        ),
+        key("timeout", DURATION, "How long it may take. Default 30s."),
+        key(
+            "user",
+            Value::Text,
+            "Its user, by number or by a name in the node's own /etc/passwd. Default root.",
+        ),
+        key(
+            "group",
+            Value::Text,
+            "Its group, by number or by a name in the node's own /etc/group. Default its user's.",
+        ),
+        key("workdir", Value::Text, "The directory in which it starts, in the node. Default /."),
+    ],
+    kinds: &[],
+    refused: &[],
+    extensions: false,
+};
+
+/// `health` of a node.
+pub(crate) static HEALTH: Object = Object {
+    name: "health",
+    doc: "A check that repeats; all conditions given must hold.",
+    keys: &[
+        key(
+            "tcp",
+            Value::AnyOf(&[PORT, Value::List(&PORT, None)]),
+            "A TCP socket listens on this port, or on each of these.",
+        ),
+        key("exec", COMMAND, "This command exits with 0."),
+        key(
+            "file",
+            Value::AnyOf(&[Value::Text, Value::List(&Value::Text, None)]),
+            "This path exists in the node, or each of these.",
+        ),
+        key("interval", DURATION, "From the end of a check to the next. Default 10s."),
+        key("timeout", DURATION, "How long the command of `exec` may take. Default 5s."),
+        key(
+            "retries",
+            Value::Integer(1, 1000),
+            "How many checks must fail in a row before the node counts as unhealthy. Default 3.",
         ),
     ],
     kinds: &[],

@@ -95,8 +95,10 @@ fn end(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<RawEnd>>
 }
 
 fn raw_end(text: &str) -> Result<RawEnd, String> {
-    if text == "internet" {
-        return Ok(RawEnd::Internet);
+    match text {
+        "internet" => return Ok(RawEnd::Internet),
+        "nowhere" => return Ok(RawEnd::Nowhere),
+        _ => {}
     }
     let (name, iface) = match text.split_once(':') {
         None => (text, None),
@@ -107,7 +109,9 @@ fn raw_end(text: &str) -> Result<RawEnd, String> {
     }
     match (name, iface) {
         ("", _) => Err(format!("end {}: the name is empty", quote(text))),
-        ("internet", Some(_)) => Err("the end `internet` has no interface to name".into()),
+        ("internet" | "nowhere", Some(_)) => {
+            Err(format!("the end `{name}` has no interface to name"))
+        }
         ("host", None) => Err("the end `host` needs an interface: write host:IFACE".into()),
         ("host", Some(iface)) => Ok(RawEnd::Host(iface.to_owned())),
         _ => Ok(RawEnd::Named { name: name.to_owned(), iface: iface.map(str::to_owned) }),

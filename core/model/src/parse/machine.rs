@@ -26,6 +26,10 @@ pub(crate) fn check(
     refuse("ids", "a virtual machine's guest has users of its own");
     refuse("image", "a virtual machine has the node's own files, or an initrd");
     refuse("root", "a virtual machine has the node's own files, or an initrd");
+    refuse("exec", "commands in a virtual machine are those of its own start");
+    refuse("health", "the guest of a virtual machine is not looked into");
+    refuse("loopback", "a virtual machine's loopback is its guest's");
+    refuse("binds", "a virtual machine's guest cannot see files of the host");
     if node.limits.memory.is_some_and(|most| most < machine.memory + BESIDE) {
         refuse("limits", "limits.memory must be the guest's `memory` and 32MiB more, at least");
     }
@@ -98,6 +102,8 @@ mod tests {
             ("kind: vm, accel: uml, memory: 1MiB", "nodes.a.memory: a guest has 32MiB to 1TiB"),
             ("kind: vm, accel: uml, children: {}", "nodes.a.children: no node can live in"),
             ("kind: vm, accel: uml, run: [{command: [x], user: a}]", "nodes.a.run: programs in a"),
+            ("kind: vm, accel: uml, exec: [[a]]", "nodes.a.exec: commands in a virtual machine"),
+            ("kind: vm, accel: uml, binds: {/a: b}", "nodes.a.binds: a virtual machine's guest"),
             ("kind: vm, accel: uml, ids: real", "nodes.a.ids: a virtual machine's guest"),
             ("kind: vm, accel: uml, privileged: true", "nodes.a.privileged: a virtual machine's"),
             ("kind: vm, kernel: k, run: [[a]]", "nodes.a.run: only a machine with accel: uml"),

@@ -7,6 +7,7 @@
 //! bounded for any input.
 
 mod children;
+mod common;
 mod expr;
 mod image;
 mod impair;
@@ -20,9 +21,11 @@ mod resolve;
 mod running;
 mod segments;
 mod sets;
+mod surroundings;
 mod switch;
 mod template;
 mod unroll;
+mod upkeep;
 mod work;
 
 use std::collections::HashMap;
@@ -31,7 +34,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
 
 pub use self::running::{
-    link_addresses, link_mtu, node_keys, port_lock, port_vlan, set_node, switch_keys, switch_kind,
+    link_addresses, link_mac, link_mtu, node_keys, port_lock, port_vlan, set_node, switch_keys,
+    switch_kind,
 };
 
 use self::keys::{LAB, POOL, ROUTING};

@@ -5,12 +5,16 @@ use std::path::PathBuf;
 
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
+use super::common::{check_inner_path, command, commands, conditions, map, workdir};
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
+use super::surroundings::{forwarding, read_surroundings};
+use super::upkeep::read_upkeep;
 use super::{image, machine};
-use crate::file::values::{At, each_or_only, is_ipv4, non_empty, owner};
+use crate::file::values::{At, is_ipv4, non_empty, owner};
 use crate::file::{Fields, choice, elsewhere};
+use crate::forwarding::Forwarding;
 use crate::kinds::{NodeKind, router, vm};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
 use crate::naming::{interface_name_problem, node_path_problem};
@@ -24,6 +28,8 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
     let Some(fields) = Fields::open(yaml, path, &NODE, report) else { return body };
     read_bounds(&fields, path, &mut body, report);
     read_programs(&fields, path, &mut body.node, report);
+    read_surroundings(&fields, path, &mut body.node, report);
+    read_upkeep(&fields, path, &mut body.node, report);
     read_kind(yaml, &fields, path, &mut body.node, report);
     if let NodeKind::Router(router) = &body.node.kind {
         // FRR's daemons start only where they get the capability SYS_ADMIN.
@@ -36,14 +42,14 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
             body.node.privileged = true;
             body.privileged = body.privileged.or(fields.get("kind").map(|value| value.place));
         }
-        body.node.forwarding = true;
+        body.node.forwarding = Forwarding::Both(true);
         // The plan decides no routes where a protocol does.
         body.node.routes = router.learns_routes().then(Vec::new);
     }
     let node = &mut body.node;
     if let Some(value) = fields.get("forwarding") {
-        node.forwarding = read::boolean(value, &path.key("forwarding"), report).unwrap_or_default();
-        if !node.forwarding && node.kind.as_router().is_some() {
+        node.forwarding = forwarding(value, &path.key("forwarding"), report);
+        if !node.forwarding.any() && node.kind.as_router().is_some() {
             let message = format!("{}: a router forwards", path.key("forwarding"));
             report.error(value.place, message);
         }
@@ -148,63 +154,6 @@ fn read_programs(fields: &Fields<'_>, path: &Path<'_>, node: &mut Node, report: 
     }
 }
 
-/// An argument list: a program and its arguments.
-fn command(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<String>> {
-    if value.items().is_none() {
-        let help = "a command is a list: [ping, -c, \"3\", h2]".into();
-        let message = format!("{path}: expected an argument list, found {}", value.describe());
-        report.error_with(value.place, message, Some(help));
-        return None;
-    }
-    let arguments = read::texts(value, path, report)?;
-    match arguments.first() {
-        None => report.error(value.place, format!("{path}: the argument list is empty")),
-        Some(program) if program.is_empty() => {
-            report.error(value.place, format!("{path}: the program's name is empty"))
-        }
-        Some(_) => return Some(arguments),
-    }
-    None
-}
-
-/// The items of `run` or `setup`, each read by `one`.
-fn commands<T>(
-    value: &Yaml,
-    path: &Path<'_>,
-    report: &mut Report,
-    one: fn(&Yaml, &Path<'_>, &mut Report) -> Option<T>,
-) -> Vec<T> {
-    let is_scalar = |item: &Yaml| !matches!(item.kind, Kind::Seq(_) | Kind::Map(_));
-    match value.items() {
-        Some(items) if !items.is_empty() && items.iter().all(is_scalar) => {
-            // Items may be words of one command, or commands with arguments.
-            let words = items.iter().flat_map(|item| item.text.split_whitespace());
-            let shown = words.collect::<Vec<_>>().join(", ");
-            let help = if shown.len() <= 60 && !shown.contains(char::is_control) {
-                format!("write [[{shown}]]")
-            } else {
-                "write [[...]]".to_owned()
-            };
-            report.error_with(
-                value.place,
-                format!("{path}: expected a list of argument lists"),
-                Some(help),
-            );
-            Vec::new()
-        }
-        Some(items) => {
-            let read = items.iter().enumerate().map(|(i, item)| one(item, &path.index(i), report));
-            read.flatten().collect()
-        }
-        None => {
-            let message =
-                format!("{path}: expected a list of argument lists, found {}", value.describe());
-            report.error_with(value.place, message, Some("write [[program, argument]]".into()));
-            Vec::new()
-        }
-    }
-}
-
 fn program(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Program> {
     if !matches!(value.kind, Kind::Map(_)) {
         return command(value, path, report).map(Program::once);
@@ -223,16 +172,6 @@ fn program(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Program
     Some(Program { command, restart, user, group, workdir, stop_signal })
 }
 
-/// A directory in the node.
-fn workdir(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
-    let text = non_empty(value, path, report)?;
-    if text.starts_with('/') && !text.contains('\0') {
-        return Some(text);
-    }
-    report.error(value.place, format!("{path}: the path {} must be absolute", quote(&text)));
-    None
-}
-
 fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart> {
     const WORDS: [&str; 3] = ["never", "on-failure", "always"];
     Some(match choice(value, path, (&PROGRAM, "restart"), &WORDS, report)? {
@@ -240,18 +179,6 @@ fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart
         "on-failure" => Restart::OnFailure,
         _ => Restart::Never,
     })
-}
-
-/// The entries of a map with keys of the user's choice.
-fn map<'y>(value: &'y Yaml, path: &Path<'_>, what: &str, report: &mut Report) -> &'y [Entry] {
-    match &value.kind {
-        Kind::Map(entries) => entries,
-        Kind::Null => &[],
-        _ => {
-            read::expected(value, path, what, report);
-            &[]
-        }
-    }
 }
 
 fn env(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<String, String> {
@@ -302,22 +229,6 @@ fn is_net_sysctl(key: &str) -> bool {
     parts.next() == Some("net") && key.len() > 4 && parts.all(part)
 }
 
-/// Checks a path inside a node: absolute, without `..`, and naming a file below `/`.
-fn check_inner_path(inner: &str, place: Place, path: &Path<'_>, report: &mut Report) {
-    let problem = if !inner.starts_with('/') {
-        "must be absolute"
-    } else if inner.split('/').any(|part| part == "..") {
-        "must not hold `..`"
-    } else if inner.contains('\0') {
-        "holds a NUL character"
-    } else if inner.split('/').all(|part| part.is_empty() || part == ".") || inner.ends_with('/') {
-        "must name a file"
-    } else {
-        return;
-    };
-    report.error(place, format!("{path}: the path {} {problem}", quote(inner)));
-}
-
 fn files(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<FileSpec> {
     let mut files = Vec::new();
     for entry in map(value, path, "a map from paths to texts", report) {
@@ -358,21 +269,7 @@ fn file(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<FileSpec>
 fn ready(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Ready {
     let mut ready = Ready::default();
     let Some(fields) = Fields::open(value, path, &READY, report) else { return ready };
-    if let Some(value) = fields.get("tcp") {
-        each_or_only(value, &path.key("tcp"), report, |item, path, report| {
-            ready.tcp.extend(read::port(item, path, report));
-        });
-    }
-    if let Some(value) = fields.get("exec") {
-        ready.exec = command(value, &path.key("exec"), report);
-    }
-    if let Some(value) = fields.get("file") {
-        each_or_only(value, &path.key("file"), report, |item, path, report| {
-            let Some(inner) = read::text(item, path, report) else { return };
-            check_inner_path(&inner, item.place, path, report);
-            ready.files.push(inner);
-        });
-    }
+    conditions(&fields, path, &mut ready, report);
     if let Some(value) = fields.get("console") {
         ready.console = non_empty(value, &path.key("console"), report);
     }

@@ -94,6 +94,8 @@ pub(crate) enum RawEnd {
     Host(String),
     /// `internet`.
     Internet,
+    /// `nowhere`.
+    Nowhere,
 }
 
 impl std::fmt::Display for RawEnd {
@@ -103,6 +105,7 @@ impl std::fmt::Display for RawEnd {
             RawEnd::Named { name, iface: Some(iface) } => write!(f, "{name}:{iface}"),
             RawEnd::Host(iface) => write!(f, "host:{iface}"),
             RawEnd::Internet => f.write_str("internet"),
+            RawEnd::Nowhere => f.write_str("nowhere"),
         }
     }
 }

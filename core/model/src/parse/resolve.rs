@@ -114,6 +114,15 @@ impl Resolver<'_> {
             return None;
         }
         match (&first, &second) {
+            (End::Nowhere, End::Node { .. }) | (End::Node { .. }, End::Nowhere) => {
+                Some([first, second])
+            }
+            (End::Nowhere, _) | (_, End::Nowhere) => {
+                let message =
+                    format!("link {shown}: the other end of one that leads nowhere is a node");
+                report.error(a.place, message);
+                None
+            }
             (End::Node { node: x, .. }, End::Node { node: y, .. }) if x == y => {
                 report.error(a.place, format!("link {shown}: joins a node to itself"));
                 None
@@ -129,6 +138,7 @@ impl Resolver<'_> {
     fn end(&mut self, end: &At<RawEnd>, report: &mut Report) -> Option<End> {
         match &end.value {
             RawEnd::Internet => Some(End::Internet),
+            RawEnd::Nowhere => Some(End::Nowhere),
             RawEnd::Host(iface) => {
                 self.take(None, iface, end, report)?;
                 Some(End::Host { iface: iface.clone() })
@@ -150,7 +160,7 @@ impl Resolver<'_> {
                     None
                 }
                 None => {
-                    let doors = ["internet"];
+                    let doors = ["internet", "nowhere"];
                     let help = elsewhere::end(name, iface.as_deref())
                         .or_else(|| report.suggest(name, self.all.iter().copied().chain(doors)));
                     report.error_with(

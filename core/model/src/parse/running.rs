@@ -134,6 +134,19 @@ pub fn link_addresses(end: &str, texts: &[&str]) -> Result<(Vec<IpNet>, bool), S
     Ok((found.into_iter().map(|address| address.value).collect(), bare))
 }
 
+/// The hardware address of a link's end.
+///
+/// # Errors
+/// What may stand there.
+pub fn link_mac(end: &str, texts: &[&str]) -> Result<[u8; 6], String> {
+    let [text] = texts else { return Err(format!("mac: more than one for {end:?}")) };
+    match text.parse::<Mac>() {
+        Ok(mac) if mac.is_station() => Ok(mac.0),
+        Ok(_) => Err(format!("mac: {text} is no address of an interface")),
+        Err(e) => Err(format!("mac: {e}")),
+    }
+}
+
 /// The source addresses to which a switch's port is locked, separated by commas.
 ///
 /// # Errors

@@ -234,6 +234,7 @@ fn mtus_of_links_are_read_as_in_the_file() {
                     ends: [end("p"), end("q")],
                     addresses: [vec![], vec![]],
                     bare: [false; 2],
+                    macs: [None; 2],
                     mtu: Some(mtu),
                     impairments: Default::default(),
                 };

@@ -325,6 +325,7 @@ fn end_index(
     let problem = match ends[index] {
         End::Switch { .. } => "a switch has no address",
         End::Host { .. } => "a bridged interface of the host gets no address",
+        End::Nowhere => "nowhere has no address",
         End::Internet if entry.bare => "the gateway to the host needs an address",
         End::Node { .. } | End::Internet => return Some(index),
     };

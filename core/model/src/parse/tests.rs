@@ -26,7 +26,7 @@ fn the_demo_is_read() {
     assert_eq!(lab.nodes[4].run[0].command[3], "80");
     assert_eq!(lab.nodes[4].files[0].content, FileContent::Text("hello\n".into()));
     assert_eq!(lab.nodes[4].ready.tcp, [80]);
-    assert!(lab.nodes[2].forwarding && !lab.nodes[0].forwarding);
+    assert!(lab.nodes[2].forwarding.any() && !lab.nodes[0].forwarding.any());
     assert_eq!(lab.links.len(), 5);
     assert_eq!(lab.links[3].ends[0], End::Node { node: 2, iface: Some("eth1".into()) });
     assert_eq!(lab.links[0].ends[1], End::Switch { switch: 0 });
@@ -149,7 +149,7 @@ nodes:
 ");
     let expected = ["a2", "a3", "a4", "b01", "b02", "b12", "c-left", "c-right", "d01", "e1"];
     assert_eq!(names(&lab), expected);
-    assert!(lab.nodes[6].forwarding && !lab.nodes[7].forwarding);
+    assert!(lab.nodes[6].forwarding.any() && !lab.nodes[7].forwarding.any());
 }
 
 #[test]
@@ -199,7 +199,7 @@ nodes:
   r1: *router
   r2: {<<: *router, env: {B: 2}}
 ");
-    assert!(lab.nodes[0].forwarding && lab.nodes[1].forwarding);
+    assert!(lab.nodes[0].forwarding.any() && lab.nodes[1].forwarding.any());
     assert!(lab.nodes[1].env.contains_key("B") && !lab.nodes[1].env.contains_key("A"));
 }
 
@@ -600,6 +600,7 @@ fn port_numbers_stay_while_links_come_and_go() {
         ],
         addresses: [vec![], vec![]],
         bare: [false, false],
+        macs: [None; 2],
         mtu: None,
         impairments: Default::default(),
     };

@@ -128,17 +128,27 @@ impl View<'_> {
             return Ok(());
         }
         let segments = self.topology.segments.iter().zip(given);
-        let mut sorted: Vec<_> = segments.filter_map(|(s, net)| Some((s, (*net)?))).collect();
+        let segments = segments.filter_map(|(s, net)| Some((self.segment_label(s), (*net)?)));
+        let mut sorted: Vec<_> = segments.chain(self.loopbacks()).collect();
         sorted.sort_by_key(|(_, net)| (number(net.network()), net.prefix_len()));
         // Sorted by start, the first of any overlapping run overlaps its successor.
         match sorted.windows(2).find(|pair| overlap(&pair[0].1, &pair[1].1)) {
             None => Ok(()),
             Some(pair) => Err(PlanError::PrefixOverlap {
-                first: self.segment_label(pair[0].0),
-                second: self.segment_label(pair[1].0),
+                first: pair[0].0.clone(),
+                second: pair[1].0.clone(),
                 prefix: pair[1].1,
             }),
         }
+    }
+
+    /// The loopback prefixes of routers, to which others have routes.
+    fn loopbacks(&self) -> impl Iterator<Item = (String, IpNet)> {
+        let routers = self.lab.nodes.iter().filter(|node| self.family.forwards(node));
+        routers.flat_map(|node| {
+            let nets = self.family.of_all(&node.loopback).map(|net| net.trunc());
+            nets.map(|net| (format!("node {:?}: loopback", node.name), net))
+        })
     }
 
     /// By segment: its prefix, the given one, else an automatic one if the family has a pool.
@@ -182,7 +192,8 @@ impl View<'_> {
         let switches = self.lab.switches.iter().flat_map(|s| &s.subnets);
         let links = self.lab.links.iter();
         let links = links.flat_map(|l| l.addresses.iter().flatten().chain(&l.subnets));
-        switches.chain(links).map(IpNet::trunc).collect()
+        let loopbacks = self.lab.nodes.iter().flat_map(|node| &node.loopback);
+        switches.chain(links).chain(loopbacks).map(IpNet::trunc).collect()
     }
 
     /// Every switch without a subnet of its own takes a slot, used or not, so that the others' slots
@@ -232,7 +243,8 @@ impl View<'_> {
             End::Node { node, .. } => Some(node),
             _ => None,
         };
-        let forwards = |side: usize| node(side).is_some_and(|n| self.lab.nodes[n].forwarding);
+        let forwards =
+            |side: usize| node(side).is_some_and(|n| self.family.forwards(&self.lab.nodes[n]));
         // A block leads to its owner, so an owner needs an address on the link.
         let rank = |side: &usize| (link.bare[*side], !forwards(*side));
         let side = [0, 1].into_iter().filter(|side| node(*side).is_some()).min_by_key(rank)?;

@@ -39,7 +39,7 @@ fn check_ends(lab: &Lab) -> Result<(), PlanError> {
             let known = match end {
                 End::Node { node, .. } => *node < lab.nodes.len(),
                 End::Switch { switch } => *switch < lab.switches.len(),
-                End::Host { .. } | End::Internet => true,
+                End::Host { .. } | End::Internet | End::Nowhere => true,
             };
             if !known {
                 return Err(PlanError::UnknownEnd { link, side });
@@ -166,6 +166,8 @@ impl Builder<'_> {
             parent: node.parent.map(Slot::new),
             children: node.children,
             forwarding: node.forwarding,
+            hostname: node.hostname.clone(),
+            loopback: node.loopback.clone(),
             limits: node.limits.clone(),
             protect: node.protect,
             charge_receive: node
@@ -180,7 +182,10 @@ impl Builder<'_> {
             run: node.run.clone(),
             env: node.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             files: node.files.clone(),
+            binds: node.binds.clone(),
             ready: node.ready.clone(),
+            exec: node.exec.clone(),
+            health: node.health.clone(),
             sysctls: sysctl::sysctls(node),
             interfaces: Vec::new(),
             routes: Vec::new(),
@@ -223,6 +228,11 @@ impl Builder<'_> {
             }
             End::Host { iface } => PlannedEnd::Host { iface: iface.clone() },
             End::Internet => PlannedEnd::Internet { addresses: self.addresses(place) },
+            End::Nowhere => {
+                let name = self.names.ports[index][side].clone().unwrap_or_default();
+                let mac = macs.take("port", "nowhere", &name);
+                PlannedEnd::Nowhere { name, mac }
+            }
         }
     }
 
@@ -232,9 +242,10 @@ impl Builder<'_> {
         nodes: &mut [PlannedNode],
     ) -> Result<(), PlanError> {
         let mut routes: Vec<Vec<Route>> = vec![Vec::new(); nodes.len()];
-        let graph = |addressing| Graph::new(self.lab, &self.topology, addressing, interfaces);
-        let graphs: Vec<_> =
-            Family::BOTH.into_iter().zip(self.addresses.iter().map(graph)).collect();
+        let graph = |(family, addressing)| {
+            (family, Graph::new(self.lab, &self.topology, (family, addressing), interfaces))
+        };
+        let graphs: Vec<_> = Family::BOTH.into_iter().zip(&self.addresses).map(graph).collect();
         for (index, node) in nodes.iter_mut().enumerate() {
             node.internet = graphs.iter().any(|(_, graph)| graph.reaches_door(index));
         }

@@ -12,6 +12,7 @@ use super::{
     Route, Slot, SwitchSlot, ports, sysctl,
 };
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
+use crate::forwarding::Forwarding;
 use crate::kinds::SwitchKind;
 use crate::lab::{Node, Ready};
 
@@ -26,7 +27,9 @@ impl PlannedNode {
             kind: plain.kind.clone(),
             parent,
             children: None,
-            forwarding: false,
+            forwarding: Forwarding::default(),
+            hostname: None,
+            loopback: Vec::new(),
             limits: plain.limits.clone(),
             protect: plain.protect,
             charge_receive: false,
@@ -39,7 +42,10 @@ impl PlannedNode {
             run: Vec::new(),
             env: Vec::new(),
             files: Vec::new(),
+            binds: Vec::new(),
             ready: Ready::default(),
+            exec: Vec::new(),
+            health: None,
             sysctls: sysctl::sysctls(&plain),
             interfaces: Vec::new(),
             routes: Vec::new(),

@@ -22,7 +22,10 @@ impl Plan {
 
     fn routes_behind(&self, link: LinkSlot, door: &IpNet) -> Vec<(IpNet, IpAddr)> {
         let near = self.links_of_segment(link);
-        let routers = self.nodes.iter().filter(|n| n.forwarding);
+        let routers = self.nodes.iter().filter(|n| match Family::of_net(door) {
+            Family::V4 => n.forwarding.ipv4(),
+            Family::V6 => n.forwarding.ipv6(),
+        });
         let gateway = routers.into_iter().find_map(|router| {
             let near = router.interfaces.iter().filter(|i| near.get(i.link.get()) == Some(&true));
             let addresses = near.flat_map(|i: &Interface| &i.addresses);
@@ -61,7 +64,7 @@ impl Plan {
 
 /// The prefixes that a router is connected or has a route to, except the door's own and the default.
 fn behind(router: &PlannedNode, door: &IpNet) -> Vec<IpNet> {
-    let connected = router.interfaces.iter().flat_map(|i| &i.addresses).map(IpNet::trunc);
+    let connected = router.all_addresses().map(IpNet::trunc);
     let routed = router.routes.iter().map(|r| r.to).filter(|to| to.prefix_len() > 0);
     let of_family = |to: &IpNet| Family::of_net(to) == Family::of_net(door);
     let mut all: Vec<IpNet> = connected.chain(routed).filter(of_family).collect();

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use crate::lab::Node;
+
 /// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Family {
@@ -20,6 +22,19 @@ impl Family {
 
     pub(crate) fn of_net(net: &IpNet) -> Family {
         Family::of(net.addr())
+    }
+
+    /// Whether a node forwards packets of this family.
+    pub(crate) fn forwards(self, node: &Node) -> bool {
+        match self {
+            Family::V4 => node.forwarding.ipv4(),
+            Family::V6 => node.forwarding.ipv6(),
+        }
+    }
+
+    /// Those of these that are of this family.
+    pub(crate) fn of_all(self, nets: &[IpNet]) -> impl Iterator<Item = &IpNet> {
+        nets.iter().filter(move |net| Family::of_net(net) == self)
     }
 
     /// Bits of an address.

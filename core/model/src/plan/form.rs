@@ -118,7 +118,7 @@ impl LinkForm {
             PlannedEnd::Host { .. } if shm => Some(LinkForm::Card),
             PlannedEnd::Host { .. } => Some(LinkForm::Bridged),
             PlannedEnd::Internet { .. } => Some(LinkForm::Nat),
-            PlannedEnd::Node { .. } | PlannedEnd::Port { .. } => None,
+            PlannedEnd::Node { .. } | PlannedEnd::Port { .. } | PlannedEnd::Nowhere { .. } => None,
         });
         door.unwrap_or(LinkForm::Pair)
     }
@@ -149,7 +149,7 @@ impl LinkForm {
             {
                 Seat::Plug
             }
-            PlannedEnd::Port { .. } => Seat::Port,
+            PlannedEnd::Port { .. } | PlannedEnd::Nowhere { .. } => Seat::Port,
             PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => Seat::Host,
         }
     }
@@ -362,8 +362,8 @@ impl Plan {
     pub fn pieces(&self, link: &PlannedLink) -> Vec<Piece> {
         let separate = [0, 1].map(|side| self.separate_at(&link.ends[side]).is_some());
         let inner = (0..2).filter(|side| separate[*side]).map(Piece::Inner);
-        // A port of a bridge comes first: only the first end can be attached in the same request.
-        let first = usize::from(matches!(link.ends[1], PlannedEnd::Port { .. }));
+        // A port of a bridge comes first: only the first end can be attached, and is raised, in the same request.
+        let first = usize::from(link.ends[1].is_in_core());
         inner.chain([Piece::Outer([first, 1 - first])]).collect()
     }
 

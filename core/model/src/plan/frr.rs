@@ -49,9 +49,7 @@ impl Plan {
         let router = node.kind.as_router().filter(|router| router.frr)?;
         let mut daemons = Daemons::default();
         let mut texts = vec![("zebra", String::new())];
-        let has = |wanted: fn(&IpNet) -> bool| {
-            node.interfaces.iter().flat_map(|i| &i.addresses).any(wanted)
-        };
+        let has = |wanted: fn(&IpNet) -> bool| node.all_addresses().any(wanted);
         if let Some(ospf) = &router.ospf {
             if has(|a| a.addr().is_ipv4()) {
                 texts.push(("ospfd", self.ospf_text(node, ospf, router)));
@@ -116,6 +114,9 @@ impl Plan {
                 text += " ipv6 ospf6 network point-to-point\n";
             }
             text += &times("ipv6 ospf6", ospf);
+        }
+        if node.loopback.iter().any(|a| a.addr().is_ipv6()) {
+            text += &format!("interface lo\n ipv6 ospf6 area {}\n", ospf.area);
         }
         text += &format!("router ospf6\n ospf6 router-id {}\n", id_of(node));
         text += &graceful(router);
@@ -225,13 +226,18 @@ fn graceful(router: &Router) -> String {
     format!(" graceful-restart grace-period {grace}\n graceful-restart helper enable\n")
 }
 
-/// A router's number in routing protocols: its first address of IPv4, else one of its name.
+/// A router's number in routing protocols: its first loopback address of IPv4, else its first of an interface, else one
+/// of its name.
 fn id_of(node: &PlannedNode) -> Ipv4Addr {
     let made = || {
         let [.., a, b, c, d] = hash(&["router", &node.name]).to_be_bytes();
         Ipv4Addr::new(a % 223 + 1, b, c, d)
     };
-    node.ipv4().unwrap_or_else(made)
+    let of_loopback = node.loopback.iter().find_map(|net| match net.addr() {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    });
+    of_loopback.or_else(|| node.ipv4()).unwrap_or_else(made)
 }
 
 #[cfg(test)]
@@ -267,7 +273,7 @@ mod tests {
         assert!(ospf.contains("interface eth1\n ip ospf hello-interval 2\n"), "{ospf}");
         assert!(ospf.contains("graceful-restart helper enable"), "{ospf}");
         assert!(daemons.programs[0].command.contains(&"/usr/lib/frr/zebra".to_owned()));
-        assert!(plan.nodes[0].forwarding && plan.nodes[0].privileged);
+        assert!(plan.nodes[0].forwarding.any() && plan.nodes[0].privileged);
         assert!(plan.nodes[0].routes.is_empty(), "a protocol decides its routes");
     }
 

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::address::Addressing;
+use super::family::Family;
 use super::pool::Block;
 use super::segment::{EndRef, Topology};
 use crate::lab::{End, Lab};
@@ -24,6 +25,7 @@ pub(crate) struct Attachment {
 /// The graph of one family.
 pub(crate) struct Graph<'a> {
     lab: &'a Lab,
+    family: Family,
     pub(crate) addressing: &'a Addressing,
     /// By node: its places, in the order of its interfaces.
     pub(crate) of_node: Vec<Vec<Attachment>>,
@@ -44,12 +46,13 @@ impl<'a> Graph<'a> {
     pub(crate) fn new(
         lab: &'a Lab,
         topology: &Topology,
-        addressing: &'a Addressing,
+        (family, addressing): (Family, &'a Addressing),
         interfaces: &[[usize; 2]],
     ) -> Self {
         let segments = topology.segments.len();
         let mut graph = Graph {
             lab,
+            family,
             addressing,
             of_node: vec![Vec::new(); lab.nodes.len()],
             routers: vec![Vec::new(); segments],
@@ -82,14 +85,14 @@ impl<'a> Graph<'a> {
             End::Node { node, .. } => {
                 let place = Attachment { segment, address, interface, node: *node };
                 self.of_node[*node].push(place);
-                if self.lab.nodes[*node].forwarding {
+                if self.family.forwards(&self.lab.nodes[*node]) {
                     self.routers[segment].push(place);
                 }
             }
             End::Internet => {
                 self.doors[segment].get_or_insert(address);
             }
-            End::Switch { .. } | End::Host { .. } => {}
+            End::Switch { .. } | End::Host { .. } | End::Nowhere => {}
         }
     }
 

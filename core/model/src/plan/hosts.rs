@@ -3,7 +3,7 @@
 //! A node's name stands only for its first address of each family, so that a lookup returns the one
 //! to use; every further address is `INTERFACE.NODE`. A child is `NAME.PARENT` as in DNS.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -29,13 +29,14 @@ pub(super) fn text<'a>(
     let names: Vec<String> = nodes.iter().map(|node| dotted(&node.name)).collect();
     let taken: HashSet<&str> = names.iter().map(String::as_str).collect();
     let mut text = String::from(LOCALHOST);
-    for (node, name) in nodes.iter().zip(&names) {
+    let aliases = aliases(nodes, &taken);
+    for ((node, name), alias) in nodes.iter().zip(&names).zip(aliases) {
         let addresses = known(node).unwrap_or_else(|| planned(node));
         for (at, (interface, address)) in addresses.iter().enumerate() {
             let same = |(_, other): &HostAddress<'_>| other.is_ipv4() == address.is_ipv4();
             // Writing into a string does not fail.
             let _ = match addresses[..at].iter().any(same) {
-                false => writeln!(text, "{address}\t{name}"),
+                false => writeln!(text, "{address}\t{name}{alias}"),
                 true => writeln!(text, "{address}\t{}", further(interface, name, &taken)),
             };
         }
@@ -43,11 +44,28 @@ pub(super) fn text<'a>(
     text
 }
 
+/// By node: its host name by hand with a space before it, where no other node is called so; else nothing.
+fn aliases(nodes: &[PlannedNode], taken: &HashSet<&str>) -> Vec<String> {
+    let mut count: HashMap<&str, usize> = HashMap::new();
+    for name in nodes.iter().filter_map(|node| node.hostname.as_deref()) {
+        *count.entry(name).or_default() += 1;
+    }
+    let alone =
+        |name: &&str| count.get(name) == Some(&1) && !taken.contains(name) && *name != "localhost";
+    let alias = |node: &PlannedNode| {
+        let name = node.hostname.as_deref().filter(|name| alone(name));
+        name.map_or_else(String::new, |name| format!(" {name}"))
+    };
+    nodes.iter().map(alias).collect()
+}
+
 fn planned(node: &PlannedNode) -> Vec<HostAddress<'_>> {
     let of =
         |i: &'_ super::Interface| i.addresses.iter().map(ipnet::IpNet::addr).collect::<Vec<_>>();
     let named = node.interfaces.iter().map(|i| (i.name.as_str(), of(i)));
-    named.flat_map(|(name, all)| all.into_iter().map(move |address| (name, address))).collect()
+    let of_interfaces =
+        named.flat_map(|(name, all)| all.into_iter().map(move |address| (name, address)));
+    of_interfaces.chain(node.loopback.iter().map(|net| ("lo", net.addr()))).collect()
 }
 
 /// The name of a node's further address: never a node's name, and nothing that would end the line.

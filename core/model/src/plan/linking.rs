@@ -36,6 +36,8 @@ pub struct NewLink {
     pub addresses: [Vec<IpNet>; 2],
     /// Whether a node's end shall have no address, by end.
     pub bare: [bool; 2],
+    /// Hardware addresses by hand, of nodes' ends.
+    pub macs: [Option<[u8; 6]>; 2],
     /// MTU of both ends; the switch's, else 1500, when `None`.
     pub mtu: Option<u32>,
     /// Its impairments: index 0 for frames that the first end sends, 1 for the second.
@@ -56,6 +58,8 @@ pub enum NewEnd {
     },
     /// A switch's.
     Switch(SwitchSlot),
+    /// Nothing.
+    Nowhere,
 }
 
 /// A lab brought up by a version that stored no scheme.
@@ -83,7 +87,7 @@ impl Plan {
     pub fn remove_link(&mut self, link: LinkSlot) -> Result<(), String> {
         let Some(found) = self.link_at(link) else { return Err("no such link".into()) };
         let ports = found.ends.iter().filter(|e| matches!(e, PlannedEnd::Port { .. })).count();
-        let inner = |end| matches!(end, &PlannedEnd::Node { .. } | &PlannedEnd::Port { .. });
+        let inner = |end: &PlannedEnd| matches!(end, PlannedEnd::Node { .. }) || end.is_in_core();
         if !found.ends.iter().all(inner) {
             return Err("it is a door, which comes and goes with its lab".into());
         }
@@ -143,12 +147,22 @@ impl Plan {
             [NewEnd::Node { node: a, .. }, NewEnd::Node { node: b, .. }] if a == b => {
                 return Err("it joins a node to itself".into());
             }
+            [NewEnd::Nowhere, NewEnd::Switch(_) | NewEnd::Nowhere]
+            | [NewEnd::Switch(_), NewEnd::Nowhere] => {
+                return Err("the other end of one that leads nowhere is a node".into());
+            }
             [NewEnd::Switch(_), NewEnd::Switch(_)] => {
                 return Err("it joins two switches, which is for the lab file to do: their nodes \
                             would share one prefix"
                     .into());
             }
             _ => {}
+        }
+        for mac in new.macs.iter().flatten() {
+            if self.macs().any(|known| known == *mac) || new.macs[0] == new.macs[1] {
+                let mac = mac.map(|b| format!("{b:02x}")).join(":");
+                return Err(format!("hardware address {mac}: another interface has it"));
+            }
         }
         for end in &new.ends {
             let NewEnd::Node { node, iface: Some(iface), there } = end else { continue };
@@ -167,7 +181,7 @@ impl Plan {
     fn mtu_of(&self, ends: &[NewEnd; 2]) -> u32 {
         let of = |end: &NewEnd| match end {
             NewEnd::Switch(switch) => self.switch_at(*switch).map(|s| s.mtu),
-            NewEnd::Node { .. } => None,
+            NewEnd::Node { .. } | NewEnd::Nowhere => None,
         };
         ends.iter().find_map(of).unwrap_or(DEFAULT_MTU)
     }
@@ -188,6 +202,7 @@ impl Plan {
                 let planned = &mut self.nodes[*node];
                 let name = iface.clone().unwrap_or_else(|| free_interface(planned, there));
                 let mac = macs.take("node", &planned.name, &name);
+                let mac = new.macs[side].unwrap_or(mac);
                 let known = planned.interfaces.iter().map(|i| i.index);
                 let known = known.chain(there.iter().map(|(_, index)| *index)).max().unwrap_or(0);
                 let addresses = new.addresses[side].clone();
@@ -208,6 +223,11 @@ impl Plan {
                 let number = ports::free_number(self, *switch);
                 PlannedEnd::Port { switch: *switch, name, mac, number }
             }
+            NewEnd::Nowhere => {
+                let name = self.free_port(&new.ends[1 - side], side, id.get());
+                let mac = macs.take("port", "nowhere", &name);
+                PlannedEnd::Nowhere { name, mac }
+            }
         }
     }
 
@@ -215,7 +235,7 @@ impl Plan {
     fn macs(&self) -> impl Iterator<Item = [u8; 6]> {
         let interfaces = self.nodes.iter().flat_map(|n| &n.interfaces).map(|i| i.mac);
         let ports = self.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
-            PlannedEnd::Port { mac, .. } => Some(*mac),
+            PlannedEnd::Port { mac, .. } | PlannedEnd::Nowhere { mac, .. } => Some(*mac),
             _ => None,
         });
         interfaces.chain(ports).chain(self.switches.iter().map(|s| s.mac))
@@ -225,7 +245,7 @@ impl Plan {
     /// interface.
     fn free_port(&self, other: &NewEnd, side: usize, id: usize) -> String {
         let ports = self.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
-            PlannedEnd::Port { name, .. } => Some(name.clone()),
+            PlannedEnd::Port { name, .. } | PlannedEnd::Nowhere { name, .. } => Some(name.clone()),
             PlannedEnd::Host { iface } => Some(iface.clone()),
             _ => None,
         });
@@ -238,7 +258,7 @@ impl Plan {
                 let name = iface.clone().or(planned).unwrap_or_else(|| free_interface(node, there));
                 Some(format!("{}-{name}", node.name.replace('/', "-")))
             }
-            NewEnd::Switch(_) => None,
+            NewEnd::Switch(_) | NewEnd::Nowhere => None,
         };
         let letter = ["a", "b"][side];
         names::free_core_name(readable.as_deref(), &format!("p{id}{letter}"), &taken)
@@ -253,6 +273,7 @@ impl Plan {
             PlannedEnd::Port { switch, .. } => self.switches[*switch].name.clone(),
             PlannedEnd::Host { iface } => format!("host:{iface}"),
             PlannedEnd::Internet { .. } => "internet".to_owned(),
+            PlannedEnd::Nowhere { .. } => "nowhere".to_owned(),
         });
         let plain = words.join("--");
         let numbered = (2..).map(|n: usize| format!("{plain}#{n}"));
@@ -313,7 +334,7 @@ impl Plan {
                     all.extend(found.iter().flat_map(|i| &i.addresses));
                 }
                 PlannedEnd::Internet { addresses } => all.extend(addresses),
-                PlannedEnd::Host { .. } => {}
+                PlannedEnd::Host { .. } | PlannedEnd::Nowhere { .. } => {}
                 PlannedEnd::Port { .. } => return false,
             }
         }
@@ -325,6 +346,7 @@ impl Plan {
         let node = |node: &PlannedNode| Node {
             name: node.name.clone(),
             forwarding: node.forwarding,
+            loopback: node.loopback.clone(),
             routes: scheme.routed_by_hand.contains(&node.id).then(Vec::new),
             ..Node::default()
         };
@@ -358,6 +380,7 @@ impl Plan {
             PlannedEnd::Port { switch, .. } => End::Switch { switch: switch.get() },
             PlannedEnd::Host { iface } => End::Host { iface: iface.clone() },
             PlannedEnd::Internet { .. } => End::Internet,
+            PlannedEnd::Nowhere { .. } => End::Nowhere,
         };
         let addresses = |end: &PlannedEnd| match end {
             PlannedEnd::Internet { addresses } => addresses.clone(),
@@ -403,8 +426,10 @@ impl Plan {
         let interfaces: Vec<[usize; 2]> =
             self.links.iter().map(|l| [interface(&l.ends[0]), interface(&l.ends[1])]).collect();
         let mut routes: Vec<Vec<Route>> = vec![Vec::new(); self.nodes.len()];
-        let graph = |addressing| Graph::new(lab, topology, addressing, &interfaces);
-        let graphs: Vec<_> = Family::BOTH.into_iter().zip(both.iter().map(graph)).collect();
+        let graph = |(family, addressing)| {
+            (family, Graph::new(lab, topology, (family, addressing), &interfaces))
+        };
+        let graphs: Vec<_> = Family::BOTH.into_iter().zip(both).map(graph).collect();
         for (index, node) in self.nodes.iter_mut().enumerate() {
             node.internet = graphs.iter().any(|(_, graph)| graph.reaches_door(index));
         }

@@ -91,6 +91,7 @@ pub(crate) fn end_name(lab: &Lab, end: &End, interface: Option<&str>) -> String 
         End::Switch { switch } => lab.switches[*switch].name.clone(),
         End::Host { iface } => format!("host:{iface}"),
         End::Internet => "internet".to_owned(),
+        End::Nowhere => "nowhere".to_owned(),
     }
 }
 
@@ -156,7 +157,7 @@ fn ports(
 ) -> Vec<[Option<String>; 2]> {
     let mut port = |index: usize, side: usize| {
         let ends = &lab.links[index].ends;
-        if !matches!(ends[side], End::Switch { .. }) {
+        if !matches!(ends[side], End::Switch { .. } | End::Nowhere) {
             return None;
         }
         let other = &ends[1 - side];

@@ -41,7 +41,7 @@ fn port(lab: &Lab, names: &Names, link: usize, other: usize) -> String {
         end @ (End::Node { .. } | End::Host { .. }) => {
             end_name(lab, end, names.interfaces[link][other].as_deref())
         }
-        End::Switch { .. } | End::Internet => names.links[link].clone(),
+        End::Switch { .. } | End::Internet | End::Nowhere => names.links[link].clone(),
     }
 }
 

@@ -12,6 +12,7 @@
 //!   own segment delivers at once (its connected prefix is longer); else O does, which is on every
 //!   segment that its block leads to. For the unused rest of its block, O has an on-link route if it
 //!   has a default route, so that it does not send packets for the block back.
+//! * A loopback address of router O, and what shares its prefix: toward O.
 //! * Everything else: toward the nearest door. Routers may send to different doors at the same
 //!   distance; the distance to the nearest one still shrinks at each hop.
 //!
@@ -68,9 +69,10 @@ struct Tables<'a> {
 impl<'a> Tables<'a> {
     fn new(lab: &'a Lab, family: Family, graph: &'a Graph<'a>) -> Self {
         let computed = |node: &usize| lab.nodes[*node].routes.is_none();
-        let (routers, hosts) =
-            (0..lab.nodes.len()).filter(computed).partition(|node| lab.nodes[*node].forwarding);
-        let targets = Targets::new(graph, pool(&lab.pool, family));
+        let (routers, hosts) = (0..lab.nodes.len())
+            .filter(computed)
+            .partition(|node| family.forwards(&lab.nodes[*node]));
+        let targets = Targets::new(lab, family, graph);
         Tables { lab, family, graph, targets, routers, hosts }
     }
 
@@ -154,7 +156,7 @@ struct Targets {
 /// The targets of one component's routers, in the order of the tables.
 #[derive(Clone, Default)]
 struct OfComponent {
-    /// Owner and prefix.
+    /// Owner and prefix, the prefixes of loopback addresses among them.
     blocks: Vec<(usize, IpNet)>,
     /// Segment and prefix, of segments that no block leads to.
     segments: Vec<(usize, IpNet)>,
@@ -163,12 +165,18 @@ struct OfComponent {
 }
 
 impl Targets {
-    fn new(graph: &Graph<'_>, pool: Option<IpNet>) -> Self {
+    fn new(lab: &Lab, family: Family, graph: &Graph<'_>) -> Self {
+        let pool = pool(&lab.pool, family);
         let mut of = vec![OfComponent::default(); graph.has_door.len()];
         for block in graph.router_blocks() {
             if let Some(component) = graph.component_of(block.owner) {
                 of[component].blocks.push((block.owner, block.prefix));
             }
+        }
+        for (router, node) in lab.nodes.iter().enumerate().filter(|(_, n)| family.forwards(n)) {
+            let Some(component) = graph.component_of(router) else { continue };
+            let prefixes = family.of_all(&node.loopback).map(IpNet::trunc);
+            of[component].blocks.extend(prefixes.map(|prefix| (router, prefix)));
         }
         for (segment, component) in graph.component.iter().enumerate() {
             if let (Some(component), false) = (component, graph.in_block[segment])

@@ -23,7 +23,7 @@ impl Plan {
                 }
                 let name = match &link.ends[1 - side] {
                     end @ (PlannedEnd::Node { .. } | PlannedEnd::Host { .. }) => self.end_text(end),
-                    PlannedEnd::Port { .. } | PlannedEnd::Internet { .. } => link.name.clone(),
+                    _ => link.name.clone(),
                 };
                 numbers.insert(name, *number);
             }

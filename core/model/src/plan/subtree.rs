@@ -18,7 +18,7 @@ impl Plan {
         let nodes = Renumbered::new(inside.iter().copied());
         let links = Renumbered::new(self.links.iter().map(|link| lies_in(link, &inside)));
         let mut plan = Plan {
-            lab: root.host_name().to_owned(),
+            lab: root.last_name().to_owned(),
             links: self.links.iter().filter(|link| lies_in(link, &inside)).cloned().collect(),
             ..Plan::default()
         };

@@ -20,19 +20,20 @@ const IPV4_OFF: [&str; 5] =
 
 /// netloom's own, then the file's, as paths below `/proc/sys/`.
 pub(crate) fn sysctls(node: &Node) -> Vec<(String, String)> {
-    let on = if node.forwarding { "1" } else { "0" };
+    let word = |on| if on { "1" } else { "0" };
+    let [four, six] = [word(node.forwarding.ipv4()), word(node.forwarding.ipv6())];
     let mut list = vec![
         // First, because changing it resets others, such as accept_redirects.
-        ("net/ipv4/ip_forward".to_owned(), on),
+        ("net/ipv4/ip_forward".to_owned(), four),
         // It follows ip_forward only when that changes.
-        ("net/ipv4/conf/default/forwarding".to_owned(), on),
+        ("net/ipv4/conf/default/forwarding".to_owned(), four),
     ];
     for name in IPV4_OFF {
         list.extend(["all", "default"].map(|of| (format!("net/ipv4/conf/{of}/{name}"), "0")));
     }
     let ipv6 = [
         ("all/disable_ipv6", "0"),
-        ("all/forwarding", on),
+        ("all/forwarding", six),
         ("default/accept_dad", "0"),
         ("default/accept_ra", "0"),
         ("default/accept_redirects", "0"),
@@ -110,10 +111,11 @@ pub fn is_of_an_interface(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forwarding::{Forwarding, OneFamily};
 
     #[test]
     fn forwarding_comes_first_and_the_files_own_last() {
-        let mut node = Node { forwarding: true, ..Node::default() };
+        let mut node = Node { forwarding: Forwarding::Both(true), ..Node::default() };
         node.sysctls.insert("net.ipv4.tcp_ecn".into(), "1".into());
         node.sysctls.insert("net/ipv4/conf/eth0.1/rp_filter".into(), "2".into());
         let list = sysctls(&node);
@@ -122,6 +124,11 @@ mod tests {
         assert_eq!(own[0], ("net/ipv4/tcp_ecn".into(), "1".into()));
         assert_eq!(own[1].0, "net/ipv4/conf/eth0.1/rp_filter");
         assert_eq!(sysctls(&Node::default())[0].1, "0");
+        let six = Node { forwarding: Forwarding::Only(OneFamily::Ipv6), ..Node::default() };
+        let list = sysctls(&six);
+        let value = |path: &str| list.iter().find(|(p, _)| p == path).map(|(_, v)| v.as_str());
+        assert_eq!(value("net/ipv4/ip_forward"), Some("0"));
+        assert_eq!(value("net/ipv6/conf/all/forwarding"), Some("1"));
     }
 
     #[test]

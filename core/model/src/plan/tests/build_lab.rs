@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::forwarding::Forwarding;
 use crate::lab::{End, Lab, Link, Node, Pool, RouteSpec, Switch};
 
 /// A lab under construction. Ends of links are written as in a lab file.
@@ -33,6 +34,7 @@ impl LabBuilder {
     fn add_node(&mut self, name: &str, forwarding: bool) -> &mut Self {
         let node = self.lab.nodes.len();
         self.index.insert(name.into(), End::Node { node, iface: None });
+        let forwarding = Forwarding::Both(forwarding);
         self.lab.nodes.push(Node { name: name.into(), forwarding, ..Node::default() });
         self
     }

@@ -16,6 +16,7 @@ fn as_new(lab: &Lab) -> Option<NewLink> {
             Some(NewEnd::Node { node: Slot::new(*node), iface: iface.clone(), there: vec![] })
         }
         End::Switch { switch } => Some(NewEnd::Switch(SwitchSlot::new(*switch))),
+        End::Nowhere => Some(NewEnd::Nowhere),
         End::Host { .. } | End::Internet => None,
     };
     Some(NewLink {
@@ -23,6 +24,7 @@ fn as_new(lab: &Lab) -> Option<NewLink> {
         ends: [end(&link.ends[0])?, end(&link.ends[1])?],
         addresses: link.addresses.clone(),
         bare: link.bare,
+        macs: [None; 2],
         mtu: link.mtu,
         impairments: link.impairments.clone(),
     })
@@ -44,6 +46,7 @@ fn between(plan: &Plan, a: &str, b: &str) -> NewLink {
         ends: [end(a), end(b)],
         addresses: [vec![], vec![]],
         bare: [false; 2],
+        macs: [None; 2],
         mtu: None,
         impairments: Default::default(),
     }

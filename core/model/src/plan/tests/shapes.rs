@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::build_lab::{LabBuilder, two_sites};
 use super::simulator::{Place, Simulator};
+use crate::forwarding::Forwarding;
 use crate::lab::Lab;
 use crate::plan::{Plan, PlanError, plan};
 
@@ -154,7 +155,7 @@ fn large_labs_have_one_route_an_owner() {
     let mut lab = torus(32);
     let routed = plan(&lab).unwrap();
     assert!(routed.nodes.iter().all(|n| n.routes.len() == 2 * 1023));
-    lab.nodes.iter_mut().for_each(|n| n.forwarding = false);
+    lab.nodes.iter_mut().for_each(|n| n.forwarding = Forwarding::default());
     let hosts = plan(&lab).unwrap();
     assert!(hosts.nodes.iter().all(|n| n.routes.is_empty()));
     assert_ne!(hosts.digest, routed.digest);

@@ -115,7 +115,7 @@ impl<'a> Simulator<'a> {
             return Ok(0);
         }
         match at {
-            Place::Node(node) if path.len() > 1 && !self.plan.nodes[node].forwarding => {
+            Place::Node(node) if path.len() > 1 && !self.plan.nodes[node].forwarding.any() => {
                 return Err(Lost::NotForwarding(node));
             }
             Place::Door(link) if path.len() > 1 => return Err(Lost::Outside(link)),
@@ -162,7 +162,7 @@ impl<'a> Simulator<'a> {
         while grown.len() > segments.len() {
             segments.clone_from(&grown);
             let forwards = |p: &Port| match p.place {
-                Place::Node(node) => self.plan.nodes[node].forwarding,
+                Place::Node(node) => self.plan.nodes[node].forwarding.any(),
                 Place::Door(_) => false,
             };
             let joined = ports.iter().filter(|p| forwards(p) && segments.contains(&p.segment));
@@ -198,7 +198,7 @@ impl<'a> Simulator<'a> {
     pub(super) fn describe(&self) -> String {
         let mut text: Vec<String> = self.plan.links.iter().map(|l| l.name.clone()).collect();
         for node in &self.plan.nodes {
-            text.push(format!("{} forwarding={}", node.name, node.forwarding));
+            text.push(format!("{} forwarding={}", node.name, node.forwarding.any()));
             let interfaces = node.interfaces.iter();
             text.extend(interfaces.map(|i| format!("  {} {:?}", i.name, i.addresses)));
             text.extend(node.routes.iter().map(|r| format!("  {} {:?} {:?}", r.to, r.via, r.also)));
@@ -218,7 +218,9 @@ fn ports(plan: &Plan) -> Vec<Port> {
                     (Place::Node(node.get()), addresses.clone())
                 }
                 PlannedEnd::Internet { addresses } => (Place::Door(link), addresses.clone()),
-                PlannedEnd::Port { .. } | PlannedEnd::Host { .. } => continue,
+                PlannedEnd::Port { .. } | PlannedEnd::Host { .. } | PlannedEnd::Nowhere { .. } => {
+                    continue;
+                }
             };
             ports.push(Port { place, segment: segments[link], addresses });
         }

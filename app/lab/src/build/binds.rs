@@ -1,0 +1,86 @@
+//! Whether the files and directories of the host that nodes are to see can be shown to them.
+
+use std::path::Path;
+
+use netloom_model::lab::Bind;
+use netloom_model::plan::PlannedNode;
+use rustix::fs::FileType;
+
+use crate::{Error, Result};
+
+/// Replaces the paths of these nodes' binds, which are absolute, by what they lead to; `runtime` is the folder of labs.
+///
+/// # Errors
+/// Names the node, the path in it, and why the path on the host cannot be shown there.
+pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
+    let runtime = runtime.canonicalize().unwrap_or_else(|_| runtime.to_owned());
+    for node in nodes {
+        let name = node.name.clone();
+        for bind in &mut node.binds {
+            let object = || format!("node {name:?}: binds.{}", bind.to);
+            bind.from = found(bind, &runtime)
+                .map_err(|reason| Error::Invalid { object: object(), reason })?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a bind's path on the host leads.
+fn found(bind: &Bind, runtime: &Path) -> std::result::Result<std::path::PathBuf, String> {
+    let Bind { from, write, .. } = bind;
+    let wrong = |reason: &dyn std::fmt::Display| format!("{}: {reason}", from.display());
+    let path = from.canonicalize().map_err(|e| wrong(&e))?;
+    let kind = std::fs::metadata(&path).map_err(|e| wrong(&e))?;
+    let kind = FileType::from_raw_mode(std::os::unix::fs::MetadataExt::mode(&kind));
+    match kind {
+        FileType::Directory | FileType::RegularFile | FileType::Socket => {}
+        _ => return Err(wrong(&"it is neither a directory nor a file")),
+    }
+    if path.starts_with(runtime) || runtime.starts_with(&path) {
+        let folder = runtime.display();
+        return Err(wrong(&format_args!("the node would see the folder of labs, {folder}")));
+    }
+    use rustix::fs::Access;
+    let mut access = Access::READ_OK;
+    access.set(Access::EXEC_OK, kind == FileType::Directory);
+    access.set(Access::WRITE_OK, *write);
+    let flags = rustix::fs::AtFlags::EACCESS;
+    rustix::fs::accessat(rustix::fs::CWD, &path, access, flags).map_err(|e| {
+        let e = std::io::Error::from(e);
+        let way = if *write { "with access: rw it must be readable and writable" } else { "read" };
+        wrong(&format_args!("{way}: {e}"))
+    })?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_shown_is_named_with_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let (runtime, site) = (folder.path().join("labs"), folder.path().join("site"));
+        std::fs::create_dir(&runtime).unwrap();
+        std::fs::create_dir(&site).unwrap();
+        symlink(&runtime, folder.path().join("there")).unwrap();
+        symlink(&site, folder.path().join("link")).unwrap();
+        let runtime = runtime.canonicalize().unwrap();
+        let ask = |name: &str| {
+            let from = folder.path().join(name);
+            found(&Bind { to: "/a".into(), from, write: false }, &runtime)
+        };
+        assert_eq!(ask("link").unwrap(), site.canonicalize().unwrap());
+        for (name, part) in [
+            ("missing", "No such file or directory"),
+            ("there", "the node would see the folder of labs"),
+            (".", "the node would see the folder of labs"),
+            ("/dev/null", "neither a directory nor a file"),
+        ] {
+            let reason = ask(name).unwrap_err();
+            assert!(reason.contains(part), "{name}: {reason}");
+        }
+    }
+}
