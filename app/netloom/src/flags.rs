@@ -14,6 +14,7 @@ mod measure;
 mod serve;
 mod slice;
 mod switch;
+mod test;
 
 use std::path::PathBuf;
 
@@ -41,6 +42,7 @@ pub(crate) use switch::{
     MirrorAdd, MirrorChange, MirrorDirection, Plug, PortVlan, Switch, SwitchCreate, SwitchMac,
     SwitchMirror, SwitchPort,
 };
+pub(crate) use test::Test;
 
 /// Build whole networks inside this machine, from one file.
 #[derive(Debug, Parser)]
@@ -69,6 +71,8 @@ pub(crate) enum Verb {
     Run(Up),
     /// Take a lab down and remove everything that belongs to it.
     Down(Down),
+    /// Bring labs up, check what their files expect of them, and take them down.
+    Test(Test),
     /// Check lab files and show all errors, with line and column.
     Check(Check),
     /// Turn a lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES into a lab file.
@@ -233,6 +237,25 @@ pub(crate) enum Verb {
         init: i32,
         /// What it is told, as JSON.
         spec: String,
+    },
+    /// Tests one lab, and reports by lines of JSON.
+    #[command(hide = true)]
+    TestLab {
+        /// The process that starts it.
+        starter: i32,
+        /// The lab's name.
+        name: String,
+        /// Its file.
+        file: PathBuf,
+        /// Make nodes without limits if this machine cannot set them.
+        #[arg(long)]
+        ignore_limits: bool,
+    },
+    /// Answers a question inside a node.
+    #[command(hide = true)]
+    Probe {
+        /// The question, as JSON.
+        asked: String,
     },
     /// Runs the virtual machine that its environment describes.
     #[command(hide = true)]

@@ -4,6 +4,8 @@
 //! [`measure`] choose and open what works there, run it in the caller's process, and report values: ledgers,
 //! reports, blocks. A lab is whatever implements [`Lab`]: `netloom_api::Client` for other processes.
 //!
+//! [`probe`] answers questions inside a node, for tests of labs.
+//!
 //! What is not here: flags, files of flags, text for people, progress, exit codes (`app/netloom`); how frames are
 //! taken, sent and counted (`parts/`); what a target's name means (`netloom_model::lookup`). This crate prints
 //! nothing, catches no signals, and names no flags: errors that a caller words by its own flags have variants of
@@ -15,6 +17,7 @@ mod error;
 pub mod generate;
 mod lab;
 pub mod measure;
+pub mod probe;
 mod spaces;
 mod switch;
 

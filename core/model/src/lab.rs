@@ -4,6 +4,7 @@
 //! no interface is used twice. It holds only addresses given by hand; the plan adds the rest.
 
 mod bind;
+pub mod expect;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use netloom_impair::Impairments;
 use serde::{Deserialize, Serialize};
 
 pub use self::bind::Bind;
+use self::expect::Step;
 pub use self::upkeep::{Exec, Health};
 use crate::forwarding::Forwarding;
 use crate::image::ImageUse;
@@ -45,6 +47,9 @@ pub struct Lab {
     /// Slices of OpenFlow switches, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
+    /// What it is expected to do, in the order of the file; no part of its plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expect: Vec<Step>,
 }
 
 /// The prefixes that automatic addresses come from.

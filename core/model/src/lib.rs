@@ -30,7 +30,7 @@ pub mod slices;
 pub mod users;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
-pub use lab::Lab;
+pub use lab::{Lab, expect};
 pub use misread::Misread;
 pub use naming::{interface_name_problem, lab_name_problem, node_name_problem};
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};

@@ -209,6 +209,7 @@ fn the_examples_show_every_key_of_the_schema() {
         "slices.yaml",
         "router.yaml",
         "image.yaml",
+        "expect.yaml",
     ];
     for file in files {
         let (_, text) = examples().into_iter().find(|(n, _)| n.ends_with(file)).unwrap();

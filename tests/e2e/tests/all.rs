@@ -24,6 +24,7 @@ mod examples_bufferbloat;
 mod examples_frr;
 mod examples_office;
 mod exec;
+mod expect;
 mod few_files;
 mod files;
 mod foreign;

@@ -50,6 +50,13 @@ fn the_guide_to_labs_runs() {
 }
 
 #[test]
+fn the_guide_to_tests_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/test.md", 2);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_for_those_who_come_from_elsewhere_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/coming-from.md", 10);
@@ -184,7 +191,7 @@ fn the_guide_to_labs_has_every_key() {
     let mut keys = vec![];
     collect_keys(&schema, &mut keys);
     assert!(keys.len() >= 30, "only {} keys in the schema", keys.len());
-    let guide = read("docs/guide/labs.md");
+    let guide = read("docs/guide/labs.md") + &read("docs/guide/test.md");
     keys.retain(|(object, key)| !section_of(&guide, object).contains(&format!("`{key}`")));
     assert!(keys.is_empty(), "not in the guide, by section: {keys:?}");
 }

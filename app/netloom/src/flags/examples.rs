@@ -81,6 +81,20 @@ const USES: &[Uses] = &[
             ("netloom down --all", "all your labs"),
         ],
     ),
+    uses(
+        "test",
+        &[
+            (
+                "netloom test two-sites.yaml",
+                "bring the lab up, check what it expects, take it down",
+            ),
+            (
+                "netloom test labs --junit results.xml",
+                "all labs of a folder, as many at once as fit",
+            ),
+            ("netloom test labs --jobs 1 --json", "one after the other, with JSON"),
+        ],
+    ),
     Uses {
         verb: "check",
         examples: &[("netloom check two-sites.yaml torus.yaml", "all errors of two files")],

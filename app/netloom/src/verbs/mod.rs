@@ -29,6 +29,7 @@ mod samples;
 mod serve;
 mod slice;
 mod switch;
+mod test;
 mod up;
 mod wording;
 
@@ -48,6 +49,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Up(args) => up::up(&wish, &args),
         Verb::Run(args) => up::run(&wish, &args),
         Verb::Down(args) => down::down(&wish, &args),
+        Verb::Test(args) => test::test(&args),
         Verb::Check(args) => files::check(&args),
         Verb::Import(args) => foreign::import(&args),
         Verb::Export(verb) => foreign::export(&verb),
@@ -95,6 +97,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::PlugProcess { starter, lock, switch, name, kind } => {
             roles::plug(starter, &lock, &switch, &name, kind)
         }
+        Verb::TestLab { starter, name, file, ignore_limits } => {
+            test::lab(starter, &file, &name, ignore_limits)
+        }
+        Verb::Probe { asked } => test::probe(&asked),
         Verb::VmProcess => machine::process(),
         Verb::VmStart { argv } => machine::start(&argv),
         Verb::VmGuest { data, .. } => machine::guest(&data),

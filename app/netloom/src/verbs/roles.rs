@@ -19,7 +19,7 @@ use rustix::net::{SocketFlags, SocketType};
 use crate::flags::PortKind;
 
 /// Makes this process end with its starter from now on.
-fn begin(starter: i32) -> Result<()> {
+pub(super) fn begin(starter: i32) -> Result<()> {
     process::die_with_parent(true)?;
     let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get());
     if parent != Some(starter) {

@@ -189,7 +189,8 @@ pub(crate) fn up_empty(name: &str) -> Result<()> {
     start(launch, source::empty_plan(name)?, &options).map(drop)
 }
 
-fn start(launch: Launch, plan: Plan, options: &Options) -> Result<Outcome> {
+/// Brings up a lab, and shows the progress on a terminal.
+pub(super) fn start(launch: Launch, plan: Plan, options: &Options) -> Result<Outcome> {
     let mut line = ProgressLine::new();
     let outcome = launch.up(plan, options, serve, &mut |event| {
         if let Event::Progress { what, done, total } = event {

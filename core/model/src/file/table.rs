@@ -105,6 +105,17 @@ pub(crate) const BYTES: Value = Value::Called(
 pub(crate) const MODE: Value =
     Value::Called("octal digits like 0644", &Value::NumberOrPattern(r"^(0o)?[0-7]{3,4}$"));
 
+pub(crate) const COMMAND: Value =
+    Value::Called("an argument list", &Value::List(&Value::Text, None));
+pub(crate) const SHARE: Value = Value::Called(
+    "a percentage like 0.1%, or none",
+    &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *%|none)$"),
+);
+pub(crate) const RATE: Value = Value::Called(
+    "a rate like 100mbit or 1.5Gb/s, or none",
+    &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *([kKmMgGtT]?([bB][iI][tT](/s)?|b/s))|none)$"),
+);
+
 impl Object {
     /// The names of its keys, including those of every kind.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {

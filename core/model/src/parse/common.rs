@@ -4,7 +4,8 @@ use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read
 
 use crate::file::Fields;
 use crate::file::values::{each_or_only, non_empty};
-use crate::lab::Ready;
+use crate::lab::{Ready, Via};
+use crate::naming::{interface_name_problem, node_path_problem};
 
 /// An argument list: a program and its arguments.
 pub(crate) fn command(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<String>> {
@@ -128,4 +129,29 @@ pub(crate) fn conditions(
             ready.files.push(inner);
         });
     }
+}
+
+/// The next hop of a route.
+pub(crate) fn via(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Via> {
+    let text = read::text(value, path, report)?;
+    if let Ok(address) = text.parse() {
+        return Some(Via::Address(address));
+    }
+    match node_path_problem(&text) {
+        None => Some(Via::Node(text)),
+        Some(_) => {
+            read::expected(value, path, "an address or the name of a node", report);
+            None
+        }
+    }
+}
+
+/// The name of an interface.
+pub(crate) fn dev(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
+    let name = read::text(value, path, report)?;
+    if let Some(problem) = interface_name_problem(&name) {
+        report.error(value.place, format!("{path}: {problem}"));
+        return None;
+    }
+    Some(name)
 }

@@ -1,7 +1,10 @@
 //! The tables of the lab file's keys, except those of only one kind of switch (`crate::kinds`).
 
+use super::expect_keys::EXPECT;
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
-use crate::file::table::{BYTES, DURATION, FOR, IF, Key, MODE, Object, Value, key};
+use crate::file::table::{
+    BYTES, COMMAND, DURATION, FOR, IF, Key, MODE, Object, RATE, SHARE, Value, key,
+};
 use crate::kinds::{PLAIN, bridge, openflow, router, shm, vm};
 use crate::signal;
 use crate::slices::keys::SLICE;
@@ -24,21 +27,12 @@ const LOOPBACK: Value = Value::Called(
 const MTU: Value = Value::Integer(68, 65535);
 const PORT: Value = Value::Integer(1, 65535);
 const SUBNET: Value = Value::AnyOf(&[CIDR, Value::List(&CIDR, Some(2))]);
-const COMMAND: Value = Value::Called("an argument list", &Value::List(&Value::Text, None));
 const DELAY: Value = Value::Called(
     "a duration with its unit like 10ms, or none",
     &Value::AnyOf(&[
         Value::Integer(0, 0),
         Value::Pattern(r"^([0-9]+(\.[0-9]+)? *(us|ms|s|m|min|h)|none)$"),
     ]),
-);
-const SHARE: Value = Value::Called(
-    "a percentage like 0.1%, or none",
-    &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *%|none)$"),
-);
-const RATE: Value = Value::Called(
-    "a rate like 100mbit or 1.5Gb/s, or none",
-    &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *([kKmMgGtT]?([bB][iI][tT](/s)?|b/s))|none)$"),
 );
 
 const DELAY_KEY: Key = key("delay", DELAY, "How long every packet is held, like 10ms.");
@@ -132,6 +126,11 @@ pub(crate) static LAB: Object = Object {
             Value::AnyOf(&[Value::Map(&Value::Object(&SLICE)), Value::Nothing]),
             "Slices of OpenFlow switches by name: which packets which controllers control, and what each slice may \
              use. The controller of a sliced switch is the lab's slicer.",
+        ),
+        key(
+            "expect",
+            Value::AnyOf(&[Value::AnyList(&Value::Object(&EXPECT)), Value::Nothing]),
+            "What `netloom test` expects of the running lab, step by step. `up` does not read it.",
         ),
         key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
         key(

@@ -8,6 +8,8 @@
 
 mod children;
 mod common;
+mod expect;
+mod expect_keys;
 mod expr;
 mod image;
 mod impair;
@@ -31,7 +33,7 @@ mod work;
 use std::collections::HashMap;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, read};
+use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, quote, read};
 
 pub use self::running::{
     link_addresses, link_mac, link_mtu, node_keys, port_lock, port_vlan, set_node, switch_keys,
@@ -39,10 +41,11 @@ pub use self::running::{
 };
 
 use self::keys::{LAB, POOL, ROUTING};
-use self::raw::{Origin, Parts, SwitchBody};
+use self::raw::{Origin, Parts, RawSteps, SwitchBody};
 use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
 use crate::bounds::{MAX_LINKS, MAX_NODES};
+use crate::file::values::At;
 use crate::file::{Fields, choice, elsewhere, values};
 use crate::kinds::openflow::DatapathId;
 use crate::kinds::{Around, RawSwitchKind};
@@ -214,7 +217,7 @@ fn pool_prefix(value: &Yaml, path: &Path<'_>, longest: u8, report: &mut Report) 
 /// Reads all nodes, switches and links, `for` unrolled.
 fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
     let mut parts = Parts::default();
-    let Parts { nodes, switches, links, slices } = &mut parts;
+    let Parts { nodes, switches, links, slices, expect } = &mut parts;
     let top = Scope::default();
     children::nodes(fields.get("nodes"), &Path::Root.key("nodes"), &top, None, nodes, context)?;
     let path = Path::Root.key("switches");
@@ -238,6 +241,9 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
             }
             Ok(())
         })?;
+    }
+    if let Some(value) = fields.get("expect") {
+        *expect = expect::expect(value, &Path::Root.key("expect"), &mut context.report);
     }
     let path = Path::Root.key("slices");
     named(fields.get("slices"), &path, &top, context, &mut |round, context| {
@@ -320,10 +326,23 @@ fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
         switches: parts.switches.iter().map(|o| o.value.switch.clone()).collect(),
         links,
         slices: vec![],
+        expect: vec![],
     };
+    finish_expect(parts.expect, &mut lab, report);
     finish_kinds(&parts.switches, &mut lab, report);
     finish_slices(parts.slices, &parts.switches, &mut lab, report);
     lab
+}
+
+/// Checks that the nodes that steps name are there.
+fn finish_expect(raw: RawSteps, lab: &mut Lab, report: &mut Report) {
+    for At { value, place } in &raw.nodes {
+        if !lab.nodes.iter().any(|node| node.name == *value) {
+            let help = report.suggest(value, lab.nodes.iter().map(|node| node.name.as_str()));
+            report.error_with(*place, format!("expect: no node {}", quote(value)), help);
+        }
+    }
+    lab.expect = raw.steps;
 }
 
 /// Gives switches their kinds. Only for a lab without other errors: links with errors are not in it.

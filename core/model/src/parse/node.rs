@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::common::{check_inner_path, command, commands, conditions, map, workdir};
+use super::common::{check_inner_path, command, commands, conditions, dev, map, via, workdir};
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
@@ -17,7 +17,6 @@ use crate::file::{Fields, choice, elsewhere};
 use crate::forwarding::Forwarding;
 use crate::kinds::{NodeKind, router, vm};
 use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
-use crate::naming::{interface_name_problem, node_path_problem};
 use crate::signal::{self, StopSignal};
 
 /// Reads a node's body; invalid values keep their default.
@@ -310,27 +309,4 @@ fn route(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<RouteS
         report.error(value.place, format!("{path}: {to} and {via} are of different families"));
     }
     Some(At { value: RouteSpec { to, via, dev }, place: fields.get("via").unwrap_or(value).place })
-}
-
-fn via(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Via> {
-    let text = read::text(value, path, report)?;
-    if let Ok(address) = text.parse() {
-        return Some(Via::Address(address));
-    }
-    match node_path_problem(&text) {
-        None => Some(Via::Node(text)),
-        Some(_) => {
-            read::expected(value, path, "an address or the name of a node", report);
-            None
-        }
-    }
-}
-
-fn dev(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
-    let name = read::text(value, path, report)?;
-    if let Some(problem) = interface_name_problem(&name) {
-        report.error(value.place, format!("{path}: {problem}"));
-        return None;
-    }
-    Some(name)
 }

@@ -9,6 +9,7 @@ use netloom_config::{Place, Repetition};
 use super::impair::RawImpairments;
 use crate::file::values::At;
 use crate::kinds::RawSwitchKind;
+use crate::lab::expect::Step;
 use crate::lab::{End, Link, Node, Switch};
 use crate::slices::RawSlices;
 
@@ -28,6 +29,14 @@ pub(crate) struct Parts {
     pub switches: Vec<Origin<SwitchBody>>,
     pub links: Vec<Origin<RawLink>>,
     pub slices: RawSlices,
+    pub expect: RawSteps,
+}
+
+/// Steps with the nodes that they name, which must exist.
+#[derive(Debug, Default)]
+pub(crate) struct RawSteps {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) nodes: Vec<At<String>>,
 }
 
 /// A link with resolved ends, and its origin.

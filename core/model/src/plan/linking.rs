@@ -365,6 +365,7 @@ impl Plan {
             switches: self.switches.iter().map(switch).collect(),
             links: self.links.iter().map(|link| self.as_link(link)).collect(),
             slices: vec![],
+            expect: vec![],
         }
     }
 

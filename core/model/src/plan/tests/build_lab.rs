@@ -27,6 +27,7 @@ impl LabBuilder {
             switches: vec![],
             links: vec![],
             slices: vec![],
+            expect: vec![],
         };
         LabBuilder { lab, index: HashMap::new() }
     }

@@ -1,0 +1,185 @@
+//! `test`: brings labs up, looks whether they do what their files expect, and takes them down.
+//!
+//! Each lab has a process of its own, [`one`], which reports line by line; this one starts them side by side, as far as
+//! processors and memory go, and shows and writes what they report. A lab gets a name that no other has, so that the same
+//! file can be tested beside a running lab of it. When this process is told to end, so are they, and each takes its lab
+//! down; a lab whose tester is killed is taken down by its own process.
+
+mod checker;
+mod command;
+mod files;
+mod junit;
+mod means;
+mod one;
+mod report;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+use self::files::Asked;
+use self::means::Means;
+pub(crate) use self::one::{lab, probe};
+use self::report::{Line, Report};
+use crate::flags::Test;
+use crate::output::{print, print_json};
+
+/// What happens while labs run.
+enum Event {
+    /// A lab, by its place, reports.
+    Line(usize, Line),
+    /// Its process has ended, with this exit code.
+    Ended(usize, i32),
+    /// This process is told to end.
+    Interrupted,
+}
+
+/// `netloom test`
+pub(crate) fn test(args: &Test) -> Result<i32> {
+    let asked = files::find(&args.paths)?;
+    let signals = super::ending()?;
+    let (events, heard) = mpsc::channel();
+    let interrupted = events.clone();
+    std::thread::spawn(move || {
+        let mut fds = [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)];
+        while rustix::event::poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
+        let _ = interrupted.send(Event::Interrupted);
+    });
+    let mut reports: Vec<Report> = asked.iter().map(Report::new).collect();
+    let mut schedule = Schedule {
+        asked: &asked,
+        args,
+        events,
+        means: Means::now(args.jobs),
+        next: 0,
+        running: vec![],
+    };
+    // One alone shows each step as soon as it is known.
+    let live = asked.len() == 1 && !args.json;
+    schedule.start()?;
+    while !schedule.is_done() {
+        match heard.recv().context("listen to labs")? {
+            Event::Line(at, line) => {
+                if live {
+                    print(&line.text(&reports[at]))?;
+                }
+                reports[at].take(line);
+            }
+            Event::Ended(at, code) => {
+                reports[at].end(code);
+                if !live && !args.json {
+                    print(&reports[at].text())?;
+                }
+                schedule.ended(at);
+                schedule.start()?;
+            }
+            Event::Interrupted => schedule.interrupt(),
+        }
+    }
+    for report in reports.iter_mut().filter(|report| report.is_open()) {
+        report.leave_out();
+    }
+    show(args, &reports)
+}
+
+/// Writes and shows all results; returns the exit code.
+fn show(args: &Test, reports: &[Report]) -> Result<i32> {
+    if let Some(path) = &args.junit {
+        std::fs::write(path, junit::text(reports)).with_context(|| format!("{path:?}: write"))?;
+    }
+    if args.json {
+        print_json(&reports)?;
+    } else {
+        print(&report::summary(reports))?;
+    }
+    Ok(report::code(reports))
+}
+
+/// Labs that run, and those that wait.
+struct Schedule<'a> {
+    asked: &'a [Asked],
+    args: &'a Test,
+    events: Sender<Event>,
+    means: Means,
+    next: usize,
+    running: Vec<(usize, Child)>,
+}
+
+impl Schedule<'_> {
+    /// Starts labs as far as the machine's means go.
+    fn start(&mut self) -> Result<()> {
+        while let Some(lab) = self.asked.get(self.next) {
+            let used =
+                self.running.iter().map(|(at, _)| self.asked[*at].memory).collect::<Vec<_>>();
+            if !self.means.have_room(&used, lab.memory) {
+                return Ok(());
+            }
+            let child = self.start_one(lab, self.next)?;
+            self.running.push((self.next, child));
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    fn start_one(&self, lab: &Asked, at: usize) -> Result<Child> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("test-lab");
+        if self.args.ignore_limits {
+            command.arg("--ignore-limits");
+        }
+        command.args([&std::process::id().to_string(), &lab.name]).arg(&lab.file);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("start a lab's tester")?;
+        let (output, events) = (child.stdout.take(), self.events.clone());
+        let pid = child.id();
+        std::thread::spawn(move || {
+            for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()) {
+                let Ok(line) = line else { break };
+                match serde_json::from_str(&line) {
+                    Ok(line) => _ = events.send(Event::Line(at, line)),
+                    Err(e) => tell_line!("netloom: a lab's tester: {e}"),
+                }
+            }
+            let code = wait(pid);
+            let _ = events.send(Event::Ended(at, code));
+        });
+        Ok(child)
+    }
+
+    fn ended(&mut self, at: usize) {
+        self.running.retain(|(running, _)| *running != at);
+    }
+
+    fn is_done(&self) -> bool {
+        self.running.is_empty() && self.next >= self.asked.len()
+    }
+
+    /// Has every lab taken down, and starts no more.
+    fn interrupt(&mut self) {
+        self.next = self.asked.len();
+        for (_, child) in &self.running {
+            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // One that has ended needs no signal.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+    }
+}
+
+/// Waits for a child's end; returns its exit code as a shell shows it.
+fn wait(pid: u32) -> i32 {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    loop {
+        match rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                let signal = status.terminating_signal().map(|signal| 128 + signal);
+                return status.exit_status().or(signal).unwrap_or(1);
+            }
+            Err(rustix::io::Errno::INTR) | Ok(None) => {}
+            Err(_) => return 1,
+        }
+    }
+}

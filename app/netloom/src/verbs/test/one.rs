@@ -1,0 +1,166 @@
+//! The process of one tested lab: brings it up, takes its steps, and takes it down, whatever happens. It reports by lines
+//! of JSON on standard output.
+//!
+//! The lab is one in the foreground: should this process be killed, its lab process takes it down.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+use netloom_lab::launch::{Launch, Options, Outcome};
+use netloom_lab::{Folder, runtime_dir};
+use netloom_model::Plan;
+use netloom_model::expect::Step as Expected;
+use netloom_session::probe::Asked;
+
+use super::checker::Checker;
+use super::command::Cut;
+use super::report::{Line, Step};
+use crate::verbs::{down, roles, up};
+use crate::{labs, output, source};
+
+/// How many of the last lines of programs are reported.
+const LINES: usize = 40;
+
+/// `netloom test-lab`
+pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) -> Result<i32> {
+    roles::begin(starter)?;
+    let launch = Launch::begin()?;
+    let signals = super::super::ending()?;
+    let lab = source::lab(file, Some(name))?;
+    let plan = netloom_model::plan::plan(&lab)?;
+    let options = Options {
+        runtime: runtime_dir(),
+        base: source::base(file),
+        file: source::full(file),
+        foreground: true,
+        ignore_limits,
+        keep: false,
+        progress: false,
+        tell: labs::tell,
+    };
+    let begun = Instant::now();
+    let up = up::start(launch, plan.clone(), &options);
+    let life = match up {
+        Ok(outcome) => {
+            let (step, life) = came_up(outcome, &plan, begun);
+            tell(&Line::Step(step))?;
+            life
+        }
+        Err(error) => {
+            tell(&Line::Error { reason: netloom_sys::describe(&*error) })?;
+            return Ok(crate::exit_code(&error));
+        }
+    };
+    let folder = Folder::new(&runtime_dir(), name);
+    let tested = take_steps(&folder, &plan, &lab.expect, &signals);
+    let down = down::take_down(&folder);
+    drop(life);
+    let all_hold = match tested {
+        Ok(all_hold) => all_hold,
+        Err(error) => {
+            tell(&Line::Error { reason: netloom_sys::describe(&*error) })?;
+            false
+        }
+    };
+    if let Err(error) = down {
+        tell(&Line::Error { reason: netloom_sys::describe(&*error) })?;
+        return Ok(1);
+    }
+    Ok(i32::from(!all_hold))
+}
+
+/// The first step: the lab is up.
+fn came_up(
+    outcome: Outcome,
+    plan: &Plan,
+    begun: Instant,
+) -> (Step, Option<std::os::unix::net::UnixStream>) {
+    let (troubles, notes, life) = match outcome {
+        Outcome::Up { troubles, notes, life, .. } => (troubles, notes, Some(life)),
+        Outcome::Runs { .. } => (vec!["a lab of this name runs already".to_owned()], vec![], None),
+    };
+    let (nodes, links) = (plan.nodes.len(), plan.links.len());
+    let counts = format!("{}, {}", output::count(nodes, "node"), output::count(links, "link"));
+    let mut seen = vec![counts];
+    seen.extend(troubles.iter().cloned());
+    seen.extend(notes);
+    let name = "comes up".to_owned();
+    let step = Step {
+        expected: name.clone(),
+        name,
+        holds: troubles.is_empty(),
+        seen: seen.join("\n"),
+        ms: since(begun),
+    };
+    (step, life)
+}
+
+fn since(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Takes all steps; returns whether all hold.
+fn take_steps(folder: &Folder, plan: &Plan, steps: &[Expected], signals: &OwnedFd) -> Result<bool> {
+    let client = labs::connect_to(folder)?;
+    let checker = Checker::new(&client, plan, signals);
+    let mut all_hold = true;
+    for step in steps {
+        let begun = Instant::now();
+        let (holds, seen) = match checker.take(step) {
+            Ok(found) => found,
+            Err(Cut::Failed(words)) => (false, words),
+            Err(Cut::Interrupted) => anyhow::bail!("interrupted"),
+        };
+        all_hold &= holds;
+        let (name, expected) = (step.title(), step.what.words());
+        tell(&Line::Step(Step { name, holds, expected, seen, ms: since(begun) }))?;
+    }
+    if !all_hold {
+        let lines = last_lines(&client, plan);
+        if !lines.is_empty() {
+            tell(&Line::Logs(lines))?;
+        }
+    }
+    Ok(all_hold)
+}
+
+/// The last lines of all programs, by time.
+fn last_lines(client: &netloom_api::Client, plan: &Plan) -> String {
+    let mut all = Vec::new();
+    for node in &plan.nodes {
+        // A node that has ended has no lines to tell.
+        let log = client.node_log(&node.name, 0, std::time::Duration::ZERO).unwrap_or_default();
+        all.extend(log.into_iter().map(|record| (record.time_ns, node.name.clone(), record)));
+    }
+    all.sort_by_key(|(time, ..)| *time);
+    let begin = all.len().saturating_sub(LINES);
+    let line = |(_, node, record): &(u64, String, netloom_node::log::Record)| match &record.name {
+        Some(program) => format!("{node} {program} | {}\n", record.text),
+        None => format!("{node} | {}\n", record.text),
+    };
+    all[begin..].iter().map(line).collect()
+}
+
+fn tell(line: &Line) -> Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    // Without a reader the lab is taken down all the same.
+    let _ = out.write_all(&text).and_then(|()| out.flush());
+    Ok(())
+}
+
+/// `netloom probe`: answers a question inside a node.
+pub(crate) fn probe(asked: &str) -> Result<i32> {
+    let asked: Asked = serde_json::from_str(asked)?;
+    netloom_session::probe::answer(&asked, &mut |answer| {
+        let mut text = serde_json::to_vec(answer)?;
+        text.push(b'\n');
+        let mut out = std::io::stdout().lock();
+        out.write_all(&text).and_then(|()| out.flush())
+    })?;
+    Ok(0)
+}
