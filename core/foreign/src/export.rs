@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use netloom_model::Plan;
 use netloom_model::lab::{FileContent, Restart};
-use netloom_model::plan::{PlannedEnd, PlannedNode, PlannedSwitch};
+use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 
 use crate::ledger::{Item, Verdict};
 use crate::write::{quoted, scalar};
@@ -171,9 +171,9 @@ impl Writer<'_> {
     fn commands(&self, node: &PlannedNode) -> Vec<Vec<String>> {
         let mut found: Vec<Vec<String>> = vec![];
         let mut push = |words: &[&str]| found.push(words.iter().map(|w| (*w).to_owned()).collect());
-        let on = if node.forwarding { "1" } else { "0" };
-        push(&["sysctl", "-w", &format!("net.ipv4.ip_forward={on}")]);
-        push(&["sysctl", "-w", &format!("net.ipv6.conf.all.forwarding={on}")]);
+        let [ipv4, ipv6] = [node.forwarding.ipv4(), node.forwarding.ipv6()].map(u8::from);
+        push(&["sysctl", "-w", &format!("net.ipv4.ip_forward={ipv4}")]);
+        push(&["sysctl", "-w", &format!("net.ipv6.conf.all.forwarding={ipv6}")]);
         for interface in &node.interfaces {
             for net in &interface.addresses {
                 push(&["ip", "address", "add", &net.to_string(), "dev", &interface.name]);
@@ -217,12 +217,32 @@ impl Writer<'_> {
                 let short: String = name.chars().take(8).collect();
                 Some(format!("{name}:{short}-p{number}"))
             }
-            PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } => None,
+            PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } | PlannedEnd::Nowhere { .. } => {
+                None
+            }
         }
+    }
+
+    /// Writes the interface of a link to nowhere; `false` for other links.
+    fn nowhere(&mut self, link: &PlannedLink) -> bool {
+        let [a, b] = &link.ends;
+        let ((PlannedEnd::Node { node, interface }, PlannedEnd::Nowhere { .. })
+        | (PlannedEnd::Nowhere { .. }, PlannedEnd::Node { node, interface })) = (a, b)
+        else {
+            return false;
+        };
+        let node = &self.plan.nodes[*node];
+        let (name, interface) = (flat(&node.name), &node.interfaces[*interface].name);
+        let end = format!("{{node: {}, interface: {}}}", quoted(&name), quoted(interface));
+        let _ = writeln!(self.out, "    - {{type: dummy, endpoint: {end}, mtu: {}}}", link.mtu);
+        true
     }
 
     fn links(&mut self) {
         for (number, link) in self.plan.links.iter().enumerate() {
+            if self.nowhere(link) {
+                continue;
+            }
             let [a, b] = [&link.ends[0], &link.ends[1]].map(|end| self.end(end, number));
             let (Some(a), Some(b)) = (a, b) else {
                 let why = "the management network leads to the host's network";
