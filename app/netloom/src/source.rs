@@ -30,7 +30,12 @@ pub(crate) struct Unreadable {
 ///
 /// # Errors
 /// [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
-pub(crate) fn lab(path: &Path, name: Option<&str>, how: &Importing) -> Result<Lab> {
+pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
+    lab_with(path, name, &Importing::default())
+}
+
+/// As [`lab`], with choices for files of other programs.
+fn lab_with(path: &Path, name: Option<&str>, how: &Importing) -> Result<Lab> {
     let text = text(path, how, true)?;
     let stem = stem(path);
     let mut lab = netloom_model::parse(&shown(path), &text, name.unwrap_or(&stem))?;
@@ -64,7 +69,7 @@ pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
 
 /// [`plan`] of a file that may be another program's.
 pub(crate) fn plan_with(path: &Path, name: Option<&str>, how: &Importing) -> Result<Plan> {
-    let lab = lab(path, name, how)?;
+    let lab = lab_with(path, name, how)?;
     netloom_model::plan::plan(&lab)
         .map_err(|e| crate::Usage(format!("{}: error: {e}", shown(path))).into())
 }

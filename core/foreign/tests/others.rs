@@ -42,7 +42,7 @@ fn a_scenario_of_core_has_addresses_routes_and_options() {
     let import = imported(&files("core"), "office.xml");
     let plan = plan(&import);
     let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
-    assert!(node("gate").forwarding);
+    assert!(node("gate").forwarding.any());
     assert_eq!(node("pc").routes[0].via.unwrap().to_string(), "10.0.1.1");
     assert_eq!(node("pc").interfaces[0].mac, [0, 0, 0, 0xaa, 0, 1]);
     assert_eq!(plan.links[0].impairments[0].rate, Some(100_000_000));
