@@ -86,6 +86,8 @@ qemu-img|qemu-utils|qemu-img|checks the disks of virtual machines in tests
 docker-registry|docker-registry|docker-distribution|a registry of images in tests
 skopeo|skopeo|skopeo|copies images in tests
 umoci|umoci|umoci|makes images in tests
+pasta|passt|passt|internet in ordinary users' labs
+slirp4netns|slirp4netns|slirp4netns|internet in ordinary users' labs, without pasta
 vtysh|frr|frr|routing daemons in examples and tests
 newuidmap|uidmap|shadow-utils|users in ordinary users' labs
 ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests

@@ -92,7 +92,10 @@ fn of_labs(root: bool) -> Vec<Feature> {
             state: if root {
                 probe("NAT", "load it with: sudo modprobe nf_tables nft_masq", try_nat)
             } else {
-                Err(crate::stage::host::unsupported())
+                crate::stage::host::ways_out().map(|found| {
+                    let names = found.iter().map(|tool| tool.kind.name());
+                    format!("by {}", names.collect::<Vec<_>>().join(", else "))
+                })
             },
         },
         Feature {
@@ -137,8 +140,8 @@ fn of_labs(root: bool) -> Vec<Feature> {
             }),
         },
         Feature {
-            name: "doors to the host",
-            purpose: "link ends `host:IFACE` and `internet`",
+            name: "doors to interfaces of the host",
+            purpose: "link ends `host:IFACE`",
             instead: "labs without doors; programs of the host join a switch of kind `shm`",
             state: if root { Ok(String::new()) } else { Err(crate::stage::host::unsupported()) },
         },

@@ -361,8 +361,8 @@ fn check_tls(switches: &[PlannedSwitch], slices: &[Slice]) -> Result<()> {
 /// The cgroup hierarchies for limits; refuses doors and limits that are not possible.
 fn possible(plan: &Plan, options: &Options) -> Result<Vec<cgroup::Hierarchy>> {
     let user = !caps::is_privileged();
-    if user && host::wanted(plan) {
-        return Err(host::unsupported().into());
+    if user {
+        host::check_doors_of_user(plan)?;
     }
     users::check(plan, user)?;
     hierarchies(user, plan, options.ignore_limits)

@@ -257,6 +257,16 @@ pub(crate) enum Verb {
         /// The question, as JSON.
         asked: String,
     },
+    /// Passes what leaves the network namespace that is its standard input.
+    #[command(name = Role::Uplink.verb(), hide = true)]
+    UplinkProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The file that it holds a lock on while it lives.
+        lock: PathBuf,
+        /// What it is told, as JSON.
+        spec: String,
+    },
     /// Runs the virtual machine that its environment describes.
     #[command(hide = true)]
     VmProcess,

@@ -71,6 +71,7 @@ mod switch;
 mod thousand;
 mod time_namespace;
 mod two_sites;
+mod uplink;
 mod upkeep;
 mod vde;
 mod vm;

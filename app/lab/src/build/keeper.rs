@@ -102,6 +102,11 @@ pub(crate) trait Keeper {
         Ok(())
     }
 
+    /// Whether what the doors lead to is gone, so that all are to be made anew.
+    fn lost_doors(&self, _: &State) -> bool {
+        false
+    }
+
     /// Lets go of objects being removed.
     fn forget(&self, _: &State, _: Gone<'_>) {}
 

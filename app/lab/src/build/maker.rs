@@ -78,7 +78,7 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    pub(crate) fn of(state: &State, inits: &Inits) -> Missing {
+    pub(crate) fn of(state: &State, inits: &Inits, keepers: &[&dyn Keeper]) -> Missing {
         let plan = &state.plan;
         let ids = plan
             .nodes
@@ -89,14 +89,15 @@ impl Missing {
             .map(|(at, id)| (Slot::new(at), id));
         let dead = |id: &NodeId| !inits.get(id).is_some_and(Init::lives);
         let slots: Vec<Slot> = ids.filter(|(_, id)| dead(id)).map(|(slot, _)| slot).collect();
-        let links = links_of(state, &slots);
+        let lost_doors = keepers.iter().any(|keeper| keeper.lost_doors(state));
+        let links = links_of(state, &slots, lost_doors);
         Missing { slots, links }
     }
 }
 
 /// The links to make when these inits are new: those with an end there; and all doors if one of these is a door or was
 /// lost, because the host's side is undone and made as a whole.
-fn links_of(state: &State, missing: &[Slot]) -> Vec<LinkSlot> {
+fn links_of(state: &State, missing: &[Slot], lost_doors: bool) -> Vec<LinkSlot> {
     let plan = &state.plan;
     let missing: BTreeSet<Slot> = missing.iter().copied().collect();
     let core = missing.contains(&plan.core_slot());
@@ -112,7 +113,7 @@ fn links_of(state: &State, missing: &[Slot]) -> Vec<LinkSlot> {
         if is_lost { state.form(link).is_door() } else { link.ends.iter().any(touched) }
     };
     let is_door = |i: &LinkSlot| state.form(&plan.links[*i]).is_door();
-    let doors = plan.link_slots().filter(is_door).any(|i| hit(&i));
+    let doors = plan.link_slots().filter(is_door).any(|i| lost_doors || hit(&i));
     plan.link_slots().filter(|i| hit(i) || (doors && is_door(i))).collect()
 }
 
@@ -120,7 +121,7 @@ impl Maker<'_> {
     /// Makes the missing inits and everything that depends on them, except programs; returns their
     /// slots. On success all inits exist.
     pub(crate) fn make(&self, inits: &mut Inits) -> Result<Vec<Slot>> {
-        let Missing { slots: missing, links } = Missing::of(self.state, inits);
+        let Missing { slots: missing, links } = Missing::of(self.state, inits, self.keepers);
         if missing.is_empty() && links.is_empty() {
             return Ok(missing);
         }
@@ -328,7 +329,7 @@ impl Maker<'_> {
             files: node.files.clone(),
             binds: node.binds.clone(),
             shown: vec![],
-            resolv: node.internet.then(host::name_servers),
+            resolv: node.internet.then(|| host::name_servers(self.state.user)),
             sysctls: before_interfaces(node),
             env: node.env.clone(),
             setup: node.setup.clone(),

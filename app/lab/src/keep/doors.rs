@@ -3,11 +3,16 @@
 //! Every change of the host is recorded before it is made ([`HostChange`]) and undone in
 //! reverse order on down, also by another process after a crash. Names on the host begin with [`MARK`] and
 //! a hash of the lab's folder, so that labs never collide; settings that labs share are counted
-//! ([`Ledger`]). Only root may open doors.
+//! ([`Ledger`]). Labs of ordinary users have doors of the second kind alone, which lead through a network namespace of
+//! the lab's own ([`outside`]) and change nothing of the host.
 
 mod ledger;
+mod outside;
 
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use ledger::Ledger;
@@ -18,13 +23,14 @@ use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
 
-use crate::build::keeper::{Ground, Keeper};
+use crate::build::keeper::{Context, Ground, Keeper};
 use crate::build::links::end;
 use crate::stage::host::MARK;
 use crate::stage::spaces::{Spaces, on_a_thread, run};
 use crate::store::host_change::HostChange;
-use crate::store::state::Folder;
+use crate::store::state::{Folder, State};
 use crate::{Error, Result};
+use outside::Outside;
 
 /// The host's sysctls for forwarding, of IPv4 and IPv6.
 const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
@@ -34,17 +40,38 @@ const FIRST_INDEX: u32 = 0x2000_0000;
 
 /// Keeps the doors of a lab.
 #[derive(Default)]
-pub(crate) struct Doors;
+pub(crate) struct Doors {
+    /// What an ordinary user's doors lead through.
+    outside: Mutex<Option<Outside>>,
+}
+
+impl Doors {
+    fn outside(&self) -> MutexGuard<'_, Option<Outside>> {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Keeper for Doors {
     fn lay(&self, ground: &Ground<'_>) -> Result<()> {
         let doors = ground.links(LinkForm::is_door);
-        if doors.is_empty() { Ok(()) } else { open(ground, &doors) }
+        if doors.is_empty() {
+            return Ok(());
+        }
+        if !ground.state.user {
+            return open(ground, &doors);
+        }
+        // They are made once in the life of a lab process, all together.
+        *self.outside() = Some(Outside::open(ground, &doors)?);
+        Ok(())
     }
 
     fn clear(&self, ground: &Ground<'_>) -> Result<()> {
         if ground.links(LinkForm::is_door).is_empty() {
             return Ok(());
+        }
+        if ground.state.user {
+            *self.outside() = None;
+            return outside::end_process(ground.folder);
         }
         self.restore_host(ground.folder)?;
         ground.folder.write_host_changes(&[])
@@ -53,6 +80,42 @@ impl Keeper for Doors {
     fn restore_host(&self, folder: &Folder) -> Result<()> {
         let changes = folder.read_host_changes()?;
         if changes.is_empty() { Ok(()) } else { Error::of_all(close(folder, &changes)) }
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        if outside::is_wanted(context.state) {
+            *self.outside() = Outside::find(context.folder)?;
+        }
+        Ok(())
+    }
+
+    fn lost_doors(&self, state: &State) -> bool {
+        outside::is_wanted(state) && self.outside().is_none()
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        self.outside().iter().filter_map(Outside::watched).collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+        self.outside()
+            .as_mut()
+            .and_then(|outside| outside.tend(context.folder, &context.state.plan))
+    }
+
+    fn is_whole(&self, _: &State) -> bool {
+        self.outside().as_ref().is_none_or(Outside::lives)
+    }
+
+    fn end(&self, folder: &Folder) {
+        *self.outside() = None;
+        if let Err(e) = outside::end_process(folder) {
+            netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
+        }
+    }
+
+    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+        outside::end_process(folder)
     }
 }
 

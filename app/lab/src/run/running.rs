@@ -291,7 +291,7 @@ impl Running {
     ) -> Result<(Vec<Slot>, Vec<String>)> {
         self.tend_guests(work);
         self.note_strays(work)?;
-        let links = Missing::of(&self.state(), &work.inits).links;
+        let links = Missing::of(&self.state(), &work.inits, &self.kept.keepers.all()).links;
         self.recall(work, &links)?;
         let lived: BTreeSet<NodeId> =
             work.inits.iter().filter(|(_, init)| init.lives()).map(|(id, _)| *id).collect();

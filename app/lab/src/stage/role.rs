@@ -31,13 +31,15 @@ pub enum Role {
     Slice,
     /// Follows a router whose plane is separate; found by the lock that it holds.
     Router,
+    /// Passes what leaves an ordinary user's lab; found by the lock that it holds.
+    Uplink,
     /// Clones inits for a lab process whose spawner was killed; ends with its client.
     Spawner,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 8] = [
+    pub const ALL: [Role; 9] = [
         Role::Wire,
         Role::Switch,
         Role::Plug,
@@ -45,6 +47,7 @@ impl Role {
         Role::Flow,
         Role::Slice,
         Role::Router,
+        Role::Uplink,
         Role::Spawner,
     ];
 
@@ -58,6 +61,7 @@ impl Role {
             Role::Flow => "flow-process",
             Role::Slice => "slice-process",
             Role::Router => "router-process",
+            Role::Uplink => "uplink-process",
             Role::Spawner => "spawner-process",
         }
     }
@@ -72,6 +76,7 @@ impl Role {
             Role::Flow => netloom_flow::NAME,
             Role::Slice => netloom_slice::NAME,
             Role::Router => netloom_router::NAME,
+            Role::Uplink => netloom_uplink::NAME,
             Role::Spawner => netloom_node::spawner::NAME,
         }
     }

@@ -239,6 +239,11 @@ impl Folder {
         self.flow_folder(plane).join("router.lock")
     }
 
+    /// A file of the way out of a lab of an ordinary user: `lock`, `net` (the place of its namespace), `log`.
+    pub(crate) fn uplink(&self, file: &str) -> PathBuf {
+        self.path().join(format!("uplink.{file}"))
+    }
+
     /// The file that the plug of a link's end holds a lock on.
     pub(crate) fn plug_lock(&self, link: LinkId, side: usize) -> PathBuf {
         self.switch_files().join(format!("{link}-{side}.lock"))

@@ -199,6 +199,18 @@ pub(crate) fn router(starter: i32, lock: &Path, init: i32, spec: &str) -> Result
     Ok(0)
 }
 
+/// `netloom uplink-process`: passes what leaves the network namespace that is its standard input.
+pub(crate) fn uplink(starter: i32, lock: &Path, spec: &str) -> Result<i32> {
+    begin(starter)?;
+    let spec: netloom_uplink::Spec = serde_json::from_str(spec).context("what it is told")?;
+    let space = take_stdin().context("a network namespace")?;
+    let lock = Lock::take(lock)?;
+    detach(&[space.as_fd(), lock.as_fd()])?;
+    netloom_uplink::serve(&spec, &space)?;
+    drop(lock);
+    Ok(0)
+}
+
 /// The standard input, which is empty from now on.
 fn take_stdin() -> Result<OwnedFd> {
     let taken = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;

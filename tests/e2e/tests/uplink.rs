@@ -1,0 +1,193 @@
+//! `internet` in labs of ordinary users: by pasta, by slirp4netns, and without either.
+//!
+//! Root makes the host, a network namespace, and becomes an ordinary user there: whether that user may make taps is up to
+//! the machine otherwise.
+
+use netloom_tests_e2e::{Run, machine, needs, root_only};
+
+/// A host with an uplink to `far`, a user's folder `$own`, and `up`, `on`, `down` for this user. `far` answers requests of web pages
+/// and names.
+const HOST: &str = r#"
+set -eu
+# Of this mount namespace alone.
+mount -t tmpfs none /mnt
+own=/mnt
+cleanup() { kill $far $web $local $names 2>/dev/null || true; }
+web=; local=; names=
+ip link set lo up
+unshare --net sleep 300 &
+far=$!
+trap cleanup EXIT
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; done
+ip link add card type veth peer name far netns $far
+nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip addr add 2001:db8::9/64 dev far nodad &&
+    ip link set far up && ip link set lo up'
+ip addr add 203.0.113.1/24 dev card
+ip addr add 2001:db8::1/64 dev card nodad
+ip link set card up
+ip route add default via 203.0.113.9
+ip route add default via 2001:db8::9
+echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range
+mknod -m 666 "$own/tun" c 10 200
+mount --bind "$own/tun" /dev/net/tun
+cp -a /etc "$own/etc"
+rm -f "$own/etc/resolv.conf"
+echo nameserver 203.0.113.9 >"$own/etc/resolv.conf"
+mount --bind "$own/etc" /etc
+cp "$NETLOOM_BIN" "$own/netloom"
+cat >"$own/serve.py" <<'END'
+import http.server, socket, struct, sys
+def names():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(('203.0.113.9', 53))
+    while True:
+        q, who = s.recvfrom(512)
+        end = q.index(b'\0', 12) + 5
+        kind = struct.unpack('>H', q[end - 4:end - 2])[0]
+        answer = b'\xc0\x0c' + struct.pack('>HHIH', 1, 1, 9, 4) + bytes([203, 0, 113, 9]) if kind == 1 else b''
+        s.sendto(q[:2] + b'\x81\x80\0\1' + (b'\0\1' if answer else b'\0\0') + b'\0\0\0\0' + q[12:end] + answer, who)
+def pages(at):
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = socket.AF_INET6
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200); self.end_headers(); self.wfile.write(sys.argv[1].encode())
+        def log_message(self, *_): pass
+    Server((at, 8080), Page).serve_forever()
+names() if sys.argv[1] == 'names' else pages('::')
+END
+nsenter -t $far -n python3 "$own/serve.py" far &
+web=$!
+nsenter -t $far -n python3 "$own/serve.py" names &
+names=$!
+python3 "$own/serve.py" near &
+local=$!
+for at in 203.0.113.9 127.0.0.1; do
+    until curl -s -o /dev/null http://$at:8080/; do kill -0 $web $local; done
+done
+install -d -m 700 -o 65533 -g 65533 "$own/run"
+chmod 755 "$own"
+cp "$1" "$own/lab.yaml"
+chmod 644 "$own/lab.yaml"
+user() { setpriv --reuid 65533 --regid 65533 --clear-groups env HOME="$own/run" NETLOOM_RUNTIME_DIR="$own/run" "$@"; }
+on() { node=$1; shift; user "$own/netloom" exec "$node" -- "$@"; }
+reaches() { [ "$(on "$1" curl -g -s -m 20 "http://$2:8080/")" = far ]; }
+the() { pgrep -u 65533 -x "$1"; }
+"#;
+
+const LAB: &str = "
+name: out
+nodes: {a: {}, r: {forwarding: true}, b: {}}
+links:
+  - [a, r]
+  - [r, internet]
+  - [b, internet]
+";
+
+/// What both programs do. `$tool` is the name of the program's process.
+const LEADS_OUT: &str = r#"
+user "$own/netloom" up "$own/lab.yaml"
+for node in a b; do
+    reaches $node 203.0.113.9
+    on $node ping -c 1 -W 20 203.0.113.9
+    # By the host's name server.
+    reaches $node somewhere.example
+done
+# Not the host's loopback, by any address of the way out.
+for at in 192.0.0.2 192.0.0.3 192.0.0.100; do
+    [ -z "$(on b curl -s -m 2 http://$at:8080/)" ]
+done
+pid=$(the netloom-uplink)
+grep -q 'NoNewPrivs:.1' /proc/$(pgrep -P $pid)/status || [ "$tool" = slirp4netns ]
+# The program ends, and its process; each is started again.
+kill -9 $(pgrep -P $pid)
+until reaches a 203.0.113.9; do kill -0 $far; done
+kill -9 $(the netloom-uplink)
+until reaches a 203.0.113.9; do kill -0 $far; done
+# The lab process ends: traffic goes on, and the next one takes the process over.
+pid=$(the netloom-uplink)
+kill -9 $(the netloom-lab)
+user "$own/netloom" up "$own/lab.yaml"
+[ $pid = $(the netloom-uplink) ]
+reaches b 203.0.113.9
+# Both end: the doors are made anew.
+kill -9 $(the netloom-lab) $pid
+user "$own/netloom" up "$own/lab.yaml"
+reaches a 203.0.113.9
+reaches b 203.0.113.9
+kill -9 $(the netloom-lab)
+user "$own/netloom" down
+[ -z "$(ls "$own/run")" ]
+until ! pgrep -u 65533 -r D,R,S . >/dev/null; do kill -0 $far; done
+"#;
+
+fn on_a_host(script: &str, file: &std::path::Path) -> Run {
+    let script = format!("{HOST}{script}");
+    Run::new("unshare")
+        .args([
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "bash",
+            "-c",
+            &script,
+            "bash",
+        ])
+        .args([file])
+        .env("NETLOOM_BIN", netloom_kit::Binary::find().path())
+}
+
+#[test]
+fn pasta_leads_out_of_an_ordinary_users_lab() {
+    root_only!("makes a host of its own");
+    needs!("pasta", "curl", "python3");
+    let machine = machine!();
+    let file = machine.file(LAB);
+    let script = format!(
+        "tool=pasta\n{LEADS_OUT}user \"$own/netloom\" up \"$own/lab.yaml\"\nreaches a '[2001:db8::9]'\n\
+         user \"$own/netloom\" down\n"
+    );
+    on_a_host(&script, &file).finish().code(0);
+}
+
+#[test]
+fn slirp4netns_does_where_there_is_no_pasta_and_where_pasta_fails() {
+    root_only!("makes a host of its own");
+    needs!("pasta", "slirp4netns", "curl", "python3");
+    let machine = machine!();
+    let file = machine.file(LAB);
+    let script =
+        format!("tool=slirp4netns\nmount --bind /bin/false $(command -v pasta)\n{LEADS_OUT}");
+    on_a_host(&script, &file).finish().code(0);
+}
+
+#[test]
+fn what_is_missing_is_told_before_anything_is_made() {
+    root_only!("makes a host of its own");
+    needs!("pasta", "slirp4netns", "curl", "python3");
+    let machine = machine!();
+    let file = machine.file(LAB);
+    let none =
+        "for tool in pasta slirp4netns; do mount --bind /dev/null $(command -v $tool); done\n";
+    let up = "user \"$own/netloom\" up \"$own/lab.yaml\" || exit $?\n";
+    let told = on_a_host(&format!("{none}{up}"), &file).finish().code(3);
+    assert!(
+        told.errors().contains("neither pasta nor slirp4netns is installed"),
+        "{}",
+        told.errors()
+    );
+    let told = on_a_host(&format!("chmod 600 \"$own/tun\"\n{up}"), &file).finish().code(3);
+    assert!(told.errors().contains("/dev/net/tun: Permission denied"), "{}", told.errors());
+    let door = machine.file("name: out\nnodes: {a: {}}\nlinks: [[a, 'host:card']]\n");
+    let told = on_a_host(up, &door).finish().code(3);
+    assert!(told.errors().contains("the host's network belongs to root"), "{}", told.errors());
+    // A program that works no longer is told with what it printed.
+    let file = machine.file(LAB);
+    let broken = "printf '#!/bin/sh\\necho no such luck >&2; exit 1\\n' >\"$own/fails\"; chmod 755 \"$own/fails\"\n\
+                  for tool in pasta slirp4netns; do mount --bind \"$own/fails\" $(command -v $tool); done\n";
+    let empty = "user \"$own/netloom\" up \"$own/lab.yaml\" && exit 9; [ -z \"$(ls \"$own/run\")\" ]; exit 7\n";
+    let told = on_a_host(&format!("{broken}{empty}"), &file).finish().code(7);
+    assert!(told.errors().contains("no such luck"), "{}", told.errors());
+}
