@@ -45,6 +45,9 @@ pub(crate) struct Registry<'a> {
     permit: Mutex<Option<String>>,
 }
 
+/// Takes a piece of a blob, and where in it that belongs.
+pub(crate) type Take<'t> = dyn FnMut(u64, &[u8]) -> Result<()> + 't;
+
 /// An answer that is no data.
 enum Refusal {
     /// Once more after a pause: why, and for how long.
@@ -131,15 +134,14 @@ impl<'a> Registry<'a> {
         &self,
         (digest, step): (&Digest, &str),
         begin: u64,
-        take: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+        take: &mut Take<'_>,
     ) -> Result<()> {
         let address = self.address(self.path("blobs", &digest.to_string()));
         let at = std::cell::Cell::new(begin);
         let mut taken_at = begin;
-        let take = std::cell::RefCell::new(take);
         let mut tries = 0;
         loop {
-            let done = self.once_blob(&address, step, &at, &take);
+            let done = self.once_blob(&address, step, &at, take);
             let (why, pause) = match done {
                 Ok(()) => return Ok(()),
                 Err(Refusal::Final(e)) => return Err(e),
@@ -157,7 +159,7 @@ impl<'a> Registry<'a> {
         address: &Address,
         step: &str,
         at: &std::cell::Cell<u64>,
-        take: &std::cell::RefCell<&mut dyn FnMut(u64, &[u8]) -> Result<()>>,
+        take: &mut Take<'_>,
     ) -> std::result::Result<(), Refusal> {
         let range = format!("bytes={}-", at.get());
         let ranged = [("Range", range.as_str())];
@@ -178,7 +180,7 @@ impl<'a> Registry<'a> {
             if data.is_empty() {
                 return Ok(());
             }
-            (take.borrow_mut())(at.get(), data).map_err(Refusal::Final)?;
+            take(at.get(), data).map_err(Refusal::Final)?;
             at.set(at.get() + data.len() as u64);
         }
     }
@@ -306,7 +308,8 @@ impl<'a> Registry<'a> {
     ) -> std::result::Result<String, Refusal> {
         let mut to = Address::parse(realm).map_err(|e| Refusal::Final(e.into()))?;
         // A token's server in plain text could be anybody, except on this machine.
-        if !to.tls && !(to.is_loopback() && self.address(String::new()).is_loopback()) {
+        let is_here = to.is_loopback() && self.address(String::new()).is_loopback();
+        if !(to.tls || is_here) {
             let why = format!("it gives tokens at {to}, which is not https");
             return Err(Refusal::Final(self.failed("token", why)));
         }
