@@ -88,6 +88,7 @@ skopeo|skopeo|skopeo|copies images in tests
 umoci|umoci|umoci|makes images in tests
 pasta|passt|passt|internet in ordinary users' labs
 slirp4netns|slirp4netns|slirp4netns|internet in ordinary users' labs, without pasta
+htpasswd|apache2-utils|httpd-tools|logins of a registry in tests
 vtysh|frr|frr|routing daemons in examples and tests
 newuidmap|uidmap|shadow-utils|users in ordinary users' labs
 ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests

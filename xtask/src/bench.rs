@@ -9,8 +9,8 @@ use crate::workspace;
 
 /// Experiments run when none is named.
 const ALL: &[&str] = &[
-    "lab", "node", "flood", "images", "wire", "switch", "openflow", "slice", "plug", "capture",
-    "disk", "generate", "measure", "guard",
+    "lab", "node", "flood", "images", "people", "wire", "switch", "openflow", "slice", "plug",
+    "capture", "disk", "generate", "measure", "guard",
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {

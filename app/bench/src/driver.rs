@@ -89,6 +89,7 @@ impl Driver {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.exe);
         command.env("NETLOOM_RUNTIME_DIR", self.runtime());
+        command.env("NETLOOM_DATA_DIR", self.folder().join("data"));
         command
     }
 }

@@ -23,6 +23,7 @@ mod measure;
 mod node;
 mod openflow;
 mod peer;
+mod people;
 mod plug;
 mod processes;
 mod report;
@@ -76,6 +77,7 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("generate", "frames a second that are made, and how exactly they are paced"),
         ("measure", "what measuring flows costs a packet and a path, and how exact its delays are"),
         ("guard", "what asking costs: added time of guarded calls, established connections"),
+        ("people", "what people wait for: nodes from images, and images that are fetched"),
         ("vm", "frames through the card of a virtual machine, and streams between two machines"),
     ]
 }
@@ -105,6 +107,7 @@ pub fn run(name: &str, options: Options, folder: Option<&Path>, exe: &Path) -> R
         "generate" => generate::run(options, exe),
         "guard" => guard::run(options, exe),
         "measure" => measure::run(options, exe),
+        "people" => people::run(options, exe),
         "vm" => vm::run(options, exe),
         other => {
             let known: Vec<&str> = names().iter().map(|(name, _)| *name).collect();

@@ -644,6 +644,8 @@ pub(crate) enum Experiment {
     Measure,
     /// Time that guarding adds to a program's calls, and what established connections keep.
     Guard,
+    /// What people wait for: nodes from images, and images that are fetched.
+    People,
     /// Frames through a virtual machine's card, and streams between two machines.
     Vm,
 }
@@ -667,6 +669,7 @@ impl Experiment {
             Experiment::Generate => "generate",
             Experiment::Measure => "measure",
             Experiment::Guard => "guard",
+            Experiment::People => "people",
             Experiment::Vm => "vm",
         }
     }

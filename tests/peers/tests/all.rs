@@ -4,6 +4,7 @@ mod browser;
 mod conformance;
 mod controllers;
 mod guard;
+mod images;
 mod lab;
 mod openflow;
 mod openflow_examples;
