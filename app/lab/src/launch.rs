@@ -313,7 +313,7 @@ fn fresh_state(
 }
 
 /// Whether this machine and this user can have the lab, as far as can be checked before anything is
-/// made: doors, limits, and paths of the host in its nodes.
+/// made: doors, limits, paths of the host in its nodes, and images, which are fetched.
 ///
 /// # Errors
 /// The first part that is not possible.
@@ -338,6 +338,8 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
             }
         }
     }
+    let plan = Plan { nodes, ..plan.clone() };
+    images::bring(&plan, !caps::is_privileged(), &mut |_| ())?;
     Ok(())
 }
 

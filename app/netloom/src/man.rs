@@ -20,6 +20,10 @@ const FILES: &[(&str, &str)] = &[
         "$XDG_RUNTIME_DIR/netloom/LAB/",
         "The same for other users; /tmp/netloom-UID/LAB/ where the variable is not set.",
     ),
+    (
+        "/var/lib/netloom/images/",
+        "Root's images of containers; other users' are in $XDG_DATA_HOME/netloom/images/ or ~/.local/share/netloom/images/.",
+    ),
 ];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -27,6 +31,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "NETLOOM_LAB",
         "The lab that a verb is about, by name or by file, where -l does not say. Ignored in a node.",
     ),
+    ("NETLOOM_DATA_DIR", "The folder of `images`, instead of those under FILES."),
     ("NETLOOM_RUNTIME_DIR", "The folder of labs, instead of those under FILES."),
     ("NO_COLOR", "Output has no colours when this is set."),
     ("SHELL", "The program that netloom shell runs in a node."),

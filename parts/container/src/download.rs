@@ -51,7 +51,20 @@ impl Downloads<'_> {
         }
     }
 
+    /// Fetches a layer. What an earlier process left may be wrong: then it is fetched once more from its beginning.
     fn fetch(&self, index: usize) -> Result<()> {
+        let mut begin = 0;
+        match self.fetch_on(index, &mut begin) {
+            Err(Error::Digest { .. }) if begin > 0 => {
+                self.come.fetch_sub(self.layers[index].bytes, Ordering::Relaxed);
+                self.fetch_on(index, &mut begin)
+            }
+            done => done,
+        }
+    }
+
+    /// Fetches a layer from where an earlier process has got to: `begin`.
+    fn fetch_on(&self, index: usize, begin: &mut u64) -> Result<()> {
         let layer = &self.layers[index];
         let _held = self.store.hold("blob-", &layer.blob)?;
         let place = self.store.blob(&layer.blob);
@@ -62,10 +75,10 @@ impl Downloads<'_> {
         let path = self.store.partial(&layer.blob);
         let mut partial = Partial::open(&path, layer.bytes)?;
         self.come.fetch_add(partial.length, Ordering::Relaxed);
+        *begin = partial.length;
         let step = format!("layer {} of {}, {}", index + 1, self.layers.len(), layer.blob);
         if partial.length < layer.bytes {
-            let begin = partial.length;
-            self.registry.blob((&layer.blob, &step), begin, &mut |at, data| {
+            self.registry.blob((&layer.blob, &step), partial.length, &mut |at, data| {
                 if self.registry.stop.load(Ordering::Relaxed) {
                     return Err(Error::image(self.image, "another layer failed"));
                 }

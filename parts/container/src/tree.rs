@@ -373,9 +373,14 @@ impl Tree {
             chown(|uid, gid| rustix::fs::fchown(file, uid, gid), entry)?;
         }
         for (name, value) in entry.xattrs.iter().filter(|(name, _)| is_allowed_attribute(name)) {
-            rustix::fs::fsetxattr(file, name.as_str(), value, XattrFlags::empty()).map_err(
-                |e| Wrong::new("set attributes", format!("{name}: {}", io::Error::from(e))),
-            )?;
+            match rustix::fs::fsetxattr(file, name.as_str(), value, XattrFlags::empty()) {
+                // A file system without them has files all the same.
+                Ok(()) | Err(Errno::NOTSUP) => {}
+                Err(e) => {
+                    let why = format!("{name}: {}", io::Error::from(e));
+                    return Err(Wrong::new("set attributes", why));
+                }
+            }
         }
         rustix::fs::fchmod(file, Mode::from_raw_mode(entry.mode))
             .map_err(Wrong::of("set permissions"))?;

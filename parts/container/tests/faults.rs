@@ -207,6 +207,19 @@ fn what_another_process_left_is_continued() {
 }
 
 #[test]
+fn what_another_process_left_wrong_is_fetched_anew() {
+    let server = Server::start(layers(), |_, _| false);
+    let scratch = scratch();
+    let digest = netloom_oci::Digest::of(&layers()[1]);
+    let partial = scratch.store.root().join("partial").join(digest.hex());
+    std::fs::write(&partial, vec![7; 70_000]).unwrap();
+    whole(&scratch, &server);
+    let asked = server.asked.lock().unwrap();
+    let begins: Vec<_> = asked.iter().filter(|r| is_layer(r, 1)).map(begin_of).collect();
+    assert_eq!(begins, [Some(70_000), None]);
+}
+
+#[test]
 fn content_that_is_not_what_it_is_called_is_refused() {
     for which in ["manifest", "config", "layer"] {
         let server = Server::start(layers(), move |request, socket| {

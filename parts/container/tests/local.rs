@@ -1,10 +1,10 @@
 //! Images of folders and archives.
 
-use netloom_container::{Options, Pull, provide};
+use netloom_container::provide;
 use netloom_oci::{Digest, Source};
 
 use super::support::server::documents;
-use super::support::{Scratch, Tar, owners, scratch};
+use super::support::{Scratch, Tar, scratch};
 
 fn layers() -> Vec<Vec<u8>> {
     vec![
@@ -53,7 +53,6 @@ fn layout(folder: &std::path::Path) {
 
 fn taken(scratch: &Scratch, source: &str) -> Result<netloom_container::Record, String> {
     let source: Source = source.parse().unwrap();
-    let _ = Options::with(owners(), Pull::Missing);
     let taken = provide::take(&scratch.store, &source, Default::default());
     taken.map_err(|e| netloom_sys::describe(&e))
 }

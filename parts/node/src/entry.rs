@@ -76,6 +76,9 @@ pub struct Task {
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 
+/// The shell that every system has.
+const PLAIN_SHELL: &str = "/bin/sh";
+
 /// Signals that the caller ignored: the program ignores them too, as with env(1).
 #[derive(Clone, Copy)]
 struct Ignored {
@@ -268,7 +271,11 @@ impl Program<'_> {
         }
         ignored.restore();
         process::unblock_signals();
-        let error = command(entry, task, directory).exec();
+        let mut error = command(entry, task, directory).exec();
+        if task.own_group && error.kind() == io::ErrorKind::NotFound {
+            // An image need not have the caller's shell.
+            error = Command::new(PLAIN_SHELL).envs(node_environment(entry)).exec();
+        }
         let name = task.argv.first().map_or("", String::as_str);
         netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {error}", entry.node));
         let missing = error.kind() == io::ErrorKind::NotFound;
