@@ -23,8 +23,14 @@ const LAYERS: u32 = 10;
 const WHOLE: usize = 100 << 20;
 const FILE: usize = 25 << 10;
 
+pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Result<()> {
+    let driver = Driver::new(exe)?;
+    nodes(options, &driver, report)?;
+    unpacking(options, &driver, report)
+}
+
 /// What nodes of an image cost over bare ones.
-pub(super) fn nodes(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
+fn nodes(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
     let folder = driver.folder().join("layers");
     let mut layers = Vec::new();
     for number in 0..LAYERS {
@@ -77,7 +83,7 @@ fn lab(body: &str) -> String {
 }
 
 /// An image from loopback, fetched, checked and unpacked, beside `tar -x` of its layer.
-pub(super) fn unpacking(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
+fn unpacking(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
     let tar = version("tar");
     report.peers.insert("tar".to_owned(), tar.clone());
     let root = driver.folder().join("large");
