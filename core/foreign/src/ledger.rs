@@ -114,10 +114,10 @@ impl Ledger {
 
     /// Says what became of an item; the worst of several verdicts holds.
     pub(crate) fn say(&self, id: Id, verdict: Verdict) {
-        if let Some(line) = self.lines.borrow_mut().get_mut(id) {
-            if line.verdict.as_ref().is_none_or(|old| worse(&verdict, old)) {
-                line.verdict = Some(verdict);
-            }
+        if let Some(line) = self.lines.borrow_mut().get_mut(id)
+            && line.verdict.as_ref().is_none_or(|old| worse(&verdict, old))
+        {
+            line.verdict = Some(verdict);
         }
     }
 

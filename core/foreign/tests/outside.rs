@@ -17,7 +17,7 @@ const NAMES: [(&str, &str); 8] = [
 /// An import ends, well or with an error that names the file; a lab that it makes is one, and every item has its place.
 ///
 /// The first byte chooses the format; a byte 0xff ends the main file and begins the other one.
-pub fn try_bytes(bytes: &[u8]) {
+pub(super) fn try_bytes(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let (main, other) = NAMES[usize::from(*first) % NAMES.len()];
     let mut parts = rest.splitn(2, |byte| *byte == 0xff);

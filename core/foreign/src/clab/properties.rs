@@ -118,7 +118,7 @@ fn limits(from: &Inherited<'_>, node: &mut Node) {
     let mut limits = vec![];
     if let Some(at) = from.nearest("cpu") {
         match at.text().and_then(|text| text.parse::<f64>().ok()) {
-            Some(cpus) if cpus == 0.0 => at.carried(),
+            Some(0.0) => at.carried(),
             Some(cpus) if (0.01..100_000.0).contains(&cpus) => {
                 limits.push(format!("cpu: {:?}", (cpus * 100.0).round() / 100.0));
                 at.carried();
@@ -156,7 +156,7 @@ pub(crate) fn memory(text: &str) -> Option<String> {
         _ => return None,
     };
     let bytes = (number * unit).round();
-    (1048576.0..1e15).contains(&bytes).then(|| format!("{}B", bytes as u64))
+    (1048576.0..1e15).contains(&bytes).then(|| format!("{bytes}B"))
 }
 
 fn privileges(from: &Inherited<'_>, node: &mut Node) {

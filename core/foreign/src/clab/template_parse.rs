@@ -19,9 +19,9 @@ pub(super) fn parse(text: &str) -> Attempt<Template> {
     let mut reader = Blocks { chunks: chunks.into_iter(), named: BTreeMap::new(), depth: 0 };
     let (body, end) = reader.body()?;
     match end {
-        End::Text => Ok(Template { body, named: reader.named }),
-        End::End(line) => fault(line, "{{ end }} without a beginning"),
-        End::Else(_, line) => fault(line, "{{ else }} without a beginning"),
+        Ended::Text => Ok(Template { body, named: reader.named }),
+        Ended::Closed(line) => fault(line, "{{ end }} without a beginning"),
+        Ended::Else(_, line) => fault(line, "{{ else }} without a beginning"),
     }
 }
 
@@ -85,9 +85,9 @@ fn action_end(text: &str) -> Option<usize> {
 }
 
 /// What ended a body.
-enum End {
+enum Ended {
     Text,
-    End(u32),
+    Closed(u32),
     /// With what follows the word.
     Else(String, u32),
 }
@@ -99,7 +99,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn body(&mut self) -> Attempt<(Vec<Piece>, End)> {
+    fn body(&mut self) -> Attempt<(Vec<Piece>, Ended)> {
         let mut pieces = vec![];
         while let Some(chunk) = self.chunks.next() {
             let (action, line) = match chunk {
@@ -112,8 +112,8 @@ impl Blocks {
             let end = action.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(action.len());
             let (word, rest) = action.split_at(end);
             match word {
-                "end" if rest.trim().is_empty() => return Ok((pieces, End::End(line))),
-                "else" => return Ok((pieces, End::Else(rest.trim().to_owned(), line))),
+                "end" if rest.trim().is_empty() => return Ok((pieces, Ended::Closed(line))),
+                "else" => return Ok((pieces, Ended::Else(rest.trim().to_owned(), line))),
                 "if" | "range" | "with" | "define" | "block" => {
                     self.depth += 1;
                     if self.depth > DEEPEST {
@@ -131,7 +131,7 @@ impl Blocks {
                 _ => pieces.push(Piece::Show(pipe(&action, line)?)),
             }
         }
-        Ok((pieces, End::Text))
+        Ok((pieces, Ended::Text))
     }
 
     fn block(&mut self, word: &str, head: &str, line: u32) -> Attempt<Option<Piece>> {
@@ -158,13 +158,13 @@ impl Blocks {
     fn closed(&mut self, word: &str, line: u32) -> Attempt<(Vec<Piece>, Vec<Piece>)> {
         let (body, end) = self.body()?;
         match end {
-            End::End(_) => Ok((body, vec![])),
-            End::Else(rest, _) if rest.is_empty() => match self.body()? {
-                (otherwise, End::End(_)) => Ok((body, otherwise)),
+            Ended::Closed(_) => Ok((body, vec![])),
+            Ended::Else(rest, _) if rest.is_empty() => match self.body()? {
+                (otherwise, Ended::Closed(_)) => Ok((body, otherwise)),
                 (_, _) => unclosed(word, line),
             },
-            End::Else(_, at) => fault(at, "expected {{ else }} alone"),
-            End::Text => unclosed(word, line),
+            Ended::Else(_, at) => fault(at, "expected {{ else }} alone"),
+            Ended::Text => unclosed(word, line),
         }
     }
 
@@ -176,19 +176,19 @@ impl Blocks {
             let (body, end) = self.body()?;
             arms.push((condition, body));
             match end {
-                End::End(_) => return Ok(Piece::If { arms, otherwise: vec![] }),
-                End::Else(rest, _) if rest.is_empty() => {
+                Ended::Closed(_) => return Ok(Piece::If { arms, otherwise: vec![] }),
+                Ended::Else(rest, _) if rest.is_empty() => {
                     let (otherwise, end) = self.body()?;
                     return match end {
-                        End::End(_) => Ok(Piece::If { arms, otherwise }),
+                        Ended::Closed(_) => Ok(Piece::If { arms, otherwise }),
                         _ => unclosed("if", line),
                     };
                 }
-                End::Else(rest, at) => match rest.strip_prefix("if") {
+                Ended::Else(rest, at) => match rest.strip_prefix("if") {
                     Some(next) => head = next.to_owned(),
                     None => return fault(at, "expected {{ else }} or {{ else if }}"),
                 },
-                End::Text => return unclosed("if", line),
+                Ended::Text => return unclosed("if", line),
             }
         }
     }
@@ -333,11 +333,11 @@ impl Words {
                     return fault(self.line, "a parenthesis is not closed");
                 }
                 let mut term = Term { base: Base::Pipe(Box::new(inner)), fields: vec![] };
-                if let Some(Word::Field(path)) = self.words.get(self.at + 1) {
-                    if path.len() > 1 {
-                        term.fields = fields(path);
-                        self.at += 1;
-                    }
+                if let Some(Word::Field(path)) = self.words.get(self.at + 1)
+                    && path.len() > 1
+                {
+                    term.fields = fields(path);
+                    self.at += 1;
                 }
                 term
             }

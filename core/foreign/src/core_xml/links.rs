@@ -113,13 +113,9 @@ fn options(at: &At<'_>, link: &mut Link) {
     }
     // Jitter is around a delay.
     let delayed = keys.iter().any(|(key, _)| *key == "delay");
-    if !delayed {
-        if let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
-            jitter.1.push_str(" pareto");
-            at.get("@jitter")
-                .iter()
-                .for_each(|at| at.changed("without a delay it only adds to it"));
-        }
+    if !delayed && let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
+        jitter.1.push_str(" pareto");
+        at.get("@jitter").iter().for_each(|at| at.changed("without a delay it only adds to it"));
     }
     at.get("@unidirectional").iter().for_each(At::carried);
     at.get("@type").iter().for_each(|at| at.changed("every link is a wired one"));

@@ -96,8 +96,9 @@ fn filters(at: &At<'_>, link: &mut Link) {
                 at.carried();
             }
             ("frequency_drop", [n, ..]) if ok && *n >= 1.0 && *n <= 64.0 => {
-                let pattern = ".".repeat((*n as usize) - 1) + "x";
-                keys.push(("loss", format!("{{pattern: \"{pattern}\"}}")));
+                let kept: String =
+                    (1..64).take_while(|k| f64::from(*k) < *n).map(|_| '.').collect();
+                keys.push(("loss", format!("{{pattern: \"{kept}x\"}}")));
                 at.carried();
             }
             ("bpf", _) => at.left_out("no impairment chooses packets by an expression"),

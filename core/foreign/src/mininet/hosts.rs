@@ -21,11 +21,11 @@ pub(super) fn read(root: &At<'_>, record: &Record<'_>, draft: &mut Draft) {
         }
         let gateway = record.gateway(name).and_then(|nat| root.get("hosts")?.get(nat));
         let via = gateway.as_ref().and_then(|at| at.text_of("ip")).and_then(net);
-        if let (Some(via), Some(node)) = (via, draft.node(name)) {
-            if node.routes.is_empty() {
-                let (to, via) = ("default".to_owned(), Some(via.addr().to_string()));
-                node.routes.push(Route { to, via, dev: None });
-            }
+        if let (Some(via), Some(node)) = (via, draft.node(name))
+            && node.routes.is_empty()
+        {
+            let (to, via) = ("default".to_owned(), Some(via.addr().to_string()));
+            node.routes.push(Route { to, via, dev: None });
         }
     }
     doors(&hosts, draft);
@@ -49,10 +49,10 @@ fn property(name: &str, key: &str, at: &At<'_>, draft: &mut Draft) {
         },
         "ip" => match at.text().and_then(net) {
             Some(net) => {
-                if let Some(end) = first(name, draft) {
-                    if end.addresses.is_empty() {
-                        end.addresses.push(net);
-                    }
+                if let Some(end) = first(name, draft)
+                    && end.addresses.is_empty()
+                {
+                    end.addresses.push(net);
                 }
                 at.carried();
             }
