@@ -117,7 +117,13 @@ impl Lab {
         let name = name.map_or_else(|| self.usual_name(), str::to_owned);
         let env = std::env::vars_os();
         let env = env.filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
-        let options = Options { name, base: base.to_owned(), env: env.collect(), management };
+        let options = Options {
+            name,
+            base: base.to_owned(),
+            env: env.collect(),
+            management,
+            host_programs: how.host_programs,
+        };
         let import = netloom_foreign::import(&disk, &main, &options).map_err(Refused::Import)?;
         if how.strict {
             self.refuse_losses(&import)?;

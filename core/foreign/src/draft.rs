@@ -26,12 +26,16 @@ pub(crate) struct Node {
     pub(crate) name: String,
     /// Keys with values that are YAML already, such as `kind` or `limits`, in order.
     pub(crate) keys: Vec<(&'static str, String)>,
-    pub(crate) forwarding: bool,
+    /// `true`, `ipv4` or `ipv6`.
+    pub(crate) forwarding: Option<&'static str>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) sysctls: BTreeMap<String, String>,
     pub(crate) files: Vec<File>,
+    pub(crate) binds: Vec<Bind>,
     pub(crate) setup: Vec<Vec<String>>,
     pub(crate) run: Vec<Program>,
+    /// Commands once every node is ready, whose failure is only told.
+    pub(crate) exec: Vec<Vec<String>>,
     pub(crate) routes: Vec<Route>,
 }
 
@@ -49,6 +53,17 @@ pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) content: Content,
     pub(crate) mode: u32,
+}
+
+/// A file or folder of the host that a node sees.
+#[derive(Debug)]
+pub(crate) struct Bind {
+    /// Its absolute path in the node.
+    pub(crate) path: String,
+    /// A path relative to the other program's lab, or the host's.
+    pub(crate) from: String,
+    /// Whether what the node writes is on the host.
+    pub(crate) writable: bool,
 }
 
 /// What is in a file.
@@ -124,6 +139,18 @@ impl End {
 }
 
 impl Node {
+    /// Gives it a key, unless it has it.
+    pub(crate) fn key(&mut self, key: &'static str, value: impl Into<String>) {
+        if self.keys.iter().all(|(known, _)| *known != key) {
+            self.keys.push((key, value.into()));
+        }
+    }
+
+    /// Whether it has the files of an image.
+    pub(crate) fn has_image(&self) -> bool {
+        self.keys.iter().any(|(key, _)| *key == "image")
+    }
+
     pub(crate) fn named(name: impl Into<String>) -> Node {
         Node { name: name.into(), ..Node::default() }
     }

@@ -195,6 +195,7 @@ impl Writer<'_> {
             found.push(words);
         }
         found.extend(node.setup.iter().cloned());
+        found.extend(node.exec.iter().map(|exec| exec.program.command.clone()));
         found
     }
 

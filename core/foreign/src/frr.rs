@@ -59,7 +59,7 @@ pub(crate) fn run(
     for (path, content) in [("/etc/frr/daemons", daemons), ("/etc/frr/frr.conf", text)] {
         node.files.push(File { path: path.into(), content: Content::Text(content), mode: 0o644 });
     }
-    node.forwarding = true;
+    node.forwarding = Some("true");
     node.keys.push(("privileged", "true".into()));
     node.setup.push(start());
 }

@@ -51,6 +51,7 @@ struct Host {
     /// Files with the commands that run them.
     scripts: Vec<(Vec<String>, String)>,
     loopback: Vec<IpNet>,
+    image: Option<String>,
     /// Interfaces with the nodes that they lead to, where the file names both.
     peers: Vec<(String, String)>,
 }
@@ -146,13 +147,16 @@ fn fill(host: Host, gateways: &[IpNet], node: &mut Node) {
         host.interfaces.iter().map(|i| (i.name.clone(), i.addresses.clone())).collect();
     if let Role::Router(protocols) = &host.role {
         match protocols.is_empty() && !host.config.contains("router ") {
-            true => node.forwarding = true,
+            true => node.forwarding = Some("true"),
             false => frr::run(node, protocols, &interfaces, &host.config),
         }
     }
-    for net in host.loopback {
-        let words = ["ip", "address", "add", &net.to_string(), "dev", "lo"];
-        node.setup.insert(0, words.map(str::to_owned).to_vec());
+    if !host.loopback.is_empty() {
+        let nets: Vec<String> = host.loopback.iter().map(ToString::to_string).collect();
+        node.key("loopback", crate::write::list(&nets));
+    }
+    if let Some(image) = &host.image {
+        node.key("image", crate::write::scalar(image));
     }
     for (to, via) in host.routes {
         let to = if ["0.0.0.0/0", "::/0"].contains(&to.as_str()) { "default".into() } else { to };

@@ -99,6 +99,8 @@ pub struct Options {
     pub env: BTreeMap<String, String>,
     /// Of containerlab's labs.
     pub management: Management,
+    /// Whether nodes run the host's programs, although the lab names images.
+    pub host_programs: bool,
 }
 
 /// An imported lab.
@@ -266,7 +268,7 @@ pub(crate) fn valid_name(wish: &str) -> String {
     let name: String = wish.chars().map(|c| if kept(c) { c } else { '-' }).collect();
     let mut name = name.trim_start_matches(['-', '_', '.']).to_owned();
     name.truncate(200);
-    if ["host", "internet", "localhost"].contains(&name.as_str()) {
+    if ["host", "internet", "localhost", "nowhere"].contains(&name.as_str()) {
         name.push_str("-1");
     }
     name

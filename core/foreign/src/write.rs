@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::draft::{Content, Draft, End, File, Link, Node, Program, Route, Switch};
+use crate::draft::{Bind, Content, Draft, End, File, Link, Node, Program, Route, Switch};
 
 /// The lab file. `from` is what it was made of, in words; `base` stands before paths of files.
 pub(crate) fn write(draft: &Draft, from: &str, base: &str) -> String {
@@ -36,14 +36,18 @@ fn write_node(out: &mut String, node: &Node, base: &str) {
     for (key, value) in &node.keys {
         let _ = writeln!(body, "    {key}: {value}");
     }
-    if node.forwarding {
-        body.push_str("    forwarding: true\n");
+    if let Some(families) = node.forwarding {
+        let _ = writeln!(body, "    forwarding: {families}");
     }
     write_texts(&mut body, "env", &node.env);
     write_texts(&mut body, "sysctls", &node.sysctls);
     if !node.files.is_empty() {
         body.push_str("    files:\n");
         node.files.iter().for_each(|file| write_file(&mut body, file, base));
+    }
+    if !node.binds.is_empty() {
+        body.push_str("    binds:\n");
+        node.binds.iter().for_each(|bind| write_bind(&mut body, bind, base));
     }
     if !node.setup.is_empty() {
         body.push_str("    setup:\n");
@@ -54,6 +58,12 @@ fn write_node(out: &mut String, node: &Node, base: &str) {
     if !node.run.is_empty() {
         body.push_str("    run:\n");
         node.run.iter().for_each(|program| write_program(&mut body, program));
+    }
+    if !node.exec.is_empty() {
+        body.push_str("    exec:\n");
+        for command in &node.exec {
+            let _ = writeln!(body, "      - {{command: {}, fatal: false}}", list(command));
+        }
     }
     if !node.routes.is_empty() {
         body.push_str("    routes:\n");
@@ -79,16 +89,27 @@ fn write_texts(out: &mut String, key: &str, texts: &BTreeMap<String, String>) {
 fn write_file(out: &mut String, file: &File, base: &str) {
     let content = match &file.content {
         Content::Text(text) => format!("text: {}", quoted(text)),
-        Content::From(path) if path.starts_with('/') || base.is_empty() => {
-            format!("from: {}", scalar(path))
-        }
-        Content::From(path) => format!("from: {}", scalar(&format!("{base}/{path}"))),
+        Content::From(path) => format!("from: {}", scalar(&host_path(path, base))),
     };
     let mode = match file.mode {
         0o644 => String::new(),
         mode => format!(", mode: \"{mode:04o}\""),
     };
     let _ = writeln!(out, "      {}: {{{content}{mode}}}", scalar(&file.path));
+}
+
+/// A path of the host from where the lab file is.
+fn host_path(path: &str, base: &str) -> String {
+    match path.starts_with('/') || base.is_empty() {
+        true => path.to_owned(),
+        false => format!("{base}/{path}"),
+    }
+}
+
+fn write_bind(out: &mut String, bind: &Bind, base: &str) {
+    let access = if bind.writable { ", access: rw" } else { "" };
+    let from = scalar(&host_path(&bind.from, base));
+    let _ = writeln!(out, "      {}: {{from: {from}{access}}}", scalar(&bind.path));
 }
 
 fn write_program(out: &mut String, program: &Program) {

@@ -2,7 +2,7 @@
 
 use netloom_foreign::{Management, Memory, Options, Verdict, import};
 
-use super::labs::{files, imported, plan, refused, verdict};
+use super::labs::{files, imported, plan, refused, verdict, with_images};
 
 fn changed(import: &netloom_foreign::Import, item: &str) -> String {
     match verdict(import, item) {
@@ -62,7 +62,6 @@ fn what_is_not_carried_says_why() {
         assert!(matches!(verdict(&import, item), Verdict::LeftOut(_)), "{item}");
     }
     assert!(changed(&import, "topology.groups.router.image").contains("the host's FRR"));
-    assert!(changed(&import, "topology.nodes.pc2.exec[0]").contains("before"));
     assert_eq!(verdict(&import, "topology.nodes.pc1.exec[0]"), Verdict::Carried);
 }
 
@@ -71,9 +70,48 @@ fn commands_run_without_a_shell_and_cannot_fail() {
     let import = imported(&files("clab"), "three.clab.yml");
     let plan = plan(&import);
     let pc1 = &plan.nodes[plan.node("pc1").unwrap().get()];
-    let tail: Vec<&str> = pc1.setup[3].iter().map(String::as_str).skip(4).collect();
-    assert_eq!(tail, ["sh", "-c", "echo \"$HOME\""]);
-    assert_eq!(pc1.setup[0][..2], ["sh", "-c"]);
+    let commands: Vec<String> = pc1.exec.iter().map(|e| e.program.command.join(" ")).collect();
+    assert_eq!(commands[1], "ip route del default");
+    assert_eq!(pc1.exec[3].program.command, ["sh", "-c", "echo \"$HOME\""]);
+    assert!(pc1.exec.iter().all(|exec| !exec.fatal));
+}
+
+#[test]
+fn nodes_have_their_images_binds_and_commands() {
+    let import = with_images(&files("clab"), "three.clab.yml");
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    assert_eq!(node("r1").image.as_ref().unwrap().name, "quay.io/frrouting/frr:10.0");
+    assert!(node("r1").privileged && node("r1").setup.is_empty());
+    let binds = |name: &str| {
+        let one = |bind: &netloom_model::lab::Bind| (bind.to.clone(), bind.write);
+        node(name).binds.iter().map(one).collect::<Vec<_>>()
+    };
+    let (conf, daemons) = ("/etc/frr/frr.conf".to_owned(), "/etc/frr/daemons".to_owned());
+    assert_eq!(binds("r1"), [(conf.clone(), true), (daemons.clone(), true)]);
+    assert_eq!(binds("r2"), [(conf, false), (daemons, true)]);
+    let cmd = node("pc2").image.as_ref().unwrap().cmd.clone().unwrap();
+    assert_eq!(cmd, ["sleep", "infinity"]);
+    assert!(node("edge").image.is_none());
+    assert_eq!(import.left_out().count(), 9);
+}
+
+#[test]
+fn health_host_name_and_pull_have_keys() {
+    let text = "topology:\n  nodes:\n    a:\n      kind: linux\n      image: alpine:3\n      image-pull-policy: Never\n      hostname: other\n      healthcheck: {test: [CMD-SHELL, \"test -e /x\"], interval: 3, retries: 2, start-period: 1}\n    b: {kind: linux, healthcheck: {test: [NONE]}}\n";
+    let import = with_images(&Memory::of("a.clab.yml", text), "a.clab.yml");
+    for line in [
+        "    image: \"alpine:3\"\n",
+        "    pull: never\n",
+        "    hostname: \"other\"\n",
+        "    health: {exec: [sh, \"-c\", \"test -e /x\"], interval: 3s, retries: 2}\n",
+    ] {
+        assert!(import.lab.contains(line), "{line}: {}", import.lab);
+    }
+    assert!(matches!(
+        verdict(&import, "topology.nodes.b.healthcheck.test[0]"),
+        Verdict::LeftOut(_)
+    ));
 }
 
 #[test]
@@ -165,6 +203,7 @@ fn an_exported_lab_comes_back() {
     };
     assert_eq!(shape(&back), shape(&planned));
     let address = planned.nodes[0].interfaces[0].addresses[0].to_string();
-    let commands: Vec<String> = back.nodes[0].setup.iter().map(|words| words.join(" ")).collect();
+    let commands: Vec<String> =
+        back.nodes[0].exec.iter().map(|e| e.program.command.join(" ")).collect();
     assert!(commands.iter().any(|c| c.contains(&format!("ip address add {address} dev eth0"))));
 }

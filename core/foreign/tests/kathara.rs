@@ -2,7 +2,7 @@
 
 use netloom_foreign::{Memory, Options, Verdict, import};
 
-use super::labs::{files, imported, plan, refused, verdict};
+use super::labs::{files, imported, plan, refused, verdict, with_images};
 
 #[test]
 fn devices_forward_and_have_their_files() {
@@ -14,9 +14,9 @@ fn devices_forward_and_have_their_files() {
         let found = node(name).sysctls.iter().rfind(|(path, _)| path.replace('/', ".") == key);
         found.map(|(_, value)| value.clone())
     };
-    assert_eq!(sysctl("web", "net.ipv4.ip_forward").as_deref(), Some("1"));
+    assert!(node("web").forwarding.ipv4() && !node("web").forwarding.ipv6());
+    assert!(node("pc1").forwarding.ipv4() && node("pc1").forwarding.ipv6());
     assert_eq!(sysctl("web", "net.ipv6.conf.all.disable_ipv6").as_deref(), Some("1"));
-    assert_eq!(sysctl("pc1", "net.ipv6.conf.all.forwarding").as_deref(), Some("1"));
     let paths: Vec<&str> = node("r1").files.iter().map(|f| f.path.as_str()).collect();
     assert!(
         paths.contains(&"/etc/frr/frr.conf")
@@ -74,4 +74,19 @@ fn options_without_an_equal_are_left_out() {
     let import = imported(&Memory::of("lab.conf", text), "lab.conf");
     let out = import.left_out().count();
     assert_eq!(out, 6, "{:#?}", import.items);
+}
+
+#[test]
+fn devices_have_their_images_and_what_they_share() {
+    let files = files("kathara").with("shared/a", "x");
+    let import = with_images(&files, "lab.conf");
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    assert_eq!(node("r1").image.as_ref().unwrap().name, "kathara/frr:latest");
+    assert!(node("r1").privileged);
+    assert!(node("web").image.is_none());
+    let bind = &node("web").binds[0];
+    assert_eq!((bind.to.as_str(), bind.write), ("/shared", true));
+    // Kathara's images have a systemctl of their own.
+    assert!(node("r1").files.iter().all(|file| !file.path.ends_with("/systemctl")));
 }

@@ -41,6 +41,12 @@ pub(crate) fn files(folder: &str) -> Memory {
 
 /// An import of files.
 pub(crate) fn imported(files: &Memory, main: &str) -> Import {
+    let options = Options { name: "lab".into(), host_programs: true, ..Options::default() };
+    import(files, main, &options).unwrap_or_else(|error| panic!("{main}: {error}"))
+}
+
+/// An import of files whose nodes have their images.
+pub(crate) fn with_images(files: &Memory, main: &str) -> Import {
     let options = Options { name: "lab".into(), ..Options::default() };
     import(files, main, &options).unwrap_or_else(|error| panic!("{main}: {error}"))
 }

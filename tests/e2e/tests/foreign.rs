@@ -16,6 +16,12 @@ fn small(path: &str) -> PathBuf {
     workspace_root().join("tests/e2e/foreign/labs").join(path)
 }
 
+/// Brings up a lab of others with the host's programs.
+fn up(machine: &Machine, path: &Path) -> String {
+    let args = ["up".as_ref(), "--host-programs".as_ref(), path.as_os_str()];
+    machine.netloom(args).bound(BOUND).finish().code(0).errors()
+}
+
 /// Waits until a node reaches an address.
 fn reaches(machine: &Machine, node: &str, address: &str) {
     wait_until(&format!("{node} reaches {address}"), BOUND, || {
@@ -30,7 +36,7 @@ fn containerlabs_routers_find_each_other() {
         skip!("peer:frr: not installed");
     }
     let machine = machine!();
-    let told = machine.up_file(&lab("ospf/ospf.clab.yml")).errors();
+    let told = up(&machine, &lab("ospf/ospf.clab.yml"));
     assert!(told.contains("image: changed: the host's FRR"), "{told}");
     for from in ["pc1", "pc2", "pc3"] {
         for to in ["192.168.1.2", "192.168.2.2", "192.168.3.2"] {
@@ -47,7 +53,7 @@ fn containerlabs_routers_find_each_other() {
 #[test]
 fn katharas_devices_run_their_startup_files() {
     let machine = machine!();
-    let told = machine.up_file(&lab("kathara")).errors();
+    let told = up(&machine, &lab("kathara"));
     assert!(told.contains("pc1[image]=\"kathara/base\" and 3 more: left out"), "{told}");
     for (from, to) in [("pc1", "200.1.1.7"), ("pc2", "195.11.14.5"), ("r1", "200.1.1.1")] {
         reaches(&machine, from, to);
@@ -70,7 +76,7 @@ fn projects_scenarios_and_networks_reach_their_matrix() {
         ("mininet/router.json", "6 of 6"),
     ] {
         let machine = machine!();
-        machine.up_file(&small(path));
+        up(&machine, &small(path));
         wait_until(path, BOUND, || {
             let said = machine.netloom(["ping", "--all", "-4"]).finish().text();
             said.starts_with(&format!("IPv4: {pairs} pairs answer")).then_some(())
@@ -85,7 +91,7 @@ fn networks_of_imunes_route_by_their_protocols() {
         skip!("peer:frr: not installed");
     }
     let machine = machine!();
-    machine.up_file(&small("imunes/ring.imn"));
+    up(&machine, &small("imunes/ring.imn"));
     reaches(&machine, "pc", "10.0.2.2");
     reaches(&machine, "server", "10.0.1.2");
     machine.down();
@@ -95,7 +101,7 @@ fn networks_of_imunes_route_by_their_protocols() {
 fn a_script_of_mininet_is_recorded() {
     needs!("python3");
     let machine = machine!();
-    machine.up_file(&lab("mininet/router.py"));
+    up(&machine, &lab("mininet/router.py"));
     reaches(&machine, "h1", "172.16.0.100");
     let wires = machine.netloom(["link", "list"]).finish().code(0).text();
     assert!(wires.contains("delay 5ms") && wires.contains("rate 10mbit"), "{wires}");
@@ -125,12 +131,13 @@ fn an_import_writes_a_file_and_tells_of_every_item() {
     let machine = machine!();
     let out = machine.scratch().path().join("lab.yaml");
     let from = small("clab/three.clab.yml");
-    let args = ["import".as_ref(), from.as_os_str(), "-o".as_ref(), out.as_os_str()];
+    let host = "--host-programs".as_ref();
+    let args = ["import".as_ref(), host, from.as_os_str(), "-o".as_ref(), out.as_os_str()];
     let said = machine.netloom(args).finish().code(0).text();
     assert!(said.contains("three.clab.yml:1: name: carried\n"), "{said}");
     assert!(said.contains("topology.nodes.pc1.ports[0]: left out: "), "{said}");
     let checked = machine.netloom(["check".as_ref(), out.as_os_str()]).finish().code(0).text();
-    assert!(checked.ends_with("good: 5 nodes, 3 switches, 11 links\n"), "{checked}");
+    assert!(checked.ends_with("good: 5 nodes, 2 switches, 11 links\n"), "{checked}");
     // Files are found from where the lab file is. Limits need cgroups of one's own.
     let up = ["up".as_ref(), "--ignore-limits".as_ref(), out.as_os_str()];
     machine.netloom(up).finish().code(0);
@@ -196,6 +203,7 @@ fn a_lab_is_exported_and_comes_back() {
     let lab = machine
         .file("name: two\nnodes: {a: {}, r: {forwarding: true}, b: {}}\nlinks: [[a, r], [r, b]]\n");
     let out = machine.scratch().path().join("two.clab.yml");
+    let host = "--host-programs".as_ref();
     let args = [
         "export".as_ref(),
         "containerlab".as_ref(),

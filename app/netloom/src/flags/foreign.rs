@@ -10,6 +10,9 @@ pub(crate) struct Importing {
     /// Of another program's lab: end if anything of it is left out.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Of another program's lab: nodes run the host's programs, although it names images.
+    #[arg(long)]
+    pub(crate) host_programs: bool,
     /// Of a lab of containerlab: its management network.
     #[arg(long, value_name = "KIND", default_value = "closed")]
     pub(crate) mgmt: ManagementKind,

@@ -1,11 +1,12 @@
 //! Files and folders of the host that a node of containerlab sees: `HOST:NODE[:OPTIONS]`.
 //!
-//! A node gets copies. A folder is walked, and every file in it copied.
+//! A node with an image sees them themselves. One with the host's programs, which may change their owners, gets copies:
+//! a folder is walked, and every file in it copied.
 
 use crate::at::At;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
-use crate::draft::{Content, File, Node};
+use crate::draft::{Bind, Content, File, Node};
 use crate::source::{Found, clean, join, walk};
 use crate::{Job, MOST_FILES};
 
@@ -15,6 +16,7 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
     for at in from.all("binds").iter().flat_map(At::items) {
         let text = at.text().map(|text| magic(job, text, old)).unwrap_or_default();
         let parts: Vec<&str> = text.split(':').collect();
+        let writable = !parts.iter().skip(2).any(|options| options.split(',').any(|o| o == "ro"));
         let (source, target) = match parts.as_slice() {
             [source, target, ..] if target.starts_with('/') => (*source, *target),
             [target] if target.starts_with('/') => {
@@ -31,21 +33,37 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
             continue;
         }
         targets.push(target.to_owned());
-        bind(job, &at, source, target, node);
+        bind(job, &at, source, (target, writable), node);
     }
 }
 
-fn bind(job: &Job<'_>, at: &At<'_>, source: &str, target: &str, node: &mut Node) {
-    if source.starts_with('/') && source.trim_end_matches('/') == target.trim_end_matches('/') {
+fn bind(
+    job: &Job<'_>,
+    at: &At<'_>,
+    source: &str,
+    (target, writable): (&str, bool),
+    node: &mut Node,
+) {
+    let same = source.trim_end_matches('/') == target.trim_end_matches('/');
+    if source.starts_with('/') && same && !node.has_image() {
         return at.changed("the node sees the host's files");
     }
-    let path = match source.strip_prefix('/') {
-        Some(_) => Some(source.to_owned()),
-        None => clean(source).filter(|_| !source.starts_with('~')),
+    if ["/dev", "/proc", "/sys"]
+        .iter()
+        .any(|own| target == *own || target.starts_with(&format!("{own}/")))
+    {
+        return at.left_out("the node has its own");
+    }
+    let Some(path) = host(source) else { return at.left_out("no path beside the lab") };
+    let target = match target.trim_end_matches('/') {
+        "" => return at.left_out("the node's root is its image's"),
+        target => target,
     };
-    let Some(path) = path else { return at.left_out("it is outside of the lab's folder") };
-    let target = target.trim_end_matches('/');
     match job.files.look(&path) {
+        Some(Found::File { .. } | Found::Folder) if node.has_image() => {
+            node.binds.push(Bind { path: target.to_owned(), from: path, writable });
+            at.carried();
+        }
         Some(Found::File { mode }) => {
             push(node, target.to_owned(), path, mode);
             at.changed("a copy, made when the lab comes up");
@@ -54,6 +72,20 @@ fn bind(job: &Job<'_>, at: &At<'_>, source: &str, target: &str, node: &mut Node)
         Some(Found::Other) => at.left_out("neither a file nor a folder"),
         None => at.left_out("no such file beside the lab"),
     }
+}
+
+/// A path of the host as it is, or one relative to the lab, which may lead out of its folder.
+fn host(source: &str) -> Option<String> {
+    if source.starts_with('/') {
+        return Some(source.to_owned());
+    }
+    let mut rest = source;
+    let mut up = String::new();
+    while let Some(after) = rest.strip_prefix("../") {
+        up.push_str("../");
+        rest = after;
+    }
+    clean(rest).filter(|path| !path.is_empty() && !source.starts_with('~')).map(|path| up + &path)
 }
 
 fn folder(job: &Job<'_>, at: &At<'_>, path: &str, target: &str, node: &mut Node) {

@@ -6,7 +6,7 @@ use crate::Job;
 use crate::at::At;
 use crate::clab::management::Network;
 use crate::clab::{Lab, MTU, Place};
-use crate::draft::{Draft, End, Link, Switch};
+use crate::draft::{Draft, End, Link};
 
 /// Reads all links.
 pub(super) fn read(
@@ -42,7 +42,7 @@ impl Reader<'_> {
             None if self.at.get("endpoints").is_some() => self.brief(),
             None | Some("veth") => self.both(),
             Some("mgmt-net") => self.one().map(|end| [end, self.management()]),
-            Some("dummy") => self.one().map(|end| [end, nowhere(draft)]),
+            Some("dummy") => self.one().map(|end| [end, End::port("nowhere")]),
             Some("host") => self.none("netloom makes no interfaces on the host"),
             Some("macvlan") => self.none(
                 "netloom makes no macvlan; a link to `host:IFACE` takes the interface itself",
@@ -53,12 +53,7 @@ impl Reader<'_> {
             Some("veth-stitch") => self.none("netloom makes no interfaces on the host"),
             Some(_) => self.none("no such type of link is known"),
         }?;
-        match word {
-            Some("dummy") => {
-                kind.iter().for_each(|at| at.changed("a switch that nobody else is on"))
-            }
-            _ => kind.iter().for_each(At::carried),
-        }
+        kind.iter().for_each(At::carried);
         let mtu = self.mtu(&ends, draft);
         self.rest();
         Some(Link { ends, mtu, ..Link::default() })
@@ -86,7 +81,7 @@ impl Reader<'_> {
         if let (Some(at), None) = (&at, given) {
             at.odd("a number");
         }
-        let on_switch = ends.iter().find(|end| end.iface.is_none());
+        let on_switch = ends.iter().find(|end| end.iface.is_none() && end.at != "nowhere");
         let Some(end) = on_switch else {
             at.iter().for_each(At::carried);
             return Some(given.unwrap_or(MTU));
@@ -230,12 +225,4 @@ fn address(at: &At<'_>, end: &mut End) {
         _ if at.is_empty() => at.carried(),
         _ => at.odd("an address with its prefix length"),
     }
-}
-
-/// A switch of its own for an interface that leads nowhere.
-fn nowhere(draft: &mut Draft) -> End {
-    let name = draft.free_name("nowhere");
-    let keys = vec![("mtu", MTU.to_string())];
-    draft.switches.push(Switch { keys, ..Switch::named(&name) });
-    End::port(name)
 }

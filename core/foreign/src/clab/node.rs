@@ -93,7 +93,7 @@ fn plain(
 ) -> Place {
     let mut node = Node::named(new);
     // A container of Docker forwards IPv4, not IPv6.
-    node.sysctls.insert("net.ipv4.ip_forward".into(), "1".into());
+    node.forwarding = Some("ipv4");
     if at.is_empty() {
         at.carried();
     }

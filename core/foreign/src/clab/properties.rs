@@ -1,14 +1,14 @@
 //! The properties of a node of containerlab, one by one.
 //!
 //! Commands of `exec` run without a shell, after the node started; a failure of one is printed and ends nothing. They
-//! become commands of `setup` that cannot fail.
+//! become commands of `exec` that are not fatal.
 
 use crate::at::At;
 use crate::clab::binds;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
 use crate::draft::{Content, File, Node, Program};
-use crate::write::quoted;
+use crate::write::{list, quoted, scalar};
 use crate::{Job, frr, shell, source};
 
 /// Why these are left out, or in which way they are there.
@@ -26,14 +26,11 @@ const REASONS: &[(&str, bool, &str)] = &[
     ("components", false, "only of vendors' kinds"),
     ("auto-remove", true, "a node goes with its lab"),
     ("runtime", true, "netloom itself runs the node"),
-    ("image-pull-policy", false, "nodes run the host's programs"),
     ("link-apply-mode", true, "`netloom link` changes links of a running lab"),
     ("startup-delay", true, "programs start when the whole network is up"),
     ("certificate", false, "certificates are not made"),
-    ("healthcheck", false, "nodes have `ready` instead, which is checked once"),
     ("ports", false, "nodes publish no ports"),
     ("volumes", false, "a node keeps nothing beyond its lab"),
-    ("hostname", false, "a node's host name is its name"),
     ("aliases", false, "a node has one name"),
     ("cpu-set", false, "netloom binds no node to processors"),
     ("shm-size", true, "what a node writes is bounded by `storage`"),
@@ -66,6 +63,9 @@ const READ: &[&str] = &[
     "restart-policy",
     "network-mode",
     "mgmt-ipv4",
+    "image-pull-policy",
+    "hostname",
+    "healthcheck",
     "mgmt-ipv6",
 ];
 
@@ -77,7 +77,7 @@ pub(super) fn is_known(key: &str) -> bool {
 /// Reads everything but kind, network and management addresses; `old` is containerlab's name of the node.
 pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
     kind(from);
-    image(from, node);
+    image(job, from, node);
     limits(from, node);
     privileges(from, node);
     environment(job, from, node);
@@ -85,6 +85,16 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
     names(from, node);
     sysctls(from, node);
     commands(job, from, old, node);
+    health(from, node);
+    if let Some(at) = from.nearest("hostname") {
+        match at.text() {
+            Some(name) => {
+                node.key("hostname", quoted(name));
+                at.carried();
+            }
+            None => at.odd("a host name"),
+        }
+    }
     for (key, changed, why) in REASONS {
         for at in from.all(key) {
             if *changed { at.changed(*why) } else { at.left_out(*why) }
@@ -101,17 +111,44 @@ fn kind(from: &Inherited<'_>) {
     }
 }
 
-fn image(from: &Inherited<'_>, node: &mut Node) {
-    let Some(at) = from.nearest("image") else { return };
+/// The image, or what the host has in its place.
+fn image(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
+    let pull = from.nearest("image-pull-policy");
+    let Some(at) = from.nearest("image") else {
+        return pull.iter().for_each(|at| at.left_out("the node has no image"));
+    };
     let Some(image) = at.text() else { return at.odd("the name of an image") };
     let last = image.rsplit('/').next().unwrap_or_default();
-    if last.contains("frr") && from.kind == "linux" {
+    let routes = ["frr", "quagga", "bird"].iter().any(|name| last.contains(name));
+    if from.kind != "linux" {
+        at.left_out("only images of kind linux run without their vendor's machine");
+    } else if !job.options.host_programs {
+        node.key("image", scalar(image));
+        at.carried();
+    } else if last.contains("frr") {
         at.changed("the host's FRR, from /usr/lib/frr, in place of the image");
         node.setup.push(frr::start());
-        node.keys.push(("privileged", "true".into()));
     } else {
         at.left_out("the node runs the host's programs");
     }
+    // Routing daemons start with more rights than an ordinary node has.
+    if routes && from.kind == "linux" {
+        node.key("privileged", "true");
+    }
+    if let Some(at) = pull {
+        match at.text().unwrap_or_default().to_ascii_lowercase().as_str() {
+            _ if !node.has_image() => at.left_out("the node runs the host's programs"),
+            "always" => pulled(&at, node, "always"),
+            "never" => pulled(&at, node, "never"),
+            "ifnotpresent" | "" => at.carried(),
+            _ => at.odd("Always, Never or IfNotPresent"),
+        }
+    }
+}
+
+fn pulled(at: &At<'_>, node: &mut Node, when: &str) {
+    node.key("pull", when);
+    at.carried();
 }
 
 fn limits(from: &Inherited<'_>, node: &mut Node) {
@@ -161,8 +198,8 @@ pub(crate) fn memory(text: &str) -> Option<String> {
 
 fn privileges(from: &Inherited<'_>, node: &mut Node) {
     if let Some(at) = from.nearest("privileged") {
-        if at.is_true() && node.keys.iter().all(|(key, _)| *key != "privileged") {
-            node.keys.push(("privileged", "true".into()));
+        if at.is_true() {
+            node.key("privileged", "true");
         }
         at.carried();
     }
@@ -241,7 +278,6 @@ fn sysctls(from: &Inherited<'_>, node: &mut Node) {
 
 fn commands(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
     program(from, node);
-    let has_program = !node.run.is_empty();
     let mut layers = from.all("exec");
     layers.reverse();
     for at in layers.iter().flat_map(At::items).chain(stages(from)) {
@@ -250,46 +286,87 @@ fn commands(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
             continue;
         };
         match shell::split(&magic(job, line, old)) {
-            Some(words) if words.is_empty() => at.carried(),
             Some(words) => {
-                node.setup.push(shell::forgiving(words));
-                match has_program {
-                    true => at.changed("runs before the node's programs"),
-                    false => at.carried(),
-                }
+                node.exec.extend(Some(words).filter(|words| !words.is_empty()));
+                at.carried();
             }
             None => at.left_out("a quote in it is not closed"),
         }
     }
 }
 
-/// `entrypoint` and `cmd`.
+/// `healthcheck`, as Docker has it.
+fn health(from: &Inherited<'_>, node: &mut Node) {
+    let Some(at) = from.nearest("healthcheck") else { return };
+    let words: Vec<String> = at
+        .get("test")
+        .iter()
+        .flat_map(At::items)
+        .filter_map(|at| at.text().map(str::to_owned))
+        .collect();
+    let command = match words.split_first() {
+        Some((first, rest)) if first == "CMD" && !rest.is_empty() => rest.to_vec(),
+        Some((first, [line])) if first == "CMD-SHELL" => {
+            ["sh", "-c", line].map(str::to_owned).to_vec()
+        }
+        _ => return at.left_out("no command that starts with CMD or CMD-SHELL"),
+    };
+    let mut keys = vec![format!("exec: {}", list(&command))];
+    at.get("test").iter().for_each(At::carried);
+    for (key, word, unit) in
+        [("interval", "interval", "s"), ("timeout", "timeout", "s"), ("retries", "retries", "")]
+    {
+        let Some(at) = at.get(key) else { continue };
+        match at.text().and_then(|text| text.parse::<u32>().ok()).filter(|n| *n > 0) {
+            Some(n) => {
+                keys.push(format!("{word}: {n}{unit}"));
+                at.carried();
+            }
+            None => at.odd("a number above 0"),
+        }
+    }
+    at.get("start-period").iter().for_each(|at| at.changed("checks begin when the node is ready"));
+    node.key("health", format!("{{{}}}", keys.join(", ")));
+}
+
+/// `entrypoint` and `cmd`: of the image, or a program of the host's.
 fn program(from: &Inherited<'_>, node: &mut Node) {
-    let restart = restart(from);
+    let restart = from.nearest("restart-policy");
     let mut command = vec![];
-    let parts: Vec<At<'_>> =
-        ["entrypoint", "cmd"].iter().filter_map(|key| from.nearest(key)).collect();
-    for at in &parts {
+    let mut parts = vec![];
+    for key in ["entrypoint", "cmd"] {
+        let Some(at) = from.nearest(key) else { continue };
         match at.text().and_then(shell::split) {
-            Some(words) => command.extend(words),
+            Some(words) if node.has_image() && !words.is_empty() => {
+                node.key(key, list(&words));
+                at.carried();
+            }
+            Some(words) => {
+                command.extend(words);
+                parts.push(at);
+            }
             None => at.left_out("no command: a quote in it is not closed"),
         }
     }
     let user = from.nearest("user");
+    if node.has_image() {
+        parts.iter().for_each(At::carried);
+        user.iter().for_each(|at| at.left_out("the image's program runs as the image's user"));
+        restart.iter().for_each(|at| at.left_out("the image's program is started once"));
+        return;
+    }
     let is_shell = |word: &String| ["sh", "bash", "ash", "zsh"].contains(&last(word));
     if command.is_empty() || (command.len() == 1 && command.iter().all(is_shell)) {
         parts.iter().for_each(|at| at.changed("a node needs no program to stay"));
         user.iter().for_each(|at| at.left_out("there is no program that it could run"));
+        restart.iter().for_each(|at| at.changed("there is no program that it could be of"));
         return;
     }
     parts.iter().for_each(At::carried);
-    let mut keys = vec![("restart", restart.to_owned())];
+    let mut keys = vec![("restart", restart_of(restart.as_ref()).to_owned())];
     if let Some(at) = user {
-        let (user, group) = at
-            .text()
-            .unwrap_or("root")
-            .split_once(':')
-            .unwrap_or_else(|| (at.text().unwrap_or("root"), ""));
+        let text = at.text().unwrap_or("root");
+        let (user, group) = text.split_once(':').unwrap_or((text, ""));
         keys.push(("user", quoted(user)));
         if !group.is_empty() {
             keys.push(("group", quoted(group)));
@@ -303,8 +380,8 @@ fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn restart(from: &Inherited<'_>) -> &'static str {
-    let Some(at) = from.nearest("restart-policy") else { return "always" };
+fn restart_of(policy: Option<&At<'_>>) -> &'static str {
+    let Some(at) = policy else { return "always" };
     at.carried();
     match at.text().unwrap_or_default() {
         "no" => "never",

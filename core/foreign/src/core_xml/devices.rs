@@ -2,12 +2,13 @@
 
 use ipnet::IpNet;
 
+use crate::Job;
 use crate::at::At;
 use crate::core_xml::{Place, Places, name, picture};
 use crate::draft::{Draft, Node, Route};
 
 /// Reads a device.
-pub(super) fn read(at: &At<'_>, root: &At<'_>, places: &mut Places, draft: &mut Draft) {
+pub(super) fn read(job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut Draft) {
     let id = at.text_of("@id").unwrap_or_default().to_owned();
     let name = name(at, draft);
     let mut node = Node::named(&name);
@@ -21,17 +22,29 @@ pub(super) fn read(at: &At<'_>, root: &At<'_>, places: &mut Places, draft: &mut 
             _ => kind.left_out("no such device in netloom"),
         }
     }
-    for key in ["@class", "@image"] {
-        let Some(given) = at.get(key) else { continue };
-        match given.text() {
-            Some("") => given.carried(),
-            _ => given.left_out("the node runs the host's programs"),
-        }
-    }
+    image(job, at, &mut node);
     services(at, &mut node);
-    let _ = root;
     places.insert(id, Place::Node(name));
     draft.nodes.push(node);
+}
+
+/// Devices of class `docker` have an image.
+fn image(job: &Job<'_>, at: &At<'_>, node: &mut Node) {
+    let is_docker = at.text_of("@class") == Some("docker");
+    for key in ["@class", "@image"] {
+        let Some(given) = at.get(key) else { continue };
+        match given.text().unwrap_or_default() {
+            "" => given.carried(),
+            _ if !is_docker => given.left_out("netloom has no such device"),
+            _ if job.options.host_programs => given.left_out("the node runs the host's programs"),
+            image => {
+                if key == "@image" {
+                    node.key("image", crate::write::scalar(image));
+                }
+                given.carried();
+            }
+        }
+    }
 }
 
 /// The services of a device, old and new ones.
@@ -74,7 +87,7 @@ fn services(at: &At<'_>, node: &mut Node) {
         node.keys.push(("kind", "router".into()));
         node.keys.push(("ospf", "{hello: 1, dead: 4}".into()));
     } else if router {
-        node.forwarding = true;
+        node.forwarding = Some("true");
     }
 }
 

@@ -33,7 +33,7 @@ const WINDOW: &[&str] = &[
 ];
 
 /// Reads a node.
-pub(super) fn read(_job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut Draft) {
+pub(super) fn read(job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut Draft) {
     let id = at.text_of("node_id").unwrap_or_default().to_owned();
     let wish = valid_name(at.text_of("name").unwrap_or_default());
     let name = draft.free_name(if wish.is_empty() { "node" } else { &wish });
@@ -56,7 +56,7 @@ pub(super) fn read(_job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut
     } else {
         known(at, kind, &name);
         match &place {
-            Place::Node(name) => host(at, kind, draft.node(name)),
+            Place::Node(name) => host(job, at, kind, draft.node(name)),
             Place::Switch(_) => switch(at, kind, &name, draft),
             Place::Cloud(_) => at
                 .get("properties")
@@ -89,7 +89,7 @@ fn known(at: &At<'_>, kind: &str, name: &str) {
             "node_id" => at.carried(),
             "node_type" => match kind {
                 "ethernet_hub" => at.changed("a switch, which learns where stations are"),
-                "docker" => at.changed("a plain node"),
+                "docker" => at.carried(),
                 _ => at.carried(),
             },
             "name" if kind == "nat" => at.changed("the end `internet`"),
@@ -103,11 +103,20 @@ fn known(at: &At<'_>, kind: &str, name: &str) {
     }
 }
 
-fn host(at: &At<'_>, kind: &str, node: Option<&mut Node>) {
+fn host(job: &Job<'_>, at: &At<'_>, kind: &str, node: Option<&mut Node>) {
     let (Some(properties), Some(node)) = (at.get("properties"), node) else { return };
     for (key, at) in properties.entries() {
         match key {
-            "image" => at.left_out("the node runs the host's programs"),
+            "image" if job.options.host_programs => {
+                at.left_out("the node runs the host's programs");
+            }
+            "image" => match at.text() {
+                Some(image) => {
+                    node.key("image", crate::write::scalar(image));
+                    at.carried();
+                }
+                None => at.odd("the name of an image"),
+            },
             "environment" => environment(&at, node),
             "start_command" if at.is_empty() => at.carried(),
             "start_command" => match at.text().and_then(shell::split) {

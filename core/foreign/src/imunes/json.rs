@@ -14,7 +14,7 @@ pub(super) fn read(job: &Job<'_>, content: &[u8]) -> Result<Net> {
     let mut net = Net::default();
     for (key, at) in root.entries() {
         match key {
-            "nodes" => net.nodes = at.entries().iter().map(|(id, at)| node(id, at)).collect(),
+            "nodes" => net.nodes = at.entries().iter().map(|(id, at)| node(job, id, at)).collect(),
             "links" | "options" | "gui" | "canvases" | "annotations" | "images" => {}
             _ => {}
         }
@@ -33,7 +33,7 @@ pub(super) fn read(job: &Job<'_>, content: &[u8]) -> Result<Net> {
     Ok(net)
 }
 
-fn node(id: &str, at: &At<'_>) -> Host {
+fn node(job: &Job<'_>, id: &str, at: &At<'_>) -> Host {
     let name = at.text_of("name").unwrap_or(id).to_owned();
     let kind = at.text_of("type").unwrap_or_default();
     let protocols = protocols(at);
@@ -57,7 +57,13 @@ fn node(id: &str, at: &At<'_>) -> Host {
             }
             "custom_configs" => custom(&at, &mut host),
             "custom_enabled" | "custom_selected" => at.carried(),
-            "docker_image" => at.left_out("the node runs the host's programs"),
+            "docker_image" if job.options.host_programs => {
+                at.left_out("the node runs the host's programs");
+            }
+            "docker_image" => {
+                host.image = at.text().filter(|text| !text.is_empty()).map(str::to_owned);
+                at.carried();
+            }
             "services" => at.left_out("write a service as a program of `run`"),
             "events" => at.left_out("`netloom link set` changes a running lab"),
             "canvas" | "iconcoords" | "labelcoords" | "label" | "icon" => at.drawing(),

@@ -1,10 +1,11 @@
 //! A device of Kathara: its options, its folder and its scripts.
 
 use crate::clab::memory;
-use crate::draft::{Content, File, Node};
+use crate::draft::{Bind, Content, File, Node};
 use crate::kathara::startup::{self, Shaping};
 use crate::kathara::{Device, beside, is_true};
 use crate::source::{Found, clean, join, walk};
+use crate::write::{list, scalar};
 use crate::{Job, MOST_FILES, Verdict, shell};
 
 /// A device as a node, and what links need of it.
@@ -19,15 +20,20 @@ pub(super) struct Made {
 pub(super) fn read(job: &Job<'_>, name: &str, new: &str, device: &Device) -> Made {
     let mut made = Made { node: Node::named(new), shaping: vec![], bridged: false };
     let node = &mut made.node;
-    node.sysctls.insert("net.ipv4.ip_forward".into(), "1".into());
+    node.forwarding = Some(if device.ipv6 { "true" } else { "ipv4" });
     node.sysctls.insert("net.ipv4.icmp_ratelimit".into(), "0".into());
-    let ipv6 = if device.ipv6 { [("forwarding", "1")] } else { [("disable_ipv6", "1")] };
-    for (key, value) in ipv6 {
+    if !device.ipv6 {
         for scope in ["all", "default"] {
-            node.sysctls.insert(format!("net.ipv6.conf.{scope}.{key}"), value.into());
+            node.sysctls.insert(format!("net.ipv6.conf.{scope}.disable_ipv6"), "1".into());
         }
     }
-    copy(job, "shared", "/shared", node);
+    // What runs before the startup files needs to know of it.
+    for (_, image, _) in device.options.iter().filter(|(key, _, _)| key == "image") {
+        if !job.options.host_programs {
+            node.key("image", scalar(image));
+        }
+    }
+    share(job, node);
     copy(job, name, "", node);
     startup::read(job, "shared.startup", node, &mut made.shaping);
     startup::read(job, &format!("{name}.startup"), node, &mut made.shaping);
@@ -57,10 +63,12 @@ fn option(
 ) -> Verdict {
     match key {
         "image" => {
-            if value.contains("frr") || value.contains("quagga") {
-                privileged(node);
+            if ["frr", "quagga", "bird"].iter().any(|name| value.contains(name)) {
+                node.key("privileged", "true");
             }
-            return left_out("the node runs the host's programs");
+            if !node.has_image() {
+                return left_out("the node runs the host's programs");
+            }
         }
         "mem" => match memory(value) {
             Some(bytes) => limits.push(format!("memory: {bytes}")),
@@ -73,7 +81,7 @@ fn option(
             _ => return left_out("expected a number of CPUs"),
         },
         "bridged" => *bridged = is_true(value),
-        "privileged" if is_true(value) => privileged(node),
+        "privileged" if is_true(value) => node.key("privileged", "true"),
         "privileged" | "ipv6" => {}
         "sysctl" => match value.split_once('=') {
             Some((name, value)) if name.starts_with("net.") => {
@@ -88,8 +96,7 @@ fn option(
             None => return left_out("expected NAME=VALUE"),
         },
         "exec" => {
-            let words = ["sh", "-c", value].map(str::to_owned).to_vec();
-            node.setup.push(shell::forgiving(words));
+            node.exec.push(["sh", "-c", value].map(str::to_owned).to_vec());
         }
         "volume" => return volume(job, value, node),
         "shell" => return Verdict::Changed("`netloom shell NODE` starts the user's own".into()),
@@ -98,15 +105,25 @@ fn option(
         }
         "port" => return left_out("nodes publish no ports"),
         "ulimit" => return left_out("netloom bounds nodes by `limits`"),
-        "entrypoint" | "args" => return left_out("the node runs no image"),
+        "entrypoint" | "args" => match shell::split(value).filter(|words| !words.is_empty()) {
+            _ if !node.has_image() => return left_out("the node runs no image"),
+            Some(words) => {
+                node.key(if key == "args" { "cmd" } else { "entrypoint" }, list(&words));
+            }
+            None => return left_out("no command: a quote in it is not closed"),
+        },
         _ => return left_out(crate::ledger::UNKNOWN),
     }
     Verdict::Carried
 }
 
-fn privileged(node: &mut Node) {
-    if node.keys.iter().all(|(key, _)| *key != "privileged") {
-        node.keys.push(("privileged", "true".into()));
+/// The folder that all devices and the host share.
+fn share(job: &Job<'_>, node: &mut Node) {
+    let folder = beside(job, "shared");
+    if job.files.look(&folder) == Some(Found::Folder) {
+        let id = job.ledger.enter(&folder, 0, "a folder that devices share");
+        job.ledger.say(id, Verdict::Carried);
+        node.binds.push(Bind { path: "/shared".into(), from: folder, writable: true });
     }
 }
 
@@ -151,7 +168,12 @@ fn volume(job: &Job<'_>, value: &str, node: &mut Node) -> Verdict {
         return left_out("it is outside of the lab's folder");
     };
     let path = beside(job, &path);
+    let writable = !parts.get(2).is_some_and(|mode| *mode == "ro" || *mode == "rx");
     match job.files.look(&path) {
+        Some(Found::File { .. } | Found::Folder) if node.has_image() => {
+            node.binds.push(Bind { path: (*target).to_owned(), from: path, writable });
+            return Verdict::Carried;
+        }
         Some(Found::File { mode }) => {
             let content = Content::From(path);
             node.files.push(File { path: (*target).to_owned(), content, mode: mode & 0o777 });

@@ -37,7 +37,8 @@ pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Sha
     let path = format!("/run/netloom-import/{name}");
     node.setup.push(run(&path));
     node.files.push(File { path, content, mode: 0o755 });
-    if service::speaks(&text) {
+    // Images of Kathara have a stand-in of their own.
+    if service::speaks(&text) && !node.has_image() {
         service::stand_in(node);
     }
     job.ledger.say(id, Verdict::Carried);
