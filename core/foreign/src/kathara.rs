@@ -11,8 +11,11 @@ mod startup;
 mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
-use crate::draft::{Draft, End, Link, Switch};
+use ipnet::{IpNet, Ipv4Net};
+
+use crate::draft::{Draft, End, Link, Route, Switch};
 use crate::ledger::Id;
 use crate::source::{Found, join};
 use crate::{Error, Job, Result, Verdict, lab_name, valid_name};
@@ -165,8 +168,22 @@ fn links(
     }
     if bridged {
         let number = device.interfaces.keys().last().map_or(0, |last| last + 1);
-        let ends = [End::of(name, format!("eth{number}")), End::port("internet")];
-        draft.links.push(Link { ends, ..Link::default() });
+        door(name, &format!("eth{number}"), draft);
+    }
+}
+
+/// A way to the host's network, by addresses like those of Docker's bridge; one prefix for each device.
+fn door(name: &str, iface: &str, draft: &mut Draft) {
+    let doors = draft.links.iter().filter(|link| link.ends[1].at == "internet").count();
+    let Ok(number) = u8::try_from(doors) else { return };
+    let net = |last| Ipv4Net::new(Ipv4Addr::new(172, 17, number, last), 30).ok().map(IpNet::V4);
+    let mut ends = [End::of(name, iface), End::port("internet")];
+    ends[0].addresses.extend(net(2));
+    ends[1].addresses.extend(net(1));
+    draft.links.push(Link { ends, ..Link::default() });
+    let via = Some(Ipv4Addr::new(172, 17, number, 1).to_string());
+    if let Some(node) = draft.node(name) {
+        node.routes.push(Route { to: "default".into(), via, dev: Some(iface.to_owned()) });
     }
 }
 

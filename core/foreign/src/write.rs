@@ -176,7 +176,8 @@ fn write_link(out: &mut String, link: &Link, routed: bool) {
 
 /// Addresses by end; an end without any has none, because other programs make none up.
 fn addresses(link: &Link, routed: bool) -> Option<String> {
-    let nodes: Vec<&End> = link.ends.iter().filter(|end| end.iface.is_some()).collect();
+    let has_some = |end: &&End| end.iface.is_some() || !end.addresses.is_empty();
+    let nodes: Vec<&End> = link.ends.iter().filter(has_some).collect();
     if nodes.is_empty() || (routed && nodes.iter().all(|end| end.addresses.is_empty())) {
         return None;
     }

@@ -51,6 +51,14 @@ fn without_management_nodes_have_the_interfaces_of_their_links() {
 }
 
 #[test]
+fn a_management_network_may_have_a_door() {
+    let options = Options { management: Management::Nat, ..Options::default() };
+    let import = import(&files("clab"), "three.clab.yml", &options).unwrap();
+    let door = "{ends: [three-mgmt, internet], addresses: {internet: [\"172.100.100.1/24\", \"3fff:172:20:20::1/64\"]}}";
+    assert!(import.lab.contains(door), "{}", import.lab);
+}
+
+#[test]
 fn what_is_not_carried_says_why() {
     let import = imported(&files("clab"), "three.clab.yml");
     for item in [

@@ -52,6 +52,8 @@ fn an_interface_of_the_host_is_a_door() {
     let plan = plan(&import);
     let ends: Vec<String> = plan.links.iter().map(|l| plan.end_text(&l.ends[1])).collect();
     assert_eq!(ends, ["A", "B", "internet", "host:eth7"]);
+    assert_eq!(plan.nodes[0].interfaces[2].addresses[0].to_string(), "172.17.0.2/30");
+    assert_eq!(plan.nodes[0].routes[0].via.unwrap().to_string(), "172.17.0.1");
     assert!(matches!(verdict(&import, "B eth7.20"), Verdict::LeftOut(_)));
     assert!(matches!(verdict(&import, "C eth8"), Verdict::LeftOut(_)));
 }

@@ -99,6 +99,22 @@ fn a_controller_elsewhere_makes_openflow_switches() {
 }
 
 #[test]
+fn a_nat_of_mininet_is_a_door() {
+    let record = r#"{"netloom-mininet-record": 1, "script": "a.py",
+        "hosts": [{"name": "h1", "line": 3, "gateway": "nat0", "params": {"ip": "10.0.0.1/8", "cls": "Host"}},
+                  {"name": "nat0", "line": 4, "params": {"ip": "10.0.0.2/8", "cls": "NAT"}}],
+        "switches": [{"name": "s1", "line": 5, "params": {"cls": "OVSSwitch"}}], "controllers": [],
+        "links": [{"node1": "h1", "node2": "s1", "line": 6, "params": {"cls": "Link"}},
+                  {"node1": "nat0", "node2": "s1", "line": 7, "params": {"cls": "Link"}}],
+        "commands": [], "calls": [], "options": {"line": 8}}"#;
+    let import = imported(&Memory::of("a.json", record), "a.json");
+    let plan = plan(&import);
+    assert_eq!(plan.nodes.len(), 1);
+    assert_eq!(plan.nodes[0].routes[0].via.unwrap().to_string(), "10.0.0.2");
+    assert!(import.lab.contains("addresses: {internet: [\"10.0.0.2/8\"]}"), "{}", import.lab);
+}
+
+#[test]
 fn broken_files_are_refused_with_their_line() {
     for (name, text, want) in [
         ("a.gns3", "{\"name\": \"x\"}", "a.gns3:1: error: no `topology`"),

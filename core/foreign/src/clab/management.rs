@@ -134,7 +134,13 @@ impl<'a> Network<'a> {
         let name = self.switch();
         draft.switches.push(Switch { keys, ..Switch::named(&name) });
         if self.wish == Management::Nat {
-            let ends = [End::port(name), End::port("internet")];
+            // The door is the gateway of the nodes' default routes.
+            let mut door = End::port("internet");
+            for net in [self.ipv4.map(IpNet::V4), self.ipv6.map(IpNet::V6)].into_iter().flatten() {
+                let gateway = self.gateways.iter().find(|gateway| net.contains(*gateway));
+                door.addresses.extend(gateway.and_then(|g| IpNet::new(*g, net.prefix_len()).ok()));
+            }
+            let ends = [End::port(name), door];
             draft.links.push(Link { ends, ..Link::default() });
         }
     }

@@ -74,11 +74,9 @@ fn option(
             Some(bytes) => limits.push(format!("memory: {bytes}")),
             None => return left_out("expected a size like 128m"),
         },
-        "cpus" => match value.parse::<f64>() {
-            Ok(cpus) if (0.01..10_000.0).contains(&cpus) => {
-                limits.push(format!("cpu: {:?}", (cpus * 100.0).round() / 100.0));
-            }
-            _ => return left_out("expected a number of CPUs"),
+        "cpus" => match value.parse::<f64>().ok().filter(|cpus| (0.01..10_000.0).contains(cpus)) {
+            Some(cpus) => limits.push(format!("cpu: {:?}", (cpus * 100.0).round() / 100.0)),
+            None => return left_out("expected a number of CPUs"),
         },
         "bridged" => *bridged = is_true(value),
         "privileged" if is_true(value) => node.key("privileged", "true"),
