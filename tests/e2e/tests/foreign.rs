@@ -1,5 +1,6 @@
 //! Labs of other programs: imported, brought up, and pinged through; what is said of what they lose.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ fn an_import_writes_a_file_and_tells_of_every_item() {
     let machine = machine!();
     let out = machine.scratch().path().join("lab.yaml");
     let from = small("clab/three.clab.yml");
-    let host = "--host-programs".as_ref();
+    let host = OsStr::new("--host-programs");
     let args = ["import".as_ref(), host, from.as_os_str(), "-o".as_ref(), out.as_os_str()];
     let said = machine.netloom(args).finish().code(0).text();
     assert!(said.contains("three.clab.yml:1: name: carried\n"), "{said}");
@@ -203,7 +204,7 @@ fn a_lab_is_exported_and_comes_back() {
     let lab = machine
         .file("name: two\nnodes: {a: {}, r: {forwarding: true}, b: {}}\nlinks: [[a, r], [r, b]]\n");
     let out = machine.scratch().path().join("two.clab.yml");
-    let host = "--host-programs".as_ref();
+    let host = OsStr::new("--host-programs");
     let args = [
         "export".as_ref(),
         "containerlab".as_ref(),
