@@ -214,7 +214,7 @@ fn a_lab_is_exported_and_comes_back() {
     ];
     machine.netloom(args).finish().code(0);
     machine
-        .netloom(["up".as_ref(), "--mgmt".as_ref(), "none".as_ref(), out.as_os_str()])
+        .netloom(["up".as_ref(), host, "--mgmt".as_ref(), "none".as_ref(), out.as_os_str()])
         .finish()
         .code(0);
     let address = machine.exec("b", &["ip", "-4", "-o", "address", "show", "dev", "eth0"]).ok();
