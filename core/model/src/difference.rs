@@ -8,14 +8,20 @@
 
 mod facts;
 
+pub(crate) use self::facts::same_routes;
+
 use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 
 use self::facts::Fact;
 
 /// The type of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = KindOfPart))]
 pub enum Kind {
     /// A node.
     Node,
@@ -28,7 +34,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
+    /// As in messages.
+    pub fn word(self) -> &'static str {
         match self {
             Kind::Node => "node",
             Kind::Switch => "switch",
@@ -63,7 +70,18 @@ pub struct Change {
     /// In the new one.
     pub new: Option<String>,
     /// Whether the values are short enough to show; otherwise only the difference is reported.
-    shown: bool,
+    pub(crate) shown: bool,
+    /// What the change takes.
+    pub how: How,
+}
+
+/// What a change of a living object takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    /// It can be changed where it is.
+    InPlace,
+    /// It must be removed and made anew.
+    Anew,
 }
 
 /// All differences.
@@ -159,7 +177,7 @@ fn changes(old: &[Fact], new: &[Fact]) -> Vec<Change> {
         let before = find(old, &fact.key);
         if before.as_ref() != Some(&fact.value) {
             let (key, new) = (fact.key.clone(), Some(fact.value.clone()));
-            changes.push(Change { key, old: before, new, shown: fact.shown });
+            changes.push(Change { key, old: before, new, shown: fact.shown, how: fact.how });
         }
     }
     let gone = old.iter().filter(|fact| find(new, &fact.key).is_none());
@@ -168,6 +186,7 @@ fn changes(old: &[Fact], new: &[Fact]) -> Vec<Change> {
         old: Some(fact.value.clone()),
         new: None,
         shown: fact.shown,
+        how: fact.how,
     }));
     changes
 }
@@ -234,8 +253,9 @@ impl Item {
 }
 
 impl Change {
-    fn words(&self) -> String {
-        let Change { key, old, new, shown } = self;
+    /// `limits.memory 64MiB, was none`.
+    pub fn words(&self) -> String {
+        let Change { key, old, new, shown, .. } = self;
         let value = |value: &Option<String>| match value {
             None => "none".to_owned(),
             Some(text) if text.chars().count() > LONGEST_VALUE => {

@@ -17,6 +17,7 @@ pub mod impairment;
 pub mod kinds;
 pub mod lab;
 pub mod lookup;
+pub mod merging;
 mod misread;
 mod naming;
 mod parse;

@@ -21,8 +21,8 @@ mod hash;
 pub(crate) mod hosts;
 mod ids;
 mod linking;
-mod mac;
-mod names;
+pub(crate) mod mac;
+pub(crate) mod names;
 mod pool;
 pub mod port_names;
 mod ports;
@@ -36,7 +36,7 @@ mod slots;
 mod subtree;
 mod sysctl;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use build::charges_by_default;
 pub use error::{PlanError, WIRE_AT_DOOR};
@@ -72,7 +72,7 @@ pub fn plan(lab: &Lab) -> Result<Plan, PlanError> {
 }
 
 /// Index of the first interface of a namespace after `lo`.
-const FIRST_INDEX: u32 = 2;
+pub(crate) const FIRST_INDEX: u32 = 2;
 
 /// Ethernet's MTU.
 const DEFAULT_MTU: u32 = 1500;

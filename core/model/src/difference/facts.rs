@@ -1,10 +1,12 @@
-//! The facts of a plan's object, key by key, in the words of the lab file.
+//! The facts of a plan's object, key by key, in the words of the lab file: the one table of what is compared, and of
+//! what a living object can change ([`How::InPlace`]); for the rest it is made anew.
 //!
 //! Two objects are equal when their facts are. Values computed from other facts are left out:
 //! settings of the kernel that follow from `forwarding`, hardware addresses, indexes.
 
 use std::fmt::Debug;
 
+use super::How;
 use crate::impairment::text;
 use crate::kinds::SwitchKind;
 use crate::kinds::openflow::OpenflowSwitch;
@@ -20,6 +22,8 @@ pub(super) struct Fact {
     pub(super) value: String,
     /// Whether the value can be shown.
     pub(super) shown: bool,
+    /// What a change of it takes.
+    pub(super) how: How,
 }
 
 /// Facts under construction.
@@ -27,14 +31,28 @@ pub(super) struct Fact {
 struct Facts(Vec<Fact>);
 
 impl Facts {
-    /// Adds an optional value.
+    /// Adds an optional value; the object is made anew when it changes.
     fn put(&mut self, key: impl Into<String>, value: Option<String>) {
-        self.0.extend(value.map(|value| Fact { key: key.into(), value, shown: true }));
+        let how = How::Anew;
+        self.0.extend(value.map(|value| Fact { key: key.into(), value, shown: true, how }));
     }
 
-    /// Adds a value that is too long or unsuitable to be shown.
+    /// Adds an optional value that a living object can change.
+    fn put_live(&mut self, key: impl Into<String>, value: Option<String>) {
+        let how = How::InPlace;
+        self.0.extend(value.map(|value| Fact { key: key.into(), value, shown: true, how }));
+    }
+
+    /// As [`Facts::put`], for a value that is too long or unsuitable to be shown.
     fn put_unseen(&mut self, key: impl Into<String>, value: &impl Debug) {
-        self.0.push(Fact { key: key.into(), value: format!("{value:?}"), shown: false });
+        let (value, how) = (format!("{value:?}"), How::Anew);
+        self.0.push(Fact { key: key.into(), value, shown: false, how });
+    }
+
+    /// As [`Facts::put_live`], for a value that is too long or unsuitable to be shown.
+    fn put_live_unseen(&mut self, key: impl Into<String>, value: &impl Debug) {
+        let (value, how) = (format!("{value:?}"), How::InPlace);
+        self.0.push(Fact { key: key.into(), value, shown: false, how });
     }
 }
 
@@ -47,7 +65,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     let mut facts = Facts::default();
     let (limits, protect) = (&node.limits, &node.protect);
     let number = |value: Option<u32>| value.map(|n| n.to_string());
-    facts.put("forwarding", node.forwarding.word().map(str::to_owned));
+    facts.put_live("forwarding", node.forwarding.word().map(str::to_owned));
     facts.put("hostname", node.hostname.clone());
     for address in &node.loopback {
         facts.put(format!("loopback.{address}"), yes(true));
@@ -56,16 +74,20 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
         facts.put("plane", Some(router.plane_word().to_owned()));
         facts.put_unseen("daemon", router);
     }
-    facts.put("limits.cpu", limits.cpu_milli.map(cpu_text));
-    facts.put("limits.memory", limits.memory.map(memory_text));
-    facts.put("limits.weight", number(limits.weight));
-    facts.put("limits.processes", number(limits.processes));
-    facts.put("limits.sockets", number(limits.sockets));
-    facts.put("protect.packets", protect.packets.map(|rate| format!("{rate}/s")));
-    facts.put("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
-    facts.put("protect.auto", protect.auto.map(|auto| auto.to_string()));
-    facts.put("charge-receive", yes(node.charge_receive));
-    facts.put("children", number(node.children));
+    if let Some(machine) = node.kind.as_vm() {
+        facts.put("kind", Some("vm".to_owned()));
+        facts.put_unseen("machine", machine);
+    }
+    facts.put_live("limits.cpu", limits.cpu_milli.map(cpu_text));
+    facts.put_live("limits.memory", limits.memory.map(memory_text));
+    facts.put_live("limits.weight", number(limits.weight));
+    facts.put_live("limits.processes", number(limits.processes));
+    facts.put_live("limits.sockets", number(limits.sockets));
+    facts.put_live("protect.packets", protect.packets.map(|rate| format!("{rate}/s")));
+    facts.put_live("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
+    facts.put_live("protect.auto", protect.auto.map(|auto| auto.to_string()));
+    facts.put_live("charge-receive", yes(node.charge_receive));
+    facts.put_live("children", number(node.children));
     facts.put("privileged", yes(node.privileged));
     facts.put("ids", node.ids.map(|ids| ids.word().to_owned()));
     facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
@@ -80,16 +102,16 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
         facts.put_unseen("setup", &node.setup);
     }
     if !node.run.is_empty() {
-        facts.put_unseen("run", &node.run);
+        facts.put_live_unseen("run", &node.run);
     }
     if node.ready != crate::lab::Ready::default() {
-        facts.put_unseen("ready", &node.ready);
+        facts.put_live_unseen("ready", &node.ready);
     }
     for (key, value) in &node.env {
-        facts.put_unseen(format!("env.{key}"), value);
+        facts.put_live_unseen(format!("env.{key}"), value);
     }
     for file in &node.files {
-        facts.put_unseen(format!("files.{}", file.path), file);
+        facts.put_live_unseen(format!("files.{}", file.path), file);
     }
     for bind in &node.binds {
         facts.put_unseen(format!("binds.{}", bind.to), bind);
@@ -101,7 +123,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
         facts.put_unseen("health", health);
     }
     for (path, value) in settings(node) {
-        facts.put(format!("sysctls.{path}"), Some(value));
+        facts.put_live(format!("sysctls.{path}"), Some(value));
     }
     facts.0
 }
@@ -119,7 +141,7 @@ fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
 pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
     let mut facts = Facts::default();
     facts.put("kind", Some(switch.kind.word().to_owned()));
-    facts.put("mtu", Some(switch.mtu.to_string()));
+    facts.put_live("mtu", Some(switch.mtu.to_string()));
     match &switch.kind {
         SwitchKind::Bridge => {}
         SwitchKind::Shm(options) => put_shm(&mut facts, options),
@@ -131,13 +153,13 @@ pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
 fn put_openflow(facts: &mut Facts, switch: &OpenflowSwitch) {
     let words = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(" ");
     let controllers = words(&mut switch.controllers.iter().map(ToString::to_string));
-    facts.put("controllers", Some(controllers).filter(|all| !all.is_empty()));
-    facts.put("fail", Some(switch.fail.word().to_owned()));
+    facts.put_live("controllers", Some(controllers).filter(|all| !all.is_empty()));
+    facts.put_live("fail", Some(switch.fail.word().to_owned()));
     facts.put("versions", Some(words(&mut switch.versions.iter().map(|v| v.word().to_owned()))));
     facts.put("datapath", switch.datapath.map(|id| id.to_string()));
     facts.put("tables", Some(switch.tables.to_string()));
     facts.put("max-entries", Some(switch.max_entries.to_string()));
-    facts.put("auxiliary", Some(switch.auxiliary.to_string()).filter(|count| count != "0"));
+    facts.put_live("auxiliary", Some(switch.auxiliary.to_string()).filter(|count| count != "0"));
     if let Some(tls) = &switch.tls {
         facts.put_unseen("tls", tls);
     }
@@ -157,10 +179,10 @@ fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
         },
     );
     for (name, port) in &shm.ports {
-        facts.put_unseen(format!("ports.{name}"), port);
+        facts.put_live_unseen(format!("ports.{name}"), port);
     }
     if !shm.mirrors.is_empty() {
-        facts.put_unseen("mirrors", &shm.mirrors);
+        facts.put_live_unseen("mirrors", &shm.mirrors);
     }
 }
 
@@ -193,7 +215,7 @@ pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
     let mut facts = Facts::default();
     let ends = [0, 1].map(|side| plan.end_text(&link.ends[side]));
     facts.put("ends", Some(ends.join(" ")));
-    facts.put("mtu", Some(link.mtu.to_string()));
+    facts.put_live("mtu", Some(link.mtu.to_string()));
     for (side, end) in ends.iter().enumerate() {
         let addresses = match &link.ends[side] {
             PlannedEnd::Node { .. } => interface(plan, &link.ends[side]).map(|i| &i.addresses),
@@ -204,7 +226,7 @@ pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
             let words: Vec<String> = all.iter().map(ToString::to_string).collect();
             words.join(" ")
         });
-        facts.put(format!("addresses.{end}"), text);
+        facts.put_live(format!("addresses.{end}"), text);
     }
     put_impairments(&mut facts, link);
     facts.0
@@ -215,13 +237,13 @@ fn put_impairments(facts: &mut Facts, link: &PlannedLink) {
     let [a, b] = [0, 1].map(|side| text::impairments(&link.impairments[side]));
     for (key, value) in &a {
         if b.get(key) == Some(value) {
-            facts.put(key.clone(), Some(value.clone()));
+            facts.put_live(key.clone(), Some(value.clone()));
         } else {
-            facts.put(format!("a.{key}"), Some(value.clone()));
+            facts.put_live(format!("a.{key}"), Some(value.clone()));
         }
     }
     for (key, value) in b.iter().filter(|(key, value)| a.get(*key) != Some(value)) {
-        facts.put(format!("b.{key}"), Some(value.clone()));
+        facts.put_live(format!("b.{key}"), Some(value.clone()));
     }
 }
 
@@ -231,7 +253,7 @@ fn interface<'a>(plan: &'a Plan, end: &PlannedEnd) -> Option<&'a Interface> {
 }
 
 /// Whether two nodes have the same routes, whatever the order of their interfaces.
-pub(super) fn same_routes(old: &PlannedNode, new: &PlannedNode) -> bool {
+pub(crate) fn same_routes(old: &PlannedNode, new: &PlannedNode) -> bool {
     let by = |node: &PlannedNode| -> Vec<_> {
         let name = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str()).to_owned();
         let hops = |route: &crate::plan::Route| -> Vec<_> {

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use super::hosts;
 use super::{
-    DEFAULT_MTU, LinkSlot, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
-    Route, Slot, SwitchSlot, ports, sysctl,
+    DEFAULT_MTU, LinkId, LinkSlot, NextHop, Plan, PlannedEnd, PlannedLink, PlannedNode,
+    PlannedSwitch, Route, Slot, SwitchSlot, ports, sysctl,
 };
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
 use crate::forwarding::Forwarding;
@@ -117,6 +117,12 @@ impl Plan {
             node.parent = node.parent.and_then(|parent| nodes.slot(parent));
         }
         self.hosts = hosts::hosts(&self.nodes);
+    }
+
+    /// Removes these links with their interfaces and the routes that leave by them; nothing is decided anew.
+    pub fn forget_links(&mut self, which: &BTreeSet<LinkId>) {
+        let links = Renumbered::new(self.links.iter().map(|link| !which.contains(&link.id)));
+        self.drop_links(&links);
     }
 
     /// Removes links with their interfaces and routes; nodes stay.

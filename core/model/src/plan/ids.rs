@@ -100,14 +100,14 @@ pub type LinkSide = (LinkId, usize);
 
 impl LinkId {
     /// The one given next.
-    pub(super) const fn next(self) -> LinkId {
+    pub(crate) const fn next(self) -> LinkId {
         LinkId(self.0 + 1)
     }
 }
 
 impl NodeId {
     /// The one given next.
-    pub(super) const fn next(self) -> NodeId {
+    pub(crate) const fn next(self) -> NodeId {
         NodeId(self.0 + 1)
     }
 

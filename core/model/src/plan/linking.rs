@@ -281,6 +281,11 @@ impl Plan {
         all.find(|name| self.link(name).is_none()).unwrap_or(plain)
     }
 
+    /// Decides the routes of all nodes again for the current links.
+    pub(crate) fn decide_routes(&mut self) -> Result<(), String> {
+        self.decide_again(None)
+    }
+
     /// Decides missing addresses, and all computed routes, for the current network. `fresh` is a
     /// link without addresses yet, and which of its ends shall have none.
     fn decide_again(&mut self, fresh: Option<(LinkSlot, [bool; 2])>) -> Result<(), String> {

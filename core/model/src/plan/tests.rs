@@ -2,11 +2,11 @@
 //! (`property`), changes while it runs (`change`, `linking`), labs of known shapes (`shapes`), and packets
 //! that walk through it (`simulator`).
 
-mod build_lab;
+pub(crate) mod build_lab;
 mod change;
 mod decisions;
 mod form;
 mod linking;
-mod property;
+pub(crate) mod property;
 mod shapes;
 mod simulator;

@@ -7,13 +7,13 @@ use crate::lab::{End, Lab, Link, Node, Pool, RouteSpec, Switch};
 
 /// A lab under construction. Ends of links are written as in a lab file.
 #[derive(Clone, Debug)]
-pub(super) struct LabBuilder {
-    pub(super) lab: Lab,
+pub(crate) struct LabBuilder {
+    pub(crate) lab: Lab,
     index: HashMap<String, End>,
 }
 
 impl LabBuilder {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let pool = Pool {
             ipv4: Some("10.0.0.0/8".parse().unwrap()),
             ipv6: Some("fd00::/8".parse().unwrap()),
@@ -40,16 +40,16 @@ impl LabBuilder {
         self
     }
 
-    pub(super) fn host(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn host(&mut self, name: &str) -> &mut Self {
         self.add_node(name, false)
     }
 
-    pub(super) fn router(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn router(&mut self, name: &str) -> &mut Self {
         self.add_node(name, true)
     }
 
     /// A node in another: the name is whole, and the parent exists.
-    pub(super) fn child(&mut self, name: &str, limit: Option<u32>) -> &mut Self {
+    pub(crate) fn child(&mut self, name: &str, limit: Option<u32>) -> &mut Self {
         let parent = name.rsplit_once('/').map(|(parent, _)| self.index[parent].clone());
         self.add_node(name, false);
         let node = self.lab.nodes.last_mut().unwrap();
@@ -61,20 +61,20 @@ impl LabBuilder {
         self
     }
 
-    pub(super) fn switch(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn switch(&mut self, name: &str) -> &mut Self {
         let switch = self.lab.switches.len();
         self.index.insert(name.into(), End::Switch { switch });
         self.lab.switches.push(Switch { name: name.into(), ..Switch::default() });
         self
     }
 
-    pub(super) fn switch_subnet(&mut self, name: &str, subnet: &str) -> &mut Self {
+    pub(crate) fn switch_subnet(&mut self, name: &str, subnet: &str) -> &mut Self {
         let End::Switch { switch } = self.index[name] else { panic!("{name}: no switch") };
         self.lab.switches[switch].subnets.push(subnet.parse().unwrap());
         self
     }
 
-    pub(super) fn routes(&mut self, name: &str, routes: Vec<RouteSpec>) -> &mut Self {
+    pub(crate) fn routes(&mut self, name: &str, routes: Vec<RouteSpec>) -> &mut Self {
         let End::Node { node, .. } = self.index[name] else { panic!("{name}: no node") };
         self.lab.nodes[node].routes = Some(routes);
         self
@@ -92,7 +92,7 @@ impl LabBuilder {
         }
     }
 
-    pub(super) fn link(&mut self, a: &str, b: &str) -> &mut Self {
+    pub(crate) fn link(&mut self, a: &str, b: &str) -> &mut Self {
         let ends = [self.end(a), self.end(b)];
         let addresses = [vec![], vec![]];
         self.lab.links.push(Link {
@@ -113,20 +113,20 @@ impl LabBuilder {
     }
 
     /// An address by hand for one end of the last link.
-    pub(super) fn address(&mut self, side: usize, address: &str) -> &mut Self {
+    pub(crate) fn address(&mut self, side: usize, address: &str) -> &mut Self {
         let address = address.parse().unwrap();
         self.last().addresses[side].push(address);
         self
     }
 
     /// No address for one end of the last link.
-    pub(super) fn bare(&mut self, side: usize) -> &mut Self {
+    pub(crate) fn bare(&mut self, side: usize) -> &mut Self {
         self.last().bare[side] = true;
         self
     }
 
     /// A prefix by hand for the last link.
-    pub(super) fn subnet(&mut self, subnet: &str) -> &mut Self {
+    pub(crate) fn subnet(&mut self, subnet: &str) -> &mut Self {
         let subnet = subnet.parse().unwrap();
         self.last().subnets.push(subnet);
         self
@@ -134,7 +134,7 @@ impl LabBuilder {
 }
 
 /// h1, h2 - s1 - r1 - r2 - web.
-pub(super) fn two_sites() -> Lab {
+pub(crate) fn two_sites() -> Lab {
     let mut lab = LabBuilder::new();
     lab.host("h1").host("h2").router("r1").router("r2").host("web").switch("s1");
     lab.link("h1", "s1").link("h2", "s1").link("s1", "r1").link("r1", "r2").link("r2", "web");

@@ -11,7 +11,7 @@ use crate::lab::{End, Lab};
 use crate::plan::{Plan, PlannedEnd, Route, plan};
 
 /// A lab of a few hosts, routers and switches, linked at random; doors now and then.
-pub(super) fn any_lab() -> impl Strategy<Value = LabBuilder> {
+pub(crate) fn any_lab() -> impl Strategy<Value = LabBuilder> {
     let nodes = prop::collection::vec(any::<bool>(), 1..9);
     let links = prop::collection::vec((any::<u16>(), any::<u16>()), 0..18);
     (nodes, 0..4_usize, links, 0..4_usize, 0..3_usize, any::<bool>()).prop_map(
@@ -46,7 +46,7 @@ pub(super) fn any_lab() -> impl Strategy<Value = LabBuilder> {
 }
 
 /// Adds a link between two ends by number; the last `doors` of 16 second ends are doors.
-pub(super) fn add_link(lab: &mut LabBuilder, a: u16, b: u16, doors: usize) {
+pub(crate) fn add_link(lab: &mut LabBuilder, a: u16, b: u16, doors: usize) {
     let nodes = lab.lab.nodes.iter().map(|n| n.name.clone());
     let names: Vec<String> = nodes.chain(lab.lab.switches.iter().map(|s| s.name.clone())).collect();
     let first = &names[usize::from(a) % names.len()];

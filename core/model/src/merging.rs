@@ -1,0 +1,351 @@
+//! Turns a running lab into the one of a file: what has to be done, and the plan that stands afterwards.
+//!
+//! [`merge`] compares the plan of what runs with the wanted one. Objects are matched by name. One whose facts are equal,
+//! or differ only in what it can change while it lives, stays, and the *target* has its identity: ids, indexes, port
+//! numbers, names in the core namespace. Everything else in the target is the wanted plan's. An object that must be made
+//! anew gets a new identity; what lives in it or ends at it goes with it.
+//!
+//! [`with_leftovers`] is the plan in between: the target, and after it what is removed last. Nothing here touches a
+//! machine; [`Machine`] has the little that depends on one.
+
+mod drift;
+mod how;
+mod identities;
+mod leftovers;
+mod sound;
+mod steps;
+mod way;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::difference::{self, Change, How, Item, Kind};
+use crate::plan::form::{Allowed, LinkForm};
+use crate::plan::{LinkId, NodeId, Plan, PlannedEnd, PlannedLink};
+
+pub use self::drift::merge_over;
+pub use self::leftovers::with_leftovers;
+pub use self::steps::{Act, KeyChange, Step};
+
+/// What a merge needs to know of the machine.
+pub struct Machine<'a> {
+    /// Names and indexes of the interfaces in a living node, whoever made them.
+    pub there: &'a dyn Fn(NodeId) -> Vec<(String, u32)>,
+    /// How a link of the running plan is made.
+    pub form: &'a dyn Fn(&PlannedLink) -> LinkForm,
+    /// What links can be.
+    pub allowed: Allowed,
+}
+
+/// Parts of a lab, by what identifies them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Nodes.
+    pub nodes: BTreeSet<NodeId>,
+    /// Links.
+    pub links: BTreeSet<LinkId>,
+    /// Switches, by name.
+    pub switches: BTreeSet<String>,
+}
+
+impl Parts {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.links.is_empty() && self.switches.is_empty()
+    }
+}
+
+/// How a running lab becomes the wanted one.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    /// What is done, in words, in the order of doing.
+    pub steps: Vec<Step>,
+    /// The plan afterwards.
+    pub target: Plan,
+    /// Parts of the running plan that must go before anything is added: they are made anew, or hold a name or an
+    /// address that an added part gets.
+    pub early: Parts,
+    /// Parts of the running plan that go last.
+    pub late: Parts,
+    /// Parts of the target that are new.
+    pub added: Parts,
+    /// Parts of both that change where they are.
+    pub changed: Parts,
+}
+
+/// Why a lab cannot become the wanted one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It has another name.
+    #[error("the file is of lab {wanted:?}, and this is lab {running:?}")]
+    OtherLab {
+        /// The running one's.
+        running: String,
+        /// The file's.
+        wanted: String,
+    },
+    /// The wanted plan contradicts itself.
+    #[error("the plan cannot be used: {problem}")]
+    Unsound {
+        /// How.
+        problem: String,
+    },
+    /// A door comes, goes or changes.
+    #[error(
+        "link {link:?} is a door, which comes, goes and changes only with its whole lab: `netloom up --replace FILE`"
+    )]
+    Door {
+        /// The link.
+        link: String,
+    },
+    /// Slices differ.
+    #[error(
+        "slice {slice:?} differs, and slices change only with their whole lab: `netloom up --replace FILE`"
+    )]
+    Slice {
+        /// The slice.
+        slice: String,
+    },
+    /// What was changed by hand does not fit what the file says.
+    #[error("what was changed by hand cannot be kept beside what the file says: {reason}")]
+    Drift {
+        /// Why not.
+        reason: String,
+    },
+    /// The running plan has no scheme.
+    #[error(
+        "the lab was brought up by an earlier version of netloom, so that its links cannot be changed; bring it up anew"
+    )]
+    NoScheme,
+}
+
+/// What becomes of the objects of the two plans.
+#[derive(Default)]
+struct Fates<'p> {
+    /// Changes in place, by kind and name; absent where nothing changes.
+    changes: BTreeMap<(Kind, &'p str), Vec<Change>>,
+    /// Objects of both plans that are made anew, with the changes that take it; none where it goes with another one.
+    anew: BTreeMap<(Kind, &'p str), Vec<Change>>,
+    /// Objects of the wanted plan alone.
+    added: BTreeSet<(Kind, &'p str)>,
+    /// Objects of the running plan alone.
+    removed: BTreeSet<(Kind, &'p str)>,
+}
+
+/// Compares what runs with what is wanted.
+///
+/// `before`: the plan before a merge that was cut off, which the machine may still follow in part.
+///
+/// # Errors
+/// Why the lab cannot become the wanted one while it lives.
+pub fn merge(
+    running: &Plan,
+    before: Option<&Plan>,
+    wanted: &Plan,
+    machine: &Machine<'_>,
+) -> Result<Merged, Refusal> {
+    if running.lab != wanted.lab {
+        let (running, wanted) = (running.lab.clone(), wanted.lab.clone());
+        return Err(Refusal::OtherLab { running, wanted });
+    }
+    if let Some(problem) = sound::problem(wanted) {
+        return Err(Refusal::Unsound { problem });
+    }
+    if running.scheme.is_none() || wanted.scheme.is_none() {
+        return Err(Refusal::NoScheme);
+    }
+    let found = difference::difference(running, wanted);
+    let earlier = before.map(|before| difference::difference(before, wanted));
+    let mut fates = Fates::default();
+    for item in &found.items {
+        fates.note(item, &how::changes(item, running, wanted, machine));
+    }
+    fates.note_told(running, wanted);
+    // What an earlier merge may not have done yet.
+    for item in earlier.iter().flat_map(|earlier| &earlier.items) {
+        fates.note_earlier(item, running);
+    }
+    fates.spread(running, wanted);
+    refuse(&fates, running, wanted)?;
+    let named = identities::Named::of(&fates, running, wanted);
+    let target = identities::target(&named, running, wanted, machine);
+    let mut merged = parts(&fates, running, target);
+    way::clear(&mut merged, running);
+    let routes = routes(&merged, running, before);
+    merged.steps = steps::steps(&fates, running, wanted, &routes);
+    Ok(merged)
+}
+
+impl<'p> Fates<'p> {
+    fn note(&mut self, item: &'p Item, changes: &[(How, Change)]) {
+        let key = (item.kind, item.name.as_str());
+        match (item.old, item.new) {
+            (None, _) => {
+                self.added.insert(key);
+            }
+            (_, None) => {
+                self.removed.insert(key);
+            }
+            _ if changes.iter().any(|(how, _)| *how == How::Anew) => {
+                let why = changes.iter().filter(|(how, _)| *how == How::Anew);
+                self.anew.insert(key, why.map(|(_, change)| change.clone()).collect());
+            }
+            _ => {
+                let all = changes.iter().map(|(_, change)| change.clone()).collect();
+                self.changes.insert(key, all);
+            }
+        }
+    }
+
+    /// Changes in place that the running plan has, and perhaps not the machine. An object of other identity was made
+    /// since, as it is wanted.
+    fn note_earlier(&mut self, item: &'p Item, running: &Plan) {
+        let key = (item.kind, item.name.as_str());
+        let known = self.added.contains(&key)
+            || self.removed.contains(&key)
+            || self.anew.contains_key(&key);
+        let live: Vec<Change> =
+            item.changes.iter().filter(|c| c.how == How::InPlace).cloned().collect();
+        let is_there = match item.kind {
+            Kind::Node => running.node(&item.name).is_some(),
+            Kind::Link => running.link(&item.name).is_some(),
+            Kind::Switch => running.switch(&item.name).is_some(),
+            Kind::Slice => false,
+        };
+        if known || live.is_empty() || live.len() < item.changes.len() || !is_there {
+            return;
+        }
+        self.changes.entry(key).or_insert(live);
+    }
+
+    /// Makes nodes anew that are told of their links when they start.
+    fn note_told(&mut self, running: &'p Plan, wanted: &'p Plan) {
+        for (new, node) in wanted.slots().zip(&wanted.nodes) {
+            let Some(old) = running.node(&node.name) else { continue };
+            if how::is_told_otherwise(running, old, wanted, new) {
+                let (key, how) = ("links".to_owned(), How::Anew);
+                let links = |told: &str| Some(told.to_owned());
+                let (old, new) = (links("old"), links("new"));
+                let change = Change { key, old, new, shown: false, how };
+                let why = self.anew.entry((Kind::Node, node.name.as_str())).or_default();
+                if why.is_empty() {
+                    why.push(change);
+                }
+                self.changes.remove(&(Kind::Node, node.name.as_str()));
+            }
+        }
+    }
+
+    /// Makes anew what lives in, or ends at, something that is removed or made anew.
+    fn spread(&mut self, running: &'p Plan, wanted: &'p Plan) {
+        // Parents precede their children.
+        for node in &wanted.nodes {
+            let parent = node.parent.and_then(|parent| wanted.node_at(parent));
+            let goes = parent.is_some_and(|p| self.is_anew(Kind::Node, &p.name));
+            if goes && running.node(&node.name).is_some() {
+                self.goes_with(Kind::Node, &node.name);
+            }
+        }
+        for link in &wanted.links {
+            let goes = link.ends.iter().any(|end| match end {
+                PlannedEnd::Node { node, .. } => {
+                    wanted.node_at(*node).is_some_and(|n| self.is_anew(Kind::Node, &n.name))
+                }
+                PlannedEnd::Port { switch, .. } => {
+                    wanted.switch_at(*switch).is_some_and(|s| self.is_anew(Kind::Switch, &s.name))
+                }
+                PlannedEnd::Host { .. }
+                | PlannedEnd::Internet { .. }
+                | PlannedEnd::Nowhere { .. } => false,
+            });
+            if goes && !self.added.contains(&(Kind::Link, link.name.as_str())) {
+                self.goes_with(Kind::Link, &link.name);
+            }
+        }
+    }
+
+    fn is_anew(&self, kind: Kind, name: &str) -> bool {
+        self.anew.contains_key(&(kind, name))
+    }
+
+    fn goes_with(&mut self, kind: Kind, name: &'p str) {
+        self.changes.remove(&(kind, name));
+        self.anew.entry((kind, name)).or_default();
+    }
+
+    /// Whether an object of both plans stays.
+    fn stays(&self, kind: Kind, name: &str) -> bool {
+        let key = (kind, name);
+        !self.anew.contains_key(&key) && !self.added.contains(&key) && !self.removed.contains(&key)
+    }
+}
+
+/// Refuses what a living lab cannot become.
+fn refuse(fates: &Fates<'_>, running: &Plan, wanted: &Plan) -> Result<(), Refusal> {
+    let is_door = |link: &PlannedLink| {
+        link.ends
+            .iter()
+            .any(|end| matches!(end, PlannedEnd::Host { .. } | PlannedEnd::Internet { .. }))
+    };
+    let touched = |link: &&PlannedLink| {
+        let changes = fates.changes.get(&(Kind::Link, link.name.as_str()));
+        // What a door does to frames is a wire's matter.
+        let beyond = |change: &Change| change.key == "mtu" || change.key.starts_with("addresses.");
+        let changed = changes.is_some_and(|all| all.iter().any(beyond));
+        is_door(link) && (changed || !fates.stays(Kind::Link, &link.name))
+    };
+    if let Some(door) = running.links.iter().chain(&wanted.links).find(touched) {
+        return Err(Refusal::Door { link: door.name.clone() });
+    }
+    let slices = fates.changes.keys().chain(fates.anew.keys());
+    let mut slices = slices.chain(&fates.added).chain(&fates.removed);
+    match slices.find(|(kind, _)| *kind == Kind::Slice) {
+        Some((_, name)) => Err(Refusal::Slice { slice: (*name).to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// Which parts come, go and change.
+fn parts(fates: &Fates<'_>, running: &Plan, target: Plan) -> Merged {
+    let anew = |kind, name: &str| fates.is_anew(kind, name);
+    let gone = |kind, name: &str| !fates.stays(kind, name) && !fates.is_anew(kind, name);
+    let new = |kind, name: &str| !fates.stays(kind, name);
+    let differs =
+        |kind, name: &str| fates.stays(kind, name) && fates.changes.contains_key(&(kind, name));
+    Merged {
+        steps: vec![],
+        early: parts_of(running, anew),
+        late: parts_of(running, gone),
+        added: parts_of(&target, new),
+        changed: parts_of(&target, differs),
+        target,
+    }
+}
+
+/// The parts of a plan of which something holds, by type and name.
+fn parts_of(plan: &Plan, holds: impl Fn(Kind, &str) -> bool) -> Parts {
+    let switches = plan.switches.iter().filter(|s| holds(Kind::Switch, &s.name));
+    Parts {
+        nodes: plan.nodes.iter().filter(|n| holds(Kind::Node, &n.name)).map(|n| n.id).collect(),
+        links: plan.links.iter().filter(|l| holds(Kind::Link, &l.name)).map(|l| l.id).collect(),
+        switches: switches.map(|switch| switch.name.clone()).collect(),
+    }
+}
+
+/// Names of nodes that stay and whose routes change.
+fn routes(merged: &Merged, running: &Plan, before: Option<&Plan>) -> Vec<String> {
+    let by_id = |plan: &Plan| -> HashMap<NodeId, usize> {
+        plan.nodes.iter().enumerate().map(|(at, node)| (node.id, at)).collect()
+    };
+    let plans: Vec<(&Plan, HashMap<NodeId, usize>)> =
+        std::iter::once(running).chain(before).map(|plan| (plan, by_id(plan))).collect();
+    let differs = |node: &&crate::plan::PlannedNode| {
+        plans.iter().any(|(plan, by_id)| {
+            let old = by_id.get(&node.id).map(|at| &plan.nodes[*at]);
+            old.is_some_and(|old| !difference::same_routes(old, node))
+        })
+    };
+    merged.target.nodes.iter().filter(differs).map(|node| node.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests;

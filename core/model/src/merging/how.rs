@@ -1,0 +1,89 @@
+//! What the changes of an object take, where the table of facts alone cannot say.
+
+use super::Machine;
+use crate::difference::{Change, How, Item, Kind};
+use crate::plan::form::LinkForm;
+use crate::plan::{Plan, PlannedNode, Slot};
+
+/// The changes of an item of both plans, each with what it takes; also those that no fact shows.
+pub(super) fn changes(
+    item: &Item,
+    running: &Plan,
+    wanted: &Plan,
+    machine: &Machine<'_>,
+) -> Vec<(How, Change)> {
+    let (Some(old), Some(new)) = (item.old, item.new) else { return vec![] };
+    let anew = match item.kind {
+        Kind::Node => of_node((running, old), (wanted, new)),
+        Kind::Link => of_link((running, old), (wanted, new), machine),
+        Kind::Switch => |_: &str| false,
+        Kind::Slice => |_: &str| true,
+    };
+    if let Some(kind) = item.changes.iter().find(|change| change.key == "kind") {
+        // The keys of the two kinds are not comparable.
+        return vec![(How::Anew, kind.clone())];
+    }
+    let how = |change: &Change| {
+        // A file that is taken out of a node's layer shows the host's again; in a living node it would hide that.
+        let gone = change.key.starts_with("files.") && change.new.is_none();
+        if gone || anew(&change.key) { How::Anew } else { change.how }
+    };
+    item.changes.iter().map(|change| (how(change), change.clone())).collect()
+}
+
+/// Which keys of a node take its making anew, beside those of the table.
+fn of_node((running, old): (&Plan, usize), (wanted, new): (&Plan, usize)) -> fn(&str) -> bool {
+    let (before, after) = (&running.nodes[old], &wanted.nodes[new]);
+    if is_special(before) || is_special(after) {
+        // A machine is told of these when it starts, FRR with what is made of the plan, and an image adds its own.
+        return |key| {
+            let first = key.split('.').next().unwrap_or_default();
+            matches!(first, "run" | "env" | "files" | "ready" | "children")
+        };
+    }
+    if before.children.is_some() != after.children.is_some() {
+        // Its way to manage nodes in it comes with its file system.
+        return |key| key == "children";
+    }
+    |_| false
+}
+
+/// Whether a node's programs are not those of the file alone.
+pub(super) fn is_special(node: &PlannedNode) -> bool {
+    node.kind.as_vm().is_some() || node.kind.as_router().is_some() || node.image.is_some()
+}
+
+/// Whether a node of both plans must be made anew because of what its links are: a machine's cards and what FRR is told
+/// are given to it when it starts.
+pub(super) fn is_told_otherwise(running: &Plan, old: Slot, wanted: &Plan, new: Slot) -> bool {
+    let (before, after) = (&running.nodes[old], &wanted.nodes[new]);
+    if !is_special(after) {
+        return false;
+    }
+    let cards = |node: &PlannedNode| -> Vec<_> {
+        node.interfaces.iter().map(|i| (i.name.clone(), i.addresses.clone())).collect()
+    };
+    let machine = after.kind.as_vm().is_some() && cards(before) != cards(after);
+    machine || running.daemons_of(old) != wanted.daemons_of(new)
+}
+
+/// Which keys of a link take its making anew.
+fn of_link(
+    (running, old): (&Plan, usize),
+    (wanted, new): (&Plan, usize),
+    machine: &Machine<'_>,
+) -> fn(&str) -> bool {
+    let (before, after) = (&running.links[old], &wanted.links[new]);
+    let form = (machine.form)(before);
+    let is_plain = matches!(form, LinkForm::Pair | LinkForm::Wired | LinkForm::Tap);
+    let fits = form == LinkForm::Wired
+        || !after.is_impaired()
+        || LinkForm::of(wanted, after, machine.allowed) == form;
+    let is_impairment = |key: &str| key != "mtu" && key != "ends" && !key.starts_with("addresses.");
+    match (is_plain || form.is_door(), fits) {
+        (true, true) => |_| false,
+        (false, true) => |key| key == "mtu",
+        (true, false) => is_impairment,
+        (false, false) => |key| key == "mtu" || (key != "ends" && !key.starts_with("addresses.")),
+    }
+}

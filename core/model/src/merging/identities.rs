@@ -1,0 +1,249 @@
+//! The target: the wanted plan with the identities of what stays, and new ones for what is added.
+//!
+//! Names and hardware addresses in the core namespace are identities, too: two plans may give the same substitute name to
+//! different objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Fates, Machine};
+use crate::difference::Kind;
+use crate::plan::mac::Macs;
+use crate::plan::names::free_core_name;
+use crate::plan::{
+    LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot,
+};
+
+/// What of the running plan stands for what of the wanted one.
+pub(super) struct Named {
+    /// By slot of the wanted plan: the slot of the running one.
+    nodes: Vec<Option<Slot>>,
+    links: Vec<Option<LinkSlot>>,
+    switches: Vec<Option<usize>>,
+}
+
+impl Named {
+    pub(super) fn of(fates: &Fates<'_>, running: &Plan, wanted: &Plan) -> Named {
+        let nodes: BTreeMap<&str, Slot> =
+            running.slots().zip(&running.nodes).map(|(at, n)| (n.name.as_str(), at)).collect();
+        let links: BTreeMap<&str, LinkSlot> =
+            running.link_slots().zip(&running.links).map(|(at, l)| (l.name.as_str(), at)).collect();
+        let staying = |kind, name: &str| fates.stays(kind, name);
+        let node = |node: &PlannedNode| {
+            nodes.get(node.name.as_str()).copied().filter(|_| staying(Kind::Node, &node.name))
+        };
+        let link = |link: &PlannedLink| {
+            links.get(link.name.as_str()).copied().filter(|_| staying(Kind::Link, &link.name))
+        };
+        let switch = |switch: &PlannedSwitch| {
+            let at = running.switches.iter().position(|s| s.name == switch.name);
+            at.filter(|_| staying(Kind::Switch, &switch.name))
+        };
+        Named {
+            nodes: wanted.nodes.iter().map(node).collect(),
+            links: wanted.links.iter().map(link).collect(),
+            switches: wanted.switches.iter().map(switch).collect(),
+        }
+    }
+}
+
+/// See [`super::Merged::target`].
+pub(super) fn target(named: &Named, running: &Plan, wanted: &Plan, machine: &Machine<'_>) -> Plan {
+    let mut target = wanted.clone();
+    give_node_ids(named, running, &mut target);
+    give_link_ids(named, running, &mut target);
+    give_indexes(named, running, &mut target, machine);
+    name_switches(named, running, &mut target);
+    name_ports(named, running, &mut target);
+    target
+}
+
+fn give_node_ids(named: &Named, running: &Plan, target: &mut Plan) {
+    target.next_id = running.next_id;
+    let mut of_wanted: BTreeMap<NodeId, NodeId> = BTreeMap::new();
+    for (node, old) in target.nodes.iter_mut().zip(&named.nodes) {
+        let id = match old {
+            Some(old) => running.nodes[*old].id,
+            None => {
+                let id = target.next_id;
+                target.next_id = id.next();
+                id
+            }
+        };
+        of_wanted.insert(node.id, id);
+        node.id = id;
+    }
+    if let Some(scheme) = &mut target.scheme {
+        let given = |id: &NodeId| of_wanted.get(id).copied();
+        for (id, _) in &mut scheme.blocks {
+            *id = given(id).unwrap_or(*id);
+        }
+        scheme.routed_by_hand = scheme.routed_by_hand.iter().filter_map(given).collect();
+    }
+}
+
+fn give_link_ids(named: &Named, running: &Plan, target: &mut Plan) {
+    let Some(mut next) = running.scheme.as_ref().map(|scheme| scheme.next_link) else { return };
+    for (link, old) in target.links.iter_mut().zip(&named.links) {
+        link.id = match old {
+            Some(old) => running.links[*old].id,
+            None => {
+                let id = next;
+                next = next.next();
+                id
+            }
+        };
+    }
+    if let Some(scheme) = &mut target.scheme {
+        scheme.next_link = next;
+    }
+}
+
+/// Interfaces that stay keep their indexes; new ones of a living node get the next above all that there are.
+fn give_indexes(named: &Named, running: &Plan, target: &mut Plan, machine: &Machine<'_>) {
+    for (node, old) in target.nodes.iter_mut().zip(&named.nodes) {
+        let Some(old) = old else { continue };
+        let before = &running.nodes[*old];
+        let of_link = |link: LinkSlot| {
+            let old = named.links.get(link.get()).copied().flatten()?;
+            before.interfaces.iter().find(|i| i.link == old)
+        };
+        let is_fresh = |i: &crate::plan::Interface| of_link(i.link).is_none();
+        let mut next = 0;
+        if node.interfaces.iter().any(is_fresh) {
+            let there = (machine.there)(node.id);
+            let known = before.interfaces.iter().map(|i| i.index);
+            let known = known.chain(there.iter().map(|(_, index)| *index)).max();
+            next = known.map_or(crate::plan::FIRST_INDEX, |most| most + 1);
+        }
+        for interface in &mut node.interfaces {
+            // A link of a node with itself has two interfaces there.
+            let kept = of_link(interface.link)
+                .map(|_| interface.name.clone())
+                .and_then(|name| before.interfaces.iter().find(|i| i.name == name));
+            match kept {
+                Some(kept) => {
+                    interface.index = kept.index;
+                    interface.mac = kept.mac;
+                }
+                None => {
+                    interface.index = next;
+                    next += 1;
+                }
+            }
+        }
+    }
+}
+
+fn name_switches(named: &Named, running: &Plan, target: &mut Plan) {
+    let kept: BTreeSet<usize> = named.switches.iter().flatten().copied().collect();
+    let of_kept = |at: &usize| &running.switches[*at];
+    let mut names: BTreeSet<String> = kept.iter().map(|at| of_kept(at).bridge.clone()).collect();
+    names.extend(kept_ports(named, running).into_iter().map(|(name, _)| name));
+    let mut indexes: BTreeSet<u32> = kept.iter().map(|at| of_kept(at).index).collect();
+    // Those of removed ones are taken until they have gone.
+    let mut next = running.switches.iter().map(|s| s.index).max().unwrap_or(1).max(1) + 1;
+    for (switch, old) in target.switches.iter_mut().zip(&named.switches) {
+        if let Some(old) = old {
+            let old = &running.switches[*old];
+            (switch.index, switch.bridge, switch.mac) = (old.index, old.bridge.clone(), old.mac);
+            continue;
+        }
+        if !indexes.insert(next) {
+            next = indexes.last().copied().unwrap_or(next) + 1;
+            indexes.insert(next);
+        }
+        switch.index = next;
+        next += 1;
+        if !names.insert(switch.bridge.clone()) {
+            switch.bridge = free_core_name(None, "br", &names);
+            names.insert(switch.bridge.clone());
+        }
+    }
+}
+
+/// Names and hardware addresses of the ports that stay.
+fn kept_ports(named: &Named, running: &Plan) -> Vec<(String, [u8; 6])> {
+    let links = named.links.iter().flatten().map(|at| &running.links[*at]);
+    let ports = links.flat_map(|link| &link.ends).filter_map(|end| match end {
+        PlannedEnd::Port { name, mac, .. } | PlannedEnd::Nowhere { name, mac } => {
+            Some((name.clone(), *mac))
+        }
+        _ => None,
+    });
+    ports.collect()
+}
+
+/// Ports that stay keep names, hardware addresses and numbers; no new one gets what those have, or what has not gone yet.
+fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
+    let mut names: BTreeSet<String> = target.switches.iter().map(|s| s.bridge.clone()).collect();
+    let ends = || running.links.iter().flat_map(|link| &link.ends);
+    names.extend(ends().filter_map(|end| match end {
+        PlannedEnd::Port { name, .. } | PlannedEnd::Nowhere { name, .. } => Some(name.clone()),
+        _ => None,
+    }));
+    names.extend(target.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
+        PlannedEnd::Host { iface } => Some(iface.clone()),
+        _ => None,
+    }));
+    let own = target.nodes.iter().flat_map(|n| &n.interfaces).map(|i| i.mac);
+    let taken = own.chain(kept_ports(named, running).into_iter().map(|(_, mac)| mac));
+    let lab = target.lab.clone();
+    let mut macs = Macs::with_taken(&lab, taken.chain(target.switches.iter().map(|s| s.mac)));
+    let mut numbers = kept_numbers(named, running);
+    let switches = &target.switches;
+    for (link, old) in target.links.iter_mut().zip(&named.links) {
+        let id = link.id;
+        for side in [0, 1] {
+            let (name, mac, port) = match &mut link.ends[side] {
+                PlannedEnd::Port { switch, name, mac, number } => {
+                    (name, mac, Some((&switches[*switch], number)))
+                }
+                PlannedEnd::Nowhere { name, mac } => (name, mac, None),
+                _ => continue,
+            };
+            let kept = old.as_ref().map(|old| &running.links[*old].ends[side]);
+            if let Some(
+                PlannedEnd::Port { name: n, mac: m, .. } | PlannedEnd::Nowhere { name: n, mac: m },
+            ) = kept
+            {
+                (*name, *mac) = (n.clone(), *m);
+                if let (Some((_, number)), Some(PlannedEnd::Port { number: kept, .. })) =
+                    (port, kept)
+                {
+                    *number = *kept;
+                }
+                continue;
+            }
+            if names.contains(name.as_str()) {
+                *name = free_core_name(None, &port_like(id, side), &names);
+            }
+            names.insert(name.clone());
+            let of = port.as_ref().map_or("nowhere", |(of, _)| of.name.as_str());
+            *mac = macs.take("port", of, name);
+            if let Some((of, Some(number))) = port {
+                let taken = numbers.entry(of.name.clone()).or_default();
+                if taken.contains(number) {
+                    *number = (1..).find(|n| !taken.contains(n)).unwrap_or(*number);
+                }
+                taken.insert(*number);
+            }
+        }
+    }
+}
+
+fn port_like(link: LinkId, side: usize) -> String {
+    format!("p{link}{}", ["a", "b"][side])
+}
+
+/// By name of the switch: the numbers of ports that stay.
+fn kept_numbers(named: &Named, running: &Plan) -> BTreeMap<String, BTreeSet<u32>> {
+    let mut numbers: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for link in named.links.iter().flatten().map(|at| &running.links[*at]) {
+        for end in &link.ends {
+            let PlannedEnd::Port { switch, number: Some(number), .. } = end else { continue };
+            let Some(of) = running.switch_at(*switch) else { continue };
+            numbers.entry(of.name.clone()).or_default().insert(*number);
+        }
+    }
+    numbers
+}

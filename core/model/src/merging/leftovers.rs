@@ -1,0 +1,69 @@
+//! The plan in between: the target, and after it what is removed last.
+
+use std::collections::HashMap;
+
+use super::Parts;
+use crate::plan::{LinkSlot, NodeId, Plan, PlannedEnd, Slot, SwitchSlot};
+
+/// A target with parts of a running plan at the end of its lists: places in the target stay valid, and removing these
+/// parts gives the target again. A part whose holder is in neither is left out.
+pub fn with_leftovers(target: &Plan, running: &Plan, left: &Parts) -> Plan {
+    let mut plan = target.clone();
+    for switch in running.switches.iter().filter(|s| left.switches.contains(&s.name)) {
+        plan.switches.push(switch.clone());
+    }
+    let mut slots: HashMap<NodeId, Slot> =
+        plan.slots().zip(&plan.nodes).map(|(slot, node)| (node.id, slot)).collect();
+    for node in running.nodes.iter().filter(|node| left.nodes.contains(&node.id)) {
+        let parent = node.parent.and_then(|parent| running.node_at(parent)).map(|p| p.id);
+        let mut node = node.clone();
+        node.parent = parent.and_then(|parent| slots.get(&parent).copied());
+        for interface in &mut node.interfaces {
+            interface.link = LinkSlot::NOT_SHOWN;
+        }
+        slots.insert(node.id, Slot::new(plan.nodes.len()));
+        plan.nodes.push(node);
+    }
+    for link in running.links.iter().filter(|link| left.links.contains(&link.id)) {
+        let at = LinkSlot::new(plan.links.len());
+        let ends = [0, 1].map(|side| moved(&mut plan, running, &slots, &link.ends[side], at));
+        let [Some(a), Some(b)] = ends else { continue };
+        let mut link = link.clone();
+        link.ends = [a, b];
+        plan.links.push(link);
+    }
+    plan
+}
+
+/// An end of a link that is left over, in the plan in between.
+fn moved(
+    plan: &mut Plan,
+    running: &Plan,
+    slots: &HashMap<NodeId, Slot>,
+    end: &PlannedEnd,
+    at: LinkSlot,
+) -> Option<PlannedEnd> {
+    match end {
+        PlannedEnd::Node { node, interface } => {
+            let old = running.node_at(*node)?;
+            let slot = *slots.get(&old.id)?;
+            let own = old.interfaces.get(*interface)?;
+            let node = &mut plan.nodes[slot];
+            let known = node.interfaces.iter().position(|i| i.index == own.index);
+            let interface = known.unwrap_or_else(|| {
+                node.interfaces.push(own.clone());
+                node.interfaces.len() - 1
+            });
+            node.interfaces[interface].link = at;
+            Some(PlannedEnd::Node { node: slot, interface })
+        }
+        PlannedEnd::Port { switch, name, mac, number } => {
+            let old = running.switch_at(*switch)?;
+            // The last one: a switch that is made anew has gone by now.
+            let switch = plan.switches.iter().rposition(|s| s.name == old.name)?;
+            let (switch, name) = (SwitchSlot::new(switch), name.clone());
+            Some(PlannedEnd::Port { switch, name, mac: *mac, number: *number })
+        }
+        other => Some(other.clone()),
+    }
+}

@@ -1,0 +1,183 @@
+//! What a merge does, in words.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fates;
+use crate::difference::{Change, Kind};
+use crate::plan::{Plan, PlannedEnd};
+
+/// What is done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum Act {
+    /// It is made.
+    Add,
+    /// It is changed where it is.
+    Change,
+    /// It is removed and made anew.
+    Anew,
+    /// It is removed.
+    Remove,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Step {
+    /// What is done.
+    pub act: Act,
+    /// To what type of object; absent for routes that follow from other changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Its name; of routes the nodes.
+    pub name: String,
+    /// The keys that change, or for which it is made anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<KeyChange>,
+    /// What goes and comes with an object that is made anew: nodes in it, links that end there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<String>,
+    /// Whether something that may be in use ends: an object, or a program that is started again or no more.
+    pub ends: bool,
+    /// Whether it takes back what was changed by hand, since the file was applied last.
+    #[serde(default, skip_serializing_if = "crate::lab::is_not")]
+    pub drift: bool,
+}
+
+/// A key that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct KeyChange {
+    /// As in the lab file, `limits.memory`.
+    pub key: String,
+    /// In words, `limits.memory 64MiB, was none`.
+    pub words: String,
+}
+
+impl KeyChange {
+    fn of(change: &Change) -> KeyChange {
+        KeyChange { key: change.key.clone(), words: change.words() }
+    }
+}
+
+/// The most nodes whose routes are named.
+const MOST_ROUTED: usize = 3;
+
+impl Step {
+    /// A line: `+ node h3`, `~ node h1: limits.memory 64MiB, was none`.
+    pub fn words(&self) -> String {
+        let object = match self.kind {
+            Some(kind) => format!("{} {}", kind.word(), self.name),
+            None => format!("routes of {}", self.name),
+        };
+        let keys = || -> Vec<&str> { self.changes.iter().map(|c| c.words.as_str()).collect() };
+        let mut line = match self.act {
+            Act::Add => format!("+ {object}"),
+            Act::Remove => format!("- {object}"),
+            Act::Change if self.changes.is_empty() => format!("~ {object}"),
+            Act::Change => format!("~ {object}: {}", keys().join("; ")),
+            Act::Anew => format!("! {object} anew: {}", keys().join("; ")),
+        };
+        if !self.with.is_empty() {
+            line.push_str(&format!(" (with {})", self.with.join(", ")));
+        }
+        if self.drift {
+            line.push_str(" (changed by hand)");
+        }
+        line
+    }
+}
+
+/// The steps: added, changed, made anew, removed; nodes, switches and links of each in the order of their plan.
+pub(super) fn steps(
+    fates: &Fates<'_>,
+    running: &Plan,
+    wanted: &Plan,
+    routed: &[String],
+) -> Vec<Step> {
+    let step = |act, kind, name: &str, changes: &[Change], with| Step {
+        act,
+        kind: Some(kind),
+        name: name.to_owned(),
+        changes: changes.iter().map(KeyChange::of).collect(),
+        with,
+        ends: matches!(act, Act::Remove | Act::Anew),
+        drift: false,
+    };
+    let (here, there) = (objects(running), objects(wanted));
+    let mut steps = Vec::new();
+    for (kind, name) in there.iter().filter(|key| fates.added.contains(key)) {
+        steps.push(step(Act::Add, *kind, name, &[], vec![]));
+    }
+    for key in &there {
+        if let Some(changes) = fates.changes.get(key) {
+            let ends = key.0 == Kind::Node && ends_programs(running, wanted, key.1);
+            steps.push(Step { ends, ..step(Act::Change, key.0, key.1, changes, vec![]) });
+        }
+    }
+    steps.extend(of_routes(routed));
+    for key in &there {
+        // What goes with another object is named there.
+        if let Some(why) = fates.anew.get(key).filter(|why| !why.is_empty()) {
+            let with = companions(fates, wanted, *key);
+            steps.push(step(Act::Anew, key.0, key.1, why, with));
+        }
+    }
+    for (kind, name) in here.iter().rev().filter(|key| fates.removed.contains(key)) {
+        steps.push(step(Act::Remove, *kind, name, &[], vec![]));
+    }
+    steps
+}
+
+/// Whether a program of a node ends when the node becomes the wanted one.
+fn ends_programs(running: &Plan, wanted: &Plan, node: &str) -> bool {
+    let find = |plan: &Plan| plan.node(node).and_then(|slot| plan.node_at(slot).cloned());
+    let (Some(old), Some(new)) = (find(running), find(wanted)) else { return false };
+    let goes = |program| old.env != new.env || !new.run.contains(program);
+    old.run.iter().any(goes)
+}
+
+/// The step of routes that follow from others, if there are any.
+pub(super) fn of_routes(routed: &[String]) -> Option<Step> {
+    if routed.is_empty() {
+        return None;
+    }
+    let (act, name) = (Act::Change, routed_words(routed));
+    Some(Step { act, kind: None, name, changes: vec![], with: vec![], ends: false, drift: false })
+}
+
+fn objects(plan: &Plan) -> Vec<(Kind, &str)> {
+    let nodes = plan.nodes.iter().map(|n| (Kind::Node, n.name.as_str()));
+    let switches = plan.switches.iter().map(|s| (Kind::Switch, s.name.as_str()));
+    let links = plan.links.iter().map(|l| (Kind::Link, l.name.as_str()));
+    nodes.chain(switches).chain(links).collect()
+}
+
+fn routed_words(names: &[String]) -> String {
+    if names.len() <= MOST_ROUTED {
+        return names.join(", ");
+    }
+    let (first, rest) = names.split_at(MOST_ROUTED);
+    format!("{} and {} more nodes", first.join(", "), rest.len())
+}
+
+/// What is made anew with an object, and has no reason of its own.
+fn companions(fates: &Fates<'_>, plan: &Plan, (kind, name): (Kind, &str)) -> Vec<String> {
+    let goes = |kind, name: &str| fates.anew.get(&(kind, name)).is_some_and(Vec::is_empty);
+    let inside = format!("{name}/");
+    let is_here = |node: &str| kind == Kind::Node && (node == name || node.starts_with(&inside));
+    let nodes = plan.nodes.iter().filter(|n| is_here(&n.name) && goes(Kind::Node, &n.name));
+    let mut all: Vec<String> = nodes.map(|node| format!("node {}", node.name)).collect();
+    let touches = |end: &PlannedEnd| match end {
+        PlannedEnd::Node { node, .. } => plan.node_at(*node).is_some_and(|n| is_here(&n.name)),
+        PlannedEnd::Port { switch, .. } => {
+            kind == Kind::Switch && plan.switch_at(*switch).is_some_and(|s| s.name == name)
+        }
+        _ => false,
+    };
+    let links = plan.links.iter();
+    let links = links.filter(|l| goes(Kind::Link, &l.name) && l.ends.iter().any(touches));
+    all.extend(links.map(|link| format!("link {}", link.name)));
+    all
+}

@@ -1,0 +1,328 @@
+//! Merges of small labs, and of any two.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::lab::Lab;
+use crate::plan::tests::property::any_lab;
+use crate::plan::{PlannedNode, Slot, plan};
+
+const ALLOWED: Allowed = Allowed { programs: true, taps: true };
+
+fn of(text: &str) -> Plan {
+    plan(&crate::parse("t.yaml", text.as_bytes(), "t").unwrap()).unwrap()
+}
+
+/// As a lab that runs and has no interfaces but its own.
+fn merged(running: &Plan, wanted: &Plan) -> Result<Merged, Refusal> {
+    merged_after(running, None, wanted, ALLOWED)
+}
+
+fn merged_after(
+    running: &Plan,
+    before: Option<&Plan>,
+    wanted: &Plan,
+    allowed: Allowed,
+) -> Result<Merged, Refusal> {
+    let form = |link: &PlannedLink| LinkForm::of(running, link, allowed);
+    let machine = Machine { there: &|_| vec![], form: &form, allowed };
+    merge(running, before, wanted, &machine)
+}
+
+fn told(old: &str, new: &str) -> Vec<String> {
+    let merged = merged(&of(old), &of(new)).unwrap();
+    merged.steps.iter().map(Step::words).collect()
+}
+
+const SITES: &str = "nodes:\n  h1: {}\n  r1: {forwarding: true}\n  web: {limits: {memory: 64MiB}}\n\
+                     switches: {s1: {}}\nlinks:\n  - [h1, s1]\n  - [r1, s1]\n  - [r1, web]\n";
+
+#[test]
+fn what_stays_keeps_its_identity_and_what_comes_gets_a_new_one() {
+    let more = SITES.replace("nodes:\n", "nodes:\n  h9: {}\n") + "  - [h9, s1]\n";
+    let (running, wanted) = (of(SITES), of(&more));
+    let found = merged(&running, &wanted).unwrap();
+    let words: Vec<String> = found.steps.iter().map(Step::words).collect();
+    assert_eq!(words, ["+ node h9", "+ link h9:eth0--s1"]);
+    let id = |plan: &Plan, name: &str| plan.nodes[plan.node(name).unwrap()].id;
+    for name in ["h1", "r1", "web"] {
+        assert_eq!(id(&found.target, name), id(&running, name));
+    }
+    assert_eq!(id(&found.target, "h9"), running.next_id);
+    assert_eq!(found.added.nodes, BTreeSet::from([running.next_id]));
+    assert!(found.early.is_empty() && found.late.is_empty() && found.changed.is_empty());
+}
+
+#[test]
+fn what_a_living_object_can_change_is_changed_and_the_rest_made_anew_with_what_goes_with_it() {
+    let live =
+        SITES.replace("64MiB", "128MiB").replace("- [r1, web]", "- {ends: [r1, web], delay: 5ms}");
+    assert_eq!(
+        told(SITES, &live),
+        [
+            "~ node web: limits.memory 128MiB, was 64MiB",
+            "~ link r1:eth1--web:eth0: delay 5ms, was none"
+        ]
+    );
+    let anew =
+        SITES.replace("{limits: {memory: 64MiB}}", "{limits: {memory: 64MiB}, storage: 5MB}");
+    assert_eq!(
+        told(SITES, &anew),
+        ["! node web anew: storage 5MB, was none (with link r1:eth1--web:eth0)"]
+    );
+    let kind = SITES.replace("{s1: {}}", "{s1: {kind: shm}}");
+    assert_eq!(
+        told(SITES, &kind),
+        ["! switch s1 anew: kind shm, was kernel (with link h1:eth0--s1, link r1:eth0--s1)"]
+    );
+}
+
+#[test]
+fn what_goes_is_told_and_goes_last_unless_it_is_in_the_way() {
+    let less =
+        SITES.replace("  - [r1, web]\n", "").replace("  web: {limits: {memory: 64MiB}}\n", "");
+    let (running, wanted) = (of(SITES), of(&less));
+    let found = merged(&running, &wanted).unwrap();
+    let words: Vec<String> = found.steps.iter().map(Step::words).collect();
+    assert_eq!(words, ["- link r1:eth1--web:eth0", "- node web"]);
+    assert!(found.early.is_empty() && found.late.links.len() == 1);
+    // The same interface of r1 leads elsewhere.
+    let turned = SITES.replace("- [r1, web]", "- [r1, h1]");
+    let found = merged(&of(SITES), &of(&turned)).unwrap();
+    assert!(found.late.links.is_empty() && found.early.links.len() == 1, "{:?}", found.steps);
+}
+
+#[test]
+fn children_and_links_go_with_a_node_that_is_made_anew() {
+    let nest =
+        "nodes:\n  a: {children: {limit: 2, nodes: {b: {}}}}\n  c: {}\nlinks:\n  - [a/b, c]\n";
+    let anew = nest.replace("a: {", "a: {privileged: true, ");
+    assert_eq!(
+        told(nest, &anew),
+        ["! node a anew: privileged true, was none (with node a/b, link a/b:eth0--c:eth0)"]
+    );
+    let more = nest.replace("limit: 2", "limit: 5");
+    assert_eq!(told(nest, &more), ["~ node a: children 5, was 2"]);
+}
+
+#[test]
+fn a_wire_that_cannot_be_put_in_takes_a_new_link() {
+    let wish = SITES.replace("- [r1, web]", "- {ends: [r1, web], delay: 5ms}");
+    let user = Allowed { programs: false, taps: true };
+    let there = merged_after(&of(SITES), None, &of(&wish), user).unwrap();
+    let words: Vec<String> = there.steps.iter().map(Step::words).collect();
+    assert_eq!(words, ["! link r1:eth1--web:eth0 anew: delay 5ms, was none"]);
+    // It stays in when it has nothing to do any more.
+    let back = merged_after(&of(&wish), None, &of(SITES), user).unwrap();
+    assert_eq!(back.steps[0].act, Act::Change);
+}
+
+#[test]
+fn doors_and_other_labs_are_refused_and_slices_too() {
+    let door = SITES.to_owned() + "  - [r1, internet]\n";
+    let refused = |old: &str, new: &str| merged(&of(old), &of(new)).unwrap_err().to_string();
+    assert!(refused(SITES, &door).contains("is a door"));
+    assert!(refused(&door, SITES).contains("up --replace"));
+    assert!(merged(&of(&door), &of(&door)).unwrap().steps.is_empty());
+    let other = "name: u\n".to_owned() + SITES;
+    assert!(refused(SITES, &other).contains("lab \"u\""));
+    let mut old = of(SITES);
+    old.scheme = None;
+    assert_eq!(merged(&old, &of(SITES)).unwrap_err(), Refusal::NoScheme);
+}
+
+#[test]
+fn a_plan_that_contradicts_itself_is_refused() {
+    let running = of(SITES);
+    let refused = |spoil: &dyn Fn(&mut Plan), words: &str| {
+        let mut wanted = running.clone();
+        spoil(&mut wanted);
+        let told = merged(&running, &wanted).unwrap_err().to_string();
+        assert!(told.contains(words), "{told}");
+    };
+    refused(&|plan| plan.nodes[0].parent = Some(Slot::new(0)), "lives in");
+    refused(&|plan| plan.nodes[0].name = "r1".into(), "two of the name \"r1\"");
+    refused(&|plan| plan.nodes[0].name = "..".into(), "node \"..\"");
+    refused(&|plan| plan.nodes[0].interfaces.clear(), "an end of it");
+    refused(&|plan| plan.switches.clear(), "an end of it");
+    refused(&|plan| plan.nodes[0].routes[0].interface = 9, "leads nowhere");
+    refused(&|plan| plan.nodes[0].interfaces[0].name = "a/b".into(), "a/b");
+    refused(&|plan| plan.links[0].name = plan.links[1].name.clone(), "two links");
+}
+
+#[test]
+fn a_merge_that_was_cut_off_does_its_changes_again() {
+    let live = SITES.replace("64MiB", "128MiB");
+    let (before, wanted) = (of(SITES), of(&live));
+    // The state has them already.
+    let running = merged(&before, &wanted).unwrap().target;
+    let again = merged_after(&running, Some(&before), &wanted, ALLOWED).unwrap();
+    let words: Vec<String> = again.steps.iter().map(Step::words).collect();
+    assert_eq!(words, ["~ node web: limits.memory 128MiB, was 64MiB"]);
+    assert_eq!(again.target, running);
+}
+
+/// A plan without what identifies its objects on a machine.
+fn content(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    let ids: BTreeMap<NodeId, NodeId> =
+        plan.nodes.iter().enumerate().map(|(at, node)| (node.id, NodeId::new(at))).collect();
+    plan.next_id = NodeId::default();
+    let bare = |node: &mut PlannedNode| {
+        node.id = ids[&node.id];
+        node.interfaces.iter_mut().for_each(|i| i.index = 0);
+    };
+    plan.nodes.iter_mut().for_each(bare);
+    for switch in &mut plan.switches {
+        (switch.index, switch.bridge, switch.mac) = (0, String::new(), [0; 6]);
+    }
+    for (at, link) in plan.links.iter_mut().enumerate() {
+        link.id = LinkId::new(at);
+        for end in &mut link.ends {
+            match end {
+                PlannedEnd::Port { name, mac, number, .. } => {
+                    (*name, *mac, *number) = (String::new(), [0; 6], None);
+                }
+                PlannedEnd::Nowhere { name, mac } => (*name, *mac) = (String::new(), [0; 6]),
+                _ => {}
+            }
+        }
+    }
+    let scheme = plan.scheme.as_mut().unwrap();
+    scheme.next_link = LinkId::default();
+    scheme.blocks.iter_mut().for_each(|(id, _)| *id = ids[id]);
+    scheme.routed_by_hand = scheme.routed_by_hand.iter().map(|id| ids[id]).collect();
+    plan
+}
+
+fn all_differ<T: Ord>(all: impl Iterator<Item = T>) -> bool {
+    let mut seen = BTreeSet::new();
+    all.into_iter().all(|one| seen.insert(one))
+}
+
+/// Names and indexes of a plan are unique where the kernel wants them to be.
+fn assert_distinct(plan: &Plan) {
+    assert!(all_differ(plan.nodes.iter().map(|n| n.id)));
+    assert!(plan.nodes.iter().all(|n| n.id < plan.next_id));
+    assert!(all_differ(plan.links.iter().map(|l| l.id)));
+    for node in &plan.nodes {
+        assert!(all_differ(node.interfaces.iter().map(|i| i.index)), "{node:?}");
+        assert!(all_differ(node.interfaces.iter().map(|i| &i.name)), "{node:?}");
+        assert!(node.parent.is_none_or(|parent| plan.node_at(parent).is_some()));
+    }
+    let ports = plan.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
+        PlannedEnd::Port { name, mac, .. } => Some((name.clone(), *mac)),
+        _ => None,
+    });
+    let ports: Vec<_> = ports.collect();
+    let bridges = plan.switches.iter().map(|s| &s.bridge);
+    assert!(all_differ(ports.iter().map(|(name, _)| name).chain(bridges)), "{ports:?}");
+    let own = plan.nodes.iter().flat_map(|n| &n.interfaces).map(|i| i.mac);
+    assert!(all_differ(ports.iter().map(|(_, mac)| *mac).chain(own)));
+    assert!(all_differ(plan.switches.iter().map(|s| s.index)));
+}
+
+#[test]
+fn what_was_changed_by_hand_is_marked_and_can_be_kept() {
+    let made = of(SITES);
+    let mut running = made.clone();
+    let by_hand = running.add_node(PlannedNode::fresh(&running, "mine", None));
+    running.nodes[0].limits.memory = Some(5 << 20);
+    let wanted = of(&SITES.replace("64MiB", "128MiB"));
+    let form = |link: &PlannedLink| LinkForm::of(&running, link, ALLOWED);
+    let machine = Machine { there: &|_| vec![], form: &form, allowed: ALLOWED };
+    let over = |keep| merge_over(&made, &running, None, &wanted, &machine, keep).unwrap();
+    let words: Vec<String> = over(false).steps.iter().map(Step::words).collect();
+    assert_eq!(
+        words,
+        [
+            "~ node h1: limits.memory none, was 5MiB (changed by hand)",
+            "~ node web: limits.memory 128MiB, was 64MiB",
+            "- node mine (changed by hand)"
+        ]
+    );
+    let kept = over(true);
+    let words: Vec<String> = kept.steps.iter().map(Step::words).collect();
+    assert_eq!(words, ["~ node web: limits.memory 128MiB, was 64MiB"]);
+    let mine = kept.target.node("mine").unwrap();
+    assert_eq!(kept.target.nodes[mine].id, running.nodes[by_hand].id);
+    assert_eq!(kept.target.nodes[0].limits.memory, Some(5 << 20));
+    assert!(kept.late.is_empty() && kept.early.is_empty());
+}
+
+fn settle(lab: &mut Lab, settings: &[u8]) {
+    for (node, setting) in lab.nodes.iter_mut().zip(settings) {
+        match setting % 5 {
+            0 => node.limits.memory = Some(u64::from(*setting) << 20),
+            1 => node.storage = Some(u64::from(*setting) << 20),
+            2 => {
+                node.env.insert("A".into(), setting.to_string());
+            }
+            _ => {}
+        }
+    }
+    for (link, setting) in lab.links.iter_mut().zip(settings) {
+        match setting % 7 {
+            0 => link.mtu = Some(1400),
+            1 => {
+                let delay = format!("{setting}us");
+                crate::impairment::set(&mut link.impairments[0], "delay", &delay).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 1 << 20, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_lab_becomes_any_other(
+        a in any_lab(), b in any_lab(),
+        settings in (prop::collection::vec(any::<u8>(), 18), prop::collection::vec(any::<u8>(), 18)),
+        user in any::<bool>(),
+    ) {
+        let (mut a, mut b) = (a.lab, b.lab);
+        settle(&mut a, &settings.0);
+        settle(&mut b, &settings.1);
+        let (Ok(running), Ok(wanted)) = (plan(&a), plan(&b)) else { return Err(TestCaseError::reject("no plan")) };
+        let allowed = Allowed { programs: !user, taps: true };
+        let found = match merged_after(&running, None, &wanted, allowed) {
+            Err(Refusal::Door { .. }) => return Err(TestCaseError::reject("doors")),
+            other => other.unwrap(),
+        };
+        prop_assert_eq!(content(&found.target), content(&wanted));
+        assert_distinct(&found.target);
+        // Done in order, it gives the target, by plans that the kernel can follow.
+        let mut between = running.clone();
+        between.forget_links(&found.early.links);
+        let gone = |plan: &Plan, parts: &Parts| -> BTreeSet<_> {
+            plan.slots().filter(|s| parts.nodes.contains(&plan.nodes[*s].id)).collect()
+        };
+        between.remove_nodes(&gone(&between, &found.early));
+        for name in &found.early.switches {
+            between.remove_switch(between.switch(name).unwrap());
+        }
+        let mut whole = with_leftovers(&found.target, &between, &found.late);
+        assert_distinct(&whole);
+        whole.forget_links(&found.late.links);
+        whole.remove_nodes(&gone(&whole, &found.late));
+        for name in &found.late.switches {
+            whole.remove_switch(whole.switch(name).unwrap());
+        }
+        prop_assert_eq!(&whole, &found.target);
+        // And nothing is left to do.
+        let again = merged_after(&found.target, None, &wanted, allowed).unwrap();
+        prop_assert_eq!(again.steps, vec![]);
+        prop_assert_eq!(&again.target, &found.target);
+        let parts = [again.early, again.late, again.added, again.changed];
+        prop_assert!(parts.iter().all(Parts::is_empty));
+        // What stays has its identity.
+        for node in running.nodes.iter().filter(|n| !found.early.nodes.contains(&n.id) && !found.late.nodes.contains(&n.id)) {
+            let now = &found.target.nodes[found.target.slot_of(node.id).unwrap()];
+            prop_assert_eq!(&now.name, &node.name);
+        }
+    }
+}

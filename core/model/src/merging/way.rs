@@ -1,0 +1,74 @@
+//! What must go before anything is added: removed links that hold what an added or changed part gets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+
+use super::Merged;
+use crate::plan::{Interface, NodeId, Plan, PlannedEnd, PlannedLink};
+
+/// Moves such links, and nodes and switches that hold nothing else, from the late parts to the early ones.
+pub(super) fn clear(merged: &mut Merged, running: &Plan) {
+    let given = Given::of(merged);
+    let stands = |link: &&PlannedLink| {
+        merged.late.links.contains(&link.id)
+            && link.ends.iter().any(|end| {
+                let PlannedEnd::Node { node, interface } = end else { return false };
+                let node = running.node_at(*node);
+                let own = node.and_then(|n| Some((n.id, n.interfaces.get(*interface)?)));
+                own.is_some_and(|(node, own)| given.needs(node, own))
+            })
+    };
+    let early: BTreeSet<_> = running.links.iter().filter(stands).map(|link| link.id).collect();
+    merged.late.links.retain(|id| !early.contains(id));
+    merged.early.links.extend(early);
+    // What is made anew in a node that goes goes with it.
+    let goes = |node: &crate::plan::PlannedNode| {
+        merged.late.nodes.contains(&node.id)
+            && running.slot_of(node.id).is_some_and(|slot| {
+                let inner = running.descendants(slot);
+                inner.iter().any(|s| merged.early.nodes.contains(&running.nodes[*s].id))
+            })
+    };
+    let nodes: Vec<NodeId> = running.nodes.iter().filter(|n| goes(n)).map(|n| n.id).collect();
+    for node in nodes {
+        merged.late.nodes.remove(&node);
+        merged.early.nodes.insert(node);
+    }
+}
+
+/// Names and prefixes that added and changed links get.
+struct Given {
+    names: BTreeMap<NodeId, BTreeSet<String>>,
+    prefixes: Vec<IpNet>,
+}
+
+impl Given {
+    fn of(merged: &Merged) -> Given {
+        let mut given = Given { names: BTreeMap::new(), prefixes: vec![] };
+        for link in &merged.target.links {
+            let fresh = merged.added.links.contains(&link.id);
+            if !fresh && !merged.changed.links.contains(&link.id) {
+                continue;
+            }
+            for end in &link.ends {
+                let PlannedEnd::Node { node, interface } = end else { continue };
+                let Some(node) = merged.target.node_at(*node) else { continue };
+                let Some(own) = node.interfaces.get(*interface) else { continue };
+                given.prefixes.extend(own.addresses.iter().map(IpNet::trunc));
+                if fresh {
+                    given.names.entry(node.id).or_default().insert(own.name.clone());
+                }
+            }
+        }
+        given.prefixes.sort();
+        given.prefixes.dedup();
+        given
+    }
+
+    fn needs(&self, node: NodeId, own: &Interface) -> bool {
+        let named = self.names.get(&node).is_some_and(|names| names.contains(&own.name));
+        let overlaps = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
+        named || own.addresses.iter().any(|own| self.prefixes.iter().any(|p| overlaps(p, own)))
+    }
+}
