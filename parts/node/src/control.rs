@@ -5,10 +5,11 @@
 //! listening process, so the socket identifies its init without a pid that may have been reused.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use netloom_model::lab::{Program, Ready};
 use netloom_sys::scm;
 use netloom_sys::{Failure, process::wait_readable};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -40,11 +41,25 @@ pub enum Request {
     /// answer: the caller has its own socket to the deputy. An init of an older version closes the
     /// connection.
     Run,
+    /// Have other programs: a [`Wanted`] in the first descriptor attached, and two files for a log after it, for an init
+    /// that has none. The answers are those to [`Request::Start`]. An init of an older version closes the connection.
+    Change,
     /// Stop the programs, first by SIGTERM, then the node. The connection's end is the answer.
     Stop {
         /// How long programs may take to end, in milliseconds.
         grace_ms: u64,
     },
+}
+
+/// What a living node shall run from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Its programs: those that it has and are equal run on, in the same environment.
+    pub run: Vec<Program>,
+    /// Their whole environment.
+    pub env: Vec<(String, String)>,
+    /// When it counts as ready.
+    pub ready: Ready,
 }
 
 /// An init's answer.
@@ -156,6 +171,21 @@ impl Connection {
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(None),
             Err(e) => Err(fail(e).into()),
         }
+    }
+
+    /// Tells the init what to run from now on. `log`: two files, used if it has no log yet. The answers are those to
+    /// [`Request::Start`].
+    ///
+    /// # Errors
+    /// The init has ended, or there is no memory for the request.
+    pub fn change(&self, wanted: &Wanted, log: [BorrowedFd<'_>; 2]) -> Result<()> {
+        use std::io::Write;
+        let fail = |e: io::Error| self.fail("write what it shall run", e);
+        let memory = rustix::fs::memfd_create("wanted", rustix::fs::MemfdFlags::CLOEXEC);
+        let mut memory = std::fs::File::from(memory.map_err(|e| fail(e.into()))?);
+        let bytes = serde_json::to_vec(wanted).map_err(|e| fail(e.into()))?;
+        memory.write_all(&bytes).map_err(fail)?;
+        self.send_with(&Request::Change, &[memory.as_fd(), log[0], log[1]])
     }
 
     /// Requests the node's state. `Ok(None)` when the init has ended or does not know the request.

@@ -232,17 +232,22 @@ fn restore_open_files(limits: (Option<u64>, Option<u64>)) {
 
 /// The environment of a node's programs.
 pub fn environment(lab: &str, spec: &NodeSpec) -> Vec<(String, String)> {
+    environment_of(lab, &spec.name, &spec.env)
+}
+
+/// The same for a node of this name, with these variables of the lab file.
+pub fn environment_of(lab: &str, node: &str, given: &[(String, String)]) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = [
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("HOME", people::HOME),
         ("LANG", "C.UTF-8"),
         ("NETLOOM_LAB", lab),
-        ("NETLOOM_NODE", &spec.name),
+        ("NETLOOM_NODE", node),
         ("NETLOOM_RUNTIME_DIR", SCOPES),
     ]
     .map(|(k, v)| (k.to_owned(), v.to_owned()))
     .to_vec();
-    for (key, value) in &spec.env {
+    for (key, value) in given {
         env.retain(|(k, _)| k != key);
         env.push((key.clone(), value.clone()));
     }

@@ -22,6 +22,7 @@ mod living;
 pub mod log;
 mod people;
 pub mod ping;
+pub mod placing;
 mod programs;
 mod ready;
 pub mod root;

@@ -1,6 +1,8 @@
 //! The life of a node's init, after its birth ([`crate::init`]): it reaps children, runs the node's programs, writes their log,
 //! finds out when the node is ready, and answers on its control socket, one message at a time.
 
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,7 +15,7 @@ use rustix::net::SocketFlags;
 use rustix::process::{Pid, Signal};
 
 use crate::by_init::deputy;
-use crate::control::{Answer, MAX_MESSAGE, NodeReport, Request};
+use crate::control::{Answer, MAX_MESSAGE, NodeReport, Request, Wanted};
 use crate::health::Checking;
 use crate::programs::{Execs, Programs, command};
 use crate::ready;
@@ -227,6 +229,13 @@ impl Init {
                 let execs = self.programs.exec();
                 self.answer_exec(execs);
             }
+            Some(Request::Change) => match asked_change(fds) {
+                Some((wanted, log)) => {
+                    self.connections[index].of_start = true;
+                    self.change(wanted, log);
+                }
+                None => drop(self.connections.swap_remove(index)),
+            },
             Some(Request::Programs) => {
                 let answer = Answer::Programs(self.programs.states());
                 self.answer(index, &answer);
@@ -301,6 +310,23 @@ impl Init {
         if let Err(words) = self.programs.start() {
             return self.fail(&words);
         }
+        self.await_readiness();
+    }
+
+    /// Runs other programs from now on.
+    fn change(&mut self, wanted: Wanted, log: [File; 2]) {
+        let Wanted { run, env, ready } = wanted;
+        self.env.clone_from(&env);
+        self.conditions.ready = ready;
+        self.failed = None;
+        self.programs.change(run, env, log);
+        if let Err(words) = self.programs.go_on() {
+            return self.fail(&words);
+        }
+        self.await_readiness();
+    }
+
+    fn await_readiness(&mut self) {
         let now = Instant::now();
         self.waiting = Some(Waiting {
             until: now + self.conditions.ready.timeout,
@@ -413,4 +439,13 @@ impl Init {
             self.stop_at = Some(Instant::now() + grace);
         }
     }
+}
+
+/// What comes with [`Request::Change`].
+fn asked_change(fds: Vec<OwnedFd>) -> Option<(Wanted, [File; 2])> {
+    let [wanted, a, b] = <[OwnedFd; 3]>::try_from(fds).ok()?.map(File::from);
+    let (mut wanted, mut bytes) = (wanted, Vec::new());
+    wanted.rewind().ok()?;
+    wanted.read_to_end(&mut bytes).ok()?;
+    Some((serde_json::from_slice(&bytes).ok()?, [a, b]))
 }

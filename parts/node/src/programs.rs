@@ -28,6 +28,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// A program that has run for so long is started again as at first.
 const STEADY: Duration = Duration::from_secs(10);
 
+/// How long a program that is no longer wanted may take to end.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// How many of a program's last lines are kept for reports, and how much of each.
 const LAST_LINES: usize = 8;
 const LINE_TOLD: usize = 400;
@@ -63,6 +66,8 @@ enum Stage {
     Running,
     /// They have, and this command of `exec` runs.
     Exec(usize),
+    /// Other programs are wanted: these start when those that are not have ended.
+    Changing,
     /// A command of `setup` failed: no program is started.
     Failed,
 }
@@ -88,7 +93,8 @@ pub(crate) enum Execs {
 
 /// All programs of a node.
 pub(crate) struct Programs {
-    /// The programs of `run`, then the commands of `setup`, then those of `exec`.
+    /// The programs of `run`, then the commands of `setup`, then those of `exec`, then programs that are no longer wanted
+    /// and have not ended.
     slots: Vec<Slot>,
     /// Number of programs in `run`.
     runs: usize,
@@ -98,6 +104,8 @@ pub(crate) struct Programs {
     execs: Vec<(bool, Duration)>,
     /// When the command of `exec` that runs has taken too long.
     exec_until: Option<Instant>,
+    /// When programs that are no longer wanted are killed.
+    kill_at: Option<Instant>,
     stage: Stage,
     env: Vec<(String, String)>,
     log: Option<Writer>,
@@ -126,7 +134,19 @@ impl Programs {
         let titled = |(i, exec): (usize, Exec)| Slot::new(format!("exec {}", i + 1), exec.program);
         slots.extend(exec.into_iter().enumerate().map(titled));
         let (log, stage, exec_until) = (log.map(Writer::new), Stage::Waiting, None);
-        Programs { slots, runs, setups, execs, exec_until, stage, env, log, stopping: false }
+        let kill_at = None;
+        Programs {
+            slots,
+            runs,
+            setups,
+            execs,
+            exec_until,
+            kill_at,
+            stage,
+            env,
+            log,
+            stopping: false,
+        }
     }
 
     /// The log's descriptors.
@@ -145,11 +165,58 @@ impl Programs {
         }
     }
 
-    /// Continues after the current command of `setup` has ended.
+    /// Replaces the programs: equal ones in an equal environment go on as they are, the others are asked to end. What is
+    /// new starts when those have ended, see [`Programs::go_on`].
+    pub(crate) fn change(&mut self, run: Vec<Program>, env: Vec<(String, String)>, log: [File; 2]) {
+        self.log.get_or_insert_with(|| Writer::new(log));
+        let same = env == self.env;
+        self.env = env;
+        let mut old: Vec<Slot> = self.slots.drain(..self.runs).collect();
+        let mut all = Vec::new();
+        for (i, program) in run.into_iter().enumerate() {
+            let title = format!("program {}", i + 1);
+            let is_it = |slot: &Slot| same && slot.has_begun() && slot.program == program;
+            all.push(match old.iter().position(is_it) {
+                Some(at) => Slot { title, ..old.remove(at) },
+                None => Slot::new(title, program),
+            });
+        }
+        self.runs = all.len();
+        self.slots.splice(0..0, all);
+        for mut slot in old {
+            slot.start_at = None;
+            slot.program.restart = Restart::Never;
+            let Some(pid) = slot.pid else { continue };
+            // A program that has ended needs no signal.
+            let _ = rustix::process::kill_process_group(pid, signal_of(slot.program.stop_signal));
+            self.slots.push(slot);
+        }
+        self.kill_at = Some(Instant::now() + GRACE);
+        self.exec_until = None;
+        self.stage = Stage::Changing;
+    }
+
+    /// Whether no program is left that is no longer wanted.
+    fn have_left(&self) -> bool {
+        self.slots.len() == self.wanted()
+    }
+
+    /// Number of programs and commands that the node has.
+    fn wanted(&self) -> usize {
+        self.runs + self.setups + self.execs.len()
+    }
+
+    /// Continues after the current command of `setup`, or a program that is no longer wanted, has ended.
     ///
     /// # Errors
     /// It failed, or the next cannot be started: a description.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
+        if self.stage == Stage::Changing && self.have_left() {
+            (self.stage, self.kill_at) = (Stage::Running, None);
+            let new = |i: &usize| !self.slots[*i].has_begun();
+            let new: Vec<usize> = (0..self.runs).filter(new).collect();
+            return new.into_iter().try_for_each(|i| self.launch(i));
+        }
         let Stage::Setup(index) = self.stage else { return Ok(()) };
         let slot = &self.slots[self.runs + index];
         match slot.exit {
@@ -265,6 +332,7 @@ impl Programs {
                 let slot = &self.slots[self.runs + self.setups + index];
                 Some(format!("{} runs", slot.name()))
             }
+            Stage::Changing => Some("programs that are no longer wanted have ended".to_owned()),
             Stage::Running | Stage::Failed => None,
         }
     }
@@ -293,12 +361,19 @@ impl Programs {
 
     /// Restarts what is due, and returns the time of the next restart.
     pub(crate) fn restart_due(&mut self, now: Instant) -> Option<Instant> {
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = None;
+            for pid in self.slots[self.wanted()..].iter().filter_map(|s| s.pid) {
+                // It may end at this moment.
+                let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            }
+        }
         for i in 0..self.slots.len() {
             if self.slots[i].start_at.is_some_and(|at| at <= now) && self.launch(i).is_err() {
                 self.plan_restart(i, now);
             }
         }
-        self.slots.iter().filter_map(|s| s.start_at).min()
+        self.slots.iter().filter_map(|s| s.start_at).chain(self.kill_at).min()
     }
 
     fn plan_restart(&mut self, index: usize, now: Instant) {
@@ -330,6 +405,10 @@ impl Programs {
         self.log(index, note.as_bytes());
         if again && !self.stopping {
             self.plan_restart(index, now);
+        }
+        if index >= self.wanted() {
+            self.slots.remove(index);
+            return Some(None);
         }
         let failed = index < self.runs && !self.stopping && self.slots[index].has_failed();
         Some(failed.then(|| self.story(index)))
@@ -372,7 +451,9 @@ impl Programs {
     pub(crate) fn drain(&mut self, index: usize) {
         let mut buffer = [0u8; 16 << 10];
         loop {
-            let Some(output) = &self.slots[index].output else { return };
+            // One that is no longer wanted may have ended and gone since its output was seen.
+            let output = self.slots.get(index).and_then(|slot| slot.output.as_ref());
+            let Some(output) = output else { return };
             match rustix::io::read(output, &mut buffer) {
                 Ok(0) => {
                     self.slots[index].output = None;
@@ -490,6 +571,11 @@ impl Slot {
             started: None,
             start_at: None,
         }
+    }
+
+    /// Whether it was started, or is about to be started again.
+    fn has_begun(&self) -> bool {
+        self.pid.is_some() || self.exit.is_some() || self.start_at.is_some()
     }
 
     /// `program 2 (nft -f rules)`
