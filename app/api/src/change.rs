@@ -10,7 +10,8 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use netloom_lab::view::{
-    Changed, Fates, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode, NodeSettings,
+    Applied, Apply, Changed, Fates, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
+    NodeSettings,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,23 @@ const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its 
 /// Parses a request's body as JSON, whatever its content type.
 pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Rejection> {
     Json::<T>::from_bytes(bytes).map(|Json(value)| value).map_err(|e| Rejection::body(&e))
+}
+
+/// Turn the lab into the one of a file
+///
+/// Parts are added, changed where they are, made anew or removed, and the rest is not touched. With `dry_run` the steps are
+/// only shown.
+#[utoipa::path(post, path = "/v1/lab/apply", tag = "lab", request_body = Apply, responses(
+    (status = 200, description = "What was done, or would be", body = Applied),
+    (status = 400, description = "The body cannot be used, or the lab cannot become that while it lives",
+        body = Problem),
+    (status = 409, description = "Other steps than the expected ones are needed by now, the lab is not up, or it stands \
+        in between and the same request does the rest", body = Problem),
+    (status = "default", description = "Not done", body = Problem),
+))]
+pub(crate) async fn apply(State(lab): State<Lab>, bytes: Bytes) -> Answer<Applied> {
+    let request: Apply = body(&bytes)?;
+    lab.call(move |s| s.apply(&request)).await.map(Json)
 }
 
 /// Make a node

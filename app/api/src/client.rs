@@ -14,8 +14,8 @@ use std::time::Duration;
 use axum::http::Method;
 use netloom_flow::control::requests::{Shown, TraceWhat, Traced};
 use netloom_lab::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
+    Applied, Apply, Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink,
+    NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use netloom_model::Plan;
 use netloom_node::entry::Entry;
@@ -244,6 +244,15 @@ impl Client {
     /// [`crate::Error::Refused`] with status 400 for an unusable end or setting, 404 when there is no such node.
     pub fn create_link(&self, request: &NewLink) -> Result<Changed> {
         self.json(&Call::new(Method::POST, "/v1/links", WHOLE).with(request))
+    }
+
+    /// Turns the lab into the one of a file.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] with status 400 when the lab cannot become that while it lives, 409 when other steps are
+    /// needed than the expected ones, or when it stands in between: then the same call does the rest.
+    pub fn apply(&self, request: &Apply) -> Result<Applied> {
+        self.json(&Call::new(Method::POST, "/v1/lab/apply", WHOLE).with(request))
     }
 
     /// Removes a link.

@@ -48,6 +48,9 @@ const MAX_BODY: usize = 64 * 1024;
 /// Largest configuration of a measurement: some 65,536 filters.
 const MAX_CONFIGURATION: usize = 8 * 1024 * 1024;
 
+/// Largest plan: one of a million routes.
+const MAX_PLAN: usize = 256 * 1024 * 1024;
+
 /// Challenge to callers without the token (RFC 6750, section 3).
 const CHALLENGE: &str = "Bearer realm=\"netloom\"";
 
@@ -313,7 +316,11 @@ async fn authorized(State(token): State<Arc<Token>>, request: Request, next: Nex
 /// Reads a request's body completely before anything else, and turns a panic into an answer.
 async fn bounded(State(limits): State<Limits>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let most = if parts.uri.path().starts_with("/pnpm") { MAX_CONFIGURATION } else { MAX_BODY };
+    let most = match parts.uri.path() {
+        "/v1/lab/apply" => MAX_PLAN,
+        path if path.starts_with("/pnpm") => MAX_CONFIGURATION,
+        _ => MAX_BODY,
+    };
     let body = match timeout(limits.request, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Body::from(bytes),
         Ok(Err(_)) => return too_large(most).into_response(),

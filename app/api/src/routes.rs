@@ -35,6 +35,7 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
         .routes(routes!(status, down))
         .routes(routes!(plan))
         .routes(routes!(repair))
+        .routes(routes!(change::apply))
         .routes(routes!(ping))
         .routes(routes!(ping_pair))
         .routes(routes!(nodes, change::create_node))

@@ -8,6 +8,7 @@ pub(crate) mod comparing;
 pub(crate) mod lab_main;
 pub mod listing;
 pub mod orphan;
+pub mod previewing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -18,9 +19,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::lab::FileContent;
-use netloom_model::plan::PlannedSwitch;
 use netloom_model::plan::form::Forms;
-use netloom_model::slices::Slice;
 use netloom_node::spawner::Spawner;
 use netloom_sys::cgroup::{self, Groups};
 use netloom_sys::process::{self, Forked, Namespaces};
@@ -118,7 +117,7 @@ impl Launch {
     ) -> Result<Outcome> {
         absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, &options.base);
         binds::settle(&mut plan.nodes, &options.runtime)?;
-        check_tls(&plan.switches, &plan.slices)?;
+        flows::check_tls(&plan.switches, &plan.slices)?;
         machines::check(plan.nodes.iter())?;
         routers::check(&plan)?;
         let user = !caps::is_privileged();
@@ -324,7 +323,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     let mut slices = plan.slices.clone();
     absolute_paths(&mut nodes, &mut switches, &mut slices, &options.base);
     binds::settle(&mut nodes, &options.runtime)?;
-    check_tls(&switches, &slices)?;
+    flows::check_tls(&switches, &slices)?;
     for node in &nodes {
         let object = format!("node {:?}", node.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
@@ -340,23 +339,6 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     }
     let plan = Plan { nodes, ..plan.clone() };
     images::bring(&plan, !caps::is_privileged(), &mut |_| ())?;
-    Ok(())
-}
-
-/// Reads the files of switches and slices for TLS, as their processes will.
-fn check_tls(switches: &[PlannedSwitch], slices: &[Slice]) -> Result<()> {
-    let of_switches = switches.iter().filter_map(|switch| {
-        let files = switch.kind.as_openflow()?.tls.as_ref()?;
-        Some((format!("switch {:?}: tls", switch.name), files))
-    });
-    let of_slices = slices
-        .iter()
-        .filter_map(|slice| Some((format!("slice {:?}: tls", slice.name), slice.tls.as_ref()?)));
-    for (object, files) in of_switches.chain(of_slices) {
-        if let Err(e) = flows::tls(files).check() {
-            return Err(Error::Invalid { object, reason: netloom_sys::describe(&e) });
-        }
-    }
     Ok(())
 }
 

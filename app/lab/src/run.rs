@@ -1,5 +1,6 @@
 //! A running lab: requests, changes, repair, and teardown.
 
+pub(crate) mod applying;
 pub(crate) mod cable;
 pub(crate) mod control_moves;
 pub(crate) mod following;

@@ -15,8 +15,8 @@ use netloom_switch::control::requests::{Answer, Request};
 
 use crate::Result;
 use crate::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
+    Applied, Apply, Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink,
+    NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 
 /// A running lab. All calls may block, and may come from several threads at once.
@@ -163,6 +163,13 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// The same, or the frame is none.
     fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced>;
+
+    /// Turns the lab into the one of a file: each part is added, changed, made anew or removed, and the rest not touched.
+    ///
+    /// # Errors
+    /// Why the lab cannot become that while it lives; what the kernel or a node refuses. After the latter the lab stands
+    /// in between, and the same request does the rest.
+    fn apply(&self, request: &Apply) -> Result<Applied>;
 
     /// The probe for measurements at the lab's interfaces. Its sessions end with the lab.
     ///

@@ -2,7 +2,11 @@
 //!
 //! Counters are totals since the object was made. What the machine cannot tell is `null`.
 
+use std::path::PathBuf;
+
+use netloom_model::Plan;
 use netloom_model::forwarding::Forwarding;
+use netloom_model::merging::Step;
 use netloom_model::users::Ids;
 use serde::{Deserialize, Serialize};
 
@@ -536,6 +540,57 @@ pub struct LinkSettings {
     /// Take the whole link down, as if its cable were pulled, or up again.
     #[serde(default)]
     pub up: Option<bool>,
+}
+
+/// A request to turn the lab into the one of a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Apply {
+    /// The plan of the file; paths of the host in it are absolute.
+    pub plan: Plan,
+    /// Absolute path of the file.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub file: Option<PathBuf>,
+    /// The digest of the steps that the caller has seen: if others are needed by now, nothing is done.
+    #[serde(default)]
+    pub expected: Option<String>,
+    /// Whether what was changed by hand stays.
+    #[serde(default)]
+    pub keep_drift: bool,
+    /// Whether the steps are only shown.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Applied {
+    /// In order; none where the lab is as the file says.
+    pub steps: Vec<AppliedStep>,
+    /// Identifies the steps, for `expected`.
+    pub digest: String,
+    /// Whether they were done.
+    pub done: bool,
+    /// How long everything took, in milliseconds.
+    pub took_ms: f64,
+    /// Programs that ended with an error, and links that could not be made anew.
+    pub troubles: Vec<String>,
+}
+
+/// A step that was done, or would be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AppliedStep {
+    /// The step.
+    #[serde(flatten)]
+    pub step: Step,
+    /// In words.
+    pub line: String,
+    /// When it was done, in milliseconds from the beginning.
+    pub done_ms: Option<f64>,
 }
 
 /// What a change did.

@@ -2,6 +2,7 @@
 //!
 //! Only definitions: nothing here reads a file or asks the machine.
 
+mod apply;
 mod capture;
 pub(crate) mod examples;
 mod flow;
@@ -22,6 +23,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use netloom_lab::Role;
 
+pub(crate) use apply::Apply;
 pub(crate) use capture::{Capture, CaptureDirection, CaptureEngine, CaptureFormat};
 pub(crate) use flow::{
     Flow, FlowAdd, FlowDel, FlowDump, FlowGroups, FlowMeters, FlowMod, FlowMonitor, FlowTrace,
@@ -48,7 +50,7 @@ pub(crate) use test::Test;
 #[derive(Debug, Parser)]
 #[command(name = "netloom", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Exit status: 0 done; 1 failed while running; 2 wrong usage or invalid \
-                        file; 3 not supported on this machine.\n\nSignals: verbs that run until stopped \
+                        file; 3 not supported on this machine; 4 `apply --check` found a difference.\n\nSignals: verbs that run until stopped \
                         end on SIGTERM, and on SIGINT and SIGHUP unless their caller ignores \
                         these, as shells do for background jobs of scripts.")]
 pub(crate) struct Cli {
@@ -67,6 +69,8 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Bring a lab up from its file; returns when every node is ready.
     Up(Up),
+    /// Turn a running lab into the one of its changed file, and leave alone what did not change; brings up what is not up.
+    Apply(Apply),
     /// Bring a lab up, show the output of its programs, and take it down on Ctrl-C.
     Run(Up),
     /// Take a lab down and remove everything that belongs to it.
@@ -648,6 +652,8 @@ pub(crate) enum Experiment {
     People,
     /// Frames through a virtual machine's card, and streams between two machines.
     Vm,
+    /// What people do with their labs: a link more in the file of a running one.
+    People,
 }
 
 impl Experiment {
@@ -671,6 +677,7 @@ impl Experiment {
             Experiment::Guard => "guard",
             Experiment::People => "people",
             Experiment::Vm => "vm",
+            Experiment::People => "people",
         }
     }
 }

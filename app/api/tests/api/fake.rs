@@ -10,8 +10,9 @@ use std::time::Duration;
 use netloom_api::{Server, serve};
 use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_lab::view::{
-    Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
+    Applied, Apply, Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface,
+    NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability,
+    Repaired,
 };
 use netloom_lab::{Error, Result, Service};
 use netloom_measure::{Interfaces, Probe};
@@ -403,6 +404,12 @@ impl Service for Fake {
             }
             _ => Answer::Done,
         })
+    }
+
+    fn apply(&self, request: &Apply) -> Result<Applied> {
+        let Apply { plan, expected, keep_drift, dry_run, .. } = request;
+        self.note(format!("apply {} {expected:?} {keep_drift} {dry_run}", plan.lab))?;
+        Ok(Applied { digest: "d".into(), done: !dry_run, ..Applied::default() })
     }
 
     fn probe(&self) -> Result<Arc<Probe>> {

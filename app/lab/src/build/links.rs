@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use netloom_model::Plan;
 use netloom_model::plan::form::{LinkForm, Piece, Seat};
-use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, Slot, SwitchSlot};
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedSwitch, Slot, SwitchSlot};
 use netloom_netlink::{Batch, BridgeSpec, Change, DeleteLink, EndSpec, VethSpec};
 use netloom_sys::namespace;
 
@@ -19,10 +19,19 @@ use crate::{Error, Result};
 
 /// Makes the bridges of these switches in the core namespace.
 pub(crate) fn make_switches(plan: &Plan, core: BorrowedFd<'_>) -> Result<()> {
+    make_bridges(plan, core, |_| true)
+}
+
+/// The same for some of them.
+pub(crate) fn make_bridges(
+    plan: &Plan,
+    core: BorrowedFd<'_>,
+    which: impl Fn(&PlannedSwitch) -> bool + Send + Sync,
+) -> Result<()> {
     inside(core, "core namespace", |socket| {
         let mut batch = Batch::new();
         batch.push("loopback of the core", &Change::of(LOOPBACK).up());
-        for switch in plan.switches.iter().filter(|s| s.kind.is_bridge()) {
+        for switch in plan.switches.iter().filter(|s| s.kind.is_bridge() && which(s)) {
             let object: Arc<str> = format!("switch {:?}", switch.name).into();
             let mut spec = BridgeSpec::new(&switch.bridge);
             spec.index = Some(switch.index);

@@ -77,6 +77,22 @@ fn ask_all(
         let (failures, told) = (vec![], Told::default());
         asked.push(Asked { node: &node.name, connection, failures, told });
     }
+    heard(asked, progress)
+}
+
+/// Waits until these nodes, which were asked to start programs, are ready. Returns programs that ended with an error.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn hear(asked: Vec<(&str, Connection)>) -> Result<Told> {
+    let one = |(node, connection)| {
+        let (failures, told) = (vec![], Told::default());
+        Asked { node, connection, failures, told }
+    };
+    heard(asked.into_iter().map(one).collect(), &|_, _| {})
+}
+
+fn heard(mut asked: Vec<Asked<'_>>, progress: &dyn Fn(usize, usize)) -> Result<Told> {
     let total = asked.len();
     for (done, one) in asked.iter_mut().enumerate() {
         progress(done, total);

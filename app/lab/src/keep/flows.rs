@@ -18,6 +18,7 @@ use netloom_flow::control::{Answer, PortSpec, Request};
 use netloom_model::Plan;
 use netloom_model::kinds::openflow::Controller;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, Slot};
+use netloom_model::slices::Slice;
 
 use self::agent::Agent;
 pub use self::told::OUTSIDE;
@@ -50,6 +51,16 @@ impl Flows {
     /// Starts one switch that was added to the plan.
     pub(crate) fn add(&self, context: &Context<'_>) -> Result<()> {
         self.inner().start_missing(context).map(drop)
+    }
+
+    /// Ends the process of a switch and starts it anew, with what the plan says. Its data plane forwards meanwhile, and
+    /// what controllers told it is in its files.
+    pub(crate) fn restart(&self, context: &Context<'_>, switch: &str) -> Result<()> {
+        let mut inner = self.inner();
+        if let Some(agent) = inner.agents.remove(switch) {
+            agent.end();
+        }
+        inner.start_missing(context).map(drop)
     }
 
     /// Ends one switch for good.
@@ -131,6 +142,23 @@ fn made_anew(
     let is_new =
         [all || plain.is_some_and(|node| slots.contains(&node)), all || slots.contains(&router)];
     [outside, inside].into_iter().zip(is_new).filter_map(|(port, new)| new.then_some(port))
+}
+
+/// Reads the files of switches and slices for TLS, as their processes will.
+pub(crate) fn check_tls(switches: &[PlannedSwitch], slices: &[Slice]) -> Result<()> {
+    let of_switches = switches.iter().filter_map(|switch| {
+        let files = switch.kind.as_openflow()?.tls.as_ref()?;
+        Some((format!("switch {:?}: tls", switch.name), files))
+    });
+    let of_slices = slices
+        .iter()
+        .filter_map(|slice| Some((format!("slice {:?}: tls", slice.name), slice.tls.as_ref()?)));
+    for (object, files) in of_switches.chain(of_slices) {
+        if let Err(e) = tls(files).check() {
+            return Err(Error::Invalid { object, reason: netloom_sys::describe(&e) });
+        }
+    }
+    Ok(())
 }
 
 impl Keeper for Flows {

@@ -128,6 +128,25 @@ impl Switches {
         remove_files(folder, switch);
     }
 
+    /// Sets those rules of a switch that differ from earlier ones.
+    pub(crate) fn rule_anew(
+        &self,
+        folder: &Folder,
+        switch: &str,
+        old: &[&ShmSwitch],
+        new: &ShmSwitch,
+    ) -> Result<()> {
+        let object = format!("switch {switch:?}");
+        let Answer::Shown(shown) = self.ask(folder, switch, &Request::Show)? else {
+            let reason = "its process does not say which ports it has".to_owned();
+            return Err(Error::Busy { object, reason });
+        };
+        for request in rules::changes(&shown, old, new, &object)? {
+            self.ask(folder, switch, &request)?;
+        }
+        Ok(())
+    }
+
     /// The folder by which clients of classic VDE know a switch.
     pub(crate) fn vde_folder(
         folder: &Folder,

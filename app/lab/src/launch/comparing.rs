@@ -58,7 +58,8 @@ pub(crate) fn refusal(
     asked: Asked<'_>,
     runs: bool,
 ) -> Result<Error> {
-    let made = folder.read_made()?;
+    // One of an earlier file is left when a file was applied and the lab process killed at that moment.
+    let made = folder.read_made()?.filter(|made| made.plan.digest == state.plan.digest);
     let before = made.as_ref().map_or(&state.plan, |made| &made.plan);
     let how = if runs { "runs already" } else { "lives on after its process was killed" };
     let which = match (&state.file, asked.file) {
@@ -82,8 +83,8 @@ pub(crate) fn refusal(
         }
     }
     words.push_str(
-        "\n`netloom up --replace FILE` takes it down and brings up what the file says; with --name \
-         OTHER it becomes a lab beside it",
+        "\n`netloom apply FILE` changes what differs and leaves the rest as it is; `netloom up --replace FILE` \
+         takes the lab down and brings up what the file says; with --name OTHER it becomes a lab beside it",
     );
     Ok(Error::Conflict { lab: asked.plan.lab.clone(), reason: words })
 }

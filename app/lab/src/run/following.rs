@@ -3,11 +3,12 @@
 //!
 //! Only differences between the two plans are applied: routes that somebody changed in a node stay.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
 use netloom_model::plan::{Plan, PlannedNode};
 use netloom_netlink::Batch;
@@ -26,9 +27,14 @@ impl Running {
     /// names.
     pub(crate) fn follow_plan(&self, work: &mut Work, old: &Plan) -> Result<()> {
         let state = self.state();
+        let known: HashMap<NodeId, usize> =
+            old.nodes.iter().enumerate().map(|(at, node)| (node.id, at)).collect();
         for (slot, node) in state.plan.slots().zip(&state.plan.nodes) {
             let Some(init) = work.inits.get(&node.id).filter(|init| init.lives()) else { continue };
-            let before = old.slot_of(node.id).map(|slot| &old.nodes[slot]);
+            let before = known.get(&node.id).map(|at| &old.nodes[*at]);
+            if before.is_some_and(|before| has_same_ways(before, node)) {
+                continue;
+            }
             let batch = routes(&state, slot, before);
             if batch.is_empty() {
                 continue;
@@ -41,6 +47,13 @@ impl Running {
         self.settle_names();
         Ok(())
     }
+}
+
+/// Whether the routes of a node are equal, by the same interfaces.
+fn has_same_ways(old: &PlannedNode, new: &PlannedNode) -> bool {
+    let indexes =
+        |node: &PlannedNode| -> Vec<u32> { node.interfaces.iter().map(|i| i.index).collect() };
+    old.routes == new.routes && (new.routes.is_empty() || indexes(old) == indexes(new))
 }
 
 /// The requests for a node. Routes by absent interfaces are left out: those that were moved away, and those

@@ -4,6 +4,7 @@
 //! it as unfinished: the next lab process removes such links if this one is killed. Routes of all nodes and their
 //! hosts file follow the plan.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use netloom_impair::Impairments;
@@ -210,7 +211,14 @@ impl Running {
 
     /// Removes links that were only partly made or removed when the lab process was killed.
     pub(crate) fn end_unfinished(&self, work: &mut Work) {
-        let ids: Vec<LinkId> = self.state().unfinished.iter().copied().collect();
+        let ids: BTreeSet<LinkId> = self.state().unfinished.clone();
+        if self.folder.was_cut_off() {
+            // Routes are decided by the plan that is being applied, and followed when that goes on.
+            if let Err(e) = self.drop_links(work, &ids) {
+                netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
+            }
+            return;
+        }
         for id in ids {
             if let Err(e) = self.take_away(work, id) {
                 netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
@@ -300,7 +308,7 @@ fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {
 }
 
 /// Deletes the interfaces of a link, wherever they are; missing ones are no failure.
-fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
+pub(crate) fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
     let object = format!("link {:?}", link.name);
     for side in [0, 1] {
         let (space, index) = match state.seat(link, side) {

@@ -125,7 +125,7 @@ impl Running {
     }
 
     /// Ends these nodes and removes everything of them; continues past failures and returns all of them.
-    fn forget(&self, work: &mut Work, ids: &[NodeId]) -> Result<()> {
+    pub(crate) fn forget(&self, work: &mut Work, ids: &[NodeId]) -> Result<()> {
         // After a kill the next lab process completes this.
         self.change(work, |state| {
             state.leaving.extend(ids);
@@ -237,7 +237,7 @@ impl Running {
     }
 
     /// Sets the limits of a living node.
-    fn apply_limits(
+    pub(crate) fn apply_limits(
         &self,
         work: &mut Work,
         old: &PlannedNode,
@@ -309,7 +309,7 @@ impl Running {
 }
 
 /// A root must be an existing directory.
-fn check_root(object: &str, root: &std::path::Path) -> Result<()> {
+pub(crate) fn check_root(object: &str, root: &std::path::Path) -> Result<()> {
     if root.is_absolute() && root.is_dir() {
         return Ok(());
     }

@@ -284,7 +284,7 @@ impl Running {
     }
 
     /// Makes missing parts except programs; returns the new slots, and links that could not be made anew.
-    fn make_network(
+    pub(crate) fn make_network(
         &self,
         work: &mut Work,
         progress: &Progress<'_>,

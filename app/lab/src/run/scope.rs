@@ -27,8 +27,9 @@ use rustix::fs::{Mode, OFlags};
 use crate::run::running::Running;
 use crate::store::state::{SCOPE_MARK, make_private_dir};
 use crate::view::{
-    Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, NodeState, NodeStatus, PairReachability, Reachability, Repaired,
+    Applied, Apply, Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface,
+    NewLink, NewNode, NewSwitch, NodeSettings, NodeState, NodeStatus, PairReachability,
+    Reachability, Repaired,
 };
 use crate::{Error, Result, Service};
 
@@ -464,6 +465,10 @@ impl Service for Scoped {
 
     fn trace_frame(&self, _: &str, _: &TraceWhat) -> Result<Traced> {
         Err(self.refused("switches are shown and changed outside of nodes"))
+    }
+
+    fn apply(&self, _: &Apply) -> Result<Applied> {
+        Err(self.refused("a file is applied to its lab from outside of its nodes"))
     }
 
     fn probe(&self) -> Result<Arc<Probe>> {

@@ -27,8 +27,8 @@ use crate::run::running::{Made, Phase, Running};
 use crate::run::status::{self, Sources};
 use crate::stage::users;
 use crate::view::{
-    Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
+    Applied, Apply, Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink,
+    NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 use crate::{Error, Result, Service};
 
@@ -244,6 +244,10 @@ impl Service for Running {
 
     fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
         self.trace_a_frame(switch, what)
+    }
+
+    fn apply(&self, request: &Apply) -> Result<Applied> {
+        self.apply_plan(request)
     }
 
     fn probe(&self) -> Result<Arc<Probe>> {

@@ -80,7 +80,7 @@ impl Running {
     }
 
     /// Starts the process of a switch that is in the plan.
-    fn start_switch(&self, state: &State, work: &Work, switch: &str) -> Result<()> {
+    pub(crate) fn start_switch(&self, state: &State, work: &Work, switch: &str) -> Result<()> {
         let context = self.context(state, &work.inits);
         let keepers = &self.kept.keepers;
         let planned = state.plan.switches.iter().find(|planned| planned.name == switch);
@@ -92,7 +92,7 @@ impl Running {
     }
 
     /// Ends the process of a switch, whatever its kind.
-    fn end_switch(&self, switch: &str) {
+    pub(crate) fn end_switch(&self, switch: &str) {
         self.kept.keepers.switches.remove(&self.folder, switch);
         self.kept.keepers.flows.remove(&self.folder, switch);
     }

@@ -87,6 +87,21 @@ impl Running {
         self.kept.keepers.guards.change(&context, slot, &state.plan.nodes[slot], new)
     }
 
+    /// The same for a state that has the new node already: `old` is what it was.
+    pub(crate) fn apply_guards_from(
+        &self,
+        work: &Work,
+        state: &State,
+        slot: Slot,
+        old: &PlannedNode,
+        new: &PlannedNode,
+    ) -> Result<()> {
+        let mut before = State::clone(state);
+        let node = &mut before.plan.nodes[slot];
+        (node.protect, node.charge_receive) = (old.protect, old.charge_receive);
+        self.apply_guards(work, &before, slot, new)
+    }
+
     /// Serves every node that may have children and is not served yet.
     pub(crate) fn serve_scopes(&self) -> Result<()> {
         let state = self.state();

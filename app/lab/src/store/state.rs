@@ -38,6 +38,9 @@ const MADE_MARK: &str = ".made";
 /// The file with the state before the first change.
 const MADE_STATE: &str = "made.json";
 
+/// The file with the state before a file was applied, until that is done.
+const BEFORE_STATE: &str = "before.json";
+
 /// The state that a lab process stores before it makes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
@@ -353,6 +356,47 @@ impl Folder {
     /// The state as made from the lab file; `None` if it was never changed.
     pub(crate) fn read_made(&self) -> Result<Option<State>> {
         Ok(self.read_json(MADE_STATE)?.map(State::renewed))
+    }
+
+    /// Keeps the state as it is before a file is applied; one that an earlier attempt kept stays.
+    pub(crate) fn keep_before(&self) -> Result<()> {
+        let before = self.path().join(BEFORE_STATE);
+        match fs::hard_link(self.path().join("state.json"), &before) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::at(&before, "keep what stands")(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The state before a file was applied that has not been applied completely.
+    pub(crate) fn read_before(&self) -> Result<Option<State>> {
+        Ok(self.read_json(BEFORE_STATE)?.map(State::renewed))
+    }
+
+    /// Whether a file is applied in part.
+    pub(crate) fn was_cut_off(&self) -> bool {
+        self.path().join(BEFORE_STATE).exists()
+    }
+
+    /// A file has been applied: what was made is the state, or `made` where changes by hand were kept.
+    pub(crate) fn forget_before(&self, made: Option<&Plan>, state: &State) -> Result<()> {
+        match made {
+            Some(plan) => {
+                let made = State { plan: plan.clone(), ..state.clone() };
+                self.write_json(MADE_STATE, &made)?;
+            }
+            None => self.remove_file(MADE_STATE)?,
+        }
+        self.remove_file(BEFORE_STATE)
+    }
+
+    fn remove_file(&self, name: &str) -> Result<()> {
+        let path = self.path().join(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::at(&path, "remove")(e)),
+            _ => Ok(()),
+        }
     }
 
     /// Records a change of the host before it is made.

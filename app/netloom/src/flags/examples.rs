@@ -52,6 +52,24 @@ const USES: &[Uses] = &[
             ("netloom down", "take it down, with all that belongs to it"),
         ],
     ),
+    Uses {
+        verb: "apply",
+        examples: &[
+            (
+                "netloom apply two-sites.yaml",
+                "change what the file says by now, and leave the rest as it is",
+            ),
+            (
+                "netloom apply --check two-sites.yaml",
+                "exit with 4 if the lab is not as the file says",
+            ),
+            (
+                "netloom apply --yes --keep-drift two-sites.yaml",
+                "ask nothing, and keep what was changed by hand",
+            ),
+        ],
+        exit: &[("4", "With --check: the lab is not as the file says.")],
+    },
     uses(
         "up",
         &[

@@ -1,6 +1,7 @@
 //! The verbs, a module for each or for a few related ones; each returns the exit code.
 
 mod adhoc;
+mod apply;
 mod bench;
 mod capture;
 mod copy;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
     let lab = wish.lab();
     match cli.verb {
         Verb::Up(args) => up::up(&wish, &args),
+        Verb::Apply(args) => apply::apply(&wish, &args),
         Verb::Run(args) => up::run(&wish, &args),
         Verb::Down(args) => down::down(&wish, &args),
         Verb::Test(args) => test::test(&args),

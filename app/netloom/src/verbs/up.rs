@@ -1,13 +1,14 @@
 //! `up` and `run`: from a file to a running lab.
 
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use netloom_lab::Event;
 use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::view::LabState;
-use netloom_lab::{Folder, Service, runtime_dir};
+use netloom_lab::{Folder, Service, State, runtime_dir};
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
 use netloom_sys::process;
@@ -105,7 +106,7 @@ fn tell_standing(lab: &str, troubles: &[String]) -> i32 {
 
 /// Reports programs that ended with an error in a running lab, and links that could not be restored; returns
 /// the exit code.
-fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
+pub(crate) fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
     let (links, programs): (Vec<&String>, Vec<_>) =
         troubles.iter().partition(|story| story.starts_with("link "));
     let tell = |what: &str, how: &str, stories: &[&String]| {
@@ -187,6 +188,39 @@ pub(crate) fn up_empty(name: &str) -> Result<()> {
         tell: labs::tell,
     };
     start(launch, source::empty_plan(name)?, &options).map(drop)
+}
+
+/// Brings up a lab that is not up; returns its troubles.
+pub(crate) fn of_plan(
+    launch: Launch,
+    plan: Plan,
+    file: &std::path::Path,
+    ignore_limits: bool,
+) -> Result<Vec<String>> {
+    let (base, file) = (source::base(file), source::full(file));
+    match start(launch, plan, &plain(base, file, ignore_limits))? {
+        Outcome::Up { troubles, .. } => Ok(troubles),
+        Outcome::Runs { .. } => Ok(vec![]),
+    }
+}
+
+/// Starts a process for a lab that lives without one, as it is.
+pub(crate) fn adopt(launch: Launch, state: State, ignore_limits: bool) -> Result<()> {
+    let options = plain("/".into(), state.file, ignore_limits);
+    start(launch, state.plan, &options).map(drop)
+}
+
+fn plain(base: PathBuf, file: Option<PathBuf>, ignore_limits: bool) -> Options {
+    Options {
+        runtime: runtime_dir(),
+        base,
+        file,
+        foreground: false,
+        ignore_limits,
+        keep: false,
+        progress: ProgressLine::is_shown(),
+        tell: labs::tell,
+    }
 }
 
 /// Brings up a lab, and shows the progress on a terminal.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use netloom_model::kinds::shm::{MirrorDirection, PortVlan, ShmSwitch};
 use netloom_model::plan::port_names::shortened_port_name;
 use netloom_switch::control::Connection;
-use netloom_switch::control::requests::{PortChange, PortKey, Request};
+use netloom_switch::control::requests::{PortChange, PortKey, Request, Shown};
 use netloom_switch::rules::{Direction, MOST_PORTS, Mirror, Source, Vlan};
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,70 @@ pub(super) fn set_rules(folder: &Folder, switch: &str, options: &ShmSwitch) -> R
     Ok(())
 }
 
+/// The requests that make the rules of a running switch those of `new`, for what differs from one of the `old` ones.
+/// Ports that are there keep their numbers.
+pub(super) fn changes(
+    shown: &Shown,
+    old: &[&ShmSwitch],
+    new: &ShmSwitch,
+    object: &str,
+) -> Result<Vec<Request>> {
+    let numbers = numbers_beside(shown, new, old)?;
+    let invalid = |reason: String| Error::Invalid { object: object.to_owned(), reason };
+    let names: BTreeSet<&String> =
+        old.iter().flat_map(|old| old.ports.keys()).chain(new.ports.keys()).collect();
+    let mut requests = Vec::new();
+    for name in names {
+        if old.iter().all(|old| old.ports.get(name) == new.ports.get(name)) {
+            continue;
+        }
+        let Some(number) = numbers.get(&shortened_port_name(name)) else { continue };
+        let rules = new.ports.get(name).cloned().unwrap_or_default();
+        let owner = rules.owner.as_deref().map(|o| number_in("/etc/passwd", "user", o, object));
+        let macs = rules.lock.iter().map(|m| m.parse().map_err(|e| invalid(format!("{m}: {e}"))));
+        let change = PortChange {
+            name: new.ports.contains_key(name).then(|| Some(shortened_port_name(name))),
+            uid: Some(owner.transpose()?),
+            macs: Some(macs.collect::<Result<Vec<_>>>()?),
+            ..PortChange::default()
+        };
+        let port = PortKey::Number(*number);
+        requests.push(Request::SetPort { port: port.clone(), change });
+        let vlan = rules.vlan.as_ref().map(vlan_of).transpose().map_err(&invalid)?;
+        requests.push(Request::SetVlan { port, vlan });
+    }
+    if old.iter().any(|old| old.mirrors != new.mirrors) {
+        let own = shown.mirrors.iter().filter(|(_, mirror)| !mirror.temporary);
+        requests.extend(own.map(|(number, _)| Request::DeleteMirror { mirror: *number }));
+        let number = |name: &str| numbers.get(&shortened_port_name(name)).copied();
+        requests.extend(mirrors(new, &number, object)?);
+    }
+    Ok(requests)
+}
+
+/// Numbers of ports by their names on the switch: those that are there, then the lowest free ones for others.
+fn numbers_beside(
+    shown: &Shown,
+    new: &ShmSwitch,
+    old: &[&ShmSwitch],
+) -> Result<BTreeMap<String, u16>> {
+    let named = shown.ports.iter().filter(|port| !port.name.is_empty());
+    let mut numbers: BTreeMap<String, u16> =
+        named.map(|port| (port.name.clone(), port.number)).collect();
+    let mut taken: BTreeSet<u16> = shown.ports.iter().map(|port| port.number).collect();
+    let mirrored = new.mirrors.iter().flat_map(|m| m.from.iter().chain([&m.to]));
+    let wanted = new.ports.keys().chain(mirrored).chain(old.iter().flat_map(|o| o.ports.keys()));
+    for name in wanted.map(|name| shortened_port_name(name)) {
+        if numbers.contains_key(&name) {
+            continue;
+        }
+        let Some(free) = (1..=MOST_PORTS).find(|n| !taken.contains(n)) else { break };
+        taken.insert(free);
+        numbers.insert(name, free);
+    }
+    Ok(numbers)
+}
+
 fn requests(options: &ShmSwitch, object: &str) -> Result<Vec<Request>> {
     let invalid = |reason: String| Error::Invalid { object: object.to_owned(), reason };
     let numbers = numbers(options);
@@ -111,10 +175,23 @@ fn requests(options: &ShmSwitch, object: &str) -> Result<Vec<Request>> {
             requests.push(Request::SetVlan { port, vlan });
         }
     }
+    let number = |name: &str| numbers.get(name).copied();
+    requests.extend(mirrors(options, &number, object)?);
+    Ok(requests)
+}
+
+/// The requests for the mirror sessions of a switch whose ports have these numbers.
+fn mirrors(
+    options: &ShmSwitch,
+    number_of: &dyn Fn(&str) -> Option<u16>,
+    object: &str,
+) -> Result<Vec<Request>> {
+    let invalid = |reason: String| Error::Invalid { object: object.to_owned(), reason };
+    let mut requests = Vec::new();
     for mirror in &options.mirrors {
         let number = |name: &String| {
             let none = || invalid(format!("port {name:?}: a switch has {MOST_PORTS} ports"));
-            numbers.get(name.as_str()).copied().ok_or_else(none)
+            number_of(name).ok_or_else(none)
         };
         let direction = match mirror.direction {
             MirrorDirection::In => Direction::In,

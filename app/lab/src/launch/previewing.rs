@@ -1,0 +1,55 @@
+//! What applying a file to a lab would do, by the lab's folder alone: whether its process lives or not.
+
+use std::path::Path;
+
+use netloom_model::Plan;
+
+use crate::Result;
+use crate::build::binds;
+use crate::build::maker::absolute_paths;
+use crate::run::applying::prospect;
+use crate::store::state::Folder;
+use crate::view::Applied;
+
+/// Where a lab stands that a file is to be applied to.
+#[derive(Debug)]
+pub enum Standing {
+    /// There is none, or only remains: its file can be brought up.
+    Absent,
+    /// It could not come up, and was kept.
+    Failed,
+    /// It is being made or taken down.
+    Between,
+    /// It is up, and applying the plan does this.
+    Up {
+        /// The steps.
+        applied: Applied,
+        /// Whether something has to be noted even without steps: an earlier attempt, or another digest.
+        stale: bool,
+    },
+}
+
+/// Makes paths of the host in a plan absolute; `base` is the folder of its file.
+///
+/// # Errors
+/// A bind of the file cannot be.
+pub fn absolute(plan: &mut Plan, base: &Path, runtime: &Path) -> Result<()> {
+    absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, base);
+    binds::settle(&mut plan.nodes, runtime)
+}
+
+/// What applying a plan to the lab of a folder does; its paths are absolute.
+///
+/// # Errors
+/// The lab's state cannot be read, or the lab cannot become that while it lives.
+pub fn preview(folder: &Folder, wanted: &Plan, keep_drift: bool) -> Result<Standing> {
+    let state = match folder.read_state()? {
+        Some(state) if folder.is_up() => state,
+        _ if folder.has_failed() => return Ok(Standing::Failed),
+        _ if super::has_lab_process(folder) => return Ok(Standing::Between),
+        _ => return Ok(Standing::Absent),
+    };
+    let found = prospect::look(folder, &state, wanted, keep_drift, &|_| vec![])?;
+    let stale = folder.was_cut_off() || state.plan.digest != wanted.digest;
+    Ok(Standing::Up { applied: found.shown(), stale })
+}

@@ -1,0 +1,308 @@
+//! Turns a running lab into the one of a file, one part after the other.
+//!
+//! `core/model` says what that takes ([`merging`](netloom_model::merging)); this module does it: what is in the way goes
+//! first, then parts are added, changed, started, and at last removed. Before the first step the state is kept as
+//! `before.json`, and each step is in `state.json` before it is made. So a lab process that is killed leaves a lab that
+//! the next one adopts, and the same request finishes: it compares with what stood before, too. The digest of the new
+//! file is written last. Whatever no step names is not touched.
+
+mod changing;
+mod drifting;
+mod linking;
+mod programs;
+pub(crate) mod prospect;
+mod switching;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use netloom_model::Plan;
+use netloom_model::difference::Kind;
+use netloom_model::merging::{Act, Merged, Parts, Step, with_leftovers};
+use netloom_model::plan::form::LinkForm;
+use netloom_model::plan::{LinkId, LinkSlot, NodeId, PlannedNode, Slot};
+
+use self::changing::Was;
+use self::prospect::Prospect;
+use crate::build::maker::{absolute_paths, add_group};
+use crate::build::{machines, routers};
+use crate::run::link_changes::nodes_of;
+use crate::run::running::{Phase, Running, Work};
+use crate::stage::allowed::{self, allowed};
+use crate::stage::users;
+use crate::store::state::State;
+use crate::view::{Applied, Apply};
+use crate::{Error, Result};
+
+/// When a group of steps was done, in milliseconds.
+#[derive(Default)]
+struct Times(Vec<(Stage, f64)>);
+
+/// Groups of steps, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Add,
+    Change,
+    Start,
+    Remove,
+}
+
+impl Times {
+    fn of(&self, stage: Stage) -> Option<f64> {
+        self.0.iter().find(|(of, _)| *of == stage).map(|(_, at)| *at)
+    }
+
+    /// When a step was done: an object with programs only after they were started.
+    fn of_step(&self, step: &Step) -> Option<f64> {
+        let programs = step.kind == Some(Kind::Node) && step.act != Act::Remove;
+        self.of(match step.act {
+            Act::Remove => Stage::Remove,
+            _ if programs => Stage::Start,
+            Act::Add | Act::Anew => Stage::Add,
+            Act::Change => Stage::Change,
+        })
+    }
+}
+
+impl Running {
+    /// See [`Service::apply`](crate::Service::apply).
+    pub(crate) fn apply_plan(&self, request: &Apply) -> Result<Applied> {
+        let begun = Instant::now();
+        let mut work = self.work();
+        if work.spawner.is_none() {
+            return Err(Error::NoLab(self.folder.name().to_owned()));
+        }
+        let busy = |reason: &str| Error::Conflict {
+            lab: self.folder.name().to_owned(),
+            reason: reason.to_owned(),
+        };
+        if self.phase() != Phase::Up {
+            return Err(busy("is still coming up, or could not; apply the file when it is up"));
+        }
+        let mut wanted = request.plan.clone();
+        let base = std::path::Path::new("/");
+        absolute_paths(&mut wanted.nodes, &mut wanted.switches, &mut wanted.slices, base);
+        if !request.dry_run {
+            // What could not be made when it was tried is tried again.
+            self.drop_unfinished(&mut work)?;
+        }
+        let there = |node| self.interfaces_there(&work, node);
+        let found =
+            prospect::look(&self.folder, &self.state(), &wanted, request.keep_drift, &there)?;
+        if request.expected.as_ref().is_some_and(|expected| *expected != found.digest) {
+            let reason = "has changed since these steps were found; look at them again";
+            return Err(busy(reason));
+        }
+        if request.dry_run {
+            return Ok(found.shown());
+        }
+        self.check_all(&found.merged)?;
+        let made = self.carry_out(&mut work, &found, &wanted, request, begun);
+        let (times, troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
+        drop(work);
+        self.serve_scopes()?;
+        self.kept.wake();
+        let took_ms = begun.elapsed().as_secs_f64() * 1000.0;
+        let mut applied = Applied { done: true, took_ms, troubles, ..found.shown() };
+        for of in &mut applied.steps {
+            of.done_ms = times.of_step(&of.step);
+        }
+        Ok(applied)
+    }
+
+    /// Names and indexes of the interfaces in a living node.
+    fn interfaces_there(&self, work: &Work, node: NodeId) -> Vec<(String, u32)> {
+        use std::os::fd::AsFd;
+        let Some(init) = work.inits.get(&node).filter(|init| init.lives()) else { return vec![] };
+        let object = format!("node {node}");
+        let Ok(space) = init.network(&object) else { return vec![] };
+        let all = crate::stage::spaces::inside(space.as_fd(), &object, |socket| {
+            socket.links().map_err(Error::of(&object, "list its interfaces"))
+        });
+        let all = all.unwrap_or_default().into_iter();
+        all.map(|link| (link.name, link.index)).collect()
+    }
+
+    /// Refuses what this machine or this lab cannot have, before anything is done.
+    fn check_all(&self, merged: &Merged) -> Result<()> {
+        let state = self.state();
+        let touched =
+            |id: &NodeId| merged.added.nodes.contains(id) || merged.changed.nodes.contains(id);
+        let nodes: Vec<&PlannedNode> =
+            merged.target.nodes.iter().filter(|node| touched(&node.id)).collect();
+        for node in &nodes {
+            let object = format!("node {:?}", node.name);
+            allowed::check_limits(&state.groups, node, state.user)?;
+            users::check_node(&state, node)?;
+            if let Some(root) = &node.root {
+                crate::run::node_changes::check_root(&object, root)?;
+            }
+            for file in &node.files {
+                if let netloom_model::lab::FileContent::From(path) = &file.content {
+                    netloom_sys::setup::open_regular(path).map_err(Error::at(path, "open"))?;
+                }
+            }
+        }
+        machines::check(nodes.into_iter())?;
+        routers::check(&merged.target)?;
+        crate::keep::flows::check_tls(&merged.target.switches, &merged.target.slices)
+    }
+
+    /// All steps in order.
+    fn carry_out(
+        &self,
+        work: &mut Work,
+        found: &Prospect,
+        wanted: &Plan,
+        request: &Apply,
+        begun: Instant,
+    ) -> Result<(Times, Vec<String>)> {
+        let merged = &found.merged;
+        let mut times = Times::default();
+        let mut note = |stage| times.0.push((stage, begun.elapsed().as_secs_f64() * 1000.0));
+        self.folder.keep_before()?;
+        let was = Was::of(&self.folder, &self.state())?;
+        self.take_drift_back(work, &found.drift)?;
+        self.remove_parts(work, &merged.early)?;
+        self.add_switches(work, merged)?;
+        // First what is between living nodes, then new ones: whoever adopts the lab meanwhile makes these by a plan
+        // that the living ones follow already.
+        self.take_plan(work, merged, false)?;
+        self.raise_changed(work, merged, &was)?;
+        self.lay_added(work, merged)?;
+        self.follow(work, merged, &was)?;
+        if !merged.changed.nodes.is_empty() && !self.state().unfinished.is_empty() {
+            // A program that fails later shall not take them with it.
+            self.change(work, |state| {
+                state.unfinished.clear();
+                Ok(())
+            })?;
+        }
+        let made = self.add_nodes(work, merged)?;
+        note(Stage::Add);
+        self.change_parts(work, merged, &was)?;
+        note(Stage::Change);
+        let mut troubles = self.start_programs(work, merged, &was, &made)?;
+        troubles.extend(made.lost);
+        note(Stage::Start);
+        self.remove_parts(work, &merged.late)?;
+        self.finish(work, merged, wanted, request)?;
+        note(Stage::Remove);
+        Ok((times, troubles))
+    }
+
+    /// Writes the plan of the lab as it is from now on: with all parts that go last, and new nodes only if `nodes`.
+    fn take_plan(&self, work: &mut Work, merged: &Merged, nodes: bool) -> Result<()> {
+        let running = self.state();
+        let mut plan = with_leftovers(&merged.target, &running.plan, &merged.late);
+        plan.digest.clone_from(&running.plan.digest);
+        let is_new = |plan: &Plan, slot: Slot| merged.added.nodes.contains(&plan.nodes[slot].id);
+        // Links of new nodes are made with them, also by whoever adopts the lab.
+        let of_new = |plan: &Plan| -> BTreeSet<LinkId> {
+            let links = plan.links.iter();
+            let links = links.filter(|link| nodes_of(link).any(|node| is_new(plan, node)));
+            links.map(|link| link.id).collect()
+        };
+        let with_nodes = of_new(&plan);
+        if !nodes {
+            plan.forget_links(&with_nodes);
+            let new = plan.slots().filter(|slot| is_new(&plan, *slot)).collect();
+            plan.remove_nodes(&new);
+        }
+        self.change(work, |state| {
+            for node in plan.nodes.iter().filter(|node| merged.added.nodes.contains(&node.id)) {
+                add_group(&mut state.groups, &plan, node);
+            }
+            for link in plan.links.iter().filter(|link| merged.added.links.contains(&link.id)) {
+                let form = LinkForm::of(&plan, link, allowed(state.user));
+                state.forms.set(link.id, form);
+                if !nodes {
+                    state.unfinished.insert(link.id);
+                }
+            }
+            if nodes {
+                state.unfinished.clear();
+            }
+            state.plan = plan;
+            Ok(())
+        })
+    }
+
+    /// Makes the network of new nodes; their programs wait. Also makes nodes anew whose init has ended.
+    fn add_nodes(&self, work: &mut Work, merged: &Merged) -> Result<NewNodes> {
+        let before = self.state();
+        if !merged.added.nodes.is_empty() {
+            self.take_plan(work, merged, true)?;
+        }
+        let (slots, lost) = self.make_network(work, &|_, _, _| {})?;
+        if !merged.added.nodes.is_empty() {
+            self.follow_plan(work, &before.plan)?;
+        }
+        Ok(NewNodes { slots, lost })
+    }
+
+    /// Removes parts of the lab.
+    fn remove_parts(&self, work: &mut Work, parts: &Parts) -> Result<()> {
+        self.drop_links(work, &parts.links)?;
+        let state = self.state();
+        // Parents before their children.
+        let ids: Vec<NodeId> =
+            state.plan.nodes.iter().map(|n| n.id).filter(|id| parts.nodes.contains(id)).collect();
+        if !ids.is_empty() {
+            self.forget(work, &ids)?;
+        }
+        self.drop_switches(work, &parts.switches)
+    }
+
+    /// Writes the digest of the file, and forgets what stood before.
+    fn finish(
+        &self,
+        work: &mut Work,
+        merged: &Merged,
+        wanted: &Plan,
+        request: &Apply,
+    ) -> Result<()> {
+        self.change(work, |state| {
+            state.plan = merged.target.clone();
+            state.plan.digest.clone_from(&wanted.digest);
+            state.unfinished.clear();
+            if request.file.is_some() {
+                state.file.clone_from(&request.file);
+            }
+            Ok(())
+        })?;
+        let kept = request.keep_drift.then_some(wanted);
+        self.folder.forget_before(kept, &self.state())
+    }
+
+    /// Removes links that could not be made.
+    fn drop_unfinished(&self, work: &mut Work) -> Result<()> {
+        let ids = self.state().unfinished.clone();
+        self.drop_links(work, &ids)
+    }
+}
+
+/// Nodes that were made, by slot, and links that could not be made anew.
+struct NewNodes {
+    slots: Vec<Slot>,
+    lost: Vec<String>,
+}
+
+/// Places of links in a plan, by id.
+fn places(plan: &Plan, ids: &BTreeSet<LinkId>) -> Vec<LinkSlot> {
+    plan.link_slots().filter(|at| ids.contains(&plan.links[*at].id)).collect()
+}
+
+/// The living nodes' ids of a state whose plan has them.
+fn is_there(state: &State, id: NodeId) -> bool {
+    state.plan.slot_of(id).is_some()
+}
+
+/// A failure on the way, with what to do about it.
+fn cut_off(lab: &str, error: &Error) -> Error {
+    let reason = format!(
+        "{}\nthe file is applied in part; when the cause is gone, the same command does the rest",
+        netloom_sys::describe(error)
+    );
+    Error::Conflict { lab: lab.to_owned(), reason }
+}

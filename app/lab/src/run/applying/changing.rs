@@ -1,0 +1,193 @@
+//! What nodes change where they are: limits, protection, settings of the kernel, files.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use netloom_model::Plan;
+use netloom_model::merging::Merged;
+use netloom_model::plan::{
+    LinkId, LinkSlot, NodeId, PlannedLink, PlannedNode, PlannedSwitch, is_of_an_interface,
+};
+use netloom_node::{copy, placing};
+use netloom_sys::{namespace, sysctl};
+
+use crate::run::running::{Running, Work};
+use crate::stage::spaces::on_a_thread;
+use crate::stage::users;
+use crate::store::state::{Folder, State};
+use crate::{Error, Result};
+
+/// The plans that the machine may follow: the lab's when this began, and before that, if an earlier attempt was cut off,
+/// the one that stood before it.
+pub(super) struct Was {
+    now: Arc<State>,
+    before: Option<State>,
+}
+
+impl Was {
+    pub(super) fn of(folder: &Folder, state: &Arc<State>) -> Result<Was> {
+        let before = folder.was_cut_off().then(|| folder.read_before()).transpose()?.flatten();
+        Ok(Was { now: Arc::clone(state), before })
+    }
+
+    pub(super) fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.before.iter().map(|state| &state.plan).chain([&self.now.plan])
+    }
+
+    pub(super) fn nodes(&self, id: NodeId) -> Vec<&PlannedNode> {
+        self.plans().filter_map(|plan| Some(&plan.nodes[plan.slot_of(id)?])).collect()
+    }
+
+    /// A link with the plan it is in.
+    pub(super) fn links(&self, id: LinkId) -> Vec<(&Plan, &PlannedLink)> {
+        self.plans().filter_map(|plan| Some((plan, &plan.links[plan.link_slot_of(id)?]))).collect()
+    }
+
+    pub(super) fn switches(&self, name: &str) -> Vec<&PlannedSwitch> {
+        self.plans().filter_map(|plan| Some(&plan.switches[plan.switch(name)?])).collect()
+    }
+
+    /// The addresses of an interface.
+    pub(super) fn addresses(&self, node: NodeId, index: u32, link: LinkId) -> Vec<IpNet> {
+        self.plans().flat_map(|plan| addresses(plan, node, index, link)).collect()
+    }
+}
+
+impl Running {
+    /// Changes nodes, links and switches where they are; programs follow.
+    pub(super) fn change_parts(&self, work: &mut Work, merged: &Merged, was: &Was) -> Result<()> {
+        self.change_links(work, merged, was)?;
+        self.change_switches(work, merged, was)?;
+        for id in &merged.changed.nodes {
+            for old in was.nodes(*id) {
+                self.change_node(work, *id, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_node(&self, work: &mut Work, id: NodeId, old: &PlannedNode) -> Result<()> {
+        let state = self.state();
+        let Some(slot) = state.plan.slot_of(id) else { return Ok(()) };
+        let new = state.plan.nodes[slot].clone();
+        if !work.inits.get(&id).is_some_and(|init| init.lives()) {
+            return Ok(());
+        }
+        if new.limits != old.limits {
+            self.apply_limits(work, old, &new)?;
+        }
+        if new.protect != old.protect || new.charge_receive != old.charge_receive {
+            let state = self.state();
+            self.apply_guards_from(work, &state, slot, old, &new)?;
+        }
+        self.place_files(work, &state, old, &new)
+    }
+
+    fn place_files(
+        &self,
+        work: &Work,
+        state: &State,
+        old: &PlannedNode,
+        new: &PlannedNode,
+    ) -> Result<()> {
+        let fresh: Vec<_> = new.files.iter().filter(|file| !old.files.contains(file)).collect();
+        let Some(init) = work.inits.get(&new.id).filter(|_| !fresh.is_empty()) else {
+            return Ok(());
+        };
+        let root = copy::open_root(&new.name, init.pidfd.as_fd())?;
+        let users = users::in_node(state, new);
+        fresh.into_iter().try_for_each(|file| Ok(placing::place(root.as_fd(), file, users)?))
+    }
+
+    /// Sets the kernel's settings of nodes whose facts changed. One that is no longer given gets the value that the
+    /// kernel gives to a new node.
+    pub(super) fn set_sysctls(&self, work: &Work, merged: &Merged, was: &Was) -> Result<()> {
+        let state = self.state();
+        for id in &merged.changed.nodes {
+            let Some(slot) = state.plan.slot_of(*id) else { continue };
+            let node = &state.plan.nodes[slot];
+            let Some(init) = work.inits.get(id).filter(|init| init.lives()) else { continue };
+            let wanted = effective(node);
+            let mut writes: BTreeMap<String, Option<String>> = BTreeMap::new();
+            for old in was.nodes(*id) {
+                let old = effective(old);
+                let fresh = wanted.iter().filter(|(path, value)| old.get(*path) != Some(value));
+                let fresh = fresh.map(|(path, (given, value))| (given.clone(), path, Some(value)));
+                let gone = old.iter().filter(|(path, _)| !wanted.contains_key(*path));
+                let gone = gone.map(|(path, (given, _))| (given.clone(), path, None));
+                for (given, _, value) in fresh.chain(gone) {
+                    writes.insert(given, value.cloned());
+                }
+            }
+            if !writes.is_empty() {
+                let space = init.network(&node.name)?;
+                write(node, &space, &writes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's settings of a node, by path: as given, and the value that is written last.
+fn effective(node: &PlannedNode) -> BTreeMap<String, (String, String)> {
+    let plain = |path: &str| path.strip_prefix('-').unwrap_or(path).to_owned();
+    let all = node.sysctls.iter();
+    all.map(|(path, value)| (plain(path), (path.clone(), value.clone()))).collect()
+}
+
+/// Writes settings in a node; those without a value get the kernel's.
+fn write(
+    node: &PlannedNode,
+    space: &std::os::fd::OwnedFd,
+    writes: &BTreeMap<String, Option<String>>,
+) -> Result<()> {
+    let object = format!("node {:?}", node.name);
+    let given = writes.iter().map(|(path, value)| match value {
+        Some(value) => Ok((path.clone(), Some(value.clone()))),
+        None if is_of_an_interface(path) => Ok((path.clone(), None)),
+        None => Ok((path.clone(), value_of_new(path)?)),
+    });
+    let given = given.collect::<Result<Vec<_>>>()?;
+    on_a_thread(|| {
+        namespace::enter_network(space.as_fd()).map_err(Error::of(&object, "enter"))?;
+        for (path, value) in &given {
+            let of = || format!("{object}: {}", sysctl::full(path));
+            let value = value.clone().or_else(|| of_default(path));
+            // The kernel has no such setting any more, or never had: then there is nothing to give back.
+            let Some(value) = value else { continue };
+            sysctl::set_in_node(path, &value, node.privileged)
+                .map_err(|e| Error::at(of(), "set sysctl")(e))?;
+        }
+        Ok(())
+    })
+}
+
+/// The value of a setting in a new network namespace.
+fn value_of_new(path: &str) -> Result<Option<String>> {
+    on_a_thread(|| {
+        namespace::new_network().map_err(Error::of("settings", "look up"))?;
+        Ok(read(path))
+    })
+}
+
+/// The value that the node gives to a setting of a new interface.
+fn of_default(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    *parts.get_mut(3)? = "default";
+    read(&parts.join("/"))
+}
+
+fn read(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(sysctl::full(path)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// The addresses of a node's interface in a plan, by index and link.
+fn addresses(plan: &Plan, node: NodeId, index: u32, link: LinkId) -> Vec<IpNet> {
+    let found = plan.slot_of(node).map(|slot| &plan.nodes[slot]);
+    let of_link = |at: LinkSlot| plan.link_at(at).is_some_and(|of| of.id == link);
+    let own = found.and_then(|n| n.interfaces.iter().find(|i| i.index == index && of_link(i.link)));
+    own.map_or_else(Vec::new, |own| own.addresses.clone())
+}

@@ -1,0 +1,147 @@
+//! What applying a file would do, by what is on disk: for the lab process, and for those who only look.
+
+use std::collections::BTreeSet;
+
+use netloom_digest::fnv1a;
+use netloom_model::Plan;
+use netloom_model::difference::Kind;
+use netloom_model::merging::{Act, KeyChange, Machine, Merged, Step, merge, merge_over};
+use netloom_model::plan::{LinkId, NodeId, PlannedLink};
+
+use crate::stage::allowed::allowed;
+use crate::stage::images;
+use crate::store::moved::{Home, Moved};
+use crate::store::state::{Folder, State};
+use crate::view::{Applied, AppliedStep};
+use crate::{Error, Result};
+
+/// What applying a file would do.
+pub(crate) struct Prospect {
+    pub(crate) merged: Merged,
+    pub(crate) drift: Drift,
+    /// All steps: of the plan, and of what was moved or set down by hand.
+    pub(crate) steps: Vec<Step>,
+    /// Identifies the steps and the file.
+    pub(crate) digest: String,
+}
+
+/// What was changed by hand outside the plan.
+#[derive(Default)]
+pub(crate) struct Drift {
+    pub(crate) moved: Vec<Moved>,
+    pub(crate) down: BTreeSet<LinkId>,
+}
+
+/// Compares the state of a lab with a wanted plan.
+///
+/// # Errors
+/// Why the lab cannot become that while it lives.
+pub(crate) fn look(
+    folder: &Folder,
+    state: &State,
+    wanted: &Plan,
+    keep_drift: bool,
+    there: &dyn Fn(NodeId) -> Vec<(String, u32)>,
+) -> Result<Prospect> {
+    let wanted = &dressed(state, wanted)?;
+    let before = folder.read_before()?;
+    let made = folder.read_made()?.filter(|made| made.plan.digest == state.plan.digest);
+    let form = |link: &PlannedLink| state.form(link);
+    let machine = Machine { there, form: &form, allowed: allowed(state.user) };
+    let earlier = before.as_ref().map(|state| &state.plan);
+    let merged = match &made {
+        Some(made) => merge_over(&made.plan, &state.plan, earlier, wanted, &machine, keep_drift),
+        None => merge(&state.plan, earlier, wanted, &machine),
+    };
+    let merged = merged.map_err(|refusal| Error::Invalid {
+        object: format!("lab {:?}", state.plan.lab),
+        reason: refusal.to_string(),
+    })?;
+    let drift = if keep_drift { Drift::default() } else { Drift::of(state, &merged) };
+    let mut steps = drift.steps(state);
+    steps.extend(merged.steps.iter().cloned());
+    let text = serde_json::to_string(&(&steps, &wanted.digest, keep_drift))
+        .map_err(|e| Error::of("steps", "encode")(std::io::Error::from(e)))?;
+    let digest = format!("{:016x}", fnv1a::hash(text.as_bytes()));
+    Ok(Prospect { merged, drift, steps, digest })
+}
+
+/// The wanted plan with what images say; those that the lab does not have are refused, because they are fetched and pinned
+/// when a lab is made.
+fn dressed(state: &State, wanted: &Plan) -> Result<Plan> {
+    let mut plan = wanted.clone();
+    for node in &plan.nodes {
+        let Some(image) = node.image.as_ref().filter(|i| !state.images.contains_key(&i.name))
+        else {
+            continue;
+        };
+        let reason = format!(
+            "image {:?} is none that the lab has; `netloom up --replace FILE` brings it up with that",
+            image.name
+        );
+        return Err(Error::Invalid { object: format!("node {:?}", node.name), reason });
+    }
+    images::dress(state, &mut plan);
+    Ok(plan)
+}
+
+impl Prospect {
+    /// The steps, not done yet.
+    pub(crate) fn shown(&self) -> Applied {
+        let step =
+            |step: &Step| AppliedStep { line: step.words(), done_ms: None, step: step.clone() };
+        let steps = self.steps.iter().map(step).collect();
+        Applied { steps, digest: self.digest.clone(), ..Applied::default() }
+    }
+}
+
+impl Drift {
+    /// What stays, and is elsewhere or down.
+    fn of(state: &State, merged: &Merged) -> Drift {
+        let goes = |id: &NodeId| merged.early.nodes.contains(id) || merged.late.nodes.contains(id);
+        let home_goes =
+            |moved: &Moved| matches!(moved.home, Home::Node { node, .. } if goes(&node));
+        let moved = state.moved.iter().filter(|m| !home_goes(m) && !goes(&m.node));
+        let stays = |id: &&LinkId| {
+            merged.target.link_slot_of(**id).is_some() && !merged.added.links.contains(id)
+        };
+        Drift {
+            moved: moved.cloned().collect(),
+            down: state.down.iter().filter(stays).copied().collect(),
+        }
+    }
+
+    fn steps(&self, state: &State) -> Vec<Step> {
+        let name = |id: NodeId| {
+            let slot = state.plan.slot_of(id);
+            slot.map_or_else(String::new, |slot| state.plan.nodes[slot].name.clone())
+        };
+        let step = |kind, name: String, key: &str, words: String| Step {
+            act: Act::Change,
+            kind: Some(kind),
+            name,
+            changes: vec![KeyChange { key: key.to_owned(), words }],
+            with: vec![],
+            ends: false,
+            drift: true,
+        };
+        let moved = self.moved.iter().map(|moved| {
+            let (at, old) = (name(moved.node), &moved.old_name);
+            match moved.home {
+                Home::Node { node, .. } => {
+                    let words = format!("interface {old} home, was in node {at}");
+                    step(Kind::Node, name(node), "interface", words)
+                }
+                Home::Host => {
+                    let words = format!("interface host:{old} to the host, was in node {at}");
+                    step(Kind::Node, at, "interface", words)
+                }
+            }
+        });
+        let down = self.down.iter().filter_map(|id| {
+            let link = &state.plan.links[state.plan.link_slot_of(*id)?];
+            Some(step(Kind::Link, link.name.clone(), "up", "up, was down".to_owned()))
+        });
+        moved.chain(down).collect()
+    }
+}

@@ -1,0 +1,33 @@
+//! Flags of `apply`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+// `apply`.
+#[derive(Debug, Args)]
+pub(crate) struct Apply {
+    /// The lab file; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Name of the lab, instead of the file's; -l does the same.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Do not ask before something that may be in use ends.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) dry_run: bool,
+    /// The same, and exit with 4 if there is anything to do.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Keep what was changed by hand.
+    #[arg(long)]
+    pub(crate) keep_drift: bool,
+    /// Leave limits out where this machine cannot set them, when the lab is brought up.
+    #[arg(long)]
+    pub(crate) ignore_limits: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
