@@ -7,7 +7,7 @@
 
 mod ip_batch;
 mod mininet;
-mod shape;
+pub(crate) mod shape;
 
 use std::path::Path;
 use std::time::Duration;

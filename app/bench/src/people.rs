@@ -1,5 +1,6 @@
-//! `people`: what those wait for who bring labs of their own: nodes from images.
+//! `people`: what those wait for who bring labs of their own: nodes from images, and a file that changed.
 
+mod apply;
 mod image;
 mod registry;
 
@@ -12,5 +13,6 @@ use crate::{Options, Report};
 pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut report = Report::new("people");
     image::measure(options, exe, &mut report)?;
+    apply::measure(options, exe, &mut report)?;
     Ok(report)
 }

@@ -1,6 +1,8 @@
 //! Runs of the binary, in one executable.
 
 mod addresses;
+mod apply;
+mod apply_edits;
 mod attacks;
 mod background;
 mod bench;

@@ -3,21 +3,21 @@
 use std::fmt::Write as _;
 
 /// Name of the lab.
-pub(super) const LAB: &str = "bench";
+pub(crate) const LAB: &str = "bench";
 /// A chord's reach along the ring: not 1, and coprime to 100 and 1,000.
 const CHORD: u32 = 7;
 
 /// Number of nodes and links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) nodes: u32,
-    pub(super) links: u32,
-    pub(super) forwarding: bool,
+pub(crate) struct Shape {
+    pub(crate) nodes: u32,
+    pub(crate) links: u32,
+    pub(crate) forwarding: bool,
 }
 
 impl Shape {
     /// `100 nodes + 180 links`.
-    pub(super) fn title(self) -> String {
+    pub(crate) fn title(self) -> String {
         let routed = if self.forwarding { ", all routers" } else { "" };
         format!("{} nodes + {} links{routed}", self.nodes, self.links)
     }
@@ -36,7 +36,7 @@ impl Shape {
     }
 
     /// The lab file, with no settings beyond nodes and links.
-    pub(super) fn lab_file(self) -> String {
+    pub(crate) fn lab_file(self) -> String {
         let mut text = format!("name: {LAB}\nnodes:\n");
         let node = if self.forwarding { "{forwarding: true}" } else { "{}" };
         // Writing to a String does not fail.

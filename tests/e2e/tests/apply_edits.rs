@@ -1,0 +1,255 @@
+//! `apply` of random edits: a connection over links that no edit names loses nothing, and after each edit nothing is left
+//! to do. Killed at any step, the same command finishes.
+//!
+//! `NETLOOM_APPLY_SEED` and `_COUNT` choose the edits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use netloom_digest::splitmix::SplitMix64;
+use netloom_tests_e2e::{Machine, kill, machine, needs};
+
+use super::apply::Flow;
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// A lab with a part that stays, and parts that come, change and go.
+#[derive(Clone, Default)]
+struct Lab {
+    /// Nodes, each with what it is given.
+    nodes: BTreeMap<u64, BTreeMap<&'static str, String>>,
+    /// Links by number: ends, and what they do to frames.
+    links: BTreeMap<u64, (u64, u64, BTreeMap<&'static str, String>)>,
+    /// Kinds of switches, by number.
+    switches: BTreeMap<u64, &'static str>,
+}
+
+/// Ends of links from this number on are switches.
+const SWITCH: u64 = 100;
+
+impl Lab {
+    /// One thing more, less or other.
+    fn edit(&mut self, random: &mut SplitMix64) {
+        let mut pick = |most: u64| random.next_u64() % most;
+        match pick(8) {
+            0 | 1 if self.nodes.len() < 6 => {
+                let free = (0..).find(|n| !self.nodes.contains_key(n)).expect("one is free");
+                self.nodes.insert(free, BTreeMap::new());
+            }
+            2 if !self.nodes.is_empty() => {
+                let at = pick(self.nodes.len() as u64);
+                let node =
+                    *self.nodes.keys().nth(usize::try_from(at).expect("few")).expect("it is there");
+                self.nodes.remove(&node);
+                self.links.retain(|_, (a, b, _)| *a != node && *b != node);
+            }
+            3 if self.switches.len() < 2 => {
+                let free =
+                    (SWITCH..).find(|n| !self.switches.contains_key(n)).expect("one is free");
+                self.switches
+                    .insert(free, ["kernel", "shm"][usize::try_from(pick(2)).expect("few")]);
+            }
+            4 if !self.links.is_empty() => {
+                let at = pick(self.links.len() as u64);
+                let link =
+                    *self.links.keys().nth(usize::try_from(at).expect("few")).expect("it is there");
+                if pick(2) == 0 {
+                    self.links.remove(&link);
+                } else {
+                    let settings = &mut self.links.get_mut(&link).expect("it is there").2;
+                    let (key, value) = [("mtu", "1400"), ("delay", "1ms"), ("loss", "1%")]
+                        [usize::try_from(pick(3)).expect("few")];
+                    if settings.remove(key).is_none() {
+                        settings.insert(key, value.to_owned());
+                    }
+                }
+            }
+            5 if !self.nodes.is_empty() => {
+                let at = pick(self.nodes.len() as u64);
+                let node = self
+                    .nodes
+                    .values_mut()
+                    .nth(usize::try_from(at).expect("few"))
+                    .expect("it is there");
+                let key =
+                    ["env", "run", "storage", "sysctls"][usize::try_from(pick(4)).expect("few")];
+                let value = pick(9) + 1;
+                node.insert(
+                    key,
+                    match key {
+                        "env" => format!("{{A: a{value}}}"),
+                        "run" => format!("[[sleep, '100{value}']]"),
+                        "storage" => format!("{}MB", 20 + value),
+                        _ => format!("{{net.ipv4.tcp_retries1: {}}}", value + 1),
+                    },
+                );
+            }
+            _ => {
+                let ends: Vec<u64> =
+                    self.nodes.keys().chain(self.switches.keys()).copied().collect();
+                if ends.is_empty() || self.nodes.is_empty() {
+                    return;
+                }
+                let a = self
+                    .nodes
+                    .keys()
+                    .copied()
+                    .nth(usize::try_from(pick(self.nodes.len() as u64)).expect("few"));
+                let b = ends[usize::try_from(pick(ends.len() as u64)).expect("few")];
+                let a = a.expect("it is there");
+                if a != b {
+                    let free = (0..).find(|n| !self.links.contains_key(n)).expect("one is free");
+                    self.links.insert(free, (a, b, BTreeMap::new()));
+                }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text =
+            "name: edited\nnodes:\n  a: {}\n  b: {}\n  r: {forwarding: true}\n".to_owned();
+        for (node, given) in &self.nodes {
+            let given: Vec<String> =
+                given.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+            text += &format!("  n{node}: {{{}}}\n", given.join(", "));
+        }
+        text += "switches:\n  steady: {}\n";
+        for (switch, kind) in &self.switches {
+            text += &format!("  s{switch}: {{kind: {kind}}}\n");
+        }
+        text += "links:\n  - [a, steady]\n  - [r:eth0, steady]\n  - [r:eth1, b]\n";
+        for (link, (a, b, settings)) in &self.links {
+            let end = |n: &u64| if *n < SWITCH { format!("n{n}:x{link}") } else { format!("s{n}") };
+            let settings: String =
+                settings.iter().map(|(key, value)| format!(", {key}: {value}")).collect();
+            text += &format!("  - {{ends: [{}, {}]{settings}}}\n", end(a), end(b));
+        }
+        text
+    }
+}
+
+fn apply(machine: &Machine, text: &str, flag: &str) -> netloom_tests_e2e::Run {
+    let file = machine.file(text);
+    machine.netloom(["apply", flag, file.to_str().expect("UTF-8")]).bound(Duration::from_secs(120))
+}
+
+#[test]
+fn random_edits_leave_other_connections_alone() {
+    needs!("python3");
+    let machine = machine!();
+    let (seed, count) = (number("NETLOOM_APPLY_SEED", 7), number("NETLOOM_APPLY_COUNT", 8));
+    let mut random = SplitMix64::new(seed);
+    let mut lab = Lab::default();
+    machine.up(&lab.text());
+    let steady: BTreeSet<(String, i32)> = machine.inits().into_iter().collect();
+    let mut flow = Flow::start(&machine, "a", "b");
+    for edit in 0..count {
+        let before = lab.text();
+        for _ in 0..3 {
+            lab.edit(&mut random);
+        }
+        let text = lab.text();
+        let told = apply(&machine, &text, "--yes").finish();
+        assert!(
+            told.status.success(),
+            "seed {seed}, edit {edit}\n{before}\n{text}\n{}",
+            told.errors()
+        );
+        let left = apply(&machine, &text, "--check").finish();
+        assert!(
+            left.status.success(),
+            "seed {seed}, edit {edit}\n{before}\n{text}\n{}",
+            left.text()
+        );
+        flow.grows();
+    }
+    let now: BTreeSet<(String, i32)> = machine.inits().into_iter().collect();
+    assert!(steady.is_subset(&now), "{steady:?} {now:?}");
+    let (bytes, again) = flow.end();
+    println!("{count} edits: {bytes} bytes arrived, 0 lost; {again} segments were sent again");
+    machine.down();
+}
+
+/// Waits until a file was replaced so many times.
+fn replaced(file: &Path, times: usize, over: &std::sync::atomic::AtomicBool) -> bool {
+    let number = || std::fs::metadata(file).map(|found| (found.ino(), found.mtime_nsec())).ok();
+    let (mut last, mut seen) = (number(), 0);
+    while seen < times {
+        if over.load(std::sync::atomic::Ordering::Relaxed) {
+            return false;
+        }
+        let now = number();
+        if now.is_some() && now != last {
+            (last, seen) = (now, seen + 1);
+        }
+    }
+    true
+}
+
+#[test]
+fn killed_at_each_step_the_same_command_finishes() {
+    needs!("python3");
+    let machine = machine!();
+    let old = "name: cut\nnodes:\n  a: {}\n  r: {forwarding: true}\n  b: {}\n  c: {run: [[sleep, '1001']]}\n  d: {}\n\
+               switches: {s: {}, t: {}}\nlinks:\n  - [a, s]\n  - [r:eth0, s]\n  - [r:eth1, b]\n  - [r:eth2, c]\n  - \
+               [r:eth3, d]\n";
+    let new = "name: cut\nnodes:\n  a: {}\n  r: {forwarding: true}\n  b: {}\n  c: {run: [[sleep, '1002']], env: {A: b}, \
+               sysctls: {net.ipv4.tcp_ecn: 1}}\n  e: {run: [[sleep, '1003']]}\nswitches: {s: {}, u: {}}\nlinks:\n  - [a, s]\n  - \
+               [r:eth0, s]\n  - [r:eth1, b]\n  - {ends: [r:eth2, c], addresses: {r: 192.0.2.1/24}, mtu: 1400}\n  - [e, u]\n  - [r:eth4, u]\n  - [c, b]\n";
+    machine.up(old);
+    let state = machine.scratch().runtime_dir().join("cut/state.json");
+    let steady = |machine: &Machine| -> Vec<(String, i32)> {
+        machine
+            .inits()
+            .into_iter()
+            .filter(|(name, _)| ["a", "r", "b"].contains(&name.as_str()))
+            .collect()
+    };
+    let inits = steady(&machine);
+    let mut flow = Flow::start(&machine, "a", "b");
+    let mut kills = 0;
+    for step in 1.. {
+        let (to, back) = if step % 2 == 1 { (new, old) } else { (old, new) };
+        apply(&machine, back, "--yes").finish().code(0);
+        let process = machine.status()["pid"]
+            .as_i64()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .expect("a pid");
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let killed = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let hit = replaced(&state, step, &over);
+                if hit {
+                    kill(process);
+                }
+                hit
+            });
+            apply(&machine, to, "--yes").finish();
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            watch.join().expect("it watched")
+        });
+        if !killed {
+            break;
+        }
+        kills += 1;
+        let again = apply(&machine, to, "--yes").finish();
+        assert!(again.status.success(), "step {step}: {}", again.errors());
+        apply(&machine, to, "--check").finish().code(0);
+        machine.netloom(["ping", "--all"]).bound(Duration::from_secs(60)).finish().code(0);
+        let one = machine.exec("c", &["sh", "-c", "pgrep -fx 'sleep 100.' | wc -l; cat /sys/class/net/eth0/mtu /proc/sys/net/ipv4/tcp_ecn"]);
+        assert_eq!(
+            one.ok(),
+            if step % 2 == 1 { "1\n1400\n1\n" } else { "1\n1500\n2\n" },
+            "step {step}"
+        );
+        assert_eq!(steady(&machine), inits, "step {step}");
+        flow.grows();
+    }
+    assert!(kills > 4, "{kills} kills");
+    flow.end();
+    machine.down();
+}
