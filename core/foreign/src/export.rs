@@ -143,27 +143,37 @@ impl Writer<'_> {
             say("ready", left_out("containers have health checks of their images"));
         }
         say("addresses and routes", changed("commands of `exec`"));
+        if node.health.is_some() {
+            say("health", left_out("containers have health checks of their images"));
+        }
+        if node.hostname.is_some() {
+            say("hostname", left_out("a container's host name is its node's name"));
+        }
         if !node.setup.is_empty() {
             say("setup", changed("commands of `exec`, whose failure ends nothing"));
         }
     }
 
     fn binds(&mut self, node: &PlannedNode) {
-        let mut begun = false;
+        let mut binds: Vec<String> = Vec::new();
+        for bind in &node.binds {
+            let access = if bind.write { "rw" } else { "ro" };
+            binds.push(format!("{}:{}:{access}", bind.from.display(), bind.to));
+        }
         for file in &node.files {
             match &file.content {
-                FileContent::From(from) => {
-                    if !std::mem::replace(&mut begun, true) {
-                        self.out.push_str("      binds:\n");
-                    }
-                    let bind = format!("{}:{}", from.display(), file.path);
-                    let _ = writeln!(self.out, "        - {}", kept(&bind));
-                }
+                FileContent::From(from) => binds.push(format!("{}:{}", from.display(), file.path)),
                 FileContent::Text(_) => {
                     let item = format!("nodes.{}.files.{}", node.name, file.path);
                     self.say(item, left_out("its text has no file beside the topology"));
                 }
             }
+        }
+        if !binds.is_empty() {
+            self.out.push_str("      binds:\n");
+        }
+        for bind in &binds {
+            let _ = writeln!(self.out, "        - {}", kept(bind));
         }
     }
 
@@ -174,6 +184,9 @@ impl Writer<'_> {
         let [ipv4, ipv6] = [node.forwarding.ipv4(), node.forwarding.ipv6()].map(u8::from);
         push(&["sysctl", "-w", &format!("net.ipv4.ip_forward={ipv4}")]);
         push(&["sysctl", "-w", &format!("net.ipv6.conf.all.forwarding={ipv6}")]);
+        for net in &node.loopback {
+            push(&["ip", "address", "add", &net.to_string(), "dev", "lo"]);
+        }
         for interface in &node.interfaces {
             for net in &interface.addresses {
                 push(&["ip", "address", "add", &net.to_string(), "dev", &interface.name]);

@@ -8,6 +8,9 @@ use crate::clab::management::Network;
 use crate::clab::{Lab, MTU, Place};
 use crate::draft::{Draft, End, Link};
 
+/// The end of a link that leads nowhere.
+const NOWHERE: &str = "nowhere";
+
 /// Reads all links.
 pub(super) fn read(
     _job: &Job<'_>,
@@ -42,7 +45,7 @@ impl Reader<'_> {
             None if self.at.get("endpoints").is_some() => self.brief(),
             None | Some("veth") => self.both(),
             Some("mgmt-net") => self.one().map(|end| [end, self.management()]),
-            Some("dummy") => self.one().map(|end| [end, End::port("nowhere")]),
+            Some("dummy") => self.one().map(|end| [end, End::port(NOWHERE)]),
             Some("host") => self.none("netloom makes no interfaces on the host"),
             Some("macvlan") => self.none(
                 "netloom makes no macvlan; a link to `host:IFACE` takes the interface itself",
@@ -81,7 +84,7 @@ impl Reader<'_> {
         if let (Some(at), None) = (&at, given) {
             at.odd("a number");
         }
-        let on_switch = ends.iter().find(|end| end.iface.is_none() && end.at != "nowhere");
+        let on_switch = ends.iter().find(|end| end.iface.is_none() && end.at != NOWHERE);
         let Some(end) = on_switch else {
             at.iter().for_each(At::carried);
             return Some(given.unwrap_or(MTU));
