@@ -77,7 +77,10 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("generate", "frames a second that are made, and how exactly they are paced"),
         ("measure", "what measuring flows costs a packet and a path, and how exact its delays are"),
         ("guard", "what asking costs: added time of guarded calls, established connections"),
-        ("people", "what people wait for: nodes from images, images that are fetched, one link more in a running lab"),
+        (
+            "people",
+            "what people wait for: nodes from images, images that are fetched, one link more in a running lab",
+        ),
         ("vm", "frames through the card of a virtual machine, and streams between two machines"),
     ]
 }

@@ -652,8 +652,6 @@ pub(crate) enum Experiment {
     People,
     /// Frames through a virtual machine's card, and streams between two machines.
     Vm,
-    /// What people do with their labs: a link more in the file of a running one.
-    People,
 }
 
 impl Experiment {
@@ -677,7 +675,6 @@ impl Experiment {
             Experiment::Guard => "guard",
             Experiment::People => "people",
             Experiment::Vm => "vm",
-            Experiment::People => "people",
         }
     }
 }
