@@ -5,6 +5,8 @@ pub(crate) mod flows;
 pub(crate) mod guards;
 pub(crate) mod keepers;
 pub(crate) mod namespaces;
+pub(crate) mod of_nodes;
+pub(crate) mod ports;
 pub(crate) mod routers;
 pub(crate) mod slicers;
 pub(crate) mod switches;

@@ -261,6 +261,16 @@ pub(crate) enum Verb {
         /// The question, as JSON.
         asked: String,
     },
+    /// Publishes the ports of the node whose network namespace is its standard input.
+    #[command(name = Role::Publish.verb(), hide = true)]
+    PortsProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The file that it holds a lock on while it lives.
+        lock: PathBuf,
+        /// What it is told, as JSON.
+        spec: String,
+    },
     /// Passes what leaves the network namespace that is its standard input.
     #[command(name = Role::Uplink.verb(), hide = true)]
     UplinkProcess {

@@ -21,6 +21,7 @@ pub use self::upkeep::{Exec, Health};
 use crate::forwarding::Forwarding;
 use crate::image::ImageUse;
 use crate::kinds::{NodeKind, SwitchKind};
+use crate::published::Published;
 pub use crate::restart::Restart;
 use crate::signal::StopSignal;
 use crate::slices::Slice;
@@ -125,6 +126,9 @@ pub struct Node {
     /// Files and directories of the host that it sees, by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binds: Vec<Bind>,
+    /// Ports of the host that lead to its programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Published>,
     /// All must hold before `up` returns.
     pub ready: Ready,
     /// Commands that run one after the other once all nodes of the lab are ready.

@@ -22,6 +22,7 @@ mod misread;
 mod naming;
 mod parse;
 pub mod plan;
+pub mod published;
 pub mod reference;
 mod restart;
 mod schema;

@@ -59,6 +59,7 @@ use crate::forwarding::Forwarding;
 use crate::image::ImageUse;
 use crate::kinds::{NodeKind, SwitchKind};
 use crate::lab::{Bind, Exec, FileSpec, Health, Lab, Limits, Program, Protect, Ready};
+use crate::published::Published;
 use crate::slices::Slice;
 use crate::users::Ids;
 
@@ -162,6 +163,9 @@ pub struct PlannedNode {
     /// Files and directories of the host that it sees, those around others before them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binds: Vec<Bind>,
+    /// Ports of the host that lead to its programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Published>,
     /// When it counts as ready.
     pub ready: Ready,
     /// Commands to do when all nodes are ready.

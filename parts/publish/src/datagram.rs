@@ -45,7 +45,12 @@ pub(crate) fn take(outer: &Arc<UdpSocket>, places: &[SocketAddr]) {
     }
 }
 
-fn find(peers: &Peers, outer: &Arc<UdpSocket>, from: SocketAddr, places: &[SocketAddr]) -> Option<Arc<Peer>> {
+fn find(
+    peers: &Peers,
+    outer: &Arc<UdpSocket>,
+    from: SocketAddr,
+    places: &[SocketAddr],
+) -> Option<Arc<Peer>> {
     let mut all = peers.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(peer) = all.get(&from) {
         return Some(Arc::clone(peer));

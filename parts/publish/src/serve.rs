@@ -31,8 +31,7 @@ pub fn listen(spec: &Spec) -> Result<Vec<OwnedFd>> {
 fn listen_at(node: &str, port: &Port) -> Result<OwnedFd> {
     let object = format!("node {node:?}: port {port}");
     let failed = |operation| Failure::of(&object, operation);
-    let family =
-        if port.listen.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let family = if port.listen.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let kind = match port.protocol {
         Protocol::Tcp => SocketType::STREAM,
         Protocol::Udp => SocketType::DGRAM,
@@ -62,8 +61,8 @@ fn listen_at(node: &str, port: &Port) -> Result<OwnedFd> {
 /// A port cannot be had, or the system refuses something.
 pub fn serve(spec: &Spec, space: OwnedFd) -> Result<()> {
     process::set_name(crate::NAME);
-    let signals = process::catch(&[Signal::TERM.as_raw()])
-        .map_err(Failure::of("ports", "catch signals"))?;
+    let signals =
+        process::catch(&[Signal::TERM.as_raw()]).map_err(Failure::of("ports", "catch signals"))?;
     let sockets = listen(spec)?;
     // Sockets stay where they were made; those that are made from now on are the node's.
     namespace::enter_network(&space).map_err(Failure::of("ports", "enter the node's network"))?;

@@ -46,7 +46,9 @@ pub(crate) fn take(listener: &TcpListener, places: &[SocketAddr]) {
     }
 }
 
-fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<thread::JoinHandle<T>> {
+fn spawn<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<thread::JoinHandle<T>> {
     thread::Builder::new().name("netloom-port".into()).stack_size(STACK).spawn(work)
 }
 

@@ -54,6 +54,7 @@ mod openflow_beside;
 mod own_user;
 mod parts;
 mod pnpm;
+mod ports;
 mod processes;
 mod programs;
 mod protect;

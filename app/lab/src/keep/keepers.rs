@@ -5,6 +5,7 @@ use crate::keep::doors::Doors;
 use crate::keep::flows::Flows;
 use crate::keep::guards::Guards;
 use crate::keep::namespaces::Namespaces;
+use crate::keep::ports::Ports;
 use crate::keep::routers::Routers;
 use crate::keep::slicers::Slicers;
 use crate::keep::switches::Switches;
@@ -20,12 +21,13 @@ pub(crate) struct Keepers {
     pub(crate) slicers: Slicers,
     pub(crate) flows: Flows,
     pub(crate) routers: Routers,
+    pub(crate) ports: Ports,
     pub(crate) namespaces: Namespaces,
 }
 
 impl Keepers {
     /// All keepers, in the order in which they attach.
-    pub(crate) fn all(&self) -> [&dyn Keeper; 8] {
+    pub(crate) fn all(&self) -> [&dyn Keeper; 9] {
         // Switches connect to their slicer. Whether a wire can be put in at an OpenFlow switch depends on how that gets its frames.
         [
             &self.doors,
@@ -35,6 +37,7 @@ impl Keepers {
             &self.wires,
             &self.switches,
             &self.routers,
+            &self.ports,
             &self.namespaces,
         ]
     }

@@ -33,13 +33,15 @@ pub enum Role {
     Router,
     /// Passes what leaves an ordinary user's lab; found by the lock that it holds.
     Uplink,
+    /// Carries what comes to a node's ports on the host; found by the lock that it holds.
+    Publish,
     /// Clones inits for a lab process whose spawner was killed; ends with its client.
     Spawner,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 9] = [
+    pub const ALL: [Role; 10] = [
         Role::Wire,
         Role::Switch,
         Role::Plug,
@@ -48,6 +50,7 @@ impl Role {
         Role::Slice,
         Role::Router,
         Role::Uplink,
+        Role::Publish,
         Role::Spawner,
     ];
 
@@ -62,6 +65,7 @@ impl Role {
             Role::Slice => "slice-process",
             Role::Router => "router-process",
             Role::Uplink => "uplink-process",
+            Role::Publish => "ports-process",
             Role::Spawner => "spawner-process",
         }
     }
@@ -77,6 +81,7 @@ impl Role {
             Role::Slice => netloom_slice::NAME,
             Role::Router => netloom_router::NAME,
             Role::Uplink => netloom_uplink::NAME,
+            Role::Publish => netloom_publish::NAME,
             Role::Spawner => netloom_node::spawner::NAME,
         }
     }

@@ -242,6 +242,18 @@ impl Folder {
         self.flow_folder(plane).join("router.lock")
     }
 
+    /// The file that the process which publishes a node's ports holds a lock on.
+    pub(crate) fn ports_lock(&self, node: NodeId) -> PathBuf {
+        self.path().join(format!("{node}.ports.lock"))
+    }
+
+    /// All such files.
+    pub(crate) fn ports_locks(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path()).into_iter().flatten().flatten();
+        let is_lock = |path: &PathBuf| path.to_string_lossy().ends_with(".ports.lock");
+        entries.map(|entry| entry.path()).filter(is_lock).collect()
+    }
+
     /// A file of the way out of a lab of an ordinary user: `lock`, `net` (the place of its namespace), `log`.
     pub(crate) fn uplink(&self, file: &str) -> PathBuf {
         self.path().join(format!("uplink.{file}"))

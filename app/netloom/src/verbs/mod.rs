@@ -90,6 +90,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::RouterProcess { starter, lock, init, spec } => {
             roles::router(starter, &lock, init, &spec)
         }
+        Verb::PortsProcess { starter, lock, spec } => roles::ports(starter, &lock, &spec),
         Verb::UplinkProcess { starter, lock, spec } => roles::uplink(starter, &lock, &spec),
         Verb::FlowProcess { starter, folder, socket, application } => {
             roles::flow(starter, &folder, &socket, &application)

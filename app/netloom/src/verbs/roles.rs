@@ -211,6 +211,18 @@ pub(crate) fn uplink(starter: i32, lock: &Path, spec: &str) -> Result<i32> {
     Ok(0)
 }
 
+/// `netloom ports-process`: publishes the ports of the node whose network namespace is its standard input.
+pub(crate) fn ports(starter: i32, lock: &Path, spec: &str) -> Result<i32> {
+    begin(starter)?;
+    let spec: netloom_publish::Spec = serde_json::from_str(spec).context("what it is told")?;
+    let space = take_stdin().context("the node's network namespace")?;
+    let lock = Lock::take(lock)?;
+    detach(&[space.as_fd(), lock.as_fd()])?;
+    netloom_publish::serve(&spec, space)?;
+    drop(lock);
+    Ok(0)
+}
+
 /// The standard input, which is empty from now on.
 fn take_stdin() -> Result<OwnedFd> {
     let taken = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;

@@ -113,6 +113,9 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     for file in &node.files {
         facts.put_live_unseen(format!("files.{}", file.path), file);
     }
+    for port in &node.ports {
+        facts.put(format!("ports.{port}"), yes(true));
+    }
     for bind in &node.binds {
         facts.put_unseen(format!("binds.{}", bind.to), bind);
     }

@@ -219,12 +219,7 @@ static NODE: Words = &[
     (&["volumes", "volume", "mounts", "startup-config", "config", "configs"], Files),
     (&["environment"], Key("env")),
     (&["env-files", "env-file"], Say("write env: {NAME: VALUE}")),
-    (
-        &["ports", "port", "expose", "publish"],
-        Say(
-            "netloom forwards no ports of the host: reach a node with netloom exec, or link it with host:IFACE",
-        ),
-    ),
+    (&["port", "expose", "publish"], Key("ports")),
     (&["bridged"], Say("write a link [NODE, internet] at the top of the file")),
     (
         &["healthcheck", "liveness", "liveness-probe"],

@@ -24,6 +24,12 @@ const LOOPBACK: Value = Value::Called(
     "an address like 10.0.0.1, or one with a prefix length",
     &Value::Pattern(r"^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"),
 );
+const PUBLISHED: Value = Value::Called(
+    "a port of the host with the node's like 8080:80, 8080:80/udp, 0.0.0.0:8080:80 or [::]:8080:80",
+    &Value::NumberOrPattern(
+        r"^(([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?[0-9]{1,5}(:[0-9]{1,5})?(/(tcp|udp))?$",
+    ),
+);
 const MTU: Value = Value::Integer(68, 65535);
 const PORT: Value = Value::Integer(1, 65535);
 const SUBNET: Value = Value::AnyOf(&[CIDR, Value::List(&CIDR, Some(2))]);
@@ -298,6 +304,12 @@ pub(crate) static NODE: Object = Object {
             Value::Map(&Value::AnyOf(&[Value::Text, Value::Object(&BIND)])),
             "Files and directories of the host that it sees, by absolute path in the node: the path on the host, \
              or a map with `from` and `access`.",
+        ),
+        key(
+            "ports",
+            Value::AnyOf(&[PUBLISHED, Value::List(&PUBLISHED, None)]),
+            "Ports of the host that lead to programs of the node: one or a list. On the host's loopback, or at an address \
+             before the port.",
         ),
         key("ready", Value::Object(&READY), "What must hold before the node counts as ready."),
         key(

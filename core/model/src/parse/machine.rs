@@ -29,6 +29,7 @@ pub(crate) fn check(
     refuse("exec", "commands in a virtual machine are those of its own start");
     refuse("health", "the guest of a virtual machine is not looked into");
     refuse("loopback", "a virtual machine's loopback is its guest's");
+    refuse("ports", "the network of a virtual machine is its guest's");
     refuse("binds", "a virtual machine's guest cannot see files of the host");
     if node.limits.memory.is_some_and(|most| most < machine.memory + BESIDE) {
         refuse("limits", "limits.memory must be the guest's `memory` and 32MiB more, at least");

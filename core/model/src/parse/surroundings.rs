@@ -1,5 +1,5 @@
-//! Reads what a node has around its programs: files of the host bound in, its host name, loopback addresses, and
-//! what it forwards.
+//! Reads what a node has around its programs: files of the host bound in, ports of the host, its host name, loopback
+//! addresses, and what it forwards.
 
 use ipnet::IpNet;
 use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
@@ -11,12 +11,16 @@ use crate::file::{Fields, choice, elsewhere};
 use crate::forwarding::{Forwarding, OneFamily};
 use crate::lab::{Bind, Node};
 use crate::naming::host_name_problem;
+use crate::published::{self, Published};
 
 /// Directories that are the node's own, so that nothing of the host can be there.
 const CLOSED: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The most loopback addresses of a node.
 const MOST_LOOPBACK: usize = 256;
+
+/// The most ports of a node.
+const MOST_PORTS: usize = 256;
 
 /// Reads these keys of a node.
 pub(crate) fn read_surroundings(
@@ -44,6 +48,25 @@ pub(crate) fn read_surroundings(
         if node.loopback.len() > MOST_LOOPBACK {
             let message = format!("{path}: more than {MOST_LOOPBACK} addresses");
             report.error(value.place, message);
+        }
+    }
+    if let Some(value) = fields.get("ports") {
+        let path = path.key("ports");
+        each_or_only(value, &path, report, |item, path, report| {
+            let Ok(port) = item.text.parse::<Published>() else {
+                return read::expected(item, path, published::EXPECTED, report);
+            };
+            match node.ports.iter().find(|known| known.clashes(&port)) {
+                Some(known) => {
+                    let message =
+                        format!("{path}: the host has one such port, and {known} takes it");
+                    report.error(item.place, message);
+                }
+                None => node.ports.push(port),
+            }
+        });
+        if node.ports.len() > MOST_PORTS {
+            report.error(value.place, format!("{path}: more than {MOST_PORTS} ports"));
         }
     }
     if let Some(value) = fields.get("binds") {

@@ -21,6 +21,7 @@ use crate::lab::{End, Lab, Limits, Link, Protect};
 pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
     check_ends(lab)?;
     check_ports(lab)?;
+    check_published(lab)?;
     let names = names(lab);
     let topology = topology(lab);
     let assign = |family, like| address::assign(lab, &names, &topology, family, like, vec![]);
@@ -44,6 +45,18 @@ fn check_ends(lab: &Lab) -> Result<(), PlanError> {
             if !known {
                 return Err(PlanError::UnknownEnd { link, side });
             }
+        }
+    }
+    Ok(())
+}
+
+/// A port of the host is one node's.
+fn check_published(lab: &Lab) -> Result<(), PlanError> {
+    let all = || lab.nodes.iter().flat_map(|node| node.ports.iter().map(move |port| (node, port)));
+    for (at, (node, port)) in all().enumerate() {
+        if let Some((other, _)) = all().take(at).find(|(_, known)| known.clashes(port)) {
+            let (node, other) = (node.name.clone(), other.name.clone());
+            return Err(PlanError::PortTaken { node, port: port.to_string(), other });
         }
     }
     Ok(())
@@ -183,6 +196,7 @@ impl Builder<'_> {
             env: node.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             files: node.files.clone(),
             binds: node.binds.clone(),
+            ports: node.ports.clone(),
             ready: node.ready.clone(),
             exec: node.exec.clone(),
             health: node.health.clone(),

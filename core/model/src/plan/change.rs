@@ -43,6 +43,7 @@ impl PlannedNode {
             env: Vec::new(),
             files: Vec::new(),
             binds: Vec::new(),
+            ports: Vec::new(),
             ready: Ready::default(),
             exec: Vec::new(),
             health: None,

@@ -20,6 +20,16 @@ pub enum PlanError {
         /// 0 or 1.
         side: usize,
     },
+    /// Two nodes want one port of the host.
+    #[error("node {node:?}: port {port} of the host is that of node {other:?} already")]
+    PortTaken {
+        /// The node.
+        node: String,
+        /// The port as in the lab file.
+        port: String,
+        /// The node that has it.
+        other: String,
+    },
     /// A pool too small for automatic addresses.
     #[error("address pool {pool}: too small, its prefix may be at most /{longest}")]
     PoolTooSmall {

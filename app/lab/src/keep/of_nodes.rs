@@ -1,0 +1,191 @@
+//! Processes of which a node has one each, of one kind: started with the node, again when they end, and ended with it.
+//!
+//! A process survives a kill of the lab process, and is found by the lock that it holds. That of a node made anew is
+//! started anew, since it lives in a network that is gone.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use netloom_model::Plan;
+use netloom_model::plan::{NodeId, PlannedNode};
+
+use crate::Result;
+use crate::build::keeper::{Context, Fresh, Gone, Keeper};
+use crate::stage::inits::{Init, Inits};
+use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
+use crate::store::state::{Folder, State};
+
+/// A kind of such processes.
+pub(crate) trait Kind {
+    /// Whether a node has one.
+    fn has(node: &PlannedNode) -> bool;
+
+    /// The file that a node's process holds a lock on.
+    fn lock(folder: &Folder, node: &PlannedNode) -> PathBuf;
+
+    /// All such files of a lab, those of nodes that are no longer in its plan among them.
+    fn locks(folder: &Folder) -> Vec<PathBuf>;
+
+    /// Starts that of a node; `None` if the node has just ended.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    fn start(context: &Context<'_>, node: &PlannedNode, init: &Init) -> Result<Option<Process>>;
+}
+
+/// The processes of one kind.
+pub(crate) struct OfNodes<K>(Mutex<Inner>, PhantomData<fn() -> K>);
+
+#[derive(Default)]
+struct Inner {
+    processes: BTreeMap<NodeId, Process>,
+    pause: Duration,
+}
+
+impl<K> Default for OfNodes<K> {
+    fn default() -> Self {
+        OfNodes(Mutex::default(), PhantomData)
+    }
+}
+
+impl<K> OfNodes<K> {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The process that holds a lock.
+pub(crate) fn find(lock: &Path) -> Result<Option<Process>> {
+    let again = || Ok(netloom_plug::holder(lock).map(drop));
+    Ok(Process::known(netloom_plug::holder(lock), again)?.map(|(process, ())| process))
+}
+
+/// The init of a node, if it lives.
+fn living(inits: &Inits, node: NodeId) -> Option<&Init> {
+    inits.get(&node).filter(|init| init.lives())
+}
+
+impl Inner {
+    fn lives(&self, node: NodeId) -> bool {
+        self.processes.get(&node).is_some_and(Process::lives)
+    }
+
+    fn start_missing<K: Kind>(&mut self, context: &Context<'_>) -> Result<()> {
+        for node in context.state.plan.nodes.iter().filter(|node| K::has(node)) {
+            let Some(init) = living(context.inits, node.id).filter(|_| !self.lives(node.id)) else {
+                continue;
+            };
+            let process = match find(&K::lock(context.folder, node))? {
+                Some(process) => Some(process),
+                None => K::start(context, node, init)?,
+            };
+            self.processes.extend(process.map(|process| (node.id, process)));
+        }
+        Ok(())
+    }
+
+    /// Ends the process of a node, also one of an earlier lab process.
+    fn end<K: Kind>(&mut self, folder: &Folder, node: &PlannedNode) {
+        let known = self.processes.remove(&node.id);
+        let found = || find(&K::lock(folder, node)).ok().flatten();
+        if let Some(process) = known.or_else(found) {
+            process.end();
+        }
+    }
+
+    /// Forgets processes that have ended; returns the shortest life among them.
+    fn take_ended(&mut self) -> Option<Duration> {
+        let mut shortest: Option<Duration> = None;
+        self.processes.retain(|_, process| {
+            if !process.lives() {
+                let lived = process.since.elapsed();
+                shortest = Some(shortest.map_or(lived, |s| s.min(lived)));
+            }
+            process.lives()
+        });
+        shortest
+    }
+
+    /// Whether every living node that has one has it.
+    fn is_whole<K: Kind>(&self, state: &State, inits: &Inits) -> bool {
+        let mut nodes = state.plan.nodes.iter().filter(|node| K::has(node));
+        nodes.all(|node| living(inits, node.id).is_none() || self.lives(node.id))
+    }
+}
+
+impl<K: Kind> Keeper for OfNodes<K> {
+    fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        let ids = fresh.ids(context.state);
+        let touched = |node: &PlannedNode| {
+            node.interfaces.iter().any(|interface| fresh.links.contains(&interface.link))
+        };
+        // Those of nodes made anew are in a network that is gone; others are told of new links.
+        let nodes = context.state.plan.nodes.iter().filter(|node| K::has(node));
+        for node in nodes.filter(|node| ids.contains(&node.id) || touched(node)) {
+            inner.end::<K>(context.folder, node);
+        }
+        inner.start_missing::<K>(context)
+    }
+
+    fn adopt(&self, context: &Context<'_>) -> Result<()> {
+        self.inner().start_missing::<K>(context)
+    }
+
+    fn forget(&self, _: &State, gone: Gone<'_>) {
+        let mut inner = self.inner();
+        for node in gone.nodes {
+            if let Some(process) = inner.processes.remove(node) {
+                process.end();
+            }
+        }
+    }
+
+    fn watched(&self) -> Vec<OwnedFd> {
+        let inner = self.inner();
+        inner.processes.values().filter_map(|process| process.pidfd.try_clone().ok()).collect()
+    }
+
+    fn tend(&self, context: &Context<'_>) -> Option<Duration> {
+        let mut inner = self.inner();
+        let ended = inner.take_ended();
+        if inner.is_whole::<K>(context.state, context.inits) {
+            return None;
+        }
+        if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
+            inner.pause = role::longer(inner.pause);
+            if inner.pause > FIRST_PAUSE {
+                return Some(inner.pause);
+            }
+        }
+        match inner.start_missing::<K>(context) {
+            Ok(()) => {
+                inner.pause = Duration::ZERO;
+                None
+            }
+            Err(e) => {
+                netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
+                inner.pause = role::longer(inner.pause);
+                Some(inner.pause)
+            }
+        }
+    }
+
+    fn end(&self, _: &Folder) {
+        let processes = std::mem::take(&mut self.inner().processes);
+        processes.into_values().for_each(Process::end);
+    }
+
+    fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
+        for lock in K::locks(folder) {
+            if let Some(process) = find(&lock)? {
+                process.end();
+            }
+        }
+        Ok(())
+    }
+}

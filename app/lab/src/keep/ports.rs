@@ -1,0 +1,74 @@
+//! Published ports: a process for each node that has some, which listens on the host and connects in the node.
+//!
+//! Ports are tried before the process starts, so that whoever starts the lab is told which one cannot be had.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use netloom_model::plan::PlannedNode;
+use netloom_model::published::Transport;
+use netloom_publish::{Port, Protocol, Spec};
+
+use crate::build::keeper::Context;
+use crate::keep::of_nodes::{Kind, OfNodes, find};
+use crate::stage::attach;
+use crate::stage::inits::Init;
+use crate::stage::role::{self, Process, Role};
+use crate::store::state::Folder;
+use crate::{Error, Result};
+
+/// The processes of a lab.
+pub(crate) type Ports = OfNodes<Publishing>;
+
+/// That of a node.
+pub(crate) struct Publishing;
+
+/// What the process is told.
+fn spec(folder: &Folder, node: &PlannedNode) -> Spec {
+    let ports = node.ports.iter().flat_map(|port| {
+        let protocol = match port.protocol {
+            Transport::Tcp => Protocol::Tcp,
+            Transport::Udp => Protocol::Udp,
+        };
+        port.places().into_iter().map(move |listen| Port { listen, protocol, to: port.to })
+    });
+    let of_interfaces = node.interfaces.iter().flat_map(|interface| &interface.addresses);
+    let addresses = of_interfaces.chain(&node.loopback);
+    Spec {
+        node: node.name.clone(),
+        ports: ports.filter(|port| port.listen.is_ipv4() || has_ipv6()).collect(),
+        addresses: addresses.map(ipnet::IpNet::addr).collect(),
+        home: folder.path(),
+    }
+}
+
+/// Whether the host has IPv6: its loopback of both families is asked for by default.
+fn has_ipv6() -> bool {
+    std::path::Path::new("/proc/sys/net/ipv6").exists()
+}
+
+impl Kind for Publishing {
+    fn has(node: &PlannedNode) -> bool {
+        !node.ports.is_empty()
+    }
+
+    fn lock(folder: &Folder, node: &PlannedNode) -> PathBuf {
+        folder.ports_lock(node.id)
+    }
+
+    fn locks(folder: &Folder) -> Vec<PathBuf> {
+        folder.ports_locks()
+    }
+
+    fn start(context: &Context<'_>, node: &PlannedNode, _: &Init) -> Result<Option<Process>> {
+        let object = format!("node {:?}", node.name);
+        let Some(space) = attach::open(context.inits, node.id)? else { return Ok(None) };
+        let spec = spec(context.folder, node);
+        netloom_publish::listen(&spec).map_err(Error::of(&object, "publish its ports"))?;
+        let text = serde_json::to_string(&spec)
+            .map_err(|e| Error::of(&object, "describe its ports")(std::io::Error::from(e)))?;
+        let lock = context.folder.ports_lock(node.id);
+        let words = [lock.as_os_str(), OsStr::new(&text)];
+        role::start(Role::Publish, &words, Some(space), "publish ports", || find(&lock)).map(Some)
+    }
+}
