@@ -52,6 +52,8 @@ pub(crate) type Take<'t> = dyn FnMut(u64, &[u8]) -> Result<()> + 't;
 enum Refusal {
     /// Once more after a pause: why, and for how long.
     Later(String, Option<Duration>),
+    /// Never: who answers is not who should.
+    Hopeless(String),
     /// For good.
     Final(Error),
 }
@@ -145,6 +147,7 @@ impl<'a> Registry<'a> {
             let (why, pause) = match done {
                 Ok(()) => return Ok(()),
                 Err(Refusal::Final(e)) => return Err(e),
+                Err(Refusal::Hopeless(why)) => return Err(self.failed(step, why)),
                 Err(Refusal::Later(why, pause)) => (why, pause),
             };
             // What moves on is not failing for good.
@@ -196,6 +199,7 @@ impl<'a> Registry<'a> {
             match one() {
                 Ok(done) => return Ok(done),
                 Err(Refusal::Final(e)) => return Err(e),
+                Err(Refusal::Hopeless(why)) => return Err(self.failed(step, why)),
                 Err(Refusal::Later(why, pause)) => {
                     tries += 1;
                     self.pause(step, &why, pause, tries)?;
@@ -361,7 +365,11 @@ impl<'a> Registry<'a> {
 
 /// What may succeed at another time.
 fn later(e: &io::Error) -> Refusal {
-    Refusal::Later(e.to_string(), None)
+    // A certificate does not become another.
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(_)) => Refusal::Hopeless(e.to_string()),
+        _ => Refusal::Later(e.to_string(), None),
+    }
 }
 
 /// Whether a server answered, but not by HTTP: it may speak TLS.
