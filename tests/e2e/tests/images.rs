@@ -30,8 +30,8 @@ fn an_image_gives_files_program_environment_and_user() {
     load(&machine, layers, settings);
     machine.up(
         "name: box\nnodes:\n  web: {image: \"lab/box:1\", pull: never, env: {SHAPE: square}, ready: {tcp: 80}}\n  \
-         user: {image: \"lab/box:1\", pull: never, run: [], files: {/etc/own/x: \"own\\n\"}}\n  host: {}\n\
-         links: [[web, user], [user, host]]\n",
+         user: {image: \"lab/box:1\", pull: never, run: [], files: {/etc/own/x: \"own\\n\"}}\n  plain: {}\n\
+         links: [[web, user], [user, plain]]\n",
     );
     assert_eq!(
         machine.exec("user", &["wget", "-q", "-O", "-", "http://web/other"]).ok(),
