@@ -20,6 +20,7 @@ mod failure;
 pub mod feature;
 pub mod journal;
 pub mod keyring;
+pub mod lookup;
 mod mount_attributes;
 pub mod mountinfo;
 pub mod namespace;

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
+use crate::lookup::open_within;
 use crate::mount_attributes::{self, NO_DEVICES, READ_ONLY};
 use crate::{Failure, Result};
 
@@ -45,7 +46,7 @@ fn place(root: &Path, at: &Path, is_directory: bool) -> Result<OwnedFd> {
     let root = rustix::fs::open(root, flags, Mode::empty()).map_err(fail("open the root of"))?;
     let open = |path: &Path| {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+        open_within(&root, path, OFlags::PATH, resolve)
     };
     let names: Vec<&Path> = at
         .components()

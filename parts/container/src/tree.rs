@@ -13,6 +13,7 @@ use netloom_oci::entry::{Parts, is_allowed_attribute, parts};
 use netloom_oci::resolve::{self, Seen};
 use netloom_oci::tape::Entry;
 use netloom_sys::Failure;
+use netloom_sys::lookup::open_within;
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
 };
@@ -187,8 +188,8 @@ impl Tree {
     fn open(&self, real: &[Vec<u8>]) -> Done<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&self.root, below::text(real), flags, Mode::empty(), how)
-            .map_err(Wrong::of("open its directory"))
+        let path = below::text(real);
+        open_within(&self.root, &path, flags, how).map_err(Wrong::of("open its directory"))
     }
 
     /// Makes the directories of a real path that this layer lacks.

@@ -13,6 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
+use netloom_sys::lookup::open_within;
 use netloom_sys::setup::{Access, Setup, is_unmapped};
 use netloom_sys::{Error, Failure, Result};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
@@ -150,8 +151,7 @@ impl<S: Setup> Files<'_, S> {
         // Links in it resolve in the node's own root, never outside.
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(self.lower, directory, Mode::empty())?;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let found = rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        let found = open_within(&root, path, OFlags::RDONLY, ResolveFlags::IN_ROOT)?;
         io::read_to_string(fs::File::from(found))
     }
 }
@@ -206,8 +206,7 @@ fn resolve(lower: &Path, path: &Path) -> PathBuf {
 fn real_path(lower: &Path, path: &Path) -> Option<PathBuf> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(lower, flags, Mode::empty()).ok()?;
-    let found =
-        rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+    let found = open_within(&root, path, flags, ResolveFlags::IN_ROOT).ok()?;
     let of = |file: &OwnedFd| fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
     let (root, found) = (of(&root)?, of(&found)?);
     Some(Path::new("/").join(found.strip_prefix(root).ok()?))

@@ -10,15 +10,13 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
 use netloom_model::lab::{FileContent, FileSpec};
+use netloom_sys::lookup::open_within;
 use netloom_sys::{Failure, random};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
 use crate::people::{GROUPS, USERS, number_in};
 use crate::{Result, Users};
-
-/// Attempts at a lookup that concurrent renames disturb: openat2(2), EAGAIN.
-const LOOKUPS: usize = 64;
 
 /// Places a file; replaces one that has its name.
 ///
@@ -43,14 +41,7 @@ pub fn place(root: BorrowedFd<'_>, file: &FileSpec, users: Users) -> Result<()> 
 
 fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::CLOEXEC;
-    for _ in 0..LOOKUPS {
-        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) => {}
-            result => return result,
-        }
-    }
-    Err(Errno::AGAIN)
+    open_within(root, path, flags, resolve)
 }
 
 /// The directory of a path, made if it is missing, and the last name.

@@ -315,7 +315,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         let refused = machine.apply(text, &["--yes"]).finish().code(code);
         assert!(refused.errors().contains(words), "{}", refused.errors());
     };
-    refuses(&LAB.replace("[h1, s]", "[h1, nowhere]"), 2, "no node or switch");
+    refuses(&LAB.replace("[h1, s]", "[h1, missing]"), 2, "no node or switch");
     refuses("nodes: [", 2, "lab.yaml");
     refuses(&LAB.replace("  h1: {}", "  h1: {root: /no/such/place}"), 2, "/no/such/place");
     let door = LAB.to_owned() + "  - [r, internet]\n";

@@ -121,6 +121,7 @@ fn no_example_is_forgotten() {
         "bufferbloat",
         "doors",
         "dual-stack",
+        "expect",
         "fat-tree",
         "frr-bgp",
         "frr-ospf",

@@ -7,14 +7,12 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use netloom_sys::lookup::open_within;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::fail;
 use crate::Result;
-
-/// Attempts at a lookup that concurrent renames disturb: openat2(2), EAGAIN.
-const LOOKUPS: usize = 64;
 
 /// A side of the copy.
 #[derive(Clone, Copy, Debug)]
@@ -98,17 +96,13 @@ impl Side<'_> {
 
 fn open_in_root(root: BorrowedFd<'_>, path: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    for _ in 0..LOOKUPS {
-        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) => {}
-            Err(Errno::NOSYS) => {
-                let needs = "opening files below a node's root needs openat2, Linux 5.6 or later";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, needs));
-            }
-            result => return Ok(result?),
+    match open_within(root, path, flags, resolve) {
+        Err(Errno::NOSYS) => {
+            let needs = "opening files below a node's root needs openat2, Linux 5.6 or later";
+            Err(io::Error::new(io::ErrorKind::Unsupported, needs))
         }
+        result => Ok(result?),
     }
-    Err(Errno::AGAIN.into())
 }
 
 /// A path below another, for messages.
