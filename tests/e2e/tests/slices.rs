@@ -55,7 +55,18 @@ fn none_lost(machine: &Machine, disturb: impl FnOnce()) {
         machine.exec(from, &ping).bound(Duration::from_secs(120)).ok()
     };
     let reports = std::thread::scope(|scope| {
+        let arrived = || {
+            let received = |node: &str| {
+                machine.node(node)["interfaces"][0]["traffic"]["rx_packets"].as_u64().unwrap_or(0)
+            };
+            ["h2", "h4"].map(received)
+        };
+        let before = arrived();
         let streams = [scope.spawn(|| stream("h1", "h2")), scope.spawn(|| stream("h3", "h4"))];
+        wait_until("both streams are under way", SOON, || {
+            let now = arrived();
+            (0..2).all(|side| now[side] > before[side] + 20).then_some(())
+        });
         disturb();
         streams.map(|stream| stream.join().expect("the stream ends"))
     });
