@@ -145,7 +145,11 @@ fn a_plan_that_contradicts_itself_is_refused() {
     refused(&|plan| plan.nodes[0].parent = Some(Slot::new(0)), "lives in");
     refused(&|plan| plan.nodes[0].name = "r1".into(), "two of the name \"r1\"");
     refused(&|plan| plan.nodes[0].name = "..".into(), "node \"..\"");
-    refused(&|plan| plan.nodes[0].interfaces.clear(), "an end of it");
+    let bare = |plan: &mut Plan| {
+        plan.nodes[0].interfaces.clear();
+        plan.nodes[0].routes.clear();
+    };
+    refused(&bare, "an end of it");
     refused(&|plan| plan.switches.clear(), "an end of it");
     refused(&|plan| plan.nodes[0].routes[0].interface = 9, "leads nowhere");
     refused(&|plan| plan.nodes[0].interfaces[0].name = "a/b".into(), "a/b");
