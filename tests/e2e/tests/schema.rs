@@ -37,7 +37,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("switch-kind", "switches/s3/kind", "is not one of ['kernel', 'shm', 'openflow']"),
     ("several-errors-at-once", "routing", "is not one of ['auto', 'none']"),
     ("run", "nodes/text/run", "not of type 'array'"),
-    ("words-of-containerlab", "", "topology"),
+    ("words-of-containerlab", "", "mgmt"),
     ("wrong-shapes", "switches", "not of type 'object'"),
 ];
 
