@@ -25,7 +25,7 @@ pub use self::told::OUTSIDE;
 use self::told::Wanted;
 pub(crate) use self::told::{plane_ports, tls};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
-use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, STEADY};
+use crate::stage::role::Pause;
 use crate::store::state::{Folder, State};
 use crate::view::{OpenflowController, OpenflowStatus};
 use crate::{Error, Result};
@@ -40,7 +40,7 @@ pub(crate) struct Flows {
 struct Inner {
     /// By name of the switch.
     agents: BTreeMap<String, Agent>,
-    pause: Duration,
+    pause: Pause,
 }
 
 impl Flows {
@@ -238,23 +238,10 @@ impl Keeper for Flows {
         if inner.has_all(context.state) {
             return None;
         }
-        if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
-            inner.pause = role::longer(inner.pause);
-            if inner.pause > FIRST_PAUSE {
-                return Some(inner.pause);
-            }
-        }
-        match inner.start_missing(context) {
-            Ok(_) => {
-                inner.pause = Duration::ZERO;
-                None
-            }
-            Err(e) => {
-                agent::journal(&e);
-                inner.pause = role::longer(inner.pause);
-                Some(inner.pause)
-            }
-        }
+        let mut pause = inner.pause;
+        let next = pause.restart(ended, "OpenFlow switches", || inner.start_missing(context).map(drop));
+        inner.pause = pause;
+        next
     }
 
     fn is_whole(&self, state: &State) -> bool {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,11 +16,14 @@ use netloom_model::plan::{NodeId, PlannedNode};
 use crate::Result;
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::inits::{Init, Inits};
-use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
+use crate::stage::role::{Pause, Process};
 use crate::store::state::{Folder, State};
 
 /// A kind of such processes.
 pub(crate) trait Kind {
+    /// How the journal names them.
+    const WHO: &str;
+
     /// Whether a node has one.
     fn has(node: &PlannedNode) -> bool;
 
@@ -43,7 +46,7 @@ pub(crate) struct OfNodes<K>(Mutex<Inner>, PhantomData<fn() -> K>);
 #[derive(Default)]
 struct Inner {
     processes: BTreeMap<NodeId, Process>,
-    pause: Duration,
+    pause: Pause,
 }
 
 impl<K> Default for OfNodes<K> {
@@ -56,12 +59,6 @@ impl<K> OfNodes<K> {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The process that holds a lock.
-pub(crate) fn find(lock: &Path) -> Result<Option<Process>> {
-    let again = || Ok(netloom_plug::holder(lock).map(drop));
-    Ok(Process::known(netloom_plug::holder(lock), again)?.map(|(process, ())| process))
 }
 
 /// The init of a node, if it lives.
@@ -79,7 +76,7 @@ impl Inner {
             let Some(init) = living(context.inits, node.id).filter(|_| !self.lives(node.id)) else {
                 continue;
             };
-            let process = match find(&K::lock(context.folder, node))? {
+            let process = match Process::holding(&K::lock(context.folder, node))? {
                 Some(process) => Some(process),
                 None => K::start(context, node, init)?,
             };
@@ -91,7 +88,7 @@ impl Inner {
     /// Ends the process of a node, also one of an earlier lab process.
     fn end<K: Kind>(&mut self, folder: &Folder, node: &PlannedNode) {
         let known = self.processes.remove(&node.id);
-        let found = || find(&K::lock(folder, node)).ok().flatten();
+        let found = || Process::holding(&K::lock(folder, node)).ok().flatten();
         if let Some(process) = known.or_else(found) {
             process.end();
         }
@@ -156,23 +153,10 @@ impl<K: Kind> Keeper for OfNodes<K> {
         if inner.is_whole::<K>(context.state, context.inits) {
             return None;
         }
-        if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
-            inner.pause = role::longer(inner.pause);
-            if inner.pause > FIRST_PAUSE {
-                return Some(inner.pause);
-            }
-        }
-        match inner.start_missing::<K>(context) {
-            Ok(()) => {
-                inner.pause = Duration::ZERO;
-                None
-            }
-            Err(e) => {
-                netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
-                inner.pause = role::longer(inner.pause);
-                Some(inner.pause)
-            }
-        }
+        let mut pause = inner.pause;
+        let next = pause.restart(ended, K::WHO, || inner.start_missing::<K>(context));
+        inner.pause = pause;
+        next
     }
 
     fn end(&self, _: &Folder) {
@@ -182,7 +166,7 @@ impl<K: Kind> Keeper for OfNodes<K> {
 
     fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
         for lock in K::locks(folder) {
-            if let Some(process) = find(&lock)? {
+            if let Some(process) = Process::holding(&lock)? {
                 process.end();
             }
         }

@@ -10,7 +10,7 @@ use netloom_model::published::Transport;
 use netloom_publish::{Port, Protocol, Spec};
 
 use crate::build::keeper::Context;
-use crate::keep::of_nodes::{Kind, OfNodes, find};
+use crate::keep::of_nodes::{Kind, OfNodes};
 use crate::stage::attach;
 use crate::stage::inits::Init;
 use crate::stage::role::{self, Process, Role};
@@ -48,6 +48,8 @@ fn has_ipv6() -> bool {
 }
 
 impl Kind for Publishing {
+    const WHO: &str = "published ports";
+
     fn has(node: &PlannedNode) -> bool {
         !node.ports.is_empty()
     }
@@ -69,6 +71,7 @@ impl Kind for Publishing {
             .map_err(|e| Error::of(&object, "describe its ports")(std::io::Error::from(e)))?;
         let lock = context.folder.ports_lock(node.id);
         let words = [lock.as_os_str(), OsStr::new(&text)];
-        role::start(Role::Publish, &words, Some(space), "publish ports", || find(&lock)).map(Some)
+        let found = || Process::holding(&lock);
+        role::start(Role::Publish, &words, Some(space), "publish ports", found).map(Some)
     }
 }

@@ -21,7 +21,7 @@ use netloom_slice::control::{Connection, Shown};
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::flows::agent::{Space, journal, space};
-use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, Role, STEADY};
+use crate::stage::role::{self, Pause, Process, Role};
 use crate::store::state::{Folder, State, make_private_dir};
 use crate::view::{OpenflowController, OpenflowSlice};
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ pub(crate) struct Slicers {
 #[derive(Default)]
 struct Inner {
     slicer: Option<Slicer>,
-    pause: Duration,
+    pause: Pause,
 }
 
 /// The process, and the namespaces that it was given.
@@ -272,23 +272,10 @@ impl Keeper for Slicers {
             None => None,
         };
         inner.slicer = None;
-        if lived.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
-            inner.pause = role::longer(inner.pause);
-            if inner.pause > FIRST_PAUSE {
-                return Some(inner.pause);
-            }
-        }
-        match inner.have(context) {
-            Ok(()) => {
-                inner.pause = Duration::ZERO;
-                None
-            }
-            Err(e) => {
-                journal(&e);
-                inner.pause = role::longer(inner.pause);
-                Some(inner.pause)
-            }
-        }
+        let mut pause = inner.pause;
+        let next = pause.restart(lived, "the slicer", || inner.have(context));
+        inner.pause = pause;
+        next
     }
 
     fn is_whole(&self, state: &State) -> bool {

@@ -33,7 +33,7 @@ use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
 use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
-use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, STEADY};
+use crate::stage::role::{Pause, Process};
 use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result};
 
@@ -59,7 +59,7 @@ struct Inner {
     vdes: BTreeMap<String, Process>,
     /// Their folders, which outlive them if they are killed.
     vde_folders: BTreeMap<String, PathBuf>,
-    pause: Duration,
+    pause: Pause,
 }
 
 impl Switches {
@@ -242,26 +242,10 @@ impl Keeper for Switches {
         if !missing {
             return None;
         }
-        if ended.is_some_and(|lived| lived < STEADY) && inner.pause < LONGEST_PAUSE {
-            inner.pause = role::longer(inner.pause);
-            if inner.pause > FIRST_PAUSE {
-                return Some(inner.pause);
-            }
-        }
-        match inner.restore(context) {
-            Ok(()) => {
-                inner.pause = Duration::ZERO;
-                None
-            }
-            Err(e) => {
-                netloom_sys::journal::line(format_args!(
-                    "netloom: switches: {}",
-                    netloom_sys::describe(&e)
-                ));
-                inner.pause = role::longer(inner.pause);
-                Some(inner.pause)
-            }
-        }
+        let mut pause = inner.pause;
+        let next = pause.restart(ended, "switches", || inner.restore(context));
+        inner.pause = pause;
+        next
     }
 
     fn is_whole(&self, state: &State) -> bool {

@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -106,6 +107,39 @@ pub(crate) fn longer(pause: Duration) -> Duration {
     (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
 }
 
+/// The growing pause between starts of processes that end at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pause(Duration);
+
+impl Pause {
+    /// Starts again what has ended, or tells when to try: `lived` is the shortest life of what ended since the last call.
+    /// What lived long, or ends for the first time, is started at once. Who is concerned stands in the journal if a start fails.
+    pub(crate) fn restart(
+        &mut self,
+        lived: Option<Duration>,
+        who: &str,
+        start: impl FnOnce() -> Result<()>,
+    ) -> Option<Duration> {
+        if let Some(lived) = lived {
+            self.0 = if lived < STEADY { longer(self.0) } else { Duration::ZERO };
+            if self.0 > FIRST_PAUSE {
+                return Some(self.0);
+            }
+        }
+        match start() {
+            Ok(()) => None,
+            Err(e) => {
+                netloom_sys::journal::line(format_args!(
+                    "netloom: {who}: {}",
+                    netloom_sys::describe(&e)
+                ));
+                self.0 = longer(self.0);
+                Some(self.0)
+            }
+        }
+    }
+}
+
 /// A process in a role.
 pub(crate) struct Process {
     pub(crate) pidfd: OwnedFd,
@@ -121,6 +155,13 @@ impl Process {
     ) -> Result<Option<(Process, T)>> {
         let Some(pidfd) = pid.and_then(|pid| process::pidfd(pid).ok()) else { return Ok(None) };
         Ok(still()?.map(|found| (Process { pidfd, since: Instant::now() }, found)))
+    }
+
+    /// The process that holds a lock, if one does.
+    pub(crate) fn holding(lock: &Path) -> Result<Option<Process>> {
+        let pid = netloom_plug::holder(lock);
+        let still = || Ok((netloom_plug::holder(lock) == pid).then_some(()));
+        Ok(Process::known(pid, still)?.map(|(process, ())| process))
     }
 
     pub(crate) fn lives(&self) -> bool {
@@ -191,4 +232,40 @@ pub(crate) fn reap_later(mut child: Child) {
     let reaper = std::thread::Builder::new().name("netloom-reap".into()).stack_size(64 << 10);
     // If the thread cannot start, it stays a zombie until the lab process ends.
     let _ = reaper.spawn(move || child.wait());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A start that works.
+    fn well() -> Result<()> {
+        Ok(())
+    }
+
+    #[test]
+    fn what_ends_at_once_is_started_ever_later() {
+        let (mut pause, soon) = (Pause::default(), Some(Duration::from_millis(3)));
+        assert_eq!(pause.restart(soon, "it", well), None, "the first end");
+        let mut waits = vec![];
+        for _ in 0..9 {
+            waits.extend(pause.restart(soon, "it", || panic!("too soon")));
+            // When the pause is over.
+            assert_eq!(pause.restart(None, "it", well), None);
+        }
+        let doubled = waits.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(LONGEST_PAUSE));
+        assert!(waits.len() == 9 && waits[0] == FIRST_PAUSE * 2 && doubled, "{waits:?}");
+        assert_eq!(waits.last(), Some(&LONGEST_PAUSE));
+        assert_eq!(pause.restart(Some(STEADY), "it", well), None, "it had lived long");
+        assert_eq!(pause.restart(soon, "it", well), None, "as the first time");
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_tried_ever_later() {
+        let fail = || Err(Error::of("it", "start")(std::io::Error::other("no")));
+        let mut pause = Pause::default();
+        let waits = [(); 3].map(|()| pause.restart(None, "it", fail));
+        assert_eq!(waits, [1, 2, 4].map(|times| Some(FIRST_PAUSE * times)));
+        assert_eq!(pause.restart(None, "it", well), None);
+    }
 }

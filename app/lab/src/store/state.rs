@@ -242,6 +242,12 @@ impl Folder {
         self.flow_folder(plane).join("router.lock")
     }
 
+    /// All such files, those of planes that are no longer in a plan among them.
+    pub(crate) fn router_locks(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.flow_files()).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path().join("router.lock")).collect()
+    }
+
     /// The file that the process which publishes a node's ports holds a lock on.
     pub(crate) fn ports_lock(&self, node: NodeId) -> PathBuf {
         self.path().join(format!("{node}.ports.lock"))

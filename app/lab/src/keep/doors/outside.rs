@@ -23,7 +23,7 @@ use super::{FIRST_INDEX, FORWARDING, lab_prefixes};
 use crate::build::keeper::Ground;
 use crate::build::links::end;
 use crate::stage::host;
-use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, Process, Role, STEADY};
+use crate::stage::role::{self, Pause, Process, Role};
 use crate::stage::spaces::{LOOPBACK, inside, on_a_thread, run};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
@@ -44,8 +44,9 @@ const SHOWN: usize = 400;
 /// The namespace, and the process that passes what leaves it.
 pub(super) struct Outside {
     space: OwnedFd,
-    process: Process,
-    pause: Duration,
+    /// Not while a pause lasts after its end.
+    process: Option<Process>,
+    pause: Pause,
 }
 
 /// Whether a lab has doors that lead there.
@@ -65,13 +66,13 @@ impl Outside {
             namespace::current_network().map_err(Error::of(OUTSIDE, "open its network namespace"))
         })?;
         inside(space.as_fd(), OUTSIDE, |socket| furnish(socket, ground, links))?;
-        let process = start(folder, plan, &space)?;
-        Ok(Outside { space, process, pause: Duration::ZERO })
+        let process = Some(start(folder, plan, &space)?);
+        Ok(Outside { space, process, pause: Pause::default() })
     }
 
     /// That of an earlier lab process, if its process lives.
     pub(super) fn find(folder: &Folder) -> Result<Option<Outside>> {
-        let Some(process) = find(&folder.uplink("lock"))? else { return Ok(None) };
+        let Some(process) = Process::holding(&folder.uplink("lock"))? else { return Ok(None) };
         let pid = netloom_sys::process::pid_of(process.pidfd.as_fd())
             .map_err(Error::of(OUTSIDE, "find its process"))?;
         // It has the namespace at a place of its own mounts.
@@ -81,18 +82,19 @@ impl Outside {
         let space = fs::File::open(path.join(beneath));
         match space {
             Ok(space) if process.lives() => {
-                Ok(Some(Outside { space: space.into(), process, pause: Duration::ZERO }))
+                let (space, process) = (space.into(), Some(process));
+                Ok(Some(Outside { space, process, pause: Pause::default() }))
             }
             _ => Ok(None),
         }
     }
 
     pub(super) fn lives(&self) -> bool {
-        self.process.lives()
+        self.process.as_ref().is_some_and(Process::lives)
     }
 
     pub(super) fn watched(&self) -> Option<OwnedFd> {
-        self.process.pidfd.try_clone().ok()
+        self.process.as_ref()?.pidfd.try_clone().ok()
     }
 
     /// Starts the process again if it has ended; returns when to try again.
@@ -100,38 +102,20 @@ impl Outside {
         if self.lives() {
             return None;
         }
-        if self.process.since.elapsed() < STEADY && self.pause < LONGEST_PAUSE {
-            self.pause = role::longer(self.pause);
-            if self.pause > FIRST_PAUSE {
-                return Some(self.pause);
-            }
-        }
-        match start(folder, plan, &self.space) {
-            Ok(process) => {
-                (self.process, self.pause) = (process, Duration::ZERO);
-                None
-            }
-            Err(e) => {
-                netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
-                self.pause = role::longer(self.pause);
-                Some(self.pause)
-            }
-        }
+        let lived = self.process.take().map(|process| process.since.elapsed());
+        self.pause.restart(lived, OUTSIDE, || {
+            self.process = Some(start(folder, plan, &self.space)?);
+            Ok(())
+        })
     }
 }
 
 /// Ends the process of a lab, also one that an earlier lab process started.
 pub(super) fn end_process(folder: &Folder) -> Result<()> {
-    if let Some(process) = find(&folder.uplink("lock"))? {
+    if let Some(process) = Process::holding(&folder.uplink("lock"))? {
         process.end();
     }
     Ok(())
-}
-
-/// The process that holds a lock.
-fn find(lock: &Path) -> Result<Option<Process>> {
-    let again = || Ok(netloom_plug::holder(lock).map(drop));
-    Ok(Process::known(netloom_plug::holder(lock), again)?.map(|(process, ())| process))
 }
 
 /// Makes and configures what is in the namespace, where `socket` is; the tap comes with the program.
@@ -255,7 +239,7 @@ fn start_with(folder: &Folder, plan: &Plan, space: &OwnedFd, tool: Tool) -> Resu
     let _ = fs::remove_file(&log);
     let words = [lock.as_os_str(), OsStr::new(&text)];
     let input = space.try_clone().map_err(Error::of(&object, "copy a descriptor"))?;
-    let process = role::start(Role::Uplink, &words, Some(input), "pass packets", || find(&lock))?;
+    let process = role::start(Role::Uplink, &words, Some(input), "pass packets", || Process::holding(&lock))?;
     let until = Instant::now() + START;
     loop {
         if inside(space.as_fd(), OUTSIDE, is_configured)? {

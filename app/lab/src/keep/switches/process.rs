@@ -23,12 +23,14 @@ pub(super) fn socket(folder: &Folder, switch: &str) -> PathBuf {
 
 /// The process of a switch, if it lives.
 pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
-    let listens = || -> Result<Option<Pid>> {
+    let listener = || -> Result<Option<Pid>> {
         let object = socket.display().to_string();
         let found = Connection::open(socket).map_err(Error::of(&object, "connect"))?;
         Ok(found.and_then(|c| Pid::from_raw(c.process().pid)))
     };
-    known(listens)
+    let pid = listener()?;
+    let still = || Ok((listener()? == pid).then_some(()));
+    Ok(Process::known(pid, still)?.map(|(process, ())| process))
 }
 
 /// Starts a switch with its options.
@@ -40,14 +42,7 @@ pub(super) fn start_switch(folder: &Folder, switch: &str, options: &str) -> Resu
 
 /// The process of a plug, if it lives.
 pub(super) fn find_plug(lock: &Path) -> Result<Option<Process>> {
-    known(|| Ok(netloom_plug::holder(lock)))
-}
-
-/// The process found now, if it is still found once its pidfd is open.
-fn known(names: impl Fn() -> Result<Option<Pid>>) -> Result<Option<Process>> {
-    let pid = names()?;
-    let still = || Ok((names()? == pid).then_some(()));
-    Ok(Process::known(pid, still)?.map(|(process, ())| process))
+    Process::holding(lock)
 }
 
 /// The folder by which clients of classic VDE know a switch, if there is one.
