@@ -69,8 +69,7 @@ mod tests {
 
     #[test]
     fn what_was_before_is_put_back() {
-        let (before, cpus) =
-            (getpriority_process(None).unwrap(), sched_getaffinity(None).unwrap());
+        let (before, cpus) = (getpriority_process(None).unwrap(), sched_getaffinity(None).unwrap());
         let eager = Priority::new();
         let within = getpriority_process(None).unwrap();
         assert_eq!(within, if eager.is_raised() { MOST } else { before });

@@ -4,12 +4,16 @@
 //! `NETLOOM_APPLY_SEED` and `_COUNT` choose the edits.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netloom_digest::splitmix::SplitMix64;
 use netloom_tests_e2e::{Machine, kill, machine, needs};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
 
 use super::apply::Flow;
 
@@ -174,20 +178,38 @@ fn random_edits_leave_other_connections_alone() {
     machine.down();
 }
 
-/// Waits until a file was replaced so many times.
-fn replaced(file: &Path, times: usize, over: &std::sync::atomic::AtomicBool) -> bool {
-    let number = || std::fs::metadata(file).map(|found| (found.ino(), found.mtime_nsec())).ok();
-    let (mut last, mut seen) = (number(), 0);
-    while seen < times {
-        if over.load(std::sync::atomic::Ordering::Relaxed) {
-            return false;
-        }
-        let now = number();
-        if now.is_some() && now != last {
-            (last, seen) = (now, seen + 1);
-        }
+/// A folder in which a file is replaced: no replacement is missed, however late it is looked at.
+struct Replacements(OwnedFd);
+
+impl Replacements {
+    fn of(file: &Path) -> Replacements {
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("inotify");
+        let folder = file.parent().expect("a folder");
+        inotify::add_watch(&watch, folder, inotify::WatchFlags::MOVED_TO).expect("watch a folder");
+        Replacements(watch)
     }
-    true
+
+    /// Waits until a file of this name was replaced so many times; returns whether it was before it is over.
+    fn come(&self, name: &str, times: usize, over: &AtomicBool) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut seen = 0;
+        while seen < times {
+            let ended = over.load(Ordering::Relaxed);
+            let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+            let limit = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            let ready = poll(&mut fds, Some(&limit)).expect("poll");
+            if ready == 0 && ended {
+                return false;
+            }
+            let mut events = inotify::Reader::new(&self.0, &mut buffer);
+            while let Ok(event) = events.next() {
+                seen += usize::from(
+                    event.file_name().is_some_and(|found| found.to_bytes() == name.as_bytes()),
+                );
+            }
+        }
+        true
+    }
 }
 
 #[test]
@@ -219,17 +241,17 @@ fn killed_at_each_step_the_same_command_finishes() {
             .as_i64()
             .and_then(|pid| i32::try_from(pid).ok())
             .expect("a pid");
-        let over = std::sync::atomic::AtomicBool::new(false);
+        let (over, states) = (AtomicBool::new(false), Replacements::of(&state));
         let killed = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {
-                let hit = replaced(&state, step, &over);
+                let hit = states.come("state.json", step, &over);
                 if hit {
                     kill(process);
                 }
                 hit
             });
             apply(&machine, to, "--yes").finish();
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            over.store(true, Ordering::Relaxed);
             watch.join().expect("it watched")
         });
         if !killed {

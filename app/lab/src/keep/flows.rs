@@ -239,7 +239,8 @@ impl Keeper for Flows {
             return None;
         }
         let mut pause = inner.pause;
-        let next = pause.restart(ended, "OpenFlow switches", || inner.start_missing(context).map(drop));
+        let next =
+            pause.restart(ended, "OpenFlow switches", || inner.start_missing(context).map(drop));
         inner.pause = pause;
         next
     }

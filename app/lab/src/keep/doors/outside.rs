@@ -239,7 +239,8 @@ fn start_with(folder: &Folder, plan: &Plan, space: &OwnedFd, tool: Tool) -> Resu
     let _ = fs::remove_file(&log);
     let words = [lock.as_os_str(), OsStr::new(&text)];
     let input = space.try_clone().map_err(Error::of(&object, "copy a descriptor"))?;
-    let process = role::start(Role::Uplink, &words, Some(input), "pass packets", || Process::holding(&lock))?;
+    let process =
+        role::start(Role::Uplink, &words, Some(input), "pass packets", || Process::holding(&lock))?;
     let until = Instant::now() + START;
     loop {
         if inside(space.as_fd(), OUTSIDE, is_configured)? {
