@@ -57,6 +57,33 @@ fn a_node_whose_init_died_is_rebuilt() {
     machine.down();
 }
 
+/// What is left when the lab process is killed while it makes a node: its init, without its links, and the note of it.
+#[test]
+fn a_node_that_was_being_made_is_made_anew() {
+    let machine = machine!();
+    machine.up(&pair("run: [[tail, -f, /dev/null]]"));
+    let before = machine.inits();
+    let folder = machine.scratch().runtime_dir().join("pair");
+    let note = folder.join("making.json");
+    assert!(!note.exists(), "nothing is being made");
+    kill(lab_process(&machine, "pair"));
+    let state = std::fs::read(folder.join("state.json")).expect("the state");
+    let state: serde_json::Value = serde_json::from_slice(&state).expect("JSON");
+    let nodes = state["plan"]["nodes"].as_array().expect("nodes");
+    let b = nodes.iter().find(|node| node["name"] == "b").expect("b");
+    std::fs::write(&note, format!("[{}]", b["id"])).expect("write the note");
+    machine.up(&pair("run: [[tail, -f, /dev/null]]"));
+    let after = machine.inits();
+    let same = |node: &str| {
+        let of = |inits: &[(String, i32)]| inits.iter().find(|(name, _)| name == node).map(|i| i.1);
+        of(&before) == of(&after)
+    };
+    assert!(same("a") && !same("b"), "{before:?} {after:?}");
+    assert!(!note.exists(), "it is made");
+    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.down();
+}
+
 #[test]
 fn both_the_lab_process_and_an_init_may_die() {
     let machine = machine!();

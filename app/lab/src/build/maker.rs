@@ -93,6 +93,12 @@ impl Missing {
         let links = links_of(state, &slots, lost_doors);
         Missing { slots, links }
     }
+
+    /// The nodes among them, and the core, by id.
+    pub(crate) fn ids(&self, plan: &Plan) -> Vec<NodeId> {
+        let id = |slot: &Slot| plan.node_at(*slot).map_or(NodeId::CORE, |node| node.id);
+        self.slots.iter().map(id).collect()
+    }
 }
 
 /// The links to make when these inits are new: those with an end there; and all doors if one of these is a door or was

@@ -242,6 +242,7 @@ impl Running {
                 work.inits.insert(id, init);
             }
         }
+        self.end_half_made(&mut work)?;
         drop(work);
         self.drop_silent();
         let mut work = self.work();
@@ -249,6 +250,17 @@ impl Running {
         self.end_leaving(&mut work);
         self.end_unfinished(&mut work);
         Ok(())
+    }
+
+    /// Ends nodes that the last lab process was making: their network may lack anything, and nobody would make it.
+    fn end_half_made(&self, work: &mut Work) -> Result<()> {
+        for id in self.folder.half_made()? {
+            if let Some(init) = work.inits.remove(&id) {
+                let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
+                process::wait_end(&init.pidfd, END_TIMEOUT);
+            }
+        }
+        self.folder.forget_half_made()
     }
 
     /// Forgets inits that do not answer, once their processes have ended.
@@ -291,8 +303,12 @@ impl Running {
     ) -> Result<(Vec<Slot>, Vec<String>)> {
         self.tend_guests(work);
         self.note_strays(work)?;
-        let links = Missing::of(&self.state(), &work.inits, &self.kept.keepers.all()).links;
+        let missing = Missing::of(&self.state(), &work.inits, &self.kept.keepers.all());
+        let (nodes, links) = (missing.ids(&self.state().plan), missing.links);
         self.recall(work, &links)?;
+        if !nodes.is_empty() {
+            self.folder.note_half_made(&nodes)?;
+        }
         let lived: BTreeSet<NodeId> =
             work.inits.iter().filter(|(_, init)| init.lives()).map(|(id, _)| *id).collect();
         match self.make_missing(work, progress) {
@@ -303,6 +319,7 @@ impl Running {
             Err(e) => {
                 if !lived.is_empty() {
                     end_new(&mut work.inits, &lived);
+                    self.folder.forget_half_made()?;
                 }
                 Err(e)
             }
@@ -347,6 +364,7 @@ impl Running {
             // has the planned names.
             self.settle_names();
         }
+        self.folder.forget_half_made()?;
         let told = starting::start(&self.folder, &state.plan, slots, progress)?;
         troubles.extend(told.troubles);
         let nodes = slots.iter().filter_map(|i| state.plan.node_at(*i));

@@ -41,6 +41,9 @@ const MADE_STATE: &str = "made.json";
 /// The file with the state before a file was applied, until that is done.
 const BEFORE_STATE: &str = "before.json";
 
+/// The nodes that are being made.
+const HALF_MADE: &str = "making.json";
+
 /// The state that a lab process stores before it makes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
@@ -374,6 +377,21 @@ impl Folder {
     /// The state as made from the lab file; `None` if it was never changed.
     pub(crate) fn read_made(&self) -> Result<Option<State>> {
         Ok(self.read_json(MADE_STATE)?.map(State::renewed))
+    }
+
+    /// Notes nodes that are about to be made: whoever adopts the lab meanwhile ends them, and they are made as a whole.
+    pub(crate) fn note_half_made(&self, ids: &[NodeId]) -> Result<()> {
+        self.write_json(HALF_MADE, &ids)
+    }
+
+    /// Nodes that were being made when the lab process ended.
+    pub(crate) fn half_made(&self) -> Result<Vec<NodeId>> {
+        Ok(self.read_json(HALF_MADE)?.unwrap_or_default())
+    }
+
+    /// They are whole: their programs are started next.
+    pub(crate) fn forget_half_made(&self) -> Result<()> {
+        self.remove_file(HALF_MADE)
     }
 
     /// Keeps the state as it is before a file is applied; one that an earlier attempt kept stays.
