@@ -2,7 +2,8 @@
 //! another one on the same data plane; and what a platform costs programs.
 //!
 //! All routers are up at once, and idle but for the one that is measured. The same programs send and count at all of them, on
-//! the same cores. Every cell runs once per round, forwards and backwards in turn, 15 rounds; a quick run has the cells of
+//! the same cores. Every cell runs once per round, forwards and backwards in turn, 15 rounds (5 of what takes minutes); a
+//! quick run has the cells of
 //! ratios and values, at least 3 rounds, and as many of 15 as fit. One that cannot be measured is there with the reason.
 
 mod bare;
@@ -34,6 +35,9 @@ use way::Way;
 /// Rounds of a full run, and the fewest of a quick one.
 const ROUNDS: usize = 15;
 const FEWEST: usize = 3;
+/// How often in a round a stream passes each router of the promised ratios whose packets stay in this kernel, in turn; the mean
+/// counts. Its rate differs more from one second to the next than such routers do.
+const TURNS: usize = 3;
 /// What flows, in the order of the rows.
 const LOADS: [Load; 3] = [Load::Frames(64), Load::Frames(1500), Load::Tcp];
 /// Ratios of what is routed: their names, and who is compared. Those of frames are beside the promised ones.
@@ -77,14 +81,15 @@ pub(crate) fn run(options: Options, exe: &FilePath) -> Result<Report> {
     Ok(report)
 }
 
-/// Runs rounds with their numbers: all of them, or in a quick run at least the fewest, and as many as `time` allows.
+/// Runs rounds with their numbers: `most`, or in a quick run at least the fewest, and as many as `time` allows.
 fn rounds(
     options: Options,
+    most: usize,
     time: Duration,
     mut round: impl FnMut(usize) -> Result<()>,
 ) -> Result<()> {
     let start = Instant::now();
-    for number in 0..ROUNDS {
+    for number in 0..most {
         let each = start.elapsed().checked_div(u32::try_from(number)?).unwrap_or_default();
         if options.quick && number >= FEWEST && start.elapsed() + each > time {
             break;
@@ -112,16 +117,20 @@ fn forwarding(options: Options, driver: &Driver, report: &mut Report) -> Result<
         }
     }
     let mut results = Results::new();
-    rounds(options, Duration::from_secs(35), |number| {
+    rounds(options, ROUNDS, Duration::from_secs(45), |number| {
         eprintln!("bench router: round {}, {} cells", number + 1, cells.len());
-        for cell in &cells {
-            let Some(ground) = grounds.get(&cell.2).filter(|_| !failed.contains_key(cell)) else {
+        let mut turns = Results::new();
+        for cell in in_turn(&cells) {
+            let Some(ground) = grounds.get(&cell.2).filter(|_| !failed.contains_key(&cell)) else {
                 continue;
             };
             match ground.measure(cell.0, cell.1) {
-                Ok(seen) => results.entry(*cell).or_default().push(seen),
-                Err(why) => drop(failed.insert(*cell, format!("{why:#}"))),
+                Ok(seen) => turns.entry(cell).or_default().push(seen),
+                Err(why) => drop(failed.insert(cell, format!("{why:#}"))),
             }
+        }
+        for (cell, seen) in turns {
+            results.entry(cell).or_default().push(Seen::mean(&seen));
         }
         cells.reverse();
         Ok(())
@@ -151,6 +160,22 @@ fn plan(quick: bool) -> Vec<Cell> {
             .flat_map(|(_, load, own, other)| [*own, *other].map(|way| (Path::Routed, *load, way)))
             .collect();
         all.retain(|cell| chosen.contains(cell));
+    }
+    all
+}
+
+/// The order in which cells are measured in a round: those of [`TURNS`] several times, forwards and backwards.
+fn in_turn(cells: &[Cell]) -> Vec<Cell> {
+    let near = |way| matches!(way, Way::Kernel | Way::Node | Way::Separate);
+    let is_turned = |cell: &&Cell| cell.0 == Path::Routed && cell.1 == Load::Tcp && near(cell.2);
+    let (turned, once): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(is_turned);
+    let mut all: Vec<Cell> = once.into_iter().copied().collect();
+    for turn in 0..TURNS {
+        let mut turned: Vec<Cell> = turned.iter().map(|cell| **cell).collect();
+        if turn % 2 == 1 {
+            turned.reverse();
+        }
+        all.extend(turned);
     }
     all
 }
@@ -238,6 +263,15 @@ mod tests {
     }
 
     #[test]
+    fn streams_of_close_routers_take_turns() {
+        let order = in_turn(&plan(true));
+        let ways: Vec<Way> = order.iter().map(|cell| cell.2).collect();
+        let [k, n, s] = [Way::Kernel, Way::Node, Way::Separate];
+        assert_eq!(ways[2..], [k, n, s, s, n, k, k, n, s], "{ways:?}");
+        assert_eq!(in_turn(&plan(false)).len(), plan(false).len() + 3 * (TURNS - 1));
+    }
+
+    #[test]
     fn ratios_and_costs_are_those_by_hand() {
         let mut results = Results::new();
         let mut put = |load, way, figure| {
@@ -280,7 +314,7 @@ mod tests {
                 count += 1;
                 Ok(())
             };
-            rounds(Options { quick }, time, round).unwrap();
+            rounds(Options { quick }, ROUNDS, time, round).unwrap();
             count
         };
         assert_eq!(count(true, Duration::ZERO), FEWEST);

@@ -28,6 +28,9 @@ const OPENFLOW: &str = "6653";
 /// Seconds of a flow before it is counted, and while.
 const SKIP: f64 = 0.3;
 const TIME: f64 = 0.7;
+/// The same of a stream.
+const TCP_SKIP: f64 = 0.2;
+const TCP_TIME: f64 = 0.5;
 /// A program that runs longer was forgotten.
 const LONGEST: &str = "3600";
 /// How long a router may take until it forwards.
@@ -58,6 +61,15 @@ pub(super) enum Load {
 pub(super) struct Seen {
     pub(super) figure: f64,
     pub(super) busy: f64,
+}
+
+impl Seen {
+    /// The mean of several; there is at least one.
+    pub(super) fn mean(all: &[Seen]) -> Seen {
+        let count = f64::from(u32::try_from(all.len()).unwrap_or(u32::MAX));
+        let of = |figure: fn(&Seen) -> f64| all.iter().map(figure).sum::<f64>() / count;
+        Seen { figure: of(|seen| seen.figure), busy: of(|seen| seen.busy) }
+    }
 }
 
 /// A router that is up.
@@ -285,7 +297,7 @@ impl<'a> Ground<'a> {
         sender.args(["--to-mac", &self.gateway, "--size", &size.to_string(), "--rate", rate]);
         sender.args(["--engine", "ring", "--json", "--duration", &milliseconds(SKIP + TIME + 0.2)]);
         let sender = Running::start(&mut sender, "generate")?;
-        let busy = busy()?;
+        let busy = busy(SKIP, TIME)?;
         let arrived = counting.result()?;
         sender.result()?;
         Ok(Seen { figure: number(&arrived, "per_s")?, busy })
@@ -317,11 +329,11 @@ impl<'a> Ground<'a> {
     /// Bits a second.
     fn tcp(&self, path: Path) -> Result<Seen> {
         let (end, to) = self.end(path);
-        let (skip, time) = (SKIP.to_string(), TIME.to_string());
+        let (skip, time) = (TCP_SKIP.to_string(), TCP_TIME.to_string());
         let sink = end.start(&["tcp-sink", PORT, &skip, &time])?;
         let to = format!("{to}:{PORT}");
         let source = self.a.peer(&["on", cores()[0], "tcp-source", &to, "0", "20"])?;
-        let busy = busy()?;
+        let busy = busy(TCP_SKIP, TCP_TIME)?;
         let bytes = number(&sink.result()?, "bytes_per_s")?;
         source.result()?;
         Ok(Seen { figure: bytes * 8.0, busy })
@@ -329,10 +341,10 @@ impl<'a> Ground<'a> {
 }
 
 /// CPUs that the whole machine uses while a flow is counted.
-fn busy() -> Result<f64> {
-    sleep(Duration::from_secs_f64(SKIP));
+fn busy(skip: f64, time: f64) -> Result<f64> {
+    sleep(Duration::from_secs_f64(skip));
     let before = Ticks::now()?;
-    sleep(Duration::from_secs_f64(TIME));
+    sleep(Duration::from_secs_f64(time));
     Ok(Ticks::now()?.busy_since(before))
 }
 

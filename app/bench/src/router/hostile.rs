@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use netloom_stats::Summary;
 
-use super::rounds;
 use super::shared::{Hostile, Kept, Plane, Shared};
+use super::{ROUNDS, rounds};
 use crate::driver::Driver;
 use crate::report::side;
 use crate::vm::image::program;
@@ -36,7 +36,7 @@ pub(super) fn run(options: Options, driver: &Driver, report: &mut Report) -> Res
         }
     }
     let (mut results, mut capacities) = (Results::new(), BTreeMap::<Plane, Vec<f64>>::new());
-    rounds(options, Duration::from_secs(35), |round| {
+    rounds(options, ROUNDS, Duration::from_secs(35), |round| {
         eprintln!("bench router: round {}, a victim and its neighbours", round + 1);
         let mut hostile = Hostile::ALL;
         if round % 2 == 1 {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::ground::Ground;
-use super::rounds;
 use super::way::Way;
+use super::{ROUNDS, rounds};
 use crate::driver::{Driver, output};
 use crate::{Options, Report};
 
@@ -81,7 +81,7 @@ pub(super) fn run(
         return leave(report, "the router is not up");
     };
     let mut lost = BTreeMap::<Event, Vec<f64>>::new();
-    let measured = rounds(options, Duration::ZERO, |round| {
+    let measured = rounds(options, ROUNDS, Duration::ZERO, |round| {
         eprintln!(
             "bench router: round {}, the control node is killed, made again, moved",
             round + 1

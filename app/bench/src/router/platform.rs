@@ -18,6 +18,9 @@ use crate::vm::guest::UML;
 use crate::vm::image::program;
 use crate::{Options, Report};
 
+/// One takes a minute, and its figures differ little from those of the next.
+const ROUNDS: usize = 5;
+
 const LAB: &str = "bench-platform";
 /// Decimals, and their digest: FNV-1a of `3` and these as GNU MPFR 4.2 gives them (`mpfr_const_pi`).
 const FULL: (u32, &str) = (1 << 22, "d0dc16a4ed2f64f3");
@@ -65,7 +68,7 @@ pub(super) fn run(options: Options, driver: &Driver, report: &mut Report) -> Res
     let mebibytes = mebibytes();
     let (mut times, mut rates) =
         (BTreeMap::<Where, Vec<f64>>::new(), BTreeMap::<Where, Vec<f64>>::new());
-    rounds(options, Duration::from_secs(14), |round| {
+    rounds(options, ROUNDS, Duration::from_secs(14), |round| {
         eprintln!("bench router: round {}, pi and triad", round + 1);
         for at in &places {
             times.entry(*at).or_default().push(pi(driver, *at, digits, digest)?);
