@@ -21,6 +21,9 @@ pub(crate) struct Packet {
     pub(crate) queue: Option<u32>,
 }
 
+/// Bytes of a header of IPv4 without options.
+const IPV4_HEADER: usize = 20;
+
 /// The least bytes of an Ethernet frame without its checksum.
 const MINIMUM: usize = 60;
 
@@ -342,13 +345,15 @@ impl Packet {
         self.set_ttl(at, ttl, (!ip.v6).then_some(ip.start));
     }
 
-    /// Whether it is an IP packet that a router answers, or that has options of IPv4; an MTU of 0 bounds nothing.
+    /// Whether it is an IP packet that a router answers or drops, or that has options of IPv4; an MTU of 0 bounds nothing.
     pub(crate) fn is_for_stack(&self, mtu: u16) -> bool {
         let Some(ip) = self.headers.ip else { return false };
         let expired =
             self.ip_ttl_at().and_then(|at| self.bytes.get(at)).is_none_or(|ttl| *ttl <= 1);
         let options = !ip.v6 && self.bytes.get(ip.start).is_none_or(|first| first & 15 != 5);
-        expired || options || mtu > 0 && ip.end - ip.start > usize::from(mtu)
+        let header = self.bytes.get(ip.start..ip.start + IPV4_HEADER);
+        let damaged = !ip.v6 && header.is_none_or(|header| fold(add(0, header)) != 0xffff);
+        expired || options || damaged || mtu > 0 && ip.end - ip.start > usize::from(mtu)
     }
 
     /// Decrements the TTL at a place; returns whether it was valid: above 1.

@@ -3,7 +3,8 @@
 //! A cache may keep a trace's [`Trace::effects`] for all packets that agree with this one in the bits of
 //! [`Trace::consulted`], for as long as [`crate::Switch::generation`] does not change, or changes by what
 //! [`crate::Affected`] says does not reach the trace, unless [`Trace::uncacheable`]
-//! says why not. It must send packets with a TTL of 1 or less here when an effect decrements it.
+//! says why not. It must send packets with a TTL of 1 or less, or with a damaged
+//! header of IPv4, here when an effect decrements the TTL.
 
 use netloom_openflow::{Action, PortNumber};
 

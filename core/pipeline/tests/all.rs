@@ -10,6 +10,7 @@ mod bench;
 mod cache;
 mod cases;
 mod controllers;
+mod detours;
 mod edits;
 mod frames;
 mod groups;

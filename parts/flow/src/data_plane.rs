@@ -4,8 +4,8 @@
 //! pipeline ([`Entry`]) and treat further frames by them. Rules that every plane obeys:
 //!
 //! * An entry applies to frames whose key agrees with `key` in the bits of `consulted`, only while its
-//!   `generation` is the newest that [`DataPlane::invalidate`] was told, and never to a frame with a TTL of 1 or less if an
-//!   effect decrements it: that one is an upcall.
+//!   `generation` is the newest that [`DataPlane::invalidate`] was told, and never to a frame with a TTL of 1 or less,
+//!   or whose IPv4 header is damaged, if an effect decrements it: that one is an upcall.
 //! * When [`DataPlane::invalidate`] has returned, no frame is treated by an older entry any more, and all that
 //!   were are in the next [`DataPlane::credits`]. The same goes for [`DataPlane::remove`] and single entries.
 //! * Memory for upcalls is bounded for each port, so that one that floods does not keep others out.

@@ -26,10 +26,10 @@ def checksum(data):
     return ~total & 0xFFFF
 
 
-def v4(number, to, ttl, payload, options=b"", fragment=0):
+def v4(number, to, ttl, payload, options=b"", fragment=0, damage=0):
     head = struct.pack("!BBHHHBBH4s4s", 0x40 | 5 + len(options) // 4, 0, 20 + len(options) + len(payload), number,
                        fragment, ttl, 17, 0, socket.inet_aton(NEAR), socket.inet_aton(to)) + options
-    return b"\x08\x00" + head[:10] + struct.pack("!H", checksum(head)) + head[12:] + payload
+    return b"\x08\x00" + head[:10] + struct.pack("!H", checksum(head) ^ damage) + head[12:] + payload
 
 
 def v6(number, to, ttl, payload, following=17):
@@ -47,12 +47,14 @@ def packet(chance, number):
     """One with its ethertype in front."""
     ttl = chance.choice([0, 1, 2, 3, 64, 255])
     length = chance.choice([0, 1, 20, 400, 1350])
-    kind = chance.choice(["plain", "plain", "options", "fragment", "long", "long-df", "none", "local", "group",
+    kind = chance.choice(["plain", "plain", "damaged", "options", "fragment", "long", "long-df", "none", "local", "group",
                           "reserved", "plain6", "plain6", "hop6", "long6", "none6", "local6", "group6"])
     data = udp(chance, length)
     if kind == "options":
         return v4(number, FAR, ttl, data[:1200], chance.choice([b"\x01\x01\x01\x00", b"\x07\x07\x04\0\0\0\0\0",
                                                                 b"\x94\x04\0\0"]))
+    if kind == "damaged":
+        return v4(number, FAR, ttl, data, damage=1 << chance.randrange(16))
     if kind == "fragment":
         return v4(number, FAR, ttl, data, fragment=chance.choice([0x2000, 0x2003, 0x0003]))
     if kind == "long":

@@ -376,7 +376,8 @@ impl Switch {
     /// Sends a packet by a detour that it takes; returns whether it does.
     fn leaves(&mut self, detour: Detour, packet: &mut Packet, walk: &mut Walk<'_>) -> bool {
         walk.trace.consulted.include(Field::EthType, Field::EthType.full());
-        // Results are not kept of packets with options, nor those that decrement used for packets whose TTL is 1.
+        // Results are not kept of packets with options, nor those that decrement used for packets whose TTL is 1 or whose
+        // IPv4 header is damaged.
         if detour.mtu > 0 {
             walk.trace.only_this("its length decides");
         }

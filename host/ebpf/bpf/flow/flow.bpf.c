@@ -83,8 +83,32 @@ static __always_inline void count(CONTEXT *ctx, const struct nl_fl_work *w, __u3
 	c->used = bpf_ktime_get_coarse_ns();
 }
 
+/* Whether the checksum over a header of IPv4 without options is right. Of most frames the header is only in the frame. */
+static __always_inline bool sound(CONTEXT *ctx, const struct nl_fl_work *w)
+{
+	const __u8 *data = (const __u8 *)(long)ctx->data;
+	__u64 sum = 0;
+
+	if (w->plain) {
+		if (data + V4_AT + V4_BYTES > (const __u8 *)(long)ctx->data_end)
+			return false;
+#pragma unroll
+		for (int i = 0; i < V4_BYTES; i += 4)
+			sum += *(const __u32 *)(data + V4_AT + i);
+	} else {
+#pragma unroll
+		for (int i = 0; i < V4_BYTES; i += 4)
+			sum += *(const __u32 *)head_at(w, w->network + i);
+	}
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff;
+}
+
 /* Whether the result may be done here with this frame. */
-static __always_inline bool applies(const struct nl_fl_work *w)
+static __always_inline bool applies(CONTEXT *ctx, const struct nl_fl_work *w)
 {
 	if (w->flags & NL_FL_PLAIN && w->odd)
 		return false;
@@ -94,8 +118,10 @@ static __always_inline bool applies(const struct nl_fl_work *w)
 #endif
 	if (!w->least || !(w->has & NL_FL_IP))
 		return true;
-	/* Who decrements a TTL may have to read options. */
-	return w->ttl > w->least && (w->v6 || w->transport == w->network + 20);
+	/* Who decrements a TTL may have to read options, and to drop what is damaged. */
+	if (w->ttl <= w->least)
+		return false;
+	return w->v6 || (w->transport == w->network + V4_BYTES && sound(ctx, w));
 }
 
 /* Finds the key: FOUND, or the frame is for the pipeline. */
@@ -103,7 +129,8 @@ static __always_inline int read_key(CONTEXT *ctx, struct nl_fl_work *w)
 {
 	int result;
 
-	if (read_plain(ctx, w))
+	w->plain = read_plain(ctx, w);
+	if (w->plain)
 		return FOUND;
 	if (!read_head(ctx, w, NL_FL_HEAD / 2))
 		return FOREIGN;
@@ -139,7 +166,7 @@ static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_f
 	w->foreign = read_key(ctx, w) != FOUND;
 	if (!w->foreign) {
 		slot = find(w, cpu, number);
-		if (slot != NL_FL_NONE && applies(w)) {
+		if (slot != NL_FL_NONE && applies(ctx, w)) {
 			count(ctx, w, number, slot);
 			return act(ctx, w, cpu, w->first);
 		}

@@ -70,6 +70,7 @@ struct nl_fl_work {
 	__u8 ttl; /* of IP */
 	bool v6;
 	bool foreign; /* not parsed here */
+	bool plain; /* read where it is: not in `head` */
 	bool odd; /* edits of IP and above are for the pipeline */
 	__u8 head[NL_FL_HEAD + 16];
 };
