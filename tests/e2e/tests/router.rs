@@ -1,5 +1,6 @@
 //! Routers: FRR by a few keys, and packets that pass beside the router, compared with a kernel that forwards itself.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -116,6 +117,68 @@ fn packets_pass_beside_a_router_as_its_kernel_forwards_them() {
         all > 50 && few < all * 2 / 3,
         "the kernel forwarded {few}, without a plane beside it {all}"
     );
+}
+
+/// A router that knows two ways to one place.
+const TWO_WAYS: &str = "
+name: ways
+nodes:
+  a: {files: {/probe.py: {from: PROBE}}, routes: [{to: default, via: 10.1.0.1}]}
+  b:
+    files: {/probe.py: {from: PROBE}}
+    run: [[python3, /probe.py, hear]]
+    ready: {file: /ready}
+    loopback: [203.0.113.1/32]
+  r: {kind: router, daemon: none, plane: PLANE, sysctls: {net.ipv4.fib_multipath_hash_policy: 1}}
+links:
+  - {ends: [a, r], addresses: {a: 10.1.0.2/24, r: 10.1.0.1/24}}
+  - {ends: ['r:eth1', 'b:eth0'], addresses: {r: 10.2.0.1/24, b: 10.2.0.2/24}}
+  - {ends: ['r:eth2', 'b:eth1'], addresses: {r: 10.3.0.1/24, b: 10.3.0.2/24}}
+";
+
+/// Flows of a hundred that a router of two ways, weighted 3 to 1, sends by the first one.
+fn share_of_the_first_way(machine: Machine, plane: &str) -> f64 {
+    let probe = workspace_root().join("tests/e2e/tests/ecmp_probe.py");
+    let text = TWO_WAYS.replace("PLANE", plane).replace("PROBE", &probe.display().to_string());
+    machine.up(&text);
+    for (neighbour, way) in [("10.2.0.2", "10.2.0.2"), ("10.3.0.2", "10.3.0.2")] {
+        machine.exec("r", &["ping", "-c", "2", "-i", "0.2", "-W", "5", neighbour]).ok();
+        machine.exec("b", &["ping", "-c", "1", "-I", way, "-W", "5", "10.1.0.2"]).finish();
+    }
+    let ways = "nexthop via 10.2.0.2 weight 3 nexthop via 10.3.0.2 weight 1".split(' ');
+    let route: Vec<&str> = "ip route replace 203.0.113.1".split(' ').chain(ways).collect();
+    machine.exec("r", &route).ok();
+    machine.exec("a", &["ping", "-c", "3", "-i", "0.2", "-W", "5", "203.0.113.1"]).ok();
+    let before = forwarded(&machine);
+    machine.exec("a", &["python3", "/probe.py", "send"]).ok();
+    let heard = wait_until("what came through", BOUND, || {
+        let read = machine.exec("b", &["cat", "/heard"]).finish();
+        read.status.success().then(|| read.text())
+    });
+    let by_kernel = forwarded(&machine) - before;
+    assert_eq!(by_kernel < 300, plane == "separate", "{plane}: the kernel forwarded {by_kernel}");
+    machine.down();
+    let (mut ways, mut packets) = (BTreeMap::<&str, &str>::new(), 0);
+    for line in heard.lines() {
+        let [way, flow, ttl] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        assert_eq!(ttl, "63", "{plane}: {line}");
+        assert_eq!(*ways.entry(flow).or_insert(way), way, "{plane}: flow {flow} has two ways");
+        packets += 1;
+    }
+    assert_eq!((ways.len(), packets), (400, 1200), "{plane}: flows, packets");
+    ways.values().filter(|way| **way == "eth0").count() as f64 / 4.0
+}
+
+#[test]
+fn flows_take_the_ways_of_a_router_by_their_weights_as_its_kernel_sends_them() {
+    for (machine, plane) in [(machine!(), "joined"), (machine!(), "separate")] {
+        let share = share_of_the_first_way(machine, plane);
+        // Four standard deviations of 400 draws.
+        assert!(
+            (share - 75.0).abs() < 8.7,
+            "{plane}: {share} % of the flows by the way of weight 3"
+        );
+    }
 }
 
 #[test]

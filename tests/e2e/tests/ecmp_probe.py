@@ -1,0 +1,57 @@
+"""Flows over a router that knows several ways, and the way of each.
+
+    ecmp_probe.py send        in the first host: packets of many flows, in turn, and one at the end
+    ecmp_probe.py hear        in the second: writes what came in into /heard: interface, port of the flow, TTL
+"""
+import os
+import select
+import socket
+import struct
+import sys
+import time
+
+FLOWS, EACH, FIRST, LAST = 400, 3, 20000, 9999
+TO = ("203.0.113.1", 9)
+
+
+def send():
+    def one(port):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flow:
+            flow.bind(("", port))
+            flow.sendto(b"flow", TO)
+    for _ in range(EACH):
+        for port in range(FIRST, FIRST + FLOWS):
+            one(port)
+            if port % 50 == 0:
+                time.sleep(0.002)
+    # By one way it may overtake others.
+    time.sleep(0.5)
+    one(LAST)
+
+
+def hear():
+    links = {}
+    for name in ("eth0", "eth1"):
+        link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+        link.bind((name, 0x0800))
+        links[link] = name
+    with open("/ready", "w"):
+        pass
+    found, over = [], False
+    while not over:
+        ready, _, _ = select.select(links, [], [], 60)
+        over = not ready
+        for link in ready:
+            frame, where = link.recvfrom(2048)
+            if where[2] == socket.PACKET_OUTGOING or frame[23] != 17 or frame[30:34] != socket.inet_aton(TO[0]):
+                continue
+            port = struct.unpack("!H", frame[34:36])[0]
+            over = over or port == LAST
+            if port != LAST:
+                found.append(f"{links[link]} {port} {frame[22]}\n")
+    with open("/heard.new", "w") as out:
+        out.writelines(found)
+    os.rename("/heard.new", "/heard")
+
+
+send() if sys.argv[1] == "send" else hear()
