@@ -22,7 +22,7 @@ fn layers_go_with_the_last_image_that_needs_them() {
     let scratch = scratch();
     let base = Tar::new().file("a", 0o644, "a").end();
     let above = Tar::new().file("b", 0o644, "b").end();
-    let one = kept(&scratch, "one:1", &[base.clone()]);
+    let one = kept(&scratch, "one:1", std::slice::from_ref(&base));
     let two = kept(&scratch, "two:1", &[base, above]);
     assert_eq!(names(&scratch.store), ["one:1", "two:1"]);
     let removed = remove(&scratch.store, &["two:1".to_owned()]).unwrap();
@@ -46,7 +46,7 @@ fn an_image_that_a_lab_uses_stays() {
     let of_lab =
         Pin { lab: "lab".to_owned(), folder: lab.path().to_owned(), images: vec![record.clone()] };
     pin(&scratch.store, &of_lab).unwrap();
-    assert_eq!(find(&scratch.store, "used").unwrap_err().to_string().contains("not here"), true);
+    assert!(find(&scratch.store, "used").unwrap_err().to_string().contains("not here"));
     assert_eq!(find(&scratch.store, "used:1").unwrap().labs, ["lab"]);
     let both = ["free:1".to_owned(), "used:1".to_owned()];
     let refused = remove(&scratch.store, &both).unwrap_err().to_string();

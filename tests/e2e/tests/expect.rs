@@ -1,6 +1,6 @@
 //! `netloom test`: labs are brought up, looked at and taken down, whatever is found, and whoever interrupts.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use netloom_tests_e2e::{
@@ -90,7 +90,7 @@ fn what_does_not_hold_is_named_with_what_was_seen() {
 }
 
 /// Has another program's parser read the results: how many cases, and how many failures.
-fn is_xml(machine: &Machine, file: &PathBuf, counts: &str) {
+fn is_xml(machine: &Machine, file: &Path, counts: &str) {
     let Some(python) = program("python3") else { return };
     let script = "import sys, xml.dom.minidom as m; d = m.parse(sys.argv[1]); \
                   print(len(d.getElementsByTagName('testcase')), len(d.getElementsByTagName('failure')))";

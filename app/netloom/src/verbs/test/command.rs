@@ -107,10 +107,10 @@ pub(crate) fn run(mut command: Command, timeout: Duration, signals: &OwnedFd) ->
             return Ok(std::mem::take(&mut running.done));
         }
         running.read()?;
-        if let Some(stream) = err.as_ref().filter(|stream| is_ready(stream)) {
-            if !take(stream, &mut running.done.err)? {
-                err = None;
-            }
+        if let Some(stream) = err.as_ref().filter(is_ready)
+            && !take(stream, &mut running.done.err)?
+        {
+            err = None;
         }
     }
     running.finish()
@@ -132,10 +132,10 @@ impl Running {
 
     /// Reads standard output, if something is there.
     fn read(&mut self) -> io::Result<()> {
-        if let Some(stream) = self.out.as_ref().filter(|stream| is_ready(stream)) {
-            if !take(stream, &mut self.done.out)? {
-                self.out = None;
-            }
+        if let Some(stream) = self.out.as_ref().filter(is_ready)
+            && !take(stream, &mut self.done.out)?
+        {
+            self.out = None;
         }
         Ok(())
     }
