@@ -72,14 +72,7 @@ fn arguments(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<S
 #[cfg(test)]
 mod tests {
     use crate::image::PullWhen;
-
-    fn errors(body: &str) -> Vec<String> {
-        let text = format!("nodes: {{a: {{{body}}}}}");
-        match crate::parse("f", text.as_bytes(), "f") {
-            Ok(_) => vec![],
-            Err(e) => e.list.into_iter().map(|d| d.message).collect(),
-        }
-    }
+    use crate::parse::tests::errors_of_node as errors;
 
     #[test]
     fn an_image_is_named_in_full_form() {

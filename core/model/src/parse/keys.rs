@@ -82,6 +82,20 @@ const SEED_KEY: Key = key(
     "Start of all random numbers; from the link's name when absent.",
 );
 
+/// As whom and where a program of a node runs.
+const USER_KEY: Key = key(
+    "user",
+    Value::Text,
+    "Its user, by number or by a name in the node's own /etc/passwd. Default root.",
+);
+const GROUP_KEY: Key = key(
+    "group",
+    Value::Text,
+    "Its group, by number or by a name in the node's own /etc/group. Default its user's.",
+);
+const WORKDIR_KEY: Key =
+    key("workdir", Value::Text, "The directory in which it starts, in the node. Default /.");
+
 /// Nodes by name.
 const NODES: Value = Value::Map(&Value::AnyOf(&[Value::Node, Value::Nothing]));
 
@@ -428,17 +442,9 @@ pub(crate) static PROGRAM: Object = Object {
             Value::Choice(&["never", "on-failure", "always"]),
             "What to do when it ends. Default never.",
         ),
-        key(
-            "user",
-            Value::Text,
-            "Its user, by number or by a name in the node's own /etc/passwd. Default root.",
-        ),
-        key(
-            "group",
-            Value::Text,
-            "Its group, by number or by a name in the node's own /etc/group. Default its user's.",
-        ),
-        key("workdir", Value::Text, "The directory in which it starts, in the node. Default /."),
+        USER_KEY,
+        GROUP_KEY,
+        WORKDIR_KEY,
         key(
             "stop-signal",
             Value::Choice(&signal::WORDS),
@@ -510,17 +516,9 @@ pub(crate) static EXEC: Object = Object {
             "true (default): if it fails, the lab does not come up. false: its failure is only told.",
         ),
         key("timeout", DURATION, "How long it may take. Default 30s."),
-        key(
-            "user",
-            Value::Text,
-            "Its user, by number or by a name in the node's own /etc/passwd. Default root.",
-        ),
-        key(
-            "group",
-            Value::Text,
-            "Its group, by number or by a name in the node's own /etc/group. Default its user's.",
-        ),
-        key("workdir", Value::Text, "The directory in which it starts, in the node. Default /."),
+        USER_KEY,
+        GROUP_KEY,
+        WORKDIR_KEY,
     ],
     kinds: &[],
     refused: &[],

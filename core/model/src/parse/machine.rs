@@ -75,14 +75,7 @@ pub(crate) fn check(
 #[cfg(test)]
 mod tests {
     use crate::kinds::vm::{Accel, Machine};
-
-    fn errors(body: &str) -> Vec<String> {
-        let text = format!("nodes: {{a: {{{body}}}}}");
-        match crate::parse("f", text.as_bytes(), "f") {
-            Ok(_) => vec![],
-            Err(e) => e.list.into_iter().map(|d| d.message).collect(),
-        }
-    }
+    use crate::parse::tests::errors_of_node as errors;
 
     #[test]
     fn a_machine_has_defaults() {

@@ -159,16 +159,22 @@ fn program(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Program
     }
     let fields = Fields::open(value, path, &PROGRAM, report)?;
     let restart = fields.get("restart").and_then(|v| restart(v, &path.key("restart"), report));
-    let who = |key, report: &mut Report| owner(fields.get(key)?, &path.key(key), key, report);
-    let (user, group) = (who("user", report), who("group", report));
-    let workdir = fields.get("workdir").and_then(|v| workdir(v, &path.key("workdir"), report));
+    let program = runs(&fields, path, report);
     let signal = fields.get("stop-signal").and_then(|v| {
         let (path, of) = (path.key("stop-signal"), (&PROGRAM, "stop-signal"));
         StopSignal::of_word(choice(v, &path, of, &signal::WORDS, report)?)
     });
     let command = command(fields.get("command")?, &path.key("command"), report)?;
     let (restart, stop_signal) = (restart.unwrap_or_default(), signal.unwrap_or_default());
-    Some(Program { command, restart, user, group, workdir, stop_signal })
+    Some(Program { command, restart, stop_signal, ..program })
+}
+
+/// As whom and where a program of these fields runs; it has no command yet.
+pub(super) fn runs(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Program {
+    let who = |key, report: &mut Report| owner(fields.get(key)?, &path.key(key), key, report);
+    let (user, group) = (who("user", report), who("group", report));
+    let workdir = fields.get("workdir").and_then(|v| workdir(v, &path.key("workdir"), report));
+    Program { user, group, workdir, ..Program::once(vec![]) }
 }
 
 fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart> {

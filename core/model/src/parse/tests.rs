@@ -14,6 +14,15 @@ fn errors(text: &str) -> String {
     }
 }
 
+/// What is wrong with the body of a node.
+pub(super) fn errors_of_node(body: &str) -> Vec<String> {
+    let text = format!("nodes: {{a: {{{body}}}}}");
+    match crate::parse("f", text.as_bytes(), "f") {
+        Ok(_) => vec![],
+        Err(e) => e.list.into_iter().map(|d| d.message).collect(),
+    }
+}
+
 fn names(lab: &Lab) -> Vec<&str> {
     lab.nodes.iter().map(|n| n.name.as_str()).collect()
 }

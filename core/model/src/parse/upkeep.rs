@@ -2,9 +2,9 @@
 
 use netloom_config::{Kind, Node as Yaml, Path, Report, read};
 
-use super::common::{command, commands, conditions, workdir};
+use super::common::{command, commands, conditions};
 use super::keys::{EXEC, HEALTH};
-use crate::file::values::owner;
+use super::node::runs;
 use crate::file::{Fields, elsewhere};
 use crate::lab::{Exec, Health, Node, Program, Ready};
 
@@ -40,14 +40,12 @@ fn exec(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Exec> {
         return command(value, path, report).map(|argv| plain(Program::once(argv)));
     }
     let fields = Fields::open(value, path, &EXEC, report)?;
-    let who = |key, report: &mut Report| owner(fields.get(key)?, &path.key(key), key, report);
-    let (user, group) = (who("user", report), who("group", report));
-    let workdir = fields.get("workdir").and_then(|v| workdir(v, &path.key("workdir"), report));
+    let program = runs(&fields, path, report);
     let fatal = fields.get("fatal").and_then(|v| read::boolean(v, &path.key("fatal"), report));
     let timeout =
         fields.get("timeout").and_then(|v| read::duration(v, &path.key("timeout"), report));
     let command = command(fields.get("command")?, &path.key("command"), report)?;
-    let exec = plain(Program { user, group, workdir, ..Program::once(command) });
+    let exec = plain(Program { command, ..program });
     let timeout = timeout.unwrap_or(exec.timeout);
     Some(Exec { fatal: fatal.unwrap_or(true), timeout, ..exec })
 }
