@@ -3,8 +3,8 @@
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use crate::file::Fields;
-use crate::file::values::{each_or_only, non_empty};
-use crate::lab::{Ready, Via};
+use crate::file::values::{each_or_only, non_empty, owner};
+use crate::lab::{Program, Ready, Via};
 use crate::naming::{interface_name_problem, node_path_problem};
 
 /// An argument list: a program and its arguments.
@@ -154,4 +154,12 @@ pub(crate) fn dev(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
         return None;
     }
     Some(name)
+}
+
+/// As whom and where a program of these fields runs; it has no command yet.
+pub(crate) fn runs(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Program {
+    let who = |key, report: &mut Report| owner(fields.get(key)?, &path.key(key), key, report);
+    let (user, group) = (who("user", report), who("group", report));
+    let workdir = fields.get("workdir").and_then(|v| workdir(v, &path.key("workdir"), report));
+    Program { user, group, workdir, ..Program::once(vec![]) }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::common::{check_inner_path, command, commands, conditions, dev, map, via, workdir};
+use super::common::{
+    check_inner_path, command, commands, conditions, dev, map, runs, via, workdir,
+};
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
@@ -167,14 +169,6 @@ fn program(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Program
     let command = command(fields.get("command")?, &path.key("command"), report)?;
     let (restart, stop_signal) = (restart.unwrap_or_default(), signal.unwrap_or_default());
     Some(Program { command, restart, stop_signal, ..program })
-}
-
-/// As whom and where a program of these fields runs; it has no command yet.
-pub(super) fn runs(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Program {
-    let who = |key, report: &mut Report| owner(fields.get(key)?, &path.key(key), key, report);
-    let (user, group) = (who("user", report), who("group", report));
-    let workdir = fields.get("workdir").and_then(|v| workdir(v, &path.key("workdir"), report));
-    Program { user, group, workdir, ..Program::once(vec![]) }
 }
 
 fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart> {

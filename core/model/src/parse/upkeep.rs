@@ -2,9 +2,8 @@
 
 use netloom_config::{Kind, Node as Yaml, Path, Report, read};
 
-use super::common::{command, commands, conditions};
+use super::common::{command, commands, conditions, runs};
 use super::keys::{EXEC, HEALTH};
-use super::node::runs;
 use crate::file::{Fields, elsewhere};
 use crate::lab::{Exec, Health, Node, Program, Ready};
 
