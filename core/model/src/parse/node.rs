@@ -5,9 +5,7 @@ use std::path::PathBuf;
 
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::common::{
-    check_inner_path, command, commands, conditions, dev, map, runs, via, workdir,
-};
+use super::common::{check_inner_path, command, commands, conditions, dev, map, runs, via};
 use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
