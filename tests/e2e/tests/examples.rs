@@ -118,6 +118,7 @@ fn no_example_is_forgotten() {
     // others' programs.
     let known = [
         "all-keys",
+        "bgp",
         "bufferbloat",
         "doors",
         "dual-stack",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, is_root, machine, skip, wait_until, workspace_root};
+use netloom_tests_e2e::{Machine, Run, is_root, machine, skip, wait_until, workspace_root};
 
 /// How long daemons may take to notice a cut, and to tell each other.
 const BOUND: Duration = Duration::from_secs(90);
@@ -91,4 +91,52 @@ fn bgp_takes_both_spines_and_then_one() {
     wait_for_ways(&machine, "leaf2", "10.1.0.0/24", &["eth2"]);
     assert!(wait_for_answer(&machine, "h1", "h2").contains("ttl=61"), "leaf, spine, leaf");
     machine.down();
+}
+
+/// Makes the image that `bgp.yaml` names, of the machine's FRR, and loads it.
+fn load_frr(machine: &Machine) {
+    let script = workspace_root().join("examples/frr-image.sh");
+    let tar = machine.scratch().path().join("frr.tar");
+    Run::new("sh").args([script.as_os_str(), tar.as_os_str()]).finish().code(0);
+    let words = ["image".as_ref(), "load".as_ref(), tar.as_os_str(), "--name".as_ref()];
+    machine.netloom(words.into_iter().chain(["lab/frr:1".as_ref()])).finish().code(0);
+}
+
+#[test]
+fn routers_from_an_image_go_round_a_failed_link() {
+    needs_frr!();
+    let machine = machine!();
+    load_frr(&machine);
+    up(&machine, "bgp.yaml");
+    // The daemons and their shell are the image's: the host's python is not there.
+    assert_ne!(machine.exec("r1", &["python3", "--version"]).finish().status.code(), Some(0));
+    wait_for_ways(&machine, "r1", "10.2.0.0/24", &["eth0"]);
+    wait_for_ways(&machine, "r6", "10.1.0.0/24", &["eth0"]);
+    assert!(wait_for_answer(&machine, "h1", "h2").contains("ttl=61"), "three routers");
+    let peers = machine.exec("r1", &["vtysh", "-c", "show bgp ipv4 summary established"]).ok();
+    assert!(peers.contains("Displayed neighbors 2"), "{peers}");
+
+    machine.netloom(["link", "set", "short", "--down"]).finish().code(0);
+    wait_for_ways(&machine, "r1", "10.2.0.0/24", &["eth1"]);
+    wait_for_ways(&machine, "r6", "10.1.0.0/24", &["eth1"]);
+    assert!(wait_for_answer(&machine, "h1", "h2").contains("ttl=59"), "five routers");
+    machine.netloom(["link", "set", "short", "--up"]).finish().code(0);
+    wait_for_ways(&machine, "r1", "10.2.0.0/24", &["eth0"]);
+    machine.down();
+}
+
+#[test]
+fn what_is_expected_of_routers_from_an_image_holds() {
+    needs_frr!();
+    let machine = machine!();
+    load_frr(&machine);
+    let file = workspace_root().join("examples/bgp.yaml");
+    let junit = machine.scratch().path().join("out.xml");
+    let words = ["test".as_ref(), file.as_os_str(), "--junit".as_ref(), junit.as_os_str()];
+    let tested = machine.netloom(words).bound(Duration::from_secs(300)).finish().code(0).text();
+    assert!(tested.ends_with("19 of 19 steps\n"), "{tested}");
+    let xml = std::fs::read_to_string(&junit).expect("the results");
+    assert!(xml.contains("tests=\"19\" failures=\"0\" errors=\"0\" skipped=\"0\""), "{xml}");
+    assert!(xml.contains("name=\"traffic goes round\""), "{xml}");
+    machine.untouched();
 }
