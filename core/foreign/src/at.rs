@@ -88,7 +88,7 @@ impl<'a> At<'a> {
         }
     }
 
-    fn say(&self, verdict: &Verdict) {
+    pub(crate) fn say(&self, verdict: &Verdict) {
         self.ledger.say_tree(&self.file, self.node, &self.path, verdict);
     }
 

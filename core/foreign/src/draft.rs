@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
+use netloom_model::published::Published;
 
 /// A lab.
 #[derive(Debug, Default)]
@@ -32,6 +33,7 @@ pub(crate) struct Node {
     pub(crate) sysctls: BTreeMap<String, String>,
     pub(crate) files: Vec<File>,
     pub(crate) binds: Vec<Bind>,
+    pub(crate) ports: Vec<Published>,
     pub(crate) setup: Vec<Vec<String>>,
     pub(crate) run: Vec<Program>,
     /// Commands once every node is ready, whose failure is only told.

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use netloom_model::Plan;
 use netloom_model::lab::{FileContent, Restart};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
+use netloom_model::published::Published;
 
 use crate::ledger::{Item, Verdict};
 use crate::write::{quoted, scalar};
@@ -96,6 +97,7 @@ impl Writer<'_> {
             }
         }
         self.binds(node);
+        self.ports(node);
         if let Some(program) = node.run.first() {
             let _ = writeln!(self.out, "      cmd: {}", command(&program.command));
             let restart = match program.restart {
@@ -174,6 +176,24 @@ impl Writer<'_> {
         }
         for bind in &binds {
             let _ = writeln!(self.out, "        - {}", kept(bind));
+        }
+    }
+
+    /// Ports of the host: where an address is absent, its loopback.
+    fn ports(&mut self, node: &PlannedNode) {
+        if node.ports.is_empty() {
+            return;
+        }
+        self.out.push_str("      ports:\n");
+        for port in &node.ports {
+            for place in port.places() {
+                let one = Published { address: Some(place.ip()), ..*port };
+                let _ = writeln!(self.out, "        - {}", quoted(&one.to_string()));
+            }
+        }
+        let how = "on 127.0.0.1 and ::1, where no address is given";
+        if node.ports.iter().any(|port| port.address.is_none()) {
+            self.say(format!("nodes.{}.ports", node.name), changed(how));
         }
     }
 

@@ -20,14 +20,17 @@ mod imunes;
 mod kathara;
 mod ledger;
 mod mininet;
+mod ports;
 mod service;
 mod shell;
 mod source;
 mod write;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use netloom_config::{Diagnostics, Node, Report};
+use netloom_model::published::Published;
 
 pub use export::{Exported, export};
 pub use ledger::{Item, Verdict};
@@ -207,7 +210,7 @@ pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import
     let strange = || Error::Strange { file: file.to_owned() };
     let format = recognise(file, &content).ok_or_else(strange)?;
     let ledger = Ledger::default();
-    let job = Job { files, file, options, ledger: &ledger };
+    let job = Job { files, file, options, ledger: &ledger, ports: RefCell::default() };
     let mut draft = match format {
         Format::Containerlab => clab::read(&job, &content),
         Format::Kathara => kathara::read(&job, &content),
@@ -233,6 +236,8 @@ pub(crate) struct Job<'a> {
     pub(crate) file: &'a str,
     pub(crate) options: &'a Options,
     pub(crate) ledger: &'a Ledger,
+    /// The ports of the host that nodes have so far.
+    pub(crate) ports: RefCell<Vec<Published>>,
 }
 
 impl Job<'_> {

@@ -49,6 +49,10 @@ fn write_node(out: &mut String, node: &Node, base: &str) {
         body.push_str("    binds:\n");
         node.binds.iter().for_each(|bind| write_bind(&mut body, bind, base));
     }
+    if !node.ports.is_empty() {
+        let ports: Vec<String> = node.ports.iter().map(|port| quoted(&port.to_string())).collect();
+        let _ = writeln!(body, "    ports: [{}]", ports.join(", "));
+    }
     if !node.setup.is_empty() {
         body.push_str("    setup:\n");
         for command in &node.setup {

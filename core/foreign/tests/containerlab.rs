@@ -61,12 +61,9 @@ fn a_management_network_may_have_a_door() {
 #[test]
 fn what_is_not_carried_says_why() {
     let import = imported(&files("clab"), "three.clab.yml");
-    for item in [
-        "topology.kinds.linux.image",
-        "topology.nodes.pc1.ports[0]",
-        "topology.nodes.edge.kind",
-        "topology.links[6].endpoints[1]",
-    ] {
+    for item in
+        ["topology.kinds.linux.image", "topology.nodes.edge.kind", "topology.links[6].endpoints[1]"]
+    {
         assert!(matches!(verdict(&import, item), Verdict::LeftOut(_)), "{item}");
     }
     assert!(changed(&import, "topology.groups.router.image").contains("the host's FRR"));
@@ -101,7 +98,7 @@ fn nodes_have_their_images_binds_and_commands() {
     let cmd = node("pc2").image.as_ref().unwrap().cmd.clone().unwrap();
     assert_eq!(cmd, ["sleep", "infinity"]);
     assert!(node("edge").image.is_none());
-    assert_eq!(import.left_out().count(), 9);
+    assert_eq!(import.left_out().count(), 8);
 }
 
 #[test]
@@ -214,4 +211,46 @@ fn an_exported_lab_comes_back() {
     let commands: Vec<String> =
         back.nodes[0].exec.iter().map(|e| e.program.command.join(" ")).collect();
     assert!(commands.iter().any(|c| c.contains(&format!("ip address add {address} dev eth0"))));
+}
+
+#[test]
+fn ports_of_the_host_are_carried() {
+    let text = "topology:\n  defaults: {ports: [\"9000-9002:80-82\"]}\n  nodes:\n    a: {kind: linux, ports: [\"8080:80\", \"127.0.0.1:53:53/udp\", \"[::]:443:443\", \"0.0.0.0:8080:1\", \"80\", \"1:1/sctp\", \"0:1\", \"1-2:1\", \"x:1:2\", [1]]}\n    b: {kind: linux, ports: [\"8080:80/tcp\", \"8081:80/TCP\"]}\n";
+    let import = imported(&Memory::of("a.clab.yml", text), "a.clab.yml");
+    let plan = plan(&import);
+    let ports = |at: usize| plan.nodes[at].ports.iter().map(|p| p.to_string()).collect::<Vec<_>>();
+    let wide = ["9000:80", "9001:81", "9002:82"].map(str::to_owned);
+    let own = ["8080:80", "127.0.0.1:53:53/udp", "[::]:443:443"].map(str::to_owned);
+    assert!(own.iter().chain(&wide).all(|port| ports(0).contains(port)), "{:?}", ports(0));
+    assert_eq!((ports(0).len(), ports(1)), (6, vec!["8081:80".to_owned()]));
+    let item = |at: &str| verdict(&import, &format!("topology.nodes.{at}"));
+    assert!(changed(&import, "topology.nodes.a.ports[0]").starts_with("on the host's loopback"));
+    assert_eq!(item("a.ports[1]"), Verdict::Carried);
+    assert_eq!(item("a.ports[2]"), Verdict::Carried);
+    for (at, why) in [
+        ("a.ports[3]", "port 8080 of the host is taken already"),
+        ("a.ports[4]", "no port of the host is given; Docker chooses one"),
+        ("a.ports[5]", "a node publishes ports of TCP and UDP"),
+        ("a.ports[6]", "expected PORT:PORT"),
+        ("a.ports[7]", "both ranges of ports must have one length, of 256 at most"),
+        ("a.ports[8]", "expected an address of the host before the ports"),
+        ("b.ports[0]", "port 8080 of the host is taken already"),
+    ] {
+        assert_eq!(item(at), Verdict::LeftOut(why.to_owned()), "{at}");
+    }
+    let line = |at: &str| import.items.iter().find(|i| i.item.ends_with(at)).unwrap().line;
+    assert_eq!((line("a.ports[0]"), line("b.ports[1]")), (4, 5));
+}
+
+#[test]
+fn exported_ports_come_back() {
+    let lab = "name: p\nnodes: {a: {ports: [\"8080:80\", \"0.0.0.0:53:5353/udp\"]}}\n";
+    let parsed = netloom_model::parse("p", lab.as_bytes(), "p").unwrap();
+    let planned = netloom_model::plan::plan(&parsed).unwrap();
+    let exported = netloom_foreign::export(&planned, "p.yaml", "alpine:3");
+    let said = exported.items.iter().find(|item| item.item == "nodes.a.ports").unwrap();
+    assert!(matches!(said.verdict, Verdict::Changed(_)));
+    let back = plan(&imported(&Memory::of("p.clab.yml", exported.text.as_str()), "p.clab.yml"));
+    let ports: Vec<String> = back.nodes[0].ports.iter().map(|p| p.to_string()).collect();
+    assert_eq!(ports, ["127.0.0.1:8080:80", "[::1]:8080:80", "0.0.0.0:53:5353/udp"]);
 }

@@ -92,3 +92,20 @@ fn devices_have_their_images_and_what_they_share() {
     // Kathara's images have a systemctl of their own.
     assert!(node("r1").files.iter().all(|file| !file.path.ends_with("/systemctl")));
 }
+
+#[test]
+fn ports_of_the_host_are_carried() {
+    let import = imported(&files("kathara"), "lab.conf");
+    let plan = plan(&import);
+    let web = &plan.nodes[plan.node("web").unwrap().get()];
+    assert_eq!(web.ports.iter().map(|p| p.to_string()).collect::<Vec<_>>(), ["8080:80"]);
+    let text = "a[0]=A\na[port]=\"80\"\na[port]=\"5353:53/udp\"\nb[0]=A\nb[port]=\"80\"\n";
+    let import = imported(&Memory::of("lab.conf", text), "lab.conf");
+    let said: Vec<_> = import.items.iter().filter(|i| i.item.contains("port")).collect();
+    let verdicts: Vec<_> = said.iter().map(|i| (i.line, i.verdict.clone())).collect();
+    assert!(
+        matches!(&verdicts[..], [(2, Verdict::Changed(_)), (3, Verdict::Changed(_)), (5, Verdict::LeftOut(why))] if why.contains("port 3000")),
+        "{verdicts:?}"
+    );
+    assert!(import.lab.contains("ports: [\"3000:80\", \"5353:53/udp\"]"), "{}", import.lab);
+}

@@ -46,7 +46,7 @@ impl Published {
     }
 
     /// Whether both want one port of the host.
-    pub(crate) fn clashes(&self, other: &Published) -> bool {
+    pub fn clashes(&self, other: &Published) -> bool {
         let same = |a: SocketAddr, b: SocketAddr| {
             let every = a.ip().is_unspecified() || b.ip().is_unspecified();
             a == b || (every && a.is_ipv4() == b.is_ipv4() && a.port() == b.port())

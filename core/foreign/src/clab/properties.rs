@@ -9,7 +9,7 @@ use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
 use crate::draft::{Content, File, Node, Program};
 use crate::write::{list, quoted, scalar};
-use crate::{Job, frr, shell, source};
+use crate::{Job, frr, ports, shell, source};
 
 /// Why these are left out, or in which way they are there.
 const REASONS: &[(&str, bool, &str)] = &[
@@ -29,7 +29,6 @@ const REASONS: &[(&str, bool, &str)] = &[
     ("link-apply-mode", true, "`netloom link` changes links of a running lab"),
     ("startup-delay", true, "programs start when the whole network is up"),
     ("certificate", false, "certificates are not made"),
-    ("ports", false, "nodes publish no ports"),
     ("volumes", false, "a node keeps nothing beyond its lab"),
     ("aliases", false, "a node has one name"),
     ("cpu-set", false, "netloom binds no node to processors"),
@@ -65,6 +64,7 @@ const READ: &[&str] = &[
     "mgmt-ipv4",
     "image-pull-policy",
     "hostname",
+    "ports",
     "healthcheck",
     "mgmt-ipv6",
 ];
@@ -86,6 +86,7 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
     sysctls(from, node);
     commands(job, from, old, node);
     health(from, node);
+    published(job, from, node);
     if let Some(at) = from.nearest("hostname") {
         match at.text() {
             Some(name) => {
@@ -241,6 +242,16 @@ fn environment(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
                 at.carried();
             }
             None => at.odd("text"),
+        }
+    }
+}
+
+/// Ports of the host, of every layer.
+fn published(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
+    for item in from.all("ports").iter().flat_map(At::items) {
+        match item.text() {
+            Some(text) => item.say(&ports::publish(job, text, None, node)),
+            None => item.odd("PORT:PORT"),
         }
     }
 }

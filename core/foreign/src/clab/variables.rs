@@ -98,7 +98,13 @@ mod tests {
         let env = [("A", "1"), ("EMPTY", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         let options = Options { env: env.into(), ..Options::default() };
         let (ledger, files) = (Ledger::default(), Memory::default());
-        let job = Job { files: &files, file: "f", options: &options, ledger: &ledger };
+        let job = Job {
+            files: &files,
+            file: "f",
+            options: &options,
+            ledger: &ledger,
+            ports: Default::default(),
+        };
         expand(&job, text).unwrap()
     }
 

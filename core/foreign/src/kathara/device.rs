@@ -6,7 +6,7 @@ use crate::kathara::startup::{self, Shaping};
 use crate::kathara::{Device, beside, is_true};
 use crate::source::{Found, clean, join, walk};
 use crate::write::{list, scalar};
-use crate::{Job, MOST_FILES, Verdict, shell};
+use crate::{Job, MOST_FILES, Verdict, ports, shell};
 
 /// A device as a node, and what links need of it.
 pub(super) struct Made {
@@ -101,7 +101,8 @@ fn option(
         "num_terms" => {
             return Verdict::Changed("`netloom shell NODE` opens as many as are wanted".into());
         }
-        "port" => return left_out("nodes publish no ports"),
+        // Without a port of the host it is 3000.
+        "port" => return ports::publish(job, value, Some(3000), node),
         "ulimit" => return left_out("netloom bounds nodes by `limits`"),
         "entrypoint" | "args" => match shell::split(value).filter(|words| !words.is_empty()) {
             _ if !node.has_image() => return left_out("the node runs no image"),
