@@ -39,6 +39,7 @@ mod hung;
 mod ids;
 mod image;
 mod images;
+mod images_killed;
 mod inputs;
 mod interfaces;
 mod kill;

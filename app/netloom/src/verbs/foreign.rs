@@ -1,11 +1,13 @@
 //! `import` and `export`: labs of other programs from files to files.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use netloom_foreign::{Item, Verdict};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde_json::{Value, json};
 
 use crate::flags::{Export, Import};
@@ -93,7 +95,8 @@ fn base(output: &Path, folder: &Path) -> String {
     below.to_string_lossy().into_owned()
 }
 
-/// Writes a file as a whole: it is there when it is finished, or not at all.
+/// Writes a file as a whole: it is there when it is finished, or not at all. Until then it has no name, so that nothing is left
+/// of it whenever this process ends.
 fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     if !force && path.exists() {
         return Err(Usage(format!("{path:?} is there already; --force replaces it")).into());
@@ -101,16 +104,37 @@ fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}.new", std::process::id()));
     let draft = PathBuf::from(draft);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&draft)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+    let written = nameless(path, text)
+        .and_then(|file| name(&file, &draft))
+        .or_else(|_| named(&draft, text))
         .and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
         let _ = fs::remove_file(&draft);
     }
     written.with_context(|| format!("{path:?}: write"))
+}
+
+/// A file without a name in the folder of the path.
+fn nameless(path: &Path, text: &str) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666))?);
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+fn name(file: &File, path: &Path) -> io::Result<()> {
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// The same where a file system has no files without names.
+fn named(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// `netloom export`

@@ -33,7 +33,7 @@ pub(crate) struct Server {
 pub(crate) fn documents(layers: &[Vec<u8>]) -> (String, String) {
     let ids: Vec<String> = layers.iter().map(|l| Digest::of(l).to_string()).collect();
     let config = json!({
-        "os": "linux", "architecture": netloom_container::platform().architecture,
+        "os": "linux", "architecture": netloom_oci::manifest::Platform::linux(std::env::consts::ARCH).architecture,
         "config": {"Env": ["A=b"], "Cmd": ["sh"]},
         "rootfs": {"type": "layers", "diff_ids": ids},
     })
