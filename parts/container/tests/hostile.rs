@@ -1,5 +1,6 @@
 //! Layers that mean harm are refused, and nothing of them stays.
 
+use std::io::Write;
 use std::time::Instant;
 
 use netloom_container::{Limits, unpack};
@@ -71,6 +72,27 @@ fn a_layer_that_is_another_is_refused() {
     assert!(words.starts_with("image \"test:1\": layer 1 of 1, sha256:"), "{words}");
     assert!(words.contains(", unpacked: its content is sha256:"), "{words}");
     assert!(!unpack::is_there(&scratch.store, &record.layers[0], owners()));
+    nothing_is_half_made(&scratch.store);
+}
+
+/// A million entries in 3 MB: they are read as they come, so that neither memory nor time is spent on those beyond the bound.
+#[test]
+fn a_million_entries_end_at_their_bound() {
+    let scratch = scratch();
+    let packed = Vec::new();
+    let mut packed = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
+    for n in 0..1000 {
+        let folder =
+            (0..10).fold(Tar::new(), |tar, at| tar.dir(&format!("d{n}/{at}"), 0o755)).bare(0);
+        packed.write_all(&folder.repeat(100)).unwrap();
+    }
+    let packed = packed.finish().unwrap();
+    let few = Limits { entries: 50_000, ..Limits::default() };
+    let begin = Instant::now();
+    let refused = refusal(&scratch, &[packed], few);
+    let part = "entry \"d50/0\": read: it has more than 50000 entries";
+    assert!(refused.contains(part), "{refused}");
+    assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
     nothing_is_half_made(&scratch.store);
 }
 

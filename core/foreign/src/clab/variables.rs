@@ -79,7 +79,7 @@ fn value(set: Option<&str>, form: &str) -> Option<String> {
         None => (true, form),
     };
     let set = set.filter(|text| empty_counts || !text.is_empty());
-    let (sign, other) = form.split_at(form.len().min(1));
+    let (sign, other) = form.split_at(form.chars().next().map_or(0, char::len_utf8));
     match sign {
         "" => set.map(str::to_owned),
         "-" | "=" => Some(set.unwrap_or(other).to_owned()),
