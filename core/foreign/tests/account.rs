@@ -82,7 +82,7 @@ fn every_key_of_yaml_and_json_is_in_the_account() {
 }
 
 fn is_tree(main: &str) -> bool {
-    ["three.clab.yml", "two.gns3", "ring.imn"].contains(&main)
+    ["three.clab.yml", "smoke.clab.yml", "two.gns3", "ring.imn"].contains(&main)
 }
 
 #[test]
@@ -127,7 +127,28 @@ fn every_attribute_and_element_of_xml_is_in_the_account() {
 
 #[test]
 fn every_line_and_file_of_kathara_is_in_the_account() {
+    LABS.iter()
+        .filter(|(_, main)| *main == "lab.conf")
+        .for_each(|(folder, _)| each_line_of(folder));
     let memory = files("kathara");
+    let with =
+        memory.with(&format!("pc1/{STRANGER}"), "x").with(&format!("{STRANGER}.startup"), "");
+    let import = imported(&with, "lab.conf");
+    let strange: Vec<String> = import
+        .items
+        .iter()
+        .filter(|item| item.file.contains(STRANGER))
+        .map(ToString::to_string)
+        .collect();
+    let found = [
+        "pc1/zz-stranger: a file of a device: carried",
+        "zz-stranger.startup: a file: left out: of no device of the lab",
+    ];
+    assert_eq!(strange, found);
+}
+
+fn each_line_of(folder: &str) {
+    let memory = files(folder);
     let import = imported(&memory, "lab.conf");
     for (path, content) in &memory.0 {
         let text = String::from_utf8_lossy(content);
@@ -143,23 +164,9 @@ fn every_line_and_file_of_kathara_is_in_the_account() {
                 );
             }
         } else {
-            assert!(lines.contains(&0), "{path}");
+            assert!(lines.contains(&0), "{folder}/{path}");
         }
     }
-    let with =
-        memory.with(&format!("pc1/{STRANGER}"), "x").with(&format!("{STRANGER}.startup"), "");
-    let import = imported(&with, "lab.conf");
-    let strange: Vec<String> = import
-        .items
-        .iter()
-        .filter(|item| item.file.contains(STRANGER))
-        .map(ToString::to_string)
-        .collect();
-    let found = [
-        "pc1/zz-stranger: a file of a device: carried",
-        "zz-stranger.startup: a file: left out: of no device of the lab",
-    ];
-    assert_eq!(strange, found);
 }
 
 #[test]

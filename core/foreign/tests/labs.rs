@@ -8,7 +8,10 @@ use netloom_foreign::{Import, Memory, Options, Verdict, import};
 /// All labs: the folder, and the main file in it.
 pub(crate) const LABS: &[(&str, &str)] = &[
     ("clab", "three.clab.yml"),
+    ("smoke", "smoke.clab.yml"),
     ("kathara", "lab.conf"),
+    ("bridge", "lab.conf"),
+    ("interdomain", "lab.conf"),
     ("gns3", "two.gns3"),
     ("core", "office.xml"),
     ("imunes", "ring.imn"),

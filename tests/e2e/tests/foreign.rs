@@ -87,6 +87,36 @@ fn projects_scenarios_and_networks_reach_their_matrix() {
 }
 
 #[test]
+fn a_row_of_nodes_and_a_bridge_of_a_device_reach_their_matrix() {
+    for (path, pairs) in [
+        (
+            "smoke/smoke.clab.yml",
+            &[("l1", "192.168.2.3"), ("l3", "192.168.1.1"), ("l2", "192.168.2.3")],
+        ),
+        ("bridge", &[("pc1", "10.0.0.2"), ("pc2", "10.0.0.3"), ("pc3", "10.0.0.1")]),
+    ] {
+        let machine = machine!();
+        up(&machine, &small(path));
+        pairs.iter().for_each(|(from, to)| reaches(&machine, from, to));
+        machine.down();
+    }
+}
+
+#[test]
+fn devices_of_two_domains_tell_each_other_their_networks() {
+    if !Path::new("/usr/lib/frr/bgpd").exists() {
+        skip!("peer:frr: not installed");
+    }
+    let machine = machine!();
+    up(&machine, &small("interdomain"));
+    reaches(&machine, "pc1", "195.11.12.7");
+    reaches(&machine, "pc2", "195.11.11.7");
+    let routes = machine.exec("r1", &["ip", "-4", "route", "show", "proto", "bgp"]).ok();
+    assert!(routes.contains("195.11.12.0/24 "), "{routes}");
+    machine.down();
+}
+
+#[test]
 fn networks_of_imunes_route_by_their_protocols() {
     if !Path::new("/usr/lib/frr/ripd").exists() {
         skip!("peer:frr: not installed");
