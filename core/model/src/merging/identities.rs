@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fates, Machine};
 use crate::difference::Kind;
+use crate::plan::form::next_index;
 use crate::plan::mac::Macs;
 use crate::plan::names::free_core_name;
 use crate::plan::{
@@ -112,8 +113,7 @@ fn give_indexes(named: &Named, running: &Plan, target: &mut Plan, machine: &Mach
         if node.interfaces.iter().any(is_fresh) {
             let there = (machine.there)(node.id);
             let known = before.interfaces.iter().map(|i| i.index);
-            let known = known.chain(there.iter().map(|(_, index)| *index)).max();
-            next = known.map_or(crate::plan::FIRST_INDEX, |most| most + 1);
+            next = next_index(known.chain(there.iter().map(|(_, index)| *index)));
         }
         for interface in &mut node.interfaces {
             // A link of a node with itself has two interfaces there.

@@ -56,6 +56,20 @@ fn what_stays_keeps_its_identity_and_what_comes_gets_a_new_one() {
 }
 
 #[test]
+fn a_new_interface_leaves_the_indexes_of_wires_alone() {
+    let more = format!("{SITES}  - [h1, web]\n");
+    let running = of(SITES);
+    let form = |link: &PlannedLink| LinkForm::of(&running, link, ALLOWED);
+    let wire = crate::plan::form::FIRST_HIDDEN + 5;
+    let there = |_| vec![("eth0".to_owned(), 2), ("own".to_owned(), 9), ("nlw5".to_owned(), wire)];
+    let machine = Machine { there: &there, form: &form, allowed: ALLOWED };
+    let target = merge(&running, None, &of(&more), &machine).unwrap().target;
+    let h1 = &target.nodes[target.node("h1").unwrap()];
+    let indexes: Vec<u32> = h1.interfaces.iter().map(|i| i.index).collect();
+    assert_eq!(indexes, [2, 10]);
+}
+
+#[test]
 fn what_a_living_object_can_change_is_changed_and_the_rest_made_anew_with_what_goes_with_it() {
     let live =
         SITES.replace("64MiB", "128MiB").replace("- [r1, web]", "- {ends: [r1, web], delay: 5ms}");

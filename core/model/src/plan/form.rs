@@ -259,6 +259,12 @@ pub fn side_of(number: usize) -> LinkSide {
     (LinkId::new(number / 2), number % 2)
 }
 
+/// The index of a new interface in a node that has these: above all but those of hidden interfaces, which their links choose.
+pub fn next_index(known: impl Iterator<Item = u32>) -> u32 {
+    let most = known.filter(|index| *index < FIRST_HIDDEN).max();
+    most.map_or(super::FIRST_INDEX, |most| super::FIRST_INDEX.max(most + 1))
+}
+
 /// Index of the hidden interface of an end or a direction of a link.
 pub fn hidden_index(side: LinkSide) -> u32 {
     FIRST_HIDDEN + u32::try_from(number_of(side)).unwrap_or(0)

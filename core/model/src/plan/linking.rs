@@ -13,14 +13,15 @@ use super::address::{self, Addressing};
 use super::change::Renumbered;
 use super::error::PlanError;
 use super::family::Family;
+use super::form::next_index;
 use super::graph::Graph;
 use super::mac::Macs;
 use super::names::{self, names};
 use super::pool::Block;
 use super::segment::{Topology, topology};
 use super::{
-    DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink,
-    PlannedNode, Route, Scheme, Slot, SwitchSlot, hosts, ports, route, sysctl,
+    DEFAULT_MTU, Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode,
+    Route, Scheme, Slot, SwitchSlot, hosts, ports, route, sysctl,
 };
 use crate::bounds::{MAX_LINKS, mtu_problem};
 use crate::lab::{End, Lab, Link, Node, Switch};
@@ -204,9 +205,8 @@ impl Plan {
                 let mac = macs.take("node", &planned.name, &name);
                 let mac = new.macs[side].unwrap_or(mac);
                 let known = planned.interfaces.iter().map(|i| i.index);
-                let known = known.chain(there.iter().map(|(_, index)| *index)).max().unwrap_or(0);
+                let number = next_index(known.chain(there.iter().map(|(_, index)| *index)));
                 let addresses = new.addresses[side].clone();
-                let number = FIRST_INDEX.max(known + 1);
                 planned.interfaces.push(Interface {
                     name,
                     index: number,
