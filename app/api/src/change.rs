@@ -44,7 +44,7 @@ pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Rejection> {
 ))]
 pub(crate) async fn apply(State(lab): State<Lab>, bytes: Bytes) -> Answer<Applied> {
     let request: Apply = body(&bytes)?;
-    lab.call(move |s| s.apply(&request)).await.map(Json)
+    lab.call(move |s| s.apply(request)).await.map(Json)
 }
 
 /// Make a node

@@ -14,6 +14,7 @@ pub(crate) mod load_average;
 pub(crate) mod node_changes;
 pub(crate) mod pinging;
 pub(crate) mod probing;
+pub(crate) mod prospect;
 pub(crate) mod resolving;
 pub(crate) mod respawning;
 pub(crate) mod revivals;

@@ -169,7 +169,7 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// Why the lab cannot become that while it lives; what the kernel or a node refuses. After the latter the lab stands
     /// in between, and the same request does the rest.
-    fn apply(&self, request: &Apply) -> Result<Applied>;
+    fn apply(&self, request: Apply) -> Result<Applied>;
 
     /// The probe for measurements at the lab's interfaces. Its sessions end with the lab.
     ///

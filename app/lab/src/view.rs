@@ -547,8 +547,10 @@ pub struct LinkSettings {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Apply {
-    /// The plan of the file; paths of the host in it are absolute.
-    pub plan: Plan,
+    /// The plan of the file; paths of the host in it are absolute. If absent, that of the last request with `dry_run`, whose
+    /// steps have the digest `expected`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
     /// Absolute path of the file.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
@@ -572,6 +574,9 @@ pub struct Applied {
     pub steps: Vec<AppliedStep>,
     /// Identifies the steps, for `expected`.
     pub digest: String,
+    /// Whether the request has something to note even without steps: the file's digest, or the end of one that was cut off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
     /// Whether they were done.
     pub done: bool,
     /// How long everything took, in milliseconds.

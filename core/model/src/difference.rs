@@ -101,10 +101,13 @@ const MOST_CHANGES: usize = 4;
 
 /// Compares two plans.
 pub fn difference(old: &Plan, new: &Plan) -> Difference {
-    let mut items = compare(Kind::Node, &nodes(old), &nodes(new));
-    items.extend(compare(Kind::Switch, &switches(old), &switches(new)));
-    items.extend(compare(Kind::Link, &links(old), &links(new)));
-    items.extend(compare(Kind::Slice, &slices(old), &slices(new)));
+    let same_node = |a: usize, b: usize| facts::is_same_node(&old.nodes[a], &new.nodes[b]);
+    let same_link =
+        |a: usize, b: usize| facts::is_same_link((old, &old.links[a]), (new, &new.links[b]));
+    let mut items = compare(Kind::Node, &nodes(old), &nodes(new), &same_node);
+    items.extend(compare(Kind::Switch, &switches(old), &switches(new), &|_, _| false));
+    items.extend(compare(Kind::Link, &links(old), &links(new), &same_link));
+    items.extend(compare(Kind::Slice, &slices(old), &slices(new), &|_, _| false));
     Difference { items, routes: routes(old, new) }
 }
 
@@ -143,11 +146,15 @@ fn slices(plan: &Plan) -> Vec<Object<'_>> {
     plan.slices.iter().map(one).collect()
 }
 
-fn compare(kind: Kind, old: &[Object<'_>], new: &[Object<'_>]) -> Vec<Item> {
-    let place = |all: &[Object<'_>]| -> HashMap<String, usize> {
-        all.iter().enumerate().map(|(place, (name, _))| ((*name).to_owned(), place)).collect()
-    };
-    let (in_old, in_new) = (place(old), place(new));
+/// `same`: whether two objects, by their positions, are known to have equal facts; most of a large lab's do, and facts cost
+/// much more than that.
+fn compare(
+    kind: Kind,
+    old: &[Object<'_>],
+    new: &[Object<'_>],
+    same: &dyn Fn(usize, usize) -> bool,
+) -> Vec<Item> {
+    let (in_old, in_new) = (places(old), places(new));
     let item = |name: &str, old, new, changes| {
         let name = name.to_owned();
         Item { kind, name, old, new, changes }
@@ -156,6 +163,7 @@ fn compare(kind: Kind, old: &[Object<'_>], new: &[Object<'_>]) -> Vec<Item> {
     for (place, (name, facts)) in new.iter().enumerate() {
         match in_old.get(*name) {
             None => items.push(item(name, None, Some(place), vec![])),
+            Some(before) if same(*before, place) => {}
             Some(before) => {
                 let changes = changes(&old[*before].1(), &facts());
                 if !changes.is_empty() {
@@ -167,6 +175,10 @@ fn compare(kind: Kind, old: &[Object<'_>], new: &[Object<'_>]) -> Vec<Item> {
     let removed = old.iter().enumerate().filter(|(_, (name, _))| !in_new.contains_key(*name));
     items.extend(removed.map(|(place, (name, _))| item(name, Some(place), None, vec![])));
     items
+}
+
+fn places<'a>(all: &[Object<'a>]) -> HashMap<&'a str, usize> {
+    all.iter().enumerate().map(|(place, (name, _))| (*name, place)).collect()
 }
 
 /// Facts have unique keys.

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::difference::{self, Change, How, Item, Kind};
 use crate::plan::form::{Allowed, LinkForm};
-use crate::plan::{LinkId, NodeId, Plan, PlannedEnd, PlannedLink};
+use crate::plan::{LinkId, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode};
 
 pub use self::drift::merge_over;
 pub use self::leftovers::with_leftovers;
@@ -219,7 +219,8 @@ impl<'p> Fates<'p> {
 
     /// Makes nodes anew that are told of their links when they start.
     fn note_told(&mut self, running: &'p Plan, wanted: &'p Plan) {
-        for (new, node) in wanted.slots().zip(&wanted.nodes) {
+        let special = |node: &&PlannedNode| how::is_special(node);
+        for (new, node) in wanted.slots().zip(&wanted.nodes).filter(|(_, node)| special(node)) {
             let Some(old) = running.node(&node.name) else { continue };
             if how::is_told_otherwise(running, old, wanted, new) {
                 let (key, how) = ("links".to_owned(), How::Anew);
@@ -338,7 +339,7 @@ fn routes(merged: &Merged, running: &Plan, before: Option<&Plan>) -> Vec<String>
     };
     let plans: Vec<(&Plan, HashMap<NodeId, usize>)> =
         std::iter::once(running).chain(before).map(|plan| (plan, by_id(plan))).collect();
-    let differs = |node: &&crate::plan::PlannedNode| {
+    let differs = |node: &&PlannedNode| {
         plans.iter().any(|(plan, by_id)| {
             let old = by_id.get(&node.id).map(|at| &plan.nodes[*at]);
             old.is_some_and(|old| !difference::same_routes(old, node))

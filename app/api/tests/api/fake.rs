@@ -406,8 +406,12 @@ impl Service for Fake {
         })
     }
 
-    fn apply(&self, request: &Apply) -> Result<Applied> {
+    fn apply(&self, request: Apply) -> Result<Applied> {
         let Apply { plan, expected, keep_drift, dry_run, .. } = request;
+        let Some(plan) = plan else {
+            let (object, reason) = ("plan".to_owned(), "is missing".to_owned());
+            return Err(Error::Invalid { object, reason });
+        };
         self.note(format!("apply {} {expected:?} {keep_drift} {dry_run}", plan.lab))?;
         Ok(Applied { digest: "d".into(), done: !dry_run, ..Applied::default() })
     }

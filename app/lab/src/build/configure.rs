@@ -28,11 +28,13 @@ pub(crate) enum Scope {
     All,
     /// A living node with new links: those, and all its routes.
     Links,
+    /// A living node with new links, whose routes follow later.
+    LinksAlone,
 }
 
 /// Raises interfaces and sets addresses and routes, node by node, on one thread.
 ///
-/// With [`Scope::Links`] only interfaces that are ends of `links` are touched.
+/// Unless it is [`Scope::All`], only interfaces that are ends of `links` are touched.
 pub(crate) fn configure(
     plan: &Plan,
     spaces: &Spaces<'_>,
@@ -114,7 +116,7 @@ pub(crate) fn give_neighbours(
 /// The neighbours of a node across its node-node links, as permanent entries.
 fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, links: &[LinkSlot]) {
     for (i, interface) in plan.nodes[node].interfaces.iter().enumerate() {
-        if scope == Scope::Links && !links.contains(&interface.link) {
+        if scope != Scope::All && !links.contains(&interface.link) {
             continue;
         }
         let link = &plan.links[interface.link];
@@ -149,7 +151,7 @@ fn push_node(
         }
     }
     for interface in node.interfaces.iter().filter(|i| there(i)) {
-        if scope == Scope::Links && !links.contains(&interface.link) {
+        if scope != Scope::All && !links.contains(&interface.link) {
             continue;
         }
         let object: Arc<str> = format!("interface \"{}:{}\"", node.name, interface.name).into();
@@ -162,7 +164,7 @@ fn push_node(
             batch.push(Arc::clone(&object), &Address::new(interface.index, *address));
         }
     }
-    if node.kind.as_vm().is_some() {
+    if node.kind.as_vm().is_some() || scope == Scope::LinksAlone {
         return;
     }
     for route in &node.routes {

@@ -7,7 +7,7 @@ use netloom_model::Plan;
 use crate::Result;
 use crate::build::binds;
 use crate::build::maker::absolute_paths;
-use crate::run::applying::prospect;
+use crate::run::prospect;
 use crate::store::state::Folder;
 use crate::view::Applied;
 
@@ -20,13 +20,8 @@ pub enum Standing {
     Failed,
     /// It is being made or taken down.
     Between,
-    /// It is up, and applying the plan does this.
-    Up {
-        /// The steps.
-        applied: Applied,
-        /// Whether something has to be noted even without steps: an earlier attempt, or another digest.
-        stale: bool,
-    },
+    /// It is up, and applying the plan does these steps.
+    Up(Applied),
 }
 
 /// Makes paths of the host in a plan absolute; `base` is the folder of its file.
@@ -49,7 +44,6 @@ pub fn preview(folder: &Folder, wanted: &Plan, keep_drift: bool) -> Result<Stand
         _ if super::has_lab_process(folder) => return Ok(Standing::Between),
         _ => return Ok(Standing::Absent),
     };
-    let found = prospect::look(folder, &state, wanted, keep_drift, &|_| vec![])?;
-    let stale = folder.was_cut_off() || state.plan.digest != wanted.digest;
-    Ok(Standing::Up { applied: found.shown(), stale })
+    let found = prospect::look(folder, &state, wanted.clone(), keep_drift, &|_| vec![])?;
+    Ok(Standing::Up(found.shown(&state)))
 }

@@ -10,10 +10,10 @@ mod changing;
 mod drifting;
 mod linking;
 mod programs;
-pub(crate) mod prospect;
 mod switching;
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use netloom_model::Plan;
@@ -23,10 +23,10 @@ use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{LinkId, LinkSlot, NodeId, PlannedNode, Slot};
 
 use self::changing::Was;
-use self::prospect::Prospect;
-use crate::build::maker::{absolute_paths, add_group};
+use crate::build::maker::add_group;
 use crate::build::{machines, routers};
 use crate::run::link_changes::nodes_of;
+use crate::run::prospect::{Looked, Prospect};
 use crate::run::running::{Phase, Running, Work};
 use crate::stage::allowed::{self, allowed};
 use crate::stage::users;
@@ -66,7 +66,7 @@ impl Times {
 
 impl Running {
     /// See [`Service::apply`](crate::Service::apply).
-    pub(crate) fn apply_plan(&self, request: &Apply) -> Result<Applied> {
+    pub(crate) fn apply_plan(&self, mut request: Apply) -> Result<Applied> {
         let begun = Instant::now();
         let mut work = self.work();
         if work.spawner.is_none() {
@@ -79,35 +79,65 @@ impl Running {
         if self.phase() != Phase::Up {
             return Err(busy("is still coming up, or could not; apply the file when it is up"));
         }
-        let mut wanted = request.plan.clone();
-        let base = std::path::Path::new("/");
-        absolute_paths(&mut wanted.nodes, &mut wanted.switches, &mut wanted.slices, base);
         if !request.dry_run {
             // What could not be made when it was tried is tried again.
             self.drop_unfinished(&mut work)?;
         }
-        let there = |node| self.interfaces_there(&work, node);
-        let found =
-            prospect::look(&self.folder, &self.state(), &wanted, request.keep_drift, &there)?;
-        if request.expected.as_ref().is_some_and(|expected| *expected != found.digest) {
+        let state = self.state();
+        let looked = self.looked(&work, &state, &mut request)?;
+        if request.expected.as_ref().is_some_and(|expected| *expected != looked.found.digest) {
             let reason = "has changed since these steps were found; look at them again";
             return Err(busy(reason));
         }
+        let mut applied = looked.found.shown(&state);
+        drop(state);
         if request.dry_run {
-            return Ok(found.shown());
+            *self.looked_at() = Some(looked);
+            return Ok(applied);
         }
+        let found = looked.found;
         self.check_all(&found.merged)?;
-        let made = self.carry_out(&mut work, &found, &wanted, request, begun);
+        let made = self.carry_out(&mut work, found, &request, begun);
         let (times, troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
         drop(work);
         self.serve_scopes()?;
         self.kept.wake();
-        let took_ms = begun.elapsed().as_secs_f64() * 1000.0;
-        let mut applied = Applied { done: true, took_ms, troubles, ..found.shown() };
+        (applied.done, applied.troubles) = (true, troubles);
         for of in &mut applied.steps {
             of.done_ms = times.of_step(&of.step);
         }
+        applied.took_ms = begun.elapsed().as_secs_f64() * 1000.0;
         Ok(applied)
+    }
+
+    /// What the request would do: as it was found when it was asked for the last time, if nothing has changed since.
+    fn looked(&self, work: &Work, state: &Arc<State>, request: &mut Apply) -> Result<Looked> {
+        let there = |node| self.interfaces_there(work, node);
+        let kept = self.looked_at().take();
+        let plan = match request.plan.take() {
+            Some(plan) => plan,
+            None => {
+                let asked = |kept: &Looked| {
+                    kept.keep_drift == request.keep_drift
+                        && request.expected.as_ref() == Some(&kept.found.digest)
+                };
+                let kept = kept.filter(asked).ok_or_else(|| Error::Invalid {
+                    object: "plan".to_owned(),
+                    reason: "is missing, and these steps are not those that were shown last"
+                        .to_owned(),
+                })?;
+                let same = |(node, found): &(NodeId, Vec<_>)| there(*node) == *found;
+                if Arc::ptr_eq(&kept.state, state) && kept.there.iter().all(same) {
+                    return Ok(kept);
+                }
+                kept.found.wanted
+            }
+        };
+        Looked::of(&self.folder, state, plan, request.keep_drift, &there)
+    }
+
+    fn looked_at(&self) -> MutexGuard<'_, Option<Looked>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names and indexes of the interfaces in a living node.
@@ -152,19 +182,19 @@ impl Running {
     fn carry_out(
         &self,
         work: &mut Work,
-        found: &Prospect,
-        wanted: &Plan,
+        found: Prospect,
         request: &Apply,
         begun: Instant,
     ) -> Result<(Times, Vec<String>)> {
-        let merged = &found.merged;
+        let Prospect { merged: all, wanted, drift, before, .. } = found;
+        let merged = &all;
         let mut times = Times::default();
         let mut note = |stage| times.0.push((stage, begun.elapsed().as_secs_f64() * 1000.0));
         self.folder.keep_before()?;
-        let was = Was::of(&self.folder, &self.state())?;
-        self.take_drift_back(work, &found.drift)?;
+        let was = Was { now: self.state(), before: before.as_ref() };
+        self.take_drift_back(work, &drift)?;
         self.remove_parts(work, &merged.early)?;
-        self.add_switches(work, merged)?;
+        self.add_switches(work, merged, &was)?;
         // First what is between living nodes, then new ones: whoever adopts the lab meanwhile makes these by a plan
         // that the living ones follow already.
         self.take_plan(work, merged, false)?;
@@ -182,11 +212,17 @@ impl Running {
         note(Stage::Add);
         self.change_parts(work, merged, &was)?;
         note(Stage::Change);
+        if !made.slots.is_empty() || !merged.changed.nodes.is_empty() {
+            // Programs may ask for names at once.
+            self.settle_names();
+        }
         let mut troubles = self.start_programs(work, merged, &was, &made)?;
         troubles.extend(made.lost);
         note(Stage::Start);
         self.remove_parts(work, &merged.late)?;
-        self.finish(work, merged, wanted, request)?;
+        let told = self.names_told();
+        self.finish(work, all.target, wanted, request)?;
+        self.settle_names_of(told);
         note(Stage::Remove);
         Ok((times, troubles))
     }
@@ -204,17 +240,18 @@ impl Running {
             links.map(|link| link.id).collect()
         };
         let with_nodes = of_new(&plan);
-        if !nodes {
+        if !nodes && !merged.added.nodes.is_empty() {
             plan.forget_links(&with_nodes);
             let new = plan.slots().filter(|slot| is_new(&plan, *slot)).collect();
             plan.remove_nodes(&new);
         }
-        self.change(work, |state| {
+        self.change_plan(work, plan, |state| {
+            let plan = &state.plan;
             for node in plan.nodes.iter().filter(|node| merged.added.nodes.contains(&node.id)) {
-                add_group(&mut state.groups, &plan, node);
+                add_group(&mut state.groups, plan, node);
             }
             for link in plan.links.iter().filter(|link| merged.added.links.contains(&link.id)) {
-                let form = LinkForm::of(&plan, link, allowed(state.user));
+                let form = LinkForm::of(plan, link, allowed(state.user));
                 state.forms.set(link.id, form);
                 if !nodes {
                     state.unfinished.insert(link.id);
@@ -222,9 +259,10 @@ impl Running {
             }
             if nodes {
                 state.unfinished.clear();
+                // Until everything is done: whoever adopts the lab meanwhile removes what may be made in part only.
+                let new = plan.nodes.iter().map(|node| node.id);
+                state.leaving.extend(new.filter(|id| merged.added.nodes.contains(id)));
             }
-            state.plan = plan;
-            Ok(())
         })
     }
 
@@ -236,7 +274,7 @@ impl Running {
         }
         let (slots, lost) = self.make_network(work, &|_, _, _| {})?;
         if !merged.added.nodes.is_empty() {
-            self.follow_plan(work, &before.plan)?;
+            self.follow_routes(work, &before.plan)?;
         }
         Ok(NewNodes { slots, lost })
     }
@@ -258,25 +296,26 @@ impl Running {
     fn finish(
         &self,
         work: &mut Work,
-        merged: &Merged,
-        wanted: &Plan,
+        mut target: Plan,
+        wanted: Plan,
         request: &Apply,
     ) -> Result<()> {
-        self.change(work, |state| {
-            state.plan = merged.target.clone();
-            state.plan.digest.clone_from(&wanted.digest);
+        target.digest.clone_from(&wanted.digest);
+        self.change_plan(work, target, |state| {
             state.unfinished.clear();
+            let plan = &state.plan;
+            state.leaving.retain(|id| plan.slot_of(*id).is_none());
             if request.file.is_some() {
                 state.file.clone_from(&request.file);
             }
-            Ok(())
         })?;
         let kept = request.keep_drift.then_some(wanted);
         self.folder.forget_before(kept, &self.state())
     }
 
-    /// Removes links that could not be made.
+    /// Removes nodes and links that could not be made.
     fn drop_unfinished(&self, work: &mut Work) -> Result<()> {
+        self.end_leaving(work);
         let ids = self.state().unfinished.clone();
         self.drop_links(work, &ids)
     }

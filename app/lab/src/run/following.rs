@@ -26,15 +26,22 @@ impl Running {
     /// Changes the routes of all living nodes from those of the plan `old` to the current ones, and updates
     /// names.
     pub(crate) fn follow_plan(&self, work: &mut Work, old: &Plan) -> Result<()> {
+        self.follow_routes(work, old)?;
+        self.settle_names();
+        Ok(())
+    }
+
+    /// The same without waiting for names.
+    pub(crate) fn follow_routes(&self, work: &Work, old: &Plan) -> Result<()> {
         let state = self.state();
         let known: HashMap<NodeId, usize> =
             old.nodes.iter().enumerate().map(|(at, node)| (node.id, at)).collect();
         for (slot, node) in state.plan.slots().zip(&state.plan.nodes) {
-            let Some(init) = work.inits.get(&node.id).filter(|init| init.lives()) else { continue };
             let before = known.get(&node.id).map(|at| &old.nodes[*at]);
             if before.is_some_and(|before| has_same_ways(before, node)) {
                 continue;
             }
+            let Some(init) = work.inits.get(&node.id).filter(|init| init.lives()) else { continue };
             let batch = routes(&state, slot, before);
             if batch.is_empty() {
                 continue;
@@ -44,7 +51,6 @@ impl Running {
             give_settings(&space, node, before)?;
             give_routes(&space, batch, &format!("node {:?}", node.name))?;
         }
-        self.settle_names();
         Ok(())
     }
 }
@@ -53,7 +59,8 @@ impl Running {
 fn has_same_ways(old: &PlannedNode, new: &PlannedNode) -> bool {
     let indexes =
         |node: &PlannedNode| -> Vec<u32> { node.interfaces.iter().map(|i| i.index).collect() };
-    old.routes == new.routes && (new.routes.is_empty() || indexes(old) == indexes(new))
+    (old.routes.is_empty() && new.routes.is_empty())
+        || (old.routes == new.routes && indexes(old) == indexes(new))
 }
 
 /// The requests for a node. Routes by absent interfaces are left out: those that were moved away, and those

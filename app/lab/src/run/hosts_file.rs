@@ -40,10 +40,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Running {
     /// Waits, for a bounded time, until the file has the names of the current lab.
     pub(crate) fn settle_names(&self) {
+        self.settle_names_of(self.names_told());
+    }
+
+    /// Has the file written, and returns what [`Running::settle_names_of`] waits for.
+    pub(crate) fn names_told(&self) -> u64 {
+        self.kept.resolving.wake();
+        self.kept.resolving.table().told
+    }
+
+    /// Waits, for a bounded time, until the file has the names of the lab at the time of a call of
+    /// [`Running::names_told`].
+    pub(crate) fn settle_names_of(&self, told: u64) {
         let resolving = &self.kept.resolving;
-        resolving.wake();
         let table = resolving.table();
-        let told = table.told;
         let behind = |table: &mut Table| table.runs && !table.over && table.seen_to < told;
         let waited = resolving.done.wait_timeout_while(table, PATIENCE, behind);
         let (table, _) = waited.unwrap_or_else(PoisonError::into_inner);

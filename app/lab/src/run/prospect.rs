@@ -1,6 +1,9 @@
 //! What applying a file would do, by what is on disk: for the lab process, and for those who only look.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use netloom_digest::fnv1a;
 use netloom_model::Plan;
@@ -8,6 +11,7 @@ use netloom_model::difference::Kind;
 use netloom_model::merging::{Act, KeyChange, Machine, Merged, Step, merge, merge_over};
 use netloom_model::plan::{LinkId, NodeId, PlannedLink};
 
+use crate::build::maker::absolute_paths;
 use crate::stage::allowed::allowed;
 use crate::stage::images;
 use crate::store::moved::{Home, Moved};
@@ -17,12 +21,16 @@ use crate::{Error, Result};
 
 /// What applying a file would do.
 pub(crate) struct Prospect {
+    /// The plan of the file.
+    pub(crate) wanted: Plan,
     pub(crate) merged: Merged,
     pub(crate) drift: Drift,
     /// All steps: of the plan, and of what was moved or set down by hand.
     pub(crate) steps: Vec<Step>,
     /// Identifies the steps and the file.
     pub(crate) digest: String,
+    /// What stood before an earlier attempt that was cut off.
+    pub(crate) before: Option<State>,
 }
 
 /// What was changed by hand outside the plan.
@@ -32,6 +40,37 @@ pub(crate) struct Drift {
     pub(crate) down: BTreeSet<LinkId>,
 }
 
+/// What applying a file would do, and of what that was found.
+pub(crate) struct Looked {
+    pub(crate) found: Prospect,
+    pub(crate) state: Arc<State>,
+    pub(crate) keep_drift: bool,
+    /// The interfaces of living nodes that mattered.
+    pub(crate) there: Vec<(NodeId, Vec<(String, u32)>)>,
+}
+
+impl Looked {
+    /// See [`look`].
+    pub(crate) fn of(
+        folder: &Folder,
+        state: &Arc<State>,
+        mut wanted: Plan,
+        keep_drift: bool,
+        there: &dyn Fn(NodeId) -> Vec<(String, u32)>,
+    ) -> Result<Looked> {
+        let base = std::path::Path::new("/");
+        absolute_paths(&mut wanted.nodes, &mut wanted.switches, &mut wanted.slices, base);
+        let seen = RefCell::new(Vec::new());
+        let noted = |node| {
+            let found = there(node);
+            seen.borrow_mut().push((node, found.clone()));
+            found
+        };
+        let found = look(folder, state, wanted, keep_drift, &noted)?;
+        Ok(Looked { found, state: Arc::clone(state), keep_drift, there: seen.into_inner() })
+    }
+}
+
 /// Compares the state of a lab with a wanted plan.
 ///
 /// # Errors
@@ -39,19 +78,20 @@ pub(crate) struct Drift {
 pub(crate) fn look(
     folder: &Folder,
     state: &State,
-    wanted: &Plan,
+    wanted: Plan,
     keep_drift: bool,
     there: &dyn Fn(NodeId) -> Vec<(String, u32)>,
 ) -> Result<Prospect> {
-    let wanted = &dressed(state, wanted)?;
+    let wanted = dressed(state, wanted)?;
+    let state = &*without_unfinished(state);
     let before = folder.read_before()?;
     let made = folder.read_made()?.filter(|made| made.plan.digest == state.plan.digest);
     let form = |link: &PlannedLink| state.form(link);
     let machine = Machine { there, form: &form, allowed: allowed(state.user) };
     let earlier = before.as_ref().map(|state| &state.plan);
     let merged = match &made {
-        Some(made) => merge_over(&made.plan, &state.plan, earlier, wanted, &machine, keep_drift),
-        None => merge(&state.plan, earlier, wanted, &machine),
+        Some(made) => merge_over(&made.plan, &state.plan, earlier, &wanted, &machine, keep_drift),
+        None => merge(&state.plan, earlier, &wanted, &machine),
     };
     let merged = merged.map_err(|refusal| Error::Invalid {
         object: format!("lab {:?}", state.plan.lab),
@@ -63,13 +103,25 @@ pub(crate) fn look(
     let text = serde_json::to_string(&(&steps, &wanted.digest, keep_drift))
         .map_err(|e| Error::of("steps", "encode")(std::io::Error::from(e)))?;
     let digest = format!("{:016x}", fnv1a::hash(text.as_bytes()));
-    Ok(Prospect { merged, drift, steps, digest })
+    Ok(Prospect { wanted, merged, drift, steps, digest, before })
+}
+
+/// The state without nodes and links that an earlier attempt made only in part: they are removed before anything else.
+fn without_unfinished(state: &State) -> Cow<'_, State> {
+    if state.unfinished.is_empty() && state.leaving.is_empty() {
+        return Cow::Borrowed(state);
+    }
+    let mut state = state.clone();
+    let plan = &mut state.plan;
+    plan.forget_links(&state.unfinished);
+    let left = plan.slots().filter(|slot| state.leaving.contains(&plan.nodes[*slot].id)).collect();
+    plan.remove_nodes(&left);
+    Cow::Owned(state)
 }
 
 /// The wanted plan with what images say; those that the lab does not have are refused, because they are fetched and pinned
 /// when a lab is made.
-fn dressed(state: &State, wanted: &Plan) -> Result<Plan> {
-    let mut plan = wanted.clone();
+fn dressed(state: &State, mut plan: Plan) -> Result<Plan> {
     for node in &plan.nodes {
         let Some(image) = node.image.as_ref().filter(|i| !state.images.contains_key(&i.name))
         else {
@@ -87,11 +139,12 @@ fn dressed(state: &State, wanted: &Plan) -> Result<Plan> {
 
 impl Prospect {
     /// The steps, not done yet.
-    pub(crate) fn shown(&self) -> Applied {
+    pub(crate) fn shown(&self, state: &State) -> Applied {
         let step =
             |step: &Step| AppliedStep { line: step.words(), done_ms: None, step: step.clone() };
         let steps = self.steps.iter().map(step).collect();
-        Applied { steps, digest: self.digest.clone(), ..Applied::default() }
+        let stale = self.before.is_some() || state.plan.digest != self.wanted.digest;
+        Applied { steps, digest: self.digest.clone(), stale, ..Applied::default() }
     }
 }
 

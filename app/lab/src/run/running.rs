@@ -26,6 +26,7 @@ use crate::events::Serve;
 use crate::keep::keepers::Keepers;
 use crate::run::load_average::Loads;
 use crate::run::probing::Probing;
+use crate::run::prospect::Looked;
 use crate::run::resolving::Resolving;
 use crate::run::revivals::Revivals;
 use crate::run::saved_settings::Luggage;
@@ -70,6 +71,8 @@ pub(crate) struct Running {
     phase: Mutex<Phase>,
     /// The state; each change replaces it as a whole.
     state: Mutex<Arc<State>>,
+    /// What applying a file would do, as it was shown last.
+    pub(crate) looked: Mutex<Option<Looked>>,
     work: Mutex<Work>,
     /// Held while the control plane of a router moves, and until it is whole again.
     moves: Mutex<()>,
@@ -179,6 +182,7 @@ impl Running {
             folder,
             phase: Mutex::new(Phase::Making),
             state: Mutex::new(Arc::new(state)),
+            looked: Mutex::default(),
             work: Mutex::new(work),
             moves: Mutex::default(),
             revivals: Revivals::default(),
@@ -226,11 +230,28 @@ impl Running {
     ) -> Result<T> {
         let mut state = State::clone(&self.state());
         let result = change(&mut state)?;
+        self.take_state(state)?;
+        Ok(result)
+    }
+
+    /// The same, with another plan.
+    pub(crate) fn change_plan(
+        &self,
+        _: &mut Work,
+        plan: Plan,
+        change: impl FnOnce(&mut State),
+    ) -> Result<()> {
+        let mut state = self.state().with_plan(plan);
+        change(&mut state);
+        self.take_state(state)
+    }
+
+    fn take_state(&self, state: State) -> Result<()> {
         self.folder.keep_made()?;
         self.folder.write_state(&state)?;
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         self.kept.resolving.wake();
-        Ok(result)
+        Ok(())
     }
 
     /// Finds the living inits.

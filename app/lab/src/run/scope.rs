@@ -467,7 +467,7 @@ impl Service for Scoped {
         Err(self.refused("switches are shown and changed outside of nodes"))
     }
 
-    fn apply(&self, _: &Apply) -> Result<Applied> {
+    fn apply(&self, _: Apply) -> Result<Applied> {
         Err(self.refused("a file is applied to its lab from outside of its nodes"))
     }
 

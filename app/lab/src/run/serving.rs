@@ -246,7 +246,7 @@ impl Service for Running {
         self.trace_a_frame(switch, what)
     }
 
-    fn apply(&self, request: &Apply) -> Result<Applied> {
+    fn apply(&self, request: Apply) -> Result<Applied> {
         self.apply_plan(request)
     }
 

@@ -100,6 +100,27 @@ impl State {
         self.form(link).seat(link, side)
     }
 
+    /// The same state, of another plan.
+    pub(crate) fn with_plan(&self, plan: Plan) -> State {
+        State {
+            plan,
+            groups: self.groups.clone(),
+            user: self.user,
+            many_users: self.many_users,
+            since: self.since,
+            forms: self.forms.clone(),
+            wired: BTreeSet::new(),
+            tapped: BTreeSet::new(),
+            moved: self.moved.clone(),
+            lost: self.lost.clone(),
+            down: self.down.clone(),
+            leaving: self.leaving.clone(),
+            unfinished: self.unfinished.clone(),
+            images: self.images.clone(),
+            file: self.file.clone(),
+        }
+    }
+
     /// Converts fields that the previous version stored differently.
     fn renewed(mut self) -> State {
         for (old, form) in [
@@ -416,11 +437,10 @@ impl Folder {
     }
 
     /// A file has been applied: what was made is the state, or `made` where changes by hand were kept.
-    pub(crate) fn forget_before(&self, made: Option<&Plan>, state: &State) -> Result<()> {
+    pub(crate) fn forget_before(&self, made: Option<Plan>, state: &State) -> Result<()> {
         match made {
             Some(plan) => {
-                let made = State { plan: plan.clone(), ..state.clone() };
-                self.write_json(MADE_STATE, &made)?;
+                self.write_json(MADE_STATE, &state.with_plan(plan))?;
             }
             None => self.remove_file(MADE_STATE)?,
         }

@@ -25,7 +25,10 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Writes a value as JSON, like [`write`].
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec(value).map_err(Error::at(path, "encode"))?;
+    // Mostly as long as the one before: a large lab's is 2 MB, which takes longer to grow than to write.
+    let before = fs::metadata(path).map_or(0, |found| found.len());
+    let mut text = Vec::with_capacity(usize::try_from(before + before / 8).unwrap_or(0));
+    serde_json::to_writer(&mut text, value).map_err(Error::at(path, "encode"))?;
     write(path, &text)
 }
 

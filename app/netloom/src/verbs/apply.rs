@@ -43,7 +43,8 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
     let folder = Folder::new(&runtime_dir(), &plan.lab);
     let only_looks = args.dry_run || args.check;
     let launch = if only_looks { launch } else { adopt(launch, &folder, args)? };
-    match previewing::preview(&folder, &plan, args.keep_drift)? {
+    let (standing, plan) = look(&folder, plan, args)?;
+    match standing {
         Standing::Absent if only_looks => {
             tell_absent(&plan, args)?;
             Ok(if args.check { DIFFERS } else { 0 })
@@ -57,15 +58,15 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
             "lab {:?}: is being made or taken down just now; try again when that is done",
             plan.lab
         ),
-        Standing::Up { applied, .. } if only_looks => {
+        Standing::Up(applied) if only_looks => {
             tell_plan(&plan.lab, &applied, args)?;
             Ok(if args.check && !applied.steps.is_empty() { DIFFERS } else { 0 })
         }
-        Standing::Up { applied, stale } => {
+        Standing::Up(applied) => {
             if !args.json {
                 tell_plan(&plan.lab, &applied, args)?;
             }
-            if applied.steps.is_empty() && !stale {
+            if applied.steps.is_empty() && !applied.stale {
                 if args.json {
                     tell_json(&plan.lab, &applied)?;
                 }
@@ -158,15 +159,45 @@ fn adopt(launch: Launch, folder: &Folder, args: &Apply) -> Result<Launch> {
     Ok(Launch::begin()?)
 }
 
-fn carry_out(folder: &Folder, plan: Plan, digest: String, args: &Apply) -> Result<Applied> {
-    let request = view::Apply {
-        plan,
+/// What applying would do. A lab process has the lab in memory; where there is none, or nothing will be done, the lab's
+/// files tell.
+fn look(folder: &Folder, plan: Plan, args: &Apply) -> Result<(Standing, Plan)> {
+    if args.dry_run || args.check || !folder.is_up() || !has_lab_process(folder) {
+        return Ok((previewing::preview(folder, &plan, args.keep_drift)?, plan));
+    }
+    let request = view::Apply { plan: Some(plan), dry_run: true, ..request(args) };
+    let looked = labs::connect_to(folder)?.without_timeout().apply(&request);
+    let plan = request.plan.context("the plan was sent")?;
+    match looked {
+        // What the files tell is told in the same words, whoever looks.
+        Err(netloom_api::Error::Refused { status: 400, .. }) => {
+            Ok((previewing::preview(folder, &plan, args.keep_drift)?, plan))
+        }
+        applied => Ok((Standing::Up(applied?), plan)),
+    }
+}
+
+fn request(args: &Apply) -> view::Apply {
+    view::Apply {
+        plan: None,
         file: source::full(&args.file),
-        expected: Some(digest),
+        expected: None,
         keep_drift: args.keep_drift,
         dry_run: false,
-    };
-    Ok(labs::connect_to(folder)?.without_timeout().apply(&request)?)
+    }
+}
+
+fn carry_out(folder: &Folder, plan: Plan, digest: String, args: &Apply) -> Result<Applied> {
+    let client = labs::connect_to(folder)?.without_timeout();
+    let mut request = view::Apply { expected: Some(digest), ..request(args) };
+    match client.apply(&request) {
+        // Another caller has looked since, or the lab has another process.
+        Err(netloom_api::Error::Refused { status: 400, .. }) => {
+            request.plan = Some(plan);
+            Ok(client.apply(&request)?)
+        }
+        done => Ok(done?),
+    }
 }
 
 /// Every step with the time when it was done.

@@ -16,22 +16,17 @@ use netloom_sys::{namespace, sysctl};
 use crate::run::running::{Running, Work};
 use crate::stage::spaces::on_a_thread;
 use crate::stage::users;
-use crate::store::state::{Folder, State};
+use crate::store::state::State;
 use crate::{Error, Result};
 
 /// The plans that the machine may follow: the lab's when this began, and before that, if an earlier attempt was cut off,
 /// the one that stood before it.
-pub(super) struct Was {
-    now: Arc<State>,
-    before: Option<State>,
+pub(super) struct Was<'a> {
+    pub(super) now: Arc<State>,
+    pub(super) before: Option<&'a State>,
 }
 
-impl Was {
-    pub(super) fn of(folder: &Folder, state: &Arc<State>) -> Result<Was> {
-        let before = folder.was_cut_off().then(|| folder.read_before()).transpose()?.flatten();
-        Ok(Was { now: Arc::clone(state), before })
-    }
-
+impl Was<'_> {
     pub(super) fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.before.iter().map(|state| &state.plan).chain([&self.now.plan])
     }
@@ -57,7 +52,12 @@ impl Was {
 
 impl Running {
     /// Changes nodes, links and switches where they are; programs follow.
-    pub(super) fn change_parts(&self, work: &mut Work, merged: &Merged, was: &Was) -> Result<()> {
+    pub(super) fn change_parts(
+        &self,
+        work: &mut Work,
+        merged: &Merged,
+        was: &Was<'_>,
+    ) -> Result<()> {
         self.change_links(work, merged, was)?;
         self.change_switches(work, merged, was)?;
         for id in &merged.changed.nodes {
@@ -103,7 +103,7 @@ impl Running {
 
     /// Sets the kernel's settings of nodes whose facts changed. One that is no longer given gets the value that the
     /// kernel gives to a new node.
-    pub(super) fn set_sysctls(&self, work: &Work, merged: &Merged, was: &Was) -> Result<()> {
+    pub(super) fn set_sysctls(&self, work: &Work, merged: &Merged, was: &Was<'_>) -> Result<()> {
         let state = self.state();
         for id in &merged.changed.nodes {
             let Some(slot) = state.plan.slot_of(*id) else { continue };

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use netloom_model::plan::NodeId;
 
-use super::prospect::Drift;
 use crate::Result;
+use crate::run::prospect::Drift;
 use crate::run::running::{Running, Work};
 
 impl Running {

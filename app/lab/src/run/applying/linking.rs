@@ -37,27 +37,26 @@ impl Running {
         if added.is_empty() {
             return Ok(());
         }
-        let mut plan = state.plan.clone();
-        plan.nodes.iter_mut().for_each(|node| node.routes.clear());
+        let plan = &state.plan;
         let spaces = self.spaces_of(work, &state, &added)?;
-        links::make_links(&plan, &spaces, &added, false, New::All)?;
+        links::make_links(plan, &spaces, &added, false, New::All)?;
         let ground = Ground { folder: &self.folder, state: &state, spaces: &spaces, links: &added };
         for keeper in self.kept.keepers.all() {
             keeper.lay(&ground)?;
         }
-        links::raise_ports(&plan, &spaces, &added)?;
+        links::raise_ports(plan, &spaces, &added)?;
         let nodes: BTreeSet<Slot> =
             added.iter().flat_map(|at| nodes_of(&plan.links[*at])).collect();
         let nodes: Vec<(Slot, Scope)> =
-            nodes.into_iter().map(|node| (node, Scope::Links)).collect();
-        configure::configure(&plan, &spaces, &nodes, &added)?;
+            nodes.into_iter().map(|node| (node, Scope::LinksAlone)).collect();
+        configure::configure(plan, &spaces, &nodes, &added)?;
         drop(spaces);
         // They count as unfinished for now: whoever adopts the lab meanwhile removes them, and they are made again.
         self.fit(&state, &work.inits, &[], &added)
     }
 
     /// Gives living nodes the new addresses and the new MTU of links that change; old addresses stay for now.
-    pub(super) fn raise_changed(&self, work: &Work, merged: &Merged, was: &Was) -> Result<()> {
+    pub(super) fn raise_changed(&self, work: &Work, merged: &Merged, was: &Was<'_>) -> Result<()> {
         let state = self.state();
         for at in places(&state.plan, &merged.changed.links) {
             let link = &state.plan.links[at];
@@ -114,7 +113,7 @@ impl Running {
     }
 
     /// Changes what links do to frames, and takes their old addresses away.
-    pub(super) fn change_links(&self, work: &Work, merged: &Merged, was: &Was) -> Result<()> {
+    pub(super) fn change_links(&self, work: &Work, merged: &Merged, was: &Was<'_>) -> Result<()> {
         let state = self.state();
         let changed = places(&state.plan, &merged.changed.links);
         let touched = |at: &LinkSlot| {
@@ -201,10 +200,10 @@ impl Running {
     }
 
     /// Makes routes and settings of living nodes those of the current plan.
-    pub(super) fn follow(&self, work: &mut Work, merged: &Merged, was: &Was) -> Result<()> {
+    pub(super) fn follow(&self, work: &Work, merged: &Merged, was: &Was<'_>) -> Result<()> {
         self.set_sysctls(work, merged, was)?;
         for plan in was.plans() {
-            self.follow_plan(work, plan)?;
+            self.follow_routes(work, plan)?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ impl Running {
         &self,
         work: &Work,
         merged: &Merged,
-        was: &Was,
+        was: &Was<'_>,
         made: &NewNodes,
     ) -> Result<Vec<String>> {
         let state = self.state();

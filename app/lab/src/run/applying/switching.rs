@@ -15,7 +15,12 @@ use crate::{Error, Result};
 
 impl Running {
     /// Makes new switches, without ports. Bridges that are missing because a lab process was killed are made, too.
-    pub(super) fn add_switches(&self, work: &mut Work, merged: &Merged) -> Result<()> {
+    pub(super) fn add_switches(
+        &self,
+        work: &mut Work,
+        merged: &Merged,
+        was: &Was<'_>,
+    ) -> Result<()> {
         let added: Vec<PlannedSwitch> = {
             let known = self.state();
             let switches = merged.target.switches.iter();
@@ -27,7 +32,7 @@ impl Running {
                 state.plan.switches.extend(added.iter().cloned());
                 Ok(())
             })?;
-        } else if !self.folder.was_cut_off() {
+        } else if was.before.is_none() {
             return Ok(());
         }
         let state = self.state();
@@ -68,7 +73,12 @@ impl Running {
     }
 
     /// Changes switches where they are.
-    pub(super) fn change_switches(&self, work: &Work, merged: &Merged, was: &Was) -> Result<()> {
+    pub(super) fn change_switches(
+        &self,
+        work: &Work,
+        merged: &Merged,
+        was: &Was<'_>,
+    ) -> Result<()> {
         let state = self.state();
         for name in &merged.changed.switches {
             let Some(slot) = state.plan.switch(name) else { continue };
