@@ -475,7 +475,7 @@ impl PlannedNode {
     }
 
     /// Every planned address: those of its interfaces, then those of loopback.
-    fn all_addresses(&self) -> impl Iterator<Item = &IpNet> {
+    pub fn all_addresses(&self) -> impl Iterator<Item = &IpNet> {
         self.interfaces.iter().flat_map(|i| &i.addresses).chain(&self.loopback)
     }
 

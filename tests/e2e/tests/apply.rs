@@ -178,6 +178,39 @@ fn addresses_and_routes_change_and_connections_elsewhere_do_not() {
 }
 
 #[test]
+fn loopback_addresses_change_where_they_are() {
+    needs!("python3");
+    let machine = machine!();
+    let lab =
+        LAB.replace("  r: {forwarding: true}", "  r: {forwarding: true, loopback: [192.0.2.7/32]}");
+    machine.up(&lab);
+    let inits = machine.inits();
+    let mut flow = Flow::start(&machine, "h1", "far");
+    let own = |machine: &Machine| {
+        sh(
+            machine,
+            "r",
+            "ip -o address show dev lo scope global | wc -l; ip -o address show dev lo",
+        )
+    };
+    machine.netloom(["exec", "far", "--", "ping", "-c1", "-W5", "192.0.2.7"]).finish().code(0);
+    let other = lab.replace("[192.0.2.7/32]", "[192.0.2.8/32, '2001:db8:5::7/128']");
+    let told = machine.applied(&other).text();
+    assert!(told.contains("~ node r: loopback.192.0.2.8/32 true"), "{told}");
+    let now = own(&machine);
+    assert!(now.contains("192.0.2.8/32") && now.contains("2001:db8:5::7/128"), "{now}");
+    assert!(!now.contains("192.0.2.7"), "{now}");
+    machine.netloom(["exec", "far", "--", "ping", "-c1", "-W5", "192.0.2.8"]).finish().code(0);
+    machine.applied(LAB);
+    assert!(own(&machine).starts_with("0\n"), "{}", own(&machine));
+    assert!(own(&machine).contains("127.0.0.1/8"), "{}", own(&machine));
+    assert_eq!(machine.inits(), inits);
+    flow.grows();
+    flow.end();
+    machine.down();
+}
+
+#[test]
 fn what_must_be_is_made_anew_and_named_with_what_goes_with_it() {
     let machine = machine!();
     machine.up(LAB);

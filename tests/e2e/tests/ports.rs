@@ -146,3 +146,47 @@ fn a_port_that_is_taken_is_told_and_nothing_is_left() {
     let told = "node \"b\": port 0.0.0.0:7:9 of the host is that of node \"a\" already";
     assert!(check.errors().contains(told), "{}", check.errors());
 }
+
+#[test]
+fn ports_come_and_go_in_a_living_node() {
+    needs!("python3");
+    let machine = machine!();
+    let ports = [free(), free(), free(), free()];
+    let text = lab(&machine, ports);
+    let at = |port: usize| format!("127.0.0.1:{}", ports[port]);
+    let less = text.replace(&format!("{}:81, ", ports[1]), "");
+    assert_ne!(text, less);
+    machine.up(&less);
+    let inits = machine.inits();
+    let apply = |text: &str, flags: &[&str]| {
+        let file = machine.file(text);
+        let words = ["apply", file.to_str().expect("a path in UTF-8")];
+        machine.netloom(words.iter().chain(flags)).bound(LONG * 4).finish()
+    };
+    assert_eq!(stream(&at(1), b"closed"), None);
+    // What is connected to a port of the node ends, so it is asked.
+    let refused = apply(&text, &[]).code(2);
+    assert!(refused.errors().contains("--yes"), "{}", refused.errors());
+    let told = apply(&text, &["--yes"]).code(0).text();
+    assert!(told.starts_with("~ node web: ports."), "{told}");
+    assert_eq!(stream(&at(1), b"open"), Some(b"OPEN".to_vec()));
+    assert_eq!(stream(&at(0), b"still"), Some(b"STILL".to_vec()));
+    apply(&text, &["--check"]).code(0);
+    // One that is taken is refused before anything is done.
+    let own = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = own.local_addr().expect("its number").port();
+    let wish = text.replace(&format!("{}:81", ports[1]), &format!("127.0.0.1:{taken}:81"));
+    let refused = apply(&wish, &["--yes"]);
+    assert!(!refused.status.success());
+    assert!(refused.errors().contains("Address already in use"), "{}", refused.errors());
+    assert_eq!(stream(&at(1), b"kept"), Some(b"KEPT".to_vec()));
+    apply(&text, &["--check"]).code(0);
+    // None at all.
+    let start = text.find("ports: [").expect("the ports");
+    let end = start + text[start..].find(']').expect("their end") + 1;
+    let none = text.replace(&text[start..end], "env: {}");
+    apply(&none, &["--yes"]).code(0);
+    assert_eq!(stream(&at(0), b"gone"), None);
+    assert_eq!(machine.inits(), inits, "no node was made anew");
+    machine.down();
+}

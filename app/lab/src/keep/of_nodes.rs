@@ -3,7 +3,7 @@
 //! A process survives a kill of the lab process, and is found by the lock that it holds. That of a node made anew is
 //! started anew, since it lives in a network that is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -58,6 +58,20 @@ impl<K> Default for OfNodes<K> {
 impl<K> OfNodes<K> {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Kind> OfNodes<K> {
+    /// Ends the processes of these nodes, and starts those that they have by now.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub(crate) fn renew(&self, context: &Context<'_>, ids: &BTreeSet<NodeId>) -> Result<()> {
+        let mut inner = self.inner();
+        for node in context.state.plan.nodes.iter().filter(|node| ids.contains(&node.id)) {
+            inner.end::<K>(context.folder, node);
+        }
+        inner.start_missing::<K>(context)
     }
 }
 

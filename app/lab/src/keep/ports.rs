@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
 use netloom_model::published::Transport;
 use netloom_publish::{Port, Protocol, Spec};
@@ -45,6 +46,23 @@ fn spec(folder: &Folder, node: &PlannedNode) -> Spec {
 /// Whether the host has IPv6: its loopback of both families is asked for by default.
 fn has_ipv6() -> bool {
     std::path::Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// Tries the ports that a node shall have, and that no node of the lab has now.
+///
+/// # Errors
+/// One cannot be had.
+pub(crate) fn check_new(folder: &Folder, running: &Plan, node: &PlannedNode) -> Result<()> {
+    let had = |port: &Port| {
+        let of = |node: &PlannedNode| spec(folder, node).ports;
+        running.nodes.iter().filter(|node| !node.ports.is_empty()).flat_map(of).any(|known| {
+            (known.listen.port(), known.protocol) == (port.listen.port(), port.protocol)
+        })
+    };
+    let mut wanted = spec(folder, node);
+    wanted.ports.retain(|port| !had(port));
+    let object = format!("node {:?}", node.name);
+    netloom_publish::listen(&wanted).map(drop).map_err(Error::of(&object, "publish its ports"))
 }
 
 impl Kind for Publishing {

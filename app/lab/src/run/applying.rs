@@ -25,6 +25,7 @@ use netloom_model::plan::{LinkId, LinkSlot, NodeId, PlannedNode, Slot};
 use self::changing::Was;
 use crate::build::maker::add_group;
 use crate::build::{machines, routers};
+use crate::keep::ports;
 use crate::run::link_changes::nodes_of;
 use crate::run::prospect::{Looked, Prospect};
 use crate::run::running::{Phase, Running, Work};
@@ -163,6 +164,7 @@ impl Running {
         for node in &nodes {
             let object = format!("node {:?}", node.name);
             allowed::check_limits(&state.groups, node, state.user)?;
+            ports::check_new(&self.folder, &state.plan, node)?;
             users::check_node(&state, node)?;
             if let Some(root) = &node.root {
                 crate::run::node_changes::check_root(&object, root)?;
@@ -199,6 +201,7 @@ impl Running {
         // that the living ones follow already.
         self.take_plan(work, merged, false)?;
         self.raise_changed(work, merged, &was)?;
+        self.change_loopbacks(work, merged, &was, true)?;
         self.lay_added(work, merged)?;
         self.follow(work, merged, &was)?;
         if !merged.changed.nodes.is_empty() && !self.state().unfinished.is_empty() {

@@ -68,7 +68,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.put_live("forwarding", node.forwarding.word().map(str::to_owned));
     facts.put("hostname", node.hostname.clone());
     for address in &node.loopback {
-        facts.put(format!("loopback.{address}"), yes(true));
+        facts.put_live(format!("loopback.{address}"), yes(true));
     }
     if let Some(router) = node.kind.as_router() {
         facts.put("plane", Some(router.plane_word().to_owned()));
@@ -93,7 +93,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
     if let Some(image) = &node.image {
         facts.put("image", Some(image.name.clone()));
-        facts.put("pull", Some(image.pull.word().to_owned()));
+        facts.put_live("pull", Some(image.pull.word().to_owned()));
         facts.put_unseen("entrypoint", &(&image.entrypoint, image.starts));
         facts.put_unseen("cmd", &image.cmd);
     }
@@ -114,13 +114,13 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
         facts.put_live_unseen(format!("files.{}", file.path), file);
     }
     for port in &node.ports {
-        facts.put(format!("ports.{port}"), yes(true));
+        facts.put_live(format!("ports.{port}"), yes(true));
     }
     for bind in &node.binds {
         facts.put_unseen(format!("binds.{}", bind.to), bind);
     }
     if !node.exec.is_empty() {
-        facts.put_unseen("exec", &node.exec);
+        facts.put_live_unseen("exec", &node.exec);
     }
     if let Some(health) = &node.health {
         facts.put_unseen("health", health);

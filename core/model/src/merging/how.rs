@@ -34,8 +34,15 @@ pub(super) fn changes(
 /// Which keys of a node take its making anew, beside those of the table.
 fn of_node((running, old): (&Plan, usize), (wanted, new): (&Plan, usize)) -> fn(&str) -> bool {
     let (before, after) = (&running.nodes[old], &wanted.nodes[new]);
+    if before.kind.as_vm().is_some() || after.kind.as_vm().is_some() {
+        // A machine is told of these when it starts.
+        return |key| {
+            let first = key.split('.').next().unwrap_or_default();
+            matches!(first, "run" | "env" | "files" | "ready" | "children" | "loopback" | "exec")
+        };
+    }
     if is_special(before) || is_special(after) {
-        // A machine is told of these when it starts, FRR with what is made of the plan, and an image adds its own.
+        // FRR is told of these with what is made of the plan, and an image adds its own.
         return |key| {
             let first = key.split('.').next().unwrap_or_default();
             matches!(first, "run" | "env" | "files" | "ready" | "children")

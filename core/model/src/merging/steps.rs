@@ -130,12 +130,12 @@ pub(super) fn steps(
     steps
 }
 
-/// Whether a program of a node ends when the node becomes the wanted one.
+/// Whether a program of a node ends when the node becomes the wanted one, or what is connected to a port of it.
 fn ends_programs(running: &Plan, wanted: &Plan, node: &str) -> bool {
     let find = |plan: &Plan| plan.node(node).and_then(|slot| plan.node_at(slot).cloned());
     let (Some(old), Some(new)) = (find(running), find(wanted)) else { return false };
     let goes = |program| old.env != new.env || !new.run.contains(program);
-    old.run.iter().any(goes)
+    old.run.iter().any(goes) || (old.ports != new.ports && !old.ports.is_empty())
 }
 
 /// The step of routes that follow from others, if there are any.

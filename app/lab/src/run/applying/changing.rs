@@ -1,6 +1,6 @@
 //! What nodes change where they are: limits, protection, settings of the kernel, files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use netloom_model::plan::{
 use netloom_node::{copy, placing};
 use netloom_sys::{namespace, sysctl};
 
+use super::places;
+use crate::run::link_changes::nodes_of;
 use crate::run::running::{Running, Work};
 use crate::stage::spaces::on_a_thread;
 use crate::stage::users;
@@ -59,13 +61,38 @@ impl Running {
         was: &Was<'_>,
     ) -> Result<()> {
         self.change_links(work, merged, was)?;
+        self.change_loopbacks(work, merged, was, false)?;
         self.change_switches(work, merged, was)?;
         for id in &merged.changed.nodes {
             for old in was.nodes(*id) {
                 self.change_node(work, *id, old)?;
             }
         }
-        Ok(())
+        self.publish_anew(work, merged, was)
+    }
+
+    /// Restarts what listens on the host for nodes whose published ports or addresses have changed.
+    fn publish_anew(&self, work: &Work, merged: &Merged, was: &Was<'_>) -> Result<()> {
+        let state = self.state();
+        let ends = places(&state.plan, &merged.changed.links);
+        let ends = ends.iter().flat_map(|at| nodes_of(&state.plan.links[*at]));
+        let mut ids: BTreeSet<NodeId> = ends.map(|slot| state.plan.nodes[slot].id).collect();
+        ids.extend(&merged.changed.nodes);
+        let told = |node: &PlannedNode| {
+            (node.ports.clone(), node.all_addresses().copied().collect::<Vec<_>>())
+        };
+        ids.retain(|id| {
+            let now = state.plan.slot_of(*id).map(|slot| told(&state.plan.nodes[slot]));
+            let published = |of: &PlannedNode| !of.ports.is_empty();
+            let has_some = state.plan.slot_of(*id).is_some_and(|s| published(&state.plan.nodes[s]));
+            was.nodes(*id)
+                .into_iter()
+                .any(|old| (has_some || published(old)) && now.as_ref() != Some(&told(old)))
+        });
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.kept.keepers.ports.renew(&self.context(&state, &work.inits), &ids)
     }
 
     fn change_node(&self, work: &mut Work, id: NodeId, old: &PlannedNode) -> Result<()> {

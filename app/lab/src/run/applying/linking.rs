@@ -17,6 +17,7 @@ use crate::build::links::{self, New};
 use crate::run::link_changes::{delete_ends, nodes_of};
 use crate::run::running::{Running, Work};
 use crate::stage::absent::is_away;
+use crate::stage::spaces::LOOPBACK;
 use crate::stage::{attach, spaces};
 use crate::store::state::State;
 use crate::{Error, Result};
@@ -71,6 +72,42 @@ impl Running {
                         batch.push(object, &new);
                     }
                 })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives living nodes the new addresses of their loopback interface, or takes away the old ones.
+    pub(super) fn change_loopbacks(
+        &self,
+        work: &Work,
+        merged: &Merged,
+        was: &Was<'_>,
+        new: bool,
+    ) -> Result<()> {
+        let state = self.state();
+        for id in &merged.changed.nodes {
+            let Some(slot) = state.plan.slot_of(*id) else { continue };
+            let node = &state.plan.nodes[slot];
+            let old = was.nodes(*id);
+            if node.kind.as_vm().is_some() || old.iter().all(|old| old.loopback == node.loopback) {
+                continue;
+            }
+            let object = format!("node {:?}", node.name);
+            let place = Place { id: *id, slot, interface: 0, object };
+            if new {
+                place.run(work, |batch, object| {
+                    for address in &node.loopback {
+                        let new = Address { replace: true, ..Address::new(LOOPBACK, *address) };
+                        batch.push(object, &new);
+                    }
+                })?;
+                continue;
+            }
+            let gone = old.iter().flat_map(|old| &old.loopback).copied();
+            let gone: Vec<IpNet> = gone.filter(|a| !node.loopback.contains(a)).collect();
+            if !gone.is_empty() {
+                place.remove(work, LOOPBACK, "lo", &gone)?;
             }
         }
         Ok(())
