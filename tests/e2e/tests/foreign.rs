@@ -52,6 +52,29 @@ fn containerlabs_routers_find_each_other() {
 }
 
 #[test]
+fn a_changed_topology_of_containerlab_is_applied() {
+    let machine = machine!();
+    let file = machine.scratch().path().join("two.clab.yml");
+    let text = "name: two\ntopology:\n  nodes:\n    one: {kind: linux, image: alpine}\n    two: {kind: linux, image: alpine}\n  \
+                links:\n    - endpoints: [\"one:eth1\", \"two:eth1\"]\n";
+    let apply = |text: &str, flag: &str| {
+        std::fs::write(&file, text).expect("write the topology");
+        let words = ["apply".as_ref(), "--host-programs".as_ref(), flag.as_ref(), file.as_os_str()];
+        machine.netloom(words).bound(BOUND).finish()
+    };
+    apply(text, "--yes").code(0);
+    let inits = machine.inits();
+    let more = format!("{text}    - endpoints: [\"one:eth2\", \"two:eth2\"]\n");
+    apply(&more, "--check").code(4);
+    assert_eq!(apply(&more, "--dry-run").code(0).text(), "+ link one:eth2--two:eth2\n");
+    apply(&more, "--yes").code(0);
+    apply(&more, "--check").code(0);
+    machine.exec("two", &["cat", "/sys/class/net/eth2/mtu"]).ok();
+    assert_eq!(machine.inits(), inits);
+    machine.down();
+}
+
+#[test]
 fn katharas_devices_run_their_startup_files() {
     let machine = machine!();
     let told = up(&machine, &lab("kathara"));

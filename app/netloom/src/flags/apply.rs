@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::foreign::Importing;
+
 // `apply`.
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// The lab file; `-` is standard input.
+    /// The lab file, or the lab of another program as for `import`; `-` is standard input.
     pub(crate) file: PathBuf,
     /// Name of the lab, instead of the file's; -l does the same.
     #[arg(long)]
@@ -30,4 +32,6 @@ pub(crate) struct Apply {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) importing: Importing,
 }

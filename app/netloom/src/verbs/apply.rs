@@ -38,7 +38,7 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
     // Fork the spawner while this process is small; a lab without a process needs it.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let mut plan = source::plan(&args.file, name.as_deref())?;
+    let mut plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
     previewing::absolute(&mut plan, &source::base(&args.file), &runtime_dir())?;
     let folder = Folder::new(&runtime_dir(), &plan.lab);
     let only_looks = args.dry_run || args.check;
