@@ -262,9 +262,6 @@ impl Running {
             }
             if nodes {
                 state.unfinished.clear();
-                // Until everything is done: whoever adopts the lab meanwhile removes what may be made in part only.
-                let new = plan.nodes.iter().map(|node| node.id);
-                state.leaving.extend(new.filter(|id| merged.added.nodes.contains(id)));
             }
         })
     }
@@ -306,8 +303,6 @@ impl Running {
         target.digest.clone_from(&wanted.digest);
         self.change_plan(work, target, |state| {
             state.unfinished.clear();
-            let plan = &state.plan;
-            state.leaving.retain(|id| plan.slot_of(*id).is_none());
             if request.file.is_some() {
                 state.file.clone_from(&request.file);
             }
@@ -316,9 +311,8 @@ impl Running {
         self.folder.forget_before(kept, &self.state())
     }
 
-    /// Removes nodes and links that could not be made.
+    /// Removes links that could not be made.
     fn drop_unfinished(&self, work: &mut Work) -> Result<()> {
-        self.end_leaving(work);
         let ids = self.state().unfinished.clone();
         self.drop_links(work, &ids)
     }
