@@ -26,11 +26,8 @@ use crate::vm::image::program;
 const PORT: &str = "7000";
 const OPENFLOW: &str = "6653";
 /// Seconds of a flow before it is counted, and while.
-const SKIP: f64 = 0.3;
-const TIME: f64 = 0.7;
-/// The same of a stream.
-const TCP_SKIP: f64 = 0.2;
-const TCP_TIME: f64 = 0.5;
+const SKIP: f64 = 0.2;
+const TIME: f64 = 0.5;
 /// A program that runs longer was forgotten.
 const LONGEST: &str = "3600";
 /// How long a router may take until it forwards.
@@ -297,7 +294,7 @@ impl<'a> Ground<'a> {
         sender.args(["--to-mac", &self.gateway, "--size", &size.to_string(), "--rate", rate]);
         sender.args(["--engine", "ring", "--json", "--duration", &milliseconds(SKIP + TIME + 0.2)]);
         let sender = Running::start(&mut sender, "generate")?;
-        let busy = busy(SKIP, TIME)?;
+        let busy = busy()?;
         let arrived = counting.result()?;
         sender.result()?;
         Ok(Seen { figure: number(&arrived, "per_s")?, busy })
@@ -329,11 +326,11 @@ impl<'a> Ground<'a> {
     /// Bits a second.
     fn tcp(&self, path: Path) -> Result<Seen> {
         let (end, to) = self.end(path);
-        let (skip, time) = (TCP_SKIP.to_string(), TCP_TIME.to_string());
+        let (skip, time) = (SKIP.to_string(), TIME.to_string());
         let sink = end.start(&["tcp-sink", PORT, &skip, &time])?;
         let to = format!("{to}:{PORT}");
         let source = self.a.peer(&["on", cores()[0], "tcp-source", &to, "0", "20"])?;
-        let busy = busy(TCP_SKIP, TCP_TIME)?;
+        let busy = busy()?;
         let bytes = number(&sink.result()?, "bytes_per_s")?;
         source.result()?;
         Ok(Seen { figure: bytes * 8.0, busy })
@@ -341,10 +338,10 @@ impl<'a> Ground<'a> {
 }
 
 /// CPUs that the whole machine uses while a flow is counted.
-fn busy(skip: f64, time: f64) -> Result<f64> {
-    sleep(Duration::from_secs_f64(skip));
+fn busy() -> Result<f64> {
+    sleep(Duration::from_secs_f64(SKIP));
     let before = Ticks::now()?;
-    sleep(Duration::from_secs_f64(time));
+    sleep(Duration::from_secs_f64(TIME));
     Ok(Ticks::now()?.busy_since(before))
 }
 
