@@ -10,6 +10,7 @@ pub(crate) mod images;
 pub(crate) mod inits;
 pub(crate) mod lab_process;
 pub(crate) mod occupants;
+pub(crate) mod orphans;
 pub(crate) mod reports;
 pub(crate) mod role;
 pub(crate) mod spaces;

@@ -1,6 +1,10 @@
 //! Several labs at once, with the same node names, and labs brought up twice.
 
-use netloom_tests_e2e::{machine, pair};
+use std::time::Duration;
+
+use netloom_tests_e2e::{machine, needs, pair};
+
+use super::apply::Flow;
 
 #[test]
 fn two_labs_with_the_same_names_do_not_meet() {
@@ -50,6 +54,18 @@ fn both_come_up_at_the_same_time() {
     let labs = machine.netloom(["ls", "--json"]).finish().code(0).json();
     assert_eq!(labs.as_array().or(labs["labs"].as_array()).map(Vec::len), Some(3));
     machine.down();
+}
+
+/// A sender whose last bytes nobody acknowledges keeps its network for minutes, if it is not told to give up.
+#[test]
+fn a_lab_goes_at_once_while_bytes_are_on_their_way() {
+    needs!("python3");
+    let machine = machine!();
+    machine.up("name: way\nnodes: {a: {}, b: {}}\nlinks: [{ends: [a, b], delay: 50ms}]\n");
+    let flow = Flow::start(&machine, "a", "b");
+    machine.netloom(["down", "way"]).bound(Duration::from_secs(15)).finish().code(0);
+    drop(flow);
+    machine.untouched();
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::build::starting::has_work;
 use crate::keep::keepers::Keepers;
 use crate::stage::images;
 use crate::stage::inits::{Init, Inits};
+use crate::stage::orphans::Orphans;
 use crate::stage::spaces::on_a_thread;
 use crate::stage::strangers::Strangers;
 use crate::store::moved::Home;
@@ -219,7 +220,9 @@ fn stop_some(folder: &Folder, nodes: &[&PlannedNode]) {
 pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() -> bool) -> Result<()> {
     let witnesses = on_a_thread(|| Ok(plant(&inits)));
     let until = Instant::now() + KERNEL_TIMEOUT;
+    let orphans = Orphans::of(&inits, room() / 2);
     let killed = kill(&inits, until);
+    orphans.give_up();
     drop(inits);
     let nobody_else = meanwhile();
     if let (Ok(()), Ok(Some(mut socket)), true) = (&killed, witnesses, nobody_else) {
