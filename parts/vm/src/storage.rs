@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use netloom_model::kinds::vm::{Board, Bus, Machine};
-use netloom_qcow2::{Disk, HEAD};
+use netloom_qcow2::{Disk, Format, HEAD};
 use netloom_sys::describe;
 use serde_json::json;
 
@@ -59,7 +59,12 @@ pub fn make_kept(machine: &Machine) -> std::result::Result<(), String> {
 fn look(path: &Path) -> std::result::Result<Disk, String> {
     let file = File::open(path).map_err(|e| describe(&e))?;
     let length = file.metadata().map_err(|e| describe(&e))?.len();
-    netloom_qcow2::look(&beginning(file)?, length).map_err(|e| e.to_string())
+    let disk = netloom_qcow2::look(&beginning(file)?, length).map_err(|e| e.to_string())?;
+    // Any bytes are a raw disk; a guest that never starts would be all that tells.
+    if disk.format == Format::Raw && path.extension().is_some_and(|end| end == "qcow2") {
+        return Err("it is no qcow2 image, whose name it has; a raw disk has another".to_owned());
+    }
+    Ok(disk)
 }
 
 fn check_kept(keep: &Path, disk: &Path, of: Disk) -> std::result::Result<(), String> {

@@ -229,6 +229,7 @@ fn what_is_no_disk_is_refused_with_its_name() {
     let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     fs::write(at("text"), "no disk").expect("write");
     fs::write(at("empty"), "").expect("write");
+    fs::write(at("named.qcow2"), vec![7; 4096]).expect("write");
     fs::write(at("packed"), [&b"\x1f\x8b\x08"[..], &[0; 509]].concat()).expect("write");
     let made = |name: &str, words: &[&str]| {
         let target = path(&at(name));
@@ -246,6 +247,7 @@ fn what_is_no_disk_is_refused_with_its_name() {
         ("vmdk", "VMDK"),
         ("above", "it lies above"),
         ("cut", "it ends within the header"),
+        ("named.qcow2", "it is no qcow2 image"),
     ];
     for (name, reason) in wrong {
         let text =
