@@ -310,7 +310,7 @@ impl<'a> Ground<'a> {
         let End::Here(b) = &self.ends[1] else { bail!("b is a node") };
         let mut receiver = b.netloom(&["generate", "host:eth0", "--receive", "--json"]);
         let receiver = Running::start(
-            receiver.args(["--duration", &milliseconds(time + 2.0)]),
+            receiver.args(["--duration", &milliseconds(time + 1.0)]),
             "generate --receive",
         )?;
         sleep(Duration::from_millis(300));
