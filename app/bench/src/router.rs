@@ -3,8 +3,8 @@
 //!
 //! All routers are up at once, and idle but for the one that is measured. The same programs send and count at all of them, on
 //! the same cores. Every cell runs once per round, forwards and backwards in turn, 15 rounds (5 of what takes minutes); a
-//! quick run has the cells of
-//! ratios and values, at least 3 rounds, and as many of 15 as fit. One that cannot be measured is there with the reason.
+//! quick run has the cells of ratios and values, at least 3 rounds, and as many of 15 as fit. One that cannot be measured is
+//! there with the reason.
 
 mod bare;
 mod ground;

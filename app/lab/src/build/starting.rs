@@ -33,7 +33,7 @@ struct Asked<'a> {
     told: Told,
 }
 
-/// Starts the programs of the nodes in these slots, and does their commands of `exec` once all are ready.
+/// Starts the programs of the nodes in these slots, which are whole now, and does their commands of `exec` once all are ready.
 ///
 /// # Errors
 /// All reasons why nodes cannot become ready.
@@ -43,6 +43,7 @@ pub(crate) fn start(
     slots: &[Slot],
     progress: &dyn Fn(&str, usize, usize),
 ) -> Result<Told> {
+    folder.forget_half_made()?;
     let of_slots = |has: fn(&PlannedNode) -> bool| -> Vec<&PlannedNode> {
         slots.iter().filter_map(|slot| plan.node_at(*slot)).filter(|node| has(node)).collect()
     };

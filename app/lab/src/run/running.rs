@@ -276,10 +276,7 @@ impl Running {
     /// Ends nodes that the last lab process was making: their network may lack anything, and nobody would make it.
     fn end_half_made(&self, work: &mut Work) -> Result<()> {
         for id in self.folder.half_made()? {
-            if let Some(init) = work.inits.remove(&id) {
-                let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
-                process::wait_end(&init.pidfd, END_TIMEOUT);
-            }
+            work.inits.remove(&id).iter().for_each(end_now);
         }
         self.folder.forget_half_made()
     }
@@ -293,11 +290,8 @@ impl Running {
             if !work.inits.get(&id).is_some_and(silent) {
                 continue;
             }
-            if let Some(init) = work.inits.remove(&id) {
-                // It is dying or hangs: in both cases it must end before another replaces it.
-                let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
-                process::wait_end(&init.pidfd, END_TIMEOUT);
-            }
+            // It is dying or hangs: in both cases it must end before another replaces it.
+            work.inits.remove(&id).iter().for_each(end_now);
         }
     }
 
@@ -385,7 +379,6 @@ impl Running {
             // has the planned names.
             self.settle_names();
         }
-        self.folder.forget_half_made()?;
         let told = starting::start(&self.folder, &state.plan, slots, progress)?;
         troubles.extend(told.troubles);
         let nodes = slots.iter().filter_map(|i| state.plan.node_at(*i));
@@ -473,11 +466,14 @@ impl Running {
 /// Ends incomplete inits that were made beside living ones: they are made anew next time.
 fn end_new(inits: &mut Inits, lived: &BTreeSet<NodeId>) {
     let ids: Vec<NodeId> = inits.keys().copied().filter(|id| !lived.contains(id)).collect();
-    for init in ids.into_iter().filter_map(|id| inits.remove(&id)) {
-        // No signal is needed if it has ended.
-        let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
-        process::wait_end(&init.pidfd, END_TIMEOUT);
-    }
+    ids.into_iter().filter_map(|id| inits.remove(&id)).for_each(|init| end_now(&init));
+}
+
+/// Kills an init, and waits until it has ended.
+fn end_now(init: &Init) {
+    // No signal is needed if it has ended.
+    let _ = process::signal(&init.pidfd, rustix::process::Signal::KILL);
+    process::wait_end(&init.pidfd, END_TIMEOUT);
 }
 
 /// Ids and names of all inits.

@@ -78,16 +78,14 @@ impl Running {
         let ends = ends.iter().flat_map(|at| nodes_of(&state.plan.links[*at]));
         let mut ids: BTreeSet<NodeId> = ends.map(|slot| state.plan.nodes[slot].id).collect();
         ids.extend(&merged.changed.nodes);
+        // What the process is told; a node without ports has none.
         let told = |node: &PlannedNode| {
-            (node.ports.clone(), node.all_addresses().copied().collect::<Vec<_>>())
+            let addresses = || node.all_addresses().copied().collect::<Vec<_>>();
+            (!node.ports.is_empty()).then(|| (node.ports.clone(), addresses()))
         };
         ids.retain(|id| {
-            let now = state.plan.slot_of(*id).map(|slot| told(&state.plan.nodes[slot]));
-            let published = |of: &PlannedNode| !of.ports.is_empty();
-            let has_some = state.plan.slot_of(*id).is_some_and(|s| published(&state.plan.nodes[s]));
-            was.nodes(*id)
-                .into_iter()
-                .any(|old| (has_some || published(old)) && now.as_ref() != Some(&told(old)))
+            let now = state.plan.slot_of(*id).and_then(|slot| told(&state.plan.nodes[slot]));
+            was.nodes(*id).into_iter().any(|old| told(old) != now)
         });
         if ids.is_empty() {
             return Ok(());

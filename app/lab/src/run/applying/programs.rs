@@ -42,7 +42,6 @@ impl Running {
         }
         let told = starting::hear(asked)?;
         let progress = |_: &str, _, _| {};
-        self.folder.forget_half_made()?;
         let started = starting::start(&self.folder, &state.plan, &made.slots, &progress)?;
         let all = [started.troubles, started.notes, told.troubles, told.notes];
         Ok(all.into_iter().flatten().collect())
