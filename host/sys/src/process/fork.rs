@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -282,23 +282,76 @@ extern "C" fn enter<F: FnOnce() -> Infallible>(run: *mut libc::c_void) -> libc::
     }
 }
 
-/// Checks with the kernel that this process has only one thread.
+/// How long a thread that is on its way out is waited for. The kernel takes microseconds; a debugger may hold it.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// Checks with the kernel that this process has only one thread. One that has been joined may still be in the
+/// kernel's list, because joining waits for its memory to be let go (`CLONE_CHILD_CLEARTID`) and not for its end;
+/// such a thread runs no code of this process any more, and is waited for.
 ///
 /// # Errors
 /// EINVAL if there are more.
 pub(crate) fn has_one_thread() -> io::Result<()> {
-    // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it fails with EINVAL if the
-    // process has several threads.
-    if unsafe { libc::unshare(libc::CLONE_THREAD) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+    let begin = Instant::now();
+    loop {
+        // SAFETY: with CLONE_THREAD alone unshare(2) changes nothing; it fails with EINVAL if the
+        // process has several threads.
+        if unsafe { libc::unshare(libc::CLONE_THREAD) } == 0 {
+            return Ok(());
+        }
+        let refused = io::Error::last_os_error();
+        if begin.elapsed() > LEAVING || !others_are_leaving() {
+            return Err(refused);
+        }
+        std::thread::yield_now();
     }
+}
+
+/// Whether all threads but the calling one are ending in the kernel, or have ended.
+fn others_are_leaving() -> bool {
+    let own = rustix::thread::gettid().to_string();
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
+    threads.flatten().filter(|thread| thread.file_name() != *own).all(|thread| {
+        // One that has ended since has no such file.
+        std::fs::read_to_string(thread.path().join("stat")).map_or(true, |stat| is_leaving(&stat))
+    })
+}
+
+/// Whether a thread with this line of proc_pid_stat(5) is ending: the flag `PF_EXITING` of its ninth field.
+fn is_leaving(stat: &str) -> bool {
+    const PF_EXITING: u32 = 0x4;
+    // The name in brackets may hold anything.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let flags = fields.split(' ').nth(6).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_is_leaving_by_its_flags_alone() {
+        assert!(is_leaving("7 (a) 4) R 1 7 7 0 -1 4194628 1 0"));
+        assert!(!is_leaving("7 (a) 4) R 1 7 7 0 -1 4194368 1 0"));
+        assert!(!is_leaving("7"));
+    }
+
+    #[test]
+    fn a_thread_just_joined_does_not_count() {
+        // SAFETY: fork(2) of the C library leaves its memory and its locks usable in the child, which uses no
+        // others and never returns.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let joined = || std::thread::scope(|scope| scope.spawn(|| ()).join()).is_ok();
+            let all = (0..500).all(|_| joined() && has_one_thread().is_ok());
+            exit_now(i32::from(!all));
+        }
+        let mut status = 0;
+        // SAFETY: the pointer is to a local number.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
 
     #[test]
     fn memory_is_shared_with_no_child_while_other_threads_use_it() {
