@@ -31,7 +31,8 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens a socket on the interface `index` of the calling thread's network namespace.
+    /// Opens a socket on the interface `index` of the calling thread's network namespace. What it sends goes past queueing
+    /// disciplines (`PACKET_QDISC_BYPASS`): super-frames are lost where the interface does not segment them itself.
     ///
     /// # Errors
     /// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses.
@@ -39,7 +40,7 @@ impl PacketPort {
         Self::open_by(index, true)
     }
 
-    /// The same, but the interface's egress programs see sent frames.
+    /// The same, but the interface's egress programs see sent frames, and super-frames pass any interface.
     ///
     /// # Errors
     /// As [`PacketPort::open`].

@@ -121,9 +121,10 @@ fn tap(joined: &Joined<'_>) -> Result<Option<End>> {
     batch.clear();
     batch.push(name.as_str(), &change);
     socket.run(&mut batch)?;
-    // What the guest sends is captured, measured and impaired like what a node sends.
+    // What the guest sends is captured, measured and impaired like what a node sends. Super-frames for a card without
+    // segmentation (e1000) are cut behind the tap's egress; past it the kernel drops them.
     let ours = PacketPort::open_behind_egress(joined.index)?;
-    let theirs = PacketPort::open(index)?;
+    let theirs = PacketPort::open_behind_egress(index)?;
     let (ours_too, theirs_too) = (copy(&ours)?, copy(&theirs)?);
     begin(joined.name, "in", move || forward(ours, theirs_too))?;
     begin(joined.name, "out", move || forward(theirs, ours_too))?;

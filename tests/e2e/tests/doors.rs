@@ -2,7 +2,7 @@
 //!
 //! The host is played by a fresh network namespace, so that the real one is left alone.
 
-use netloom_tests_e2e::{Machine, Run, done, machine, root_only, rounds, workspace_root};
+use netloom_tests_e2e::{Machine, Run, done, machine, needs, root_only, rounds, workspace_root};
 
 /// A host with an uplink to `far`.
 const HOST: &str = r#"
@@ -243,5 +243,43 @@ fn a_flood_through_a_door_is_bounded() {
          links: [{ends: [victim, 'host:eth1'], addresses: {victim: 198.51.100.2/24}}]\n",
     );
     on_a_host(&machine, FLOODED).args([&file]).args([DEAF, FLOOD]).finish().code(0);
+    machine.down();
+}
+
+/// A card whose kernel segments nothing itself, as many network cards do by default.
+const PLAIN_CARD: &str = "
+name: doors
+pool: {ipv6: none}
+nodes: {beside: {}}
+switches: {t: {kind: shm}}
+links:
+  - {ends: [beside, t], addresses: {beside: 198.51.100.2/24}}
+  - [t, 'host:eth1']
+";
+
+const PLAIN_CARD_SCRIPT: &str = r#"
+ip link set eth1 gso_max_segs 1
+ip link set outside netns $far
+nsenter -t $far -n sh -c 'ip addr add 198.51.100.1/24 dev outside && ip link set outside up'
+"$NETLOOM_BIN" up "$1"
+trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
+mkfifo open
+timeout 20 nsenter -t $far -n busybox nc -l -p 5000 <>open >got &
+got=$!
+"$NETLOOM_BIN" exec beside -- ping -c 1 -W 30 198.51.100.1
+"$NETLOOM_BIN" exec beside -- timeout 10 sh -c 'head -c 4000000 /dev/zero | busybox nc 198.51.100.1 5000'
+wait $got
+test "$(stat -c %s got)" = 4000000
+"$NETLOOM_BIN" down doors
+trap 'kill $far' EXIT
+"#;
+
+#[test]
+fn streams_pass_a_card_without_segmentation() {
+    root_only!("opens doors to the host");
+    needs!("busybox");
+    let machine = machine!();
+    let file = machine.file(PLAIN_CARD);
+    on_a_host(&machine, &format!("{CARD}{PLAIN_CARD_SCRIPT}")).args([&file]).finish().code(0);
     machine.down();
 }

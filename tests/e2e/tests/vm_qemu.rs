@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netloom_tests_e2e::guest::Guest;
 use netloom_tests_e2e::live::gone;
-use netloom_tests_e2e::{Machine, Run, machine, program, signal, wait_until};
+use netloom_tests_e2e::{Machine, Run, machine, needs, program, signal, wait_until};
 use rustix::process::Signal;
 
 /// A boot by translation on a busy machine, and the ends of everything after it.
@@ -59,6 +59,28 @@ fn a_guest_is_reached_by_name_and_has_a_console() {
     let typed = "ping -c 1 -W 9 h && echo so-$((6*7)); poweroff -f\n";
     let shown = machine.netloom(["shell", "g"]).input(typed).bound(BOUND).finish().text();
     assert!(shown.contains("so-42"), "{shown}");
+    machine.down();
+}
+
+/// As an emulated card has none: the tap is then told to cut super-frames and to finish checksums.
+const OFF: &str = "x-qemu: [-global, virtio-net-pci.guest_tso4=off, -global, virtio-net-pci.guest_tso6=off, \
+                   -global, virtio-net-pci.guest_csum=off]";
+
+#[test]
+fn a_card_without_offloads_takes_streams() {
+    needs!("busybox");
+    let machine = machine!();
+    let guest = guest!(
+        machine,
+        "mkfifo /tmp/open; (nc -l -p 5000 <>/tmp/open | wc -c | sed s/^/stream-/ >/dev/console) &"
+    );
+    machine.up(&lab(&guest, OFF));
+    answers(&machine);
+    let send = "head -c 1000000 /dev/zero | busybox nc g 5000";
+    machine.exec("h", &["sh", "-c", send]).bound(Duration::from_secs(15)).finish().code(0);
+    wait_until("the stream's end", Duration::from_secs(5), || {
+        machine.netloom(["logs", "g"]).ok().contains("stream-1000000").then_some(())
+    });
     machine.down();
 }
 
