@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use ipnet::IpNet;
 use netloom_sys::Failure;
+use rustix::io::Errno;
 
 use crate::batch::sealed::Encode;
 use crate::batch::{Purpose, Request};
@@ -136,7 +137,9 @@ impl ForwardingWatch {
         Ok(Self { socket, buffer: vec![0; RECEIVE_BYTES] })
     }
 
-    /// Hands over changes since the last call, of `most` datagrams; does not wait.
+    /// Hands over changes since the last call, of `most` datagrams; does not wait. Where some were lost it hands over
+    /// [`ForwardingChange::Unknown`] and none of those that wait: they are older than what can be asked for then, and what
+    /// undid them may be among the lost.
     ///
     /// # Errors
     /// [`Error::Failed`] if the socket cannot be read.
@@ -149,12 +152,28 @@ impl ForwardingWatch {
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(()),
                     Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS) => take(ForwardingChange::Unknown),
+                    Some(libc::ENOBUFS) => {
+                        take(ForwardingChange::Unknown);
+                        return self.discard();
+                    }
                     _ => return Err(failed("receive", e)),
                 },
             }
         }
         Ok(())
+    }
+
+    /// Drops what waits. Until nothing does, the kernel adds nothing: so it ends (`NETLINK_S_CONGESTED`).
+    fn discard(&mut self) -> Result<()> {
+        loop {
+            let flags = rustix::net::RecvFlags::DONTWAIT;
+            let buffer = &mut self.buffer[..];
+            match rustix::net::recv(self.socket.as_fd(), buffer, flags) {
+                Ok(_) | Err(Errno::INTR | Errno::NOBUFS) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(e) => return Err(failed("receive", e.into())),
+            }
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Changes of addresses are heard from all namespaces that were added, and from no other.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use netloom_kit::wait_until;
 use netloom_netlink::{
     Address, AddressWatch, Batch, BridgeSpec, Change, Changed, ChangedLinks, DeleteAddress,
-    DeleteLink, LinkRef, LinkWatch, RouteWatch, Socket,
+    DeleteLink, ForwardingChange, ForwardingWatch, LinkRef, LinkWatch, Route, RouteWatch, Socket,
 };
 
 use super::fresh::{NetNs, with_netns};
@@ -148,5 +150,38 @@ fn lost_changes_of_links_are_noticed() {
         assert_eq!(watch.changed().unwrap(), ChangedLinks::Any);
         make_many(&here, 1);
         assert_eq!(watch.changed().unwrap(), ChangedLinks::These([100].into()));
+    });
+}
+
+/// Adds routes of 32 bits, as many as asked for.
+fn route_many(space: &NetNs, from: u32, count: u32) {
+    space.run(|| {
+        let mut batch = Batch::new();
+        for number in from..from + count {
+            let to = Ipv4Addr::from(0x0a00_0000 + number);
+            let to = IpNet::new(to.into(), 32).unwrap();
+            batch.push(to.to_string(), &Route::new(to, None, 7));
+        }
+        Socket::open().unwrap().run(&mut batch).unwrap();
+    });
+}
+
+#[test]
+fn what_is_older_than_lost_changes_of_routes_is_not_told() {
+    with_netns(&what_is_older_than_lost_changes_of_routes_is_not_told, |[here]| {
+        prepare(&here);
+        let mut watch = here.run(|| ForwardingWatch::open().unwrap());
+        let mut told = || {
+            let mut all = vec![];
+            watch.receive(usize::MAX, &mut |change| all.push(change)).unwrap();
+            all
+        };
+        told();
+        // More than its buffer holds.
+        route_many(&here, 0, 100_000);
+        assert_eq!(told(), [ForwardingChange::Unknown]);
+        route_many(&here, 200_000, 1);
+        let is_ours = |change: &ForwardingChange| matches!(change, ForwardingChange::Route { route, .. } if route.to.prefix_len() == 32);
+        assert_eq!(told().iter().filter(|change| is_ours(change)).count(), 1);
     });
 }
