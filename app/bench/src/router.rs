@@ -117,7 +117,7 @@ fn forwarding(options: Options, driver: &Driver, report: &mut Report) -> Result<
         }
     }
     let mut results = Results::new();
-    rounds(options, ROUNDS, Duration::from_secs(38), |number| {
+    rounds(options, ROUNDS, Duration::from_secs(24), |number| {
         eprintln!("bench router: round {}, {} cells", number + 1, cells.len());
         let mut turns = Results::new();
         for cell in in_turn(&cells) {
