@@ -24,7 +24,7 @@ const KINDS: [&str; 3] = ["SUnreclaim", "VmallocUsed", "Percpu"];
 const ROUNDS: usize = 5;
 const TIME: &str = "100,000 routes made";
 const MEMORY: &str = "memory of 100,000 routes";
-const PROCESSES: &str = "memory of netloom's processes for 100,000 routes";
+const PROCESSES: &str = "memory of netloom's processes beside 100,000 routes";
 const FOLLOWED: &str = "100,000 routes in the switch, after they are made";
 const GONE: &str = "100,000 routes gone from the switch, after they are gone";
 const RATE: &str = "64-byte frames, routed, beside 100,000 routes";
@@ -87,7 +87,6 @@ fn round_of(
 ) -> Result<Figures> {
     let kib = || KINDS.iter().filter_map(|kind| memory_kib(kind)).sum::<f64>();
     let beside = (way == Way::Separate).then(|| Beside::of(driver)).transpose()?;
-    let own = beside.as_ref().map(Beside::mib);
     let (before, start) = (kib(), Instant::now());
     output(place.command("ip").arg("-batch").arg(file))?;
     let time = start.elapsed().as_secs_f64();
@@ -97,8 +96,8 @@ fn round_of(
         (TIME, "s", time, "ip -batch, prefixes of 28 bits, one next hop"),
         (MEMORY, "MiB", mib, "by /proc/meminfo: slabs, vmalloc and memory of processors"),
     ];
-    if let Some(((beside, own), followed)) = beside.as_ref().zip(own).zip(followed) {
-        figures.push((PROCESSES, "MiB", beside.mib() - own, "more than before; Pss"));
+    if let Some((beside, followed)) = beside.as_ref().zip(followed) {
+        figures.push((PROCESSES, "MiB", beside.mib(), "Pss, all of the lab's"));
         figures.push((FOLLOWED, "s", followed, "netloom flow dump, its own time included"));
     }
     let rate = ground.measure(Path::Routed, Load::Frames(64))?.figure / 1e6;
