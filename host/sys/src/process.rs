@@ -267,8 +267,14 @@ fn close_range(first: u32, last: u32) {
 /// CPU time of a task in nanoseconds, by its id in this PID namespace: the first field of its
 /// `schedstat` (sched-stats.rst). `None` if it has ended or the kernel does not count.
 pub fn cpu_time(tid: i32) -> Option<u64> {
+    cpu_time_and_wait(tid).map(|(ran, _)| ran)
+}
+
+/// The same, and for how long the task was ready and had no CPU.
+pub fn cpu_time_and_wait(tid: i32) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
+    let mut fields = text.split_ascii_whitespace().map(str::parse);
+    fields.next()?.ok().zip(fields.next()?.ok())
 }
 
 /// Whether a process is stopped, by a signal or a tracer. An invisible one is not.

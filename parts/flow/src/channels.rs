@@ -27,6 +27,10 @@ const MOST_QUEUED: usize = 256 << 20;
 /// Most connections that others made; beyond it the one that has been silent longest makes room.
 const MOST_SERVICES: usize = 2048;
 
+/// Types of messages by which controllers answer packets: packet-outs, and changes of entries, groups (in version 1.0 of ports)
+/// and meters.
+const ANSWERS: [u8; 4] = [13, 14, 15, 29];
+
 impl Server {
     /// Takes over a connection; returns its number.
     pub(crate) fn open_channel(
@@ -119,6 +123,9 @@ impl Server {
                     let first = channel.received == 1;
                     if first {
                         self.heard_controller(id);
+                    }
+                    if message.get(1).is_some_and(|kind| ANSWERS.contains(kind)) {
+                        self.unwanted.answered();
                     }
                     self.engine.message(ConnectionId(id), &message, now)?;
                     self.post();

@@ -32,6 +32,7 @@ mod saving;
 mod server;
 pub mod state;
 mod system;
+mod unwanted;
 
 pub use application::Application;
 pub use error::{Error, Result};

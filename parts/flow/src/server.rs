@@ -25,6 +25,7 @@ use crate::listeners::Listeners;
 use crate::pace::Pace;
 use crate::ports::Ports;
 use crate::system::{self, SECOND, clock};
+use crate::unwanted::{Spent, Unwanted};
 use crate::{Result, planes};
 
 /// What a switch's process is called.
@@ -177,6 +178,9 @@ pub(crate) struct Server {
     pub(crate) ports: Ports,
     pub(crate) keeping: Keeping,
     pace: Pace,
+    pub(crate) unwanted: Unwanted,
+    /// Until when no frames are taken, which are not waited for then.
+    resting: Option<Time>,
     pub(crate) channels: BTreeMap<u64, Channel>,
     /// Connections with messages to read, and those with some to write.
     pub(crate) ready: BTreeSet<u64>,
@@ -214,6 +218,8 @@ impl Server {
             ports: Ports::new()?,
             keeping: Keeping::new(&application.state),
             pace: Pace::default(),
+            unwanted: Unwanted::default(),
+            resting: None,
             channels: BTreeMap::new(),
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
@@ -278,7 +284,17 @@ impl Server {
     }
 
     /// Waits for what the next turn is about.
-    fn wait(&self) -> Result<Vec<Key>> {
+    fn wait(&mut self) -> Result<Vec<Key>> {
+        if let Some(until) = self.resting {
+            let left = until.saturating_sub(clock());
+            if left > 0 {
+                return Ok(self
+                    .watcher
+                    .wait(Some(self.pause().map_or(left, |pause| pause.min(left))))?);
+            }
+            self.resting = None;
+            self.watcher.change(self.engine.plane.as_fd(), Key::Plane, true, false);
+        }
         let keys = self.watcher.wait(self.pause())?;
         match self.pace.rest(clock()) {
             Some(rest) if keys.contains(&Key::Plane) => {
@@ -309,9 +325,11 @@ impl Server {
             Key::Signal => self.stop = true,
             Key::Control => self.welcome_clients(),
             Key::Plane => {
-                let before = self.engine.told();
+                let (before, begun) = (self.engine.told(), clock());
                 self.engine.receive(FRAMES, clock)?;
-                self.pace.told(self.engine.told() - before, now);
+                let told = self.engine.told() - before;
+                self.pace.told(told, now);
+                self.unwanted.told(told, begun);
                 self.keeping.counted(now);
             }
             Key::Links => self.follow_links()?,
@@ -348,7 +366,12 @@ impl Server {
     fn finish_turn(&mut self) -> Result<()> {
         self.post();
         self.save();
-        self.flush_channels(clock())
+        self.flush_channels(clock())?;
+        self.resting = self.unwanted.pause(clock(), spent).or(self.resting);
+        if self.resting.is_some() {
+            self.watcher.change(self.engine.plane.as_fd(), Key::Plane, false, false);
+        }
+        Ok(())
     }
 
     /// A number that no other connection or client has had.
@@ -366,6 +389,13 @@ impl Server {
     pub(crate) fn next_look(now: Time) -> Time {
         now + LOOK
     }
+}
+
+/// What this thread has spent; `None` if the kernel does not count.
+fn spent() -> Option<Spent> {
+    let (ran, waited) =
+        process::cpu_time_and_wait(rustix::thread::gettid().as_raw_nonzero().get())?;
+    Some(Spent { ran, waited })
 }
 
 /// What the tables are to be.
