@@ -111,11 +111,15 @@ fn options(at: &At<'_>, link: &mut Link) {
             _ => at.odd("a number"),
         }
     }
-    // Jitter is around a delay.
+    // Jitter is around a delay, and as netem draws it without a table.
     let delayed = keys.iter().any(|(key, _)| *key == "delay");
-    if !delayed && let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
-        jitter.1.push_str(" pareto");
-        at.get("@jitter").iter().for_each(|at| at.changed("without a delay it only adds to it"));
+    if let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
+        jitter.1.push_str(if delayed { " uniform" } else { " pareto" });
+        if !delayed {
+            at.get("@jitter")
+                .iter()
+                .for_each(|at| at.changed("without a delay it only adds to it"));
+        }
     }
     at.get("@unidirectional").iter().for_each(At::carried);
     at.get("@type").iter().for_each(|at| at.changed("every link is a wired one"));

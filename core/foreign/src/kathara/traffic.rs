@@ -35,9 +35,15 @@ fn netem(mut words: &[&str]) -> Option<Vec<(&'static str, String)>> {
                     words.split_first().filter(|(w, _)| time(w).is_some())
                 {
                     let correlation = after.first().filter(|w| percent(w).is_some());
-                    let more = correlation.map(|w| format!(" {w}")).unwrap_or_default();
-                    keys.push(("jitter", format!("{}{more}", time(jitter)?)));
                     words = &after[usize::from(correlation.is_some())..];
+                    // Without a table netem draws from all of the range alike, whatever its manual says.
+                    let mut distribution = "uniform";
+                    if let ["distribution", name, after @ ..] = words {
+                        let known = ["uniform", "normal", "pareto"].iter().find(|d| *d == name)?;
+                        (distribution, words) = (known, after);
+                    }
+                    let more = correlation.map(|w| format!(" {w}")).unwrap_or_default();
+                    keys.push(("jitter", format!("{} {distribution}{more}", time(jitter)?)));
                 }
                 continue;
             }
@@ -134,7 +140,11 @@ mod tests {
             ("tc qdisc add dev eth0 root netem delay 100ms", "eth0 delay=100ms"),
             (
                 "tc qdisc add dev eth1 root handle 1: netem delay 1s 10ms 25% loss 0.5%",
-                "eth1 delay=1000ms jitter=10ms 25% loss=0.5%",
+                "eth1 delay=1000ms jitter=10ms uniform 25% loss=0.5%",
+            ),
+            (
+                "tc qdisc add dev eth0 root netem delay 10ms 5ms distribution normal rate 1mbit",
+                "eth0 delay=10ms jitter=5ms normal rate=1mbit",
             ),
             (
                 "tc qdisc add dev eth0 root tbf rate 1mbit burst 32kbit latency 400ms",
@@ -148,6 +158,7 @@ mod tests {
             "tc qdisc add dev eth0 root htb default 1",
             "tc qdisc add dev eth0 parent 1:1 netem delay 1ms",
             "tc qdisc add dev eth0 root netem slot 1ms",
+            "tc qdisc add dev eth0 root netem delay 1ms 1ms distribution own",
             "tc class add dev eth0 root netem delay 1ms",
             "ip link set eth0 up",
         ] {

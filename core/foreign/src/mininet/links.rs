@@ -148,12 +148,15 @@ fn one(key: &str, at: &At<'_>, shapes: bool, keys: &mut Vec<(&'static str, Strin
         ("loss", Some(n)) if n <= 100.0 => Some(("loss", format!("{n}%"))),
         ("max_queue_size", Some(n)) => Some(("queue", format!("{n}"))),
         ("delay", _) => time(text).map(|time| ("delay", time)),
-        ("jitter", _) => time(text).map(|time| ("jitter", time)),
+        // As netem draws it without a table.
+        ("jitter", _) => time(text).map(|time| ("jitter", format!("{time} uniform"))),
         _ => None,
     };
     match (key, pair) {
         (_, Some(_)) if !shapes => at.left_out("only links of class TCLink do that"),
-        (_, Some((_, value))) if ["0bit", "0%", "0us"].contains(&value.as_str()) => at.carried(),
+        (_, Some((_, value))) if ["0bit", "0%", "0us", "0us uniform"].contains(&value.as_str()) => {
+            at.carried()
+        }
         (_, Some(pair)) => {
             keys.push(pair);
             at.carried();
