@@ -94,6 +94,7 @@ newuidmap|uidmap|shadow-utils|users in ordinary users' labs
 ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests
 dnsmasq|dnsmasq-base|dnsmasq|DHCP and DNS server in examples
 udhcpc|udhcpc|busybox|DHCP client in examples
+radvd|radvd|radvd|advertises prefixes of IPv6 in tests
 ovs-vsctl|openvswitch-switch|openvswitch|peer in benches and conformance tests: its userspace switch
 ovs-testcontroller|openvswitch-testcontroller|openvswitch-testcontroller|controls our switches in tests
 wget|wget|wget|runs with and without guard in tests
@@ -166,7 +167,7 @@ setup_peers() {
     for package in $wanted; do
         install_packages "$package" || say "not available here: $package (left out)"
         # Their programs are wanted, not a service of this machine's.
-        case $package in frr | openvswitch-testcontroller) stop_service "$package" ;; esac
+        case $package in frr | openvswitch-testcontroller | radvd) stop_service "$package" ;; esac
     done
     python_peers | while IFS='|' read -r folder packages why; do
         setup_environment "$folder" "$packages" "$why" </dev/null ||

@@ -10,7 +10,7 @@ mod told;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use netloom_foreign::{Format, Import, Management, Options, recognise};
+use netloom_foreign::{Format, Import, Management, NOT_CHOSEN, Options, Verdict, recognise};
 
 use crate::flags::{Importing, ManagementKind};
 
@@ -123,6 +123,7 @@ impl Lab {
             env: env.collect(),
             management,
             host_programs: how.host_programs,
+            only: how.node_filter.clone(),
         };
         let import = netloom_foreign::import(&disk, &main, &options).map_err(Refused::Import)?;
         if how.strict {
@@ -132,7 +133,10 @@ impl Lab {
     }
 
     fn refuse_losses(&self, import: &Import) -> Result<(), Refused> {
-        let items: Vec<String> = import.left_out().map(|item| format!("  {item}")).collect();
+        // What is left out by choice is no loss.
+        let chosen = Verdict::LeftOut(NOT_CHOSEN.to_owned());
+        let lost = import.left_out().filter(|item| item.verdict != chosen);
+        let items: Vec<String> = lost.map(|item| format!("  {item}")).collect();
         if items.is_empty() {
             return Ok(());
         }

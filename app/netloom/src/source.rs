@@ -82,7 +82,13 @@ pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
 
 /// The text of a lab file: that of the file, or of an import, whose losses are told.
 fn text(path: &Path, how: &Importing, tell: bool) -> Result<Vec<u8>> {
-    let Some(lab) = foreign::find(path) else { return read(path) };
+    let Some(lab) = foreign::find(path) else {
+        if !how.node_filter.is_empty() {
+            let what = "--node-filter chooses nodes of a lab of containerlab or Kathara";
+            return Err(crate::Usage(format!("{}: {what}", shown(path))).into());
+        }
+        return read(path);
+    };
     let import = lab.import("", None, how)?;
     if tell {
         tell!("{}", foreign::briefly(&lab, &import));

@@ -4,6 +4,7 @@
 //! come from itself, its group, its kind and the defaults, in this order (module `layers`).
 
 mod binds;
+mod frr_kind;
 mod layers;
 mod links;
 mod magic;
@@ -23,7 +24,7 @@ use crate::at::At;
 use crate::clab::layers::Layers;
 use crate::clab::management::Network;
 use crate::draft::{Draft, Switch};
-use crate::{Error, Job, Result, lab_name, source, wrong};
+use crate::{Error, Job, NOT_CHOSEN, Result, lab_name, source, wrong};
 
 /// The MTU of links that do not give one.
 const MTU: u32 = 9500;
@@ -46,6 +47,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     head(&root, &mut draft);
     let mut lab = Lab::default();
     let layers = Layers::new(&topology);
+    job.check_choice(&layers.nodes().iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
     let network = Network::new(job.options.management, root.get("mgmt"));
     nodes(job, &layers, &network, &mut lab, &mut draft);
     links::read(job, &topology, &lab, &network, &mut draft);
@@ -122,6 +124,10 @@ fn nodes(
 ) {
     for (name, at) in layers.nodes() {
         let place = match node::name(name, draft) {
+            _ if !job.wants(name) => {
+                at.left_out(NOT_CHOSEN);
+                Place::Nothing(NOT_CHOSEN)
+            }
             Some(new) => node::read(job, layers, network, (name, &new), &at, draft),
             None => {
                 at.left_out("no name that a node can have");

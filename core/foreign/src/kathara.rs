@@ -18,7 +18,7 @@ use ipnet::{IpNet, Ipv4Net};
 use crate::draft::{Draft, End, Link, Route, Switch};
 use crate::ledger::Id;
 use crate::source::{Found, join};
-use crate::{Error, Job, Result, Verdict, lab_name, valid_name};
+use crate::{Error, Job, NOT_CHOSEN, Result, Verdict, lab_name, valid_name};
 
 use conf::Line;
 
@@ -30,6 +30,8 @@ struct Device {
     /// All other options in their order.
     options: Vec<(String, String, Id)>,
     ipv6: bool,
+    /// All its lines.
+    lines: Vec<Id>,
 }
 
 /// Reads a lab.
@@ -37,7 +39,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let not_text = || Error::Unreadable { file: job.file.to_owned(), problem: "not UTF-8 text" };
     let text = std::str::from_utf8(content).map_err(|_| not_text())?;
     let mut draft = Draft::default();
-    let devices = devices(job, text, &mut draft)?;
+    let (devices, others) = chosen(job, devices(job, text, &mut draft)?)?;
     order::read(job)?;
     draft.without_ipv6 = devices.iter().all(|(_, device)| !device.ipv6);
     let mut names = BTreeMap::new();
@@ -64,8 +66,22 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
         link.impairments[1] = shaped.remove(&key).unwrap_or_default();
     }
     outside(job, &domains, &mut draft);
-    rest(job, &devices);
+    rest(job, &devices, &others);
     Ok(draft)
+}
+
+/// Devices by their names, in the order of `lab.conf`.
+type Devices = Vec<(String, Device)>;
+
+/// The devices that are wanted, and the others.
+fn chosen(job: &Job<'_>, devices: Devices) -> Result<(Devices, Devices)> {
+    job.check_choice(&devices.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
+    let (devices, others): (Devices, Devices) =
+        devices.into_iter().partition(|(name, _)| job.wants(name));
+    for id in others.iter().flat_map(|(_, device)| &device.lines) {
+        job.ledger.say(*id, Verdict::LeftOut(NOT_CHOSEN.to_owned()));
+    }
+    Ok((devices, others))
 }
 
 /// The devices in the order in which `lab.conf` names them.
@@ -99,6 +115,7 @@ fn devices(job: &Job<'_>, text: &str, draft: &mut Draft) -> Result<Vec<(String, 
                         devices.len() - 1
                     }
                 };
+                devices[at].1.lines.push(id);
                 option(job, &mut devices[at].1, (number, &arg, value), id)?;
             }
         }
@@ -226,14 +243,17 @@ fn beside(job: &Job<'_>, name: &str) -> String {
     join(folder(job), name)
 }
 
-/// What else is in the folder.
-fn rest(job: &Job<'_>, devices: &[(String, Device)]) {
-    let known = |name: &str| {
+/// What else is in the folder. `others` are devices that are not wanted.
+fn rest(job: &Job<'_>, devices: &[(String, Device)], others: &[(String, Device)]) {
+    let device_of = |name: &str| {
         let stem = ["startup", "shutdown"]
             .iter()
             .find_map(|end| name.strip_suffix(end).and_then(|stem| stem.strip_suffix('.')));
+        stem.unwrap_or(name).to_owned()
+    };
+    let known = |name: &str| {
         let of_device = |word: &str| word == "shared" || devices.iter().any(|(n, _)| n == word);
-        of_device(stem.unwrap_or(name)) || ["lab.conf", "lab.dep", "lab.ext"].contains(&name)
+        of_device(&device_of(name)) || ["lab.conf", "lab.dep", "lab.ext"].contains(&name)
     };
     let used: BTreeSet<String> = devices.iter().flat_map(|(_, d)| volumes(d)).collect();
     for name in job.files.list(folder(job)) {
@@ -247,6 +267,9 @@ fn rest(job: &Job<'_>, devices: &[(String, Device)]) {
         };
         let id = job.ledger.enter(&path, 0, what);
         let verdict = match name.rsplit_once('.') {
+            _ if others.iter().any(|(other, _)| *other == device_of(&name)) => {
+                Verdict::LeftOut(NOT_CHOSEN.to_owned())
+            }
             Some((_, "startup" | "shutdown")) => Verdict::LeftOut("of no device of the lab".into()),
             _ => Verdict::Changed("no part of a lab".into()),
         };

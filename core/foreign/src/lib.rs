@@ -104,6 +104,8 @@ pub struct Options {
     pub management: Management,
     /// Whether nodes run the host's programs, although the lab names images.
     pub host_programs: bool,
+    /// The nodes that are wanted, of containerlab, Kathara and netlab; all if it names none.
+    pub only: Vec<String>,
 }
 
 /// An imported lab.
@@ -128,6 +130,9 @@ impl Import {
         self.items.iter().filter(|item| matches!(item.verdict, Verdict::Changed(_)))
     }
 }
+
+/// Why an item of a node that [`Options::only`] does not name is left out.
+pub const NOT_CHOSEN: &str = "of a node that --node-filter does not name";
 
 /// Why there is no import.
 #[derive(Debug, thiserror::Error)]
@@ -161,6 +166,24 @@ pub enum Error {
         file: String,
         /// The errors of the lab file.
         problem: String,
+    },
+    /// [`Options::only`] names a node that the lab does not have.
+    #[error("{file}: --node-filter: no node {name:?}; the lab has {known}")]
+    NoNode {
+        /// The file.
+        file: String,
+        /// The name that is no node's.
+        name: String,
+        /// The names that are nodes'.
+        known: String,
+    },
+    /// [`Options::only`] for a format whose nodes cannot be chosen.
+    #[error("{file}: --node-filter chooses nodes of containerlab and Kathara, not of {format}")]
+    NoChoice {
+        /// The file.
+        file: String,
+        /// Its format's name.
+        format: &'static str,
     },
     /// Nobody's lab that can be imported.
     #[error("{file}: no lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES")]
@@ -209,6 +232,10 @@ pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import
     let content = source::needed(files, file)?;
     let strange = || Error::Strange { file: file.to_owned() };
     let format = recognise(file, &content).ok_or_else(strange)?;
+    let can_choose = matches!(format, Format::Containerlab | Format::Kathara);
+    if !options.only.is_empty() && !can_choose {
+        return Err(Error::NoChoice { file: file.to_owned(), format: format.name() });
+    }
     let ledger = Ledger::default();
     let job = Job { files, file, options, ledger: &ledger, ports: RefCell::default() };
     let mut draft = match format {
@@ -241,6 +268,23 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Whether a node of this name is wanted.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.options.only.is_empty() || self.options.only.iter().any(|only| only == name)
+    }
+
+    /// Refuses a choice of nodes that the lab does not have.
+    pub(crate) fn check_choice(&self, known: &[&str]) -> Result<()> {
+        match self.options.only.iter().find(|only| !known.contains(&only.as_str())) {
+            Some(name) => Err(Error::NoNode {
+                file: self.file.to_owned(),
+                name: name.clone(),
+                known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// The tree of YAML or JSON.
     pub(crate) fn tree(&self, file: &str, content: &[u8]) -> Result<Node> {
         let mut report = Report::new(file);

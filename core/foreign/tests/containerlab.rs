@@ -1,6 +1,6 @@
 //! containerlab's topologies.
 
-use netloom_foreign::{Management, Memory, Options, Verdict, import};
+use netloom_foreign::{Management, Memory, NOT_CHOSEN, Options, Verdict, import};
 
 use super::labs::{files, imported, plan, refused, verdict, with_images};
 
@@ -117,6 +117,65 @@ fn health_host_name_and_pull_have_keys() {
         verdict(&import, "topology.nodes.b.healthcheck.test[0]"),
         Verdict::LeftOut(_)
     ));
+}
+
+#[test]
+fn only_nodes_that_are_chosen_are_there_with_their_links() {
+    let only = |names: &[&str]| Options {
+        only: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..Options::default()
+    };
+    let files = files("filter");
+    let made = import(&files, "filter.clab.yml", &only(&["one", "two", "four"])).unwrap();
+    let lab = plan(&made);
+    let interfaces = |n: usize| {
+        let names = lab.nodes[n].interfaces.iter().map(|i| i.name.clone());
+        (lab.nodes[n].name.clone(), names.collect::<Vec<_>>())
+    };
+    let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    assert_eq!(interfaces(0), ("one".into(), names(&["eth0", "eth1", "eth3"])));
+    assert_eq!(lab.nodes.len(), 3);
+    let out: Vec<String> = made.left_out().map(|item| item.item.clone()).collect();
+    assert_eq!(
+        out,
+        [
+            "topology.nodes.three",
+            "topology.links[1].endpoints[0]",
+            "topology.links[1].endpoints[1]",
+            "topology.links[4].endpoints[0]",
+            "topology.links[4].endpoints[1]",
+        ]
+    );
+    assert!(made.left_out().all(|item| item.verdict == Verdict::LeftOut(NOT_CHOSEN.into())));
+    let alone = plan(&import(&files, "filter.clab.yml", &only(&["one"])).unwrap());
+    assert_eq!((alone.nodes.len(), alone.nodes[0].interfaces.len()), (1, 1));
+    let none = import(&files, "filter.clab.yml", &only(&["five"])).unwrap_err().to_string();
+    let want =
+        "filter.clab.yml: --node-filter: no node \"five\"; the lab has one, two, three, four";
+    assert_eq!(none, want);
+}
+
+#[test]
+fn routers_of_kind_frr_have_their_files() {
+    let import = with_images(&files("frr01"), "frr01.clab.yml");
+    let plan = plan(&import);
+    let r1 = &plan.nodes[plan.node("router1").unwrap().get()];
+    let paths: Vec<&str> = r1.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["/etc/frr/frr.conf", "/etc/frr/daemons", "/etc/frr/vtysh.conf"]);
+    assert!(r1.forwarding.ipv4() && r1.forwarding.ipv6() && r1.privileged && r1.image.is_some());
+    assert!(import.lab.contains("bgpd=no\\nospfd=yes\\n"), "{}", import.lab);
+    assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
+    let text = "topology: {nodes: {a: {kind: frr, image: frr, extras: {frr: {daemons: [zebra, nonsense]}}, startup-config: no.conf, credentials: {username: x}}}}\n";
+    let wrong = with_images(&Memory::of("a.clab.yml", text), "a.clab.yml");
+    let out: Vec<String> = wrong.left_out().map(ToString::to_string).collect();
+    assert_eq!(
+        out,
+        [
+            "a.clab.yml:1: topology.nodes.a.extras.frr.daemons[1]: left out: no daemon of FRR",
+            "a.clab.yml:1: topology.nodes.a.startup-config: left out: no such file beside the lab",
+            "a.clab.yml:1: topology.nodes.a.credentials.username: left out: `netloom exec` and `netloom shell` need no login",
+        ]
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Kathara's folders.
 
-use netloom_foreign::{Memory, Options, Verdict, import};
+use netloom_foreign::{Memory, NOT_CHOSEN, Options, Verdict, import};
 
 use super::labs::{files, imported, plan, refused, verdict, with_images};
 
@@ -35,6 +35,20 @@ fn shaping_of_a_startup_file_is_the_links() {
     assert!(link.impairments[1].delay.is_zero());
     let item = "tc qdisc add dev eth0 root netem delay 20ms loss 1%";
     assert!(matches!(verdict(&import, item), Verdict::Changed(_)));
+}
+
+#[test]
+fn only_devices_that_are_chosen_are_there() {
+    let options = Options { only: vec!["web".into(), "r1".into()], ..Options::default() };
+    let made = import(&files("kathara"), "lab.conf", &options).unwrap();
+    let plan = plan(&made);
+    assert_eq!(plan.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["r1", "web"]);
+    let chosen = Verdict::LeftOut(NOT_CHOSEN.into());
+    let out = made.items.iter().filter(|item| item.verdict == chosen);
+    let out: Vec<(&str, u32)> = out.map(|item| (item.file.as_str(), item.line)).collect();
+    let want = [("lab.conf", 4), ("lab.conf", 5), ("lab.conf", 6), ("lab.conf", 7)];
+    assert_eq!(out[..4], want);
+    assert_eq!(out[4..], [("pc1", 0), ("pc1.startup", 0)]);
 }
 
 #[test]

@@ -9,8 +9,8 @@ fn whose_lab_it_is_is_seen_by_name_and_content() {
     for (folder, main) in LABS {
         let format = recognise(main, &files(folder).0[*main]).unwrap();
         let want = match *folder {
-            "clab" | "smoke" => Format::Containerlab,
-            "kathara" | "bridge" | "interdomain" => Format::Kathara,
+            _ if main.ends_with(".clab.yml") => Format::Containerlab,
+            _ if *main == "lab.conf" => Format::Kathara,
             "gns3" => Format::Gns3,
             "core" => Format::Core,
             "imunes" => Format::Imunes,

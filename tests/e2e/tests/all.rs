@@ -30,6 +30,7 @@ mod expect;
 mod few_files;
 mod files;
 mod foreign;
+mod foreign_labs;
 mod generate;
 mod guard;
 mod guard_names;

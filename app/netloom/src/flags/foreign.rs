@@ -16,6 +16,9 @@ pub(crate) struct Importing {
     /// Of a lab of containerlab: its management network.
     #[arg(long, value_name = "KIND", default_value = "closed")]
     pub(crate) mgmt: ManagementKind,
+    /// Of a lab of containerlab or Kathara: only these nodes, and the links between them.
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    pub(crate) node_filter: Vec<String>,
     /// Of a script for Mininet: the topology of this name in its `topos`.
     #[arg(long, value_name = "NAME")]
     pub(crate) topo: Option<String>,

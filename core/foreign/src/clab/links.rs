@@ -50,9 +50,9 @@ impl Reader<'_> {
             Some("macvlan") => self.none(
                 "netloom makes no macvlan; a link to `host:IFACE` takes the interface itself",
             ),
-            Some("vxlan" | "vxlan-stitch") => {
-                self.none("netloom makes no tunnels to other machines")
-            }
+            Some("vxlan" | "vxlan-stitch") => self.none(
+                "it leads out of the lab by the host's network; `ip link add … type vxlan` in `exec` is a tunnel within",
+            ),
             Some("veth-stitch") => self.none("netloom makes no interfaces on the host"),
             Some(_) => self.none("no such type of link is known"),
         }?;

@@ -68,7 +68,9 @@ impl<'a> Network<'a> {
 
     /// Gives a node its `eth0`.
     pub(super) fn join(&self, from: &Inherited<'_>, node: &mut Node, draft: &mut Draft) {
-        let given = ["mgmt-ipv4", "mgmt-ipv6"].map(|key| from.nearest(key));
+        // Its names before 0.20 are read, too.
+        let given = [["mgmt-ipv4", "mgmt_ipv4"], ["mgmt-ipv6", "mgmt_ipv6"]]
+            .map(|keys| keys.iter().find_map(|key| from.nearest(key)));
         if !self.is_there() {
             given.iter().flatten().for_each(|at| at.left_out("there is no management network"));
             return;

@@ -5,6 +5,7 @@
 
 use crate::at::At;
 use crate::clab::binds;
+use crate::clab::frr_kind;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
 use crate::draft::{Content, File, Node, Program};
@@ -67,6 +68,8 @@ const READ: &[&str] = &[
     "ports",
     "healthcheck",
     "mgmt-ipv6",
+    "mgmt_ipv4",
+    "mgmt_ipv6",
 ];
 
 /// Whether there is such a property.
@@ -77,6 +80,9 @@ pub(super) fn is_known(key: &str) -> bool {
 /// Reads everything but kind, network and management addresses; `old` is containerlab's name of the node.
 pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
     kind(from);
+    if frr_kind::is(&from.kind) {
+        frr_kind::read(job, from, old, node);
+    }
     image(job, from, node);
     limits(from, node);
     privileges(from, node);
@@ -96,7 +102,8 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
             None => at.odd("a host name"),
         }
     }
-    for (key, changed, why) in REASONS {
+    let is_read = |key: &str| frr_kind::is(&from.kind) && frr_kind::has(key);
+    for (key, changed, why) in REASONS.iter().filter(|(key, ..)| !is_read(key)) {
         for at in from.all(key) {
             if *changed { at.changed(*why) } else { at.left_out(*why) }
         }
@@ -107,6 +114,7 @@ fn kind(from: &Inherited<'_>) {
     if let Some(at) = from.nearest("kind") {
         match at.text().unwrap_or_default() {
             "linux" => at.carried(),
+            word if frr_kind::is(&word.to_ascii_lowercase()) => at.carried(),
             word => at.left_out(format!("the node is a plain one, with nothing of {word}")),
         }
     }
@@ -121,8 +129,9 @@ fn image(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
     let Some(image) = at.text() else { return at.odd("the name of an image") };
     let last = image.rsplit('/').next().unwrap_or_default();
     let routes = ["frr", "quagga", "bird"].iter().any(|name| last.contains(name));
-    if from.kind != "linux" {
-        at.left_out("only images of kind linux run without their vendor's machine");
+    let runs_here = from.kind == "linux" || frr_kind::is(&from.kind);
+    if !runs_here {
+        at.left_out("only images of kinds linux and frr run without their vendor's machine");
     } else if !job.options.host_programs {
         node.key("image", scalar(image));
         at.carried();
@@ -133,7 +142,7 @@ fn image(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
         at.left_out("the node runs the host's programs");
     }
     // Routing daemons start with more rights than an ordinary node has.
-    if routes && from.kind == "linux" {
+    if routes && runs_here {
         node.key("privileged", "true");
     }
     if let Some(at) = pull {
