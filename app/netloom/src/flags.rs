@@ -79,7 +79,7 @@ pub(crate) enum Verb {
     Test(Test),
     /// Check lab files and show all errors, with line and column.
     Check(Check),
-    /// Turn a lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES into a lab file.
+    /// Turn a lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab into a lab file.
     Import(Import),
     /// Write a lab for another program.
     #[command(subcommand)]

@@ -67,10 +67,13 @@ pub(crate) fn find(path: &Path) -> Option<Lab> {
     Some(Lab { format, folder, file })
 }
 
-/// The file of a folder that makes it a lab: `lab.conf`, or else the only one of a known format.
+/// The file of a folder that makes it a lab: `lab.conf`, `topology.yml`, or else the only one of a known format.
 fn main_file(folder: &Path) -> Option<String> {
     if folder.join("lab.conf").is_file() {
         return Some("lab.conf".to_owned());
+    }
+    if folder.join("topology.yml").is_file() {
+        return Some("topology.yml".to_owned());
     }
     let ends = [".clab.yml", ".clab.yaml", ".clab.gotmpl", ".clab.yml.gotmpl", ".gns3", ".imn"];
     let names = std::fs::read_dir(folder).ok()?.flatten();
@@ -81,9 +84,9 @@ fn main_file(folder: &Path) -> Option<String> {
 }
 
 impl Lab {
-    /// The name that the lab has where its files give none: that of the file, or of Kathara's folder.
+    /// The name that the lab has where its files give none: that of the file, or of Kathara's or netlab's folder.
     pub(crate) fn usual_name(&self) -> String {
-        if self.format == Format::Kathara {
+        if matches!(self.format, Format::Kathara | Format::Netlab) {
             let folder = std::path::absolute(&self.folder).unwrap_or_else(|_| self.folder.clone());
             let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
             return name.unwrap_or_else(|| "lab".to_owned());

@@ -84,7 +84,7 @@ pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
 fn text(path: &Path, how: &Importing, tell: bool) -> Result<Vec<u8>> {
     let Some(lab) = foreign::find(path) else {
         if !how.node_filter.is_empty() {
-            let what = "--node-filter chooses nodes of a lab of containerlab or Kathara";
+            let what = "--node-filter chooses nodes of a lab of containerlab, Kathara or netlab";
             return Err(crate::Usage(format!("{}: {what}", shown(path))).into());
         }
         return read(path);

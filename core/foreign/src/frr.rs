@@ -50,18 +50,31 @@ pub(crate) fn run(
             let _ = writeln!(daemons, "{word}=yes");
         }
     }
-    daemons.push_str("vtysh_enable=yes\nzebra_options=\"-A 127.0.0.1 -s 90000000\"\n");
     let mut text = String::new();
     for protocol in protocols {
         configure(*protocol, interfaces, &mut text);
     }
     text.push_str(more);
+    write(node, daemons, text);
+    node.setup.push(start());
+}
+
+/// Makes a node run daemons with a configuration: those of its image, or else the host's.
+pub(crate) fn put(node: &mut Node, daemons: &[&str], text: String) {
+    let daemons = daemons.iter().map(|daemon| format!("{daemon}=yes\n")).collect();
+    write(node, daemons, text);
+    if !node.has_image() {
+        node.setup.push(start());
+    }
+}
+
+fn write(node: &mut Node, mut daemons: String, text: String) {
+    daemons.push_str("vtysh_enable=yes\nzebra_options=\"-A 127.0.0.1 -s 90000000\"\n");
     for (path, content) in [("/etc/frr/daemons", daemons), ("/etc/frr/frr.conf", text)] {
         node.files.push(File { path: path.into(), content: Content::Text(content), mode: 0o644 });
     }
     node.forwarding = Some("true");
     node.keys.push(("privileged", "true".into()));
-    node.setup.push(start());
 }
 
 fn configure(protocol: Protocol, interfaces: &[(String, Vec<IpNet>)], text: &mut String) {

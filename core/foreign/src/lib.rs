@@ -1,7 +1,7 @@
 //! Labs of other programs: their files in, the text of a lab file and an account of every item out.
 //!
 //! [`recognise`] tells whose a file is, [`import`] reads it. Formats: containerlab's YAML, Kathara's folders, GNS3's
-//! projects, CORE's XML, IMUNES's files, and what the stand-in for Mininet's package recorded of a script. Every key,
+//! projects, CORE's XML, IMUNES's files, netlab's topologies, and what the stand-in for Mininet's package recorded of a script. Every key,
 //! line and file of the input is an [`Item`] with a [`Verdict`]; one that no reader knows is left out and says so, so
 //! nothing is dropped silently. [`export()`] is the way back to containerlab.
 //!
@@ -20,6 +20,7 @@ mod imunes;
 mod kathara;
 mod ledger;
 mod mininet;
+mod netlab;
 mod ports;
 mod service;
 mod shell;
@@ -60,6 +61,8 @@ pub enum Format {
     Core,
     /// A network of IMUNES.
     Imunes,
+    /// A topology of netlab: `topology.yml`.
+    Netlab,
 }
 
 /// The key by which a record of a Mininet script is known.
@@ -75,6 +78,7 @@ impl Format {
             Format::Gns3 => "GNS3",
             Format::Core => "CORE",
             Format::Imunes => "IMUNES",
+            Format::Netlab => "netlab",
         }
     }
 }
@@ -178,7 +182,9 @@ pub enum Error {
         known: String,
     },
     /// [`Options::only`] for a format whose nodes cannot be chosen.
-    #[error("{file}: --node-filter chooses nodes of containerlab and Kathara, not of {format}")]
+    #[error(
+        "{file}: --node-filter chooses nodes of containerlab, Kathara and netlab, not of {format}"
+    )]
     NoChoice {
         /// The file.
         file: String,
@@ -186,7 +192,7 @@ pub enum Error {
         format: &'static str,
     },
     /// Nobody's lab that can be imported.
-    #[error("{file}: no lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES")]
+    #[error("{file}: no lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab")]
     Strange {
         /// The file.
         file: String,
@@ -219,8 +225,22 @@ pub fn recognise(file: &str, content: &[u8]) -> Option<Format> {
         () if text.lines().any(|line| line.trim_end().starts_with("topology:")) => {
             Some(Format::Containerlab)
         }
+        () if is_netlab(&text) => Some(Format::Netlab),
         () => None,
     }
+}
+
+/// Whether a text has words of netlab that no lab file has: which program runs the nodes, or what they all are.
+fn is_netlab(text: &str) -> bool {
+    if text.trim_start().starts_with('{') {
+        let has = |word: &str| text.contains(&format!("\"{word}\":"));
+        return has("nodes") && ["defaults.device", "provider", "module"].iter().any(|w| has(w));
+    }
+    let starts = |word: &str| text.lines().any(|line| line.starts_with(word));
+    let is_device = |line: &str| line.trim_start().starts_with("device:") && line.starts_with(' ');
+    let defaults = starts("defaults:") && text.lines().any(is_device);
+    let all = defaults || ["defaults.device:", "provider:", "module:"].iter().any(|w| starts(w));
+    all && starts("nodes:")
 }
 
 /// Imports a lab: `file` is its main file in `files`.
@@ -232,7 +252,7 @@ pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import
     let content = source::needed(files, file)?;
     let strange = || Error::Strange { file: file.to_owned() };
     let format = recognise(file, &content).ok_or_else(strange)?;
-    let can_choose = matches!(format, Format::Containerlab | Format::Kathara);
+    let can_choose = matches!(format, Format::Containerlab | Format::Kathara | Format::Netlab);
     if !options.only.is_empty() && !can_choose {
         return Err(Error::NoChoice { file: file.to_owned(), format: format.name() });
     }
@@ -245,6 +265,7 @@ pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import
         Format::Gns3 => gns3::read(&job, &content),
         Format::Core => core_xml::read(&job, &content),
         Format::Imunes => imunes::read(&job, &content),
+        Format::Netlab => netlab::read(&job, &content),
     }?;
     if draft.name.is_empty() {
         draft.name = lab_name(&options.name);

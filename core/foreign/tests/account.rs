@@ -82,7 +82,8 @@ fn every_key_of_yaml_and_json_is_in_the_account() {
 }
 
 fn is_tree(main: &str) -> bool {
-    [".clab.yml", ".gns3"].iter().any(|end| main.ends_with(end)) || main == "ring.imn"
+    [".clab.yml", ".gns3", "topology.yml"].iter().any(|end| main.ends_with(end))
+        || main == "ring.imn"
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(crate) const LABS: &[(&str, &str)] = &[
     ("imunes", "classic.imn"),
     ("imunes", "ping.imn"),
     ("mininet", "router.json"),
+    ("netlab-areas", "topology.yml"),
+    ("netlab-policy", "topology.yml"),
 ];
 
 fn root() -> PathBuf {

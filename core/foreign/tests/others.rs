@@ -14,6 +14,7 @@ fn whose_lab_it_is_is_seen_by_name_and_content() {
             "gns3" => Format::Gns3,
             "core" => Format::Core,
             "imunes" => Format::Imunes,
+            _ if *main == "topology.yml" => Format::Netlab,
             _ => Format::Mininet,
         };
         assert_eq!(format, want, "{main}");

@@ -17,7 +17,7 @@ fn seeds() -> Vec<Vec<u8>> {
 #[test]
 fn seeds_of_the_fuzz_target_hold() {
     let seeds = seeds();
-    assert!(seeds.len() >= 8);
+    assert!(seeds.len() >= 13);
     seeds.iter().for_each(|seed| try_bytes(seed));
 }
 

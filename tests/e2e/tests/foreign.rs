@@ -251,7 +251,11 @@ fn wrong_files_of_others_are_refused_with_their_line() {
         ("a.xml", "<scenario>\n</b>", "a.xml:2: error: not valid XML"),
         ("a.imn", "node n0 {", "a.imn:1: error: a brace is not closed"),
         ("a.py", "import nonsense\n", "a.py: the script has made no network"),
-        ("a.txt", "hello\n", "no lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES"),
+        (
+            "a.txt",
+            "hello\n",
+            "no lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab",
+        ),
     ] {
         let file = machine.scratch().file(name, text);
         let refused = machine.netloom(["import".as_ref(), file.as_os_str()]).finish().code(2);

@@ -296,3 +296,49 @@ fn scenarios_and_networks_reach_each_other_by_their_routers() {
         &[("pc1", "10.0.0.21"), ("pc2", "10.0.0.22"), ("server", "10.0.2.10")],
     );
 }
+
+#[test]
+fn areas_of_netlab_have_links_without_addresses() {
+    if !has_frr("ospfd") {
+        skip!("peer:frr: not installed");
+    }
+    let machine = machine!();
+    up(&machine, "netlab-areas", &["--strict"]);
+    let matrix = [
+        ("s1", "192.168.0.1"),
+        ("s2", "192.168.0.2"),
+        ("a1", "10.0.0.3"),
+        ("a2", "10.0.0.4"),
+        ("r2", "10.0.0.5"),
+        ("r3", "10.0.0.6"),
+    ];
+    all_reach(&machine, &matrix);
+    // Area 1 is one prefix elsewhere.
+    let routes = machine.exec("r2", &["ip", "-4", "route", "show", "proto", "ospf"]).ok();
+    assert!(routes.contains("192.168.0.0/24 "), "{routes}");
+    assert!(!routes.contains("192.168.0.1 "), "{routes}");
+    machine.down();
+}
+
+#[test]
+fn policies_of_netlab_choose_the_way() {
+    if !has_frr("bgpd") {
+        skip!("peer:frr: not installed");
+    }
+    let machine = machine!();
+    let told = up(&machine, "netlab-policy", &[]);
+    let line = "links[9].vlan.access: left out: no configuration is made for this module";
+    assert!(told.contains(line), "{told}");
+    all_reach(&machine, &[("h1", "172.18.0.9"), ("h2", "172.18.1.10")]);
+    // By the preferred session, although its path is longer, and longer still by what is prepended.
+    wait_until("p goes by pe3", BOUND, || {
+        let route = machine.exec("p", &["ip", "route", "get", "172.18.0.9"]).ok();
+        route.contains(" dev eth3 ").then_some(())
+    });
+    let paths = machine.exec("pe3", &["vtysh", "-c", "show bgp ipv4 172.18.0.0/24"]).ok();
+    assert!(
+        paths.contains("65001 65001 65001 65100") && paths.contains("localpref 200"),
+        "{paths}"
+    );
+    machine.down();
+}

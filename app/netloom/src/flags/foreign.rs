@@ -16,7 +16,7 @@ pub(crate) struct Importing {
     /// Of a lab of containerlab: its management network.
     #[arg(long, value_name = "KIND", default_value = "closed")]
     pub(crate) mgmt: ManagementKind,
-    /// Of a lab of containerlab or Kathara: only these nodes, and the links between them.
+    /// Of a lab of containerlab, Kathara or netlab: only these nodes, and the links between them.
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     pub(crate) node_filter: Vec<String>,
     /// Of a script for Mininet: the topology of this name in its `topos`.
@@ -40,7 +40,7 @@ pub(crate) enum ManagementKind {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Formats: containerlab (.clab.yml, .gotmpl), Kathara (a folder with lab.conf), Mininet (.py), GNS3 (.gns3), \
-                  CORE (.xml), IMUNES (.imn). Every item of the files is reported as carried, changed or left out, with its \
+                  CORE (.xml), IMUNES (.imn), netlab (topology.yml). Every item of the files is reported as carried, changed or left out, with its \
                   line. A script for Mininet is run, with a stand-in for its package that only records."
 )]
 pub(crate) struct Import {

@@ -17,7 +17,7 @@ use crate::{Usage, foreign, output, source};
 pub(crate) fn import(args: &Import) -> Result<i32> {
     let Some(lab) = foreign::find(&args.from) else {
         fs::metadata(&args.from).with_context(|| format!("{:?}: open", args.from))?;
-        let what = "no lab of containerlab, Kathara, Mininet, GNS3, CORE or IMUNES";
+        let what = "no lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab";
         return Err(Usage(format!("{:?}: {what}", args.from)).into());
     };
     let base = match &args.output {

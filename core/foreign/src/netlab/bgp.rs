@@ -1,0 +1,188 @@
+//! The module `bgp`, with the plug-in `bgp.policy`: sessions within a system over loopbacks, by route reflectors if there
+//! are any, and on every link between two systems.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use super::keys::find;
+use super::links::prefix;
+use super::{Interface, Node, Nodes};
+use crate::at::At;
+
+/// Gives nodes the numbers of their autonomous systems.
+pub(super) fn systems(root: &At<'_>, nodes: &mut Nodes<'_>) {
+    let mut listed: BTreeMap<String, (u32, bool)> = BTreeMap::new();
+    for (number, at) in find(root, "bgp.as_list").iter().flat_map(At::entries) {
+        let Ok(asn) = number.parse::<u32>() else {
+            at.odd("the number of a system");
+            continue;
+        };
+        at.get("name").iter().for_each(|at| at.changed("only for people"));
+        for (key, is_reflector) in [("members", false), ("rr", true)] {
+            for item in at.get(key).iter().flat_map(At::items) {
+                let name = item.text().unwrap_or_default();
+                match nodes.iter().any(|node| node.name == name) {
+                    true => item.carried(),
+                    false => item.left_out("there is no such node in the lab"),
+                }
+                let known = listed.entry(name.to_owned()).or_insert((asn, false));
+                known.1 |= is_reflector;
+            }
+        }
+    }
+    for node in nodes.iter_mut().filter(|node| node.runs("bgp")) {
+        let (asn, is_reflector) =
+            listed.get(&node.name).map_or((None, false), |(asn, rr)| (Some(*asn), *rr));
+        node.asn = node.layers.number("bgp.as").or(asn);
+        node.is_reflector = node.layers.is("bgp.rr", is_reflector);
+    }
+}
+
+/// A neighbour.
+struct Session {
+    address: Ipv4Addr,
+    asn: u32,
+    name: String,
+    /// Lines of the address family.
+    lines: Vec<String>,
+}
+
+/// Writes a router's process, and the policies of its neighbours.
+pub(super) fn configure(nodes: &Nodes<'_>, number: usize, text: &mut String) {
+    let node = &nodes[number];
+    let Some(asn) = node.asn else { return };
+    let mut maps = String::new();
+    let mut sessions = inner(nodes, number, asn);
+    for interface in &node.interfaces {
+        sessions.extend(outer(nodes, (node, asn), interface, &mut maps));
+    }
+    let _ = writeln!(text, "router bgp {asn}");
+    let own = node.layers.text("bgp.router_id").map(str::to_owned);
+    if let Some(id) = own.or(node.router_id.map(|id| id.to_string())) {
+        let _ = writeln!(text, " bgp router-id {id}");
+    }
+    text.push_str(" no bgp default ipv4-unicast\n no bgp ebgp-requires-policy\n no bgp network import-check\n");
+    if let Some(preference) = node.layers.number("bgp.locpref") {
+        let _ = writeln!(text, " bgp default local-preference {preference}");
+    }
+    for session in &sessions {
+        let Session { address, asn: other, name, .. } = session;
+        let _ = writeln!(text, " neighbor {address} remote-as {other}");
+        let _ = writeln!(text, " neighbor {address} description {name}");
+        if *other == asn {
+            let _ = writeln!(text, " neighbor {address} update-source lo");
+        }
+    }
+    text.push_str(" address-family ipv4 unicast\n");
+    networks(node, text);
+    for session in &sessions {
+        for line in &session.lines {
+            let _ = writeln!(text, "  neighbor {} {line}", session.address);
+        }
+    }
+    let _ = write!(text, " exit-address-family\n!\n{maps}");
+}
+
+/// What a router tells of itself: its loopback, links without other routers, and what it is told to.
+fn networks(node: &Node<'_>, text: &mut String) {
+    let loopback = node.loopback.filter(|_| node.layers.is("bgp.advertise_loopback", true));
+    let mut networks: Vec<String> = loopback.iter().map(|net| net.trunc().to_string()).collect();
+    for interface in &node.interfaces {
+        if interface.layers.is("bgp.advertise", interface.is_stub) {
+            networks.extend(prefix(interface).map(|net| net.to_string()));
+        }
+    }
+    let mut away = vec![];
+    for at in node.layers.nearest("bgp.originate").iter().flat_map(At::one_or_items) {
+        match at.text().map(str::parse::<ipnet::Ipv4Net>) {
+            Some(Ok(net)) => {
+                away.push(net.trunc().to_string());
+                at.carried();
+            }
+            _ => at.odd("a prefix of IPv4"),
+        }
+    }
+    for network in networks.iter().chain(&away) {
+        let _ = writeln!(text, "  network {network}");
+    }
+}
+
+/// Sessions within the system: with everybody, or by reflectors.
+fn inner(nodes: &Nodes<'_>, number: usize, asn: u32) -> Vec<Session> {
+    let node = &nodes[number];
+    let members = || nodes.iter().enumerate().filter(|(_, other)| other.asn == Some(asn));
+    let reflected = members().any(|(_, other)| other.is_reflector);
+    let mut sessions = vec![];
+    for (_, other) in members().filter(|(other, _)| *other != number) {
+        if reflected && !node.is_reflector && !other.is_reflector {
+            continue;
+        }
+        let (Some(address), true) = (other.loopback.map(|net| net.addr()), node.loopback.is_some())
+        else {
+            continue;
+        };
+        let mut lines = vec!["activate".to_owned()];
+        if node.layers.is("bgp.next_hop_self", true) {
+            lines.push("next-hop-self".to_owned());
+        }
+        if node.is_reflector && !other.is_reflector {
+            lines.push("route-reflector-client".to_owned());
+        }
+        sessions.push(Session { address, asn, name: other.name.clone(), lines });
+    }
+    sessions
+}
+
+/// Sessions with other systems on a link, with their policies.
+fn outer(
+    nodes: &Nodes<'_>,
+    (_, asn): (&Node<'_>, u32),
+    interface: &Interface<'_>,
+    maps: &mut String,
+) -> Vec<Session> {
+    let mut sessions = vec![];
+    let peers = interface.peers.iter().filter_map(|(peer, address)| Some((peer, (*address)?)));
+    for (peer, address) in peers {
+        let other = &nodes[*peer];
+        let Some(theirs) = other.asn.filter(|theirs| *theirs != asn && other.runs("bgp")) else {
+            continue;
+        };
+        let mut lines = vec!["activate".to_owned()];
+        let name = format!("{}-{}", other.name, interface.name);
+        policies(interface, asn, &name, &mut lines, maps);
+        sessions.push(Session { address, asn: theirs, name: other.name.clone(), lines });
+    }
+    sessions
+}
+
+/// The plug-in's attributes of an interface.
+fn policies(
+    interface: &Interface<'_>,
+    asn: u32,
+    name: &str,
+    lines: &mut Vec<String>,
+    maps: &mut String,
+) {
+    let layers = &interface.layers;
+    if let Some(weight) = layers.number("bgp.weight") {
+        lines.push(format!("weight {weight}"));
+    }
+    let inward = layers.number("bgp.locpref").map(|n| format!("local-preference {n}"));
+    let mut outward: Vec<String> = vec![];
+    outward.extend(layers.number("bgp.med").map(|med| format!("metric {med}")));
+    let count = layers.number("bgp.prepend.count").filter(|count| (1..=10).contains(count));
+    let again = count.map(|count| vec![asn.to_string(); count as usize].join(" "));
+    let path = layers.text("bgp.prepend.path").map(str::to_owned).or(again);
+    let is_path = |path: &String| path.chars().all(|c| c.is_ascii_digit() || c == ' ');
+    outward.extend(path.filter(is_path).map(|path| format!("as-path prepend {path}")));
+    for (way, sets) in [("in", inward.into_iter().collect()), ("out", outward)] {
+        if sets.is_empty() {
+            continue;
+        }
+        lines.push(format!("route-map {name}-{way} {way}"));
+        let _ = writeln!(maps, "route-map {name}-{way} permit 10");
+        sets.iter().for_each(|set| maps.push_str(&format!(" set {set}\n")));
+        maps.push_str("!\n");
+    }
+}

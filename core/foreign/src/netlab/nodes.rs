@@ -1,0 +1,262 @@
+//! Nodes of netlab with their groups: which device they are, and what they run.
+
+use std::collections::BTreeSet;
+
+use super::keys::{Layers, find, reasons};
+use super::pools::Pools;
+use super::{Node, Nodes, as_net};
+use crate::at::At;
+use crate::draft::{self, Draft};
+use crate::write::scalar;
+use crate::{Job, NOT_CHOSEN, Result, source, valid_name, wrong};
+
+/// Modules that are read.
+const MODULES: [&str; 2] = ["ospf", "bgp"];
+
+/// Why these attributes are left out, or in which way they are there.
+const REASONS: &[(&str, bool, &str)] = &[
+    ("clab", false, "only of one of netlab's providers"),
+    ("libvirt", false, "only of one of netlab's providers"),
+    ("virtualbox", false, "only of one of netlab's providers"),
+    ("provider", true, "netloom itself runs the nodes"),
+    ("box", false, "netloom runs no boxes"),
+    ("mgmt", true, "there is no management network"),
+    ("graph", true, "only matters to its drawing"),
+];
+
+/// Nodes that are not in the lab, with the reason.
+pub(super) type LeftOut = Vec<(String, String)>;
+
+/// A group with its members.
+struct Group<'a> {
+    at: At<'a>,
+    members: Vec<String>,
+}
+
+/// Reads all nodes; returns those that are in the lab, and those that are not.
+pub(super) fn read<'a>(
+    job: &Job<'_>,
+    root: &At<'a>,
+    pools: &mut Pools,
+    draft: &mut Draft,
+) -> Result<(Nodes<'a>, LeftOut)> {
+    let groups = groups(root);
+    let named = names(root, &groups);
+    job.check_choice(&named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
+    let mut nodes = vec![];
+    let mut left_out = vec![];
+    let mut taken = BTreeSet::new();
+    for (name, at) in named {
+        let id = at.as_ref().and_then(|at| at.text_of("id")?.parse().ok());
+        let id = id.or_else(|| (1..).find(|id| !taken.contains(id))).unwrap_or(0);
+        taken.insert(id);
+        if !job.wants(&name) {
+            at.iter().for_each(|at| at.left_out(NOT_CHOSEN));
+            left_out.push((name, NOT_CHOSEN.to_owned()));
+            continue;
+        }
+        let mut layers: Vec<At<'a>> = at.iter().filter(|at| at.text().is_none()).cloned().collect();
+        let of = groups.iter().filter(|group| group.members.contains(&name));
+        layers.extend(
+            of.flat_map(|group| [Some(group.at.clone()), group.at.get("node_data")]).flatten(),
+        );
+        layers.push(root.clone());
+        let layers = Layers(layers, Some(root.clone()));
+        let Some(device) = layers.text("device") else {
+            let line = at.as_ref().map_or(1, |at| at.place.line);
+            return Err(wrong(job.file, line, format!("node {name:?} has no `device`")));
+        };
+        if !["linux", "frr"].contains(&device) {
+            let why = format!("netloom runs no {device}");
+            at.iter().for_each(|at| at.left_out(&why));
+            left_out.push((name, why));
+            continue;
+        }
+        nodes.push(one(job, (name, id, device), at.as_ref(), layers, pools, draft));
+    }
+    groups.iter().for_each(|group| rest(&group.at));
+    modules(root, &nodes);
+    Ok((nodes, left_out))
+}
+
+/// Nodes by name: of a list of names or maps, of a map, and of groups that make their members.
+fn names<'a>(root: &At<'a>, groups: &[Group<'a>]) -> Vec<(String, Option<At<'a>>)> {
+    let mut named: Vec<(String, Option<At<'a>>)> = vec![];
+    for at in root.get("nodes").iter() {
+        for item in at.items() {
+            let name = item.text().or_else(|| item.text_of("name")).unwrap_or_default().to_owned();
+            match name.is_empty() {
+                true => item.odd("the name of a node"),
+                false => named.push((name, Some(item))),
+            }
+        }
+        for (name, at) in at.entries() {
+            match at.is_empty() || !at.entries().is_empty() {
+                true => named.push((name.to_owned(), Some(at))),
+                false => at.odd("a map with attributes of a node"),
+            }
+        }
+        if at.is_empty() {
+            at.carried();
+        }
+    }
+    for group in groups {
+        let makes = group.at.get("_auto_create");
+        makes.iter().for_each(At::carried);
+        if makes.is_some_and(|at| at.is_true()) {
+            for member in &group.members {
+                if named.iter().all(|(name, _)| name != member) {
+                    named.push((member.clone(), None));
+                }
+            }
+        }
+    }
+    named
+}
+
+fn groups<'a>(root: &At<'a>) -> Vec<Group<'a>> {
+    let mut groups = vec![];
+    for (_, at) in root.get("groups").iter().flat_map(At::entries) {
+        // A list is that of its members.
+        let list = if at.node.items().is_some() { Some(at.clone()) } else { at.get("members") };
+        let mut members = vec![];
+        for item in list.iter().flat_map(At::items) {
+            match item.text() {
+                Some(name) => {
+                    members.push(name.to_owned());
+                    item.carried();
+                }
+                None => item.odd("the name of a node"),
+            }
+        }
+        groups.push(Group { at, members });
+    }
+    groups
+}
+
+fn one<'a>(
+    job: &Job<'_>,
+    (name, id, device): (String, u32, &str),
+    at: Option<&At<'a>>,
+    layers: Layers<'a>,
+    pools: &Pools,
+    draft: &mut Draft,
+) -> Node<'a> {
+    let new = draft.free_name(&valid_name(&name));
+    let mut made = draft::Node::named(&new);
+    let role = layers.0[..layers.0.len() - 1].iter().find_map(|at| at.get("role"));
+    role.iter().for_each(At::carried);
+    let is_host = match role.and_then(|at| at.text()) {
+        Some(role) => role == "host",
+        None => device == "linux",
+    };
+    let mut loopback = if is_host { None } else { pools.of_node("loopback", id) };
+    if let Some(text) = layers.text("loopback.ipv4") {
+        loopback = text.parse().ok().or(loopback);
+    }
+    if let Some(net) = loopback {
+        made.keys.push(("loopback", format!("[\"{}\"]", as_net(net))));
+    }
+    image(job, &layers, &mut made);
+    draft.nodes.push(made);
+    let router_id = layers.text("router_id").and_then(|text| text.parse().ok());
+    let router_id = router_id.or(loopback.or(pools.of_node("router_id", id)).map(|net| net.addr()));
+    let modules = if is_host { vec![] } else { own_modules(&layers) };
+    if let Some(at) = at {
+        match at.text() {
+            Some(_) => at.carried(),
+            None => rest(at),
+        }
+    }
+    let more = templates(job, &layers, (&name, device));
+    Node {
+        name,
+        new,
+        id,
+        is_host,
+        modules,
+        loopback,
+        router_id,
+        asn: None,
+        is_reflector: false,
+        interfaces: vec![],
+        more,
+        layers,
+    }
+}
+
+fn image(job: &Job<'_>, layers: &Layers<'_>, made: &mut draft::Node) {
+    let Some(at) = layers.nearest("image") else { return };
+    match at.text() {
+        _ if job.options.host_programs => at.left_out("the node runs the host's programs"),
+        Some(image) => {
+            made.key("image", scalar(image));
+            at.carried();
+        }
+        None => at.odd("the name of an image"),
+    }
+}
+
+fn own_modules(layers: &Layers<'_>) -> Vec<String> {
+    let named = layers.nearest("module");
+    let named = named.iter().flat_map(At::one_or_items).filter_map(|at| at.text());
+    named.filter(|name| MODULES.contains(name)).map(str::to_owned).collect()
+}
+
+/// Says of modules whether they are read, wherever they are named, and of the topology's own attributes of those that no
+/// node runs.
+fn modules(root: &At<'_>, nodes: &Nodes<'_>) {
+    let mut lists: Vec<At<'_>> = root.get("module").into_iter().collect();
+    lists.extend(find(root, "defaults.module"));
+    for layer in ["nodes", "groups"] {
+        let all = root.get(layer);
+        let items = all.iter().flat_map(At::items);
+        let entries = all.iter().flat_map(At::entries).map(|(_, at)| at);
+        lists.extend(items.chain(entries).filter_map(|at| at.get("module")));
+    }
+    for at in lists.iter().flat_map(At::one_or_items) {
+        match at.text() {
+            Some(name) if MODULES.contains(&name) => at.carried(),
+            _ if at.is_empty() => at.carried(),
+            _ => at.left_out("no configuration is made for this module"),
+        }
+    }
+    for module in MODULES {
+        if !nodes.iter().any(|node| node.runs(module)) {
+            root.get(module).iter().for_each(|at| at.changed("no node runs the module"));
+        }
+    }
+}
+
+/// Attributes with a reason, and those that have no other reader.
+fn rest(at: &At<'_>) {
+    if at.is_empty() {
+        at.carried();
+    }
+    for key in ["id", "name"] {
+        at.get(key).filter(|at| at.text().is_some()).iter().for_each(At::carried);
+    }
+    reasons(at, REASONS);
+}
+
+/// The text of templates that have nothing to be filled in: `NAME/NODE.j2` or `NAME/DEVICE.j2`.
+fn templates(job: &Job<'_>, layers: &Layers<'_>, (name, device): (&str, &str)) -> String {
+    let mut more = String::new();
+    let Some(list) = layers.nearest("config") else { return more };
+    for at in list.one_or_items() {
+        let folder = at.text().unwrap_or_default();
+        let paths = [name, device].map(|word| format!("{folder}/{word}.j2"));
+        match paths.iter().find_map(|path| source::text(job.files, path)) {
+            Some(text) if text.contains("{{") || text.contains("{%") => {
+                at.left_out("a template with words to be filled in");
+            }
+            Some(text) if device == "frr" => {
+                more.push_str(&format!("{}\n!\n", text.trim_end()));
+                at.carried();
+            }
+            Some(_) => at.left_out("only of routers with FRR"),
+            None => at.left_out("no such template beside the topology"),
+        }
+    }
+    more
+}
