@@ -175,17 +175,20 @@ setup_peers() {
     done
     setup_kernel || say "not available here: a kernel for guests (left out)"
     setup_kernel_with_cards || say "not available here: a kernel for guests with cards of computers (left out)"
-    setup_services || say "not available here: nginx, BIRD and sshd (left out)"
+    setup_unpacked services "nginx bird2 openssh-server" "they run in nodes in tests" ||
+        say "not available here: nginx, BIRD and sshd (left out)"
+    have dockerd || setup_unpacked docker "docker.io" "it gives its images to tests" ||
+        say "not available here: docker.io (left out)"
 }
 
-# Servers that tests run in nodes, with the libraries that they lack: unpacked and not installed, so that this machine
-# gets no service.
-setup_services() {
-    folder=$environments/services
-    wanted="nginx bird2 openssh-server"
+# Servers that tests run, with the libraries that they lack: unpacked and not installed, so that this machine gets no
+# service.
+setup_unpacked() {
+    folder=$environments/$1
+    wanted=$2
     [ "$(cat "$folder/packages" 2>/dev/null)" != "$wanted" ] || return 0
     [ "$(system)" = apt ] && have dpkg-deb || return 1
-    say "missing: $wanted (they run in nodes in tests): unpacking them into $folder"
+    say "missing: $wanted ($3): unpacking into $folder"
     # Whole or not at all: the list of packages is written last. Those that are installed are not downloaded.
     # shellcheck disable=SC2016
     as_root sh -c 'umask 022

@@ -9,6 +9,7 @@
 
 mod below;
 mod copying;
+mod docker;
 mod download;
 mod error;
 pub mod keeping;

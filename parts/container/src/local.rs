@@ -1,4 +1,4 @@
-//! Images on this machine: OCI layout folders, archives of `docker save` and OCI, Docker itself, and a root as a tar file.
+//! Images on this machine: OCI layout folders, archives of `docker save` and OCI, those that Docker gives, and a root as a tar file.
 //!
 //! An archive is looked through once; after that its files are read where they lie. What is taken into the store is
 //! checked as if it came from afar.
@@ -14,23 +14,16 @@ use netloom_oci::entry;
 use netloom_oci::manifest::{Config, Descriptor, Document, MOST_BYTES, choose};
 use netloom_oci::media::Packing;
 use netloom_oci::tape::{BLOCK, Kind, Step, Tape, padding};
-use netloom_oci::{Digest, Hasher, Reference, Source};
+use netloom_oci::{Digest, Hasher, Source};
 use netloom_sys::Failure;
 
 use crate::error::wrong_digest;
 use crate::options::{Patience, platform};
-use crate::transport::{self, Bounds};
 use crate::unpacking::Plain;
-use crate::{Error, Layer, Record, Result, Store, record};
+use crate::{Error, Layer, Record, Result, Store, docker, record};
 
 /// As many files as an archive of images may have.
 const MOST_FILES: usize = 100_000;
-
-/// Where Docker listens, unless `$DOCKER_HOST` says it.
-const DOCKER: &str = "/var/run/docker.sock";
-
-/// The longest that Docker takes to begin, relative to a registry.
-const SLOWER: u32 = 10;
 
 /// Takes an image into the store; returns its record, whose layers are there as blobs.
 pub(crate) fn take(store: &Store, source: &Source, patience: Patience) -> Result<Record> {
@@ -43,8 +36,9 @@ pub(crate) fn take(store: &Store, source: &Source, patience: Patience) -> Result
         Source::Daemon(reference) => {
             let (folder, _held) = store.stage("docker")?;
             let path = folder.join("image.tar");
-            let done = fetch_from_docker(reference, &path, &image, patience)
-                .and_then(|()| take_from(store, &image, &path, Some(&reference.to_string())));
+            // Docker sends the one that it was asked for, which has no name there if that was an ID or a digest.
+            let done = docker::fetch(reference, &path, &image, patience)
+                .and_then(|()| take_from(store, &image, &path, None));
             crate::store::remove_tree(&folder);
             return done;
         }
@@ -98,41 +92,6 @@ fn open_plain(file: &File, folder: &Path) -> Result<File> {
         to.write_all(data).map_err(fail)?;
         let count = data.len();
         plain.take(count);
-    }
-}
-
-/// `GET /images/NAME/get` of Docker's API gives the archive of `docker save`.
-fn fetch_from_docker(
-    reference: &Reference,
-    path: &Path,
-    image: &str,
-    patience: Patience,
-) -> Result<()> {
-    let host = std::env::var("DOCKER_HOST").unwrap_or_default();
-    let socket = host.strip_prefix("unix://").unwrap_or(DOCKER);
-    let bounds = Bounds { connect: patience.connect, stall: patience.stall * SLOWER };
-    let failed = |e: io::Error| {
-        let why = format!("{socket}: {e}");
-        Error::Registry { image: image.to_owned(), step: "Docker".to_owned(), why }
-    };
-    let name = netloom_oci::address::escape(&reference.familiar());
-    let to = format!("/images/{name}/get");
-    let mut answer = transport::get_local(Path::new(socket), &to, bounds).map_err(failed)?;
-    match answer.head.status {
-        200 => {}
-        404 => {
-            let (image, place) = (image.to_owned(), "Docker".to_owned());
-            return Err(Error::NotFound { image, place });
-        }
-        status => return Err(failed(io::Error::other(format!("it answers {status}")))),
-    }
-    let mut file = File::create(path).map_err(|e| Failure::path(path, "write", e))?;
-    loop {
-        let data = answer.next().map_err(failed)?;
-        if data.is_empty() {
-            return Ok(());
-        }
-        file.write_all(data).map_err(|e| Failure::path(path, "write", e))?;
     }
 }
 

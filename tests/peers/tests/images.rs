@@ -1,11 +1,12 @@
 //! Images that others' programs made and keep: umoci and skopeo put them into Debian's registry, into layouts and archives;
-//! in plain text, by TLS, behind a login.
+//! in plain text, by TLS, behind a login; and into Docker.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use netloom_kit::{Finished, Scratch, is_root, needs, wait_until};
+use netloom_kit::{Finished, Scratch, is_root, needs, program, root_only, skip, wait_until};
 use netloom_tests_peers::{Running, SOON};
 
 /// Makes a root of busybox and what it needs, an image of it with two more layers, and an archive of that.
@@ -177,4 +178,111 @@ fn tls_and_logins_are_obeyed() {
     netloom(&scratch, &pull, &with_login).code(0);
     comes_up(&scratch, &image);
     netloom(&scratch, &["image", "prune", "--all"], &[]).code(0);
+}
+
+/// Docker's program where `make peers` has unpacked it.
+const UNPACKED: &str = "/usr/local/lib/netloom-peers/docker";
+
+/// Docker keeps a key in /etc.
+const OWN_ETC: &str = r#"mkdir "$1" && cp /etc/passwd /etc/group /etc/hosts /etc/ld.so.cache "$1"
+mount --bind "$1" /etc && shift && exec "$@""#;
+
+/// Docker's daemon in namespaces of its own, so that everything it starts and mounts ends with it; `None` where it does
+/// not start, with what it says.
+fn docker(scratch: &Scratch) -> Result<(Running, PathBuf), String> {
+    let at = |name: &str| scratch.path().join(name);
+    let flag = |name: &str, value: &Path| format!("--{name}={}", value.display());
+    let (socket, log) = (at("docker.sock"), at("docker.log"));
+    let file = fs::File::create(&log).expect("make the log");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{path}:/usr/sbin:/sbin:{UNPACKED}/usr/sbin:{UNPACKED}/usr/bin");
+    let child = Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args(["sh", "-c", OWN_ETC, "sh"])
+        .arg(at("etc"))
+        .arg("dockerd")
+        .args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"])
+        .args(["--storage-driver=vfs", "--insecure-registry=127.0.0.0/8"])
+        .args([flag("data-root", &at("docker")), flag("exec-root", &at("docker-run"))])
+        .args([flag("pidfile", &at("docker.pid")), format!("--host=unix://{}", socket.display())])
+        .env("PATH", path)
+        .env("LD_LIBRARY_PATH", format!("{UNPACKED}/usr/lib/x86_64-linux-gnu"))
+        .env("HOME", scratch.path())
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("the log"))
+        .stderr(file)
+        .spawn()
+        .expect("start unshare");
+    let mut running = Running(child);
+    let is_up = wait_until("Docker listens, or ends", Duration::from_secs(60), || {
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        match said.contains("API listen on") {
+            true => Some(true),
+            false => (!running.is_alive()).then_some(false),
+        }
+    });
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    match is_up {
+        true => Ok((running, socket)),
+        false => Err(said.lines().last().unwrap_or("it says nothing").to_owned()),
+    }
+}
+
+#[test]
+fn images_come_from_docker_itself() {
+    root_only!("Docker's daemon");
+    needs!("skopeo", "umoci", "busybox", "curl", "unshare");
+    let unpacked = Path::new(UNPACKED).join("usr/sbin/dockerd");
+    if program("dockerd").is_none() && !unpacked.exists() {
+        skip!("peer:dockerd: not installed");
+    }
+    let scratch = Scratch::new();
+    make(&scratch);
+    let (_docker, socket) = match docker(&scratch) {
+        Ok(up) => up,
+        Err(said) => skip!("peer:dockerd: does not start here: {said}"),
+    };
+    let host = format!("unix://{}", socket.display());
+    let netloom = |words: &[&str]| netloom(&scratch, words, &[("DOCKER_HOST", Path::new(&host))]);
+    let post = "curl --silent --show-error --fail --unix-socket docker.sock --header Content-Type:application/x-tar \
+                --data-binary @$1 \"http://docker/$2\"";
+    shell(&scratch, post, &["saved.tar", "images/load"]);
+    shell(&scratch, "tar -cf root.tar -C root .", &[]);
+    let imported = "images/create?fromSrc=-&repo=box&changes=ENV%20COLOUR=red";
+    shell(&scratch, post, &["root.tar", imported]);
+    // An image of several layers by its name, and one of a root.
+    let pulled = netloom(&["image", "pull", "docker-daemon:a/b:1", "docker-daemon:box", "--json"]);
+    let pulled = pulled.code(0).json();
+    assert_eq!(pulled[0]["layers"].as_array().map(Vec::len), Some(3));
+    assert_eq!(pulled[1]["layers"].as_array().map(Vec::len), Some(1));
+    assert_eq!(pulled[1]["name"], "docker-daemon:box:latest");
+    comes_up(&scratch, "docker-daemon:a/b:1");
+    // Under a name of one's own, and by an ID.
+    netloom(&["image", "load", "docker-daemon:a/b:1", "--name", "own:1"]).code(0);
+    comes_up(&scratch, "own:1");
+    let id = pulled[1]["digest"].as_str().expect("an ID").to_owned();
+    let by_id = format!("docker-daemon:{id}");
+    let again = netloom(&["image", "pull", &by_id, "--json"]).code(0).json();
+    assert_eq!((&again[0]["digest"], &again[0]["name"]), (&pulled[1]["digest"], &by_id.into()));
+    // A lab has Docker's image at once.
+    let file = scratch.file(
+        "straight.yaml",
+        "name: straight\nnodes: {a: {image: \"docker-daemon:box\", pull: always, run: []}}\n",
+    );
+    {
+        let _guard = scratch.guard();
+        let up = scratch.netloom(["up".as_ref(), file.as_os_str()]);
+        up.env("DOCKER_HOST", &host).finish().code(0);
+        let colour = scratch.netloom(["exec", "a", "--", "sh", "-c", "echo $COLOUR"]).finish();
+        assert_eq!(colour.code(0).text(), "red\n");
+        scratch.netloom(["down"]).finish().code(0);
+    }
+    netloom(&["image", "pull", "docker-daemon:none"])
+        .code(1)
+        .says("\"docker-daemon:none:latest\": Docker has no such image");
+    let away = [("DOCKER_HOST", Path::new("tcp://127.0.0.1:1"))];
+    self::netloom(&scratch, &["image", "pull", "docker-daemon:box"], &away)
+        .code(1)
+        .says("only Docker on this machine (unix://SOCKET) is asked");
+    netloom(&["image", "prune", "--all"]).code(0);
 }

@@ -43,10 +43,11 @@ pub(crate) struct ImagePull {
 #[derive(Debug, Args)]
 #[command(
     after_help = "A file is what `docker save` or an OCI program writes, or a root file system as a tar archive; each also \
-                  compressed by gzip or zstd. A folder is an OCI layout."
+                  compressed by gzip or zstd. A folder is an OCI layout. Docker on this machine is asked by its socket, for a name or \
+                  an ID (`docker-daemon:sha256:HEX`)."
 )]
 pub(crate) struct ImageLoad {
-    /// A file or a folder.
+    /// A file or a folder, or `docker-daemon:NAME`.
     #[arg(value_name = "PATH")]
     pub(crate) path: std::path::PathBuf,
     /// Which of several images in it.

@@ -67,14 +67,26 @@ fn bar(progress: &Progress) -> String {
     format!("{}  [{filled:<BAR$}] {come} of {whole}, {unpacked}", progress.image)
 }
 
-/// `netloom image load`
-pub(super) fn load(args: &ImageLoad) -> Result<i32> {
-    let path = std::path::absolute(&args.path)?.to_string_lossy().into_owned();
+/// Where the image is that is to be loaded: a folder, a file or Docker.
+fn place(args: &ImageLoad) -> Result<Source> {
     let select = args.select.clone();
-    let source = match args.path.is_dir() {
+    let text = args.path.to_string_lossy();
+    if text.starts_with("docker-daemon:") {
+        return match select {
+            Some(_) => Err(Usage("--select is for folders and archives".to_owned()).into()),
+            None => source(&text),
+        };
+    }
+    let path = std::path::absolute(&args.path)?.to_string_lossy().into_owned();
+    Ok(match args.path.is_dir() {
         true => Source::Layout(path, select),
         false => Source::Archive(path, select),
-    };
+    })
+}
+
+/// `netloom image load`
+pub(super) fn load(args: &ImageLoad) -> Result<i32> {
+    let source = place(args)?;
     let name = args.name.as_deref().map(|name| name.parse::<Source>()).transpose();
     let name = name.map_err(netloom_container::Error::from)?;
     if let Some(Source::Layout(..) | Source::Archive(..)) = name {
