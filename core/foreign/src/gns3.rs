@@ -1,10 +1,12 @@
 //! GNS3's projects: JSON with nodes by type and links between adapters and ports.
 //!
-//! Carried are VPCS hosts with their startup files, Ethernet switches and hubs, NAT, and Docker nodes as plain ones.
+//! Carried are VPCS hosts with their startup files, Ethernet switches with their VLANs, hubs, NAT, clouds, and Docker nodes.
 //! Nodes of vendors' images (`dynamips`, `iou`, `qemu`, ...) are left out, with their links.
 
 mod links;
+mod nat;
 mod nodes;
+mod vlans;
 
 use std::collections::HashMap;
 
@@ -35,14 +37,19 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let mut draft = Draft::default();
     head(&root, &mut draft);
     let mut places = Places::new();
+    let mut switches = vec![];
+    let mut linked = vlans::Linked::new();
     for at in topology.get("nodes").iter().flat_map(At::items) {
-        nodes::read(job, &at, &mut places, &mut draft);
+        switches.extend(nodes::read(job, &at, &mut places, &mut draft));
     }
     for at in topology.get("links").iter().flat_map(At::items) {
         if let Some(link) = links::read(&at, &places) {
+            vlans::note(&at, &link.ends, &mut linked);
             draft.links.push(link);
         }
     }
+    vlans::carry(&switches, &linked, &mut draft);
+    nat::doors(&mut draft);
     nodes::addresses(job, &places, &topology, &mut draft);
     for (key, at) in topology.entries() {
         match key {

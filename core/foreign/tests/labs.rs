@@ -31,6 +31,8 @@ pub(crate) const LABS: &[(&str, &str)] = &[
     ("kathara-areas", "lab.conf"),
     ("kathara-prefixes", "lab.conf"),
     ("gns3", "two.gns3"),
+    ("gns3", "vlans.gns3"),
+    ("gns3", "nat.gns3"),
     ("core", "office.xml"),
     ("core", "sample.xml"),
     ("imunes", "ring.imn"),

@@ -39,6 +39,54 @@ fn a_project_of_gns3_has_its_addresses_and_filters() {
 }
 
 #[test]
+fn switches_of_gns3_have_their_vlans() {
+    let import = imported(&files("gns3"), "vlans.gns3");
+    let lines = [
+        "Switch1: {kind: shm, ports: {\"PC1:eth0\": {vlan: 10}, \"PC2:eth0\": {vlan: 20}, \"Switch2\": {trunk: all, native: 1}, \"PC5:eth0\": {vlan: 1}}}",
+        "Switch2: {kind: shm, ports: {\"PC3:eth0\": {vlan: 10}, \"PC4:eth0\": {vlan: 20}, \"Switch1\": {trunk: all, native: 1}}}",
+    ];
+    for line in lines {
+        assert!(import.lab.contains(line), "{line}: {}", import.lab);
+    }
+    assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
+    let text = String::from_utf8(files("gns3").0["vlans.gns3"].clone()).unwrap();
+    let text =
+        text.replacen("\"dot1q\"", "\"qinq\"", 1).replacen("\"vlan\": 20", "\"vlan\": 5000", 1);
+    let odd = imported(&Memory::of("vlans.gns3", text.as_str()), "vlans.gns3");
+    let of =
+        |n: u32| verdict(&odd, &format!("topology.nodes[5].properties.ports_mapping[{n}].vlan"));
+    assert_eq!(of(1), Verdict::LeftOut("expected a VLAN from 1 to 4094".into()));
+    assert_eq!(of(2), Verdict::LeftOut("netloom's switches put no tag around another".into()));
+    assert_eq!(of(4), Verdict::Changed("no link ends there".into()));
+}
+
+#[test]
+fn nat_of_gns3_is_a_door_with_addresses() {
+    let import = imported(&files("gns3"), "nat.gns3");
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    let address = |name: &str| node(name).interfaces[0].addresses[0].to_string();
+    assert_eq!(address("PC1"), "192.168.122.100/24");
+    assert_eq!(address("PC2"), "192.168.122.50/24");
+    assert_eq!(address("PC3"), "192.168.123.100/24");
+    for (name, gateway) in
+        [("PC1", "192.168.122.1"), ("PC2", "192.168.122.1"), ("PC3", "192.168.123.1")]
+    {
+        assert_eq!(node(name).routes[0].via.unwrap().to_string(), gateway, "{name}");
+    }
+    for door in ["192.168.122.1/24", "192.168.123.1/24"] {
+        let line = format!("internet: [\"{door}\"]");
+        assert!(import.lab.contains(&line), "{line}: {}", import.lab);
+    }
+    // Who is on no segment with a NAT keeps asking.
+    assert!(matches!(verdict(&import, "dhcp"), Verdict::LeftOut(_)));
+    let given = import.items.iter().filter(|item| item.item == "ip dhcp");
+    assert!(
+        given.clone().all(|item| matches!(item.verdict, Verdict::Changed(_))) && given.count() == 2
+    );
+}
+
+#[test]
 fn a_scenario_of_core_has_addresses_routes_and_options() {
     let import = imported(&files("core"), "office.xml");
     let plan = plan(&import);

@@ -342,3 +342,18 @@ fn policies_of_netlab_choose_the_way() {
     );
     machine.down();
 }
+
+#[test]
+fn vlans_of_gns3_are_apart_and_cross_a_trunk() {
+    let machine = machine!();
+    up(&machine, "gns3/vlans.gns3", &["--strict"]);
+    all_reach(&machine, &[("PC1", "10.7.0.1"), ("PC3", "10.7.0.3")]);
+    all_reach(&machine, &[("PC2", "10.7.0.2"), ("PC4", "10.7.0.4")]);
+    for (from, to) in
+        [("PC1", "10.7.0.2"), ("PC1", "10.7.0.4"), ("PC4", "10.7.0.3"), ("PC5", "10.7.0.1")]
+    {
+        let ping = machine.exec(from, &["ping", "-c", "1", "-W", "1", to]).finish().code(1).text();
+        assert!(ping.contains(" 0 received"), "{from} {to}: {ping}");
+    }
+    machine.down();
+}

@@ -6,7 +6,8 @@ use ipnet::IpNet;
 
 use crate::at::At;
 use crate::draft::{Draft, Node, Route, Switch};
-use crate::gns3::{Place, Places};
+use crate::gns3::vlans::Ports;
+use crate::gns3::{Place, Places, nat};
 use crate::{Job, Verdict, shell, source, valid_name};
 
 /// Keys that only matter to GNS3's window and its consoles.
@@ -32,12 +33,18 @@ const WINDOW: &[&str] = &[
     "compute_id",
 ];
 
-/// Reads a node.
-pub(super) fn read(job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut Draft) {
+/// Reads a node; returns the ports of an Ethernet switch.
+pub(super) fn read<'a>(
+    job: &Job<'_>,
+    at: &At<'a>,
+    places: &mut Places,
+    draft: &mut Draft,
+) -> Option<Ports<'a>> {
     let id = at.text_of("node_id").unwrap_or_default().to_owned();
     let wish = valid_name(at.text_of("name").unwrap_or_default());
     let name = draft.free_name(if wish.is_empty() { "node" } else { &wish });
     let kind = at.text_of("node_type").unwrap_or_default();
+    let mut ports = None;
     let place = match kind {
         "vpcs" | "docker" | "traceng" => {
             draft.nodes.push(Node::named(&name));
@@ -57,7 +64,10 @@ pub(super) fn read(job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut 
         known(at, kind, &name);
         match &place {
             Place::Node(name) => host(job, at, kind, draft.node(name)),
-            Place::Switch(_) => switch(at, kind, &name, draft),
+            Place::Switch(_) if kind == "ethernet_switch" => {
+                ports = Some(Ports::of(&id, &name, at));
+            }
+            Place::Switch(_) => hub(at),
             Place::Cloud(_) => at
                 .get("properties")
                 .iter()
@@ -69,6 +79,7 @@ pub(super) fn read(job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut 
         }
     }
     places.insert(id, place);
+    ports
 }
 
 /// The interfaces of the host that a cloud has, by port.
@@ -147,27 +158,9 @@ fn environment(at: &At<'_>, node: &mut Node) {
     at.carried();
 }
 
-fn switch(at: &At<'_>, kind: &str, name: &str, draft: &mut Draft) {
-    let Some(properties) = at.get("properties") else { return };
-    let ports = properties.get("ports_mapping");
-    let items = ports.iter().flat_map(At::items).collect::<Vec<_>>();
-    let vlan = |port: &At<'_>| {
-        port.text_of("vlan").is_some_and(|vlan| vlan != "1")
-            || port.text_of("type").is_some_and(|kind| kind != "access")
-    };
-    if kind == "ethernet_switch" && items.iter().any(vlan) {
-        // Ports are named by what is linked to them, so rules are written once links are known.
-        items.iter().for_each(|port| {
-            port.left_out(
-                "write `kind: shm` with `ports` for VLANs; without them all ports are in one",
-            );
-        });
-        if let Some(switch) = draft.switches.iter_mut().find(|switch| switch.name == name) {
-            switch.keys.push(("kind", "kernel".into()));
-        }
-    } else {
-        ports.iter().for_each(|at| at.changed("a switch has the ports that its links give it"));
-    }
+fn hub(at: &At<'_>) {
+    let ports = at.get("properties").and_then(|at| at.get("ports_mapping"));
+    ports.iter().for_each(|at| at.changed("a switch has the ports that its links give it"));
 }
 
 /// Startup files of VPCS: addresses and gateways.
@@ -205,9 +198,10 @@ fn vpcs(job: &Job<'_>, (file, first): (&str, u32), text: &str, name: &str, draft
             ["set", "dump" | "echo" | "lport" | "rport" | "rhost", ..] | ["save" | "echo", ..] => {
                 Verdict::Changed("of VPCS's own console".into())
             }
-            ["ip" | "ip4", "dhcp" | "-r", ..] | ["dhcp", ..] => {
-                Verdict::LeftOut("write a DHCP client in `run`".into())
-            }
+            ["ip" | "ip4", "dhcp" | "-r", ..] | ["dhcp", ..] => match nat::lease(name, draft) {
+                true => Verdict::Changed("an address of the NAT's network, given once".into()),
+                false => Verdict::LeftOut("write a DHCP client in `run`".into()),
+            },
             ["ip" | "ip4" | "ip6", rest @ ..] => match address(rest) {
                 Some((net, gateway)) => {
                     give(name, net, gateway, draft);
