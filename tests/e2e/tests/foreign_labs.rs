@@ -357,3 +357,14 @@ fn vlans_of_gns3_are_apart_and_cross_a_trunk() {
     }
     machine.down();
 }
+
+#[test]
+fn a_command_that_the_kernel_refuses_is_told_of_in_its_words() {
+    let machine = machine!();
+    let text = "name: refused\ntopology: {nodes: {a: {kind: linux, exec: [ip link add x type nonsense]}}}\n";
+    let file = machine.scratch().file("refused.clab.yml", text);
+    let told = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(0).errors();
+    let line = "node \"a\": exec 1 (ip link add x type nonsense) exited 2\n    Error: Unknown device type.\n";
+    assert!(told.contains(line), "{told}");
+    machine.down();
+}
