@@ -225,22 +225,24 @@ pub fn recognise(file: &str, content: &[u8]) -> Option<Format> {
         () if text.lines().any(|line| line.trim_end().starts_with("topology:")) => {
             Some(Format::Containerlab)
         }
-        () if is_netlab(&text) => Some(Format::Netlab),
+        () if is_netlab(&name, &text) => Some(Format::Netlab),
         () => None,
     }
 }
 
-/// Whether a text has words of netlab that no lab file has: which program runs the nodes, or what they all are.
-fn is_netlab(text: &str) -> bool {
+/// Whether a text has words of netlab that no lab file has: which program runs the nodes, or what they all are. In a
+/// file of netlab's own name what a single node or group is suffices.
+fn is_netlab(name: &str, text: &str) -> bool {
     if text.trim_start().starts_with('{') {
         let has = |word: &str| text.contains(&format!("\"{word}\":"));
         return has("nodes") && ["defaults.device", "provider", "module"].iter().any(|w| has(w));
     }
     let starts = |word: &str| text.lines().any(|line| line.starts_with(word));
     let is_device = |line: &str| line.trim_start().starts_with("device:") && line.starts_with(' ');
-    let defaults = starts("defaults:") && text.lines().any(is_device);
-    let all = defaults || ["defaults.device:", "provider:", "module:"].iter().any(|w| starts(w));
-    all && starts("nodes:")
+    let named = starts("defaults:") || ["topology.yml", "topology.yaml"].contains(&name);
+    let all = named && text.lines().any(is_device);
+    let words = ["defaults.device:", "provider:", "module:"];
+    (all || words.iter().any(|w| starts(w))) && (starts("nodes:") || starts("groups:"))
 }
 
 /// Imports a lab: `file` is its main file in `files`.

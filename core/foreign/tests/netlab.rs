@@ -168,6 +168,20 @@ fn groups_make_their_members_and_images_are_theirs() {
 }
 
 #[test]
+fn one_prefix_may_be_that_of_several_links() {
+    let text = "provider: clab\ngroups: {_auto_create: true, all: {members: [a, b, m], device: linux}}\ndefaults.devices.linux.image: tool:1\nlinks:\n- {a: , m: {ipv4: False}, prefix: 10.9.0.0/24}\n- {b: , m: {ipv4: False}, prefix.ipv4: 10.9.0.0/24}\n";
+    let import = with_images(&Memory::of("topology.yml", text), "topology.yml");
+    assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    assert_eq!(node("a").interfaces[0].addresses[0].to_string(), "10.9.0.1/24");
+    assert!(node("m").interfaces.iter().all(|interface| interface.addresses.is_empty()));
+    let setup = &node("b").setup[0];
+    assert_eq!(setup.join(" "), "ip address add 10.9.0.2/24 dev eth1");
+    assert_eq!(node("m").image.as_ref().unwrap().name, "tool:1");
+}
+
+#[test]
 fn a_choice_of_nodes_takes_the_links_between_them() {
     let only = vec!["a1".into(), "a2".into(), "r2".into()];
     let options = Options { only, ..Options::default() };

@@ -25,6 +25,8 @@ struct Reader<'a, 'b> {
     draft: &'b mut Draft,
     /// Switches so far.
     switches: u32,
+    /// Prefixes of links so far.
+    prefixes: Vec<Ipv4Net>,
 }
 
 /// Reads all links.
@@ -34,7 +36,7 @@ pub(super) fn read<'a>(
     pools: &mut Pools,
     draft: &mut Draft,
 ) {
-    let mut reader = Reader { nodes, left_out, pools, draft, switches: 0 };
+    let mut reader = Reader { nodes, left_out, pools, draft, switches: 0, prefixes: vec![] };
     let Some(links) = root.get("links") else { return };
     if links.is_empty() {
         links.carried();
@@ -166,7 +168,28 @@ impl<'a> Reader<'a, '_> {
             };
             self.nodes[tie.node].interfaces.push(interface);
         }
+        let ends = self.apart(ends, share);
         self.wire(ends, ties, layers);
+    }
+
+    /// Ends of a link whose prefix another link has, too, which links of a lab file must not: their nodes get such
+    /// addresses by commands.
+    fn apart(&mut self, mut ends: Vec<End>, share: Option<Ipv4Net>) -> Vec<End> {
+        let Some(net) = share else { return ends };
+        let overlaps = |other: &Ipv4Net| net.contains(other) || other.contains(&net);
+        if self.prefixes.iter().any(overlaps) {
+            for end in &mut ends {
+                let (Some(node), Some(iface)) = (self.draft.node(&end.at), &end.iface) else {
+                    continue;
+                };
+                for net in end.addresses.drain(..) {
+                    let words = ["ip", "address", "add", &net.to_string(), "dev", iface];
+                    node.setup.push(words.map(str::to_owned).to_vec());
+                }
+            }
+        }
+        self.prefixes.push(net);
+        ends
     }
 
     /// The prefix of a link, and whether its interfaces have none of their own.
@@ -222,6 +245,10 @@ impl<'a> Reader<'a, '_> {
         };
         if let Some(at) = given {
             let text = at.text().unwrap_or_default();
+            if text.eq_ignore_ascii_case("false") {
+                at.carried();
+                return None;
+            }
             let length = share.map_or(32, |net| net.prefix_len());
             let address = text.parse::<Ipv4Net>().ok();
             let address = address.or_else(|| Ipv4Net::new(text.parse().ok()?, length).ok());

@@ -100,10 +100,13 @@ fn names<'a>(root: &At<'a>, groups: &[Group<'a>]) -> Vec<(String, Option<At<'a>>
             at.carried();
         }
     }
+    let all = root.get("groups").and_then(|at| at.get("_auto_create"));
+    all.iter().for_each(At::carried);
+    let all = all.is_some_and(|at| at.is_true());
     for group in groups {
-        let makes = group.at.get("_auto_create");
-        makes.iter().for_each(At::carried);
-        if makes.is_some_and(|at| at.is_true()) {
+        let own = group.at.get("_auto_create");
+        own.iter().for_each(At::carried);
+        if all || own.is_some_and(|at| at.is_true()) {
             for member in &group.members {
                 if named.iter().all(|(name, _)| name != member) {
                     named.push((member.clone(), None));
@@ -116,7 +119,11 @@ fn names<'a>(root: &At<'a>, groups: &[Group<'a>]) -> Vec<(String, Option<At<'a>>
 
 fn groups<'a>(root: &At<'a>) -> Vec<Group<'a>> {
     let mut groups = vec![];
-    for (_, at) in root.get("groups").iter().flat_map(At::entries) {
+    let all = root.get("groups");
+    for (name, at) in all.iter().flat_map(At::entries) {
+        if name == "_auto_create" {
+            continue;
+        }
         // A list is that of its members.
         let list = if at.node.items().is_some() { Some(at.clone()) } else { at.get("members") };
         let mut members = vec![];
@@ -157,7 +164,7 @@ fn one<'a>(
     if let Some(net) = loopback {
         made.keys.push(("loopback", format!("[\"{}\"]", as_net(net))));
     }
-    image(job, &layers, &mut made);
+    image(job, &layers, device, &mut made);
     draft.nodes.push(made);
     let router_id = layers.text("router_id").and_then(|text| text.parse().ok());
     let router_id = router_id.or(loopback.or(pools.of_node("router_id", id)).map(|net| net.addr()));
@@ -185,8 +192,11 @@ fn one<'a>(
     }
 }
 
-fn image(job: &Job<'_>, layers: &Layers<'_>, made: &mut draft::Node) {
-    let Some(at) = layers.nearest("image") else { return };
+fn image(job: &Job<'_>, layers: &Layers<'_>, device: &str, made: &mut draft::Node) {
+    let of_device = |key| layers.nearest(&format!("devices.{device}.{key}"));
+    let own = layers.nearest("image");
+    let of_device = of_device("clab.image").or_else(|| of_device("image"));
+    let Some(at) = own.or(of_device) else { return };
     match at.text() {
         _ if job.options.host_programs => at.left_out("the node runs the host's programs"),
         Some(image) => {
