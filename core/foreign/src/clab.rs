@@ -33,7 +33,8 @@ const MTU: u32 = 9500;
 pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let not_text = || Error::Unreadable { file: job.file.to_owned(), problem: "not UTF-8 text" };
     let text = std::str::from_utf8(content).map_err(|_| not_text())?;
-    let rendered = match job.file.ends_with(".gotmpl") {
+    // Any topology may be a template, whatever it is called.
+    let rendered = match job.file.ends_with(".gotmpl") || text.contains("{{") {
         true => rendered(job, text)?,
         false => text.to_owned(),
     };

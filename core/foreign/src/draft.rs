@@ -3,7 +3,7 @@
 //! Readers fill it; [`crate::write`] turns it into text. Values are texts as the lab file has them; whether they are
 //! right is found out when the finished text is parsed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use netloom_model::published::Published;
@@ -182,27 +182,63 @@ impl Draft {
         names.find(|name| !taken(name)).unwrap_or_default()
     }
 
-    /// Gives addresses beyond the first of each family, which a link does not take, by commands of the node.
+    /// Gives addresses that a link of a lab file does not take by commands of the node: those beyond the first of each
+    /// family, and those of a prefix that another segment has, too.
     pub(crate) fn spill_addresses(&mut self) {
+        let segments = self.segments();
+        let mut taken: BTreeSet<(IpNet, usize)> = BTreeSet::new();
         let mut spilt: Vec<(String, Vec<String>)> = vec![];
-        for end in self.links.iter_mut().flat_map(|link| link.ends.iter_mut()) {
-            let Some(iface) = &end.iface else { continue };
-            let mut seen = [false; 2];
-            let (node, iface) = (end.at.clone(), iface.clone());
-            end.addresses.retain(|net| {
-                let family = usize::from(net.addr().is_ipv6());
-                let first = !std::mem::replace(&mut seen[family], true);
-                if !first {
-                    let words = ["ip", "address", "add", &net.to_string(), "dev", &iface];
-                    spilt.push((node.clone(), words.map(str::to_owned).to_vec()));
-                }
-                first
-            });
+        for (link, segment) in self.links.iter_mut().zip(segments) {
+            for end in &mut link.ends {
+                let Some(iface) = &end.iface else { continue };
+                let mut seen = [false; 2];
+                let (node, iface) = (end.at.clone(), iface.clone());
+                end.addresses.retain(|net| {
+                    let family = usize::from(net.addr().is_ipv6());
+                    let mut stays = !std::mem::replace(&mut seen[family], true);
+                    let own = net.trunc();
+                    let overlaps = |(other, of): &(IpNet, usize)| {
+                        *of != segment && (other.contains(&own) || own.contains(other))
+                    };
+                    stays &= !taken.iter().any(overlaps);
+                    if stays {
+                        taken.insert((own, segment));
+                    } else {
+                        let words = ["ip", "address", "add", &net.to_string(), "dev", &iface];
+                        spilt.push((node.clone(), words.map(str::to_owned).to_vec()));
+                    }
+                    stays
+                });
+            }
         }
         for (name, command) in spilt {
             if let Some(node) = self.node(&name) {
                 node.setup.insert(0, command);
             }
         }
+    }
+
+    /// The segment of each link, by a number: links that meet at switches are of one.
+    fn segments(&self) -> Vec<usize> {
+        let mut of: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut segments: Vec<usize> = vec![];
+        for (number, link) in self.links.iter().enumerate() {
+            let switches = link.ends.iter().map(|end| end.at.as_str());
+            let switches: Vec<&str> = switches.filter(|name| self.has_switch(name)).collect();
+            let known: Vec<usize> =
+                switches.iter().filter_map(|name| of.get(name).copied()).collect();
+            let segment = known.iter().min().copied().unwrap_or(number);
+            // A link between switches joins what was two segments.
+            if known.iter().any(|other| *other != segment) {
+                for found in of.values_mut().chain(&mut segments) {
+                    if known.contains(found) {
+                        *found = segment;
+                    }
+                }
+            }
+            of.extend(switches.into_iter().map(|name| (name, segment)));
+            segments.push(segment);
+        }
+        segments
     }
 }

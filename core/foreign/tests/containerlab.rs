@@ -201,6 +201,31 @@ fn a_template_is_filled_in_with_its_variables() {
 }
 
 #[test]
+fn any_topology_may_be_a_template() {
+    let text = "name: t\ntopology:\n  nodes:\n    a: {kind: linux}\n{{- if .more }}\n    b: {kind: linux}\n{{- end }}\n";
+    let few = imported(&Memory::of("t.clab.yml", text), "t.clab.yml");
+    assert_eq!(plan(&few).nodes.len(), 1);
+    let with = Memory::of("t.clab.yml", text).with("t.clab_vars.yml", "more: true\n");
+    assert_eq!(plan(&imported(&with, "t.clab.yml")).nodes.len(), 2);
+}
+
+#[test]
+fn a_prefix_of_two_segments_is_given_by_commands() {
+    let text = "topology:\n  nodes: {a: {kind: linux}, b: {kind: linux}, c: {kind: linux}, s: {kind: bridge}}\n  links:\n    \
+                - {endpoints: [\"a:e1\", \"b:e1\"], ipv4: [10.0.0.1/24, 10.0.0.2/24]}\n    \
+                - {endpoints: [\"a:e2\", \"c:e1\"], ipv4: [\"\", 10.0.0.3/25]}\n    \
+                - {endpoints: [\"b:e2\", \"s:1\"], ipv4: [10.1.0.2/24, \"\"]}\n    \
+                - {endpoints: [\"c:e2\", \"s:2\"], ipv4: [10.1.0.3/24, \"\"]}\n";
+    let import = imported(&Memory::of("t.clab.yml", text), "t.clab.yml");
+    let plan = plan(&import);
+    let node = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    assert_eq!(node("a").interfaces[1].addresses[0].to_string(), "10.0.0.1/24");
+    assert_eq!(node("c").setup, [["ip", "address", "add", "10.0.0.3/25", "dev", "e1"]]);
+    assert!(node("b").setup.is_empty() && node("a").setup.is_empty());
+    assert_eq!(node("c").interfaces[2].addresses[0].to_string(), "10.1.0.3/24");
+}
+
+#[test]
 fn wrong_topologies_are_refused_with_their_line() {
     for (name, text, want) in [
         (

@@ -25,8 +25,6 @@ struct Reader<'a, 'b> {
     draft: &'b mut Draft,
     /// Switches so far.
     switches: u32,
-    /// Prefixes of links so far.
-    prefixes: Vec<Ipv4Net>,
 }
 
 /// Reads all links.
@@ -36,7 +34,7 @@ pub(super) fn read<'a>(
     pools: &mut Pools,
     draft: &mut Draft,
 ) {
-    let mut reader = Reader { nodes, left_out, pools, draft, switches: 0, prefixes: vec![] };
+    let mut reader = Reader { nodes, left_out, pools, draft, switches: 0 };
     let Some(links) = root.get("links") else { return };
     if links.is_empty() {
         links.carried();
@@ -168,28 +166,7 @@ impl<'a> Reader<'a, '_> {
             };
             self.nodes[tie.node].interfaces.push(interface);
         }
-        let ends = self.apart(ends, share);
         self.wire(ends, ties, layers);
-    }
-
-    /// Ends of a link whose prefix another link has, too, which links of a lab file must not: their nodes get such
-    /// addresses by commands.
-    fn apart(&mut self, mut ends: Vec<End>, share: Option<Ipv4Net>) -> Vec<End> {
-        let Some(net) = share else { return ends };
-        let overlaps = |other: &Ipv4Net| net.contains(other) || other.contains(&net);
-        if self.prefixes.iter().any(overlaps) {
-            for end in &mut ends {
-                let (Some(node), Some(iface)) = (self.draft.node(&end.at), &end.iface) else {
-                    continue;
-                };
-                for net in end.addresses.drain(..) {
-                    let words = ["ip", "address", "add", &net.to_string(), "dev", iface];
-                    node.setup.push(words.map(str::to_owned).to_vec());
-                }
-            }
-        }
-        self.prefixes.push(net);
-        ends
     }
 
     /// The prefix of a link, and whether its interfaces have none of their own.
