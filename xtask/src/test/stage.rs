@@ -30,6 +30,10 @@ const DATA: &[&str] = &[
     "SPECIFICATION.md",
 ];
 
+/// Variables by which the caller chooses what tests do: seeds and counts. Every user's tests get them.
+const CHOICES: [&str; 4] =
+    ["NETLOOM_APPLY_SEED", "NETLOOM_APPLY_COUNT", "NETLOOM_CAPTURE_SEED", "NETLOOM_SEED"];
+
 /// The temporary folder, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -150,6 +154,8 @@ impl Stage {
             ("NETLOOM_TEST_ROOT".to_owned(), shown(self.path().join("root"))),
             ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
         ];
+        let chosen = |key: &&str| Some(((*key).to_owned(), std::env::var(key).ok()?));
+        all.extend(CHOICES.iter().filter_map(chosen));
         if user != User::Caller {
             all.push(("NETLOOM_RUNTIME_DIR".to_owned(), shown(self.home(user).join("run"))));
             all.push(("TMPDIR".to_owned(), shown(self.scratch(user, worker))));
