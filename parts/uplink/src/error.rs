@@ -9,6 +9,12 @@ pub enum Error {
     /// The system refused something.
     #[error(transparent)]
     Failed(#[from] Failure),
+    /// The network namespace was not entered.
+    #[error(transparent)]
+    Entering(#[from] netloom_sys::Error),
+    /// The kernel refused something at the tap.
+    #[error(transparent)]
+    Tap(#[from] netloom_netlink::Error),
     /// The program ended before it could have passed anything.
     #[error("{program}: ended at once: {status}")]
     Ended {

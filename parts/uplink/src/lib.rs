@@ -10,6 +10,7 @@
 
 mod error;
 mod serve;
+mod tap;
 pub mod tool;
 
 pub use error::{Error, Result};

@@ -11,10 +11,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use crate::{Error, Result, Spec};
+use crate::{Error, Result, Spec, tap};
 
 /// How often the lab's folder is looked for.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// How often the program's tap is looked for.
+const SOON: Duration = Duration::from_millis(5);
 
 /// A program that ends before this was of no use.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -38,7 +41,7 @@ pub fn serve(spec: &Spec, space: &OwnedFd) -> Result<()> {
     let mut first = true;
     loop {
         let start = Instant::now();
-        let Some(status) = run(spec, &signals)? else { return Ok(()) };
+        let Some(status) = run(spec, space, &signals)? else { return Ok(()) };
         let program = spec.tool.program.display();
         if start.elapsed() < AT_ONCE {
             if first {
@@ -69,7 +72,7 @@ fn mount(spec: &Spec, space: &OwnedFd) -> Result<()> {
 }
 
 /// Runs the program once. `None`: this process is to end, and the program was ended.
-fn run(spec: &Spec, signals: &OwnedFd) -> Result<Option<ExitStatus>> {
+fn run(spec: &Spec, space: &OwnedFd, signals: &OwnedFd) -> Result<Option<ExitStatus>> {
     let object = spec.tool.program.display().to_string();
     let failed = |operation| Failure::of(&object, operation);
     let log = File::options().append(true).create(true).mode(0o600).open(&spec.log);
@@ -81,9 +84,16 @@ fn run(spec: &Spec, signals: &OwnedFd) -> Result<Option<ExitStatus>> {
     let mut child = command.spawn().map_err(failed("start"))?;
     let pid = Pid::from_child(&child);
     let pidfd = process::pidfd(pid).map_err(Failure::of(&object, "watch"))?;
-    while wait(spec, signals, Some(&pidfd), LOOK)? {
+    let mut has_room = false;
+    while wait(spec, signals, Some(&pidfd), if has_room { LOOK } else { SOON })? {
         if let Some(status) = child.try_wait().map_err(failed("wait for"))? {
             return Ok(Some(status));
+        }
+        if !has_room {
+            has_room = tap::has_room(space).unwrap_or_else(|e| {
+                journal::line(format_args!("lab {}: {e}", spec.lab));
+                true
+            });
         }
     }
     end(&mut child);

@@ -73,6 +73,7 @@ user() { setpriv --reuid 65533 --regid 65533 --clear-groups env HOME="$own/run" 
 on() { node=$1; shift; user "$own/netloom" exec "$node" -- "$@"; }
 reaches() { [ "$(on "$1" curl -g -s -m 20 "http://$2:8080/")" = far ]; }
 the() { pgrep -u 65533 -x "$1"; }
+outside() { nsenter --net="/proc/$(the netloom-uplink)/root$own/run/out/uplink.net" "$@"; }
 "#;
 
 const LAB: &str = "
@@ -93,6 +94,9 @@ for node in a b; do
     # By the host's name server.
     reaches $node somewhere.example
 done
+# What connections have in flight has room in the tap.
+roomy() { outside ip link show uplink | grep -q 'qlen 10000'; }
+until roomy; do kill -0 $far; done
 # Not the host's loopback, by any address of the way out.
 for at in 192.0.0.2 192.0.0.3 192.0.0.100; do
     [ -z "$(on b curl -s -m 2 http://$at:8080/)" ]
@@ -102,6 +106,7 @@ grep -q 'NoNewPrivs:.1' /proc/$(pgrep -P $pid)/status || [ "$tool" = slirp4netns
 # The program ends, and its process; each is started again.
 kill -9 $(pgrep -P $pid)
 until reaches a 203.0.113.9; do kill -0 $far; done
+until roomy; do kill -0 $far; done
 kill -9 $(the netloom-uplink)
 until reaches a 203.0.113.9; do kill -0 $far; done
 # The lab process ends: traffic goes on, and the next one takes the process over.
