@@ -79,7 +79,7 @@ pub fn names() -> &'static [(&'static str, &'static str)] {
         ("guard", "what asking costs: added time of guarded calls, established connections"),
         (
             "people",
-            "what people wait for: nodes from images, images that are fetched, one link more in a running lab",
+            "what people wait for: nodes from images, images that are fetched, one link more in a running lab, what leaves by pasta",
         ),
         ("vm", "frames through the card of a virtual machine, and streams between two machines"),
     ]

@@ -1,7 +1,8 @@
-//! `people`: what those wait for who bring labs of their own: nodes from images, and a file that changed.
+//! `people`: what those wait for who bring labs of their own: nodes from images, a file that changed, and what leaves by pasta.
 
 mod apply;
 mod image;
+mod internet;
 mod registry;
 
 use std::path::Path;
@@ -14,5 +15,6 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut report = Report::new("people");
     image::measure(options, exe, &mut report)?;
     apply::measure(options, exe, &mut report)?;
+    internet::measure(options, exe, &mut report)?;
     Ok(report)
 }

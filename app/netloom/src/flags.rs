@@ -658,7 +658,7 @@ pub(crate) enum Experiment {
     Measure,
     /// Time that guarding adds to a program's calls, and what established connections keep.
     Guard,
-    /// What people wait for: nodes from images, and images that are fetched.
+    /// What people wait for: nodes from images, images that are fetched, what leaves by pasta.
     People,
     /// Frames through a virtual machine's card, and streams between two machines.
     Vm,
