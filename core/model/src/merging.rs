@@ -34,6 +34,8 @@ pub struct Machine<'a> {
     pub form: &'a dyn Fn(&PlannedLink) -> LinkForm,
     /// What links can be.
     pub allowed: Allowed,
+    /// Whether a file at this path of a node hides one that would be there without it.
+    pub hides: &'a dyn Fn(&PlannedNode, &str) -> bool,
 }
 
 /// Parts of a lab, by what identifies them.

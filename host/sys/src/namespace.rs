@@ -83,6 +83,46 @@ pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool, root: bool) -> Result<()> {
         .map_err(|e| Failure::new("namespaces of the node", "enter", e).into())
 }
 
+/// Gives the node of this init another host name.
+///
+/// # Errors
+/// The init has ended, or is another user's; or the kernel refuses the name.
+pub fn set_host_name(init: BorrowedFd<'_>, name: &str) -> Result<()> {
+    apart("host name", || {
+        rustix::thread::move_into_thread_name_spaces(
+            init,
+            ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME,
+        )
+        .map_err(|e| Failure::new("host name", "enter its namespace", e))?;
+        rustix::system::sethostname(name.as_bytes())
+            .map_err(|e| Failure::new(format!("host name {name:?}"), "set", e).into())
+    })
+}
+
+/// Moves the calling thread, which is to end soon, into the mounts of a node's init, with `root` as its root.
+pub(crate) fn enter_mounts(init: BorrowedFd<'_>, root: BorrowedFd<'_>) -> Result<()> {
+    let fail = |operation| move |e| Failure::new("mounts of the node", operation, e);
+    // SAFETY: a directory of its own shares no descriptor table; no other thread relies on this one's.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.map_err(fail("prepare for"))?;
+    rustix::thread::move_into_thread_name_spaces(init, ThreadNameSpaceType::MOUNT)
+        .map_err(fail("enter"))?;
+    rustix::process::fchdir(root).map_err(fail("go to the root of"))?;
+    rustix::process::chroot(".").map_err(fail("take the root of"))?;
+    Ok(())
+}
+
+/// Runs `f` on a fresh thread, and ends the thread.
+pub(crate) fn apart<T: Send>(name: &str, f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, f);
+        let thread = thread.map_err(|e| Failure::new(format!("thread {name:?}"), "start", e))?;
+        match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
 /// Gives the calling process its own mount namespace, with private mounts.
 pub fn private_mounts() -> Result<()> {
     // SAFETY: a new mount namespace shares no descriptor table; no other thread relies on the old one.

@@ -4,16 +4,16 @@
 //! (mount_setattr(2)), and only then put where it is to be seen (move_mount(2)). That place is found, and made if it
 //! is missing, with the root as the end of every path (openat2(2), `RESOLVE_IN_ROOT`). Needs Linux 5.12.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, OpenTreeFlags};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use crate::lookup::open_within;
 use crate::mount_attributes::{self, NO_DEVICES, READ_ONLY};
-use crate::{Failure, Result};
+use crate::{Failure, Result, namespace};
 
 /// Shows `source` with its submounts at the path `at` of the root directory `root`; what is missing of the path is
 /// made, owned by the caller.
@@ -21,32 +21,104 @@ use crate::{Failure, Result};
 /// # Errors
 /// Names the source or the path. Nothing is shown then.
 pub fn show(source: &Path, root: &Path, at: &Path, writable: bool) -> Result<()> {
-    let of_source = |operation| move |e: Errno| Failure::path(source, operation, e);
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = rustix::mount::open_tree(CWD, source, flags).map_err(of_source("bind"))?;
-    let rights = if writable { NO_DEVICES } else { NO_DEVICES | READ_ONLY };
-    let flags = AtFlags::EMPTY_PATH.bits() | OpenTreeFlags::AT_RECURSIVE.bits();
-    mount_attributes::set(&tree, c"", flags, rights)
-        .map_err(|e| Failure::path(source, "protect", e))?;
-    let found = rustix::fs::fstat(&tree).map_err(of_source("look at"))?;
-    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-    let place = place(root, at, is_directory)?;
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(&tree, "", &place, "", flags)
-        .map_err(|e| Failure::path(at, "bind a file of the host to", e))?;
-    Ok(())
+    let tree = Tree::of(source, writable)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(root, flags, Mode::empty())
+        .map_err(|e| Failure::path(at, "open the root of", e))?;
+    tree.put(root.as_fd(), at)
+}
+
+/// [`show`] in a node that lives: `init` is its init, and `root` its root directory.
+///
+/// # Errors
+/// As [`show`]; and the caller may not mount there.
+pub fn show_in(
+    (init, root): (BorrowedFd<'_>, BorrowedFd<'_>),
+    source: &Path,
+    at: &Path,
+    writable: bool,
+) -> Result<()> {
+    namespace::apart("bind", || {
+        // Mounts of the caller's user namespace, which may be copied.
+        namespace::private_mounts()?;
+        let tree = Tree::of(source, writable)?;
+        namespace::enter_mounts(init, root)?;
+        tree.put(root, at)
+    })
+}
+
+/// Takes away what [`show`] or [`show_in`] put at the path `at` of a living node. What uses it goes on with it.
+///
+/// `sources`: what may be shown there. With `once` it is what is mounted there last, whatever it is by now; else it is
+/// everything mounted there that is one of the sources.
+///
+/// # Errors
+/// The kernel refuses it, except because nothing is mounted there.
+pub fn hide_in(
+    (init, root): (BorrowedFd<'_>, BorrowedFd<'_>),
+    at: &Path,
+    sources: &[&Path],
+    once: bool,
+) -> Result<()> {
+    let identity = |path: &Path| rustix::fs::stat(path).map(|of| (of.st_dev, of.st_ino)).ok();
+    let known: Vec<_> = sources.iter().filter_map(|source| identity(source)).collect();
+    namespace::apart("bind", || {
+        namespace::enter_mounts(init, root)?;
+        for _ in 0..MOST {
+            if !once && identity(at).is_none_or(|found| !known.contains(&found)) {
+                break;
+            }
+            match rustix::mount::unmount(at, UnmountFlags::DETACH) {
+                Ok(()) if !once => {}
+                Ok(()) | Err(Errno::INVAL | Errno::NOENT) => break,
+                Err(e) => return Err(Failure::path(at, "unbind", e).into()),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The most mounts at one place that attempts which were cut off leave.
+const MOST: usize = 16;
+
+/// A tree of the host as a mount that is nowhere yet.
+struct Tree {
+    mount: OwnedFd,
+    is_directory: bool,
+}
+
+impl Tree {
+    fn of(source: &Path, writable: bool) -> Result<Tree> {
+        let fail = |operation| move |e: Errno| Failure::path(source, operation, e);
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE;
+        let mount = rustix::mount::open_tree(CWD, source, flags).map_err(fail("bind"))?;
+        let rights = if writable { NO_DEVICES } else { NO_DEVICES | READ_ONLY };
+        let flags = AtFlags::EMPTY_PATH.bits() | OpenTreeFlags::AT_RECURSIVE.bits();
+        mount_attributes::set(&mount, c"", flags, rights)
+            .map_err(|e| Failure::path(source, "protect", e))?;
+        let found = rustix::fs::fstat(&mount).map_err(fail("look at"))?;
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        Ok(Tree { mount, is_directory })
+    }
+
+    fn put(&self, root: BorrowedFd<'_>, at: &Path) -> Result<()> {
+        let place = place(root, at, self.is_directory)?;
+        let flags =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        rustix::mount::move_mount(&self.mount, "", &place, "", flags)
+            .map_err(|e| Failure::path(at, "bind a file of the host to", e))?;
+        Ok(())
+    }
 }
 
 /// The place for a directory or another file at the path `at` of `root`.
-fn place(root: &Path, at: &Path, is_directory: bool) -> Result<OwnedFd> {
+fn place(root: BorrowedFd<'_>, at: &Path, is_directory: bool) -> Result<OwnedFd> {
     let fail = |operation: &'static str| move |e: Errno| Failure::path(at, operation, e);
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(root, flags, Mode::empty()).map_err(fail("open the root of"))?;
     let open = |path: &Path| {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        open_within(&root, path, OFlags::PATH, resolve)
+        open_within(root, path, OFlags::PATH, resolve)
     };
     let names: Vec<&Path> = at
         .components()
@@ -101,6 +173,8 @@ mod tests {
         symlink(&outside, root.join("away")).unwrap();
         symlink("../../outside", root.join("up")).unwrap();
         symlink("srv", root.join("near")).unwrap();
+        let opened = fs::File::open(&root).unwrap();
+        let place = |_: &Path, at: &Path, directory| place(opened.as_fd(), at, directory);
         place(&root, Path::new("/near/a/b"), true).unwrap();
         assert!(root.join("srv/a/b").is_dir());
         place(&root, Path::new("/srv/file"), false).unwrap();

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use netloom_model::lab::{Program, Ready};
+use netloom_model::lab::{Health, Program, Ready};
 use netloom_sys::scm;
 use netloom_sys::{Failure, process::wait_readable};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -60,6 +60,9 @@ pub struct Wanted {
     pub env: Vec<(String, String)>,
     /// When it counts as ready.
     pub ready: Ready,
+    /// The check that repeats from then on.
+    #[serde(default)]
+    pub health: Option<Health>,
 }
 
 /// An init's answer.

@@ -33,6 +33,14 @@ impl Checking {
         Checking { health, state: HealthState::default(), next: now, running: None, late: false }
     }
 
+    /// Ends a command that runs.
+    pub(crate) fn end(self) {
+        if let Some((pid, _)) = self.running {
+            // It has ended, where there is nobody to kill.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+
     /// The results so far.
     pub(crate) fn state(&self) -> HealthState {
         self.state.clone()

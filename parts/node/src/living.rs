@@ -315,9 +315,15 @@ impl Init {
 
     /// Runs other programs from now on.
     fn change(&mut self, wanted: Wanted, log: [File; 2]) {
-        let Wanted { run, env, ready } = wanted;
+        let Wanted { run, env, ready, health } = wanted;
         self.env.clone_from(&env);
         self.conditions.ready = ready;
+        if self.conditions.health != health {
+            self.conditions.health = health;
+            if let Some(checking) = self.checking.take() {
+                checking.end();
+            }
+        }
         self.failed = None;
         self.programs.change(run, env, log);
         if let Err(words) = self.programs.go_on() {
@@ -362,8 +368,10 @@ impl Init {
         match self.lacking() {
             None if self.has_settled(now) => {
                 self.waiting = None;
+                // One that goes on has its results.
                 let health = self.conditions.health.clone();
-                self.checking = health.map(|health| Checking::new(health, now));
+                let fresh = || health.map(|health| Checking::new(health, now));
+                self.checking = self.checking.take().or_else(fresh);
                 self.answer_start(&Answer::Ready);
             }
             None => {}

@@ -39,6 +39,24 @@ pub fn place(root: BorrowedFd<'_>, file: &FileSpec, users: Users) -> Result<()> 
     Ok(moved?)
 }
 
+/// Removes a file that was placed; one that is gone, or is a directory by now, is left as it is.
+///
+/// # Errors
+/// Its path with the failed operation.
+pub fn remove(root: BorrowedFd<'_>, path: &str) -> Result<()> {
+    let fail = |e: Errno| Failure::new(format!("file {path:?}"), "remove", e);
+    let way = Path::new(path);
+    let (Some(parent), Some(name)) = (way.parent(), way.file_name()) else { return Ok(()) };
+    let directory = match open(root, parent, OFlags::PATH | OFlags::DIRECTORY) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        found => found.map_err(fail)?,
+    };
+    match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
+        Err(e) => Err(fail(e).into()),
+    }
+}
+
 fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     open_within(root, path, flags, resolve)
@@ -139,6 +157,11 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&at).unwrap(), text);
             assert_eq!(at.metadata().unwrap().permissions().mode() & 0o7777, 0o640);
         }
+        std::fs::create_dir(root.join("etc/a/c")).unwrap();
+        for path in ["/link/a/b", "/link/a/b", "/link/a/c", "/none/x"] {
+            remove(opened.as_fd(), path).unwrap();
+        }
+        assert!(!root.join("etc/a/b").exists() && root.join("etc/a/c").exists());
         std::fs::write(root.join("file"), "").unwrap();
         let refused = place(opened.as_fd(), &spec("/file/x", ""), Users::Kernel).unwrap_err();
         assert!(netloom_sys::describe(&refused).contains("/file/x"));

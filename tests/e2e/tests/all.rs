@@ -3,6 +3,7 @@
 mod addresses;
 mod apply;
 mod apply_edits;
+mod apply_node;
 mod attacks;
 mod background;
 mod bench;

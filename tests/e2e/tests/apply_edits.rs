@@ -79,15 +79,30 @@ impl Lab {
                     .values_mut()
                     .nth(usize::try_from(at).expect("few"))
                     .expect("it is there");
-                let key =
-                    ["env", "run", "storage", "sysctls"][usize::try_from(pick(4)).expect("few")];
+                let keys =
+                    ["env", "run", "storage", "sysctls", "hostname", "health", "binds", "files"];
+                let key = keys[usize::try_from(pick(8)).expect("few")];
                 let value = pick(9) + 1;
+                if pick(3) == 0 && node.remove(key).is_some() {
+                    return;
+                }
                 node.insert(
                     key,
                     match key {
                         "env" => format!("{{A: a{value}}}"),
                         "run" => format!("[[sleep, '100{value}']]"),
                         "storage" => format!("{}MB", 20 + value),
+                        "hostname" => format!("h{value}.example"),
+                        "health" => format!("{{exec: [test, -e, /srv/{value}], interval: 1s}}"),
+                        // Folders of the host that are everywhere, one within another at times.
+                        "binds" => {
+                            let from = ["/usr", "/usr/bin", "/etc"]
+                                [usize::try_from(value % 3).expect("few")];
+                            let deep =
+                                if value % 3 == 0 { ", /srv/at/sbin: /usr/sbin" } else { "" };
+                            format!("{{/srv/at: {from}, /srv/b{value}: /bin{deep}}}")
+                        }
+                        "files" => format!("{{/opt/file{value}: text, /opt/always: text{value}}}"),
                         _ => format!("{{net.ipv4.tcp_retries1: {}}}", value + 1),
                     },
                 );
@@ -220,7 +235,8 @@ fn killed_at_each_step_the_same_command_finishes() {
                switches: {s: {}, t: {}}\nlinks:\n  - [a, s]\n  - [r:eth0, s]\n  - [r:eth1, b]\n  - [r:eth2, c]\n  - \
                [r:eth3, d]\n";
     let new = "name: cut\nnodes:\n  a: {}\n  r: {forwarding: true}\n  b: {}\n  c: {run: [[sleep, '1002']], env: {A: b}, \
-               sysctls: {net.ipv4.tcp_ecn: 1}}\n  e: {run: [[sleep, '1003']]}\nswitches: {s: {}, u: {}}\nlinks:\n  - [a, s]\n  - \
+               sysctls: {net.ipv4.tcp_ecn: 1}, hostname: cut.example, files: {/opt/cut: one}, binds: {/srv/cut: /usr/bin}, \
+               health: {exec: ['true']}}\n  e: {run: [[sleep, '1003']]}\nswitches: {s: {}, u: {}}\nlinks:\n  - [a, s]\n  - \
                [r:eth0, s]\n  - [r:eth1, b]\n  - {ends: [r:eth2, c], addresses: {r: 192.0.2.1/24}, mtu: 1400}\n  - [e, u]\n  - [r:eth4, u]\n  - [c, b]\n";
     machine.up(old);
     let state = machine.scratch().runtime_dir().join("cut/state.json");
@@ -262,12 +278,9 @@ fn killed_at_each_step_the_same_command_finishes() {
         assert!(again.status.success(), "step {step}: {}", again.errors());
         apply(&machine, to, "--check").finish().code(0);
         machine.netloom(["ping", "--all"]).bound(Duration::from_secs(60)).finish().code(0);
-        let one = machine.exec("c", &["sh", "-c", "pgrep -fx 'sleep 100.' | wc -l; cat /sys/class/net/eth0/mtu /proc/sys/net/ipv4/tcp_ecn"]);
-        assert_eq!(
-            one.ok(),
-            if step % 2 == 1 { "1\n1400\n1\n" } else { "1\n1500\n2\n" },
-            "step {step}"
-        );
+        let one = machine.exec("c", &["sh", "-c", "pgrep -fx 'sleep 100.' | wc -l; cat /sys/class/net/eth0/mtu /proc/sys/net/ipv4/tcp_ecn; hostname; ls /opt/cut; grep -c ' /srv/cut ' /proc/self/mounts"]);
+        let expected = ["1\n1500\n2\nc\n0\n", "1\n1400\n1\ncut.example\n/opt/cut\n1\n"];
+        assert_eq!(one.finish().text(), expected[step % 2], "step {step}");
         assert_eq!(steady(&machine), inits, "step {step}");
         flow.grows();
     }

@@ -6,6 +6,7 @@
 //! the next one adopts, and the same request finishes: it compares with what stood before, too. The digest of the new
 //! file is written last. Whatever no step names is not touched.
 
+mod binding;
 mod changing;
 mod drifting;
 mod linking;

@@ -9,7 +9,7 @@ use netloom_digest::fnv1a;
 use netloom_model::Plan;
 use netloom_model::difference::Kind;
 use netloom_model::merging::{Act, KeyChange, Machine, Merged, Step, merge, merge_over};
-use netloom_model::plan::{LinkId, NodeId, PlannedLink};
+use netloom_model::plan::{LinkId, NodeId, PlannedLink, PlannedNode};
 
 use crate::build::maker::absolute_paths;
 use crate::stage::allowed::allowed;
@@ -87,7 +87,7 @@ pub(crate) fn look(
     let before = folder.read_before()?;
     let made = folder.read_made()?.filter(|made| made.plan.digest == state.plan.digest);
     let form = |link: &PlannedLink| state.form(link);
-    let machine = Machine { there, form: &form, allowed: allowed(state.user) };
+    let machine = Machine { there, form: &form, allowed: allowed(state.user), hides: &hides };
     let earlier = before.as_ref().map(|state| &state.plan);
     let merged = match &made {
         Some(made) => merge_over(&made.plan, &state.plan, earlier, &wanted, &machine, keep_drift),
@@ -104,6 +104,18 @@ pub(crate) fn look(
         .map_err(|e| Error::of("steps", "encode")(std::io::Error::from(e)))?;
     let digest = format!("{:016x}", fnv1a::hash(text.as_bytes()));
     Ok(Prospect { wanted, merged, drift, steps, digest, before })
+}
+
+/// Whether a node's root has a file at this path below what the lab puts there.
+fn hides(node: &PlannedNode, path: &str) -> bool {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = node.root.as_deref().unwrap_or(std::path::Path::new("/"));
+    let Ok(root) = rustix::fs::open(root, flags, Mode::empty()) else { return true };
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    let found = netloom_sys::lookup::open_within(&root, path, flags, ResolveFlags::IN_ROOT);
+    let missing = matches!(found, Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR));
+    node.image.is_some() || !missing
 }
 
 /// The state without nodes and links that an earlier attempt made only in part: they are removed before anything else.

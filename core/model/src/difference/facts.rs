@@ -66,7 +66,7 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     let (limits, protect) = (&node.limits, &node.protect);
     let number = |value: Option<u32>| value.map(|n| n.to_string());
     facts.put_live("forwarding", node.forwarding.word().map(str::to_owned));
-    facts.put("hostname", node.hostname.clone());
+    facts.put_live("hostname", node.hostname.clone());
     for address in &node.loopback {
         facts.put_live(format!("loopback.{address}"), yes(true));
     }
@@ -117,13 +117,13 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
         facts.put_live(format!("ports.{port}"), yes(true));
     }
     for bind in &node.binds {
-        facts.put_unseen(format!("binds.{}", bind.to), bind);
+        facts.put_live_unseen(format!("binds.{}", bind.to), bind);
     }
     if !node.exec.is_empty() {
         facts.put_live_unseen("exec", &node.exec);
     }
     if let Some(health) = &node.health {
-        facts.put_unseen("health", health);
+        facts.put_live_unseen("health", health);
     }
     for (path, value) in settings(node) {
         facts.put_live(format!("sysctls.{path}"), Some(value));

@@ -1,5 +1,7 @@
 //! What the changes of an object take, where the table of facts alone cannot say.
 
+use std::path::Path;
+
 use super::Machine;
 use crate::difference::{Change, How, Item, Kind};
 use crate::plan::form::LinkForm;
@@ -23,10 +25,19 @@ pub(super) fn changes(
         // The keys of the two kinds are not comparable.
         return vec![(How::Anew, kind.clone())];
     }
+    // A file that is taken out of a new node's layer shows what is below; in a living node that would stay hidden.
+    let stays_hidden = |change: &Change| {
+        let path = change.key.strip_prefix("files.").filter(|_| change.new.is_none());
+        path.is_some_and(|path| {
+            let nodes = [&running.nodes[old], &wanted.nodes[new]];
+            let is_bound = |node: &&PlannedNode| {
+                node.binds.iter().any(|bind| Path::new(path).starts_with(&bind.to))
+            };
+            nodes.iter().any(is_bound) || (machine.hides)(nodes[0], path)
+        })
+    };
     let how = |change: &Change| {
-        // A file that is taken out of a node's layer shows the host's again; in a living node it would hide that.
-        let gone = change.key.starts_with("files.") && change.new.is_none();
-        if gone || anew(&change.key) { How::Anew } else { change.how }
+        if anew(&change.key) || stays_hidden(change) { How::Anew } else { change.how }
     };
     item.changes.iter().map(|change| (how(change), change.clone())).collect()
 }
@@ -38,14 +49,15 @@ fn of_node((running, old): (&Plan, usize), (wanted, new): (&Plan, usize)) -> fn(
         // A machine is told of these when it starts.
         return |key| {
             let first = key.split('.').next().unwrap_or_default();
-            matches!(first, "run" | "env" | "files" | "ready" | "children" | "loopback" | "exec")
+            let of_programs = matches!(first, "run" | "env" | "ready" | "exec" | "health");
+            of_programs || matches!(first, "files" | "binds" | "children" | "loopback" | "hostname")
         };
     }
     if is_special(before) || is_special(after) {
         // FRR is told of these with what is made of the plan, and an image adds its own.
         return |key| {
             let first = key.split('.').next().unwrap_or_default();
-            matches!(first, "run" | "env" | "files" | "ready" | "children")
+            matches!(first, "run" | "env" | "files" | "ready" | "children" | "health")
         };
     }
     if before.children.is_some() != after.children.is_some() {

@@ -27,7 +27,7 @@ fn merged_after(
     allowed: Allowed,
 ) -> Result<Merged, Refusal> {
     let form = |link: &PlannedLink| LinkForm::of(running, link, allowed);
-    let machine = Machine { there: &|_| vec![], form: &form, allowed };
+    let machine = Machine { there: &|_| vec![], form: &form, allowed, hides: &|_, _| false };
     merge(running, before, wanted, &machine)
 }
 
@@ -62,7 +62,7 @@ fn a_new_interface_leaves_the_indexes_of_wires_alone() {
     let form = |link: &PlannedLink| LinkForm::of(&running, link, ALLOWED);
     let wire = crate::plan::form::FIRST_HIDDEN + 5;
     let there = |_| vec![("eth0".to_owned(), 2), ("own".to_owned(), 9), ("nlw5".to_owned(), wire)];
-    let machine = Machine { there: &there, form: &form, allowed: ALLOWED };
+    let machine = Machine { there: &there, form: &form, allowed: ALLOWED, hides: &|_, _| false };
     let target = merge(&running, None, &of(&more), &machine).unwrap().target;
     let h1 = &target.nodes[target.node("h1").unwrap()];
     let indexes: Vec<u32> = h1.interfaces.iter().map(|i| i.index).collect();
@@ -250,7 +250,8 @@ fn what_was_changed_by_hand_is_marked_and_can_be_kept() {
     running.nodes[0].limits.memory = Some(5 << 20);
     let wanted = of(&SITES.replace("64MiB", "128MiB"));
     let form = |link: &PlannedLink| LinkForm::of(&running, link, ALLOWED);
-    let machine = Machine { there: &|_| vec![], form: &form, allowed: ALLOWED };
+    let machine =
+        Machine { there: &|_| vec![], form: &form, allowed: ALLOWED, hides: &|_, _| false };
     let over = |keep| merge_over(&made, &running, None, &wanted, &machine, keep).unwrap();
     let words: Vec<String> = over(false).steps.iter().map(Step::words).collect();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What nodes change where they are: limits, protection, settings of the kernel, files.
+//! What nodes change where they are: limits, protection, host names, settings of the kernel, files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -67,6 +67,7 @@ impl Running {
             for old in was.nodes(*id) {
                 self.change_node(work, *id, old)?;
             }
+            self.bind_anew(work, *id, was)?;
         }
         self.publish_anew(work, merged, was)
     }
@@ -107,6 +108,10 @@ impl Running {
             let state = self.state();
             self.apply_guards_from(work, &state, slot, old, &new)?;
         }
+        if let Some(init) = work.inits.get(&id).filter(|_| new.host_name() != old.host_name()) {
+            namespace::set_host_name(init.pidfd.as_fd(), new.host_name())
+                .map_err(Error::of(format!("node {:?}", new.name), "name it"))?;
+        }
         self.place_files(work, &state, old, &new)
     }
 
@@ -118,11 +123,13 @@ impl Running {
         new: &PlannedNode,
     ) -> Result<()> {
         let fresh: Vec<_> = new.files.iter().filter(|file| !old.files.contains(file)).collect();
-        let Some(init) = work.inits.get(&new.id).filter(|_| !fresh.is_empty()) else {
-            return Ok(());
-        };
+        let is_given = |path: &str| new.files.iter().any(|file| file.path == path);
+        let gone: Vec<_> = old.files.iter().filter(|file| !is_given(&file.path)).collect();
+        let none = fresh.is_empty() && gone.is_empty();
+        let Some(init) = work.inits.get(&new.id).filter(|_| !none) else { return Ok(()) };
         let root = copy::open_root(&new.name, init.pidfd.as_fd())?;
         let users = users::in_node(state, new);
+        gone.into_iter().try_for_each(|file| placing::remove(root.as_fd(), &file.path))?;
         fresh.into_iter().try_for_each(|file| Ok(placing::place(root.as_fd(), file, users)?))
     }
 

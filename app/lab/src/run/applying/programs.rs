@@ -62,12 +62,17 @@ impl Running {
         let [a, b] = log_names(node.id.get());
         let logs = [open(&a)?, open(&b)?];
         let env = environment_of(self.folder.name(), &node.name, &node.env);
-        let wanted = Wanted { run: node.run.clone(), env, ready: node.ready.clone() };
+        let wanted = Wanted {
+            run: node.run.clone(),
+            env,
+            ready: node.ready.clone(),
+            health: node.health.clone(),
+        };
         connection.change(&wanted, [logs[0].as_fd(), logs[1].as_fd()])?;
         Ok(connection)
     }
 }
 
 fn differ(old: &PlannedNode, new: &PlannedNode) -> bool {
-    old.run != new.run || old.env != new.env || old.ready != new.ready
+    old.run != new.run || old.env != new.env || old.ready != new.ready || old.health != new.health
 }
