@@ -99,14 +99,6 @@ pub enum Refusal {
         /// The link.
         link: String,
     },
-    /// Slices differ.
-    #[error(
-        "slice {slice:?} differs, and slices change only with their whole lab: `netloom up --replace FILE`"
-    )]
-    Slice {
-        /// The slice.
-        slice: String,
-    },
     /// What was changed by hand does not fit what the file says.
     #[error("what was changed by hand cannot be kept beside what the file says: {reason}")]
     Drift {
@@ -211,7 +203,7 @@ impl<'p> Fates<'p> {
             Kind::Node => running.node(&item.name).is_some(),
             Kind::Link => running.link(&item.name).is_some(),
             Kind::Switch => running.switch(&item.name).is_some(),
-            Kind::Slice => false,
+            Kind::Slice => running.slices.iter().any(|slice| slice.name == item.name),
         };
         if known || live.is_empty() || live.len() < item.changes.len() || !is_there {
             return;
@@ -296,13 +288,8 @@ fn refuse(fates: &Fates<'_>, running: &Plan, wanted: &Plan) -> Result<(), Refusa
         let changed = changes.is_some_and(|all| all.iter().any(beyond));
         is_door(link) && (changed || !fates.stays(Kind::Link, &link.name))
     };
-    if let Some(door) = running.links.iter().chain(&wanted.links).find(touched) {
-        return Err(Refusal::Door { link: door.name.clone() });
-    }
-    let slices = fates.changes.keys().chain(fates.anew.keys());
-    let mut slices = slices.chain(&fates.added).chain(&fates.removed);
-    match slices.find(|(kind, _)| *kind == Kind::Slice) {
-        Some((_, name)) => Err(Refusal::Slice { slice: (*name).to_owned() }),
+    match running.links.iter().chain(&wanted.links).find(touched) {
+        Some(door) => Err(Refusal::Door { link: door.name.clone() }),
         None => Ok(()),
     }
 }

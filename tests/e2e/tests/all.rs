@@ -4,6 +4,7 @@ mod addresses;
 mod apply;
 mod apply_edits;
 mod apply_node;
+mod apply_slices;
 mod attacks;
 mod background;
 mod bench;

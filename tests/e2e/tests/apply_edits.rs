@@ -30,6 +30,8 @@ struct Lab {
     links: BTreeMap<u64, (u64, u64, BTreeMap<&'static str, String>)>,
     /// Kinds of switches, by number.
     switches: BTreeMap<u64, &'static str>,
+    /// Slices of a switch that stays, each with how many rules it may have.
+    slices: BTreeMap<&'static str, u64>,
 }
 
 /// Ends of links from this number on are switches.
@@ -39,7 +41,15 @@ impl Lab {
     /// One thing more, less or other.
     fn edit(&mut self, random: &mut SplitMix64) {
         let mut pick = |most: u64| random.next_u64() % most;
-        match pick(8) {
+        match pick(9) {
+            8 => {
+                let slice = ["p", "q"][usize::try_from(pick(2)).expect("few")];
+                if pick(3) == 0 {
+                    self.slices.remove(slice);
+                } else {
+                    self.slices.insert(slice, pick(9) + 1);
+                }
+            }
             0 | 1 if self.nodes.len() < 6 => {
                 let free = (0..).find(|n| !self.nodes.contains_key(n)).expect("one is free");
                 self.nodes.insert(free, BTreeMap::new());
@@ -130,22 +140,31 @@ impl Lab {
 
     fn text(&self) -> String {
         let mut text =
-            "name: edited\nnodes:\n  a: {}\n  b: {}\n  r: {forwarding: true}\n".to_owned();
+            "name: edited\nnodes:\n  a: {}\n  b: {}\n  r: {forwarding: true}\n  p: {}\n  q: {}\n"
+                .to_owned();
         for (node, given) in &self.nodes {
             let given: Vec<String> =
                 given.iter().map(|(key, value)| format!("{key}: {value}")).collect();
             text += &format!("  n{node}: {{{}}}\n", given.join(", "));
         }
-        text += "switches:\n  steady: {}\n";
+        text += "switches:\n  steady: {}\n  flow: {kind: openflow}\n";
         for (switch, kind) in &self.switches {
             text += &format!("  s{switch}: {{kind: {kind}}}\n");
         }
-        text += "links:\n  - [a, steady]\n  - [r:eth0, steady]\n  - [r:eth1, b]\n";
+        text += "links:\n  - [a, steady]\n  - [r:eth0, steady]\n  - [r:eth1, b]\n  - [p, flow]\n  - [q, flow]\n";
         for (link, (a, b, settings)) in &self.links {
             let end = |n: &u64| if *n < SWITCH { format!("n{n}:x{link}") } else { format!("s{n}") };
             let settings: String =
                 settings.iter().map(|(key, value)| format!(", {key}: {value}")).collect();
             text += &format!("  - {{ends: [{}, {}]{settings}}}\n", end(a), end(b));
+        }
+        if !self.slices.is_empty() {
+            text += "slices:\n";
+        }
+        for (slice, rules) in &self.slices {
+            text += &format!(
+                "  {slice}: {{switches: {{flow: {{ports: [{slice}]}}}}, rules: {rules}}}\n"
+            );
         }
         text
     }
@@ -191,6 +210,27 @@ fn random_edits_leave_other_connections_alone() {
     let (bytes, again) = flow.end();
     println!("{count} edits: {bytes} bytes arrived, 0 lost; {again} segments were sent again");
     machine.down();
+}
+
+/// Applies a file to a lab whose process is killed when its state is written for the `step`th time; `false` if it was done
+/// before.
+pub(crate) fn killed_at(machine: &Machine, lab: &str, to: &str, step: usize) -> bool {
+    let process = machine.status()["pid"].as_i64();
+    let process = process.and_then(|pid| i32::try_from(pid).ok()).expect("a pid");
+    let state = machine.scratch().runtime_dir().join(lab).join("state.json");
+    let (over, states) = (AtomicBool::new(false), Replacements::of(&state));
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let hit = states.come("state.json", step, &over);
+            if hit {
+                kill(process);
+            }
+            hit
+        });
+        apply(machine, to, "--yes").finish();
+        over.store(true, Ordering::Relaxed);
+        watch.join().expect("it watched")
+    })
 }
 
 /// A folder in which a file is replaced: no replacement is missed, however late it is looked at.
@@ -239,7 +279,6 @@ fn killed_at_each_step_the_same_command_finishes() {
                health: {exec: ['true']}}\n  e: {run: [[sleep, '1003']]}\nswitches: {s: {}, u: {}}\nlinks:\n  - [a, s]\n  - \
                [r:eth0, s]\n  - [r:eth1, b]\n  - {ends: [r:eth2, c], addresses: {r: 192.0.2.1/24}, mtu: 1400}\n  - [e, u]\n  - [r:eth4, u]\n  - [c, b]\n";
     machine.up(old);
-    let state = machine.scratch().runtime_dir().join("cut/state.json");
     let steady = |machine: &Machine| -> Vec<(String, i32)> {
         machine
             .inits()
@@ -253,24 +292,7 @@ fn killed_at_each_step_the_same_command_finishes() {
     for step in 1.. {
         let (to, back) = if step % 2 == 1 { (new, old) } else { (old, new) };
         apply(&machine, back, "--yes").finish().code(0);
-        let process = machine.status()["pid"]
-            .as_i64()
-            .and_then(|pid| i32::try_from(pid).ok())
-            .expect("a pid");
-        let (over, states) = (AtomicBool::new(false), Replacements::of(&state));
-        let killed = std::thread::scope(|scope| {
-            let watch = scope.spawn(|| {
-                let hit = states.come("state.json", step, &over);
-                if hit {
-                    kill(process);
-                }
-                hit
-            });
-            apply(&machine, to, "--yes").finish();
-            over.store(true, Ordering::Relaxed);
-            watch.join().expect("it watched")
-        });
-        if !killed {
+        if !killed_at(&machine, "cut", to, step) {
             break;
         }
         kills += 1;

@@ -52,6 +52,15 @@ struct Slicer {
 }
 
 impl Slicers {
+    /// Has the process that the lab's slices need, none without any, and tells it the slices.
+    pub(crate) fn renew(&self, context: &Context<'_>) -> Result<()> {
+        if is_wanted(&context.state.plan) {
+            return self.inner().have(context);
+        }
+        self.end(context.folder);
+        Ok(())
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -58,6 +58,7 @@ impl Times {
     fn of_step(&self, step: &Step) -> Option<f64> {
         let programs = step.kind == Some(Kind::Node) && step.act != Act::Remove;
         self.of(match step.act {
+            _ if step.kind == Some(Kind::Slice) => Stage::Change,
             Act::Remove => Stage::Remove,
             _ if programs => Stage::Start,
             Act::Add | Act::Anew => Stage::Add,

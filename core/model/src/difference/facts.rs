@@ -195,20 +195,20 @@ pub(super) fn of_slice(slice: &Slice) -> Vec<Fact> {
     let quota = &slice.quota;
     let number = |value: Option<u32>| value.map(|n| n.to_string());
     let controllers: Vec<String> = slice.controllers.iter().map(ToString::to_string).collect();
-    facts.put("controllers", Some(controllers.join(" ")).filter(|all| !all.is_empty()));
-    facts.put("rules", number(quota.rules));
-    facts.put("packet-ins", quota.packet_ins.map(|rate| format!("{rate}/s")));
-    facts.put("messages", quota.messages.map(|rate| format!("{rate}/s")));
-    facts.put("rate", quota.rate.map(|rate| format!("{rate}bit")));
-    facts.put("cpu", quota.cpu_milli.map(cpu_text));
+    facts.put_live("controllers", Some(controllers.join(" ")).filter(|all| !all.is_empty()));
+    facts.put_live("rules", number(quota.rules));
+    facts.put_live("packet-ins", quota.packet_ins.map(|rate| format!("{rate}/s")));
+    facts.put_live("messages", quota.messages.map(|rate| format!("{rate}/s")));
+    facts.put_live("rate", quota.rate.map(|rate| format!("{rate}bit")));
+    facts.put_live("cpu", quota.cpu_milli.map(cpu_text));
     for (switch, id) in &slice.datapaths {
-        facts.put(format!("datapaths.{switch}"), Some(id.to_string()));
+        facts.put_live(format!("datapaths.{switch}"), Some(id.to_string()));
     }
     for (switch, spaces) in &slice.switches {
-        facts.put_unseen(format!("switches.{switch}"), spaces);
+        facts.put_live_unseen(format!("switches.{switch}"), spaces);
     }
     if let Some(tls) = &slice.tls {
-        facts.put_unseen("tls", tls);
+        facts.put_live_unseen("tls", tls);
     }
     facts.0
 }

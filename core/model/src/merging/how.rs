@@ -18,8 +18,7 @@ pub(super) fn changes(
     let anew = match item.kind {
         Kind::Node => of_node((running, old), (wanted, new)),
         Kind::Link => of_link((running, old), (wanted, new), machine),
-        Kind::Switch => |_: &str| false,
-        Kind::Slice => |_: &str| true,
+        Kind::Switch | Kind::Slice => |_: &str| false,
     };
     if let Some(kind) = item.changes.iter().find(|change| change.key == "kind") {
         // The keys of the two kinds are not comparable.

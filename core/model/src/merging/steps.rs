@@ -89,7 +89,7 @@ impl Step {
     }
 }
 
-/// The steps: added, changed, made anew, removed; nodes, switches and links of each in the order of their plan.
+/// The steps: added, changed, made anew, removed; nodes, switches, links and slices of each in the order of their plan.
 pub(super) fn steps(
     fates: &Fates<'_>,
     running: &Plan,
@@ -112,7 +112,12 @@ pub(super) fn steps(
     }
     for key in &there {
         if let Some(changes) = fates.changes.get(key) {
-            let ends = key.0 == Kind::Node && ends_programs(running, wanted, key.1);
+            let ends = match key.0 {
+                Kind::Node => ends_programs(running, wanted, key.1),
+                // Rules that are in it no more go.
+                Kind::Slice => changes.iter().any(|c| c.key.starts_with("switches.")),
+                Kind::Switch | Kind::Link => false,
+            };
             steps.push(Step { ends, ..step(Act::Change, key.0, key.1, changes, vec![]) });
         }
     }
@@ -151,7 +156,8 @@ fn objects(plan: &Plan) -> Vec<(Kind, &str)> {
     let nodes = plan.nodes.iter().map(|n| (Kind::Node, n.name.as_str()));
     let switches = plan.switches.iter().map(|s| (Kind::Switch, s.name.as_str()));
     let links = plan.links.iter().map(|l| (Kind::Link, l.name.as_str()));
-    nodes.chain(switches).chain(links).collect()
+    let slices = plan.slices.iter().map(|s| (Kind::Slice, s.name.as_str()));
+    nodes.chain(switches).chain(links).chain(slices).collect()
 }
 
 fn routed_words(names: &[String]) -> String {

@@ -134,7 +134,7 @@ fn a_wire_that_cannot_be_put_in_takes_a_new_link() {
 }
 
 #[test]
-fn doors_and_other_labs_are_refused_and_slices_too() {
+fn doors_and_other_labs_are_refused() {
     let door = SITES.to_owned() + "  - [r1, internet]\n";
     let refused = |old: &str, new: &str| merged(&of(old), &of(new)).unwrap_err().to_string();
     assert!(refused(SITES, &door).contains("is a door"));

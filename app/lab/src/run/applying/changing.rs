@@ -62,6 +62,7 @@ impl Running {
     ) -> Result<()> {
         self.change_links(work, merged, was)?;
         self.change_loopbacks(work, merged, was, false)?;
+        self.change_slices(work, was)?;
         self.change_switches(work, merged, was)?;
         for id in &merged.changed.nodes {
             for old in was.nodes(*id) {

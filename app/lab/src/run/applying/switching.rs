@@ -103,6 +103,28 @@ impl Running {
         Ok(())
     }
 
+    /// Makes slices those of the current plan, and has switches that became sliced, or are no more, speak with whom they
+    /// are to speak with. Those whose own settings change, too, are started again with these.
+    pub(super) fn change_slices(&self, work: &Work, was: &Was<'_>) -> Result<()> {
+        let state = self.state();
+        let plan = &state.plan;
+        if was.plans().all(|old| old.slices == plan.slices) {
+            return Ok(());
+        }
+        let context = self.context(&state, &work.inits);
+        let keepers = &self.kept.keepers;
+        keepers.slicers.renew(&context)?;
+        for switch in plan.switches.iter().filter(|switch| switch.kind.as_openflow().is_some()) {
+            let name = &switch.name;
+            let sliced = plan.is_sliced(name);
+            let differs = was.plans().any(|old| old.is_sliced(name) != sliced);
+            if differs && was.switches(name).iter().all(|old| old.kind == switch.kind) {
+                keepers.flows.restart(&context, name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The core's network namespace.
     pub(super) fn core_space(&self, work: &Work) -> Result<std::os::fd::OwnedFd> {
         let core = work.inits.get(&NodeId::CORE).filter(|init| init.lives());
