@@ -72,6 +72,8 @@ pub struct Merged {
     pub added: Parts,
     /// Parts of both that change where they are.
     pub changed: Parts,
+    /// Whether doors come, go or change. Then all of the running plan go early, and all of the target are new.
+    pub doors: bool,
 }
 
 /// Why a lab cannot become the wanted one.
@@ -90,14 +92,6 @@ pub enum Refusal {
     Unsound {
         /// How.
         problem: String,
-    },
-    /// A door comes, goes or changes.
-    #[error(
-        "link {link:?} is a door, which comes, goes and changes only with its whole lab: `netloom up --replace FILE`"
-    )]
-    Door {
-        /// The link.
-        link: String,
     },
     /// What was changed by hand does not fit what the file says.
     #[error("what was changed by hand cannot be kept beside what the file says: {reason}")]
@@ -159,10 +153,11 @@ pub fn merge(
         fates.note_earlier(item, running);
     }
     fates.spread(running, wanted);
-    refuse(&fates, running, wanted)?;
+    let doors = fates.spread_doors(running, wanted);
     let named = identities::Named::of(&fates, running, wanted);
     let target = identities::target(&named, running, wanted, machine);
     let mut merged = parts(&fates, running, target);
+    merged.doors = doors;
     way::clear(&mut merged, running);
     let routes = routes(&merged, running, before);
     merged.steps = steps::steps(&fates, running, wanted, &routes);
@@ -258,6 +253,24 @@ impl<'p> Fates<'p> {
         }
     }
 
+    /// Makes all doors anew if one comes, goes or changes, because the host's side of them is made as a whole. Returns
+    /// whether that is so.
+    fn spread_doors(&mut self, running: &'p Plan, wanted: &'p Plan) -> bool {
+        let moves = |link: &&PlannedLink| is_door(link) && !self.stays(Kind::Link, &link.name);
+        let touched = running.links.iter().chain(&wanted.links).any(|link| moves(&link));
+        for link in wanted.links.iter().filter(|link| touched && is_door(link)) {
+            let key = (Kind::Link, link.name.as_str());
+            if self.stays(key.0, key.1) {
+                let (old, new) = (Some("old".to_owned()), Some("new".to_owned()));
+                let how = How::Anew;
+                let change = Change { key: "doors".to_owned(), old, new, shown: false, how };
+                self.changes.remove(&key);
+                self.anew.insert(key, vec![change]);
+            }
+        }
+        touched
+    }
+
     fn is_anew(&self, kind: Kind, name: &str) -> bool {
         self.anew.contains_key(&(kind, name))
     }
@@ -274,24 +287,11 @@ impl<'p> Fates<'p> {
     }
 }
 
-/// Refuses what a living lab cannot become.
-fn refuse(fates: &Fates<'_>, running: &Plan, wanted: &Plan) -> Result<(), Refusal> {
-    let is_door = |link: &PlannedLink| {
-        link.ends
-            .iter()
-            .any(|end| matches!(end, PlannedEnd::Host { .. } | PlannedEnd::Internet { .. }))
-    };
-    let touched = |link: &&PlannedLink| {
-        let changes = fates.changes.get(&(Kind::Link, link.name.as_str()));
-        // What a door does to frames is a wire's matter.
-        let beyond = |change: &Change| change.key == "mtu" || change.key.starts_with("addresses.");
-        let changed = changes.is_some_and(|all| all.iter().any(beyond));
-        is_door(link) && (changed || !fates.stays(Kind::Link, &link.name))
-    };
-    match running.links.iter().chain(&wanted.links).find(touched) {
-        Some(door) => Err(Refusal::Door { link: door.name.clone() }),
-        None => Ok(()),
-    }
+/// Whether a link leads out of the lab, to the host.
+fn is_door(link: &PlannedLink) -> bool {
+    let outside =
+        |end: &PlannedEnd| matches!(end, PlannedEnd::Host { .. } | PlannedEnd::Internet { .. });
+    link.ends.iter().any(outside)
 }
 
 /// Which parts come, go and change.
@@ -307,6 +307,7 @@ fn parts(fates: &Fates<'_>, running: &Plan, target: Plan) -> Merged {
         late: parts_of(running, gone),
         added: parts_of(&target, new),
         changed: parts_of(&target, differs),
+        doors: false,
         target,
     }
 }

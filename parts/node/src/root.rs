@@ -20,6 +20,9 @@ use crate::files::{Files, access_of, inside};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 use crate::{dev, skeleton};
 
+/// The text of /etc/resolv.conf in a node that does not reach `internet`.
+pub const NO_NAME_SERVERS: &str = "# names of this lab are in /etc/hosts\n";
+
 /// File system types whose files nodes should see. Others (proc, cgroup, …) are kernel interfaces, which are
 /// mounted anew or left out.
 const FILE_SYSTEMS: [&str; 14] = [
@@ -124,7 +127,7 @@ impl Shared {
         }
         setup.write(&base.join("shared/etc/hosts"), prepare.hosts.as_bytes(), 0o644)?;
         setup.symlink("/proc/sys/kernel/hostname", &base.join("shared/etc/hostname"))?;
-        let resolv = b"# names of this lab are in /etc/hosts\n";
+        let resolv = NO_NAME_SERVERS.as_bytes();
         setup.write(&base.join("shared/etc/resolv.conf"), resolv, 0o644)?;
         let trees = if prepare.user { top_level() } else { below_root(mounts) };
         // Apart from what all roots have: it is for those that show the host's files.

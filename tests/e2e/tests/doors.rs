@@ -283,3 +283,65 @@ fn streams_pass_a_card_without_segmentation() {
     on_a_host(&machine, &format!("{CARD}{PLAIN_CARD_SCRIPT}")).args([&file]).finish().code(0);
     machine.down();
 }
+
+/// A lab gets doors, others, and loses them; `$1` to `$3` are its files without any, with one, and with two.
+const APPLIED: &str = r#"
+state() {
+    cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/uplink/forwarding
+    ip -o link show | sed 's/^[0-9]*: //; s/ mtu .*master/ master/; s/ mtu .*//; s/<.*>//' | sort
+    if command -v nft >/dev/null; then nft list ruleset; fi
+}
+nl() { "$NETLOOM_BIN" "$@"; }
+no() { if "$@"; then return 1; fi; }
+apply() { nl apply --yes "$1" >said; nl apply --check "$1"; }
+out() { nl exec "$1" -- ping -c 1 -W 30 203.0.113.9; }
+inits() { nl status --json | grep '^    .*"pid"'; }
+nl up "$1"
+trap 'nl down --all; kill $far' EXIT
+state >before
+inits >first
+apply "$2"
+grep -q '^+ link r:eth1--internet' said
+out a; out r
+no nl exec a -- grep -q 'names of this lab' /etc/resolv.conf
+apply "$3"
+grep -q '^! link r:eth1--internet anew: doors changed' said
+out a; out b
+ip -o link show eth1 | grep -q master
+# The process ends on the way, wherever: the same command finishes.
+for kills in 1 2 3 4 5 6; do
+    apply "$1"
+    state | diff before -
+    process=$(nl status --json | sed -n 's/^  "pid": \([0-9]*\).*/\1/p')
+    nl apply --yes "$3" >said 2>&1 & applying=$!
+    sleep 0.0$kills; kill -9 $process
+    wait $applying || true
+    apply "$3"
+    out a; out b
+done
+apply "$1"
+inits | diff first -
+state | diff before -
+nl exec a -- grep -q 'names of this lab' /etc/resolv.conf
+no nl exec a -- ping -c 1 -W 1 203.0.113.9
+nl exec a -- ping -c 1 -W 30 b
+nl down
+trap 'kill $far' EXIT
+"#;
+
+#[test]
+fn doors_come_change_and_go_in_a_living_lab() {
+    root_only!("opens doors to the host");
+    let machine = machine!();
+    let none = "name: doors\npool: {ipv6: none}\nnodes: {a: {}, r: {forwarding: true}, b: {}}\nswitches: {s: {}}\n\
+                links:\n  - [a, s]\n  - [r:eth0, s]\n  - [b, s]\n";
+    let one = format!("{none}  - [r:eth1, internet]\n");
+    let two = format!("{one}  - [b:card, 'host:eth1']\n");
+    let files = [("none", none), ("one", &one), ("two", &two)].map(|(name, text)| {
+        let path = machine.scratch().path().join(name).with_extension("yaml");
+        std::fs::write(&path, text).expect("write a lab");
+        path
+    });
+    on_a_host(&machine, &format!("{CARD}{APPLIED}")).args(&files).finish().code(0);
+    machine.down();
+}

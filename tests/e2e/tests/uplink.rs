@@ -157,6 +157,45 @@ fn pasta_leads_out_of_an_ordinary_users_lab() {
     on_a_host(&script, &file).finish().code(0);
 }
 
+/// Doors come, change and go while the lab lives.
+const APPLIED: &str = r#"
+apply() { user "$own/netloom" apply --yes "$own/lab.yaml" >"$own/said"; user "$own/netloom" apply --check "$own/lab.yaml"; }
+inits() { pgrep -u 65533 -x netloom-init | sort; }
+no() { if "$@"; then return 1; fi; }
+cp "$own/lab.yaml" "$own/doors.yaml"
+sed /internet/d "$own/doors.yaml" >"$own/lab.yaml"
+user "$own/netloom" up "$own/lab.yaml"
+before=$(inits)
+no the netloom-uplink
+cp "$own/doors.yaml" "$own/lab.yaml"
+apply
+grep -q '^+ link r:eth1--internet' "$own/said"
+for node in a b; do
+    reaches $node 203.0.113.9
+    reaches $node somewhere.example
+done
+sed -i '/b, internet/d' "$own/lab.yaml"
+apply
+grep -q '^! link r:eth1--internet anew: doors changed' "$own/said"
+reaches a 203.0.113.9
+sed -i /internet/d "$own/lab.yaml"
+apply
+no the netloom-uplink
+[ -z "$(on a curl -s -m 2 http://203.0.113.9:8080/)" ]
+on a ping -c 1 -W 20 r
+[ "$before" = "$(inits)" ]
+user "$own/netloom" down
+"#;
+
+#[test]
+fn doors_of_an_ordinary_users_living_lab_come_and_go() {
+    root_only!("makes a host of its own");
+    needs!("pasta", "curl", "python3");
+    let machine = machine!();
+    let file = machine.file(LAB);
+    on_a_host(APPLIED, &file).finish().code(0);
+}
+
 #[test]
 fn slirp4netns_does_where_there_is_no_pasta_and_where_pasta_fails() {
     root_only!("makes a host of its own");

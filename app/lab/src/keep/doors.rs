@@ -46,6 +46,14 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
+    /// Undoes what the doors of a lab are outside of it, so that others can be laid.
+    pub(crate) fn close(&self, folder: &Folder) -> Result<()> {
+        *self.outside() = None;
+        outside::end_process(folder)?;
+        self.restore_host(folder)?;
+        folder.write_host_changes(&[])
+    }
+
     fn outside(&self) -> MutexGuard<'_, Option<Outside>> {
         self.outside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,6 +155,55 @@ fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
     })
 }
 
+/// Whether the host has the interfaces to which a plan leads, free for that, except those that the lab has already.
+pub(crate) fn check_new(folder: &Folder, plan: &Plan) -> Result<()> {
+    let changes = folder.read_host_changes()?;
+    let known = |iface: &str| {
+        changes.iter().any(|change| match change {
+            HostChange::Port { iface: known, .. } | HostChange::Raised(known) => known == iface,
+            HostChange::Link(_) | HostChange::Nat(_) | HostChange::Sysctl { .. } => false,
+        })
+    };
+    on_a_thread(|| {
+        let mut socket = Socket::open().map_err(Error::of("host", "open a netlink socket"))?;
+        for link in &plan.links {
+            for end in &link.ends {
+                let PlannedEnd::Host { iface } = end else { continue };
+                if known(iface) {
+                    continue;
+                }
+                let object = format!("host interface {iface:?}");
+                let found = socket.link(iface.as_str()).map_err(Error::of(&object, "look up"))?;
+                let reason = match found {
+                    None => Some("no such interface on the host"),
+                    // One that a plug reads keeps what it has.
+                    Some(_) if plan.has_shm_end(link) => None,
+                    Some(found) => in_use(&mut socket, &found, &object)?,
+                };
+                if let Some(reason) = reason {
+                    let reason = format!("{object}: {reason}");
+                    return Err(Error::Conflict { lab: plan.lab.clone(), reason });
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Why an interface of the host cannot be bridged in.
+fn in_use(socket: &mut Socket, found: &LinkInfo, object: &str) -> Result<Option<&'static str>> {
+    let addresses = socket.addresses().map_err(Error::of(object, "read addresses"))?;
+    let own = addresses.iter().any(|a| a.link == found.index && !is_link_local(a.address));
+    Ok(match found.master {
+        _ if own => Some(
+            "has addresses of the host's, which would be cut off; take an interface without addresses, or use \
+             `internet`",
+        ),
+        Some(_) => Some("is a port of another bridge already"),
+        None => None,
+    })
+}
+
 struct Opening<'a> {
     folder: &'a Folder,
     plan: &'a Plan,
@@ -205,16 +262,8 @@ impl Opening<'_> {
     ) -> Result<()> {
         let object = format!("host interface {iface:?}");
         let found = self.card(socket, iface, &object)?;
-        let addresses = socket.addresses().map_err(Error::of(&object, "read addresses"))?;
-        let own = addresses.iter().any(|a| a.link == found.index && !is_link_local(a.address));
-        if own {
-            return Err(self.refused(&format!(
-                "{object}: has addresses of the host's, which would be cut off; take an interface \
-                 without addresses, or use `internet`"
-            )));
-        }
-        if found.master.is_some() {
-            return Err(self.refused(&format!("{object}: is a port of another bridge already")));
+        if let Some(reason) = in_use(socket, &found, &object)? {
+            return Err(self.refused(&format!("{object}: {reason}")));
         }
         let bridge = self.name('b', self.plan.links[link].id.get());
         self.note(HostChange::Link(bridge.clone()))?;

@@ -26,11 +26,12 @@ use netloom_model::plan::{LinkId, LinkSlot, NodeId, PlannedNode, Slot};
 use self::changing::Was;
 use crate::build::maker::add_group;
 use crate::build::{machines, routers};
-use crate::keep::ports;
+use crate::keep::{doors, ports};
 use crate::run::link_changes::nodes_of;
 use crate::run::prospect::{Looked, Prospect};
 use crate::run::running::{Phase, Running, Work};
 use crate::stage::allowed::{self, allowed};
+use crate::stage::host;
 use crate::stage::users;
 use crate::store::state::State;
 use crate::view::{Applied, Apply};
@@ -177,6 +178,11 @@ impl Running {
                 }
             }
         }
+        match state.user {
+            true if merged.doors => host::check_doors_of_user(&merged.target)?,
+            false if merged.doors => doors::check_new(&self.folder, &merged.target)?,
+            _ => {}
+        }
         machines::check(nodes.into_iter())?;
         routers::check(&merged.target)?;
         crate::keep::flows::check_tls(&merged.target.switches, &merged.target.slices)
@@ -198,6 +204,9 @@ impl Running {
         let was = Was { now: self.state(), before: before.as_ref() };
         self.take_drift_back(work, &drift)?;
         self.remove_parts(work, &merged.early)?;
+        if merged.doors {
+            self.kept.keepers.doors.close(&self.folder)?;
+        }
         self.add_switches(work, merged, &was)?;
         // First what is between living nodes, then new ones: whoever adopts the lab meanwhile makes these by a plan
         // that the living ones follow already.

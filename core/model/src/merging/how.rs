@@ -98,7 +98,11 @@ fn of_link(
         || !after.is_impaired()
         || LinkForm::of(wanted, after, machine.allowed) == form;
     let is_impairment = |key: &str| key != "mtu" && key != "ends" && !key.starts_with("addresses.");
-    match (is_plain || form.is_door(), fits) {
+    if form.is_door() {
+        // The host's end is made of these.
+        return |key| key == "mtu" || key.starts_with("addresses.");
+    }
+    match (is_plain, fits) {
         (true, true) => |_| false,
         (false, true) => |key| key == "mtu",
         (true, false) => is_impairment,

@@ -134,12 +134,28 @@ fn a_wire_that_cannot_be_put_in_takes_a_new_link() {
 }
 
 #[test]
-fn doors_and_other_labs_are_refused() {
-    let door = SITES.to_owned() + "  - [r1, internet]\n";
+fn doors_come_and_go_as_a_whole() {
+    let words = |old: &str, new: &str| -> Vec<String> {
+        let merged = merged(&of(old), &of(new)).unwrap();
+        assert_eq!(merged.doors, !merged.steps.is_empty());
+        merged.steps.iter().map(Step::words).filter(|line| !line.contains("routes")).collect()
+    };
+    let one = SITES.to_owned() + "  - [r1, internet]\n";
+    let two = one.clone() + "  - [web, internet]\n";
+    assert_eq!(words(SITES, &one), ["+ link r1:eth2--internet"]);
+    assert_eq!(words(&one, SITES), ["- link r1:eth2--internet"]);
+    assert_eq!(words(&one, &one), [""; 0]);
+    let lines = words(&one, &two);
+    assert!(lines[0].starts_with("+ link web"), "{lines:?}");
+    assert_eq!(lines[1], "! link r1:eth2--internet anew: doors changed");
+    let merged = merged(&of(&two), &of(&one)).unwrap();
+    assert_eq!((merged.early.links.len(), merged.late.links.len()), (2, 0));
+    assert_eq!(merged.added.links.len(), 1);
+}
+
+#[test]
+fn other_labs_are_refused() {
     let refused = |old: &str, new: &str| merged(&of(old), &of(new)).unwrap_err().to_string();
-    assert!(refused(SITES, &door).contains("is a door"));
-    assert!(refused(&door, SITES).contains("up --replace"));
-    assert!(merged(&of(&door), &of(&door)).unwrap().steps.is_empty());
     let other = "name: u\n".to_owned() + SITES;
     assert!(refused(SITES, &other).contains("lab \"u\""));
     let mut old = of(SITES);
@@ -308,10 +324,7 @@ proptest! {
         settle(&mut b, &settings.1);
         let (Ok(running), Ok(wanted)) = (plan(&a), plan(&b)) else { return Err(TestCaseError::reject("no plan")) };
         let allowed = Allowed { programs: !user, taps: true };
-        let found = match merged_after(&running, None, &wanted, allowed) {
-            Err(Refusal::Door { .. }) => return Err(TestCaseError::reject("doors")),
-            other => other.unwrap(),
-        };
+        let found = merged_after(&running, None, &wanted, allowed).unwrap();
         prop_assert_eq!(content(&found.target), content(&wanted));
         assert_distinct(&found.target);
         // Done in order, it gives the target, by plans that the kernel can follow.

@@ -1,4 +1,4 @@
-//! What must go before anything is added: removed links that hold what an added or changed part gets.
+//! What must go before anything is added: removed links that hold what an added or changed part gets, and doors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +9,11 @@ use crate::plan::{Interface, NodeId, Plan, PlannedEnd, PlannedLink};
 
 /// Moves such links, and nodes and switches that hold nothing else, from the late parts to the early ones.
 pub(super) fn clear(merged: &mut Merged, running: &Plan) {
+    if merged.doors {
+        let doors = running.links.iter().filter(|link| super::is_door(link));
+        let gone = doors.map(|link| link.id).filter(|id| merged.late.links.remove(id));
+        merged.early.links.extend(gone.collect::<Vec<_>>());
+    }
     let given = Given::of(merged);
     let stands = |link: &&PlannedLink| {
         merged.late.links.contains(&link.id)
