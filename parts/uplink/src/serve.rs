@@ -84,17 +84,22 @@ fn run(spec: &Spec, space: &OwnedFd, signals: &OwnedFd) -> Result<Option<ExitSta
     let mut child = command.spawn().map_err(failed("start"))?;
     let pid = Pid::from_child(&child);
     let pidfd = process::pidfd(pid).map_err(Failure::of(&object, "watch"))?;
-    let mut has_room = false;
-    while wait(spec, signals, Some(&pidfd), if has_room { LOOK } else { SOON })? {
+    let (mut tap, mut refused) = (None, false);
+    while wait(spec, signals, Some(&pidfd), if tap.is_some() || refused { LOOK } else { SOON })? {
         if let Some(status) = child.try_wait().map_err(failed("wait for"))? {
             return Ok(Some(status));
         }
-        if !has_room {
-            has_room = tap::has_room(space).unwrap_or_else(|e| {
-                journal::line(format_args!("lab {}: {e}", spec.lab));
-                true
-            });
-        }
+        tap = match tap::give_room(space, tap) {
+            Ok(tap) => tap,
+            // It may have gone meanwhile, and another one come.
+            Err(e) => {
+                if !refused {
+                    journal::line(format_args!("lab {}: {e}", spec.lab));
+                }
+                refused = true;
+                None
+            }
+        };
     }
     end(&mut child);
     Ok(None)

@@ -14,14 +14,17 @@ use crate::{INTERFACE, Result};
 /// about 2,300 bytes of the kernel's memory at the usual MTU.
 const QUEUE: u32 = 10_000;
 
-/// Gives the tap in the network namespace `space` its queue. `false`: there is no tap yet.
-pub(crate) fn has_room(space: &OwnedFd) -> Result<bool> {
+/// Gives the tap in the network namespace `space` its queue, unless that is `known`, which has one; returns its index. `None`:
+/// there is no tap yet. A tap of a program that was killed may be there for a moment still.
+pub(crate) fn give_room(space: &OwnedFd, known: Option<u32>) -> Result<Option<u32>> {
     namespace::run_in(space.as_fd(), "tap", || {
         let mut socket = Socket::open()?;
-        let Some(tap) = socket.link(INTERFACE)? else { return Ok(false) };
-        let mut batch = Batch::new();
-        batch.push(INTERFACE, &Change::of(tap.index).queue(QUEUE));
-        socket.run(&mut batch)?;
-        Ok(true)
+        let index = socket.link(INTERFACE)?.map(|tap| tap.index);
+        if let Some(index) = index.filter(|index| Some(*index) != known) {
+            let mut batch = Batch::new();
+            batch.push(INTERFACE, &Change::of(index).queue(QUEUE));
+            socket.run(&mut batch)?;
+        }
+        Ok(index)
     })
 }
