@@ -3,6 +3,8 @@
 //! Root makes the host, a network namespace, and becomes an ordinary user there: whether that user may make taps is up to
 //! the machine otherwise.
 
+use std::time::Duration;
+
 use netloom_tests_e2e::{Run, machine, needs, root_only};
 
 /// A host with an uplink to `far`, a user's folder `$own`, and `up`, `on`, `down` for this user. `far` answers requests of web pages
@@ -128,7 +130,9 @@ until ! pgrep -u 65533 -r D,R,S . >/dev/null; do kill -0 $far; done
 
 fn on_a_host(script: &str, file: &std::path::Path) -> Run {
     let script = format!("{HOST}{script}");
+    // Seven seconds; each lost first packet of a connection costs one more, and programs share the machine.
     Run::new("unshare")
+        .bound(Duration::from_secs(150))
         .args([
             "--net",
             "--mount",
