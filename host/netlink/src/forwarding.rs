@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use ipnet::IpNet;
 use netloom_sys::Failure;
-use rustix::io::Errno;
 
 use crate::batch::sealed::Encode;
 use crate::batch::{Purpose, Request};
@@ -25,6 +24,7 @@ use crate::uapi::{
     AF_INET, AF_INET6, CREATE, NDA_DST, NDA_LLADDR, REQUEST, RTA_DST, RTA_GATEWAY, RTA_MULTIPATH,
     RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE,
 };
+use crate::watch::drain;
 
 const RTM_DELNEIGH: u16 = 29;
 const RTM_GETNEIGH: u16 = 30;
@@ -165,15 +165,11 @@ impl ForwardingWatch {
 
     /// Drops what waits. Until nothing does, the kernel adds nothing: so it ends (`NETLINK_S_CONGESTED`).
     fn discard(&mut self) -> Result<()> {
-        loop {
+        let receive = || {
             let flags = rustix::net::RecvFlags::DONTWAIT;
-            let buffer = &mut self.buffer[..];
-            match rustix::net::recv(self.socket.as_fd(), buffer, flags) {
-                Ok(_) | Err(Errno::INTR | Errno::NOBUFS) => {}
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(e) => return Err(failed("receive", e.into())),
-            }
-        }
+            Ok(rustix::net::recv(self.socket.as_fd(), &mut self.buffer[..], flags)?)
+        };
+        drain(receive, |_| ()).map(drop)
     }
 }
 

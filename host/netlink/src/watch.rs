@@ -217,7 +217,10 @@ impl AsFd for LinkWatch {
 }
 
 /// Receives messages until none is pending; returns whether some were lost.
-fn drain<M>(mut receive: impl FnMut() -> io::Result<M>, mut take: impl FnMut(M)) -> Result<bool> {
+pub(crate) fn drain<M>(
+    mut receive: impl FnMut() -> io::Result<M>,
+    mut take: impl FnMut(M),
+) -> Result<bool> {
     let mut lost = false;
     loop {
         match receive() {

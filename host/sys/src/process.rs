@@ -290,8 +290,14 @@ pub fn is_stopped(pid: i32) -> bool {
 pub fn is_kernel_thread(tid: i32) -> bool {
     const PF_KTHREAD: u32 = 0x0020_0000;
     let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    has_flag(&stat, PF_KTHREAD)
+}
+
+/// Whether the task with this line of proc_pid_stat(5) has a flag of the kernel's (`PF_*`).
+fn has_flag(stat: &str, flag: u32) -> bool {
+    // The name in parentheses may contain any character.
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
-    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|f| f & PF_KTHREAD != 0)
+    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & flag != 0)
 }
 
 /// Ends this process at once, without exit handlers: for forked children, which must not run their

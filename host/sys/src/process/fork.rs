@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use super::{die_with_parent, exit_now, hide, pidfd, wait_readable};
+use super::{die_with_parent, exit_now, has_flag, hide, pidfd, wait_readable};
 use crate::{Error, Failure, Result};
 
 /// The new namespaces of a forked child.
@@ -317,13 +317,10 @@ fn others_are_leaving() -> bool {
     })
 }
 
-/// Whether a thread with this line of proc_pid_stat(5) is ending: the flag `PF_EXITING` of its ninth field.
+/// Whether a thread with this line of proc_pid_stat(5) is ending.
 fn is_leaving(stat: &str) -> bool {
     const PF_EXITING: u32 = 0x4;
-    // The name in brackets may hold anything.
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    let flags = fields.split(' ').nth(6).and_then(|flags| flags.parse::<u32>().ok());
-    flags.is_some_and(|flags| flags & PF_EXITING != 0)
+    has_flag(stat, PF_EXITING)
 }
 
 #[cfg(test)]
