@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use crate::{Error, Result, Spec, tap};
+use crate::tap::Tap;
+use crate::{Error, Result, Spec};
 
 /// How often the lab's folder is looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -37,11 +38,12 @@ pub fn serve(spec: &Spec, space: &OwnedFd) -> Result<()> {
         process::catch(&[Signal::TERM.as_raw()]).map_err(Failure::of("uplink", "catch signals"))?;
     namespace::private_mounts().map_err(Failure::of("uplink", "have mounts of its own"))?;
     mount(spec, space)?;
+    let mut tap = Tap::in_space(space)?;
     let mut pause = PAUSES[0];
     let mut first = true;
     loop {
         let start = Instant::now();
-        let Some(status) = run(spec, space, &signals)? else { return Ok(()) };
+        let Some(status) = run(spec, &mut tap, &signals)? else { return Ok(()) };
         let program = spec.tool.program.display();
         if start.elapsed() < AT_ONCE {
             if first {
@@ -72,7 +74,7 @@ fn mount(spec: &Spec, space: &OwnedFd) -> Result<()> {
 }
 
 /// Runs the program once. `None`: this process is to end, and the program was ended.
-fn run(spec: &Spec, space: &OwnedFd, signals: &OwnedFd) -> Result<Option<ExitStatus>> {
+fn run(spec: &Spec, tap: &mut Tap, signals: &OwnedFd) -> Result<Option<ExitStatus>> {
     let object = spec.tool.program.display().to_string();
     let failed = |operation| Failure::of(&object, operation);
     let log = File::options().append(true).create(true).mode(0o600).open(&spec.log);
@@ -84,20 +86,25 @@ fn run(spec: &Spec, space: &OwnedFd, signals: &OwnedFd) -> Result<Option<ExitSta
     let mut child = command.spawn().map_err(failed("start"))?;
     let pid = Pid::from_child(&child);
     let pidfd = process::pidfd(pid).map_err(Failure::of(&object, "watch"))?;
-    let (mut tap, mut refused) = (None, false);
-    while wait(spec, signals, Some(&pidfd), if tap.is_some() || refused { LOOK } else { SOON })? {
+    let (mut pause, mut refused) = (SOON, false);
+    while wait(spec, signals, Some(&pidfd), pause)? {
         if let Some(status) = child.try_wait().map_err(failed("wait for"))? {
             return Ok(Some(status));
         }
-        tap = match tap::give_room(space, tap) {
-            Ok(tap) => tap,
+        pause = match tap.give_room() {
+            Ok(is_there) => {
+                if is_there || refused {
+                    LOOK
+                } else {
+                    SOON
+                }
+            }
             // It may have gone meanwhile, and another one come.
             Err(e) => {
-                if !refused {
+                if !std::mem::replace(&mut refused, true) {
                     journal::line(format_args!("lab {}: {e}", spec.lab));
                 }
-                refused = true;
-                None
+                LOOK
             }
         };
     }

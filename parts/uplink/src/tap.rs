@@ -8,23 +8,36 @@ use std::os::fd::{AsFd, OwnedFd};
 use netloom_netlink::{Batch, Change, Socket};
 use netloom_sys::namespace;
 
-use crate::{INTERFACE, Result};
+use crate::{Error, INTERFACE, Result};
 
 /// Frames of the tap's queue: the windows of some connections of 4 MiB each, the most that senders have by default. Each has
 /// about 2,300 bytes of the kernel's memory at the usual MTU.
 const QUEUE: u32 = 10_000;
 
-/// Gives the tap in the network namespace `space` its queue, unless that is `known`, which has one; returns its index. `None`:
-/// there is no tap yet. A tap of a program that was killed may be there for a moment still.
-pub(crate) fn give_room(space: &OwnedFd, known: Option<u32>) -> Result<Option<u32>> {
-    namespace::run_in(space.as_fd(), "tap", || {
-        let mut socket = Socket::open()?;
-        let index = socket.link(INTERFACE)?.map(|tap| tap.index);
-        if let Some(index) = index.filter(|index| Some(*index) != known) {
+/// The tap in a network namespace.
+pub(crate) struct Tap {
+    /// Of that namespace.
+    socket: Socket,
+    /// Index of the tap that has its queue.
+    index: Option<u32>,
+}
+
+impl Tap {
+    pub(crate) fn in_space(space: &OwnedFd) -> Result<Tap> {
+        let socket = namespace::run_in(space.as_fd(), "tap", || Ok::<_, Error>(Socket::open()?))?;
+        Ok(Tap { socket, index: None })
+    }
+
+    /// Gives a tap that has come its queue; returns whether there is one. That of a program that was killed may be there
+    /// for a moment still.
+    pub(crate) fn give_room(&mut self) -> Result<bool> {
+        let index = self.socket.link(INTERFACE)?.map(|tap| tap.index);
+        if let Some(index) = index.filter(|index| Some(*index) != self.index) {
             let mut batch = Batch::new();
             batch.push(INTERFACE, &Change::of(index).queue(QUEUE));
-            socket.run(&mut batch)?;
+            self.socket.run(&mut batch)?;
         }
-        Ok(index)
-    })
+        self.index = index;
+        Ok(index.is_some())
+    }
 }
