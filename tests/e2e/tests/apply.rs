@@ -34,12 +34,21 @@ impl Applied for Machine {
         self.apply(text, &["--check"]).finish().code(0).text_has("is as the file says");
         done
     }
+
+    /// The same, and that no node was made anew; returns what was printed.
+    fn applied_in_place(&self, text: &str) -> String {
+        let before = self.inits();
+        let done = self.applied(text).text();
+        assert_eq!(self.inits(), before, "{done}");
+        done
+    }
 }
 
-/// What the tests of this file do with a lab.
-trait Applied {
+/// What tests of changed files do with a lab.
+pub(crate) trait Applied {
     fn apply(&self, text: &str, flags: &[&str]) -> Run;
     fn applied(&self, text: &str) -> Finished;
+    fn applied_in_place(&self, text: &str) -> String;
 }
 
 /// What a run printed.
@@ -55,7 +64,7 @@ impl Text for Finished {
 }
 
 /// What a shell in a node says.
-fn sh(machine: &Machine, node: &str, script: &str) -> String {
+pub(crate) fn sh(machine: &Machine, node: &str, script: &str) -> String {
     machine.exec(node, &["sh", "-c", script]).ok().trim().to_owned()
 }
 

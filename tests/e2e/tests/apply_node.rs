@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
-use netloom_tests_e2e::{Finished, Machine, machine, wait_until};
+use netloom_tests_e2e::{machine, wait_until};
+
+use super::apply::{Applied, sh};
 
 const BOUND: Duration = Duration::from_secs(30);
 
@@ -11,29 +13,11 @@ fn lab(of_a: &str) -> String {
     format!("name: living\nnodes:\n  a: {{{of_a}}}\n  b: {{}}\nlinks: [[a, b]]\n")
 }
 
-/// Applies, asserts that nothing is left to do and that no node was made anew, and returns what was printed.
-fn applied(machine: &Machine, text: &str) -> String {
-    let file = machine.file(text);
-    let apply = |flag: &str| -> Finished {
-        let words = ["apply".as_ref(), file.as_os_str(), flag.as_ref()];
-        machine.netloom(words).bound(Duration::from_secs(120)).finish()
-    };
-    let before = machine.inits();
-    let done = apply("--yes").code(0).text();
-    apply("--check").code(0);
-    assert_eq!(machine.inits(), before, "{done}");
-    done
-}
-
-fn sh(machine: &Machine, node: &str, script: &str) -> String {
-    machine.exec(node, &["sh", "-c", script]).ok().trim().to_owned()
-}
-
 #[test]
 fn a_node_gets_another_host_name_where_it_is() {
     let machine = machine!();
     machine.up(&lab(""));
-    let told = applied(&machine, &lab("hostname: web.example"));
+    let told = machine.applied_in_place(&lab("hostname: web.example"));
     assert_eq!(told.lines().next(), Some("~ node a: hostname web.example, was none"));
     assert_eq!(sh(&machine, "a", "hostname; cat /etc/hostname"), "web.example\nweb.example");
     wait_until("its neighbour knows the name", BOUND, || {
@@ -44,7 +28,7 @@ fn a_node_gets_another_host_name_where_it_is() {
             .success()
             .then_some(())
     });
-    applied(&machine, &lab(""));
+    machine.applied_in_place(&lab(""));
     assert_eq!(sh(&machine, "a", "hostname"), "a");
     machine.down();
 }
@@ -58,13 +42,13 @@ fn a_check_begins_changes_and_ends_while_programs_run_on() {
     let health = || machine.status()["nodes"][0]["health"]["state"].as_str().map(str::to_owned);
     assert_eq!(health(), None);
     let sick = ", health: {exec: [\"false\"], interval: 100ms, retries: 1}";
-    assert!(applied(&machine, &with(sick)).starts_with("~ node a: health"));
+    assert!(machine.applied_in_place(&with(sick)).starts_with("~ node a: health"));
     wait_until("it is unhealthy", BOUND, || {
         (health().as_deref() == Some("unhealthy")).then_some(())
     });
-    applied(&machine, &with(&sick.replace("false", "true")));
+    machine.applied_in_place(&with(&sick.replace("false", "true")));
     wait_until("it is healthy", BOUND, || (health().as_deref() == Some("healthy")).then_some(()));
-    applied(&machine, &with(""));
+    machine.applied_in_place(&with(""));
     assert_eq!(health(), None);
     assert_eq!(sh(&machine, "a", "pgrep -fx 'sleep 1001'"), pid);
     machine.down();
@@ -83,7 +67,7 @@ fn what_a_node_sees_of_the_host_comes_changes_and_goes() {
     fs::write(folder.join("file"), "a file\n").unwrap();
     machine.up(&lab(""));
     let first = lab("binds: {/srv/x: one, /srv/x/deep: deep, /srv/file: file}");
-    let told = applied(&machine, &first);
+    let told = machine.applied_in_place(&first);
     assert!(told.starts_with("~ node a: binds./srv/x added; binds./srv/file added"), "{told}");
     assert_eq!(
         sh(
@@ -95,7 +79,7 @@ fn what_a_node_sees_of_the_host_comes_changes_and_goes() {
     );
     // A program that looks at the old ones goes on with them; what lies below comes along.
     let other = lab("binds: {/srv/x: {from: two, access: rw}, /srv/x/deep: deep}");
-    applied(&machine, &other);
+    machine.applied_in_place(&other);
     assert_eq!(
         sh(
             &machine,
@@ -105,9 +89,9 @@ fn what_a_node_sees_of_the_host_comes_changes_and_goes() {
         "two\ndeep\nrw"
     );
     assert!(folder.join("two/new").exists());
-    applied(&machine, &first);
+    machine.applied_in_place(&first);
     assert_eq!(sh(&machine, "a", "cat /srv/x/name"), "one");
-    applied(&machine, &lab(""));
+    machine.applied_in_place(&lab(""));
     assert_eq!(
         sh(&machine, "a", "cat /srv/x/name 2>/dev/null; grep -c /srv/ /proc/self/mounts || true"),
         "0"
@@ -120,13 +104,13 @@ fn what_a_node_sees_of_the_host_comes_changes_and_goes() {
 fn a_file_that_is_no_longer_given_goes_unless_the_host_has_one_there() {
     let machine = machine!();
     machine.up(&lab("files: {/etc/of-the-lab: one, /opt/deep/note: two}"));
-    let told = applied(&machine, &lab("files: {/opt/deep/note: two}"));
+    let told = machine.applied_in_place(&lab("files: {/opt/deep/note: two}"));
     assert!(told.starts_with("~ node a: files./etc/of-the-lab removed"), "{told}");
     assert_eq!(sh(&machine, "a", "ls /etc/of-the-lab 2>/dev/null; cat /opt/deep/note"), "two");
-    applied(&machine, &lab(""));
+    machine.applied_in_place(&lab(""));
     assert_eq!(sh(&machine, "a", "ls /opt/deep/note 2>/dev/null || echo gone"), "gone");
     // Where the host has a file, it would stay hidden: the node is made anew, and says so.
-    applied(&machine, &lab("files: {/etc/hostname: other}"));
+    machine.applied_in_place(&lab("files: {/etc/hostname: other}"));
     let file = machine.file(&lab(""));
     let shown =
         machine.netloom(["apply".as_ref(), file.as_os_str(), "--dry-run".as_ref()]).finish();

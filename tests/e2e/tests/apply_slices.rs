@@ -1,10 +1,9 @@
 //! `apply` to slices: each comes, goes and changes by itself, and rules of those that stay are there again.
 
-use std::time::Duration;
-
 use netloom_tests_e2e::live::SOON;
-use netloom_tests_e2e::{Finished, Machine, machine, wait_until};
+use netloom_tests_e2e::{Machine, machine, wait_until};
 
+use super::apply::Applied;
 use super::apply_edits::killed_at;
 
 const LAB: &str = "name: sliced
@@ -17,20 +16,6 @@ const BLUE: &str = "  blue: {switches: {s: {ports: [h3, h4]}}}\n";
 
 fn with(slices: &[&str]) -> String {
     format!("{LAB}slices:\n{}", slices.concat())
-}
-
-/// Applies, asserts that nothing is left to do and that no node was made anew, and returns what was printed.
-fn applied(machine: &Machine, text: &str) -> String {
-    let file = machine.file(text);
-    let apply = |flag: &str| -> Finished {
-        let words = ["apply".as_ref(), file.as_os_str(), flag.as_ref()];
-        machine.netloom(words).bound(Duration::from_secs(120)).finish()
-    };
-    let before = machine.inits();
-    let done = apply("--yes").code(0).text();
-    apply("--check").code(0);
-    assert_eq!(machine.inits(), before, "{done}");
-    done
 }
 
 /// Waits until the switch has these slices.
@@ -60,7 +45,7 @@ fn slices_come_change_and_go_and_the_others_have_their_rules() {
     machine.up(LAB);
     assert!(reaches(&machine, "h1", "h3"));
     // The first slice: the switch does what its rules say from now on.
-    assert!(applied(&machine, &with(&[RED])).starts_with("+ slice red"));
+    assert!(machine.applied_in_place(&with(&[RED])).starts_with("+ slice red"));
     has(&machine, &["red"]);
     forward(&machine, "red");
     assert!(reaches(&machine, "h1", "h2"));
@@ -68,7 +53,7 @@ fn slices_come_change_and_go_and_the_others_have_their_rules() {
     let rules = |slice: &str| machine.ok(&format!("flow dump s@{slice} --plain")).text();
     let red = rules("red");
     // Another one before it in the file.
-    assert!(applied(&machine, &with(&[BLUE, RED])).starts_with("+ slice blue"));
+    assert!(machine.applied_in_place(&with(&[BLUE, RED])).starts_with("+ slice blue"));
     has(&machine, &["blue", "red"]);
     assert_eq!(rules("red"), red);
     assert!(reaches(&machine, "h1", "h2"));
@@ -76,13 +61,13 @@ fn slices_come_change_and_go_and_the_others_have_their_rules() {
     assert!(reaches(&machine, "h3", "h4"));
     // A quota is a slice's own, and takes nothing from it.
     let more = RED.replace("rules: 5", "rules: 6");
-    let told = applied(&machine, &with(&[BLUE, &more]));
+    let told = machine.applied_in_place(&with(&[BLUE, &more]));
     assert!(told.starts_with("~ slice red: rules 6, was 5"), "{told}");
     has(&machine, &["blue", "red"]);
     assert_eq!(rules("red"), red);
     assert!(reaches(&machine, "h1", "h2") && reaches(&machine, "h3", "h4"));
     // What goes has no rules any more.
-    let told = applied(&machine, &with(&[&more]));
+    let told = machine.applied_in_place(&with(&[&more]));
     assert!(told.starts_with("- slice blue"), "{told}");
     has(&machine, &["red"]);
     assert_eq!(rules("red"), red);
@@ -90,7 +75,7 @@ fn slices_come_change_and_go_and_the_others_have_their_rules() {
         (!reaches(&machine, "h3", "h4")).then_some(())
     });
     // Without slices it is a switch of its own again.
-    let told = applied(&machine, LAB);
+    let told = machine.applied_in_place(LAB);
     assert!(told.starts_with("~ switch s: fail standalone, was secure\n- slice red"), "{told}");
     let status = machine.status();
     assert_eq!(status["state"], "up", "{status}");
@@ -121,7 +106,7 @@ fn killed_while_slices_come_and_go_the_same_command_finishes() {
     forward(&machine, "red");
     for step in 1.. {
         let (to, back) = if step % 2 == 1 { (&two, &one) } else { (&one, &two) };
-        applied(&machine, back);
+        machine.applied_in_place(back);
         if !killed_at(&machine, "sliced", to, step) {
             assert!(step > 2, "{step}");
             break;
