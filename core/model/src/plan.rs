@@ -39,6 +39,7 @@ mod sysctl;
 pub(crate) mod tests;
 
 pub(crate) use build::charges_by_default;
+pub use door::WayBack;
 pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hosts::HostAddress;
 pub use ids::{LinkId, LinkSide, LinkSlot, NodeId, Slot, SwitchSlot};

@@ -345,3 +345,58 @@ fn doors_come_change_and_go_in_a_living_lab() {
     on_a_host(&machine, &format!("{CARD}{APPLIED}")).args(&files).finish().code(0);
     machine.down();
 }
+
+/// Two doors that stay while nodes come and go behind one; `$1` and `$2` are the lab's files without and with them.
+const BEHIND: &str = r#"
+nl() { "$NETLOOM_BIN" "$@"; }
+apply() { nl apply --yes "$1" >said; nl apply --check "$1"; }
+out() { nl exec "$1" -- ping -c 1 -W 30 203.0.113.9; }
+outside() { nft list ruleset; ip route; ip -6 route; } 2>&1
+nl up "$1"
+trap 'nl down --all; kill $far' EXIT
+out a; out b; out r
+outside >before
+nl exec a -- ping -i 0.01 -c 200 -W 30 203.0.113.9 >stream & stream=$!
+until grep -q icmp_seq stream; do kill -0 $stream; done
+apply "$2"
+grep -q '^+ node c' said
+if grep -q 'internet anew' said; then exit 1; fi
+out c; out d
+wait $stream
+grep -q '200 packets transmitted, 200 received' stream
+outside | diff before - >/dev/null && exit 1
+apply "$1"
+outside | diff before -
+# By hand, too: a node of the file that has no link.
+nl exec alone -- grep -q 'names of this lab' /etc/resolv.conf
+nl link create r alone
+out alone
+if nl exec alone -- grep -q 'names of this lab' /etc/resolv.conf; then exit 1; fi
+nl link delete alone:eth0
+outside | diff before -
+# What the host has itself is refused before anything is made.
+if nl link create r alone --address alone=203.0.113.77/24 2>said; then exit 1; fi
+grep -q '203.0.113.1/24' said
+outside | diff before -
+out a
+nl down
+trap 'kill $far' EXIT
+"#;
+
+#[test]
+fn nodes_come_behind_doors_that_stay() {
+    root_only!("opens doors to the host");
+    needs!("nft");
+    let machine = machine!();
+    let few = "name: behind\nnodes: {a: {}, r: {forwarding: true}, b: {}, alone: {}}\n\
+               links:\n  - [a, r]\n  - [r, internet]\n  - [b, internet]\n";
+    let more = few.replace("alone: {}", "alone: {}, c: {}, d: {}, q: {forwarding: true}")
+        + "  - [c, r]\n  - [q, r]\n  - [d, q]\n";
+    let files = [("few", few), ("more", &more)].map(|(name, text)| {
+        let path = machine.scratch().path().join(name).with_extension("yaml");
+        std::fs::write(&path, text).expect("write a lab");
+        path
+    });
+    on_a_host(&machine, BEHIND).args(&files).finish().code(0);
+    machine.down();
+}

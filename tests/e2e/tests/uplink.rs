@@ -178,6 +178,15 @@ for node in a b; do
     reaches $node 203.0.113.9
     reaches $node somewhere.example
 done
+# Behind a door that stays, too.
+sed -i 's/b: {}}/b: {}, c: {}}/; s/  - \[b, internet\]/&\n  - [c, r]/' "$own/lab.yaml"
+apply
+no grep "internet anew" "$own/said"
+reaches c 203.0.113.9
+reaches c somewhere.example
+reaches a 203.0.113.9
+sed -i '/c, r/d; s/, c: {}//' "$own/lab.yaml"
+apply
 sed -i '/b, internet/d' "$own/lab.yaml"
 apply
 grep -q '^! link r:eth1--internet anew: doors changed' "$own/said"

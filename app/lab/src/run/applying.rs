@@ -26,12 +26,11 @@ use netloom_model::plan::{LinkId, LinkSlot, NodeId, PlannedNode, Slot};
 use self::changing::Was;
 use crate::build::maker::add_group;
 use crate::build::{machines, routers};
-use crate::keep::{doors, ports};
+use crate::keep::ports;
 use crate::run::link_changes::nodes_of;
 use crate::run::prospect::{Looked, Prospect};
 use crate::run::running::{Phase, Running, Work};
 use crate::stage::allowed::{self, allowed};
-use crate::stage::host;
 use crate::stage::users;
 use crate::store::state::State;
 use crate::view::{Applied, Apply};
@@ -178,11 +177,8 @@ impl Running {
                 }
             }
         }
-        match state.user {
-            true if merged.doors => host::check_doors_of_user(&merged.target)?,
-            false if merged.doors => doors::check_new(&self.folder, &merged.target)?,
-            _ => {}
-        }
+        let doors = &self.kept.keepers.doors;
+        doors.check(&self.folder, &state, &merged.target, merged.doors)?;
         machines::check(nodes.into_iter())?;
         routers::check(&merged.target)?;
         crate::keep::flows::check_tls(&merged.target.switches, &merged.target.slices)
@@ -233,7 +229,9 @@ impl Running {
         let mut troubles = self.start_programs(work, merged, &was, &made)?;
         troubles.extend(made.lost);
         note(Stage::Start);
+        let last = self.state();
         self.remove_parts(work, &merged.late)?;
+        self.follow_outside(&last.plan)?;
         let told = self.names_told();
         self.finish(work, all.target, wanted, request)?;
         self.settle_names_of(told);

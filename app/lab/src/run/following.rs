@@ -1,17 +1,21 @@
-//! Updates the routes of living nodes after a change of the plan. Names are updated by
-//! [`resolving`](crate::run::resolving).
+//! Updates the routes of living nodes after a change of the plan, here and outside of doors, and the lists of name servers. Names
+//! are updated by [`resolving`](crate::run::resolving).
 //!
 //! Only differences between the two plans are applied: routes that somebody changed in a node stay.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use netloom_model::lab::{FileContent, FileSpec};
 use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
 use netloom_model::plan::{Plan, PlannedNode};
 use netloom_netlink::Batch;
+use netloom_node::root::NO_NAME_SERVERS;
+use netloom_node::{copy, placing};
 use netloom_sys::{namespace, sysctl};
 
 use crate::build::configure::InstalledRoute;
@@ -19,6 +23,7 @@ use crate::run::running::{Running, Work};
 use crate::stage::absent;
 use crate::stage::absent::is_away;
 use crate::stage::spaces::{inside, on_a_thread, run};
+use crate::stage::{host, users};
 use crate::store::state::State;
 use crate::{Error, Result};
 
@@ -27,6 +32,7 @@ impl Running {
     /// names.
     pub(crate) fn follow_plan(&self, work: &mut Work, old: &Plan) -> Result<()> {
         self.follow_routes(work, old)?;
+        self.tell_name_servers(work, [old])?;
         self.settle_names();
         Ok(())
     }
@@ -51,7 +57,44 @@ impl Running {
             give_settings(&space, node, before)?;
             give_routes(&space, batch, &format!("node {:?}", node.name))?;
         }
+        self.follow_outside(old)
+    }
+
+    /// Gives living nodes their name servers that reach `internet` from now on, or do not any more, and did or did not in one of
+    /// these plans. The file's own list stays.
+    pub(crate) fn tell_name_servers<'p>(
+        &self,
+        work: &Work,
+        olds: impl IntoIterator<Item = &'p Plan>,
+    ) -> Result<()> {
+        const LIST: &str = "/etc/resolv.conf";
+        let state = self.state();
+        let nodes = |plan: &Plan| -> HashSet<(NodeId, bool)> {
+            plan.nodes.iter().map(|node| (node.id, node.internet)).collect()
+        };
+        let before: Vec<_> = olds.into_iter().map(nodes).collect();
+        for node in &state.plan.nodes {
+            let other = before.iter().any(|plan| plan.contains(&(node.id, !node.internet)));
+            let own = node.files.iter().any(|file| file.path == LIST)
+                || node.binds.iter().any(|bind| Path::new(LIST).starts_with(&bind.to));
+            let init = work.inits.get(&node.id).filter(|init| init.lives());
+            let Some(init) = init.filter(|_| other && !own && node.kind.as_vm().is_none()) else {
+                continue;
+            };
+            let text = match node.internet {
+                true => host::name_servers(state.user),
+                false => NO_NAME_SERVERS.to_owned(),
+            };
+            let root = copy::open_root(&node.name, init.pidfd.as_fd())?;
+            let file = FileSpec::new(LIST, FileContent::Text(text));
+            placing::place(root.as_fd(), &file, users::in_node(&state, node))?;
+        }
         Ok(())
+    }
+
+    /// Makes what doors lead to fit the current plan, if it fitted `old`.
+    pub(crate) fn follow_outside(&self, old: &Plan) -> Result<()> {
+        self.kept.keepers.doors.follow(&self.folder, &self.state(), old)
     }
 }
 

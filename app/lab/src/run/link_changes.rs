@@ -47,6 +47,7 @@ impl Running {
         let form = LinkForm::of(&next.plan, &next.plan.links[at], allowed(next.user));
         next.forms.set(id, form);
         next.unfinished.insert(id);
+        self.kept.keepers.doors.check(&self.folder, &old, &next.plan, false)?;
         self.change(&mut work, |state| {
             *state = next;
             Ok(())

@@ -19,6 +19,7 @@ use netloom_netlink::{Address, Batch, Change, EndSpec, Route, Socket, VethSpec, 
 use netloom_sys::namespace;
 use netloom_uplink::{INTERFACE, NETWORK, Spec, Tool, tool};
 
+use super::following::Following;
 use super::{FIRST_INDEX, FORWARDING, lab_prefixes};
 use crate::build::keeper::Ground;
 use crate::build::links::end;
@@ -97,6 +98,19 @@ impl Outside {
         self.process.as_ref()?.pidfd.try_clone().ok()
     }
 
+    /// Takes the routes and the prefixes of a changed plan.
+    pub(super) fn follow(&self, plan: &Plan, change: &Following) -> Result<()> {
+        inside(self.space.as_fd(), OUTSIDE, |socket| {
+            change.routes(socket, plan, outer)?;
+            if !change.prefixes {
+                return Ok(());
+            }
+            forward(plan)?;
+            let doors = plan.links.iter().filter(|link| link.leads_to_internet());
+            translate(plan, &doors.map(outer).collect::<Vec<_>>())
+        })
+    }
+
     /// Starts the process again if it has ended; returns when to try again.
     pub(super) fn tend(&mut self, folder: &Folder, plan: &Plan) -> Option<Duration> {
         if self.lives() {
@@ -124,10 +138,7 @@ fn furnish(socket: &mut Socket, ground: &Ground<'_>, links: &[LinkSlot]) -> Resu
     let mut batch = Batch::new();
     batch.push(OUTSIDE, &Change::of(LOOPBACK).up());
     run(socket, &mut batch, OUTSIDE, "raise its loopback interface")?;
-    let prefixes = lab_prefixes(plan);
-    for path in FORWARDING {
-        set(path, "1", prefixes.iter().any(|prefix| prefix.addr().is_ipv6()))?;
-    }
+    forward(plan)?;
     // A namespace that forwards would not hear of the program's IPv6 router; and nobody else has its addresses, which for
     // the time of a search for duplicates could not be used.
     set("net/ipv6/conf/default/accept_ra", "2", false)?;
@@ -136,17 +147,33 @@ fn furnish(socket: &mut Socket, ground: &Ground<'_>, links: &[LinkSlot]) -> Resu
     for &link in links {
         names.push(door(socket, ground, link)?);
     }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    translate(plan, &names)
+}
+
+/// Lets the namespace forward, in the families of the lab.
+fn forward(plan: &Plan) -> Result<()> {
+    let ipv6 = lab_prefixes(plan).iter().any(|prefix| prefix.addr().is_ipv6());
+    FORWARDING.into_iter().try_for_each(|path| set(path, "1", ipv6))
+}
+
+/// NAT for the lab's prefixes behind these ends of doors.
+fn translate(plan: &Plan, outers: &[String]) -> Result<()> {
+    let inside: Vec<&str> = outers.iter().map(String::as_str).collect();
     nat::install(&nat::NatSpec {
         table: TABLE,
-        inside: &names,
+        inside: &inside,
         uplink: Some(INTERFACE),
-        prefixes: &prefixes,
+        prefixes: &lab_prefixes(plan),
         block_other_forwarding: false,
         bridges: "",
         siblings: "",
     })
     .map_err(Error::of(OUTSIDE, "install NAT"))
+}
+
+/// The name of a door's outer end.
+fn outer(link: &PlannedLink) -> String {
+    format!("door{}", link.id)
 }
 
 /// Makes the pair of a door's link, its outer end here; returns that end's name.
@@ -159,7 +186,7 @@ fn door(socket: &mut Socket, ground: &Ground<'_>, link: LinkSlot) -> Result<Stri
         let reason = "its door is an interface of the host's, which belongs to root".to_owned();
         return Err(Error::Invalid { object, reason });
     };
-    let name = format!("door{}", planned.id);
+    let name = outer(planned);
     // The kernel uses the inner end's index only if the outer end has one, too.
     let index = FIRST_INDEX + u32::try_from(link.get() % 4096).unwrap_or(0);
     let own = EndSpec { mtu: Some(planned.mtu), index: Some(index), ..EndSpec::new(&name) };
@@ -174,8 +201,8 @@ fn door(socket: &mut Socket, ground: &Ground<'_>, link: LinkSlot) -> Result<Stri
             batch.push(object.as_str(), &Address::new(index, *address));
         }
     }
-    for (to, via) in plan.door_routes(link) {
-        batch.push(object.as_str(), &Route::new(to, Some(via), index));
+    for way in plan.ways_back().iter().filter(|way| way.door == link) {
+        batch.push(object.as_str(), &Route::new(way.to, Some(way.via), index));
     }
     run(socket, &mut batch, &object, "give its end outside addresses and routes")?;
     Ok(name)
@@ -193,7 +220,7 @@ fn set(path: &str, value: &str, needed: bool) -> Result<()> {
 }
 
 /// The tap's network must be none of the lab's.
-fn check_prefixes(plan: &Plan) -> Result<()> {
+pub(super) fn check_prefixes(plan: &Plan) -> Result<()> {
     let taken = IpNet::new_assert(NETWORK.into(), 24);
     let overlap = |prefix: &IpNet| prefix.contains(&taken) || taken.contains(prefix);
     match lab_prefixes(plan).into_iter().find(overlap) {

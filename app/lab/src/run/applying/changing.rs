@@ -2,17 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use netloom_model::Plan;
-use netloom_model::lab::{FileContent, FileSpec};
 use netloom_model::merging::Merged;
 use netloom_model::plan::{
     LinkId, LinkSlot, NodeId, PlannedLink, PlannedNode, PlannedSwitch, is_of_an_interface,
 };
-use netloom_node::root::NO_NAME_SERVERS;
 use netloom_node::{copy, placing};
 use netloom_sys::{namespace, sysctl};
 
@@ -20,7 +17,7 @@ use super::places;
 use crate::run::link_changes::nodes_of;
 use crate::run::running::{Running, Work};
 use crate::stage::spaces::on_a_thread;
-use crate::stage::{host, users};
+use crate::stage::users;
 use crate::store::state::State;
 use crate::{Error, Result};
 
@@ -73,33 +70,8 @@ impl Running {
             }
             self.bind_anew(work, *id, was)?;
         }
-        if merged.doors || was.before.is_some() {
-            self.tell_name_servers(work, was)?;
-        }
+        self.tell_name_servers(work, was.plans())?;
         self.publish_anew(work, merged, was)
-    }
-
-    /// Gives living nodes that reach `internet` from now on, or do not any more, their name servers. The file's own list stays.
-    fn tell_name_servers(&self, work: &Work, was: &Was<'_>) -> Result<()> {
-        const LIST: &str = "/etc/resolv.conf";
-        let state = self.state();
-        for node in &state.plan.nodes {
-            let other = was.nodes(node.id).iter().any(|old| old.internet != node.internet);
-            let own = node.files.iter().any(|file| file.path == LIST)
-                || node.binds.iter().any(|bind| Path::new(LIST).starts_with(&bind.to));
-            let init = work.inits.get(&node.id).filter(|init| init.lives());
-            let Some(init) = init.filter(|_| other && !own && node.kind.as_vm().is_none()) else {
-                continue;
-            };
-            let text = match node.internet {
-                true => host::name_servers(state.user),
-                false => NO_NAME_SERVERS.to_owned(),
-            };
-            let root = copy::open_root(&node.name, init.pidfd.as_fd())?;
-            let file = FileSpec::new(LIST, FileContent::Text(text));
-            placing::place(root.as_fd(), &file, users::in_node(&state, node))?;
-        }
-        Ok(())
     }
 
     /// Restarts what listens on the host for nodes whose published ports or addresses have changed.

@@ -1,5 +1,6 @@
 //! Names, addresses and routes of small labs, and the labs that cannot be planned.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -256,12 +257,39 @@ fn hosts_prefer_the_door_and_keep_the_way_to_routers() {
     assert_eq!((h[0].to, h[0].via), (net("0.0.0.0/0"), Some(door[0].addr())));
     assert_eq!(h[1].to, net("10.0.0.0/8"));
     assert!(plan.nodes.iter().all(|n| n.internet));
-    let door_routes = plan.door_routes(LinkSlot::new(3));
-    assert!(door_routes.iter().any(|(to, _)| to.contains(&first(&plan, "far")[0])));
-    assert!(
-        plan.door_routes(LinkSlot::new(4)).is_empty()
-            && plan.door_routes(LinkSlot::new(99)).is_empty()
-    );
+    let back = plan.ways_back();
+    assert!(back.iter().any(|way| way.to.contains(&first(&plan, "far")[0])));
+    assert!(back.iter().all(|way| way.door == LinkSlot::new(3)), "{back:?}");
+    Simulator::new(&plan).check_all();
+}
+
+/// Each knows the way to what is behind the other, too.
+#[test]
+fn what_is_behind_two_doors_is_reached_by_the_nearer_one() {
+    let mut lab = LabBuilder::new();
+    lab.host("a").router("r1").router("r2").host("b");
+    lab.link("r1", "internet")
+        .link("r1", "r2")
+        .link("r1", "a")
+        .link("r2", "b")
+        .link("r2", "internet");
+    let plan = plan(&lab.lab).unwrap();
+    let back = plan.ways_back();
+    let prefixes: HashSet<IpNet> = back.iter().map(|way| way.to).collect();
+    assert_eq!(prefixes.len(), back.len(), "one way each: {back:?}");
+    let door_of = |node: &str| {
+        let address = first(&plan, node)[0];
+        let way = back
+            .iter()
+            .filter(|way| way.to.contains(&address))
+            .max_by_key(|way| way.to.prefix_len());
+        way.map(|way| way.door.get())
+    };
+    assert_eq!([door_of("a"), door_of("b")], [Some(0), Some(4)]);
+    for door in [0, 4] {
+        let PlannedEnd::Internet { addresses } = &plan.links[door].ends[1] else { panic!() };
+        assert!(addresses.iter().all(|own| !prefixes.contains(&own.trunc())), "{back:?}");
+    }
     Simulator::new(&plan).check_all();
 }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::plan::{LinkSlot, Plan, PlannedEnd, SwitchSlot};
+use crate::plan::{Plan, PlannedEnd, SwitchSlot};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
@@ -39,6 +39,7 @@ struct Port {
     addresses: Vec<IpNet>,
 }
 
+#[derive(Clone)]
 struct Entry {
     to: IpNet,
     /// Next hops, each with the segment that leads to it.
@@ -89,11 +90,19 @@ impl<'a> Simulator<'a> {
                 Entry { to: route.to, hops: first.chain(also).collect() }
             }));
         }
-        for (link, segment) in segments.into_iter().enumerate() {
-            let back = self.plan.door_routes(LinkSlot::new(link)).into_iter();
-            let back = back.map(|(to, via)| Entry { to, hops: vec![(Some(via), segment)] });
-            if let Some(table) = self.tables.get_mut(&Place::Door(link)) {
-                table.extend(back);
+        // What is outside is one machine: it has all doors.
+        let doors = self.ports.iter().filter(|port| matches!(port.place, Place::Door(_)));
+        let connected =
+            doors.flat_map(|port| port.addresses.iter().map(|a| (a.trunc(), None, port.segment)));
+        let back = self.plan.ways_back();
+        let routed = back.iter().map(|way| (way.to, Some(way.via), segments[way.door.get()]));
+        let entries: Vec<Entry> = connected
+            .chain(routed)
+            .map(|(to, via, at)| Entry { to, hops: vec![(via, at)] })
+            .collect();
+        for (place, table) in &mut self.tables {
+            if matches!(place, Place::Door(_)) {
+                table.extend(entries.iter().cloned());
             }
         }
     }
