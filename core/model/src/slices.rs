@@ -2,7 +2,7 @@
 //!
 //! A [`Slice`] is as in the file; [`SliceSpace::spaces`] turns one into the spaces that `netloom-slicing` proves things
 //! about. A space of the file speaks of the two ends of a conversation, whichever of them sends; one of `netloom-slicing`
-//! of source and destination. Slices have no packet in common; [`read`] checks that. [`policy`] reads slices from a file
+//! of source and destination. Slices have no packet in common; `read` checks that. [`policy`] reads slices from a file
 //! of their own.
 
 mod check;

@@ -1,6 +1,6 @@
 //! Images of containers as bytes.
 //!
-//! Names of images ([`reference`]), what registries and archives say about them ([`manifest`], [`archive`]), and their
+//! Names of images ([`mod@reference`]), what registries and archives say about them ([`manifest`], [`archive`]), and their
 //! layers: tar archives ([`tape`]), whose entries are changes to a tree of files ([`entry`]), at paths that never lead out
 //! of it ([`resolve`]). Registries speak HTTP: [`address`], [`head`], [`chunks`], [`challenge`].
 //!

@@ -36,6 +36,7 @@ pub(crate) struct SliceCheck {
 }
 
 /// `slice run`.
+#[allow(rustdoc::broken_intra_doc_links, reason = "the text of --help has brackets")]
 #[derive(Debug, Args)]
 pub(crate) struct SliceRun {
     /// The file of slices: `switches` with their datapath ids, and `slices` as in a lab file.

@@ -55,7 +55,7 @@ pub enum LinkForm {
     /// A veth pair from the host, which translates addresses (NAT).
     Nat,
     /// A link of a router whose plane is separate: veth pairs from its interface to its plane, and from there to the
-    /// other end ([`PlannedLink::beside`]).
+    /// other end.
     Beside,
 }
 
