@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use netloom_stats::Summary;
+use netloom_stats::{Summary, percentile};
 
 use super::shared::{Hostile, Kept, Plane, Shared};
 use super::{ROUNDS, rounds};
@@ -128,14 +128,22 @@ fn figures(results: &Results, report: &mut Report) {
             .map(|hostile| format!("TCP by {}, {}", plane.title(), hostile.words()));
         let name = format!("victim_kept{end}");
         report.ratio(&name, side(&given[0], &streams[0]), side(&given[1], &streams[1]));
-        let compared = |figure: fn(&Kept) -> f64, more| -> Vec<f64> {
-            let bad = all(results, plane, worse(results, plane, figure, more), figure);
-            let calm = all(results, plane, Hostile::Spin, figure);
-            bad.iter().zip(&calm).map(|(bad, calm)| bad / calm).collect()
-        };
+        let compared = |figure: fn(&Kept) -> f64, more| compared(results, plane, figure, more);
         report.median(&format!("victim_rate_kept{end}"), &compared(|kept| kept.rate, false));
         report.median(&format!("victim_p99_ratio{end}"), &compared(|kept| kept.p99, true));
     }
+}
+
+/// A figure beside each hostile behaviour over that beside spinning neighbours of the same round, of the behaviour that hurts
+/// more by the median. An interruption in one of few rounds decides neither which that is nor the figure.
+fn compared(results: &Results, plane: Plane, figure: fn(&Kept) -> f64, more: bool) -> Vec<f64> {
+    let calm = all(results, plane, Hostile::Spin, figure);
+    let [flood, unknown] = [Hostile::Flood, Hostile::Unknown].map(|hostile| -> Vec<f64> {
+        let bad = all(results, plane, hostile, figure);
+        bad.iter().zip(&calm).map(|(bad, calm)| bad / calm).collect()
+    });
+    let median = |ratios: &[f64]| percentile(ratios, 50.0).unwrap_or(0.0);
+    if (median(&unknown) > median(&flood)) == more { unknown } else { flood }
 }
 
 #[cfg(test)]
@@ -159,6 +167,19 @@ mod tests {
         assert!((report.values["victim_rate_kept"] - 0.98).abs() < 1e-9);
         assert!((report.values["victim_p99_ratio"] - 1.4).abs() < 1e-9);
         assert!(!report.ratios.contains_key("victim_kept_ovs"));
+    }
+
+    #[test]
+    fn one_interrupted_round_decides_nothing() {
+        let mut results = results();
+        for (hostile, all) in [(Hostile::Spin, [100.0; 3]), (Hostile::Flood, [110.0; 3])] {
+            let kept = all.map(|p99| Kept { p99, ..Kept::default() });
+            results.insert((Plane::Own, hostile), kept.to_vec());
+        }
+        let interrupted = [90.0, 95.0, 9000.0].map(|p99| Kept { p99, ..Kept::default() });
+        results.insert((Plane::Own, Hostile::Unknown), interrupted.to_vec());
+        let ratios = compared(&results, Plane::Own, |kept| kept.p99, true);
+        assert!(ratios.iter().all(|ratio| (ratio - 1.1).abs() < 1e-9), "{ratios:?}");
     }
 
     #[test]
