@@ -11,6 +11,7 @@ mod kernel;
 mod kill;
 mod outcome;
 mod plan;
+mod room;
 mod schedule;
 mod skips;
 mod stage;

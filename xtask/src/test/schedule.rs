@@ -2,7 +2,7 @@
 //!
 //! A test that touches the kernel is a unit with its own process, so nothing that it does to its process
 //! affects another test. The tests of a pure crate are one unit. Twice as many units run at once as there are
-//! CPUs; tests that inspect the whole machine run last, one by one.
+//! CPUs, and more while they leave [`room`](super::room); tests that inspect the whole machine run last, one by one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use super::execute::{self, Outcome};
 use super::outcome;
 use super::plan::{Job, Rung, Selection};
+use super::room::{Limits, Room};
 use super::skips::Expected;
 use super::stage::Stage;
 use super::user::User;
@@ -140,9 +141,13 @@ fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
 }
 
 /// Number of tests run side by side: a test mostly waits, for blocks, bounds and processes.
-fn workers() -> usize {
-    2 * std::thread::available_parallelism().map_or(2, usize::from)
+fn side_by_side() -> Limits {
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    Limits { few: 2 * cpus, many: 6 * cpus }
 }
+
+/// For tests that run alone.
+const ONE: Limits = Limits { few: 1, many: 1 };
 
 /// Tests that inspect the whole machine: they run last, one by one.
 const ALONE: &str = "tests-e2e/whole_machine::";
@@ -156,22 +161,23 @@ pub(super) fn run(
 ) -> Result<Done> {
     let done = Mutex::new(Done::new(units));
     let together = units.partition_point(|unit| unit.rank != usize::MAX);
-    for (units, workers) in [(&units[..together], workers()), (&units[together..], 1)] {
-        work_off(units, workers, (stage, selection, expected), &done)?;
+    for (units, limits) in [(&units[..together], side_by_side()), (&units[together..], ONE)] {
+        work_off(units, limits, (stage, selection, expected), &done)?;
     }
     done.into_inner().map_err(|_| anyhow!("a worker panicked"))
 }
 
 fn work_off(
     units: &[Unit],
-    workers: usize,
+    limits: Limits,
     (stage, selection, expected): (&Stage, &Selection, &Expected),
     done: &Mutex<Done>,
 ) -> Result<()> {
-    let next = Mutex::new(0..units.len());
+    let (next, room) = (Mutex::new(0..units.len()), Room::new(limits));
     std::thread::scope(|scope| -> Result<()> {
         let work = |worker: usize| -> Result<()> {
             loop {
+                let _place = room.enter();
                 let taken = next.lock().map_err(|_| anyhow!("a worker panicked"))?.next();
                 let Some(unit) = taken.map(|unit| &units[unit]) else { return Ok(()) };
                 let start = Instant::now();
@@ -184,7 +190,7 @@ fn work_off(
             }
         };
         let started: Vec<_> =
-            (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+            (0..limits.many).map(|worker| scope.spawn(move || work(worker))).collect();
         for worker in started {
             worker.join().map_err(|_| anyhow!("a worker panicked"))??;
         }
