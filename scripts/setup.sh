@@ -154,6 +154,14 @@ install_packages() {
     esac
 }
 
+# A disk that gets full in the middle of a build is told by whichever file came last.
+setup_room() {
+    [ ! -d "$root/target" ] && [ -z "${CARGO_TARGET_DIR:-}" ] || return 0
+    free=$(df -Pk "$root" | awk 'NR == 2 { print int($4 / 1024) }')
+    [ "${free:-0}" -ge 1536 ] || die "$root: $free MiB are free; a first build takes 1.5 GiB, and the tests 8 GiB"
+    [ "$free" -ge 8192 ] || say "$root: $free MiB are free; the tests take 8 GiB"
+}
+
 setup_tools() {
     wanted=$(tools | missing "$(system)")
     # Unquoted on purpose: a list of packages.
@@ -296,7 +304,7 @@ setup_rust() {
 }
 
 case ${1:-tools} in
-tools) setup_tools && setup_rust ;;
+tools) setup_room && setup_tools && setup_rust ;;
 peers) setup_peers ;;
 *) die "usage: setup.sh tools|peers" ;;
 esac

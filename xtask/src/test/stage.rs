@@ -17,7 +17,8 @@ use crate::workspace;
 
 /// `nobody`.
 const ORDINARY: u32 = 65534;
-/// Search path of an ordinary user; root's own may contain folders that this user cannot enter.
+/// Search path of an ordinary user; root's own may contain folders that this user cannot enter. For root it comes before the
+/// caller's: the distribution's programs are those that tests are about, and wrappers of version managers take their time.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Data that tests read.
 const DATA: &[&str] = &[
@@ -154,6 +155,10 @@ impl Stage {
             ("NETLOOM_TEST_ROOT".to_owned(), shown(self.path().join("root"))),
             ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
         ];
+        if user == User::Root {
+            let own = std::env::var("PATH").unwrap_or_default();
+            all.push(("PATH".to_owned(), format!("{PATH}:{own}").trim_end_matches(':').to_owned()));
+        }
         let chosen = |key: &&str| Some(((*key).to_owned(), std::env::var(key).ok()?));
         all.extend(CHOICES.iter().filter_map(chosen));
         if user != User::Caller {
