@@ -246,7 +246,7 @@ fn a_guest_that_scribbles_harms_itself() {
         seed ^= seed << 17;
         seed
     };
-    let rounds = netloom_kit::rounds(20_000);
+    let rounds = netloom_kit::rounds(5_000);
     let addresses = [site.machine.addresses(RX), site.machine.addresses(TX)];
     let base = site.machine.region().userspace_addr;
     for round in 0..rounds {

@@ -50,6 +50,14 @@ enum Entry {
     Earlier(Option<u64>),
 }
 
+/// What becomes of a destination's entry.
+enum Decision {
+    /// It stays until more is known.
+    Later,
+    /// It is this one, or none.
+    Now(Option<Entry>),
+}
+
 /// A switch that follows a router.
 pub(crate) struct Mirror {
     client: Client,
@@ -292,15 +300,30 @@ impl Mirror {
         changes: &mut Changes,
         wanted: &mut Vec<Hop>,
     ) {
+        let Decision::Now(entry) = self.entry_for(at, now, changes, wanted) else { return };
+        self.unconfirmed.remove(&at);
+        if self.entries.get(&at) != entry.as_ref() {
+            self.put(at, entry, changes);
+        }
+    }
+
+    /// The entry that a destination is to have.
+    fn entry_for(
+        &mut self,
+        at: Destination,
+        now: Instant,
+        changes: &mut Changes,
+        wanted: &mut Vec<Hop>,
+    ) -> Decision {
         let excused = self.unconfirmed.get(&at).is_some_and(|until| *until > now);
-        let entry = match self.fib.way(at) {
+        match self.fib.way(at) {
             None if excused => {
                 // Packets for a station pass beside the kernel, which learns of it only if it asks.
                 wanted.extend(self.fib.station(at));
-                return;
+                Decision::Later
             }
-            None => None,
-            Some(Way::Stack) => Some(Entry::Stack),
+            None => Decision::Now(None),
+            Some(Way::Stack) => Decision::Now(Some(Entry::Stack)),
             Some(Way::Hops(hops)) => {
                 let unknown = |hop: &&Hop| self.fib.mac(hop.link, hop.address).is_none();
                 let missing: Vec<Hop> = hops.iter().filter(unknown).copied().collect();
@@ -310,15 +333,15 @@ impl Mirror {
                     // What forwards stays until its next hop is known.
                     self.use_set(&hops, changes);
                     self.drop_set(&hops, changes, true);
-                    return;
+                    return Decision::Later;
                 }
-                Some(Entry::By(hops))
+                Decision::Now(Some(Entry::By(hops)))
             }
-        };
-        self.unconfirmed.remove(&at);
-        if self.entries.get(&at) == entry.as_ref() {
-            return;
         }
+    }
+
+    /// Puts another entry, or none, in place of that of a destination.
+    fn put(&mut self, at: Destination, entry: Option<Entry>, changes: &mut Changes) {
         let earlier = match self.entries.get(&at) {
             Some(Entry::Earlier(number)) => Some(*number),
             _ => None,

@@ -37,105 +37,95 @@ struct Lab {
 /// Ends of links from this number on are switches.
 const SWITCH: u64 = 100;
 
+/// One of several.
+fn one_of<T>(random: &mut SplitMix64, all: impl IntoIterator<Item = T>) -> T {
+    let mut all: Vec<T> = all.into_iter().collect();
+    let at = random.next_u64() % u64::try_from(all.len()).expect("few");
+    all.swap_remove(usize::try_from(at).expect("few"))
+}
+
+/// The first number that is not taken, from one on.
+fn free<T>(taken: &BTreeMap<u64, T>, from: u64) -> u64 {
+    (from..).find(|number| !taken.contains_key(number)).expect("one is free")
+}
+
 impl Lab {
     /// One thing more, less or other.
     fn edit(&mut self, random: &mut SplitMix64) {
-        let mut pick = |most: u64| random.next_u64() % most;
-        match pick(9) {
-            8 => {
-                let slice = ["p", "q"][usize::try_from(pick(2)).expect("few")];
-                if pick(3) == 0 {
-                    self.slices.remove(slice);
-                } else {
-                    self.slices.insert(slice, pick(9) + 1);
-                }
-            }
+        match random.next_u64() % 9 {
             0 | 1 if self.nodes.len() < 6 => {
-                let free = (0..).find(|n| !self.nodes.contains_key(n)).expect("one is free");
-                self.nodes.insert(free, BTreeMap::new());
+                self.nodes.insert(free(&self.nodes, 0), BTreeMap::new());
             }
             2 if !self.nodes.is_empty() => {
-                let at = pick(self.nodes.len() as u64);
-                let node =
-                    *self.nodes.keys().nth(usize::try_from(at).expect("few")).expect("it is there");
+                let node = one_of(random, self.nodes.keys().copied());
                 self.nodes.remove(&node);
                 self.links.retain(|_, (a, b, _)| *a != node && *b != node);
             }
             3 if self.switches.len() < 2 => {
-                let free =
-                    (SWITCH..).find(|n| !self.switches.contains_key(n)).expect("one is free");
-                self.switches
-                    .insert(free, ["kernel", "shm"][usize::try_from(pick(2)).expect("few")]);
+                let kind = one_of(random, ["kernel", "shm"]);
+                self.switches.insert(free(&self.switches, SWITCH), kind);
             }
-            4 if !self.links.is_empty() => {
-                let at = pick(self.links.len() as u64);
-                let link =
-                    *self.links.keys().nth(usize::try_from(at).expect("few")).expect("it is there");
-                if pick(2) == 0 {
-                    self.links.remove(&link);
+            4 if !self.links.is_empty() => self.edit_link(random),
+            5 if !self.nodes.is_empty() => self.edit_node(random),
+            8 => {
+                let slice = one_of(random, ["p", "q"]);
+                if random.next_u64().is_multiple_of(3) {
+                    self.slices.remove(slice);
                 } else {
-                    let settings = &mut self.links.get_mut(&link).expect("it is there").2;
-                    let (key, value) = [("mtu", "1400"), ("delay", "1ms"), ("loss", "1%")]
-                        [usize::try_from(pick(3)).expect("few")];
-                    if settings.remove(key).is_none() {
-                        settings.insert(key, value.to_owned());
-                    }
+                    self.slices.insert(slice, random.next_u64() % 9 + 1);
                 }
             }
-            5 if !self.nodes.is_empty() => {
-                let at = pick(self.nodes.len() as u64);
-                let node = self
-                    .nodes
-                    .values_mut()
-                    .nth(usize::try_from(at).expect("few"))
-                    .expect("it is there");
-                let keys =
-                    ["env", "run", "storage", "sysctls", "hostname", "health", "binds", "files"];
-                let key = keys[usize::try_from(pick(8)).expect("few")];
-                let value = pick(9) + 1;
-                if pick(3) == 0 && node.remove(key).is_some() {
-                    return;
-                }
-                node.insert(
-                    key,
-                    match key {
-                        "env" => format!("{{A: a{value}}}"),
-                        "run" => format!("[[sleep, '100{value}']]"),
-                        "storage" => format!("{}MB", 20 + value),
-                        "hostname" => format!("h{value}.example"),
-                        "health" => format!("{{exec: [test, -e, /srv/{value}], interval: 1s}}"),
-                        // Folders of the host that are everywhere, one within another at times.
-                        "binds" => {
-                            let from = ["/usr", "/usr/bin", "/etc"]
-                                [usize::try_from(value % 3).expect("few")];
-                            let deep =
-                                if value % 3 == 0 { ", /srv/at/sbin: /usr/sbin" } else { "" };
-                            format!("{{/srv/at: {from}, /srv/b{value}: /bin{deep}}}")
-                        }
-                        "files" => format!("{{/opt/file{value}: text, /opt/always: text{value}}}"),
-                        _ => format!("{{net.ipv4.tcp_retries1: {}}}", value + 1),
-                    },
-                );
-            }
+            _ if self.nodes.is_empty() => {}
             _ => {
-                let ends: Vec<u64> =
-                    self.nodes.keys().chain(self.switches.keys()).copied().collect();
-                if ends.is_empty() || self.nodes.is_empty() {
-                    return;
-                }
-                let a = self
-                    .nodes
-                    .keys()
-                    .copied()
-                    .nth(usize::try_from(pick(self.nodes.len() as u64)).expect("few"));
-                let b = ends[usize::try_from(pick(ends.len() as u64)).expect("few")];
-                let a = a.expect("it is there");
+                let a = one_of(random, self.nodes.keys().copied());
+                let b = one_of(random, self.nodes.keys().chain(self.switches.keys()).copied());
                 if a != b {
-                    let free = (0..).find(|n| !self.links.contains_key(n)).expect("one is free");
-                    self.links.insert(free, (a, b, BTreeMap::new()));
+                    self.links.insert(free(&self.links, 0), (a, b, BTreeMap::new()));
                 }
             }
         }
+    }
+
+    /// A link goes, or gets or loses a setting.
+    fn edit_link(&mut self, random: &mut SplitMix64) {
+        let link = one_of(random, self.links.keys().copied());
+        if random.next_u64().is_multiple_of(2) {
+            self.links.remove(&link);
+            return;
+        }
+        let settings = &mut self.links.get_mut(&link).expect("it is there").2;
+        let (key, value) = one_of(random, [("mtu", "1400"), ("delay", "1ms"), ("loss", "1%")]);
+        if settings.remove(key).is_none() {
+            settings.insert(key, value.to_owned());
+        }
+    }
+
+    /// A node gets, changes or loses a key.
+    fn edit_node(&mut self, random: &mut SplitMix64) {
+        let node = one_of(random, self.nodes.keys().copied());
+        let node = self.nodes.get_mut(&node).expect("it is there");
+        let keys = ["env", "run", "storage", "sysctls", "hostname", "health", "binds", "files"];
+        let key = one_of(random, keys);
+        let value = random.next_u64() % 9 + 1;
+        if random.next_u64().is_multiple_of(3) && node.remove(key).is_some() {
+            return;
+        }
+        let text = match key {
+            "env" => format!("{{A: a{value}}}"),
+            "run" => format!("[[sleep, '100{value}']]"),
+            "storage" => format!("{}MB", 20 + value),
+            "hostname" => format!("h{value}.example"),
+            "health" => format!("{{exec: [test, -e, /srv/{value}], interval: 1s}}"),
+            // Folders of the host that are everywhere, one within another at times.
+            "binds" => {
+                let from = one_of(random, ["/usr", "/usr/bin", "/etc"]);
+                let deep = if from == "/usr" { ", /srv/at/sbin: /usr/sbin" } else { "" };
+                format!("{{/srv/at: {from}, /srv/b{value}: /bin{deep}}}")
+            }
+            "files" => format!("{{/opt/file{value}: text, /opt/always: text{value}}}"),
+            _ => format!("{{net.ipv4.tcp_retries1: {}}}", value + 1),
+        };
+        node.insert(key, text);
     }
 
     fn text(&self) -> String {

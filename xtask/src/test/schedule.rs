@@ -94,7 +94,9 @@ pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Un
         listed.push((&job.built.file, names.clone()));
         if job.user == User::Caller {
             if !names.is_empty() {
-                units.push(Unit { job: Some(job), tests: names, rank: longest.len() + 2 });
+                let known = longest.iter().position(|line| *line == job.prefix());
+                let rank = known.unwrap_or(longest.len() + 2);
+                units.push(Unit { job: Some(job), tests: names, rank });
             }
             continue;
         }
