@@ -88,7 +88,7 @@ fn boots(built: &netloom_image::Built) {
     qemu.args(["-no-reboot", "-serial", "stdio", "-netdev", "user,id=n,restrict=on"]);
     qemu.args(["-device", "virtio-net-pci,netdev=n", "-append"]);
     qemu.arg(
-        "console=ttyS0 quiet panic=-1 netloom.hostname=guest netloom.mtu=1400 \
+        "console=ttyS0 quiet panic=-1 no_timer_check netloom.hostname=guest netloom.mtu=1400 \
               netloom.address=10.9.8.7/24,fd00::7/64 netloom.gateway=10.9.8.1",
     );
     qemu.arg("-kernel").arg(&built.kernel).arg("-initrd").arg(&built.initrd);

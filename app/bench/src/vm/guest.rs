@@ -36,7 +36,7 @@ impl Guest {
         card: &[String],
     ) -> Result<Guest> {
         let (kernel, _) = image.kernel.as_ref().map_err(|why| anyhow!(why.clone()))?;
-        let append = format!("console=ttyS0 quiet panic=-1 own={own}");
+        let append = format!("console=ttyS0 quiet panic=-1 no_timer_check own={own}");
         // QEMU 7.2 under TCG loses interrupts of a vhost-user card by MSI-X, so no card has it.
         let device =
             format!("virtio-net-pci,netdev=n,romfile=,vectors=0,mac=52:54:00:00:00:{number:02x}");

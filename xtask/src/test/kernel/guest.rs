@@ -41,7 +41,8 @@ const GUEST: [&str; 14] = [
     "stdio",
 ];
 /// A translated processor has none of the faults that the kernel's mitigations are for, and pays much for them.
-const APPEND: &str = "console=ttyS0 quiet panic=-1 mitigations=off netloom.run=/t/run";
+const APPEND: &str =
+    "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off netloom.run=/t/run";
 
 /// Runs the wanted tests, by folder and name, in a guest; where there can be none, a skip says why.
 pub(super) fn run(
