@@ -279,7 +279,7 @@ fn switches_follow_their_rules_and_controllers() {
                links: [[a, m], [b, m], [c, m], [a, o], [b, o]]\n";
     machine.up(lab);
     let reach = |from: &str, to: &str| {
-        let words = ["ping", "-4", "-c", "1", "-W", "2", "-I", "eth0", to];
+        let words = ["ping", "-4", "-c", "1", "-w", "5", "-I", "eth0", to];
         machine.exec(from, &words).finish().status.success()
     };
     assert!(reach("a", "b") && reach("a", "c"));

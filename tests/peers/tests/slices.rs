@@ -186,7 +186,7 @@ impl<'a> Vswitch<'a> {
     }
 
     fn ping(&self, from: &str, to: &str) -> bool {
-        let words = ["exec", from, "--", "ping", "-c", "1", "-W", "1", to];
+        let words = ["exec", from, "--", "ping", "-c", "1", "-w", "5", to];
         self.scratch.netloom(words).finish().status.code() == Some(0)
     }
 }
