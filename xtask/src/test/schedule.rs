@@ -145,7 +145,7 @@ fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
 /// Number of tests run side by side: a test mostly waits, for blocks, bounds and processes.
 fn side_by_side() -> Limits {
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
-    Limits { few: 2 * cpus, many: 4 * cpus }
+    Limits { few: 2 * cpus, many: 3 * cpus }
 }
 
 /// For tests that run alone.
