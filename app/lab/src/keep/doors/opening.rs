@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
-use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink};
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, WayBack};
 use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
@@ -29,6 +29,10 @@ pub(super) fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
     on_a_thread(|| {
         let mut socket = Socket::open().map_err(Error::of("host", "open a netlink socket"))?;
         let mut outers = Vec::new();
+        if links.iter().any(|link| plan.links[*link].leads_to_internet()) {
+            doors.check_overlap(&mut socket)?;
+        }
+        let back = plan.ways_back();
         for &index in links {
             for side in [0, 1] {
                 let form = spaces.forms.get(plan, &plan.links[index]);
@@ -42,7 +46,8 @@ pub(super) fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
                     }
                     PlannedEnd::Internet { addresses } => {
                         let inner = end(plan, spaces, index, 1 - side)?;
-                        outers.push(doors.lead_out(&mut socket, index, inner, addresses)?);
+                        let back: Vec<_> = back.iter().filter(|way| way.door == index).collect();
+                        outers.push(doors.lead_out(&mut socket, index, inner, addresses, &back)?);
                     }
                     _ => {}
                 }
@@ -221,9 +226,9 @@ impl<'a> Opening<'a> {
         link: LinkSlot,
         inner: EndSpec<'_>,
         addresses: &[IpNet],
+        back: &[&WayBack],
     ) -> Result<String> {
         let object = format!("link {:?}", self.plan.links[link].name);
-        self.check_overlap(socket)?;
         let outer = self.outer(&self.plan.links[link]);
         let mut batch = Batch::new();
         self.push_veth(&mut batch, link, inner, &outer, None)?;
@@ -233,7 +238,7 @@ impl<'a> Opening<'a> {
         for address in addresses {
             batch.push(object.as_str(), &Address::new(index, *address));
         }
-        for way in self.plan.ways_back().iter().filter(|way| way.door == link) {
+        for way in back {
             batch.push(object.as_str(), &Route::new(way.to, Some(way.via), index));
         }
         run(socket, &mut batch, &object, "give the host's end addresses and routes")?;

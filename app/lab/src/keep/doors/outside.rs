@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use netloom_model::Plan;
-use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink};
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, WayBack};
 use netloom_netlink::{Address, Batch, Change, EndSpec, Route, Socket, VethSpec, nat};
 use netloom_sys::namespace;
 use netloom_uplink::{INTERFACE, NETWORK, Spec, Tool, tool};
@@ -143,9 +143,9 @@ fn furnish(socket: &mut Socket, ground: &Ground<'_>, links: &[LinkSlot]) -> Resu
     // the time of a search for duplicates could not be used.
     set("net/ipv6/conf/default/accept_ra", "2", false)?;
     set("net/ipv6/conf/default/accept_dad", "0", false)?;
-    let mut names = Vec::new();
+    let (mut names, back) = (Vec::new(), plan.ways_back());
     for &link in links {
-        names.push(door(socket, ground, link)?);
+        names.push(door(socket, ground, link, &back)?);
     }
     translate(plan, &names)
 }
@@ -177,7 +177,12 @@ fn outer(link: &PlannedLink) -> String {
 }
 
 /// Makes the pair of a door's link, its outer end here; returns that end's name.
-fn door(socket: &mut Socket, ground: &Ground<'_>, link: LinkSlot) -> Result<String> {
+fn door(
+    socket: &mut Socket,
+    ground: &Ground<'_>,
+    link: LinkSlot,
+    back: &[WayBack],
+) -> Result<String> {
     let (plan, spaces) = (&ground.state.plan, ground.spaces);
     let planned = &plan.links[link];
     let object = format!("link {:?}", planned.name);
@@ -201,7 +206,7 @@ fn door(socket: &mut Socket, ground: &Ground<'_>, link: LinkSlot) -> Result<Stri
             batch.push(object.as_str(), &Address::new(index, *address));
         }
     }
-    for way in plan.ways_back().iter().filter(|way| way.door == link) {
+    for way in back.iter().filter(|way| way.door == link) {
         batch.push(object.as_str(), &Route::new(way.to, Some(way.via), index));
     }
     run(socket, &mut batch, &object, "give its end outside addresses and routes")?;
