@@ -16,7 +16,14 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A lock that is held.
 #[derive(Debug)]
-pub(crate) struct Held(#[allow(dead_code, reason = "open, it holds the lock")] File);
+pub(crate) struct Held(File);
+
+impl Held {
+    /// What is locked, for as long as this is held.
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+}
 
 /// Takes the lock file at `path`, alone or shared; `None` if another process has it for longer than `patience`.
 pub(crate) fn take(path: &Path, alone: bool, patience: Option<Duration>) -> Result<Option<Held>> {
@@ -39,11 +46,11 @@ pub(crate) fn take(path: &Path, alone: bool, patience: Option<Duration>) -> Resu
     }
 }
 
-/// Locks a folder; `None` if another process has it, or it is gone.
-pub(crate) fn take_folder(path: &Path) -> Option<Held> {
-    let folder = File::open(path).ok()?;
-    flock(&folder, operation(true)).ok()?;
-    is_still(&folder, path).then_some(Held(folder))
+/// Locks a folder or file that is there, alone; `None` if another process has it, or it is gone.
+pub(crate) fn take_existing(path: &Path) -> Option<Held> {
+    let found = File::open(path).ok()?;
+    flock(&found, operation(true)).ok()?;
+    is_still(&found, path).then_some(Held(found))
 }
 
 fn operation(alone: bool) -> FlockOperation {

@@ -16,7 +16,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ impl Store {
                 Err(e) => return Err(Failure::path(path, "make folder", e).into()),
                 Ok(()) => {}
             }
-            if let Some(held) = locks::take_folder(&path) {
+            if let Some(held) = locks::take_existing(&path) {
                 return Ok((path, held));
             }
         }
@@ -153,15 +153,12 @@ impl Store {
     pub(crate) fn sweep(&self) {
         for entry in fs::read_dir(self.at("staging")).into_iter().flatten().flatten() {
             let path = entry.path();
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if let Some(held) = locks::take_folder(&path) {
-                    remove_tree(&path);
-                    drop(held);
-                }
-            } else if old(&path) {
-                // Documents are there for a moment.
-                let _ = fs::remove_file(&path);
+            let Some(held) = locks::take_existing(&path) else { continue };
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => remove_tree(&path),
+                false => drop(fs::remove_file(&path)),
             }
+            drop(held);
         }
     }
 
@@ -195,27 +192,23 @@ impl Store {
         self.at("names").join(format!("{}.json", &hash.hex()[..32]))
     }
 
-    /// Writes a document as a whole.
+    /// Writes a document as a whole: in `staging`, locked while it is made, then renamed into its place.
     pub(crate) fn write(&self, path: &Path, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_vec_pretty(value).unwrap_or_default();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let pid = rustix::process::getpid().as_raw_nonzero();
         let made = self.at("staging").join(format!("{name}.{pid}"));
+        let held = locks::take(&made, true, None)?;
+        let held = held.ok_or_else(|| Error::Busy(self.root.clone()))?;
         let write = || {
-            let mut options = File::options();
-            let mut file =
-                options.create(true).truncate(true).write(true).mode(0o600).open(&made)?;
+            let mut file = held.file();
+            // A killed process of the same number may have left something.
+            file.set_len(0)?;
             file.write_all(&text)?;
             fs::rename(&made, path)
         };
         Ok(write().map_err(|e| Failure::path(path, "write", e))?)
     }
-}
-
-/// Whether a file has not changed for a while.
-fn old(path: &Path) -> bool {
-    let age = fs::symlink_metadata(path).and_then(|found| found.modified());
-    age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > Duration::from_secs(600)))
 }
 
 /// Reads a document of bounded size.

@@ -69,10 +69,25 @@ fn what_killed_processes_left_goes() {
     for folder in ["staging/layer-x.1.0/fs/d", "layers.many/0123", "layers.one/4567"] {
         std::fs::create_dir_all(root.join(folder)).unwrap();
     }
+    // Of a document that was being written.
+    std::fs::write(root.join("staging/about.json.1"), "{").unwrap();
     std::fs::write(root.join("partial/89"), "x").unwrap();
     std::fs::write(root.join("blobs/ab"), "x").unwrap();
     let removed = prune(&scratch.store, false).unwrap();
     assert_eq!((removed.layers, removed.bytes), (2, 1));
     nothing_is_half_made(&scratch.store);
     assert_eq!(std::fs::read_dir(root.join("partial")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_being_written_stays() {
+    let scratch = scratch();
+    let document = scratch.store.root().join("staging/about.json.1");
+    let file = std::fs::File::create(&document).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    prune(&scratch.store, false).unwrap();
+    assert!(document.exists());
+    drop(file);
+    prune(&scratch.store, false).unwrap();
+    assert!(!document.exists());
 }
