@@ -189,5 +189,6 @@ fn try_nat() -> Result<(), netloom_netlink::Error> {
         block_other_forwarding: false,
         bridges: "",
         siblings: "",
+        hold_repeated: false,
     })
 }

@@ -54,7 +54,14 @@ pub struct NatSpec<'a> {
     /// Prefix of other tables' inside interface names: traffic from or to those is left to their
     /// tables. Empty for none.
     pub siblings: &'a str,
+    /// Whether requests for TCP connections are held back when they come again for the first and the second time
+    /// (a second and three seconds after the first by RFC 6298): right where the uplink asks the destination by itself
+    /// and takes what comes again for an error. The table marks connections then, in a namespace where nobody else does.
+    pub hold_repeated: bool,
 }
+
+/// The mark of a connection that has been asked for three times. No more are held back.
+const ASKED_THRICE: u32 = 3;
 
 /// Installs a lab's table, replacing one of the same name, atomically.
 ///
@@ -79,6 +86,7 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
     bridged(spec, &mut rule);
     masquerade(spec, &mut rule);
     within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), &mut rule);
+    hold_repeated(spec, &mut rule);
     forward(spec, &mut rule);
     commit(batch)
 }
@@ -153,6 +161,23 @@ fn within<'a>(interfaces: impl Iterator<Item = &'a str>, add: &mut AddRule<'_>) 
             rule.interface(Side::Input, name, true);
             rule.interface(Side::Output, name, true);
             rule.accept();
+        });
+    }
+}
+
+/// A sender that has no answer asks again, whether its packet was lost or the answer takes its time. A connection's mark
+/// is how often it was asked for: the kernel's own count leaves what comes again out in some versions.
+fn hold_repeated(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
+    // The highest first: a packet counts once.
+    for asked in (0..ASKED_THRICE).rev().filter(|_| spec.hold_repeated) {
+        add(Chain::FORWARD, &|rule| {
+            outwards(rule, spec);
+            rule.asks_for_connection();
+            rule.is_marked(asked);
+            rule.mark(asked + 1);
+            if asked > 0 {
+                rule.drop();
+            }
         });
     }
 }

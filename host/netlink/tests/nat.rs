@@ -11,6 +11,7 @@ use fresh::{NetNs, with_netns};
 use ipnet::IpNet;
 use netloom_netlink::nat::{self, NatSpec};
 use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Route, Socket, VethSpec};
+use netloom_packet::checksum;
 
 const STATIONS: [(&str, [&str; 2], [&str; 2]); 3] = [
     ("in0", ["10.50.0.1/24", "fd50::1/64"], ["10.50.0.2/24", "fd50::2/64"]),
@@ -113,6 +114,7 @@ fn spec(block_other_forwarding: bool, prefixes: &[IpNet]) -> NatSpec<'_> {
         block_other_forwarding,
         bridges: "door",
         siblings,
+        hold_repeated: false,
     }
 }
 
@@ -294,3 +296,78 @@ const NFT_LISTING: &str = "table inet netloom-test { \
     iifname \"in0\" ip saddr 0.0.0.0/0 oifname != \"in0\" accept \
     oifname \"in0\" ct state established,related accept \
     iifname \"in0\" drop oifname \"in0\" drop } }";
+
+/// A request for a TCP connection, with a number in its window, from one address to another.
+fn request(number: u16, from: IpAddr, to: IpAddr) -> [u8; 20] {
+    let mut header = [0; 20];
+    header[..4].copy_from_slice(&[0x9c, 0x40, 0x1f, 0x90]);
+    header[12..14].copy_from_slice(&[0x50, 0x02]);
+    header[14..16].copy_from_slice(&number.to_be_bytes());
+    let sum = [from, to].into_iter().fold(0, |sum, address| match address {
+        IpAddr::V4(address) => checksum::add(sum, &address.octets()),
+        IpAddr::V6(address) => checksum::add(sum, &address.octets()),
+    });
+    let sum = checksum::add(sum, &[0, 6, 0, 20]);
+    let sum = !checksum::fold(checksum::add(sum, &header));
+    header[16..18].copy_from_slice(&sum.to_be_bytes());
+    header
+}
+
+#[test]
+fn repeated_requests_for_connections_are_held_back_twice() {
+    use rustix::net::{AddressFamily, RecvFlags, SocketType, ipproto, recv, socket};
+    // All frames: ETH_P_ALL of linux/if_ether.h, big-endian.
+    let all = rustix::net::Protocol::from_raw(std::num::NonZero::new(3_u32.to_be() >> 16).unwrap());
+    with_netns(
+        &repeated_requests_for_connections_are_held_back_twice,
+        |[host, inside, outside, other]| {
+            lay_out(&host, [&inside, &outside, &other]);
+            let prefixes = [net("10.50.0.0/16"), net("fd50::/48")];
+            // Behind the outside, which passes nothing on and answers nothing.
+            let beyond = ["198.51.100.9/24", "2001:db8::9/64"];
+            host.run(|| {
+                let mut batch = Batch::new();
+                for (to, outside) in beyond.iter().zip(STATIONS[1].2) {
+                    batch.push(*to, &Route::new(net(to).trunc(), Some(address(outside)), 11));
+                }
+                Socket::open().unwrap().run(&mut batch).unwrap();
+            });
+            for (version, family) in
+                [AddressFamily::INET, AddressFamily::INET6].into_iter().enumerate()
+            {
+                let (from, to) = (address(STATIONS[0].2[version]), address(beyond[version]));
+                let seen = outside
+                    .run(|| socket(AddressFamily::PACKET, SocketType::DGRAM, Some(all)).unwrap());
+                let raw =
+                    inside.run(|| socket(family, SocketType::RAW, Some(ipproto::TCP)).unwrap());
+                for (hold_repeated, expected) in [(true, vec![1, 4, 5]), (false, vec![6, 7])] {
+                    let spec = NatSpec { hold_repeated, ..spec(false, &prefixes) };
+                    host.run(|| nat::install(&spec).unwrap());
+                    let numbers = if hold_repeated { 1..=5 } else { 6..=7 };
+                    for number in numbers {
+                        let packet = request(number, from, to);
+                        rustix::net::sendto(
+                            &raw,
+                            &packet,
+                            rustix::net::SendFlags::empty(),
+                            &SocketAddr::new(to, 0),
+                        )
+                        .unwrap();
+                    }
+                    let mut come = Vec::new();
+                    while come.last() != expected.last() {
+                        let mut packet = [0; 128];
+                        let (length, _) = recv(&seen, &mut packet, RecvFlags::empty()).unwrap();
+                        let header = if version == 0 { 20 } else { 40 };
+                        // Ports and flags: not what neighbours ask each other.
+                        if length == header + 20 && packet[header + 2..header + 4] == [0x1f, 0x90] {
+                            let window = &packet[header + 14..header + 16];
+                            come.push(u16::from_be_bytes([window[0], window[1]]));
+                        }
+                    }
+                    assert_eq!(come, expected, "{family:?}");
+                }
+            }
+        },
+    );
+}

@@ -2,19 +2,21 @@
 //!
 //! A program of the distribution (`pasta` or `slirp4netns`) makes a tap in a network namespace of the lab and opens a socket
 //! of the user's own for each flow that leaves by it. The process of this crate runs the program ([`serve`](mod@serve)),
-//! starts it again when it ends, and ends with its lab; [`tool`] knows the programs.
+//! starts it again when it ends or hangs, and ends with its lab; [`tool`] knows the programs.
 //!
 //! Not here: the namespace, its addresses and its NAT, which are its lab's; published ports.
 //!
 //! Invariants: neither program lets packets reach the host's loopback addresses, nor listens on the host.
 
 mod error;
+mod hung;
 mod serve;
 mod tap;
 pub mod tool;
 
 pub use error::{Error, Result};
 pub use serve::serve;
+pub use tap::give_room;
 pub use tool::Tool;
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! The process: runs the program, starts it again when it ends, and ends with its lab.
+//! The process: runs the program, starts it again when it ends or hangs, and ends with its lab.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
+use crate::hung::Watch;
 use crate::tap::Tap;
 use crate::{Error, Result, Spec};
 
@@ -86,17 +87,22 @@ fn run(spec: &Spec, tap: &mut Tap, signals: &OwnedFd) -> Result<Option<ExitStatu
     let mut child = command.spawn().map_err(failed("start"))?;
     let pid = Pid::from_child(&child);
     let pidfd = process::pidfd(pid).map_err(Failure::of(&object, "watch"))?;
+    let mut watch = Watch::over(pid.as_raw_nonzero().get());
     let (mut pause, mut refused) = (SOON, false);
     while wait(spec, signals, Some(&pidfd), pause)? {
         if let Some(status) = child.try_wait().map_err(failed("wait for"))? {
             return Ok(Some(status));
         }
-        pause = match tap.give_room() {
-            Ok(is_there) => {
-                if is_there || refused {
-                    LOOK
-                } else {
-                    SOON
+        match tap.tend() {
+            Ok(frames) => {
+                pause = if frames.is_some() || refused { LOOK } else { SOON };
+                if watch.hangs(frames.unwrap_or(0)) {
+                    let lab = &spec.lab;
+                    journal::line(format_args!(
+                        "lab {lab}: {object} passes nothing, and does not rest: is killed"
+                    ));
+                    // The next turn hears of its end.
+                    child.kill().map_err(failed("kill"))?;
                 }
             }
             // It may have gone meanwhile, and another one come.
@@ -104,9 +110,9 @@ fn run(spec: &Spec, tap: &mut Tap, signals: &OwnedFd) -> Result<Option<ExitStatu
                 if !std::mem::replace(&mut refused, true) {
                     journal::line(format_args!("lab {}: {e}", spec.lab));
                 }
-                LOOK
+                pause = LOOK;
             }
-        };
+        }
     }
     end(&mut child);
     Ok(None)

@@ -14,6 +14,17 @@ use crate::{Error, INTERFACE, Result};
 /// about 2,300 bytes of the kernel's memory at the usual MTU.
 const QUEUE: u32 = 10_000;
 
+/// Gives the tap its queue, if it is there and has another: by a socket of its network namespace.
+///
+/// # Errors
+/// The system refuses it.
+pub fn give_room(socket: &mut Socket) -> Result<()> {
+    let Some(tap) = socket.link(INTERFACE)? else { return Ok(()) };
+    let mut batch = Batch::new();
+    batch.push(INTERFACE, &Change::of(tap.index).queue(QUEUE));
+    Ok(socket.run(&mut batch)?)
+}
+
 /// The tap in a network namespace.
 pub(crate) struct Tap {
     /// Of that namespace.
@@ -28,16 +39,15 @@ impl Tap {
         Ok(Tap { socket, index: None })
     }
 
-    /// Gives a tap that has come its queue; returns whether there is one. That of a program that was killed may be there
-    /// for a moment still.
-    pub(crate) fn give_room(&mut self) -> Result<bool> {
-        let index = self.socket.link(INTERFACE)?.map(|tap| tap.index);
-        if let Some(index) = index.filter(|index| Some(*index) != self.index) {
-            let mut batch = Batch::new();
-            batch.push(INTERFACE, &Change::of(index).queue(QUEUE));
-            self.socket.run(&mut batch)?;
+    /// Gives a tap that has come its queue; returns how many frames the program has passed by it, `None` if there is none.
+    /// That of a program that was killed may be there for a moment still.
+    pub(crate) fn tend(&mut self) -> Result<Option<u64>> {
+        let tap = self.socket.link(INTERFACE)?;
+        let index = tap.as_ref().map(|tap| tap.index);
+        if index.is_some() && index != self.index {
+            give_room(&mut self.socket)?;
         }
         self.index = index;
-        Ok(index.is_some())
+        Ok(tap.map(|tap| tap.traffic.rx_packets + tap.traffic.tx_packets))
     }
 }

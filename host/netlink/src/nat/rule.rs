@@ -16,10 +16,18 @@ const DATA_VERDICT: u16 = 2;
 const META_INPUT_NAME: u32 = 6;
 const META_OUTPUT_NAME: u32 = 7;
 const META_PROTOCOL: u32 = 15;
+const META_TRANSPORT: u32 = 16;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
 const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
+const TCP: u8 = 6;
+/// Flags of a TCP header (RFC 9293 section 3.1): where they are, and those that tell a first packet.
+const TCP_FLAGS_AT: u32 = 13;
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
 const CT_STATE: u32 = 0;
+const CT_MARK: u32 = 3;
 /// Bits of the connection state, in the machine's byte order.
 const ESTABLISHED: u32 = 2;
 const RELATED: u32 = 4;
@@ -116,11 +124,21 @@ impl Rule<'_, '_> {
         match prefix {
             IpNet::V4(net) => {
                 self.compare(&[NFPROTO_IPV4], true);
-                self.header_field(12, &net.netmask().octets(), &net.network().octets());
+                self.header_field(
+                    NETWORK_HEADER,
+                    12,
+                    &net.netmask().octets(),
+                    &net.network().octets(),
+                );
             }
             IpNet::V6(net) => {
                 self.compare(&[NFPROTO_IPV6], true);
-                self.header_field(8, &net.netmask().octets(), &net.network().octets());
+                self.header_field(
+                    NETWORK_HEADER,
+                    8,
+                    &net.netmask().octets(),
+                    &net.network().octets(),
+                );
             }
         }
     }
@@ -135,6 +153,34 @@ impl Rule<'_, '_> {
         self.compare(&[0; 4], false);
     }
 
+    /// Continues if the packet asks for a TCP connection.
+    pub(super) fn asks_for_connection(&mut self) {
+        self.load_meta(META_TRANSPORT);
+        self.compare(&[TCP], true);
+        self.header_field(TRANSPORT_HEADER, TCP_FLAGS_AT, &[SYN_ACK], &[SYN]);
+    }
+
+    /// Continues if the packet's connection has this mark.
+    pub(super) fn is_marked(&mut self, mark: u32) {
+        self.expression("ct", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.u32_big_endian(2, CT_MARK);
+        });
+        self.compare(&mark.to_ne_bytes(), true);
+    }
+
+    /// Marks the packet's connection.
+    pub(super) fn mark(&mut self, mark: u32) {
+        self.expression("immediate", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.marked_nest(2, |value| value.attribute(DATA_VALUE, &mark.to_ne_bytes()));
+        });
+        self.expression("ct", |data| {
+            data.u32_big_endian(2, CT_MARK);
+            data.u32_big_endian(4, REGISTER);
+        });
+    }
+
     pub(super) fn masquerade(&mut self) {
         self.expression("masq", |_| ());
     }
@@ -147,13 +193,12 @@ impl Rule<'_, '_> {
         self.verdict(NF_DROP);
     }
 
-    fn header_field(&mut self, offset: u32, mask: &[u8], value: &[u8]) {
-        let length = if value.len() == 4 { 4 } else { 16 };
+    fn header_field(&mut self, header: u32, offset: u32, mask: &[u8], value: &[u8]) {
         self.expression("payload", |data| {
             data.u32_big_endian(1, REGISTER);
-            data.u32_big_endian(2, NETWORK_HEADER);
+            data.u32_big_endian(2, header);
             data.u32_big_endian(3, offset);
-            data.u32_big_endian(4, length);
+            data.u32_big_endian(4, length(value));
         });
         self.mask(mask);
         self.compare(value, true);
@@ -166,13 +211,12 @@ impl Rule<'_, '_> {
         });
     }
 
-    /// Keeps only the bits of `mask`: 4 or 16 bytes.
+    /// Keeps only the bits of `mask`: at most 16 bytes.
     fn mask(&mut self, mask: &[u8]) {
-        let length = if mask.len() == 4 { 4 } else { 16 };
         self.expression("bitwise", |data| {
             data.u32_big_endian(1, REGISTER);
             data.u32_big_endian(2, REGISTER);
-            data.u32_big_endian(3, length);
+            data.u32_big_endian(3, length(mask));
             data.marked_nest(4, |value| value.attribute(DATA_VALUE, mask));
             data.marked_nest(5, |value| value.attribute(DATA_VALUE, &[0; 16][..mask.len()]));
         });
@@ -201,4 +245,9 @@ impl Rule<'_, '_> {
             element.marked_nest(2, data);
         });
     }
+}
+
+/// The length of a value that is compared, at most that of an address.
+fn length(value: &[u8]) -> u32 {
+    u32::try_from(value.len()).unwrap_or(0)
 }

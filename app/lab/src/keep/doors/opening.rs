@@ -260,6 +260,7 @@ impl<'a> Opening<'a> {
             block_other_forwarding: !forwarded,
             bridges: &format!("{MARK}b"),
             siblings: &format!("{MARK}i"),
+            hold_repeated: false,
         })
         .map_err(Error::of("internet", "install NAT"))?;
         // Only now: on a host that did not forward, the table keeps others from being forwarded.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use netloom_model::Plan;
 use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, WayBack};
-use netloom_netlink::{Address, Batch, Change, EndSpec, Route, Socket, VethSpec, nat};
+use netloom_netlink::{Address, Batch, Change, EndSpec, Family, Route, Socket, VethSpec, nat};
 use netloom_sys::namespace;
 use netloom_uplink::{INTERFACE, NETWORK, Spec, Tool, tool};
 
@@ -167,6 +167,8 @@ fn translate(plan: &Plan, outers: &[String]) -> Result<()> {
         block_other_forwarding: false,
         bridges: "",
         siblings: "",
+        // The pasta of Debian 12 ends such a connection, or passes nothing any more (ADR 0083).
+        hold_repeated: true,
     })
     .map_err(Error::of(OUTSIDE, "install NAT"))
 }
@@ -286,12 +288,17 @@ fn start_with(folder: &Folder, plan: &Plan, space: &OwnedFd, tool: Tool) -> Resu
     }
 }
 
-/// Whether the tap is there, up, and has an address.
+/// Whether the tap is there, up, and the way out: what programs configure last of IPv4. It has its queue then; to change
+/// that loses what is on its way.
 fn is_configured(socket: &mut Socket) -> Result<bool> {
     let found = socket.link(INTERFACE).map_err(Error::of(OUTSIDE, "look for its tap"))?;
     let Some(tap) = found.filter(|link| link.up) else { return Ok(false) };
-    let all = socket.addresses().map_err(Error::of(OUTSIDE, "read addresses"))?;
-    Ok(all.iter().any(|one| one.link == tap.index && one.address.addr().is_ipv4()))
+    let routes = socket.routes(Family::V4).map_err(Error::of(OUTSIDE, "read routes"))?;
+    let leads_out = routes.iter().any(|one| one.to.prefix_len() == 0 && one.links == [tap.index]);
+    if leads_out {
+        netloom_uplink::give_room(socket).map_err(Error::of(OUTSIDE, "give its tap room"))?;
+    }
+    Ok(leads_out)
 }
 
 /// The end of what a program printed, as the reason why it does not work.
