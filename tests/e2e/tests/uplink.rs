@@ -10,7 +10,8 @@ use netloom_tests_e2e::{Run, machine, needs, root_only};
 /// A host with an uplink to `far`, a user's folder `$own`, and `up`, `on`, `down` for this user. `far` answers requests of web pages
 /// and names.
 const HOST: &str = r#"
-set -eu
+set -Eeu
+trap 'echo "failed: $BASH_COMMAND" >&2' ERR
 # Of this mount namespace alone.
 mount -t tmpfs none /mnt
 own=/mnt
@@ -74,7 +75,7 @@ chmod 644 "$own/lab.yaml"
 user() { setpriv --reuid 65533 --regid 65533 --clear-groups env HOME="$own/run" NETLOOM_RUNTIME_DIR="$own/run" "$@"; }
 on() { node=$1; shift; user "$own/netloom" exec "$node" -- "$@"; }
 reaches() { [ "$(on "$1" curl -g -s -m 20 "http://$2:8080/")" = far ]; }
-the() { pgrep -u 65533 -x "$1"; }
+the() { pgrep -u 65533 -r D,R,S -x "$1"; }
 outside() { nsenter --net="/proc/$(the netloom-uplink)/root$own/run/out/uplink.net" "$@"; }
 "#;
 
@@ -109,7 +110,9 @@ grep -q 'NoNewPrivs:.1' /proc/$(pgrep -P $pid)/status || [ "$tool" = slirp4netns
 kill -9 $(pgrep -P $pid)
 until reaches a 203.0.113.9; do kill -0 $far; done
 until roomy; do kill -0 $far; done
-kill -9 $(the netloom-uplink)
+killed=$(the netloom-uplink)
+kill -9 $killed
+until pid=$(the netloom-uplink) && [ "$pid" != "$killed" ]; do kill -0 $far; done
 until reaches a 203.0.113.9; do kill -0 $far; done
 # The lab process ends: traffic goes on, and the next one takes the process over.
 pid=$(the netloom-uplink)
@@ -138,6 +141,8 @@ fn on_a_host(script: &str, file: &std::path::Path) -> Run {
             "--mount",
             "--pid",
             "--fork",
+            // Nothing of it outlives a test that fails.
+            "--kill-child",
             "--mount-proc",
             "bash",
             "-c",
