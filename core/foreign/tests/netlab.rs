@@ -154,6 +154,39 @@ fn what_is_not_carried_says_why() {
 }
 
 #[test]
+fn values_that_are_none_are_told_of_and_reach_no_configuration() {
+    let text = "defaults.device: frr\nmodule: [ospf, bgp]\nplugin: [bgp.policy]\nrouter_id: \"1\\n2\"\nnodes:\n  a:\n    bgp: {as: 1, router_id: me}\n    ospf: {area: \"0\\n!\", router_id: 1.2.3}\n    loopback.ipv4: here\n  b: {bgp.as: 2}\n  c: {bgp.as: 1}\nlinks:\n- {a: {bgp.prepend.path: \"1\\n2\"}, b: {bgp.prepend.count: 11}, mtu: 12}\n- {a: , c: , ospf.network_type: odd}\n";
+    let import = imported(&Memory::of("topology.yml", text), "topology.yml");
+    let address = "expected an address of IPv4";
+    for (item, why) in [
+        ("router_id", address),
+        ("nodes.a.bgp.router_id", address),
+        ("nodes.a.ospf.router_id", address),
+        ("nodes.a.ospf.area", "expected an area"),
+        ("nodes.a.\"loopback.ipv4\"", "expected an address like 10.0.0.1/32"),
+        ("links[0].a.\"bgp.prepend.path\"", "expected numbers of systems"),
+        ("links[0].b.\"bgp.prepend.count\"", "expected a number from 1 to 10"),
+        ("links[0].mtu", "expected a number from 68 to 65535"),
+        ("links[1].\"ospf.network_type\"", "expected a kind of network"),
+    ] {
+        match verdict(&import, item) {
+            Verdict::LeftOut(told) => assert!(told.starts_with(why), "{item}: {told}"),
+            other => panic!("{item}: {other:?}"),
+        }
+    }
+    has(
+        &import,
+        "a",
+        &["ospf router-id 10.0.0.1", "bgp router-id 10.0.0.1", "ip ospf area 0.0.0.0"],
+    );
+    let config = config(&import, "a");
+    assert!(
+        !config.iter().any(|line| line.contains("as-path") || line.contains("odd")),
+        "{config:#?}"
+    );
+}
+
+#[test]
 fn groups_make_their_members_and_images_are_theirs() {
     let text = "defaults.device: frr\ngroups:\n  all: {members: [a, b], _auto_create: true, module: [ospf], image: \"frr:9\", role: router}\nnodes:\n  c: {id: 17}\nlinks: [a-b-c]\n";
     let import = with_images(&Memory::of("topology.yml", text), "topology.yml");

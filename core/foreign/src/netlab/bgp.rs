@@ -58,8 +58,7 @@ pub(super) fn configure(nodes: &Nodes<'_>, number: usize, text: &mut String) {
         sessions.extend(outer(nodes, (node, asn), interface, &mut maps));
     }
     let _ = writeln!(text, "router bgp {asn}");
-    let own = node.layers.text("bgp.router_id").map(str::to_owned);
-    if let Some(id) = own.or(node.router_id.map(|id| id.to_string())) {
+    if let Some(id) = node.layers.router_id("bgp.router_id").or(node.router_id) {
         let _ = writeln!(text, " bgp router-id {id}");
     }
     text.push_str(" no bgp default ipv4-unicast\n no bgp ebgp-requires-policy\n no bgp network import-check\n");
@@ -129,7 +128,7 @@ fn inner(nodes: &Nodes<'_>, number: usize, asn: u32) -> Vec<Session> {
         if node.is_reflector && !other.is_reflector {
             lines.push("route-reflector-client".to_owned());
         }
-        sessions.push(Session { address, asn, name: other.name.clone(), lines });
+        sessions.push(Session { address, asn, name: other.new.clone(), lines });
     }
     sessions
 }
@@ -149,9 +148,9 @@ fn outer(
             continue;
         };
         let mut lines = vec!["activate".to_owned()];
-        let name = format!("{}-{}", other.name, interface.name);
+        let name = format!("{}-{}", other.new, interface.name);
         policies(interface, asn, &name, &mut lines, maps);
-        sessions.push(Session { address, asn: theirs, name: other.name.clone(), lines });
+        sessions.push(Session { address, asn: theirs, name: other.new.clone(), lines });
     }
     sessions
 }
@@ -171,11 +170,16 @@ fn policies(
     let inward = layers.number("bgp.locpref").map(|n| format!("local-preference {n}"));
     let mut outward: Vec<String> = vec![];
     outward.extend(layers.number("bgp.med").map(|med| format!("metric {med}")));
-    let count = layers.number("bgp.prepend.count").filter(|count| (1..=10).contains(count));
-    let again = count.map(|count| vec![asn.to_string(); count as usize].join(" "));
-    let path = layers.text("bgp.prepend.path").map(str::to_owned).or(again);
-    let is_path = |path: &String| path.chars().all(|c| c.is_ascii_digit() || c == ' ');
-    outward.extend(path.filter(is_path).map(|path| format!("as-path prepend {path}")));
+    let count = |text: &str| text.parse::<usize>().ok().filter(|count| (1..=10).contains(count));
+    let again = layers
+        .parsed("bgp.prepend.count", "a number from 1 to 10", count)
+        .map(|count| vec![asn.to_string(); count].join(" "));
+    let path = |text: &str| {
+        let is_path = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == ' ');
+        is_path.then(|| text.to_owned())
+    };
+    let path = layers.parsed("bgp.prepend.path", "numbers of systems", path).or(again);
+    outward.extend(path.map(|path| format!("as-path prepend {path}")));
     for (way, sets) in [("in", inward.into_iter().collect()), ("out", outward)] {
         if sets.is_empty() {
             continue;

@@ -1,5 +1,7 @@
 //! Keys of netlab, which may be written with dots (`ospf.area: 1`) or as maps, and the layers that an attribute comes from.
 
+use std::net::Ipv4Addr;
+
 use crate::at::At;
 
 /// The value at a path of keys, however its dots are spread over maps.
@@ -50,15 +52,31 @@ impl<'a> Layers<'a> {
         }
     }
 
+    /// The nearest value of an attribute in a form that is asked for, which is carried; another is told of as `what`
+    /// it should be.
+    pub(super) fn parsed<T>(
+        &self,
+        path: &str,
+        what: &str,
+        parse: impl Fn(&'a str) -> Option<T>,
+    ) -> Option<T> {
+        let at = self.nearest(path)?;
+        let value = at.text().and_then(parse);
+        match value {
+            Some(_) => at.carried(),
+            None => at.odd(what),
+        }
+        value
+    }
+
     /// The nearest number of an attribute, which is carried.
     pub(super) fn number(&self, path: &str) -> Option<u32> {
-        let at = self.nearest(path)?;
-        let number = at.text().and_then(|text| text.parse().ok());
-        match number {
-            Some(_) => at.carried(),
-            None => at.odd("a number"),
-        }
-        number
+        self.parsed(path, "a number", |text| text.parse().ok())
+    }
+
+    /// The nearest address of an attribute, as routers are known by.
+    pub(super) fn router_id(&self, path: &str) -> Option<Ipv4Addr> {
+        self.parsed(path, "an address of IPv4", |text| text.parse().ok())
     }
 
     /// Whether an attribute says yes; `usual` where nobody says anything.

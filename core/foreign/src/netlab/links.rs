@@ -252,7 +252,8 @@ impl<'a> Reader<'a, '_> {
 
     /// One wire, one that leads nowhere, or a switch with a wire for each end.
     fn wire(&mut self, ends: Vec<End>, ties: &[Tie<'a>], layers: &Layers<'a>) {
-        let mtu = layers.number("mtu").filter(|mtu| (68..=65535).contains(mtu));
+        let is_mtu = |text: &str| text.parse::<u32>().ok().filter(|mtu| (68..=65535).contains(mtu));
+        let mtu = layers.parsed("mtu", "a number from 68 to 65535", is_mtu);
         let shaped = |tie: &Tie<'a>| {
             let own = tie.at.iter().filter(|at| at.text().is_none());
             traffic(&Layers(own.chain(&layers.0).cloned().collect(), None))

@@ -158,15 +158,14 @@ fn one<'a>(
         None => device == "linux",
     };
     let mut loopback = if is_host { None } else { pools.of_node("loopback", id) };
-    if let Some(text) = layers.text("loopback.ipv4") {
-        loopback = text.parse().ok().or(loopback);
-    }
+    let own = |text: &str| text.parse().ok();
+    loopback = layers.parsed("loopback.ipv4", "an address like 10.0.0.1/32", own).or(loopback);
     if let Some(net) = loopback {
         made.keys.push(("loopback", format!("[\"{}\"]", as_net(net))));
     }
     image(job, &layers, device, &mut made);
     draft.nodes.push(made);
-    let router_id = layers.text("router_id").and_then(|text| text.parse().ok());
+    let router_id = layers.router_id("router_id");
     let router_id = router_id.or(loopback.or(pools.of_node("router_id", id)).map(|net| net.addr()));
     let modules = if is_host { vec![] } else { own_modules(&layers) };
     if let Some(at) = at {

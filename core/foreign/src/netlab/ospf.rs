@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
 
 use super::keys::{Layers, find};
 use super::{Interface, Node, Nodes, is_external};
 use crate::at::At;
+
+/// Kinds of networks.
+const NETWORKS: [&str; 4] = ["broadcast", "non-broadcast", "point-to-point", "point-to-multipoint"];
 
 /// The area where nothing names one.
 const BACKBONE: &str = "0.0.0.0";
@@ -26,8 +30,7 @@ pub(super) fn configure(
         on(nodes, node, interface, area, lines);
     }
     text.push_str("router ospf\n");
-    let own = node.layers.text("ospf.router_id").map(str::to_owned);
-    if let Some(id) = own.or(node.router_id.map(|id| id.to_string())) {
+    if let Some(id) = node.layers.router_id("ospf.router_id").or(node.router_id) {
         let _ = writeln!(text, " ospf router-id {id}");
     }
     if let Some(bandwidth) = node.layers.number("ospf.reference_bandwidth") {
@@ -38,8 +41,18 @@ pub(super) fn configure(
 }
 
 fn area<'a>(layers: &Layers<'a>) -> Option<&'a str> {
-    let is_area = |c: char| c.is_ascii_digit() || c == '.';
-    layers.text("ospf.area").filter(|text| !text.is_empty() && text.chars().all(is_area))
+    let is_area = |text: &str| text.parse::<u32>().is_ok() || text.parse::<Ipv4Addr>().is_ok();
+    layers.parsed("ospf.area", "an area: a number, or as an address", |text| {
+        is_area(text).then_some(text)
+    })
+}
+
+/// How OSPF sees a network, as FRR calls it.
+fn kind<'a>(layers: &Layers<'a>) -> Option<&'a str> {
+    let known = |text: &&str| NETWORKS.contains(text);
+    layers.parsed("ospf.network_type", "a kind of network that FRR knows", |text| {
+        Some(text).filter(known)
+    })
 }
 
 fn on(
@@ -65,8 +78,7 @@ fn on(
         return;
     }
     let _ = writeln!(lines, " ip ospf area {}", area(layers).unwrap_or(usual));
-    let kind = layers.text("ospf.network_type");
-    if let Some(kind) = kind.or(interface.is_pair.then_some("point-to-point")) {
+    if let Some(kind) = kind(layers).or(interface.is_pair.then_some("point-to-point")) {
         let _ = writeln!(lines, " ip ospf network {kind}");
     }
     if layers.is("ospf.passive", interface.is_stub) {
