@@ -13,7 +13,9 @@ pub(crate) enum Heard {
     JobEnded(String),
     /// The guest has opened or closed the port of its agent.
     Agent(bool),
-    /// Something happened that nobody asked for, or the greeting.
+    /// The guest has reset its machine: it starts anew by itself, or its kernel has failed.
+    Reset,
+    /// Something else happened that nobody asked for, or the greeting.
     Event,
 }
 
@@ -67,7 +69,8 @@ fn understand(line: &[u8]) -> Option<Heard> {
     let Some(id) = value.get("id").and_then(Value::as_u64) else {
         let agent = agent_port(&value).map(Heard::Agent);
         let ended = ended_job(&value).map(Heard::JobEnded);
-        return Some(agent.or(ended).unwrap_or(Heard::Event));
+        let reset = is_reset(&value).then_some(Heard::Reset);
+        return Some(agent.or(ended).or(reset).unwrap_or(Heard::Event));
     };
     let error = value
         .get("error")
@@ -80,6 +83,13 @@ fn understand(line: &[u8]) -> Option<Heard> {
 fn agent_port(event: &Value) -> Option<bool> {
     let data = event.get("data").filter(|_| event["event"] == "VSERPORT_CHANGE")?;
     data.get("open").filter(|_| data["id"] == crate::command::AGENT)?.as_bool()
+}
+
+/// Whether this event says that the guest has reset its machine, which ends with that (`-no-reboot`).
+fn is_reset(event: &Value) -> bool {
+    let reason =
+        event.get("data").filter(|_| event["event"] == "SHUTDOWN").map(|data| &data["reason"]);
+    reason.is_some_and(|reason| reason == "guest-reset" || reason == "guest-panic")
 }
 
 /// The job that has ended, if this event says so.
@@ -150,6 +160,17 @@ mod tests {
         };
         assert_eq!(talk.take(event("agent").as_bytes()), [Heard::Agent(true)]);
         assert_eq!(talk.take(event("other").as_bytes()), [Heard::Event]);
+    }
+
+    #[test]
+    fn a_reset_is_told_from_a_guest_that_powers_off() {
+        let mut talk = Talk::default();
+        let event = |reason: &str| {
+            let data = json!({"guest": true, "reason": reason});
+            format!("{}\n", json!({"event": "SHUTDOWN", "data": data}))
+        };
+        assert_eq!(talk.take(event("guest-reset").as_bytes()), [Heard::Reset]);
+        assert_eq!(talk.take(event("guest-shutdown").as_bytes()), [Heard::Event]);
     }
 
     #[test]

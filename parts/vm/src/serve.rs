@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use netloom_sys::journal;
 use netloom_sys::process::{self, Exit, next_signal, timespec};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
@@ -80,7 +81,14 @@ struct Machine {
     agent: Option<talking::AgentLine>,
     /// How long it may take to end by itself.
     grace: Duration,
+    /// Whether the guest has reset its machine.
+    has_reset: bool,
+    /// Whether that is the one way of its board to end.
+    ends_by_reset: bool,
 }
+
+/// The exit status of a machine whose guest has reset it: an error, so that `restart: on-failure` starts it again.
+const RESET: i32 = 1;
 
 /// A machine that shall end: until when by itself, and whether QMP was asked to end it.
 struct Ending {
@@ -215,6 +223,7 @@ impl Machine {
                         qmp::Heard::Answer(id, answer) => self.answer_control(id, answer),
                         qmp::Heard::JobEnded(name) => self.job_ended(&name),
                         qmp::Heard::Agent(open) => self.agent_port(open),
+                        qmp::Heard::Reset => self.has_reset = true,
                         qmp::Heard::Event => {}
                     }
                 }
@@ -330,7 +339,15 @@ impl Machine {
         // User-mode Linux leaves processes when it is killed.
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         self.flush();
-        exit.shell_code()
+        // What QEMU said last may not have been read.
+        self.read_channel();
+        match exit.shell_code() {
+            0 if self.has_reset && !self.ends_by_reset && self.ending.is_none() => {
+                journal::line(format_args!("its guest has reset the machine"));
+                RESET
+            }
+            code => code,
+        }
     }
 }
 

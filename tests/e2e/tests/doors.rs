@@ -12,7 +12,7 @@ ip link set lo up
 unshare --net sleep 300 &
 far=$!
 trap 'kill $far' EXIT
-until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; done
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; sleep 0.05; done
 ip link add uplink type veth peer name far netns $far
 nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip link set far up'
 ip addr add 203.0.113.1/24 dev uplink
@@ -205,11 +205,11 @@ ip link set outside up
 trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
 exec 8> >(exec "$NETLOOM_BIN" exec victim -- python3 -c "$2" >open)
 deaf=$!
-until grep -q open open; do kill -0 $deaf; done
+until grep -q open open; do kill -0 $deaf; sleep 0.05; done
 exec 9> >(exec python3 -c "$3" 8>&-)
 flood=$!
 bounded() { "$NETLOOM_BIN" node show victim --json 8>&- 9>&- | grep -Eq '"auto_packets": ?[0-9]'; }
-until bounded; do kill -0 $flood; done
+until bounded; do kill -0 $flood; sleep 0.05; done
 "$NETLOOM_BIN" node set victim protect=off 8>&- 9>&-
 ! bounded
 exec 8>&- 9>&-
@@ -357,7 +357,7 @@ trap 'nl down --all; kill $far' EXIT
 out a; out b; out r
 outside >before
 nl exec a -- ping -i 0.01 -c 200 -W 30 203.0.113.9 >stream & stream=$!
-until grep -q icmp_seq stream; do kill -0 $stream; done
+until grep -q icmp_seq stream; do kill -0 $stream; sleep 0.05; done
 apply "$2"
 grep -q '^+ node c' said
 if grep -q 'internet anew' said; then exit 1; fi

@@ -21,7 +21,7 @@ ip link set lo up
 unshare --net sleep 300 &
 far=$!
 trap cleanup EXIT
-until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; done
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; sleep 0.05; done
 ip link add card type veth peer name far netns $far
 nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip addr add 2001:db8::9/64 dev far nodad &&
     ip link set far up && ip link set lo up'
@@ -66,7 +66,7 @@ names=$!
 python3 "$own/serve.py" near &
 local=$!
 for at in 203.0.113.9 127.0.0.1; do
-    until curl -s -o /dev/null http://$at:8080/; do kill -0 $web $local; done
+    until curl -s -o /dev/null http://$at:8080/; do kill -0 $web $local; sleep 0.05; done
 done
 install -d -m 700 -o 65533 -g 65533 "$own/run"
 chmod 755 "$own"
@@ -99,7 +99,7 @@ for node in a b; do
 done
 # What connections have in flight has room in the tap.
 roomy() { outside ip link show uplink | grep -q 'qlen 10000'; }
-until roomy; do kill -0 $far; done
+until roomy; do kill -0 $far; sleep 0.05; done
 # Not the host's loopback, by any address of the way out.
 for at in 192.0.0.2 192.0.0.3 192.0.0.100; do
     [ -z "$(on b curl -s -m 2 http://$at:8080/)" ]
@@ -108,12 +108,12 @@ pid=$(the netloom-uplink)
 grep -q 'NoNewPrivs:.1' /proc/$(pgrep -P $pid)/status || [ "$tool" = slirp4netns ]
 # The program ends, and its process; each is started again.
 kill -9 $(pgrep -P $pid)
-until reaches a 203.0.113.9; do kill -0 $far; done
-until roomy; do kill -0 $far; done
+until reaches a 203.0.113.9; do kill -0 $far; sleep 0.05; done
+until roomy; do kill -0 $far; sleep 0.05; done
 killed=$(the netloom-uplink)
 kill -9 $killed
-until pid=$(the netloom-uplink) && [ "$pid" != "$killed" ]; do kill -0 $far; done
-until reaches a 203.0.113.9; do kill -0 $far; done
+until pid=$(the netloom-uplink) && [ "$pid" != "$killed" ]; do kill -0 $far; sleep 0.05; done
+until reaches a 203.0.113.9; do kill -0 $far; sleep 0.05; done
 # The lab process ends: traffic goes on, and the next one takes the process over.
 pid=$(the netloom-uplink)
 kill -9 $(the netloom-lab)
@@ -128,7 +128,7 @@ reaches b 203.0.113.9
 kill -9 $(the netloom-lab)
 user "$own/netloom" down
 [ -z "$(ls "$own/run")" ]
-until ! pgrep -u 65533 -r D,R,S . >/dev/null; do kill -0 $far; done
+until ! pgrep -u 65533 -r D,R,S . >/dev/null; do kill -0 $far; sleep 0.05; done
 "#;
 
 fn on_a_host(script: &str, file: &std::path::Path) -> Run {
@@ -178,7 +178,7 @@ stopped=$(pasta)
 kill -STOP $stopped
 on a curl -g -s -m 20 http://203.0.113.9:8080/ >"$own/page" &
 asks=$!
-until [ "$(repeated)" -ge 1 ]; do kill -0 $far; done
+until [ "$(repeated)" -ge 1 ]; do kill -0 $far; sleep 0.05; done
 kill -CONT $stopped
 "#;
 
@@ -208,7 +208,7 @@ fn a_way_out_that_hangs_is_made_anew() {
         "outside nft insert rule inet netloom-outside forward accept\nkill -STOP",
     );
     let script = format!(
-        "{script}until reaches a 203.0.113.9; do kill -0 $far; done\n\
+        "{script}until reaches a 203.0.113.9; do kill -0 $far; sleep 0.05; done\n\
          if grep -q 'does not rest' $own/run/out/lab.log; then [ $stopped != $(pasta) ]; fi\n\
          user \"$own/netloom\" down\n"
     );

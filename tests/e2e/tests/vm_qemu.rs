@@ -130,6 +130,22 @@ fn a_killed_qemu_is_started_again() {
 }
 
 #[test]
+fn a_guest_that_reboots_is_started_again() {
+    let machine = machine!();
+    let guest = guest!(machine, "");
+    machine.up(&lab(&guest, "machine: q35, restart: on-failure"));
+    let first = qemu(&machine);
+    machine.netloom(["shell", "g"]).input("reboot -f\n").bound(BOUND).finish();
+    wait_until("another QEMU", BOUND, || {
+        let all = netloom_tests_e2e::descendants(machine.init("g"));
+        (gone(first) && all.len() > 1).then_some(())
+    });
+    answers(&machine);
+    assert!(machine.netloom(["logs", "g"]).ok().contains("its guest has reset the machine"));
+    machine.down();
+}
+
+#[test]
 fn a_guest_that_never_boots_is_told_with_its_console() {
     let machine = machine!();
     let guest = guest!(machine, "echo I hang here; sleep 999");

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use netloom_model::kinds::vm::{Accel, Machine as Options};
+use netloom_model::kinds::vm::{Accel, Board, Machine as Options};
 use netloom_model::plan::Interface;
 use netloom_netlink::Socket;
 use netloom_sys::process;
@@ -81,6 +81,8 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
         agent: line.map(|line| AgentLine::new(line, spec.ready())),
         has_disk: options.storage.disk.is_some(),
         has_switch_card: !spec.cards.is_empty(),
+        has_reset: false,
+        ends_by_reset: options.machine == Board::Microvm,
     })
 }
 
