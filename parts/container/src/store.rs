@@ -115,21 +115,23 @@ impl Store {
 
     /// Holds the store for work that others may do, too.
     pub(crate) fn share(&self) -> Result<Held> {
-        let held = locks::take(&self.at("lock"), false, Some(Duration::from_secs(60)))?;
-        held.ok_or_else(|| Error::Busy(self.root.clone()))
+        self.take(&self.at("lock"), false, Some(Duration::from_secs(60)))
     }
 
     /// Holds the store alone.
     pub(crate) fn alone(&self) -> Result<Held> {
-        let held = locks::take(&self.at("lock"), true, Some(PATIENCE))?;
-        held.ok_or_else(|| Error::Busy(self.root.clone()))
+        self.take(&self.at("lock"), true, Some(PATIENCE))
     }
 
     /// Holds one content, for as long as it takes.
     pub(crate) fn hold(&self, kind: &str, digest: &Digest) -> Result<Held> {
         let path = self.at("locks").join(format!("{kind}{}", digest.hex()));
         // Without a bound it never gives up.
-        locks::take(&path, true, None)?.ok_or_else(|| Error::Busy(self.root.clone()))
+        self.take(&path, true, None)
+    }
+
+    fn take(&self, path: &Path, alone: bool, patience: Option<Duration>) -> Result<Held> {
+        locks::take(path, alone, patience)?.ok_or_else(|| Error::Busy(self.root.clone()))
     }
 
     /// A new folder in `staging`, locked: until that is dropped nobody removes it.
@@ -198,8 +200,7 @@ impl Store {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let pid = rustix::process::getpid().as_raw_nonzero();
         let made = self.at("staging").join(format!("{name}.{pid}"));
-        let held = locks::take(&made, true, None)?;
-        let held = held.ok_or_else(|| Error::Busy(self.root.clone()))?;
+        let held = self.take(&made, true, None)?;
         let write = || {
             let mut file = held.file();
             // A killed process of the same number may have left something.

@@ -14,14 +14,13 @@ use crate::{Error, INTERFACE, Result};
 /// about 2,300 bytes of the kernel's memory at the usual MTU.
 const QUEUE: u32 = 10_000;
 
-/// Gives the tap its queue, if it is there and has another: by a socket of its network namespace.
+/// Gives the tap of this index its queue, by a socket of its network namespace.
 ///
 /// # Errors
 /// The system refuses it.
-pub fn give_room(socket: &mut Socket) -> Result<()> {
-    let Some(tap) = socket.link(INTERFACE)? else { return Ok(()) };
+pub fn give_room(socket: &mut Socket, index: u32) -> Result<()> {
     let mut batch = Batch::new();
-    batch.push(INTERFACE, &Change::of(tap.index).queue(QUEUE));
+    batch.push(INTERFACE, &Change::of(index).queue(QUEUE));
     Ok(socket.run(&mut batch)?)
 }
 
@@ -44,8 +43,8 @@ impl Tap {
     pub(crate) fn tend(&mut self) -> Result<Option<u64>> {
         let tap = self.socket.link(INTERFACE)?;
         let index = tap.as_ref().map(|tap| tap.index);
-        if index.is_some() && index != self.index {
-            give_room(&mut self.socket)?;
+        if let Some(index) = index.filter(|index| Some(*index) != self.index) {
+            give_room(&mut self.socket, index)?;
         }
         self.index = index;
         Ok(tap.map(|tap| tap.traffic.rx_packets + tap.traffic.tx_packets))

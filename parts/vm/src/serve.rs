@@ -335,12 +335,12 @@ impl Machine {
 
     /// The machine has ended: shows the rest of its output, ends what it left, and tells its clients.
     fn finish(&mut self, exit: Exit) -> i32 {
+        // What was said last may not have been read.
         self.read_terminal();
+        self.read_channel();
         // User-mode Linux leaves processes when it is killed.
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         self.flush();
-        // What QEMU said last may not have been read.
-        self.read_channel();
         match exit.shell_code() {
             0 if self.has_reset && !self.ends_by_reset && self.ending.is_none() => {
                 journal::line(format_args!("its guest has reset the machine"));

@@ -76,6 +76,7 @@ user() { setpriv --reuid 65533 --regid 65533 --clear-groups env HOME="$own/run" 
 on() { node=$1; shift; user "$own/netloom" exec "$node" -- "$@"; }
 reaches() { [ "$(on "$1" curl -g -s -m 20 "http://$2:8080/")" = far ]; }
 the() { pgrep -u 65533 -r D,R,S -x "$1"; }
+soon() { until "$@"; do kill -0 $far; sleep 0.05; done; }
 outside() { nsenter --net="/proc/$(the netloom-uplink)/root$own/run/out/uplink.net" "$@"; }
 "#;
 
@@ -99,7 +100,7 @@ for node in a b; do
 done
 # What connections have in flight has room in the tap.
 roomy() { outside ip link show uplink | grep -q 'qlen 10000'; }
-until roomy; do kill -0 $far; sleep 0.05; done
+soon roomy
 # Not the host's loopback, by any address of the way out.
 for at in 192.0.0.2 192.0.0.3 192.0.0.100; do
     [ -z "$(on b curl -s -m 2 http://$at:8080/)" ]
@@ -108,12 +109,12 @@ pid=$(the netloom-uplink)
 grep -q 'NoNewPrivs:.1' /proc/$(pgrep -P $pid)/status || [ "$tool" = slirp4netns ]
 # The program ends, and its process; each is started again.
 kill -9 $(pgrep -P $pid)
-until reaches a 203.0.113.9; do kill -0 $far; sleep 0.05; done
-until roomy; do kill -0 $far; sleep 0.05; done
+soon reaches a 203.0.113.9
+soon roomy
 killed=$(the netloom-uplink)
 kill -9 $killed
 until pid=$(the netloom-uplink) && [ "$pid" != "$killed" ]; do kill -0 $far; sleep 0.05; done
-until reaches a 203.0.113.9; do kill -0 $far; sleep 0.05; done
+soon reaches a 203.0.113.9
 # The lab process ends: traffic goes on, and the next one takes the process over.
 pid=$(the netloom-uplink)
 kill -9 $(the netloom-lab)
@@ -208,7 +209,7 @@ fn a_way_out_that_hangs_is_made_anew() {
         "outside nft insert rule inet netloom-outside forward accept\nkill -STOP",
     );
     let script = format!(
-        "{script}until reaches a 203.0.113.9; do kill -0 $far; sleep 0.05; done\n\
+        "{script}soon reaches a 203.0.113.9\n\
          if grep -q 'does not rest' $own/run/out/lab.log; then [ $stopped != $(pasta) ]; fi\n\
          user \"$own/netloom\" down\n"
     );

@@ -46,6 +46,14 @@ pub(crate) fn qemu(machine: &Machine) -> i32 {
     all.into_iter().find(is_qemu).expect("QEMU runs")
 }
 
+/// Waits until this process of QEMU is gone, and another one is there.
+pub(crate) fn is_started_again(machine: &Machine, first: i32) {
+    wait_until("another QEMU", BOUND, || {
+        let all = netloom_tests_e2e::descendants(machine.init("g"));
+        (gone(first) && all.len() > 1).then_some(())
+    });
+}
+
 #[test]
 fn a_guest_is_reached_by_name_and_has_a_console() {
     let machine = machine!();
@@ -120,10 +128,7 @@ fn a_killed_qemu_is_started_again() {
     machine.up(&lab(&guest, "restart: on-failure"));
     let first = qemu(&machine);
     netloom_tests_e2e::kill(first);
-    wait_until("another QEMU", BOUND, || {
-        let all = netloom_tests_e2e::descendants(machine.init("g"));
-        (gone(first) && all.len() > 1).then_some(())
-    });
+    is_started_again(&machine, first);
     answers(&machine);
     assert_ne!(qemu(&machine), first);
     machine.down();
@@ -136,10 +141,7 @@ fn a_guest_that_reboots_is_started_again() {
     machine.up(&lab(&guest, "machine: q35, restart: on-failure"));
     let first = qemu(&machine);
     machine.netloom(["shell", "g"]).input("reboot -f\n").bound(BOUND).finish();
-    wait_until("another QEMU", BOUND, || {
-        let all = netloom_tests_e2e::descendants(machine.init("g"));
-        (gone(first) && all.len() > 1).then_some(())
-    });
+    is_started_again(&machine, first);
     answers(&machine);
     assert!(machine.netloom(["logs", "g"]).ok().contains("its guest has reset the machine"));
     machine.down();

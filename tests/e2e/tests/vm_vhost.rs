@@ -2,10 +2,10 @@
 
 use netloom_tests_e2e::capturing::Capturing;
 use netloom_tests_e2e::guest::Guest;
-use netloom_tests_e2e::live::{gone, kill_and_wait};
-use netloom_tests_e2e::{Machine, machine, wait_until, with_command_line};
+use netloom_tests_e2e::live::kill_and_wait;
+use netloom_tests_e2e::{Machine, machine, with_command_line};
 
-use crate::vm_qemu::{BOUND, answers, guest, qemu};
+use crate::vm_qemu::{BOUND, answers, guest, is_started_again, qemu};
 
 /// A node and the guest on a switch, with these keys more.
 fn lab(guest: &Guest, more: &str) -> String {
@@ -76,10 +76,7 @@ fn a_guests_port_and_its_machine_outlive_each_other() {
     answers(&machine);
     assert_eq!(qemu(&machine), first);
     netloom_tests_e2e::kill(first);
-    wait_until("another QEMU", BOUND, || {
-        let all = netloom_tests_e2e::descendants(machine.init("g"));
-        (gone(first) && all.len() > 1).then_some(())
-    });
+    is_started_again(&machine, first);
     answers(&machine);
     // The lab's process ends; guest and port go on, and the next one finds them.
     let (second, second_port) = (qemu(&machine), port(&machine));

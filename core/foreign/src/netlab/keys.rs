@@ -39,17 +39,7 @@ impl<'a> Layers<'a> {
 
     /// The nearest text of an attribute, which is carried.
     pub(super) fn text(&self, path: &str) -> Option<&'a str> {
-        let at = self.nearest(path)?;
-        match at.text() {
-            Some(text) => {
-                at.carried();
-                Some(text)
-            }
-            None => {
-                at.odd("text or a number");
-                None
-            }
-        }
+        self.parsed(path, "text or a number", Some)
     }
 
     /// The nearest value of an attribute in a form that is asked for, which is carried; another is told of as `what`

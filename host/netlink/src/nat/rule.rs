@@ -145,10 +145,7 @@ impl Rule<'_, '_> {
 
     /// Continues if the packet belongs to a connection opened from the other side.
     pub(super) fn answers(&mut self) {
-        self.expression("ct", |data| {
-            data.u32_big_endian(1, REGISTER);
-            data.u32_big_endian(2, CT_STATE);
-        });
+        self.load_ct(CT_STATE);
         self.mask(&(ESTABLISHED | RELATED).to_ne_bytes());
         self.compare(&[0; 4], false);
     }
@@ -162,10 +159,7 @@ impl Rule<'_, '_> {
 
     /// Continues if the packet's connection has this mark.
     pub(super) fn is_marked(&mut self, mark: u32) {
-        self.expression("ct", |data| {
-            data.u32_big_endian(1, REGISTER);
-            data.u32_big_endian(2, CT_MARK);
-        });
+        self.load_ct(CT_MARK);
         self.compare(&mark.to_ne_bytes(), true);
     }
 
@@ -206,6 +200,13 @@ impl Rule<'_, '_> {
 
     fn load_meta(&mut self, key: u32) {
         self.expression("meta", |data| {
+            data.u32_big_endian(1, REGISTER);
+            data.u32_big_endian(2, key);
+        });
+    }
+
+    fn load_ct(&mut self, key: u32) {
+        self.expression("ct", |data| {
             data.u32_big_endian(1, REGISTER);
             data.u32_big_endian(2, key);
         });

@@ -46,7 +46,6 @@ pub(super) fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
                     }
                     PlannedEnd::Internet { addresses } => {
                         let inner = end(plan, spaces, index, 1 - side)?;
-                        let back: Vec<_> = back.iter().filter(|way| way.door == index).collect();
                         outers.push(doors.lead_out(&mut socket, index, inner, addresses, &back)?);
                     }
                     _ => {}
@@ -226,7 +225,7 @@ impl<'a> Opening<'a> {
         link: LinkSlot,
         inner: EndSpec<'_>,
         addresses: &[IpNet],
-        back: &[&WayBack],
+        back: &[WayBack],
     ) -> Result<String> {
         let object = format!("link {:?}", self.plan.links[link].name);
         let outer = self.outer(&self.plan.links[link]);
@@ -238,7 +237,7 @@ impl<'a> Opening<'a> {
         for address in addresses {
             batch.push(object.as_str(), &Address::new(index, *address));
         }
-        for way in back {
+        for way in back.iter().filter(|way| way.door == link) {
             batch.push(object.as_str(), &Route::new(way.to, Some(way.via), index));
         }
         run(socket, &mut batch, &object, "give the host's end addresses and routes")?;

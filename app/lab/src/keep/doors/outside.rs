@@ -277,7 +277,7 @@ fn start_with(folder: &Folder, plan: &Plan, space: &OwnedFd, tool: Tool) -> Resu
         role::start(Role::Uplink, &words, Some(input), "pass packets", || Process::holding(&lock))?;
     let until = Instant::now() + START;
     loop {
-        if inside(space.as_fd(), OUTSIDE, is_configured)? {
+        if inside(space.as_fd(), OUTSIDE, prepare_tap)? {
             return Ok(process);
         }
         if !process.lives() || Instant::now() > until {
@@ -288,15 +288,16 @@ fn start_with(folder: &Folder, plan: &Plan, space: &OwnedFd, tool: Tool) -> Resu
     }
 }
 
-/// Whether the tap is there, up, and the way out: what programs configure last of IPv4. It has its queue then; to change
-/// that loses what is on its way.
-fn is_configured(socket: &mut Socket) -> Result<bool> {
+/// Gives the tap its queue when it is there, up, and the way out, which programs configure last of IPv4; returns whether
+/// it is. Later a change of the queue would lose what is on its way.
+fn prepare_tap(socket: &mut Socket) -> Result<bool> {
     let found = socket.link(INTERFACE).map_err(Error::of(OUTSIDE, "look for its tap"))?;
     let Some(tap) = found.filter(|link| link.up) else { return Ok(false) };
     let routes = socket.routes(Family::V4).map_err(Error::of(OUTSIDE, "read routes"))?;
     let leads_out = routes.iter().any(|one| one.to.prefix_len() == 0 && one.links == [tap.index]);
     if leads_out {
-        netloom_uplink::give_room(socket).map_err(Error::of(OUTSIDE, "give its tap room"))?;
+        netloom_uplink::give_room(socket, tap.index)
+            .map_err(Error::of(OUTSIDE, "give its tap room"))?;
     }
     Ok(leads_out)
 }
