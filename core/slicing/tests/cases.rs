@@ -31,6 +31,38 @@ pub struct Case {
     pub events: Vec<Event>,
 }
 
+impl Case {
+    /// Whether each packet meets one rule at most, and no group.
+    pub fn by_one_rule(&self) -> bool {
+        self.events.iter().all(|event| match event {
+            Event::Said(_, Message::FlowMod(rule)) => !goes_on(&rule.instructions),
+            Event::Said(_, Message::GroupMod(_)) => false,
+            Event::Said(..) | Event::Frame(..) => true,
+        })
+    }
+
+    /// Without what takes a packet further than one rule.
+    fn without_further_rules(mut self) -> Case {
+        self.events.retain(|event| !matches!(event, Event::Said(_, Message::GroupMod(_))));
+        for event in &mut self.events {
+            if let Event::Said(_, Message::FlowMod(rule)) = event {
+                rule.instructions.retain(|one| !goes_on(std::slice::from_ref(one)));
+            }
+        }
+        self
+    }
+}
+
+fn goes_on(instructions: &[Instruction]) -> bool {
+    instructions.iter().any(|instruction| match instruction {
+        Instruction::GotoTable(_) => true,
+        Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => {
+            actions.iter().any(|action| matches!(action, Action::Group(_)))
+        }
+        _ => false,
+    })
+}
+
 fn ports() -> impl Strategy<Value = Option<Vec<PortNumber>>> {
     let some = subsequence(vec![1u32, 2, 3, 4], 1..=3);
     let some = some.prop_map(|all| all.into_iter().map(PortNumber).collect());
@@ -360,11 +392,11 @@ fn event(version: Version) -> BoxedStrategy<Event> {
     .boxed()
 }
 
-/// A case of a version.
+/// A case of a version; in one of three no packet meets more than one rule.
 pub fn case(version: Version) -> impl Strategy<Value = Case> {
-    (slices(), vec(event(version), 20..80)).prop_map(move |(slices, events)| Case {
-        version,
-        slices,
-        events,
+    let one = (0u8..3).prop_map(|which| which == 0);
+    (slices(), vec(event(version), 20..80), one).prop_map(move |(slices, events, one)| {
+        let case = Case { version, slices, events };
+        if one { case.without_further_rules() } else { case }
     })
 }

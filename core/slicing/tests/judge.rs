@@ -25,18 +25,25 @@ fn plain(message: Message) -> Message {
     }
 }
 
-/// A field that slices look at, and that a slice changed, so that the packet is no longer of it.
+/// A field that slices look at, and that a slice changed, so that the packet is no longer of it. On its way through
+/// several tables or groups a packet can become another of the slice where it came in, and leave as that one would.
 fn changed(
     slicing: &Slicing,
     owner: SliceId,
     before: &FlowKey,
     after: &FlowKey,
+    by_one_rule: bool,
 ) -> Result<(), Field> {
     let own = slicing.region(owner).unwrap();
     let looked = own.cubes.iter().flat_map(|cube| cube.constrained());
     let mut looked = looked.filter(|field| *field != Field::InPort);
-    match looked.find(|field| before.get(*field) != after.get(*field)) {
-        Some(field) if !own.has(after) => Err(field),
+    // Fields of different protocols share a place in a key: an address of IPv4 is none of ARP.
+    let value = |key: &FlowKey, field: Field| key.may_have(field).then(|| key.get(field));
+    let mut came_in = after.clone();
+    came_in.set(Field::InPort, before.get(Field::InPort));
+    let has = own.has(after) || !by_one_rule && own.has(&came_in);
+    match looked.find(|field| value(before, *field) != value(after, *field)) {
+        Some(field) if !has => Err(field),
         _ => Ok(()),
     }
 }
@@ -47,6 +54,7 @@ fn leaves(
     owner: Option<SliceId>,
     event: &Event,
     frame: &netloom_pipeline::Frame,
+    by_one_rule: bool,
 ) -> Result<(), String> {
     let Some(owner) = owner else {
         return Err(format!("nobody's {event:?} leaves as {frame:?}"));
@@ -59,7 +67,7 @@ fn leaves(
     let after = key(frame.port.0, &frame.bytes);
     if let Event::Frame(port, bytes) = event {
         let before = key(*port, bytes);
-        changed(slicing, owner, &before, &after).map_err(|field| {
+        changed(slicing, owner, &before, &after, by_one_rule).map_err(|field| {
             format!("{owner:?}'s {event:?} with another {field} leaves its space as {frame:?}")
         })?;
     }
@@ -108,7 +116,7 @@ pub fn strays(case: &Case) -> Result<u64, String> {
         };
         for frame in &lab.frames {
             moved += 1;
-            leaves(&slicing, owner, event, frame)?;
+            leaves(&slicing, owner, event, frame, case.by_one_rule())?;
         }
     }
     Ok(moved)
