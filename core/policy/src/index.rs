@@ -197,6 +197,11 @@ impl Indexed {
         &self.policy
     }
 
+    /// The policy alone.
+    pub fn into_policy(self) -> Policy {
+        self.policy
+    }
+
     /// What happens to `request` at `now`; takes time in proportion to the square of the rules that match.
     pub fn decide(&self, request: &Request, now: Timestamp) -> Verdict {
         by_name(request, |name| self.judge(request, name, now))

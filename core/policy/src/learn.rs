@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::action::Action;
 use crate::decide::Policy;
+use crate::index::Indexed;
 use crate::pattern::{Destination, Part, PathPattern, Ports, ProgramPattern, Sha256};
 use crate::request::{Direction, Protocol, Request, Target};
 use crate::rule::Rule;
@@ -97,9 +98,10 @@ impl Learned {
             rules: base.rules.iter().filter(|rule| rule.until.is_none()).cloned().collect(),
             ..base.clone()
         };
-        let passes = |policy: &Policy, request: &Request| {
+        let passes = |policy: &Indexed, request: &Request| {
             policy.decide(request, Timestamp::UNIX_EPOCH).action.passes()
         };
+        let lasting = Indexed::new(lasting);
         let mut missing: Vec<&Request> =
             self.seen.iter().filter(|request| !passes(&lasting, request)).collect();
         let mut keys = Keys::new();
@@ -110,7 +112,8 @@ impl Learned {
         let mut policy = joined(base, keys);
         // A name beats no stricter rule about addresses, and a path none about a digest; address and digest do.
         let mut exact = Keys::new();
-        missing.retain(|request| !passes(&policy, request));
+        let names = Indexed::new(policy.clone());
+        missing.retain(|request| !passes(&names, request));
         for request in &missing {
             let mut to = destinations(&request.target, request.direction);
             if let Target::Ip { address, .. } = &request.target {
@@ -119,8 +122,9 @@ impl Learned {
             note(request, true, &to, &mut exact);
         }
         add(&mut policy, rules(&exact, true));
-        missing.retain(|request| !passes(&policy, request));
-        Merged { policy, left_out: missing.into_iter().cloned().collect() }
+        let all = Indexed::new(policy);
+        missing.retain(|request| !passes(&all, request));
+        Merged { left_out: missing.into_iter().cloned().collect(), policy: all.into_policy() }
     }
 }
 
@@ -144,11 +148,8 @@ fn note(request: &Request, digest: bool, to: &[Destination], keys: &mut Keys) {
 
 /// Adds those rules that are not there yet.
 fn add(policy: &mut Policy, rules: Vec<Rule>) {
-    for rule in rules {
-        if !policy.rules.contains(&rule) {
-            policy.rules.push(rule);
-        }
-    }
+    let mut there: HashSet<Rule> = policy.rules.iter().cloned().collect();
+    policy.rules.extend(rules.into_iter().filter(|rule| there.insert(rule.clone())));
 }
 
 /// `base` with rules for `keys`.

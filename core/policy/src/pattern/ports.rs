@@ -107,7 +107,9 @@ impl Ports {
     }
 
     fn holds(&self, low: u32, high: u32) -> bool {
-        self.ranges.iter().any(|(a, b)| *a <= low && high <= *b)
+        // Only the last range that begins at `low` or before can have it.
+        let begun = self.ranges.partition_point(|(first, _)| *first <= low);
+        begun.checked_sub(1).is_some_and(|last| high <= self.ranges[last].1)
     }
 
     /// Whether each free port is one of these, whichever the kernel chooses.
