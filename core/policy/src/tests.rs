@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use crate::compare::compare;
-use crate::learn::Learned;
+use crate::learn::{Learned, MOST};
 use crate::pattern::{Destination, Part, PathPattern, Peers, Ports, ProgramPattern, Sha256};
 use crate::{
     Action, Direction, Errno, Indexed, Policy, Port, Program, Protocol, Request, Rule, Target,
@@ -608,6 +608,30 @@ fn learning_again_joins_rules_and_keeps_those_by_hand() {
 }
 
 /// Many rules of all kinds, of which few are about one request.
+/// A scan of ports and one of addresses, as many as are kept, and one more: with a square of them this takes minutes.
+#[test]
+fn all_that_is_kept_is_merged() {
+    let mut learned = Learned::new(false);
+    let half = u32::try_from(MOST / 2).unwrap();
+    for number in 0..half {
+        let port = u16::try_from(2 * number).unwrap();
+        let address = Ipv4Addr::from(0x0a00_0000 | number);
+        learned.add(&curl("11.0.0.1", port, &[]));
+        learned.add(&curl(&address.to_string(), 80, &[]));
+    }
+    learned.add(&curl("11.0.0.2", 80, &[]));
+    assert_eq!(learned.lost(), 1);
+    for base in ["rules: [{allow: out, program: /opt/x, to: 11.0.0.1}]", "rules: [{deny: out}]"] {
+        let merged = learned.merge(&policy(&format!("default: deny\n{base}\n")));
+        assert_eq!(merged.left_out, []);
+        let decide = Indexed::new(merged.policy.clone());
+        let decide = |to: &str, port| decide.decide(&curl(to, port, &[]), time(0)).action;
+        assert!(decide("11.0.0.1", 65534).passes() && decide("10.0.127.255", 80).passes());
+        assert!(!decide("11.0.0.1", 65533).passes() && !decide("10.0.128.0", 80).passes());
+        assert!(merged.policy.rules.len() >= 3, "{}", merged.policy.rules.len());
+    }
+}
+
 #[test]
 fn ten_thousand_rules_are_indexed() {
     let rule = |n: u32| {
