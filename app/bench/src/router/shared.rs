@@ -64,15 +64,22 @@ pub(super) enum Hostile {
     Unknown,
 }
 
-/// What the victim and its hostile neighbours got.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the victim kept beside a behaviour.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
+    /// At its pace, time after time.
+    pub(super) paced: Vec<Paced>,
+    /// Bits a second of TCP streams, their mean.
+    pub(super) stream: f64,
+}
+
+/// The victim at its pace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Paced {
     /// Datagrams a second that arrived, as a share of those that were to be sent.
     pub(super) rate: f64,
     /// 99th percentile of their delay, in microseconds.
     pub(super) p99: f64,
-    /// Bits a second of TCP streams afterwards, their mean.
-    pub(super) stream: f64,
     /// Percentage of a core that the shared process used; `None` if the kernel is shared.
     pub(super) shared: Option<f64>,
     /// Frames a second that the hostile nodes offered.
@@ -234,8 +241,8 @@ impl<'a> Shared<'a> {
         Ok(rate)
     }
 
-    /// The victim's share at this pace, and its stream, while the hostile nodes do something.
-    pub(super) fn measure(&self, hostile: Hostile, pace: f64) -> Result<Kept> {
+    /// The victim at this pace, while the hostile nodes do something.
+    pub(super) fn paced(&self, hostile: Hostile, pace: f64) -> Result<Paced> {
         let busy = self.hostile(hostile)?;
         let (before, start) = (self.spent(), std::time::Instant::now());
         #[expect(
@@ -246,17 +253,24 @@ impl<'a> Shared<'a> {
         let count = (pace * TIME) as u64;
         let (rate, p99) = self.datagrams(&count.to_string(), &pace.to_string())?;
         let (after, time) = (self.spent(), start.elapsed());
-        let mut stream = 0.0;
-        for _ in 0..STREAMS {
-            stream += self.stream()? / f64::from(STREAMS);
-        }
         let mut offered = 0.0;
         for program in busy {
             offered += program.end()?["offered_per_s"].as_f64().unwrap_or(0.0);
         }
         let spent = after.zip(before).map(|(after, before)| after.saturating_sub(before));
         let shared = spent.map(|spent| crate::processes::percent(spent, time));
-        Ok(Kept { rate: rate / pace, p99, stream, shared, offered })
+        Ok(Paced { rate: rate / pace, p99, shared, offered })
+    }
+
+    /// Bits a second of the victim's streams, while the hostile nodes do something.
+    pub(super) fn streams(&self, hostile: Hostile) -> Result<f64> {
+        let busy = self.hostile(hostile)?;
+        let mut sum = 0.0;
+        for _ in 0..STREAMS {
+            sum += self.stream()?;
+        }
+        busy.into_iter().try_for_each(|program| program.end().map(drop))?;
+        Ok(sum / f64::from(STREAMS))
     }
 
     /// Nanoseconds of CPU time of what is shared.
