@@ -22,16 +22,17 @@ pub const VITAL: usize = 4;
 /// All features with their results.
 pub fn features() -> Vec<Feature> {
     let root = caps::is_privileged();
-    let mut all = of_labs(root);
+    let mut all = of_every_lab(root);
+    all.extend(of_nodes(root));
+    all.extend(of_links(root));
     all.extend(traffic::features(root));
     all.extend(surroundings::features(root));
     all
 }
 
-/// Features that labs use.
-fn of_labs(root: bool) -> Vec<Feature> {
+/// The [`VITAL`] ones.
+fn of_every_lab(root: bool) -> Vec<Feature> {
     let found = |state: Result<(), Unsupported>, detail: &str| state.map(|()| detail.to_owned());
-    let pretended = pretence::supported().is_ok();
     let spaces_name = if root { "namespaces" } else { "user namespaces" };
     let spaces_detail = if root { "as root" } else { "as an ordinary user" };
     vec![
@@ -59,6 +60,13 @@ fn of_labs(root: bool) -> Vec<Feature> {
             instead: "",
             state: probe("bridge", "load it with: sudo modprobe bridge", try_bridge),
         },
+    ]
+}
+
+/// What nodes use, beside that.
+fn of_nodes(root: bool) -> Vec<Feature> {
+    let pretended = pretence::supported().is_ok();
+    vec![
         Feature {
             name: "user namespaces of nodes",
             purpose: "capabilities of ordinary nodes end at the node",
@@ -106,6 +114,12 @@ fn of_labs(root: bool) -> Vec<Feature> {
                 ebpf::sockets_supported().map(|()| String::new())
             }),
         },
+    ]
+}
+
+/// What links and switches use, beside that.
+fn of_links(root: bool) -> Vec<Feature> {
+    vec![
         Feature {
             name: "flood protection",
             purpose: "protect",

@@ -4,22 +4,24 @@
 //! module's state. Nothing here blocks: the init calls in when a pipe is readable, a child has ended or a
 //! timer is due.
 
-use std::collections::VecDeque;
+mod command;
+mod output;
+mod slot;
+
 use std::fs::File;
-use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use netloom_model::lab::{Exec, Program, Restart};
-use netloom_model::signal::StopSignal;
-use netloom_sys::process::{Exit, start_as, with_open_mask};
+use netloom_sys::process::Exit;
 use rustix::process::{Pid, Signal};
 
 use crate::control::ProgramState;
-use crate::log::{LINE_LIMIT, Writer};
-use crate::people;
+use crate::log::Writer;
+pub(crate) use command::command;
+use command::{signal_of, spawn};
+pub(crate) use slot::ended_words;
+use slot::{Slot, exit_words};
 
 /// Delay before a restart; doubles each time up to [`MAX_BACKOFF`].
 const BACKOFF: Duration = Duration::from_millis(100);
@@ -30,30 +32,6 @@ const STEADY: Duration = Duration::from_secs(10);
 
 /// How long a program that is no longer wanted may take to end.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// How many of a program's last lines are kept for reports, and how much of each.
-const LAST_LINES: usize = 8;
-const LINE_TOLD: usize = 400;
-
-/// How much of a command is shown in reports.
-const COMMAND_TOLD: usize = 200;
-
-/// One program.
-struct Slot {
-    program: Program,
-    /// Its label: `program 2`, `setup 1`.
-    title: String,
-    last_lines: VecDeque<String>,
-    pid: Option<Pid>,
-    output: Option<OwnedFd>,
-    partial: Vec<u8>,
-    exit: Option<Exit>,
-    restarts: u32,
-    /// How many of the last starts ended too soon.
-    hasty: u32,
-    started: Option<Instant>,
-    start_at: Option<Instant>,
-}
 
 /// Progress of a node's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +52,6 @@ enum Stage {
 
 /// The variable that tells a program that is started again how it ended before.
 const ENDED: &str = "NETLOOM_ENDED";
-
-fn exit_words(exit: Exit) -> String {
-    match exit {
-        Exit::Code(code) => format!("code {code}"),
-        Exit::Signal(signal) => format!("signal {signal}"),
-    }
-}
 
 /// How far the commands of `exec` are, with the failures since of those that may fail.
 #[derive(Debug, PartialEq, Eq)]
@@ -442,82 +413,6 @@ impl Programs {
         text
     }
 
-    /// Output descriptors to watch, with the program's number.
-    pub(crate) fn outputs(&self) -> impl Iterator<Item = (usize, &OwnedFd)> {
-        self.slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.output.as_ref()?)))
-    }
-
-    /// Moves a program's output so far into the log.
-    pub(crate) fn drain(&mut self, index: usize) {
-        let mut buffer = [0u8; 16 << 10];
-        loop {
-            // One that is no longer wanted may have ended and gone since its output was seen.
-            let output = self.slots.get(index).and_then(|slot| slot.output.as_ref());
-            let Some(output) = output else { return };
-            match rustix::io::read(output, &mut buffer) {
-                Ok(0) => {
-                    self.slots[index].output = None;
-                    self.flush_partial(index);
-                    return;
-                }
-                Ok(n) => self.take(index, &buffer[..n]),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Moves all programs' output so far into the log.
-    pub(crate) fn drain_all(&mut self) {
-        (0..self.slots.len()).for_each(|i| self.drain(i));
-    }
-
-    fn take(&mut self, index: usize, bytes: &[u8]) {
-        for byte in bytes {
-            if *byte == b'\n' {
-                self.flush_line(index);
-            } else {
-                self.slots[index].partial.push(*byte);
-                if self.slots[index].partial.len() >= LINE_LIMIT {
-                    self.flush_line(index);
-                }
-            }
-        }
-    }
-
-    fn flush_partial(&mut self, index: usize) {
-        if !self.slots[index].partial.is_empty() {
-            self.flush_line(index);
-        }
-    }
-
-    fn flush_line(&mut self, index: usize) {
-        let line = std::mem::take(&mut self.slots[index].partial);
-        self.write(index, &line);
-    }
-
-    fn note(&mut self, index: usize, text: &str) {
-        self.flush_partial(index);
-        self.write(index, text.as_bytes());
-    }
-
-    /// Logs a line of a program's output.
-    fn write(&mut self, index: usize, line: &[u8]) {
-        let kept = &mut self.slots[index].last_lines;
-        if kept.len() == LAST_LINES {
-            kept.pop_front();
-        }
-        kept.push_back(String::from_utf8_lossy(&line[..line.len().min(LINE_TOLD)]).into_owned());
-        self.log(index, line);
-    }
-
-    fn log(&mut self, index: usize, line: &[u8]) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        if let Some(log) = &mut self.log {
-            log.add(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), index, line);
-        }
-    }
-
     /// Asks every program to end, by its own signal.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
@@ -554,124 +449,4 @@ impl Programs {
         };
         self.slots[..self.runs].iter().map(state).collect()
     }
-}
-
-impl Slot {
-    fn new(title: String, program: Program) -> Slot {
-        Slot {
-            program,
-            title,
-            last_lines: VecDeque::new(),
-            pid: None,
-            output: None,
-            partial: Vec::new(),
-            exit: None,
-            restarts: 0,
-            hasty: 0,
-            started: None,
-            start_at: None,
-        }
-    }
-
-    /// Whether it was started, or is about to be started again.
-    fn has_begun(&self) -> bool {
-        self.pid.is_some() || self.exit.is_some() || self.start_at.is_some()
-    }
-
-    /// `program 2 (nft -f rules)`
-    fn name(&self) -> String {
-        let command = self.program.command.join(" ");
-        let shown: String = command.chars().take(COMMAND_TOLD).collect();
-        let rest = if shown.len() < command.len() { " …" } else { "" };
-        format!("{} ({shown}{rest})", self.title)
-    }
-
-    fn state_words(&self) -> String {
-        let mut words = match (self.pid, self.exit) {
-            (Some(_), _) => "runs".to_owned(),
-            (None, Some(exit)) => ended_words(exit),
-            (None, None) => "does not run".to_owned(),
-        };
-        if self.restarts > 0 {
-            words.push_str(&format!(", restarted {}", self.restarts));
-        }
-        words
-    }
-
-    /// Whether it has ended and is not restarted.
-    fn has_ended(&self) -> bool {
-        self.pid.is_none() && self.start_at.is_none() && self.exit.is_some()
-    }
-
-    fn has_failed(&self) -> bool {
-        self.has_ended() && self.exit != Some(Exit::Code(0))
-    }
-}
-
-pub(crate) fn ended_words(exit: Exit) -> String {
-    match exit {
-        Exit::Code(code) => format!("exited {code}"),
-        Exit::Signal(signal) => format!("ended by signal {signal}"),
-    }
-}
-
-/// A command with a node's environment, in its own process group, with empty standard input.
-pub(crate) fn command(argv: &[String], env: &[(String, String)]) -> Command {
-    let mut command = Command::new(argv.first().map_or("", String::as_str));
-    command.args(argv.iter().skip(1)).env_clear().envs(env.iter().map(|(k, v)| (k, v)));
-    command.current_dir("/").process_group(0).stdin(Stdio::null());
-    command
-}
-
-/// A program's command, as its user, where it starts.
-fn command_of(
-    program: &Program,
-    env: &[(String, String)],
-    output: &OwnedFd,
-) -> io::Result<Command> {
-    let mut command = command(&program.command, env);
-    if let Some(directory) = &program.workdir {
-        command.current_dir(directory);
-    }
-    if program.user.is_none() && program.group.is_none() {
-        return Ok(command);
-    }
-    let user = program.user.as_deref().unwrap_or("0");
-    let person = people::find(user, program.group.as_deref()).map_err(io::Error::other)?;
-    let is_default = |(key, value): &(String, String)| key == "HOME" && value == people::HOME;
-    if let (Some(home), true) = (&person.home, env.iter().any(is_default)) {
-        command.env("HOME", home);
-    }
-    if (person.identity.user, person.identity.group) == (0, 0) {
-        // It is root, also where nobody may change.
-        return Ok(command);
-    }
-    // Programs that open /dev/stdout need it to be theirs; where that is refused it is root's.
-    let uid = rustix::fs::Uid::from_raw(person.identity.user);
-    let _ = rustix::fs::fchown(output, Some(uid), None);
-    start_as(&mut command, person.identity);
-    Ok(command)
-}
-
-fn signal_of(signal: StopSignal) -> Signal {
-    match signal {
-        StopSignal::Hup => Signal::HUP,
-        StopSignal::Int => Signal::INT,
-        StopSignal::Kill => Signal::KILL,
-        StopSignal::Quit => Signal::QUIT,
-        StopSignal::Term => Signal::TERM,
-        StopSignal::Usr1 => Signal::USR1,
-        StopSignal::Usr2 => Signal::USR2,
-        StopSignal::Winch => Signal::WINCH,
-    }
-}
-
-fn spawn(program: &Program, env: &[(String, String)]) -> io::Result<(Pid, OwnedFd)> {
-    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&read, true)?;
-    let mut command = command_of(program, env, &write)?;
-    command.stdout(Stdio::from(write.try_clone()?)).stderr(Stdio::from(write));
-    let child = with_open_mask(|| command.spawn())?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    Ok((pid.ok_or(io::ErrorKind::InvalidData)?, read))
 }

@@ -5,11 +5,14 @@
 //! is made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
 //! 0700. Files are written under another name and renamed, so that a file is never partial.
 
+mod folders;
+mod places;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use netloom_digest::fnv1a;
@@ -28,12 +31,11 @@ use crate::store::moved::Moved;
 use crate::store::names::{self, Names};
 use crate::store::whole_file;
 use crate::{Error, Result};
+use folders::{make_common_dir, remove_common_dir};
+pub(crate) use folders::{make_private_dir, make_shared_dir};
 
 /// The file that marks a folder as a node's view of its lab.
 pub(crate) const SCOPE_MARK: &str = "scope";
-
-/// The file in the common folder of labs that records that netloom made that folder.
-const MADE_MARK: &str = ".made";
 
 /// The file with the state before the first change.
 const MADE_STATE: &str = "made.json";
@@ -194,122 +196,6 @@ impl Folder {
     /// Its path.
     pub fn path(&self) -> PathBuf {
         self.runtime.join(&self.name)
-    }
-
-    /// The folder of the inits' sockets and logs.
-    pub fn sockets(&self) -> PathBuf {
-        self.path().join("n")
-    }
-
-    /// The control socket of the wires' process.
-    pub fn wire_socket(&self) -> PathBuf {
-        self.path().join("wire.sock")
-    }
-
-    /// The folder of the files of switches and plugs.
-    pub(crate) fn switch_files(&self) -> PathBuf {
-        self.path().join("k")
-    }
-
-    /// The state file of a shared-memory switch.
-    pub(crate) fn switch_state(&self, switch: &str) -> PathBuf {
-        self.switch_files().join(format!("{switch}.json"))
-    }
-
-    /// The parent of the folders of OpenFlow switches.
-    pub(crate) fn flow_files(&self) -> PathBuf {
-        self.path().join("o")
-    }
-
-    /// The folder of an OpenFlow switch: its sockets and its state.
-    pub(crate) fn flow_folder(&self, switch: &str) -> PathBuf {
-        self.flow_files().join(short(switch))
-    }
-
-    /// The socket at which an OpenFlow switch takes requests.
-    pub(crate) fn flow_control(&self, switch: &str) -> PathBuf {
-        self.flow_folder(switch).join("control")
-    }
-
-    /// The socket at which an OpenFlow switch speaks OpenFlow.
-    pub fn flow_socket(&self, switch: &str) -> PathBuf {
-        self.flow_folder(switch).join("openflow")
-    }
-
-    /// The folder of the slicer: its sockets, and one for each virtual switch, `SLICE.SWITCH`.
-    pub(crate) fn slicer_folder(&self) -> PathBuf {
-        self.path().join("sl")
-    }
-
-    /// The socket at which the slicer takes requests.
-    pub fn slicer_control(&self) -> PathBuf {
-        self.slicer_folder().join("control")
-    }
-
-    /// The socket at which switches connect to the slicer.
-    pub(crate) fn slicer_socket(&self) -> PathBuf {
-        self.slicer_folder().join("openflow")
-    }
-
-    /// The socket of a virtual switch.
-    pub fn virtual_socket(&self, slice: &str, switch: &str) -> PathBuf {
-        self.slicer_folder().join(format!("{slice}.{switch}"))
-    }
-
-    /// What daemons of a router put down for those of the node that it moves to, beside its plane.
-    pub(crate) fn carried(&self, plane: &str) -> PathBuf {
-        self.flow_folder(plane).join("carried")
-    }
-
-    /// The file that the process which follows a router holds a lock on, beside its plane.
-    pub(crate) fn router_lock(&self, plane: &str) -> PathBuf {
-        self.flow_folder(plane).join("router.lock")
-    }
-
-    /// All such files, those of planes that are no longer in a plan among them.
-    pub(crate) fn router_locks(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.flow_files()).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path().join("router.lock")).collect()
-    }
-
-    /// The file that the process which publishes a node's ports holds a lock on.
-    pub(crate) fn ports_lock(&self, node: NodeId) -> PathBuf {
-        self.path().join(format!("{node}.ports.lock"))
-    }
-
-    /// All such files.
-    pub(crate) fn ports_locks(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.path()).into_iter().flatten().flatten();
-        let is_lock = |path: &PathBuf| path.to_string_lossy().ends_with(".ports.lock");
-        entries.map(|entry| entry.path()).filter(is_lock).collect()
-    }
-
-    /// A file of the way out of a lab of an ordinary user: `lock`, `net` (the place of its namespace), `log`.
-    pub(crate) fn uplink(&self, file: &str) -> PathBuf {
-        self.path().join(format!("uplink.{file}"))
-    }
-
-    /// The file that the plug of a link's end holds a lock on.
-    pub(crate) fn plug_lock(&self, link: LinkId, side: usize) -> PathBuf {
-        self.switch_files().join(format!("{link}-{side}.lock"))
-    }
-
-    /// The lock file of the process that offers a switch to clients of classic VDE. As an id of a link has no
-    /// letters, no plug has it.
-    pub(crate) fn vde_lock(&self, switch: &str) -> PathBuf {
-        self.switch_files().join(format!("{switch}.vde.lock"))
-    }
-
-    /// The lock files of all plugs, and of what offers switches to clients of VDE.
-    pub(crate) fn plug_locks(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.switch_files()).into_iter().flatten().flatten();
-        let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock");
-        entries.map(|e| e.path()).filter(is_lock).collect()
-    }
-
-    /// The folder of sockets by which a node manages the nodes in it.
-    pub fn scope(&self, node: NodeId) -> PathBuf {
-        self.path().join("s").join(node.to_string())
     }
 
     /// Whether this is a node's view of its lab rather than the lab's own folder.
@@ -558,83 +444,6 @@ impl Folder {
         remove_common_dir(&self.runtime);
         Ok(())
     }
-}
-
-/// Makes the common folder of labs; marks a new one with [`MADE_MARK`].
-fn make_common_dir(path: &Path) -> Result<()> {
-    if let Some(parent) = path.parent().filter(|_| !path.exists()) {
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .recursive(true)
-            .create(parent)
-            .map_err(Error::at(parent, "make folder"))?;
-        // Another process may be making it and marks it itself.
-        if fs::DirBuilder::new().mode(0o700).create(path).is_ok() {
-            let mark = path.join(MADE_MARK);
-            File::create(&mark).map_err(Error::at(&mark, "write"))?;
-        }
-    }
-    make_private_dir(path, true)
-}
-
-/// Removes the common folder if it is empty and netloom made it.
-fn remove_common_dir(path: &Path) {
-    let mark = path.join(MADE_MARK);
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let mut others = entries.filter(|entry| entry.file_name() != MADE_MARK);
-    if others.next().is_some() || fs::remove_file(&mark).is_err() {
-        return;
-    }
-    if fs::remove_dir(path).is_err() {
-        // Another lab was made meanwhile; the folder is removed with that one.
-        let _ = File::create(&mark);
-    }
-}
-
-/// Makes the folder of a socket that other users may be given access to, and lets them enter it.
-pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
-    let Some(folder) = socket.parent() else { return Ok(()) };
-    make_private_dir(folder, true)?;
-    for path in [Some(folder), folder.parent()].into_iter().flatten() {
-        let found = fs::metadata(path).map_err(Error::at(path, "look at"))?;
-        let mode = found.mode() & 0o777 | 0o011;
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))
-            .map_err(Error::at(path, "let others pass"))?;
-    }
-    Ok(())
-}
-
-/// A name that fits into the path of a socket: a long one keeps its beginning, followed by a hash of the whole.
-fn short(name: &str) -> String {
-    const LONGEST: usize = 24;
-    if name.len() <= LONGEST {
-        return name.to_owned();
-    }
-    let hash = netloom_digest::fnv1a::hash_32(name.as_bytes());
-    let kept = (0..=LONGEST - 9).rev().find_map(|end| name.get(..end)).unwrap_or_default();
-    format!("{kept}~{hash:08x}")
-}
-
-/// Makes a folder for its owner alone; refuses an existing one that others could have prepared.
-pub(crate) fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.mode(0o700).recursive(deep);
-    match builder.create(path) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(e) => return Err(Error::at(path, "make folder")(e)),
-    }
-    let found = fs::symlink_metadata(path).map_err(Error::at(path, "look at"))?;
-    let own = rustix::process::geteuid().as_raw();
-    if !found.is_dir() || found.uid() != own {
-        let e = io::Error::other("not a folder of this user's");
-        return Err(Error::at(path, "use as folder of labs")(e));
-    }
-    if found.mode() & 0o022 != 0 {
-        let e = io::Error::other("others may write there");
-        return Err(Error::at(path, "use as folder of labs")(e));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
