@@ -36,6 +36,14 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !fold(add(0, bytes))
 }
 
+/// The checksum of TCP or UDP for a sum: never zero, which in UDP means none (RFC 768); elsewhere both forms of zero are equal.
+pub fn of_transport(sum: u64) -> u16 {
+    match !fold(sum) {
+        0 => 0xffff,
+        checksum => checksum,
+    }
+}
+
 /// The sum over the pseudo-header of TCP or UDP (RFC 9293 section 3.1, RFC 768, RFC 8200 section
 /// 8.1) for a transport packet of `length` bytes. A routing header is not followed.
 pub fn pseudo_header(frame: &[u8], network: usize, ip: &Ip, length: usize) -> u64 {
@@ -59,9 +67,8 @@ pub fn finish(header: &VnetHeader, frame: &mut [u8]) -> Result<()> {
         let (needs, has) = (place + 2, frame.len());
         return Err(Error::Short { object: "frame with an unfinished checksum", needs, has });
     }
-    let sum = !fold(add(0, frame.get(start..).unwrap_or(&[])));
-    // In UDP zero means no checksum; elsewhere both forms of zero are equal.
-    put(frame, place, (if sum == 0 { 0xffff } else { sum }).to_be_bytes());
+    let sum = of_transport(add(0, frame.get(start..).unwrap_or(&[])));
+    put(frame, place, sum.to_be_bytes());
     Ok(())
 }
 

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use crate::checksum::{add, checksum, fold, pseudo_header};
+use crate::checksum::{add, checksum, fold, of_transport, pseudo_header};
 use crate::headers::{Headers, TCP, UDP};
 use crate::vnet::VnetHeader;
 
 /// A frame to build.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
     pub(crate) v6: bool,
     pub(crate) tcp: bool,
@@ -75,7 +75,7 @@ impl Made {
             header.csum_offset = u16::try_from(place).unwrap();
             fold(pseudo)
         } else {
-            !fold(add(pseudo, &transport))
+            of_transport(add(pseudo, &transport))
         };
         frame[start + place..][..2].copy_from_slice(&sum.to_be_bytes());
         frame.extend(std::iter::repeat_n(0xaa, if self.unfinished { 0 } else { self.padding }));

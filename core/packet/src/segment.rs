@@ -7,7 +7,7 @@
 //! (padding) are dropped. Fragments, UFO and IPv6 jumbograms are errors.
 //! See VIRTIO 1.3 section 5.1.6.2, RFC 9293 section 3.1, RFC 3168 section 6.1.2 (CWR).
 
-use crate::checksum::{add, checksum, fold, pseudo_header};
+use crate::checksum::{add, checksum, fold, of_transport, pseudo_header};
 use crate::error::{Error, Result, be16, be32, put};
 use crate::headers::{Headers, Ip, TCP, UDP};
 use crate::vnet::{Gso, VnetHeader};
@@ -163,10 +163,7 @@ impl Plan {
         put(packet, place, [0, 0]);
         let pseudo = pseudo_header(packet, self.network, &self.ip, length);
         let value = match self.sums {
-            Sums::Whole => {
-                let whole = !fold(add(pseudo, packet.get(transport..).unwrap_or(&[])));
-                if whole == 0 { 0xffff } else { whole }
-            }
+            Sums::Whole => of_transport(add(pseudo, packet.get(transport..).unwrap_or(&[]))),
             Sums::Unfinished | Sums::Absent => fold(pseudo),
         };
         put(packet, place, value.to_be_bytes());

@@ -25,6 +25,23 @@ fn cut(header: &VnetHeader, frame: &[u8]) -> Vec<(VnetHeader, Vec<u8>)> {
     out
 }
 
+/// One in 65,536 datagrams: a checksum of zero is written as ones, since zero says that there is none.
+#[test]
+fn a_datagram_whose_checksum_is_zero_has_one() {
+    let mut made = Made { payload: vec![0, 0], ..Made::default() };
+    let place = |frame: &[u8]| Headers::parse(frame).unwrap().ip.unwrap().transport + 6;
+    let (_, frame) = made.build();
+    made.payload = frame[place(&frame)..][..2].to_vec();
+    let (_, frame) = made.build();
+    assert_eq!(frame[place(&frame)..][..2], [0xff, 0xff]);
+    for unfinished in [false, true] {
+        let (header, frame) = super_frame(&Made { unfinished, ..made.clone() }, 500);
+        let (header, mut packet) = cut(&header, &frame).remove(0);
+        finish(&header, &mut packet).unwrap();
+        assert_eq!(packet[place(&packet)..][..2], [0xff, 0xff], "unfinished: {unfinished}");
+    }
+}
+
 proptest! {
     #[test]
     fn packets_put_together_are_the_original(made in made(0..9000), size in 1u16..3000) {

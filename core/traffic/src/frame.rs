@@ -155,8 +155,8 @@ impl Frame {
             let mut sum = checksum::add(self.constant, &source);
             sum = checksum::add(sum, &flow.port.to_be_bytes());
             sum = checksum::add(sum, &udp) + u64::from(u16::from_be_bytes(udp));
-            let sum = !checksum::fold(checksum::add(sum, &stamp));
-            self.put(at + 6, (if sum == 0 { 0xffff } else { sum }).to_be_bytes());
+            let sum = checksum::of_transport(checksum::add(sum, &stamp));
+            self.put(at + 6, sum.to_be_bytes());
             self.put(ETHERNET + 4, udp);
             self.bytes[ETHERNET + 20..][..4].copy_from_slice(&source);
         } else {
