@@ -109,10 +109,9 @@ impl Learned {
             let to = destinations(&request.target, request.direction);
             note(request, self.digests, &to, &mut keys);
         }
-        let mut policy = joined(base, keys);
+        let names = Indexed::new(joined(base, keys));
         // A name beats no stricter rule about addresses, and a path none about a digest; address and digest do.
         let mut exact = Keys::new();
-        let names = Indexed::new(policy.clone());
         missing.retain(|request| !passes(&names, request));
         for request in &missing {
             let mut to = destinations(&request.target, request.direction);
@@ -121,6 +120,7 @@ impl Learned {
             }
             note(request, true, &to, &mut exact);
         }
+        let mut policy = names.into_policy();
         add(&mut policy, rules(&exact, true));
         let all = Indexed::new(policy);
         missing.retain(|request| !passes(&all, request));

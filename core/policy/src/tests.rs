@@ -607,7 +607,6 @@ fn learning_again_joins_rules_and_keeps_those_by_hand() {
     );
 }
 
-/// Many rules of all kinds, of which few are about one request.
 /// A scan of ports and one of addresses, as many as are kept, and one more: with a square of them this takes minutes.
 #[test]
 fn all_that_is_kept_is_merged() {
@@ -632,6 +631,7 @@ fn all_that_is_kept_is_merged() {
     }
 }
 
+/// Many rules of all kinds, of which few are about one request.
 #[test]
 fn ten_thousand_rules_are_indexed() {
     let rule = |n: u32| {

@@ -39,7 +39,7 @@ fn changed(
     let mut looked = looked.filter(|field| *field != Field::InPort);
     // Fields of different protocols share a place in a key: an address of IPv4 is none of ARP.
     let value = |key: &FlowKey, field: Field| key.may_have(field).then(|| key.get(field));
-    let mut came_in = after.clone();
+    let mut came_in = *after;
     came_in.set(Field::InPort, before.get(Field::InPort));
     let has = own.has(after) || !by_one_rule && own.has(&came_in);
     match looked.find(|field| value(before, *field) != value(after, *field)) {
@@ -82,7 +82,7 @@ fn leaves(
 pub fn strays(case: &Case) -> Result<u64, String> {
     let mut lab = Lab::with(case.version, case.slices.clone(), 0);
     let slicing = crate::integration::lab::slicing(case.slices.clone());
-    let mut moved = 0;
+    let (mut moved, by_one_rule) = (0, case.by_one_rule());
     for event in &case.events {
         let owner = match event {
             Event::Said(slice, message) => {
@@ -116,7 +116,7 @@ pub fn strays(case: &Case) -> Result<u64, String> {
         };
         for frame in &lab.frames {
             moved += 1;
-            leaves(&slicing, owner, event, frame, case.by_one_rule())?;
+            leaves(&slicing, owner, event, frame, by_one_rule)?;
         }
     }
     Ok(moved)
