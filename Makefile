@@ -14,7 +14,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test test-browser bench conformance kernels install dist peers fuzz check setup build clean
+.PHONY: help demo test test-browser bench conformance kernels install dist peers fuzz findings check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
@@ -28,6 +28,7 @@ help:
 	@echo 'make dist      a tarball of the same in dist/'
 	@echo 'make check     formatting, lints, documentation, layers of the workspace'
 	@echo 'make fuzz      attacks and kills for some 30 minutes, properties, every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
+	@echo 'make findings  show surprises of other programs and of the kernel: findings/README.md'
 	@echo 'make clean     remove what was built'
 	@echo 'demo and test install what is missing on Debian, Ubuntu and dnf systems, and say so.'
 
@@ -76,6 +77,10 @@ check: setup
 
 fuzz: setup
 	cargo xtask fuzz $(SECONDS_EACH)
+
+# Without setup: they run without netloom.
+findings:
+	@sh scripts/findings.sh
 
 clean:
 	cargo clean
