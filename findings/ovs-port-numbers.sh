@@ -22,6 +22,8 @@ PATH=$tmp/root/usr/lib/openvswitch-switch:$tmp/root/usr/sbin:$tmp/root/usr/bin:$
 LD_LIBRARY_PATH=$(echo "$tmp"/root/usr/lib/*-linux-gnu*):$(echo "$tmp"/root/lib/*-linux-gnu*)
 export LD_LIBRARY_PATH OVS_RUNDIR="$tmp" OVS_DBDIR="$tmp" OVS_LOGDIR="$tmp" OVS_SYSCONFDIR="$tmp"
 
+# The bridge's own port is a tap, which a user namespace alone does not give.
+[ -w /dev/net/tun ] || skip "no right to open /dev/net/tun"
 user=--map-root-user
 [ "$(id -u)" -ne 0 ] || user=
 # All processes end with the first one of their own process namespace.
