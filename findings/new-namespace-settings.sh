@@ -1,5 +1,5 @@
 #!/bin/sh
-# A new network namespace has the IPv4 settings of the machine's first one, whoever creates it.
+# A new network namespace copies the IPv4 settings of the machine's first one, not those of its creator.
 #
 # Guess:   a new namespace has the kernel's defaults (no forwarding), or those of the namespace it is created from.
 # Kernel:  seen on Linux 6.18, with the default net.core.devconf_inherit_init_net=0.

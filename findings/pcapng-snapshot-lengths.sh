@@ -4,8 +4,8 @@
 # Guess:   pcapng describes each interface on its own, so a file of two Ethernet interfaces reads like one of one.
 # Package: tcpdump 4.99.3-1 with libpcap 1.10.3-1 (Debian 12).
 # Happens: a file with two interfaces captured with 262144 and 65535 bytes ends at the second interface's description:
-#          tcpdump prints the packets before it and exits with an error. With equal lengths both packets are read. So
-#          whoever merges captures of several interfaces has to give all the same length.
+#          tcpdump prints the packets before it and exits with an error. With equal lengths both packets are read. So a
+#          program that writes several interfaces into one file has to give all the same length.
 set -eu
 
 skip() { echo "not runnable here: $1"; exit 77; }

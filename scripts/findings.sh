@@ -3,7 +3,7 @@
 #
 #   findings.sh [NAME...]
 #
-# Exit code 1 if the behaviour of one changed; one that cannot run here is told with its reason and is no failure.
+# Exit code 1 if the behaviour of one changed; one that cannot run here says why, and does not count.
 set -eu
 
 cd "$(dirname -- "$0")/../findings"
