@@ -38,8 +38,11 @@ setup:
 build: setup
 	cargo build --release --package netloom --package netloom-vdeplug
 
-demo: build
-	@sh scripts/demo.sh "$$(sh scripts/binary.sh)"
+# In the tests' profile, and with the features that the whole workspace gives to libraries: `make test` builds none of
+# them a second time.
+demo: setup
+	cargo build --workspace --bin netloom
+	@sh scripts/demo.sh "$$(sh scripts/binary.sh debug)"
 
 test: setup
 	cargo xtask test

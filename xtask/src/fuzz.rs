@@ -116,5 +116,6 @@ fn properties() -> Result<()> {
     });
     let packages: Vec<String> = core.collect();
     let mut tests = workspace::cargo(&["test", "--release", "--lib"]);
-    workspace::must(tests.args(packages).env("PROPTEST_CASES", CASES))
+    tests.args(packages).env("PROPTEST_CASES", CASES);
+    workspace::must(tests.env(workspace::PROPERTIES_SEED, workspace::new_seed().to_string()))
 }

@@ -9,6 +9,17 @@ use serde_json::Value;
 /// The file of the plug-in for libvdeplug.
 pub(crate) const PLUGIN: &str = "libvdeplug_netloom.so";
 
+/// The variable with the seed of property tests. `.cargo/config.toml` fixes it.
+pub(crate) const PROPERTIES_SEED: &str = "PROPTEST_RNG_SEED";
+
+/// A seed of this moment for a long run. It is printed, so that a failure can be repeated.
+pub(crate) fn new_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = now.map_or(1, |since| since.as_secs());
+    println!("{PROPERTIES_SEED}={seed}");
+    seed
+}
+
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -7,6 +7,7 @@
 use anyhow::{Result, bail};
 
 use super::flags::number;
+use crate::workspace;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
 const KINDS: [(&str, &[(&str, &str)]); 11] = [
@@ -57,6 +58,8 @@ const ROUNDS: u32 = 25;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attack {
     rounds: u32,
+    /// Of property tests.
+    seed: u64,
 }
 
 impl Attack {
@@ -88,7 +91,7 @@ impl Attack {
         for (kind, _) in KINDS {
             println!("  {kind}");
         }
-        Ok((Attack { rounds }, filter))
+        Ok((Attack { rounds, seed: workspace::new_seed() }, filter))
     }
 
     /// Whether a test, given by its crate's folder and name, is an attack.
@@ -102,8 +105,11 @@ impl Attack {
         self.rounds
     }
 
-    pub(super) fn variables(self) -> [(&'static str, String); 1] {
-        [("NETLOOM_ROUNDS", self.rounds.to_string())]
+    pub(super) fn variables(self) -> [(&'static str, String); 2] {
+        [
+            ("NETLOOM_ROUNDS", self.rounds.to_string()),
+            (workspace::PROPERTIES_SEED, self.seed.to_string()),
+        ]
     }
 }
 

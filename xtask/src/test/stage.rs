@@ -32,8 +32,13 @@ const DATA: &[&str] = &[
 ];
 
 /// Variables by which the caller chooses what tests do: seeds and counts. Every user's tests get them.
-const CHOICES: [&str; 4] =
-    ["NETLOOM_APPLY_SEED", "NETLOOM_APPLY_COUNT", "NETLOOM_CAPTURE_SEED", "NETLOOM_SEED"];
+const CHOICES: [&str; 5] = [
+    "NETLOOM_APPLY_SEED",
+    "NETLOOM_APPLY_COUNT",
+    "NETLOOM_CAPTURE_SEED",
+    "NETLOOM_SEED",
+    workspace::PROPERTIES_SEED,
+];
 
 /// The temporary folder, removed when dropped.
 #[derive(Debug)]
