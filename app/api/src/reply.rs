@@ -140,11 +140,7 @@ impl From<Error> for Rejection {
 }
 
 /// The missing feature, if the error reports one at any depth.
-fn unsupported(error: &Error) -> Option<&str> {
-    // A transparent variant hides the value itself from the chain of sources.
-    if let Error::Unsupported(unsupported) = error {
-        return Some(unsupported.feature);
-    }
+fn unsupported<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a str> {
     netloom_sys::Unsupported::behind(error).map(|unsupported| unsupported.feature)
 }
 
@@ -167,25 +163,11 @@ impl From<netloom_measure::Error> for Rejection {
             Measure::Marking(_) | Measure::Invalid { .. } | Measure::Period { .. } => {
                 failure(StatusCode::BAD_REQUEST)
             }
-            _ => match missing(&error) {
+            _ => match unsupported(&error) {
                 Some(feature) => failure(StatusCode::NOT_IMPLEMENTED).about("feature", feature),
                 None => failure(refused(&error)),
             },
         }
-    }
-}
-
-/// The feature missing for measurements.
-fn missing(error: &netloom_measure::Error) -> Option<&str> {
-    use netloom_measure::Error as Measure;
-    match error {
-        Measure::Unsupported(unsupported)
-        | Measure::Sys(netloom_sys::Error::Unsupported(unsupported))
-        | Measure::Ebpf(netloom_ebpf::Error::Unsupported(unsupported))
-        | Measure::Point { source: netloom_ebpf::Error::Unsupported(unsupported), .. } => {
-            Some(unsupported.feature)
-        }
-        _ => None,
     }
 }
 

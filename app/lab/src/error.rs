@@ -23,7 +23,7 @@ pub enum Error {
     #[error(transparent)]
     Image(#[from] netloom_container::Error),
     /// This machine or this user lacks something.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// Another process took the lab down while it was made.
     #[error("was taken down while it was made")]
@@ -95,7 +95,7 @@ impl Error {
         let object = object.into();
         move |source| {
             let source = source.into();
-            match missing(&*source) {
+            match Unsupported::behind(&*source) {
                 Some(unsupported) => Error::Unsupported(unsupported.clone()),
                 None => Failure::new(object.clone(), operation, source).into(),
             }
@@ -108,20 +108,6 @@ impl Error {
         operation: &'static str,
     ) -> impl Fn(E) -> Error {
         Error::of(format!("{:?}", path.as_ref()), operation)
-    }
-}
-
-/// What the machine or the user lacks, if that is what a crate below says.
-fn missing<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Unsupported> {
-    if let Some(netloom_ebpf::Error::Unsupported(unsupported)) = error.downcast_ref() {
-        return Some(unsupported);
-    }
-    if let Some(netloom_port::Error::Unsupported(unsupported)) = error.downcast_ref() {
-        return Some(unsupported);
-    }
-    match error.downcast_ref() {
-        Some(netloom_sys::Error::Unsupported(unsupported)) => Some(unsupported),
-        _ => None,
     }
 }
 

@@ -69,12 +69,7 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         if cause.is::<netloom_sys::Unsupported>() {
             return 3;
         }
-        // Transparent errors do not list their source as a cause.
-        if let Some(netloom_lab::Error::Unsupported(_)) = cause.downcast_ref() {
-            return 3;
-        }
         match cause.downcast_ref() {
-            Some(netloom_measure::Error::Ebpf(netloom_ebpf::Error::Unsupported(_))) => return 3,
             Some(
                 netloom_measure::Error::Invalid { .. }
                 | netloom_measure::Error::Period { .. }
@@ -82,21 +77,13 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             ) => return 2,
             _ => {}
         }
-        if let Some(netloom_vm::Error::Unsupported(_)) = cause.downcast_ref() {
-            return 3;
-        }
-        match cause.downcast_ref() {
-            Some(netloom_image::Error::Unsupported(_)) => return 3,
-            Some(netloom_image::Error::Name(_)) => return 2,
-            _ => {}
+        if let Some(netloom_image::Error::Name(_)) = cause.downcast_ref() {
+            return 2;
         }
         match cause.downcast_ref() {
             Some(netloom_container::Error::Refused(netloom_oci::Error::Name { .. })) => return 2,
             Some(netloom_container::Error::Missing { .. }) => return 2,
             _ => {}
-        }
-        if let Some(netloom_port::Error::Unsupported(_)) = cause.downcast_ref() {
-            return 3;
         }
         match cause.downcast_ref() {
             Some(netloom_api::Error::Refused { status: 501, .. }) => return 3,

@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// The machine or the user lacks something.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// The kernel rejected programs, though the user may load some.
     #[error("programs of {part}: load{}", after_colon(log))]

@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// The machine has no libpcap.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// An expression that libpcap rejects.
     #[error("filter {expression:?}: compile: {message}")]

@@ -20,8 +20,8 @@ pub use live::{Breaker, Frame, Live, LiveOptions, Statistics, Taken};
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] without the library.
-pub fn version() -> Result<String> {
+/// Without the library: the package to install.
+pub fn version() -> std::result::Result<String, netloom_sys::Unsupported> {
     let library = library::get()?;
     // SAFETY: takes nothing and gives a constant string that ends in a zero byte.
     let text = unsafe { (library.pcap_lib_version)() };

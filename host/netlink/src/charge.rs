@@ -62,11 +62,9 @@ pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
         return Ok(found);
     }
     disable(info.index)?;
-    Err(Error::Unsupported {
-        feature: "threads of receiving",
-        needs: "the first PID namespace: a container's shows no kernel threads",
-        source: std::io::Error::from_raw_os_error(libc::ESRCH),
-    })
+    let missing = std::io::Error::from_raw_os_error(libc::ESRCH);
+    let needs = "the first PID namespace: a container's shows no kernel threads";
+    Err(Error::unsupported("threads of receiving", &missing, needs))
 }
 
 /// Disables charging: threads end, and frames are received on the sender's CPU time again.
@@ -116,7 +114,7 @@ pub fn set_threaded(name: &str, on: bool) -> Result<()> {
         let text = if on { "1" } else { "0" };
         fs::write(&path, text).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => {
-                Error::Unsupported { feature: "threaded receiving", needs: "Linux 5.12", source }
+                Error::unsupported("threaded receiving", &source, "Linux 5.12")
             }
             _ => Failure::path(path, "set threaded receiving", source).into(),
         })
@@ -136,11 +134,7 @@ fn find(link: LinkRef<'_>) -> Result<LinkInfo> {
 
 /// From the kernel's list of receive queues.
 fn threads_of(index: u32) -> Result<Vec<i32>> {
-    let unsupported = |source| Error::Unsupported {
-        feature: "list of receive threads",
-        needs: "Linux 6.8",
-        source,
-    };
+    let unsupported = |source| Error::unsupported("list of receive threads", &source, "Linux 6.8");
     let missing = || unsupported(std::io::Error::from_raw_os_error(libc::ENOENT));
     let mut family = Family::find("netdev")?.ok_or_else(missing)?;
     let mut question = generic::message(family.number, NAPI_GET, REQUEST | DUMP, |encoder| {
@@ -177,11 +171,9 @@ fn read_queue(message: &Message<'_>, index: u32) -> Option<Option<i32>> {
 fn appeared(before: &BTreeSet<i32>, name: &str) -> Result<Vec<i32>> {
     let new: Vec<i32> = named_threads(name).difference(before).copied().collect();
     if new.is_empty() {
-        return Err(Error::Unsupported {
-            feature: "list of receive threads",
-            needs: "Linux 6.8 where they were made before",
-            source: std::io::Error::from_raw_os_error(libc::ENOENT),
-        });
+        let missing = std::io::Error::from_raw_os_error(libc::ENOENT);
+        let needs = "Linux 6.8 where they were made before";
+        return Err(Error::unsupported("list of receive threads", &missing, needs));
     }
     Ok(new)
 }

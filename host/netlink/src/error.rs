@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use netloom_sys::Failure;
+use netloom_sys::{Failure, Unsupported};
 
 /// The object of failures that concern no request.
 pub(crate) const SOCKET: &str = "netlink socket";
@@ -41,18 +41,17 @@ pub enum Error {
     #[error(transparent)]
     Failed(#[from] Failure),
     /// The kernel lacks something.
-    #[error("{feature}: not supported here: needs {needs}")]
-    Unsupported {
-        /// The missing feature.
-        feature: &'static str,
-        /// What would provide it.
-        needs: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("{0}")]
+    Unsupported(#[from] Unsupported),
 }
 
 impl Error {
+    /// A feature that the kernel lacks, by the error that it gives, and what would provide it.
+    pub(crate) fn unsupported(feature: &'static str, source: &io::Error, needs: &str) -> Self {
+        let (reason, needs) = (source.to_string(), format!("needs {needs}"));
+        Unsupported { feature, reason, needs }.into()
+    }
+
     /// The refusals of [`Error::Refused`]; none for other errors.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {

@@ -262,11 +262,7 @@ fn open() -> Result<Socket> {
 
 fn unsupported(errno: i32) -> Error {
     let source = std::io::Error::from_raw_os_error(errno);
-    Error::Unsupported {
-        feature: "nat",
-        needs: "a kernel with nftables (CONFIG_NF_TABLES)",
-        source,
-    }
+    Error::unsupported("nat", &source, "a kernel with nftables (CONFIG_NF_TABLES)")
 }
 
 fn object(table: &str) -> String {

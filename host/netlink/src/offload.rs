@@ -38,11 +38,10 @@ impl Offloads {
     /// # Errors
     /// [`Error::Unsupported`] before Linux 5.6 or without ethtool netlink.
     pub fn open() -> Result<Self> {
-        Family::find("ethtool")?.map(Self).ok_or_else(|| Error::Unsupported {
-            feature: "interface features by name",
-            needs: "Linux 5.6 with ETHTOOL_NETLINK",
-            source: std::io::Error::from_raw_os_error(libc::ENOENT),
-        })
+        let missing = std::io::Error::from_raw_os_error(libc::ENOENT);
+        let needs = "Linux 5.6 with ETHTOOL_NETLINK";
+        let unsupported = || Error::unsupported("interface features by name", &missing, needs);
+        Family::find("ethtool")?.map(Self).ok_or_else(unsupported)
     }
 
     /// The names of an interface's active features.

@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Switch(Box<netloom_shm::Error>),
     /// The machine or the user lacks something.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
 }
 

@@ -31,7 +31,7 @@ pub enum Error {
         index: u32,
     },
     /// The machine or the user lacks something.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
 }
 

@@ -31,7 +31,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The machine lacks something.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// A kernel file does not have its documented format.
     #[error("{path:?}: unexpected content {found:?}")]
@@ -44,6 +44,9 @@ pub enum Error {
 }
 
 /// A feature that this machine or this user does not have.
+///
+/// A variant of another error that holds one shows it by `"{0}"`: a transparent variant would hide it from the chain of
+/// sources, in which [`Unsupported::behind`] looks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{feature}: not available here: {reason}; {needs}")]
 pub struct Unsupported {
@@ -58,13 +61,7 @@ pub struct Unsupported {
 impl Unsupported {
     /// The missing feature, if that is behind the error at any depth.
     pub fn behind<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Unsupported> {
-        successors(Some(error), |cause| (**cause).source()).find_map(|cause| {
-            // A transparent variant hides the value itself from the chain of sources.
-            match cause.downcast_ref() {
-                Some(Error::Unsupported(unsupported)) => Some(unsupported),
-                _ => cause.downcast_ref(),
-            }
-        })
+        successors(Some(error), |cause| (**cause).source()).find_map(|cause| cause.downcast_ref())
     }
 }
 

@@ -15,7 +15,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel lacks what a supervisor needs, or forbids it.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] netloom_sys::Unsupported),
     /// A supervisor is there already, and the kernel allows one.
     #[error(

@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Failed(#[from] Failure),
     /// A program is missing.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// apt refused; its words name the package.
     #[error("packages: {operation}: {said}")]

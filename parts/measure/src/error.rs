@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Ebpf(#[from] netloom_ebpf::Error),
     /// The machine or the user lacks a required feature.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] netloom_sys::Unsupported),
     /// An interface could not be queried.
     #[error(transparent)]

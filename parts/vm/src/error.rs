@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Netlink(#[from] netloom_netlink::Error),
     /// The machine cannot run here.
-    #[error(transparent)]
+    #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// The machine or the guest refuses a request.
     #[error("machine: {0}")]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_capture::engine::{
-    Direction, InterfaceKind, Machine, Pcap, Ring, Tpacket, TpacketOptions, Wish,
+    Direction, Impossible, InterfaceKind, Machine, Pcap, Ring, Tpacket, TpacketOptions, Wish,
 };
 use netloom_capture::{
     Counts, Description, Engine, EngineKind, Filler, Reopen, Round, Source, choose,
@@ -20,7 +20,7 @@ use netloom_libpcap::LiveOptions;
 use netloom_model::Plan;
 use netloom_model::lookup::target::Point;
 use netloom_netlink::{LinkInfo, Socket};
-use netloom_sys::process;
+use netloom_sys::{Failure, process};
 
 use super::filter::{Filter, WHOLE};
 use super::{Choice, Wanted, sink};
@@ -156,7 +156,13 @@ impl Tapped {
                 Direction::Out => Direction::Out,
             };
         }
-        let refused = |why: String| Error::unfit(format!("interface {:?}", self.shown), why);
+        let refused = |why: Impossible| {
+            let interface = format!("interface {:?}", self.shown);
+            match why {
+                Impossible::Unfit(why) => Error::unfit(interface, why),
+                missing => Failure::new(interface, "choose engine", missing).into(),
+            }
+        };
         let sink = if wish.sink { sink::words(link) } else { String::new() };
         let fastest = wish.fast || wish.sink || wish.engine == Some(EngineKind::XdpRing);
         if fastest && wish.direction == Direction::Both {

@@ -5,6 +5,7 @@
 
 use netloom_ebpf::capture::Where;
 use netloom_ebpf::feature::capture_supported;
+use netloom_sys::Unsupported;
 use serde::{Deserialize, Serialize};
 
 use super::EngineKind;
@@ -68,23 +69,33 @@ pub struct Wish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// BPF programs at the tc hooks.
-    pub tc: Result<(), String>,
+    pub tc: Result<(), Unsupported>,
     /// BPF programs at the XDP hook.
-    pub xdp: Result<(), String>,
+    pub xdp: Result<(), Unsupported>,
     /// libpcap.
-    pub libpcap: Result<(), String>,
+    pub libpcap: Result<(), Unsupported>,
 }
 
 impl Machine {
     /// Probes what this machine allows this user. Programs are loaded and unloaded.
     pub fn probe() -> Machine {
-        let bpf = |at| capture_supported(at).map_err(|unsupported| unsupported.to_string());
         Machine {
-            tc: bpf(Where::Tc),
-            xdp: bpf(Where::Xdp),
-            libpcap: netloom_libpcap::version().map(drop).map_err(|error| error.to_string()),
+            tc: capture_supported(Where::Tc),
+            xdp: capture_supported(Where::Xdp),
+            libpcap: netloom_libpcap::version().map(drop),
         }
     }
+}
+
+/// Why an engine is impossible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Impossible {
+    /// It does not suit the interface or the request.
+    #[error("{0}")]
+    Unfit(String),
+    /// The machine or the user lacks something.
+    #[error("{0}")]
+    Unsupported(#[from] Unsupported),
 }
 
 /// An engine, and the reason for it.
@@ -102,7 +113,7 @@ pub struct Choice {
 ///
 /// # Errors
 /// The reason for which the requested engine is impossible.
-pub fn choose(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Choice, String> {
+pub fn choose(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Choice, Impossible> {
     let mut choice = match wish.engine {
         Some(engine) => {
             may(engine, kind, machine, wish)?;
@@ -129,33 +140,30 @@ fn may(
     kind: InterfaceKind,
     machine: &Machine,
     wish: &Wish,
-) -> Result<(), String> {
+) -> Result<(), Impossible> {
     let of_switch = kind == InterfaceKind::Switch;
+    let unfit = |why: &str| Err(Impossible::Unfit(why.to_owned()));
     match engine {
         _ if wish.sink && of_switch => {
-            Err(format!("{SINK}; a mirror port of a switch gets copies"))
+            unfit(&format!("{SINK}; a mirror port of a switch gets copies"))
         }
         _ if wish.sink && engine != EngineKind::XdpRing => {
-            Err(format!("{SINK}; leave out --sink, or --engine {engine}"))
+            unfit(&format!("{SINK}; leave out --sink, or --engine {engine}"))
         }
-        EngineKind::Switch if !of_switch => {
-            Err("it is not on a switch in shared memory".to_owned())
-        }
+        EngineKind::Switch if !of_switch => unfit("it is not on a switch in shared memory"),
         EngineKind::Switch => Ok(()),
-        _ if of_switch => {
-            Err("a switch in shared memory has no interface of the kernel".to_owned())
-        }
+        _ if of_switch => unfit("a switch in shared memory has no interface of the kernel"),
         EngineKind::XdpRing if wish.direction != Direction::In => {
-            Err("XDP sees only the frames that an interface receives".to_owned())
+            unfit("XDP sees only the frames that an interface receives")
         }
-        EngineKind::XdpRing => machine.xdp.clone(),
-        EngineKind::TcRing => machine.tc.clone(),
-        EngineKind::Pcap => machine.libpcap.clone(),
+        EngineKind::XdpRing => Ok(machine.xdp.clone()?),
+        EngineKind::TcRing => Ok(machine.tc.clone()?),
+        EngineKind::Pcap => Ok(machine.libpcap.clone()?),
         EngineKind::Tpacket => Ok(()),
     }
 }
 
-fn automatic(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Choice, String> {
+fn automatic(kind: InterfaceKind, machine: &Machine, wish: &Wish) -> Result<Choice, Impossible> {
     let can = |engine| may(engine, kind, machine, wish);
     if kind == InterfaceKind::Switch && !wish.sink {
         return Ok(because(EngineKind::Switch, "frames of the switch come by a mirror port"));
@@ -202,7 +210,12 @@ mod tests {
     }
 
     fn none() -> Machine {
-        let no = || Err("not root".to_owned());
+        let missing = Unsupported {
+            feature: "capture",
+            reason: "not root".to_owned(),
+            needs: "run as root".to_owned(),
+        };
+        let no = || Err(missing.clone());
         Machine { tc: no(), xdp: no(), libpcap: no() }
     }
 
@@ -234,15 +247,16 @@ mod tests {
         let passing = veth(&all(), Wish { fast: true, sink: false, ..sink }).unwrap();
         assert_eq!(passing.engine, EngineKind::XdpRing);
         assert!(passing.reason.contains("every frame passes"), "{}", passing.reason);
-        assert!(veth(&none(), sink).unwrap_err().contains("not root"));
+        assert!(veth(&none(), sink).unwrap_err().to_string().contains("not root"));
         for engine in [EngineKind::TcRing, EngineKind::Tpacket, EngineKind::Pcap] {
-            let refused = veth(&all(), Wish { engine: Some(engine), ..sink }).unwrap_err();
+            let refused =
+                veth(&all(), Wish { engine: Some(engine), ..sink }).unwrap_err().to_string();
             assert!(refused.contains("leave out --sink"), "{refused}");
         }
         let outgoing = veth(&all(), Wish { direction: Direction::Out, ..sink });
-        assert!(outgoing.unwrap_err().contains("receives"));
+        assert!(outgoing.unwrap_err().to_string().contains("receives"));
         let switch = choose(InterfaceKind::Switch, &all(), &sink);
-        assert!(switch.unwrap_err().contains("copies"));
+        assert!(switch.unwrap_err().to_string().contains("copies"));
     }
 
     #[test]
@@ -257,7 +271,7 @@ mod tests {
         }
         assert_eq!(
             asked(InterfaceKind::Other, &none(), EngineKind::TcRing),
-            Err("not root".into())
+            Err(none().tc.unwrap_err().into())
         );
         assert!(asked(InterfaceKind::Veth, &all(), EngineKind::XdpRing).is_err());
         assert!(asked(InterfaceKind::Veth, &all(), EngineKind::Switch).is_err());

@@ -13,7 +13,7 @@ mod tpacket;
 pub use crate::counts::Counts;
 use std::time::Duration;
 
-pub use choose::{Choice, Direction, InterfaceKind, Machine, Wish, choose};
+pub use choose::{Choice, Direction, Impossible, InterfaceKind, Machine, Wish, choose};
 pub use pcap::Pcap;
 pub use ring::Ring;
 use serde::{Deserialize, Serialize};
