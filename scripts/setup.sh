@@ -35,110 +35,26 @@ system() {
     fi
 }
 
-# program or file | package in apt | package in dnf | what for
-tools() {
-    cat <<'LIST'
-cc|gcc libc6-dev|gcc glibc-devel|links Rust programs
-clang|clang|clang|compiles the BPF programs
-/usr/include/linux/bpf.h|linux-libc-dev|kernel-headers|headers of the BPF programs
-make|make|make|builds libbpf, which loads them
-pkg-config|pkg-config|pkgconf-pkg-config|builds libbpf
-/usr/include/libelf.h|libelf-dev|elfutils-libelf-devel|builds libbpf
-/usr/include/zlib.h|zlib1g-dev|zlib-devel|builds libbpf
-curl|curl|curl|downloads in the demo and the tests; fetches rustup
-ip|iproute2|iproute|second opinion on links and routes in tests and benches
-ping|iputils-ping|iputils|checks that nodes reach each other
-python3|python3|python3|web server of the example lab
-unshare|util-linux|util-linux|fresh namespaces for tests
-git|git|git|version of what is built
-tar|tar|tar|packs the tarball
-LIST
-}
-
-peers() {
-    cat <<'LIST'
-iperf3|iperf3|iperf3|throughput in the demo, tests and benches
-tcpdump|tcpdump|tcpdump|sees packets in tests
-tshark|tshark|wireshark-cli|reads captures in tests and the demo
-capinfos|wireshark-common|wireshark-cli|reads captures in tests
-dumpcap|wireshark-common|wireshark-cli|peer in benches: captures
-/usr/share/gocode/src/github.com/google/gopacket|golang-github-google-gopacket-dev|golang-github-google-gopacket-devel|captures that tests read
-netsniff-ng|netsniff-ng|netsniff-ng|peer in benches: captures
-trafgen|netsniff-ng|netsniff-ng|peer in benches: generates
-scapy|python3-scapy|python3-scapy|reads captures in tests
-/usr/lib/python3/dist-packages/jsonschema|python3-jsonschema|python3-jsonschema|validates lab files in tests
-groff|groff|groff|checks manual pages in tests
-mandoc|mandoc|mandoc|checks manual pages in tests
-zsh|zsh|zsh|completions are tried in it
-fish|fish|fish|completions are tried in it
-mkfs.ext4|e2fsprogs|e2fsprogs|tests of full disks
-nft|nftables|nftables|leftovers check and NAT tests
-linux.uml|user-mode-linux||virtual machines in examples and tests
-busybox|busybox|busybox|web server of a guest in examples
-setpriv|util-linux|util-linux|tests as an ordinary user
-mn|mininet|mininet|peer in benches
-vde_switch|vde-switch|vde2|peer in benches: the switch of VDE
-vde_plug|vdeplug|vde2|joins switches in tests, by libvdeplug
-vde_plug2tap|vde2|vde2|joins switches in tests, by libvdeplug
-vdens|vdens|vdens|joins switches in tests, by libvdeplug
-qemu-system-x86_64|qemu-system-x86 ipxe-qemu|qemu-system-x86-core ipxe-roms-qemu|joins switches in tests, by libvdeplug
-qemu-img|qemu-utils|qemu-img|checks the disks of virtual machines in tests
-docker-registry|docker-registry|docker-distribution|a registry of images in tests
-skopeo|skopeo|skopeo|copies images in tests
-umoci|umoci|umoci|makes images in tests
-pasta|passt|passt|internet in ordinary users' labs
-slirp4netns|slirp4netns|slirp4netns|internet in ordinary users' labs, without pasta
-htpasswd|apache2-utils|httpd-tools|logins of a registry in tests
-vtysh|frr|frr|routing daemons in examples and tests
-newuidmap|uidmap|shadow-utils|users in ordinary users' labs
-ovs-ofctl|openvswitch-common|openvswitch|reads OpenFlow messages in tests
-dnsmasq|dnsmasq-base|dnsmasq|DHCP and DNS server in examples
-udhcpc|udhcpc|busybox|DHCP client in examples
-radvd|radvd|radvd|advertises prefixes of IPv6 in tests
-ovs-vsctl|openvswitch-switch|openvswitch|peer in benches and conformance tests: its userspace switch
-ovs-testcontroller|openvswitch-testcontroller|openvswitch-testcontroller|controls our switches in tests
-wget|wget|wget|runs with and without guard in tests
-node|nodejs|nodejs|runs with and without guard in tests
-nc|netcat-openbsd|nmap-ncat|runs with and without guard in tests
-go|golang-go|golang|static programs that run with and without guard in tests
-/usr/lib32/libc.so|gcc-multilib|glibc-devel.i686|programs of 32 bits that run with and without guard in tests
-apt-ftparchive|apt-utils|apt|a source of packages for apt-get, with and without guard in tests
-/usr/lib/python3/dist-packages/pip|python3-pip|python3-pip|runs with and without guard in tests
-strace|strace|strace|peer in benches: intercepts by ptrace
-bwrap|bubblewrap|bubblewrap|peer in benches: a sandbox
-firejail|firejail|firejail|peer in benches: a sandbox
-LIST
+# What tests/needs.txt lists. Peers are for all users: one in somebody's own folder does not count.
+needs() {
+    folders=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    case $* in *peers) ;; *) folders=$folders:$PATH ;; esac
+    PATH=$folders sh "$root/tests/needs.sh" "$@"
 }
 
 # Python packages that need versions of their own, each in a virtual environment below this folder, where every
-# user finds them.
+# user finds them; and what is unpacked and not installed.
 environments=/usr/local/lib/netloom-peers
 
-# folder | packages | what for
-python_peers() {
-    cat <<'LIST'
-os-ken|os-ken==4.2.2|its switch tests, and a controller in tests
-faucet|faucet==1.10.12|controls our switches in tests
-LIST
-}
-
-# Packages of the list on stdin whose program or file is missing, each told with its reason on stderr.
+# Packages of `tools` or `peers` that are missing, each told with its reason on stderr.
 missing() {
-    while IFS='|' read -r program apt dnf why; do
-        case $program in
-        /*) [ ! -e "$program" ] || continue ;;
-        *) ! have "$program" || continue ;;
-        esac
-        case $1 in apt) packages=$apt ;; *) packages=$dnf ;; esac
-        say "missing: $program ($why): installing $packages" >&2
+    needs --missing "$1" | while IFS='|' read -r name apt dnf why; do
+        case $(system) in apt) packages=$apt ;; *) packages=$dnf ;; esac
+        # Those with a colon are not the distribution's to install.
+        case $packages in '' | *:*) continue ;; esac
+        say "missing: $name ($why): installing $packages" >&2
         printf '%s ' "$packages"
     done
-    # Certificates are files, not a program.
-    if [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/pki/tls/certs/ca-bundle.crt ] &&
-        [ ! -e /etc/ssl/cert.pem ]; then
-        say "missing: CA certificates (checks what is downloaded): installing ca-certificates" >&2
-        printf 'ca-certificates '
-    fi
 }
 
 install_packages() {
@@ -163,30 +79,32 @@ setup_room() {
 }
 
 setup_tools() {
-    wanted=$(tools | missing "$(system)")
+    wanted=$(missing tools)
     # Unquoted on purpose: a list of packages.
     # shellcheck disable=SC2086
     [ -z "$wanted" ] || install_packages $wanted
 }
 
 setup_peers() {
-    wanted=$(peers | missing "$(system)")
+    wanted=$(missing peers | tr ' ' '\n' | sort -u)
     # One by one: a distribution may lack one of them, and the others are wanted all the same.
     for package in $wanted; do
         install_packages "$package" || say "not available here: $package (left out)"
         # Their programs are wanted, not a service of this machine's.
         case $package in frr | openvswitch-testcontroller | radvd) stop_service "$package" ;; esac
     done
-    python_peers | while IFS='|' read -r folder packages why; do
-        setup_environment "$folder" "$packages" "$why" </dev/null ||
-            say "not available here: $packages (left out)"
+    # What has a version or a content of its own looks itself whether it is there.
+    for kind in venv unpack kernel cards; do
+        needs --packages "$kind:" | while IFS='|' read -r name what _ why; do
+            what=${what#*:}
+            case $kind in
+            venv) setup_environment "$name" "$what" "$why" ;;
+            unpack) have "$name" || setup_unpacked "${what%% *}" "${what#* }" "$why" ;;
+            kernel) setup_kernel "$what" "$why" ;;
+            cards) setup_kernel_with_cards "$what" "$why" ;;
+            esac </dev/null || say "not available here: $what (left out)"
+        done
     done
-    setup_kernel || say "not available here: a kernel for guests (left out)"
-    setup_kernel_with_cards || say "not available here: a kernel for guests with cards of computers (left out)"
-    setup_unpacked services "nginx bird2 openssh-server" "they run in nodes in tests" ||
-        say "not available here: nginx, BIRD and sshd (left out)"
-    have dockerd || setup_unpacked docker "docker.io" "it gives its images to tests" ||
-        say "not available here: docker.io (left out)"
 }
 
 # Servers that tests run, with the libraries that they lack: unpacked and not installed, so that this machine gets no
@@ -214,8 +132,8 @@ setup_kernel() {
     folder=$environments/kernel
     [ ! -e "$folder/boot" ] || return 0
     [ "$(system)" = apt ] && have dpkg-deb || return 1
-    say "missing: linux-image-cloud-amd64 (guests of tests boot it): unpacking it into $folder"
-    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: //p' | head -n 1)
+    say "missing: $1 ($2): unpacking it into $folder"
+    package=$(kernel_of "$1")
     [ -n "$package" ] || return 1
     # Whole or not at all.
     # shellcheck disable=SC2016
@@ -230,8 +148,8 @@ setup_kernel_with_cards() {
     folder=$environments/kernel-cards
     [ ! -e "$folder/boot" ] || return 0
     [ "$(system)" = apt ] && have dpkg-deb || return 1
-    say "missing: linux-image-amd64 (guests of benches boot it): unpacking its kernel and this driver into $folder"
-    package=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: //p' | head -n 1)
+    say "missing: $1 ($2): unpacking its kernel and one driver into $folder"
+    package=$(kernel_of "$1")
     [ -n "$package" ] || return 1
     # shellcheck disable=SC2016
     as_root sh -c 'umask 022
@@ -240,6 +158,9 @@ setup_kernel_with_cards() {
             rm ./*.deb && chmod 755 . && mv "$1.new" "$1" || { rm -rf "$1.new"; exit 1; }' \
         sh "$folder" "$package"
 }
+
+# The kernel's own package, which this one is about.
+kernel_of() { apt-cache depends "$1" | sed -n 's/^ *Depends: //p' | head -n 1; }
 
 stop_service() {
     if have systemctl; then

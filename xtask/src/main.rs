@@ -25,6 +25,9 @@ usage: cargo xtask VERB
   check                     layers, module headers, licences, unsafe; prints long files and functions
   test [RUNG [FILTER]]      rungs: unit, netns, e2e, peers; without one: all of these;
                             FILTER is part of a crate's folder or of a test's name
+       --peers required     a test that is skipped for a peer that set-up installs has failed
+       --only-peers         the rung peers, and tests that lacked a peer in a run before
+       --list               only the names of the tests, each with its user
   test browser              chromium under guard, where it is installed
   test kill --seed S --n N  the crash test: N kills at random moments
   test attack [--rounds N]  hostile members, storms, kills and the like, N times as often as in `test`

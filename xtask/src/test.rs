@@ -2,13 +2,14 @@
 //! requires it, as root; counts every single test and prints `N passed, N failed, N skipped` last.
 //!
 //! Nothing runs twice in the same way. A test without a result (a crash) has failed. A skip is counted with
-//! its reason, and is a failure unless `tests/expected-skips.txt` expects it.
+//! its reason, and is a failure unless what it lacks is missing indeed ([`skips`]).
 
 mod attack;
 mod execute;
 mod flags;
 mod kernel;
 mod kill;
+mod lacking;
 mod outcome;
 mod plan;
 mod room;
@@ -25,11 +26,51 @@ use crate::workspace::Artifacts;
 use plan::{Rung, Selection};
 use schedule::Done;
 
-pub(crate) fn run(args: &[String]) -> Result<()> {
-    if let Some(("kernel", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        return kernel::run(rest);
+/// What flags ask for, beside the tests.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Only the names of the tests.
+    list: bool,
+    /// A missing peer is a failure.
+    required: bool,
+    /// Only tests of peers, and those that a run before lacked one for.
+    only_peers: bool,
+}
+
+impl Asked {
+    /// Takes the flags out of the arguments.
+    fn parse(args: &[String]) -> Result<(Asked, Vec<String>)> {
+        let (mut asked, mut rest) = (Asked::default(), vec![]);
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--list" => asked.list = true,
+                "--only-peers" => asked.only_peers = true,
+                "--peers" => match args.next().map(String::as_str) {
+                    Some("required") => asked.required = true,
+                    other => {
+                        bail!("--peers: expected `required`, not {}", other.unwrap_or("nothing"))
+                    }
+                },
+                _ => rest.push(arg.clone()),
+            }
+        }
+        Ok((asked, rest))
     }
-    let selection = Selection::parse(args)?;
+}
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let (asked, args) = Asked::parse(args)?;
+    if let Some(("kernel", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return kernel::run(rest, asked.required);
+    }
+    let mut selection = Selection::parse(&args)?;
+    if asked.only_peers {
+        selection.only = Some(lacking::read()?);
+    }
+    if asked.list {
+        return list(&selection);
+    }
     let begin = Instant::now();
     println!("{}", machine());
     let built = Artifacts::build(&selection.build_args())?;
@@ -41,15 +82,37 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         stage.add_plugin(&built.plugin()?)?;
     }
     let compiled = begin.elapsed();
-    let expected = skips::Expected::read()?;
+    let judge = skips::Judge::new(&stage, asked.required)?;
     let jobs = plan::jobs(&built.tests(), &selection, stage.rights());
     let units = schedule::units(&jobs, &selection)?;
-    let mut done = schedule::run(&units, &stage, &selection, &expected)?;
-    if selection.is_whole() {
+    let mut ran: lacking::Names = units.iter().flat_map(schedule::Unit::names).collect();
+    let mut done = schedule::run(&units, &stage, &selection, &judge)?;
+    if selection.has_kernel() {
         // Alone: a translated guest takes all that it gets.
-        done.total.add(kernel::sample(&built, &expected)?);
+        done.total.add(kernel::sample(&built, &judge)?);
+        ran.insert(plan::GUEST.to_owned());
+    }
+    if !asked.only_peers && !asked.required {
+        let skipped = done.total.skipped.iter().filter(|(_, reason)| judge.is_for_peer(reason));
+        lacking::update(&ran, &skipped.map(|(test, _)| test.clone()).collect())?;
     }
     tell(done, compiled, begin.elapsed())
+}
+
+/// Prints the full names of all tests that a run would have here, sorted.
+fn list(selection: &Selection) -> Result<()> {
+    let built = Artifacts::build(&selection.build_args())?;
+    let jobs = plan::jobs(&built.tests(), selection, stage::find_rights());
+    let units = schedule::units(&jobs, selection)?;
+    let mut names: lacking::Names = units.iter().flat_map(schedule::Unit::names).collect();
+    if selection.has_examples() {
+        names.extend(execute::doc_names()?);
+    }
+    if selection.has_kernel() {
+        names.insert(plan::GUEST.to_owned());
+    }
+    names.iter().for_each(|name| println!("{name}"));
+    Ok(())
 }
 
 /// Facts that affect times: the machine, its uptime, and its other load.

@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn chunks_come_back_with_the_outcome() {
-        let Ok(mut ring) = Ring::open() else { netloom_kit::skip!("no-uring: no io_uring here") };
+        let Ok(mut ring) = Ring::open() else { netloom_kit::lacks!("uring", "no io_uring here") };
         let file = tempfile::tempfile().unwrap();
         let pool = Pool::new(4096, 1 << 20);
         ring.start(file.as_fd(), chunks(&pool, 3), 1, 3 * 4096 - 2, 5).unwrap();
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_the_outcome_and_an_ended_ring_keeps_nothing() {
-        let Ok(mut ring) = Ring::open() else { netloom_kit::skip!("no-uring: no io_uring here") };
+        let Ok(mut ring) = Ring::open() else { netloom_kit::lacks!("uring", "no io_uring here") };
         let read_only = std::fs::File::open("/dev/null").unwrap();
         let pool = Pool::new(4096, 1 << 20);
         ring.start(read_only.as_fd(), chunks(&pool, 1), 0, 4096, 0).unwrap();
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_dropped_ring_has_waited_for_its_write() {
-        let Ok(mut ring) = Ring::open() else { netloom_kit::skip!("no-uring: no io_uring here") };
+        let Ok(mut ring) = Ring::open() else { netloom_kit::lacks!("uring", "no io_uring here") };
         let file = tempfile::tempfile().unwrap();
         let pool = Pool::new(4 << 20, 16 << 20);
         ring.start(file.as_fd(), chunks(&pool, 4), 0, 16 << 20, 0).unwrap();

@@ -4,6 +4,7 @@
 //! lets a random time pass that is shorter than a write, and kills.
 
 use super::ways;
+use netloom_kit::{lacks, needs};
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use netloom_digest::splitmix::SplitMix64;
 use netloom_disk::{BLOCK, File, Options, Pool};
-use netloom_kit::skip;
 use ways::{WAYS, Way, check, chunk, fill, folder};
 
 const KILLS: u64 = 20;
@@ -95,14 +95,15 @@ fn kill_many(way: Way) -> Option<String> {
 #[test]
 fn killed_with_io_uring_it_leaves_whole_chunks() {
     if let Some(why) = kill_many(Way::Uring) {
-        skip!("no-direct: {why}");
+        needs!("uring");
+        lacks!("direct-io", "{why}");
     }
 }
 
 #[test]
 fn killed_with_pwrite_it_leaves_whole_chunks() {
     if let Some(why) = kill_many(Way::Direct) {
-        skip!("no-direct: {why}");
+        lacks!("direct-io", "{why}");
     }
 }
 

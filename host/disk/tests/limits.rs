@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use netloom_disk::{Error, File, Options, Pool};
-use netloom_kit::{isolated, program, root_only, skip};
+use netloom_kit::{isolated, lacks, needs, root_only};
 use rustix::mount::{MountFlags, UnmountFlags};
 use ways::{WAYS, Way, check, chunk, folder};
 
@@ -125,9 +125,7 @@ fn ran(program: &str, args: &[&str]) -> bool {
 #[test]
 fn a_full_ext4_is_told_and_written_on_when_space_returns() {
     root_only!("mounts a loop device");
-    if program("mkfs.ext4").is_none() {
-        skip!("peer:mkfs.ext4: not installed");
-    }
+    needs!("mkfs.ext4");
     isolated!({
         let folder = folder();
         let (image, at) = (folder.path().join("image"), folder.path().join("at"));
@@ -137,7 +135,7 @@ fn a_full_ext4_is_told_and_written_on_when_space_returns() {
         assert!(ran("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", "-m", "0", image]));
         // The device lets go of the file when it is unmounted.
         if !ran("mount", &["-o", "loop", image, mounted]) {
-            skip!("no-loop: no loop device can be mounted here");
+            lacks!("loop", "no loop device can be mounted here");
         }
         let small = Small(&at);
         for way in WAYS {

@@ -3,7 +3,7 @@
 use super::ways;
 
 use netloom_disk::{Error, File, Options, Pool, check_free, lock};
-use netloom_kit::{skip, wait_until};
+use netloom_kit::{lacks, needs, wait_until};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use ways::{chunk, folder};
@@ -46,7 +46,7 @@ fn who_comes_second_to_a_name_is_told_so() {
     let options = Options { late: true, ..Options::default() };
     let mut files = [(); 2].map(|()| File::create(&path, &options).unwrap());
     if files[0].is_named() {
-        skip!("no-tmpfile: files have a name from the start here");
+        lacks!("tmpfile", "files have a name from the start here");
     }
     let mut write = |n: usize| {
         files[n].write(chunk(&pool, n as u64, CHUNK), CHUNK)?;
@@ -70,13 +70,12 @@ impl Drop for Killed {
 
 #[test]
 fn the_lock_of_a_process_that_is_killed_is_gone_and_its_number_was_told() {
+    needs!("flock");
     let folder = folder();
     let path = folder.path().join("file");
     let mut holder = Command::new("flock");
     holder.args(["--no-fork".as_ref(), path.as_os_str()]).args(["sleep", "1000"]);
-    let Ok(holder) = holder.stdin(Stdio::null()).spawn().map(Killed) else {
-        skip!("peer:flock: not installed");
-    };
+    let holder = holder.stdin(Stdio::null()).spawn().map(Killed).unwrap();
     let bound = Duration::from_secs(30);
     let told = wait_until("it is locked", bound, || check_free(&path).err()).to_string();
     let named = told.contains(&format!("process {} (", holder.0.id()));

@@ -5,7 +5,7 @@ use super::ways;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use netloom_disk::{BLOCK, Error, File, Options, Pool};
-use netloom_kit::skip;
+use netloom_kit::{lacks, needs};
 use proptest::prelude::*;
 use ways::{WAYS, Way, check, chunk, folder};
 
@@ -19,7 +19,8 @@ fn every_way_writes_the_same_in_order() {
         let pool = Pool::new(CHUNK, 8 << 20);
         let mut file = File::create(&path, &way.options(CHUNK)).unwrap();
         if !way.is_taken(&file) {
-            skip!("no-direct: {way:?}: {:?}", file.how());
+            needs!("uring");
+            lacks!("direct-io", "{way:?}: {:?}", file.how());
         }
         for number in 0..100 {
             let len = BLOCK * (1 + usize::try_from(number * 7 % 16).unwrap());
@@ -46,7 +47,7 @@ fn a_file_whose_name_comes_late_is_never_seen_empty() {
         drop(File::create(&path, &options).unwrap());
         let mut file = File::create(&path, &options).unwrap();
         if file.is_named() {
-            skip!("no-tmpfile: files have a name from the start here");
+            lacks!("tmpfile", "files have a name from the start here");
         }
         assert_eq!(folder.path().read_dir().unwrap().count(), 0);
         file.write(chunk(&pool, 0, CHUNK), CHUNK).unwrap();
@@ -76,7 +77,7 @@ fn a_name_that_somebody_took_meanwhile_is_not_taken_from_him() {
     let pool = Pool::new(CHUNK, 8 << 20);
     let mut file = File::create(&path, &Options { late: true, ..Options::default() }).unwrap();
     if file.is_named() {
-        skip!("no-tmpfile: files have a name from the start here");
+        lacks!("tmpfile", "files have a name from the start here");
     }
     std::fs::write(&path, "somebody's").unwrap();
     let written = file.write(chunk(&pool, 0, CHUNK), CHUNK).and_then(|()| file.drain());
@@ -114,7 +115,7 @@ fn what_was_set_aside_is_given_back_by_finish_and_by_drop() {
             let options = Options { preallocate: 32 << 20, ..way.options(CHUNK) };
             let mut file = File::create(&path, &options).unwrap();
             if !file.how().preallocated {
-                skip!("no-direct: no preallocation: {:?}", file.how());
+                lacks!("direct-io", "no preallocation: {:?}", file.how());
             }
             let found = path.metadata().unwrap();
             assert!(found.len() == 0 && found.blocks() * 512 >= 32 << 20, "{found:?}");
@@ -160,7 +161,8 @@ fn the_caller_goes_on_while_io_uring_writes_and_finds_out_by_reap() {
     let pool = Pool::new(CHUNK, 8 << 20);
     let mut file = File::create(&path, &Way::Uring.options(CHUNK)).unwrap();
     if !Way::Uring.is_taken(&file) {
-        skip!("no-direct: {:?}", file.how());
+        needs!("uring");
+        lacks!("direct-io", "{:?}", file.how());
     }
     for number in 0..4 {
         file.write(chunk(&pool, number, CHUNK), CHUNK).unwrap();

@@ -546,7 +546,7 @@ fn what_a_killed_process_left_goes_at_once_or_with_the_next() {
 fn clsact_counts_and_is_taken_off() {
     root_only!("attaches BPF programs");
     if let Err(missing) = netloom_ebpf::feature::clsact_supported() {
-        netloom_kit::skip!("{missing}");
+        netloom_kit::lacks!("clsact", "{missing}");
     }
     let (near, far) = (NetNs::create(), NetNs::create());
     link(near.end(NEAR), far.end(FAR));

@@ -14,7 +14,7 @@ macro_rules! lab {
     () => {{
         netloom_kit::root_only!("attaches BPF programs");
         let Some(group) = Group::create() else {
-            netloom_kit::skip!("no-cgroups: no cgroup of version 2 is mounted");
+            netloom_kit::lacks!("cgroup2", "no group can be made");
         };
         let limits = SocketLimits::create(group.path()).unwrap();
         (group, limits)

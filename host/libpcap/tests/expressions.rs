@@ -2,8 +2,7 @@
 //! here and for the recorded ones.
 
 use super::support;
-
-use netloom_kit::skip;
+use netloom_kit::needs;
 use netloom_libpcap::{Error, compile, offline_filter, version};
 use support::{frames, noise::Noise, recorded};
 
@@ -22,9 +21,7 @@ fn corpus() -> Vec<Vec<u8>> {
 
 #[test]
 fn expressions_mean_the_same_to_all_interpreters() {
-    if !there() {
-        skip!("peer:libpcap: compiles expressions");
-    }
+    needs!("libpcap");
     let frames = corpus();
     let mut different = 0;
     for (expression, recorded) in recorded::programs() {
@@ -49,9 +46,7 @@ fn expressions_mean_the_same_to_all_interpreters() {
 
 #[test]
 fn random_programs_mean_the_same_to_all_interpreters() {
-    if !there() {
-        skip!("peer:libpcap: runs programs");
-    }
+    needs!("libpcap");
     let frames = corpus();
     let mut noise = Noise::new(2);
     let mut kept = 0;
@@ -74,9 +69,7 @@ fn random_programs_mean_the_same_to_all_interpreters() {
 
 #[test]
 fn long_lists_are_compiled() {
-    if !there() {
-        skip!("peer:libpcap: compiles expressions");
-    }
+    needs!("libpcap");
     let hosts: Vec<String> =
         (0..300).map(|n| format!("host 10.1.{}.{}", n / 250, n % 250)).collect();
     let ports: Vec<String> = (0..200).map(|n| format!("port {}", 1000 + 7 * n)).collect();
@@ -92,9 +85,7 @@ fn long_lists_are_compiled() {
 
 #[test]
 fn what_is_refused_says_why() {
-    if !there() {
-        skip!("peer:libpcap: compiles expressions");
-    }
+    needs!("libpcap");
     let refused = |expression: &str| compile(expression, 96).unwrap_err();
     assert!(
         matches!(refused("tcp prot 80"), Error::Expression { message, .. } if !message.is_empty())
@@ -108,18 +99,14 @@ fn what_is_refused_says_why() {
 
 #[test]
 fn the_empty_expression_keeps_as_much_as_asked_for() {
-    if !there() {
-        skip!("peer:libpcap: compiles expressions");
-    }
+    needs!("libpcap");
     assert_eq!(compile("", 96).unwrap().run(&[], 0), 96);
     assert_eq!(compile("", 0).unwrap().run(&[], 0), 1);
 }
 
 #[test]
 fn threads_compile_at_the_same_time() {
-    if !there() {
-        skip!("peer:libpcap: compiles expressions");
-    }
+    needs!("libpcap");
     std::thread::scope(|scope| {
         for port in 1..5 {
             scope.spawn(move || {

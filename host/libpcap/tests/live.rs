@@ -4,8 +4,8 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netloom_kit::{root_only, skip};
-use netloom_libpcap::{Error, Live, LiveOptions, Taken, version};
+use netloom_kit::{needs, root_only};
+use netloom_libpcap::{Error, Live, LiveOptions, Taken};
 use netloom_netlink::{Batch, Change, Socket};
 
 /// Runs in a fresh network namespace whose loopback interface is up.
@@ -36,9 +36,7 @@ fn options(filter: &str) -> LiveOptions {
 #[test]
 fn frames_that_match_are_captured_and_counted() {
     root_only!("captures");
-    if version().is_err() {
-        skip!("peer:libpcap: captures");
-    }
+    needs!("libpcap");
     with_loopback(|| {
         let mut live = Live::open("lo", &options("udp dst port 9")).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -70,9 +68,7 @@ fn frames_that_match_are_captured_and_counted() {
 #[test]
 fn waiting_is_ended_from_another_thread() {
     root_only!("captures");
-    if version().is_err() {
-        skip!("peer:libpcap: captures");
-    }
+    needs!("libpcap");
     with_loopback(|| {
         let mut live = Live::open("lo", &LiveOptions { timeout_ms: 1000, ..options("") }).unwrap();
         let breaker = live.breaker();
@@ -93,9 +89,7 @@ fn waiting_is_ended_from_another_thread() {
 fn a_wait_that_is_ended_loses_no_frame() {
     const FRAMES: u32 = 20_000;
     root_only!("captures");
-    if version().is_err() {
-        skip!("peer:libpcap: captures");
-    }
+    needs!("libpcap");
     with_loopback(|| {
         // By blocks: a call gives a frame of those that are there.
         let all = LiveOptions { immediate: false, timeout_ms: 10, ..options("udp dst port 9") };
@@ -132,9 +126,7 @@ fn a_wait_that_is_ended_loses_no_frame() {
 
 #[test]
 fn what_cannot_be_opened_says_why() {
-    if version().is_err() {
-        skip!("peer:libpcap: opens interfaces");
-    }
+    needs!("libpcap");
     let error = Live::open("no-such-link", &options("")).err().unwrap();
     let Error::Interface { interface, message, .. } = error else { panic!("{error}") };
     assert_eq!(interface, "no-such-link");
@@ -144,9 +136,7 @@ fn what_cannot_be_opened_says_why() {
 #[test]
 fn a_wrong_filter_is_refused() {
     root_only!("captures");
-    if version().is_err() {
-        skip!("peer:libpcap: captures");
-    }
+    needs!("libpcap");
     with_loopback(|| {
         let error = Live::open("lo", &options("tcp prot 80")).err().unwrap();
         assert!(matches!(error, Error::Expression { .. }), "{error}");

@@ -80,7 +80,7 @@ fn a_charged_interface_has_threads_until_it_is_let_go() {
         right.run(|| {
             match charge::threads("eth0") {
                 Err(netloom_netlink::Error::Unsupported { .. }) => {
-                    netloom_kit::skip!("kernel: has no list of receive threads (Linux 6.8)")
+                    netloom_kit::lacks!("linux-6.8", "has no list of receive threads")
                 }
                 threads => assert!(threads.unwrap().is_empty()),
             }
@@ -124,13 +124,11 @@ impl Drop for Owned {
 
 #[test]
 fn a_flood_is_charged_to_the_group_of_its_receiver() {
-    if !netloom_kit::is_root() {
-        netloom_kit::skip!("root-only: puts a kernel thread into a group");
-    }
+    netloom_kit::root_only!("puts a kernel thread into a group");
     let found = cgroup::hierarchies_of_root().unwrap();
     let groups = Groups::new(found, &format!("test-charge-{}", std::process::id()), [].into());
     if !groups.has("cpuacct") {
-        netloom_kit::skip!("no-cgroups: no CPU time is counted");
+        netloom_kit::lacks!("controllers", "no CPU time is counted");
     }
     let owned = Owned(groups, RefCell::default());
     let groups = &owned.0;

@@ -264,9 +264,7 @@ fn tables_are_listed_and_removed() {
 
 #[test]
 fn nft_reads_the_table_as_it_is_meant() {
-    if std::process::Command::new("nft").arg("--version").output().is_err() {
-        netloom_kit::skip!("peer:nft: reads the table with nft");
-    }
+    netloom_kit::needs!("nft");
     with_netns(&nft_reads_the_table_as_it_is_meant, |[host]| {
         host.run(|| {
             let mut batch = Batch::new();

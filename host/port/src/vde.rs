@@ -261,7 +261,7 @@ mod tests {
                 assert_eq!(failure.to_string(), "vde:///nonexistent/switch: open");
             }
             Err(Error::Unsupported(missing)) => {
-                netloom_kit::skip!("no libvdeplug here: {}", missing.reason);
+                netloom_kit::lacks!("libvdeplug", "{}", missing.reason);
             }
             other => panic!("{other:?}"),
         }
@@ -275,7 +275,7 @@ mod tests {
         let (mut one, mut other) = match (open(), open()) {
             (Ok(one), Ok(other)) => (one, other),
             (Err(Error::Unsupported(missing)), _) => {
-                netloom_kit::skip!("no libvdeplug here: {}", missing.reason);
+                netloom_kit::lacks!("libvdeplug", "{}", missing.reason);
             }
             (Err(e), _) | (_, Err(e)) => panic!("{e:?}"),
         };

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use netloom_kit::{isolated, skip, wait_for_carrier, wait_until};
+use netloom_kit::{isolated, needs_tun, wait_for_carrier, wait_until};
 use netloom_netlink::{Address, Batch, Change, DeleteLink, EndSpec, Neighbour, Socket, VethSpec};
 use netloom_port::{
     Error, HEADER, Kind, MOST_FRAME, PacketPort, Port, Received, Sent, Tap, TapOptions, from_fd,
@@ -34,20 +34,13 @@ fn veth() {
     wait_for_carrier(10);
 }
 
-/// A tap with index 10, up; `None` where they cannot be had.
-fn tap() -> Option<Tap> {
+/// A tap with index 10, up.
+fn tap() -> Tap {
     no_ipv6();
     let options = TapOptions { index: Some(10), ..TapOptions::default() };
-    match Tap::create("t", options) {
-        Ok(tap) => {
-            configure("t", &Change::of(10).mac([2, 0, 0, 0, 0, 1]).up());
-            Some(tap)
-        }
-        Err(Error::Unsupported(_)) if !netloom_kit::is_root() => None,
-        // Mapped root without the device's rights.
-        Err(Error::Unsupported(why)) if why.reason.contains("/dev/net/tun") => None,
-        Err(e) => panic!("{e}"),
-    }
+    let tap = Tap::create("t", options).unwrap();
+    configure("t", &Change::of(10).mac([2, 0, 0, 0, 0, 1]).up());
+    tap
 }
 
 /// A frame with an empty header before it.
@@ -84,9 +77,8 @@ fn is_experiment(frame: &[u8]) -> bool {
 #[test]
 fn datagrams_cross_a_tap_both_ways() {
     isolated!({
-        let Some(mut tap) = tap() else {
-            skip!("root-only: opens /dev/net/tun");
-        };
+        needs_tun!();
+        let mut tap = tap();
         configure("t", &Address::new(10, "10.0.0.1/24".parse().unwrap()));
         let address = "10.0.0.2".parse().unwrap();
         configure("t", &Neighbour { link: 10, address, mac: [2, 0, 0, 0, 0, 2] });
@@ -118,9 +110,8 @@ fn datagrams_cross_a_tap_both_ways() {
 #[test]
 fn a_tap_that_is_down_or_gone_says_so() {
     isolated!({
-        let Some(mut tap) = tap() else {
-            skip!("root-only: opens /dev/net/tun");
-        };
+        needs_tun!();
+        let mut tap = tap();
         let taken = Tap::create("t", TapOptions::default()).unwrap_err();
         assert_eq!(taken.raw_os_error(), Some(16), "EBUSY: {taken}");
         assert!(Tap::create("a-name-that-is-too-long", TapOptions::default()).is_err());
@@ -143,9 +134,8 @@ fn a_tap_that_is_down_or_gone_says_so() {
 #[test]
 fn a_persistent_tap_outlives_its_descriptor() {
     isolated!({
-        if tap().is_none() {
-            skip!("root-only: opens /dev/net/tun");
-        }
+        needs_tun!();
+        drop(tap());
         let stays = TapOptions { persistent: true, ..TapOptions::default() };
         drop(Tap::create("p", stays).unwrap());
         let mut netlink = Socket::open().unwrap();
@@ -249,14 +239,13 @@ fn a_descriptor_is_what_it_is_said_to_be() {
             wrong(kind, copy(&udp));
             wrong(kind, copy(&file));
         }
-        let Some(tap) = tap_beside() else {
-            skip!("root-only: opens /dev/net/tun");
-        };
+        needs_tun!();
+        let tap = tap_beside();
         wrong(Kind::Packet, copy(&tap.as_fd()));
         assert!(from_fd(Kind::Tap, copy(&tap.as_fd())).is_ok());
     });
 }
 
-fn tap_beside() -> Option<Tap> {
-    Tap::create("t", TapOptions::default()).ok()
+fn tap_beside() -> Tap {
+    Tap::create("t", TapOptions::default()).unwrap()
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use netloom_kit::{root_only, skip};
+use netloom_kit::{lacks, needs, root_only};
 use netloom_sys::Error;
 use netloom_sys::cgroup::{self, Groups, Hierarchy, Limits, SOCKETS, Version};
 
@@ -96,7 +96,7 @@ fn nested_nodes_count_for_their_parents_and_go_with_them() {
     root_only!("makes cgroups");
     let mut f = Fixture::new("nest", &[0], &[1], &[(1, 0), (2, 1)]);
     if !f.groups.has("pids") {
-        skip!("no-cgroups: no pids controller");
+        lacks!("controllers", "no pids controller");
     }
     for node in 0..3 {
         f.groups.create_node(node, &NONE).unwrap();
@@ -129,7 +129,7 @@ fn limits_are_raised_lowered_and_taken_away_while_processes_run() {
     root_only!("makes cgroups");
     let mut f = Fixture::new("live", &[0], &[], &[]);
     if !["cpu", "memory", "pids"].iter().all(|c| f.groups.has(c)) {
-        skip!("no-cgroups: not all controllers");
+        lacks!("controllers", "not all controllers");
     }
     let limits = |cpu, mib: u64, n| Limits {
         cpu_milli: Some(cpu),
@@ -161,7 +161,7 @@ fn a_memory_limit_below_what_stays_in_use_is_refused_whole() {
     root_only!("makes cgroups");
     let mut f = Fixture::new("use", &[0], &[], &[]);
     if !["cpu", "memory"].iter().all(|c| f.groups.has(c)) {
-        skip!("no-cgroups: no cpu and memory controllers");
+        lacks!("controllers", "no cpu and memory controllers");
     }
     let wide = Limits { memory: Some(256 << 20), ..NONE };
     f.groups.create_node(0, &wide).unwrap();
@@ -175,7 +175,7 @@ fn a_memory_limit_below_what_stays_in_use_is_refused_whole() {
     child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
     f.running.push(child);
     if !has_v1("memory") || Path::new("/proc/swaps").metadata().is_ok() && swap_is_on() {
-        skip!("cgroups: what is in use can be reclaimed here");
+        lacks!("cgroup1-memory", "what is in use can be reclaimed here");
     }
     let narrow = Limits { cpu_milli: Some(300), memory: Some(4 << 20), processes: None };
     let refused = f.groups.apply(0, &wide, &narrow).unwrap_err();
@@ -199,7 +199,7 @@ fn swap_is_on() -> bool {
 fn a_cpu_limit_above_the_parents_says_so() {
     root_only!("makes cgroups");
     if !has_v1("cpu") {
-        skip!("cgroups: only version 1 refuses it");
+        lacks!("cgroup1-cpu", "only version 1 refuses it");
     }
     let f = Fixture::new("cpu", &[], &[], &[(1, 0)]);
     let cpu = |milli| Limits { cpu_milli: Some(milli), ..NONE };
@@ -218,7 +218,8 @@ fn processes_move_into_groups_made_later() {
     root_only!("makes cgroups");
     let mut f = Fixture::new("later", &[], &[], &[(1, 0)]);
     if !["pids", "memory", SOCKETS].iter().all(|c| f.groups.has(c)) {
-        skip!("no-cgroups: not all controllers");
+        needs!("controllers");
+        lacks!("cgroup2", "not all controllers");
     }
     for node in 0..2 {
         f.groups.create_node(node, &NONE).unwrap();

@@ -3,15 +3,13 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use netloom_kit::skip;
+use netloom_kit::needs_namespaces;
 use netloom_sys::population;
 use rustix::process::Pid;
 
 #[test]
 fn processes_of_a_namespace_are_found_without_its_init_and_nobody_elses() {
-    if !netloom_kit::is_root() && !netloom_kit::userns_allowed() {
-        skip!("no-userns: namespaces are not allowed here");
-    }
+    needs_namespaces!();
     // The shell is the init there; it ends with its input, and all its children with it.
     let mut command = Command::new("unshare");
     if !netloom_kit::is_root() {

@@ -1,13 +1,12 @@
 //! Notified calls of a shell: answered, read, and refused when nobody listens.
 
+use netloom_kit::needs;
+use netloom_sys::seccomp::launch::{Launched, Place, launch};
+use netloom_sys::seccomp::{Answer, Call, Caller, Filter, Listener, Machine, Outcome, Rule};
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-use netloom_kit::skip;
-use netloom_sys::seccomp::launch::{Launched, Place, launch};
-use netloom_sys::seccomp::{Answer, Call, Caller, Filter, Listener, Machine, Outcome, Rule};
 
 /// How the shell makes descriptor 8 of descriptor 7.
 #[cfg(target_arch = "x86_64")]
@@ -92,9 +91,7 @@ fn memory_and_descriptors_of_the_caller_are_read() {
 
 #[test]
 fn a_user_namespace_of_its_own_hides_nothing_from_the_listener() {
-    if !netloom_kit::userns_allowed() {
-        skip!("no-userns: namespaces are not allowed here");
-    }
+    needs!("userns");
     memory_and_descriptors(true);
 }
 

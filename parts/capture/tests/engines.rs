@@ -12,7 +12,7 @@ use netloom_capture::{
 };
 use netloom_ebpf::capture::{TapOptions, Where};
 use netloom_filter::{Insn, Program};
-use netloom_kit::{isolated, program, root_only, skip, wait_for_carrier, wait_until};
+use netloom_kit::{isolated, needs, program, root_only, wait_for_carrier, wait_until};
 use netloom_libpcap::LiveOptions;
 use netloom_netlink::{Batch, Change, DeleteLink, EndSpec, Socket, VethSpec};
 use netloom_pcap::ng;
@@ -235,9 +235,7 @@ fn a_tap_at_xdp_takes_what_is_sent() {
 
 #[test]
 fn libpcap_takes_what_is_sent() {
-    if netloom_libpcap::version().is_err() {
-        skip!("peer:libpcap: captures");
-    }
+    needs!("libpcap");
     isolated!({ takes_what_is_sent(Way::Pcap, false) });
 }
 
@@ -350,18 +348,14 @@ fn a_tap_finds_its_interface_again() {
 
 #[test]
 fn libpcap_finds_its_interface_again() {
-    if netloom_libpcap::version().is_err() {
-        skip!("peer:libpcap: captures");
-    }
+    needs!("libpcap");
     isolated!({ goes_and_returns(Way::Pcap) });
 }
 
 /// By name it was there all the time.
 #[test]
 fn libpcap_finds_an_interface_again_that_was_replaced_before_it_looked() {
-    if netloom_libpcap::version().is_err() {
-        skip!("peer:libpcap: captures");
-    }
+    needs!("libpcap");
     isolated!({
         pair([A, B]);
         let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 use netloom_guard::{Gate, start_by};
-use netloom_kit::skip;
+use netloom_kit::needed;
 use rustix::net::SocketType;
 
 use super::peers::{PROGRAM, call, rules};
@@ -218,7 +218,7 @@ print('bound')",
 /// Whoever listens on by a rule for others would let them in to who has the socket, too.
 #[test]
 fn a_listener_does_not_listen_for_others_later() {
-    let Some(perl) = netloom_kit::program("perl") else { skip!("peer:perl: not installed") };
+    let perl = needed!("perl");
     let script = format!(
         "s = listener(); s.set_inheritable(True); sys.stdout.flush()
 perl = 'open(S, \"+<&=\" . shift) or die; print listen(S, 5) ? \"listens\" : \"refused\"'

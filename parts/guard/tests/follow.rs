@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use netloom_guard::{Answer, Ask, Log, Options, Question, Rules, start};
-use netloom_kit::skip;
+use netloom_kit::needs;
 use netloom_policy::learn::Learned;
 use netloom_policy::{Action, Direction, Policy, Rule, read, write};
 use netloom_sys::seccomp::launch::Place;
@@ -146,7 +146,8 @@ fn each_decision_is_a_line_of_the_log() {
 
 #[test]
 fn a_program_whose_first_thread_has_ended_is_known_by_its_content() {
-    let Some(program) = doors() else { skip!("peer:cc: not installed") };
+    needs!("cc");
+    let program = doors();
     let digest = netloom_guard::digest::of_file(program).unwrap();
     let rules = |digest: [u8; 32]| {
         let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();

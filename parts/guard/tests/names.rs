@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use netloom_guard::{Judge, Judgement, Options, Question, Rules, start};
-use netloom_kit::{isolated, skip};
+use netloom_kit::{isolated, needed};
 use netloom_policy::{Request, read};
 use netloom_sys::seccomp::launch::Place;
 
@@ -323,7 +323,7 @@ func main() {
 
 #[test]
 fn a_static_program_with_a_resolver_of_its_own_is_named() {
-    let Some(go) = netloom_kit::program("go") else { skip!("peer:go: not installed") };
+    let go = needed!("go");
     isolated!({
         let (_server, folder) = set_up();
         let (source, made) = (folder.path().join("main.go"), folder.path().join("main"));

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netloom_guard::{Gate, Log, Options, Rules, start_by};
-use netloom_kit::skip;
+use netloom_kit::needs;
 use netloom_policy::read;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -189,9 +189,7 @@ fn datagrams() {
 
 #[test]
 fn a_socket_of_ipv6_hears_ipv4_in_disguise() {
-    if !six() {
-        skip!("no-ipv6: this machine has none");
-    }
+    needs!("ipv6");
     let disguised = |text: &str| text.replace("127.", "::ffff:127.");
     for listens in [
         "s = tcp(socket.AF_INET6); s.bind(('::', PORT)); s.listen()",

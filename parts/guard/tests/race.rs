@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netloom_guard::{Judge, Judgement, Question, start};
-use netloom_kit::{done, rounds, skip};
+use netloom_kit::{done, needs, rounds};
 use netloom_policy::Request;
 use netloom_sys::seccomp::launch::Place;
 
@@ -35,10 +35,9 @@ const TRIES: usize = 10_000;
 const MORE: usize = 4;
 
 /// What a kind of race let through, and what it was refused; nothing of it reached the denied port.
-fn race(kind: &str) -> Option<(usize, usize)> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let program =
-        PROGRAM.get_or_init(|| compiled("race", include_str!("doors/race.c"))).as_ref()?;
+fn race(kind: &str) -> (usize, usize) {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| compiled("race", include_str!("doors/race.c")));
     let allowed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = allowed.local_addr().unwrap().port();
     let _allowed_udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, port));
@@ -72,7 +71,7 @@ fn race(kind: &str) -> Option<(usize, usize)> {
     done("races", tries);
     let text = String::from_utf8(output.stdout).unwrap();
     let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap());
-    Some((numbers.next().unwrap(), numbers.next().unwrap()))
+    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 /// Who must not be reached: one port of TCP and UDP.
@@ -90,9 +89,8 @@ macro_rules! races {
     ($($name:ident: $kind:literal;)*) => {
         $(#[test]
         fn $name() {
-            let Some((through, refused)) = race($kind) else {
-                skip!("peer:cc: not installed");
-            };
+            needs!("cc");
+            let (through, refused) = race($kind);
             assert!(refused > 0, "nothing was refused: {through} calls went through");
         })*
     };

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use netloom_guard::{Judge, Judgement, Question, start};
-use netloom_kit::skip;
+use netloom_kit::{lacks, needs, skip};
 use netloom_policy::{Protocol, Request};
 use netloom_sys::seccomp::launch::Place;
 
@@ -41,10 +41,9 @@ pub(crate) fn place() -> Place {
     Place { own_user, ..Place::default() }
 }
 
-/// Compiles the doors, once; `None` without a compiler.
-pub(crate) fn compiled(name: &'static str, source: &str) -> Option<PathBuf> {
+/// Compiles a program.
+pub(crate) fn compiled(name: &'static str, source: &str) -> PathBuf {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    netloom_kit::program("cc")?;
     let folder = FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -58,12 +57,13 @@ pub(crate) fn compiled(name: &'static str, source: &str) -> Option<PathBuf> {
     let mut running = cc.stdin(Stdio::piped()).spawn().unwrap();
     running.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
     assert!(running.wait().unwrap().success(), "{name} does not compile");
-    Some(program)
+    program
 }
 
-pub(crate) fn doors() -> Option<&'static PathBuf> {
-    static DOORS: OnceLock<Option<PathBuf>> = OnceLock::new();
-    DOORS.get_or_init(|| compiled("doors", include_str!("doors/doors.c"))).as_ref()
+/// The program of all doors, compiled once.
+pub(crate) fn doors() -> &'static PathBuf {
+    static DOORS: OnceLock<PathBuf> = OnceLock::new();
+    DOORS.get_or_init(|| compiled("doors", include_str!("doors/doors.c")))
 }
 
 /// What listens, and counts.
@@ -84,14 +84,14 @@ impl Ground {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().file_name().unwrap().to_string_lossy().into_owned();
         let hidden = |kind: &str| SocketAddr::from_abstract_name(format!("{name}-{kind}")).unwrap();
+        let four = std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let six = std::net::SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
         let tcp = vec![
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-            TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
+            TcpListener::bind(four).unwrap(),
+            // Without IPv6 its doors lead nowhere.
+            TcpListener::bind(&[six, four][..]).unwrap(),
         ];
-        let udp = vec![
-            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-            UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
-        ];
+        let udp = vec![UdpSocket::bind(four).unwrap(), UdpSocket::bind(&[six, four][..]).unwrap()];
         let streams = vec![
             UnixListener::bind(folder.path().join("stream")).unwrap(),
             UnixListener::bind_addr(&hidden("stream")).unwrap(),
@@ -248,9 +248,35 @@ enum Leads {
     Never,
 }
 
+/// What a door needs of the kernel or its user to lead anywhere, beside what all have.
+fn need(door: &str) -> Option<&'static str> {
+    let begins = |part: &str| door.starts_with(part);
+    match door {
+        "crypto" => Some("af-alg"),
+        "vsock" => Some("af-vsock"),
+        "ping" => Some("ping-sockets"),
+        "own_user" | "own_network" | "own_processes" => Some("userns"),
+        "trace" | "attach" | "write_memory" | "open_memory" | "take_descriptor" => Some("ptrace"),
+        "io_uring" | "i386_io_uring" => Some("uring"),
+        _ if begins("mptcp") => Some("mptcp"),
+        _ if begins("x32_") => Some("x32"),
+        _ if begins("i386_") || begins("socketcall_") => Some("i386"),
+        _ => None,
+    }
+}
+
+/// Why a door leads nowhere even without guard, as the reason of a skip.
+fn closed(door: &str, said: &str) -> String {
+    if let Some(reason) = need(door).into_iter().chain(["ipv6"]).find_map(netloom_kit::missing) {
+        return reason;
+    }
+    assert!(!netloom_kit::is_root() && said.contains("EPERM"), "{door} leads nowhere: {said}");
+    format!("root-only: {said}")
+}
+
 /// Why a door cannot be tried, if so.
 fn attempt(door: &str, leads: Leads) -> Result<(), String> {
-    let Some(program) = doors() else { return Err("peer:cc: not installed".into()) };
+    let program = doors();
     let (judge, control): (&dyn Judge, Option<&dyn Judge>) = match leads {
         Leads::WhenAllowed => (&DENIED, Some(&ALLOWED)),
         Leads::WhenWide => (&NoWays, Some(&ALLOWED)),
@@ -264,13 +290,14 @@ fn attempt(door: &str, leads: Leads) -> Result<(), String> {
     }
     let free = run(program, door, None);
     assert_eq!(free.reached, 0, "{door} is barred where it is allowed: {open:?}, but {free:?}");
-    Err(format!("no-door: {}", free.said.trim().replace('\n', " ")))
+    Err(closed(door, &free.said.trim().replace('\n', " ")))
 }
 
 macro_rules! doors {
     ($leads:ident: $($door:ident)*) => {
         $(#[test]
         fn $door() {
+            needs!("cc");
             if let Err(reason) = attempt(stringify!($door), Leads::$leads) {
                 skip!("{reason}");
             }
@@ -344,8 +371,9 @@ mod kernel {
         ($($door:ident)*) => {
             $(#[test]
             fn $door() {
+                needs!("cc");
                 if !place().bars_others() {
-                    skip!("no-wall: neither user namespaces nor Landlock with TCP");
+                    lacks!("landlock-tcp", "nor has the program a user namespace");
                 }
                 if let Err(reason) = attempt(stringify!($door), Leads::Never) {
                     skip!("{reason}");

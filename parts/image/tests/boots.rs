@@ -33,13 +33,11 @@ fn builds() {
 #[test]
 fn an_image_outlives_a_killed_build_is_kept_and_boots() {
     netloom_kit::needs!("apt-get", "dpkg-deb", "qemu-system-x86_64");
-    if netloom_kit::is_root() {
-        netloom_kit::skip!("ordinary-only: an image needs no root");
-    }
+    netloom_kit::ordinary_only!("an image needs no root");
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("image");
     if let Some(refused) = killed_while_building(&folder) {
-        netloom_kit::skip!("peer:apt: {refused}");
+        netloom_kit::lacks!("apt-mirror", "{refused}");
     }
     assert!(!folder.join("image.json").exists(), "looks whole");
     let built = build(&folder, &Recipe::default(), &mut silent).unwrap();

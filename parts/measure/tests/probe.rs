@@ -162,9 +162,7 @@ fn what_cannot_be_measured_is_explained() {
 
 #[test]
 fn an_ordinary_user_is_told_what_is_missing() {
-    if netloom_kit::is_root() {
-        netloom_kit::skip!("ordinary-only: what is refused to others than root");
-    }
+    netloom_kit::ordinary_only!("what is refused to others than root");
     let spots = vec![observer("lo", Direction::Ingress)];
     let error = Session::prepare(Arc::new(Host), setup(2, spots)).unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)), "{error}: {error:?}");

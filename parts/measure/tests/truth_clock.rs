@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_ebpf::measure::Clock;
-use netloom_kit::{root_only, skip};
+use netloom_kit::{lacks, root_only};
 use netloom_measure::{Session, Told};
 use netloom_sys::clock;
 
@@ -113,7 +113,7 @@ fn what_a_step_of_the_clock_touched_is_marked_and_the_rest_is_exact() {
     if let Err(why) = offset.set(0) {
         // Nor need it be set back.
         std::mem::forget(offset);
-        skip!("clock:tai: {why}");
+        lacks!("clock", "{why}");
     }
     let line = Arc::new(Line::bridged());
     let _receiver = send::receiver(&line);

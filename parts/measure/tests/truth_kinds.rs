@@ -6,7 +6,7 @@ use super::truth_support;
 use std::collections::BTreeMap;
 
 use netloom_ebpf::measure::Config;
-use netloom_kit::{root_only, skip};
+use netloom_kit::{lacks, root_only};
 use netloom_marking::match_samples;
 use netloom_marking::session::Program;
 use netloom_netlink::offload::Offloads;
@@ -286,7 +286,7 @@ fn tagged_frames_are_counted_with_their_tags() {
 fn tagged_super_frames_are_counted_with_their_tags() {
     root_only!("attaches BPF programs");
     if !tells_segments(&Line::open()) {
-        skip!("kernel: packet sockets take no datagrams to be segmented (Linux 6.2)");
+        lacks!("linux-6.2", "packet sockets take no datagrams to be segmented");
     }
     tagged_are_counted(&[100, 10_001], [12, 10_101, 1]);
 }

@@ -4,7 +4,7 @@ use super::world;
 
 use std::time::Duration;
 
-use netloom_kit::{isolated, skip, wait_until};
+use netloom_kit::{isolated, needs, needs_tun, wait_until};
 use netloom_netlink::{Change, DeleteLink};
 use netloom_packet::{VnetHeader, checksum};
 use netloom_plug::{Counters, End, Lock, Member, Taken};
@@ -75,16 +75,8 @@ fn streams_cross_whole_both_ways_with_offloads_on() {
 
 #[test]
 fn streams_cross_between_a_tap_and_a_veth() {
-    if !std::path::Path::new("/dev/net/tun").exists() {
-        skip!("no-tun: there is no /dev/net/tun");
-    }
-    if std::fs::File::options().read(true).write(true).open("/dev/net/tun").is_err() {
-        skip!("root-only: opens /dev/net/tun");
-    }
     isolated!({
-        if !netloom_kit::is_root() {
-            skip!("root-only: opens /dev/net/tun");
-        }
+        needs_tun!();
         let site = Site::new(0);
         let (node, tap) = tap_node(1);
         let [a, b] = Memory::pair(4 << 20, true);
@@ -329,9 +321,7 @@ fn a_killed_process_leaves_the_interface_as_it_was_and_its_lock_free() {
         }
     }
     isolated!({
-        if netloom_kit::program("ip").is_none() {
-            skip!("no-ip: there is no ip(8)");
-        }
+        needs!("ip");
         let site = Site::new(0);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");

@@ -115,9 +115,7 @@ fn a_socket_that_nobody_listens_on_refuses() {
 
 #[test]
 fn a_folder_that_one_may_not_enter_is_no_permission() {
-    if netloom_kit::is_root() {
-        netloom_kit::skip!("ordinary-only: root may enter every folder");
-    }
+    netloom_kit::ordinary_only!("root may enter every folder");
     let folder = tempfile::tempdir().expect("folder");
     let closed = folder.path().join("closed");
     std::fs::create_dir(&closed).expect("folder");

@@ -7,9 +7,9 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use netloom_impair::{Cause, Fate, Loss, RandomLoss, Share};
-use netloom_kit::{isolated, skip, wait_until};
+use netloom_kit::{isolated, needs_tun, wait_until};
 use netloom_wire::control::{Connection, DirectionState, Record, Request};
-use world::{ADDRESS, Impairments, Server, WIRE, World, delay, taps_allowed};
+use world::{ADDRESS, Impairments, Server, WIRE, World, delay};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -101,9 +101,7 @@ fn frames_are_delayed_between_packet_sockets() {
 #[test]
 fn frames_are_delayed_between_taps() {
     isolated!({
-        if !taps_allowed() {
-            skip!("root-only: opens /dev/net/tun");
-        }
+        needs_tun!();
         exchange(&World::taps(false));
     });
 }
@@ -223,9 +221,7 @@ fn delays_change_while_tcp_runs_over_packet_sockets() {
 #[test]
 fn delays_change_while_tcp_runs_over_taps() {
     isolated!({
-        if !taps_allowed() {
-            skip!("root-only: opens /dev/net/tun");
-        }
+        needs_tun!();
         change_while_tcp_runs(&World::taps(false));
     });
 }
@@ -343,9 +339,7 @@ fn a_drain_is_cut_short_by_who_does_not_want_to_wait() {
 #[test]
 fn a_wire_whose_tap_is_gone_says_so_and_ends_as_any() {
     isolated!({
-        if !taps_allowed() {
-            skip!("root-only: opens /dev/net/tun");
-        }
+        needs_tun!();
         let server = Server::start();
         let client = server.connect();
         let world = World::taps(false);

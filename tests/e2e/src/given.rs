@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_kit::{Binary, Run, Scratch, assert_same, is_root, program};
+use netloom_kit::{Binary, Run, Scratch, assert_same, is_root, lacking, missing, program};
 
 use crate::Machine;
 
@@ -47,8 +47,8 @@ impl Given {
     /// # Panics
     /// When its folder cannot be given to the user.
     pub fn new() -> Result<Given, String> {
-        if program("newuidmap").is_none() {
-            return Err("peer:newuidmap: not installed".to_owned());
+        if let Some(reason) = missing("newuidmap") {
+            return Err(reason);
         }
         if is_root() {
             let scratch = Scratch::within_reach();
@@ -63,7 +63,7 @@ impl Given {
         let row = all.clone().find(|f| f["feature"] == "users in nodes").expect("the feature");
         match row["available"].as_bool() {
             Some(true) => Ok(Given { machine: Some(machine) }),
-            _ => Err(format!("no-subids: {}", row["detail"])),
+            _ => Err(lacking("subids", &row["detail"].to_string())),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use netloom_kit::{Run, program};
+use netloom_kit::{Run, missing, program};
 
 use crate::Machine;
 
@@ -57,12 +57,13 @@ impl Guest {
     ///
     /// # Panics
     /// When it cannot be made of what is there.
-    pub fn make(machine: &Machine, more: &str) -> Result<Guest, &'static str> {
-        let busybox = program("busybox").ok_or("peer:busybox: it is not installed")?;
-        if program("qemu-system-x86_64").is_none() {
-            return Err("peer:qemu: not installed");
+    pub fn make(machine: &Machine, more: &str) -> Result<Guest, String> {
+        let needs = ["busybox", "qemu-system-x86_64", "guest-kernel"];
+        if let Some(reason) = needs.into_iter().find_map(missing) {
+            return Err(reason);
         }
-        let (kernel, modules) = find().ok_or("peer:kernel: no kernel for guests")?;
+        let busybox = program("busybox").expect("its probe has found it");
+        let (kernel, modules) = find().expect("the probe has found one");
         let root = machine.scratch().path().join("guest");
         for folder in ["bin", "m", "proc", "sys", "dev", "etc"] {
             fs::create_dir_all(root.join(folder)).expect("make the guest's folders");

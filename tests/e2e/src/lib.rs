@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use netloom_kit::{
-    Finished, Process, Run, Scratch, Snapshot, Terminal, assert_same, cgroups_allowed, done,
-    is_root, needs, processes, program, root_only, rounds, skip, userns_allowed, wait_until,
-    workspace_root,
+    Finished, Process, Run, Scratch, Snapshot, Terminal, assert_same, done, is_root, lacks, needed,
+    needs, needs_namespaces, ordinary_only, processes, program, root_only, rounds, skip,
+    wait_until, workspace_root,
 };
 use serde_json::Value;
 
@@ -25,9 +25,7 @@ use serde_json::Value;
 #[macro_export]
 macro_rules! machine {
     () => {{
-        if !$crate::is_root() && !$crate::userns_allowed() {
-            $crate::skip!("no-userns: user namespaces are refused to ordinary users here");
-        }
+        $crate::needs_namespaces!();
         $crate::Machine::new()
     }};
 }
@@ -36,9 +34,7 @@ macro_rules! machine {
 #[macro_export]
 macro_rules! needs_cgroups {
     () => {
-        if !$crate::cgroups_allowed() {
-            $crate::skip!("no-cgroups: limits need cgroups of one's own");
-        }
+        $crate::needs!("cgroups");
     };
 }
 

@@ -33,6 +33,25 @@ impl Held {
         &mut self.0
     }
 
+    /// Waits until `step` gives a value, while it runs.
+    ///
+    /// # Panics
+    /// When it ends first, with its errors, or when the value does not come.
+    pub fn until<T>(&mut self, what: &str, mut step: impl FnMut() -> Option<T>) -> T {
+        wait_until(what, SOON, || {
+            let ended = self.0.try_wait().expect("look at it");
+            let given = step();
+            if let Some(status) = ended.filter(|_| given.is_none()) {
+                let errors = self.0.stderr.take().map(std::io::read_to_string);
+                panic!(
+                    "{what}: it ended before: {status}\n{}",
+                    errors.expect("piped").expect("read")
+                );
+            }
+            given
+        })
+    }
+
     /// Reads what it writes to standard output, up to the end of a line.
     ///
     /// # Panics

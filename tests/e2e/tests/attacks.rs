@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, program, root_only, skip};
+use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, root_only};
 
 /// Tries each attack and prints the names of those that succeed, one a line; then `end`. What is refused, or does
 /// not exist here, is no success. The argument is a path that only the host has.
@@ -367,11 +367,7 @@ const BEYOND: [&str; 40] = [
 #[test]
 fn every_capability_of_its_user_namespace_ends_at_the_node() {
     root_only!("an ordinary user's lab has a user namespace for all nodes");
-    for peer in ["python3", "nsenter"] {
-        if program(peer).is_none() {
-            skip!("peer:{peer}: not installed");
-        }
-    }
+    needs!("python3", "nsenter");
     let machine = machine!();
     machine.up(LAB);
     let lab = machine.scratch().runtime_dir().join("attacked/lab.pid");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use netloom_tests_e2e::capturing::{Capturing, files, read_classic, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, skip, wait_until};
+use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, wait_until};
 
 /// `a`, `b` and the router `r` on a bridge, `c` behind `r`; `a` and `d` on a switch in shared memory. Nobody
 /// speaks IPv6, so that little is sent that is not asked for.
@@ -30,17 +30,6 @@ links:
   - [a, m]
   - [d, m]
 ";
-
-/// Skips the test where filters cannot be compiled.
-macro_rules! needs_libpcap {
-    ($machine:expr) => {
-        let tried =
-            $machine.netloom(["capture", "a:eth0", "-q", "-f", "udp", "-d", "1ms"]).finish();
-        if tried.status.code() == Some(3) {
-            skip!("peer:libpcap: compiles filters");
-        }
-    };
-}
 
 fn counted(all: &[(&str, u64)]) -> BTreeMap<String, u64> {
     all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
@@ -110,7 +99,7 @@ fn every_engine_that_is_there_accounts_for_all() {
         match tried.status.code() {
             Some(0) => {}
             // BPF is root's; libpcap may not be there.
-            Some(1 | 3) if engine.ends_with("ring") && !is_root() || engine == "pcap" => continue,
+            Some(3) if engine.ends_with("ring") && !is_root() || engine == "pcap" => continue,
             _ => panic!("{engine}: {tried}"),
         }
         let capture = Capturing::start(&machine, &format!("a:eth0 --engine {engine}"), &name);
@@ -217,9 +206,9 @@ fn a_pipe_into_tshark_shows_names() {
 
 #[test]
 fn filters_know_nodes_and_flows() {
+    needs!("libpcap");
     let machine = machine!();
     machine.up(LAB);
-    needs_libpcap!(machine);
     for (filter, seen) in [
         ("udp and dst host b", 30),
         ("src host a and dst port 9", 30),
@@ -234,7 +223,7 @@ fn filters_know_nodes_and_flows() {
         let path = file.display().to_string();
         args.push(&path);
         let mut child = Held::start(machine.netloom(&args));
-        wait_until("it captures", SOON, || file.exists().then_some(()));
+        child.until("it captures", || file.exists().then_some(()));
         machine.datagrams("a", "b", 0, 30);
         let pid = child.child().id().cast_signed();
         netloom_tests_e2e::signal(pid, rustix::process::Signal::INT);
@@ -534,7 +523,7 @@ fn a_full_disk_ends_it_and_leaves_the_file_whole() {
             "-w".as_ref(),
             at.join("full.pcapng").as_os_str(),
         ]));
-        wait_until("it captures", SOON, || at.join("full.pcapng").exists().then_some(()));
+        capture.until("it captures", || at.join("full.pcapng").exists().then_some(()));
         let ended = wait_until("the disk is full", SOON, || {
             frames(0, 2000, 1000);
             capture.child().try_wait().expect("look at it")
@@ -769,26 +758,44 @@ fn what_cannot_be_captured_is_named() {
         let ring = "capture a:eth0 -d 1ms --engine xdp-ring";
         machine.ok(ring);
     } else {
-        machine.refused("capture a:eth0 --engine tc-ring", 1, &["a:eth0", "BPF"]);
+        machine.refused("capture a:eth0 --engine tc-ring", 3, &["a:eth0", "BPF"]);
     }
-    needs_libpcap_words(&machine);
+    words_of_libpcap(&machine);
     let left = std::fs::read_dir(machine.scratch().path()).expect("the folder").count();
     assert_eq!(left, 2, "a file was made");
     machine.down();
 }
 
 /// A filter that does not compile is told in libpcap's words.
-fn needs_libpcap_words(machine: &Machine) {
-    let wrong = ["capture", "a:eth0", "-f", "tcp prot 80"];
-    let done = machine.netloom(wrong).finish();
-    match done.status.code() {
-        Some(2) => done.says("tcp prot 80").says("syntax error"),
-        _ => done.code(3).says("libpcap"),
-    };
-    let wrong = ["capture", "a:eth0", "-f", "host nobody"];
-    let done = machine.netloom(wrong).finish();
-    match done.status.code() {
-        Some(2) => done.says("host nobody").says("unknown host"),
-        _ => done.code(3).says("libpcap"),
-    };
+fn words_of_libpcap(machine: &Machine) {
+    for (filter, words) in [("tcp prot 80", "syntax error"), ("host nobody", "unknown host")] {
+        let done = machine.netloom(["capture", "a:eth0", "-f", filter]).finish();
+        match netloom_kit::missing("libpcap") {
+            None => done.code(2).says(filter).says(words),
+            Some(_) => done.code(3).says("libpcap: not available here"),
+        };
+    }
+}
+
+/// The loader looks into this folder first, and takes no file that is no library.
+#[test]
+fn without_libpcap_filters_are_not_supported_and_all_else_is() {
+    let machine = machine!();
+    machine.up(LAB);
+    let hidden = machine.scratch().path().join("hidden");
+    std::fs::create_dir(&hidden).expect("make a folder");
+    for name in ["libpcap.so.1", "libpcap.so.0.8"] {
+        std::fs::write(hidden.join(name), "").expect("write");
+    }
+    let netloom =
+        |words: &str| machine.netloom(words.split(' ')).env("LD_LIBRARY_PATH", &hidden).finish();
+    for words in ["-f udp", "-f flow:a->b -w x.pcapng", "--engine pcap"] {
+        let done = netloom(&format!("capture a:eth0 {words}")).code(3);
+        done.says("libpcap: not available here").says("install the package libpcap0.8");
+    }
+    assert!(!machine.scratch().path().join("x.pcapng").exists());
+    // What is wrong with the request itself is told first.
+    netloom("capture a:eth0 -f flow:a->nobody").code(2);
+    netloom("capture a:eth0 -d 1ms -w y.pcapng").code(0);
+    machine.down();
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use netloom_kit::Binary;
-use netloom_tests_e2e::{Machine, Run, Terminal, machine, program, skip};
+use netloom_tests_e2e::{Machine, Run, Terminal, machine, needed};
 
 const LAB: &str = "name: two\n\
     nodes: {h1: {}, h2: {}, web.srv: {}}\n\
@@ -67,7 +67,7 @@ fn type_into(machine: &Machine, shell: &Path, args: &[&str], setup: &str) {
 
 #[test]
 fn bash_completes_verbs_and_what_runs() {
-    let Some(bash) = program("bash") else { skip!("peer:bash: not installed") };
+    let bash = needed!("bash");
     let machine = machine!();
     machine.up(LAB);
     let setup = "bind 'set bell-style none'\nsource <(netloom completions bash)";
@@ -77,7 +77,7 @@ fn bash_completes_verbs_and_what_runs() {
 
 #[test]
 fn zsh_completes_verbs_and_what_runs() {
-    let Some(zsh) = program("zsh") else { skip!("peer:zsh: not installed") };
+    let zsh = needed!("zsh");
     let machine = machine!();
     machine.up(LAB);
     let setup = "bindkey -e\nautoload -U compinit\ncompinit -u -D\n\
@@ -88,7 +88,7 @@ fn zsh_completes_verbs_and_what_runs() {
 
 #[test]
 fn zsh_finds_the_script_where_it_is_installed() {
-    let Some(zsh) = program("zsh") else { skip!("peer:zsh: not installed") };
+    let zsh = needed!("zsh");
     let machine = machine!();
     machine.up(LAB);
     let functions = machine.scratch().path().join("functions");
@@ -105,7 +105,7 @@ fn zsh_finds_the_script_where_it_is_installed() {
 
 #[test]
 fn fish_completes_verbs_and_what_runs() {
-    let Some(fish) = program("fish") else { skip!("peer:fish: not installed") };
+    let fish = needed!("fish");
     let machine = machine!();
     machine.up(LAB);
     machine.scratch().file("only-one.yaml", "nodes: {a: {}}\n");

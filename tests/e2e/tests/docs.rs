@@ -11,7 +11,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, Run, machine, program, workspace_root};
+use netloom_tests_e2e::{Machine, Run, machine, needs, root_only, workspace_root};
 use serde_json::Value;
 
 /// Stands for anything.
@@ -65,9 +65,7 @@ fn the_guide_for_those_who_come_from_elsewhere_runs() {
 
 #[test]
 fn the_guide_to_labs_of_others_runs() {
-    if program("python3").is_none() {
-        netloom_tests_e2e::skip!("peer:python3: not installed");
-    }
+    needs!("python3");
     let machine = machine!();
     run_document(&machine, "docs/guide/import.md", 5);
     machine.untouched();
@@ -75,14 +73,7 @@ fn the_guide_to_labs_of_others_runs() {
 
 #[test]
 fn the_guide_to_examples_runs() {
-    if !Path::new("/usr/lib/frr/zebra").exists() {
-        netloom_tests_e2e::skip!("peer:frr: not installed");
-    }
-    for peer in ["dnsmasq", "iperf3", "nft", "python3", "udhcpc"] {
-        if program(peer).is_none() {
-            netloom_tests_e2e::skip!("peer:{peer}: not installed");
-        }
-    }
+    needs!("frr", "dnsmasq", "iperf3", "nft", "python3", "udhcpc");
     let machine = machine!();
     run_document(&machine, "docs/guide/examples.md", 10);
     machine.untouched();
@@ -91,9 +82,7 @@ fn the_guide_to_examples_runs() {
 #[test]
 fn the_guide_to_nodes_runs() {
     let machine = machine!();
-    if !netloom_tests_e2e::is_root() {
-        netloom_tests_e2e::skip!("root-only: limits and protection");
-    }
+    root_only!("limits and protection");
     run_document(&machine, "docs/guide/nodes.md", 5);
     machine.untouched();
 }
@@ -108,9 +97,7 @@ fn the_guide_to_images_runs() {
 #[test]
 fn the_guide_to_wires_runs() {
     let machine = machine!();
-    if !netloom_tests_e2e::is_root() {
-        netloom_tests_e2e::skip!("root-only: limits and protection");
-    }
+    root_only!("limits and protection");
     run_document(&machine, "docs/guide/wires.md", 5);
     machine.untouched();
 }
@@ -167,9 +154,7 @@ fn the_guide_to_generating_runs() {
 #[test]
 fn the_guide_to_serving_runs() {
     let machine = machine!();
-    if !netloom_tests_e2e::is_root() {
-        netloom_tests_e2e::skip!("root-only: attaches BPF programs");
-    }
+    root_only!("attaches BPF programs");
     run_document(&machine, "docs/guide/serve.md", 10);
     machine.untouched();
 }
@@ -177,9 +162,7 @@ fn the_guide_to_serving_runs() {
 #[test]
 fn the_guide_to_measuring_runs() {
     let machine = machine!();
-    if !netloom_tests_e2e::is_root() {
-        netloom_tests_e2e::skip!("root-only: loads BPF programs");
-    }
+    root_only!("loads BPF programs");
     run_document(&machine, "docs/guide/measure.md", 5);
     machine.untouched();
 }

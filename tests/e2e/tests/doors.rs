@@ -146,9 +146,7 @@ fn a_bridged_door_is_a_port_of_an_openflow_switch() {
 #[test]
 fn an_ordinary_user_is_told() {
     let machine = machine!();
-    if netloom_tests_e2e::is_root() {
-        netloom_tests_e2e::skip!("ordinary-only: root may open doors");
-    }
+    netloom_tests_e2e::ordinary_only!("root may open doors");
     let file = workspace_root().join("examples/doors.yaml");
     machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(3).says("root");
     machine.untouched();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{Run, machine, program, skip, workspace_root};
+use netloom_tests_e2e::{Run, machine, needs, workspace_root};
 
 /// The numbers of a line of the script's table, without the queue's name.
 fn numbers(line: &str) -> Vec<f64> {
@@ -12,11 +12,7 @@ fn numbers(line: &str) -> Vec<f64> {
 
 #[test]
 fn a_short_queue_cures_the_wait() {
-    for peer in ["iperf3", "python3"] {
-        if program(peer).is_none() {
-            skip!("peer:{peer}: not installed");
-        }
-    }
+    needs!("iperf3", "python3");
     let machine = machine!();
     machine.up_file(&workspace_root().join("examples/bufferbloat.yaml"));
     let plot = machine.scratch().path().join("plot.svg");

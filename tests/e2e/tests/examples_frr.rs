@@ -1,21 +1,10 @@
 //! Examples in which FRR's daemons route: they find ways, and other ways when a link is cut.
-
-use std::path::Path;
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, Run, is_root, machine, skip, wait_until, workspace_root};
+use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, wait_until, workspace_root};
 
 /// How long daemons may take to notice a cut, and to tell each other.
 const BOUND: Duration = Duration::from_secs(90);
-
-/// Skips the test where FRR's daemons are not where the examples run them.
-macro_rules! needs_frr {
-    () => {
-        if !Path::new("/usr/lib/frr/zebra").exists() {
-            skip!("peer:frr: not installed");
-        }
-    };
-}
 
 fn up(machine: &Machine, name: &str) {
     machine.up_file(&workspace_root().join("examples").join(name));
@@ -59,7 +48,7 @@ fn wait_for_answer(machine: &Machine, from: &str, to: &str) -> String {
 
 #[test]
 fn ospf_finds_the_other_way() {
-    needs_frr!();
+    needs!("frr");
     let machine = machine!();
     up(&machine, "frr-ospf.yaml");
     wait_for_ways(&machine, "r1", "10.2.0.0/24", &["eth1"]);
@@ -77,7 +66,7 @@ fn ospf_finds_the_other_way() {
 
 #[test]
 fn bgp_takes_both_spines_and_then_one() {
-    needs_frr!();
+    needs!("frr");
     let machine = machine!();
     up(&machine, "frr-bgp.yaml");
     for prefix in ["10.2.0.0/24", "10.3.0.0/24"] {
@@ -104,7 +93,7 @@ fn load_frr(machine: &Machine) {
 
 #[test]
 fn routers_from_an_image_go_round_a_failed_link() {
-    needs_frr!();
+    needs!("frr");
     let machine = machine!();
     load_frr(&machine);
     up(&machine, "bgp.yaml");
@@ -127,7 +116,7 @@ fn routers_from_an_image_go_round_a_failed_link() {
 
 #[test]
 fn what_is_expected_of_routers_from_an_image_holds() {
-    needs_frr!();
+    needs!("frr");
     let machine = machine!();
     load_frr(&machine);
     let file = workspace_root().join("examples/bgp.yaml");

@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{machine, program, skip, wait_until, workspace_root};
+use netloom_tests_e2e::{machine, needs, wait_until, workspace_root};
 
 #[test]
 fn clients_ask_for_all_they_need_and_are_hidden_by_nat() {
-    for peer in ["dnsmasq", "nft", "udhcpc"] {
-        if program(peer).is_none() {
-            skip!("peer:{peer}: not installed");
-        }
-    }
+    needs!("dnsmasq", "nft", "udhcpc");
     let machine = machine!();
     machine.up_file(&workspace_root().join("examples/office.yaml"));
 

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use netloom_tests_e2e::{Machine, is_root, machine, pair, root_only, skip};
+use netloom_tests_e2e::{Machine, is_root, machine, ordinary_only, pair, root_only};
 
 /// Owner, group and permission bits of something in node `a`, seen from outside, where there is
 /// no program in the node.
@@ -111,9 +111,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
 
 #[test]
 fn an_ordinary_users_lab_has_no_other_owner_than_its_root() {
-    if is_root() {
-        skip!("ordinary-only: root may give files to anybody");
-    }
+    ordinary_only!("root may give files to anybody");
     let machine = machine!();
     let file = machine.file(&pair("ids: one, files: {/srv/x: {text: x, group: 7}}"));
     let up = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
@@ -126,9 +124,7 @@ fn an_ordinary_users_lab_has_no_other_owner_than_its_root() {
 
 #[test]
 fn a_file_in_a_directory_that_is_shown_read_only_is_refused() {
-    if is_root() {
-        skip!("ordinary-only: as root every directory can be written");
-    }
+    ordinary_only!("as root every directory can be written");
     let machine = machine!();
     let file = machine.file(&pair("files: {/usr/local/bin/x: text}"));
     let up = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, machine, needs, root_only, skip, wait_until, workspace_root};
+use netloom_tests_e2e::{Machine, machine, needs, root_only, wait_until, workspace_root};
 
 /// How long routing daemons may take to find each other.
 const BOUND: Duration = Duration::from_secs(90);
@@ -33,9 +33,7 @@ fn reaches(machine: &Machine, node: &str, address: &str) {
 
 #[test]
 fn containerlabs_routers_find_each_other() {
-    if !Path::new("/usr/lib/frr/zebra").exists() {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let machine = machine!();
     let told = up(&machine, &lab("ospf/ospf.clab.yml"));
     assert!(told.contains("image: changed: the host's FRR"), "{told}");
@@ -127,9 +125,7 @@ fn a_row_of_nodes_and_a_bridge_of_a_device_reach_their_matrix() {
 
 #[test]
 fn devices_of_two_domains_tell_each_other_their_networks() {
-    if !Path::new("/usr/lib/frr/bgpd").exists() {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let machine = machine!();
     up(&machine, &small("interdomain"));
     reaches(&machine, "pc1", "195.11.12.7");
@@ -141,9 +137,7 @@ fn devices_of_two_domains_tell_each_other_their_networks() {
 
 #[test]
 fn networks_of_imunes_route_by_their_protocols() {
-    if !Path::new("/usr/lib/frr/ripd").exists() {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let machine = machine!();
     up(&machine, &small("imunes/ring.imn"));
     reaches(&machine, "pc", "10.0.2.2");

@@ -1,11 +1,9 @@
 //! Look-alikes of labs that others have published: each comes up and reaches its whole matrix of pings.
 //!
 //! That nothing in their files is passed over in silence is tested in `core/foreign`, over the same files.
-
-use std::path::Path;
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, machine, needs, skip, wait_until, workspace_root};
+use netloom_tests_e2e::{Machine, machine, needs, wait_until, workspace_root};
 
 /// How long routing daemons may take to find each other.
 const BOUND: Duration = Duration::from_secs(120);
@@ -40,28 +38,6 @@ fn whole(path: &str, matrix: Matrix<'_>) {
     up(&machine, path, &[]);
     all_reach(&machine, matrix);
     machine.down();
-}
-
-fn has_frr(daemon: &str) -> bool {
-    Path::new("/usr/lib/frr").join(daemon).exists()
-}
-
-/// What the kernel says of commands in a node of its own, the first that it refuses; `None` if it takes all.
-fn refusal(commands: &[&str]) -> Option<String> {
-    let machine = machine_of_one();
-    let refused = commands.iter().find_map(|command| {
-        let words: Vec<&str> = command.split(' ').collect();
-        let run = machine.exec("one", &words).finish();
-        (!run.status.success()).then(|| format!("{command}: {}", run.errors().trim()))
-    });
-    machine.down();
-    refused
-}
-
-fn machine_of_one() -> Machine {
-    let machine = Machine::new();
-    machine.up("name: one\nnodes: {one: {}}\n");
-    machine
 }
 
 #[test]
@@ -131,18 +107,14 @@ fn a_choice_of_nodes_comes_up_alone() {
 
 #[test]
 fn routers_of_kind_frr_speak_ospf() {
-    if !has_frr("ospfd") {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let matrix = [("PC1", "192.168.21.2"), ("PC2", "192.168.22.2"), ("PC3", "192.168.23.2")];
     whole("frr01/frr01.clab.yml", &matrix);
 }
 
 #[test]
 fn routers_speak_isis_by_wires_and_a_segment() {
-    if !has_frr("isisd") {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let machine = machine!();
     up(&machine, "isis/isis.clab.yml", &[]);
     let matrix: Vec<(String, String)> =
@@ -157,9 +129,7 @@ fn routers_speak_isis_by_wires_and_a_segment() {
 
 #[test]
 fn routers_speak_rip_around_a_ring() {
-    if !has_frr("ripd") {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let hosts: Vec<(String, String)> =
         (1..6).map(|n| (format!("h{n}"), format!("192.168.7{n}.10"))).collect();
     let hosts: Vec<(&str, &str)> = hosts.iter().map(|(n, a)| (n.as_str(), a.as_str())).collect();
@@ -168,11 +138,7 @@ fn routers_speak_rip_around_a_ring() {
 
 #[test]
 fn nodes_have_a_tunnel_between_them() {
-    let _ = machine!();
-    let tunnel = "ip link add v type vxlan id 7 remote 10.0.0.1 dstport 14792";
-    if let Some(refused) = refusal(&[tunnel]) {
-        skip!("kernel: {refused}");
-    }
+    needs!("vxlan");
     let machine = machine!();
     let told = up(&machine, "vxlan/vxlan.clab.yml", &[]);
     let out = "left out: it leads out of the lab by the host's network";
@@ -188,15 +154,7 @@ fn nodes_have_a_tunnel_between_them() {
 
 #[test]
 fn customers_reach_each_other_by_segments() {
-    let _ = machine!();
-    let commands = [
-        "sysctl -w net.ipv6.conf.all.seg6_enabled=1",
-        "ip -6 route add fd00:2::1/128 encap seg6 mode encap segs fd00:3::1 dev lo",
-        "ip -6 route add fd00:1::1/128 encap seg6local action End.DX4 nh4 192.168.101.2 dev lo",
-    ];
-    if let Some(refused) = refusal(&commands) {
-        skip!("kernel: {refused}");
-    }
+    needs!("seg6");
     let machine = machine!();
     up(&machine, "srv6/srv6.clab.yml", &[]);
     all_reach(&machine, &[("ce1", "192.168.101.2"), ("ce2", "192.168.102.2")]);
@@ -224,9 +182,7 @@ fn computers_of_kathara_are_told_their_prefixes() {
 
 #[test]
 fn routers_of_kathara_speak_rip_ospf_and_bgp() {
-    if !has_frr("ripd") {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     whole(
         "kathara-rip",
         &[("r1", "100.1.1.1"), ("r2", "100.1.0.9"), ("r3", "100.1.0.13"), ("r4", "100.1.4.1")],
@@ -287,9 +243,7 @@ fn traffic_control_of_kathara_becomes_impairments() {
 
 #[test]
 fn scenarios_and_networks_reach_each_other_by_their_routers() {
-    if !has_frr("ospfd") {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     whole("core/sample.xml", &[("n11", "10.0.1.20"), ("n12", "10.0.1.21"), ("n14", "10.0.5.10")]);
     whole(
         "imunes/ping.imn",
@@ -299,9 +253,7 @@ fn scenarios_and_networks_reach_each_other_by_their_routers() {
 
 #[test]
 fn areas_of_netlab_have_links_without_addresses() {
-    if !has_frr("ospfd") {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let machine = machine!();
     up(&machine, "netlab-areas", &["--strict"]);
     let matrix = [
@@ -322,9 +274,7 @@ fn areas_of_netlab_have_links_without_addresses() {
 
 #[test]
 fn policies_of_netlab_choose_the_way() {
-    if !has_frr("bgpd") {
-        skip!("peer:frr: not installed");
-    }
+    needs!("frr");
     let machine = machine!();
     let told = up(&machine, "netlab-policy", &[]);
     let line = "links[9].vlan.access: left out: no configuration is made for this module";

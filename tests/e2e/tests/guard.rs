@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use netloom_tests_e2e::{
-    Machine, Run, Terminal, kill, machine, needs, program, skip, wait_until, with_command_line,
+    Machine, Run, Terminal, kill, machine, needed, needs, ordinary_only, wait_until,
+    with_command_line,
 };
 
 /// How long anything may take.
@@ -341,7 +342,7 @@ fn the_question_of_a_killed_program_vanishes() {
 
 #[test]
 fn letters_that_would_change_the_screen_are_shown_escaped() {
-    let Some(curl) = program("curl") else { skip!("peer:curl: not installed") };
+    let curl = needed!("curl");
     let (machine, server) = (machine!(), Server::start());
     let path = machine.scratch().path().join("a\u{1b}[2J\u{202e}b");
     std::fs::copy(curl, &path).expect("copy curl");
@@ -378,7 +379,7 @@ fn the_terminal_is_the_programs() {
 #[test]
 fn a_shell_stops_and_continues_it() {
     let machine = machine!();
-    let Some(bash) = program("bash") else { skip!("peer:bash: not installed") };
+    let bash = needed!("bash");
     let netloom = netloom_kit::Binary::find();
     let folder = machine.scratch().path();
     let env = [("XDG_CONFIG_HOME", folder), ("PS1", Path::new("prompt>"))];
@@ -476,9 +477,7 @@ fn a_program_in_a_node_is_asked_about_its_network() {
 
 #[test]
 fn a_program_cannot_write_its_policy() {
-    if netloom_tests_e2e::is_root() {
-        skip!("ordinary-only: root may write anything");
-    }
+    ordinary_only!("root may write anything");
     let machine = machine!();
     machine.scratch().file("p.yaml", "default: deny\n");
     machine.scratch().file("other.yaml", "default: allow\n");

@@ -1,7 +1,7 @@
 //! Policies and files of `guard`: free ports, what was refused, files that several guards share, places where nothing can
 //! be written, and floods of questions.
 
-use netloom_tests_e2e::{Run, is_root, machine, needs, skip, wait_until};
+use netloom_tests_e2e::{Run, is_root, machine, needs, ordinary_only, wait_until};
 
 use super::guard::{KEYS, SOON, Server, alone, go, terminal, waiting};
 
@@ -144,9 +144,7 @@ fn what_a_rule_denies_is_not_told_and_what_the_default_denies_is() {
 #[test]
 fn two_guards_share_a_policy() {
     needs!("curl");
-    if is_root() {
-        skip!("ordinary-only: root may write anything");
-    }
+    ordinary_only!("root may write anything");
     let (machine, one, two) = (machine!(), Server::start(), Server::start());
     let path = machine.scratch().file("p.yaml", "default: ask\n");
     let policy = path.to_str().expect("a path");

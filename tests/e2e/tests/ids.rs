@@ -1,7 +1,7 @@
 //! Users and groups of nodes: real ones, fake ones, and root alone.
 
 use netloom_tests_e2e::given::Given;
-use netloom_tests_e2e::{Machine, is_root, machine, needs, skip, with_command_line};
+use netloom_tests_e2e::{Machine, is_root, machine, needs, ordinary_only, skip, with_command_line};
 
 /// Makes each call that changes owners and users, with arguments that nobody may have done in an ordinary user's lab, and
 /// prints what the kernel answers: for this machine's calls, those of x32, and those of 32 bits. Then tells who it is.
@@ -118,11 +118,7 @@ fn a_guarded_program_in_a_node_has_fake_ids() {
     machine.up("name: kept\nnodes: {a: {ids: fake}}\n");
     let words =
         ["guard", "--in", "a", "--default", "allow", "--", "setpriv", "--reuid=33", "id", "-u"];
-    let done = machine.netloom(words).finish();
-    if done.errors().contains("guard: not available here") {
-        skip!("no-guard: {}", done.errors());
-    }
-    assert_eq!(done.code(0).text(), "0\n");
+    assert_eq!(machine.netloom(words).finish().code(0).text(), "0\n");
     machine.down();
 }
 
@@ -165,14 +161,9 @@ fn doctor_names_the_ids_that_nodes_get() {
 
 #[test]
 fn real_ids_are_refused_where_there_are_none() {
-    if is_root() {
-        skip!("ordinary-only: root has all users");
-    }
+    ordinary_only!("root has all users");
+    needs!("user-without-subids");
     let machine = machine!();
-    if let Ok(given) = Given::new() {
-        drop(given);
-        skip!("subids: this user is given ids");
-    }
     let file = machine.file("name: real\nnodes: {a: {}, b: {ids: real}}\n");
     let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(3);
     refused.says("users in nodes: not available here").says("sudo ");

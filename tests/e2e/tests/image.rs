@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netloom_kit::Binary;
 use netloom_tests_e2e::live::Held;
-use netloom_tests_e2e::{Machine, Run, machine, needs, skip, wait_until};
+use netloom_tests_e2e::{Machine, Run, lacks, machine, needs, wait_until};
 
 /// What programs in a guest that is translated take on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ fn an_image_is_a_labs_guest() {
     let built = machine.netloom(words).bound(Duration::from_secs(100)).finish();
     let said = built.errors();
     if said.contains("packages: ") {
-        skip!("peer:apt: {}", said.lines().next().unwrap_or_default());
+        lacks!("apt-mirror", "{}", said.lines().next().unwrap_or_default());
     }
     let built = built.code(0).json();
     assert!(built["release"].as_str().unwrap().contains("cloud"), "{built}");

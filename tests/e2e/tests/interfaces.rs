@@ -392,9 +392,7 @@ fn a_host_interface_goes_back_without_the_lab_process() {
 
 #[test]
 fn only_root_moves_interfaces_of_the_host() {
-    if netloom_tests_e2e::is_root() {
-        netloom_tests_e2e::skip!("ordinary-only: root may move them");
-    }
+    netloom_tests_e2e::ordinary_only!("root may move them");
     let machine = machine!();
     machine.up(LAB);
     machine.refused("node move-interface host:lo a", 3, &[]);

@@ -1,6 +1,6 @@
 //! Limits are enforced on a node's processes together, also on those of `exec`.
 
-use netloom_tests_e2e::{assert_same, cgroups_allowed, machine, needs_cgroups, pair, skip};
+use netloom_tests_e2e::{assert_same, machine, needs, needs_cgroups, pair};
 
 #[test]
 fn a_memory_hog_is_killed() {
@@ -48,9 +48,7 @@ fn a_spinning_program_gets_its_share_of_a_cpu() {
 
 #[test]
 fn a_user_without_cgroups_is_told() {
-    if cgroups_allowed() {
-        skip!("cgroups: this user has cgroups");
-    }
+    needs!("user-without-cgroups");
     let machine = machine!();
     let file = machine.file(&pair("limits: {memory: 64MiB}"));
     let file = file.to_str().unwrap();

@@ -1,7 +1,7 @@
 //! Limits that are changed while a node runs, seen in what its processes get.
 
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, cgroups_allowed, machine, needs_cgroups, pair, skip, wait_until};
+use netloom_tests_e2e::{Machine, machine, needs, needs_cgroups, pair, wait_until};
 
 /// Spins, and answers each line with the share of a CPU it got over the second before: of wall
 /// time, after a first tenth in which a quota that was just set comes into force.
@@ -187,9 +187,7 @@ fn a_root_is_changed_only_when_nobody_is_in_the_node() {
 
 #[test]
 fn a_user_without_cgroups_is_refused() {
-    if cgroups_allowed() {
-        skip!("cgroups: this user has cgroups");
-    }
+    needs!("user-without-cgroups");
     let machine = machine!();
     machine.up(&pair(""));
     for setting in ["cpu=10%", "memory=64MiB", "processes=20"] {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use netloom_kit::Binary;
-use netloom_tests_e2e::{Machine, Run, machine, needs, root_only, skip};
+use netloom_tests_e2e::{Machine, Run, lacks, machine, needs, root_only};
 
 const LAB: &str = "
 name: bounded
@@ -42,7 +42,7 @@ fn an_ordinary_node_has_a_user_namespace_of_its_own() {
     root_only!("an ordinary user's lab has one for all nodes");
     let machine = machine!();
     if !told(machine.netloom(["doctor", "--json"])) {
-        skip!("no-userns: this kernel refuses user namespaces to root");
+        lacks!("userns", "doctor says that nodes get none");
     }
     machine.up(LAB);
     let of = |node: &str| of_node(&machine, node);
@@ -113,7 +113,7 @@ fn a_setting_that_the_kernel_hides_is_named_with_what_helps() {
     root_only!("in an ordinary user's lab no node has it");
     let machine = machine!();
     if !told(machine.netloom(["doctor", "--json"])) {
-        skip!("no-userns: this kernel refuses user namespaces to root");
+        lacks!("userns", "doctor says that nodes get none");
     }
     let key = "net.core.xfrm_larval_drop";
     let path = format!("/proc/sys/{}", key.replace('.', "/"));

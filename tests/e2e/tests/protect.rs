@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use netloom_tests_e2e::live::{Held, SOON, kill_and_wait};
-use netloom_tests_e2e::{Machine, assert_same, is_root, machine, root_only, skip, wait_until};
+use netloom_tests_e2e::{Machine, assert_same, machine, ordinary_only, root_only, wait_until};
 use serde_json::Value;
 
 /// Frames a second that `victim` may be sent.
@@ -429,9 +429,7 @@ fn receiving_counts_as_the_receivers_own_work() {
 
 #[test]
 fn a_user_without_rights_is_told() {
-    if is_root() {
-        skip!("ordinary-only: root can protect nodes");
-    }
+    ordinary_only!("root can protect nodes");
     let machine = machine!();
     let file = machine.file(LAB);
     machine.netloom(["up", file.to_str().expect("a path")]).finish().code(3).says("root");

@@ -2,25 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netloom_tests_e2e::live::Held;
 use netloom_tests_e2e::{
-    Machine, is_root, kill, machine, signal, skip, wait_until, workspace_root,
+    Machine, kill, machine, needs, root_only, signal, wait_until, workspace_root,
 };
 use rustix::process::Signal;
 
 /// How long daemons may take to find each other.
 const BOUND: Duration = Duration::from_secs(90);
-
-macro_rules! needs_frr {
-    () => {
-        if !Path::new("/usr/lib/frr/zebra").exists() {
-            skip!("peer:frr: not installed");
-        }
-    };
-}
 
 /// A host on both sides of a router; the second one notes what it hears.
 const PAIR: &str = "
@@ -183,7 +174,7 @@ fn flows_take_the_ways_of_a_router_by_their_weights_as_its_kernel_sends_them() {
 
 #[test]
 fn frr_runs_by_a_few_keys() {
-    needs_frr!();
+    needs!("frr");
     let machine = machine!();
     let file = workspace_root().join("examples/router.yaml");
     machine.up_file(&file);
@@ -212,9 +203,7 @@ fn none_lost(machine: Machine, disturb: impl FnOnce(&Machine)) {
 
 #[test]
 fn a_control_plane_moves_and_nothing_is_lost() {
-    if !is_root() {
-        skip!("root-only: attaches BPF programs");
-    }
+    root_only!("attaches BPF programs");
     let machine = machine!();
     machine
         .up("name: move\nnodes:\n  a:\n  b:\n  r: {kind: router, daemon: none, plane: separate}\n\
@@ -237,10 +226,8 @@ fn a_control_plane_moves_and_nothing_is_lost() {
 
 #[test]
 fn a_router_of_ospf_that_moved_has_its_routes_again() {
-    needs_frr!();
-    if !is_root() {
-        skip!("root-only: attaches BPF programs");
-    }
+    needs!("frr");
+    root_only!("attaches BPF programs");
     let machine = machine!();
     machine.up_file(&workspace_root().join("examples/plane-separation.yaml"));
     machine.netloom(["node", "move-control", "r2"]).finish().code(0);
@@ -254,10 +241,8 @@ fn a_router_of_ospf_that_moved_has_its_routes_again() {
 
 #[test]
 fn processes_of_a_plane_end_and_nothing_is_lost() {
-    needs_frr!();
-    if !is_root() {
-        skip!("root-only: attaches BPF programs");
-    }
+    needs!("frr");
+    root_only!("attaches BPF programs");
     none_lost(machine!(), |machine| {
         let of = |what: &str| {
             let folder = machine.scratch().runtime_dir().display().to_string();
@@ -339,10 +324,8 @@ fn is_settled(machine: &Machine, router: &str) -> bool {
 
 #[test]
 fn control_planes_end_and_move_while_a_stream_goes_on() {
-    needs_frr!();
-    if !is_root() {
-        skip!("root-only: attaches BPF programs");
-    }
+    needs!("frr");
+    root_only!("attaches BPF programs");
     let machine = machine!();
     machine.up_file(&workspace_root().join("examples/plane-separation.yaml"));
     let routers = ["r1", "r2", "r3", "r4"];
@@ -399,7 +382,7 @@ links: [[a, r1], [r1, r2], [r2, b]]
 
 #[test]
 fn a_daemon_that_ends_each_time_is_told_and_harms_nobody() {
-    needs_frr!();
+    needs!("frr");
     let machine = machine!();
     machine.up(LOOP);
     let pauses = wait_until("it has been started again some times", BOUND, || {

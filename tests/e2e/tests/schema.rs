@@ -1,7 +1,7 @@
 //! The JSON Schema with a validator that is not ours: it finds the place of an error, not only that there is one.
 
 use netloom_config::{Kind, Node, Report, load};
-use netloom_tests_e2e::{Machine, Run, program, skip, workspace_root};
+use netloom_tests_e2e::{Machine, Run, needs, program, workspace_root};
 use serde_json::{Value, json};
 
 /// Reads `{"schema": ..., "labs": [...]}`, prints the path and words of each lab's errors, the best one first.
@@ -61,16 +61,9 @@ fn lab(path: &str) -> Value {
     json_of(&load(&text, &mut Report::new(path)).expect(path))
 }
 
-fn has_validator() -> bool {
-    let import = ["-c", "import jsonschema.validators as v; v.Draft202012Validator"];
-    program("python3").is_some_and(|python| Run::new(python).args(import).finish().status.success())
-}
-
 #[test]
 fn a_validator_tells_which_key_of_which_node_is_wrong() {
-    if !has_validator() {
-        skip!("peer:jsonschema: not installed, or too old for draft 2020-12");
-    }
+    needs!("jsonschema");
     let machine = Machine::new();
     let schema = machine.netloom(["schema"]).finish().code(0).json();
     let mut labs: Vec<Value> =

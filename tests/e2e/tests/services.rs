@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netloom_tests_e2e::given::{Given, libraries, server};
-use netloom_tests_e2e::{Run, Scratch, is_root, machine, needs, program, skip, wait_until};
+use netloom_tests_e2e::{Run, Scratch, machine, needs, ordinary_only, skip, wait_until};
 
 /// How long daemons may take to find each other, also where tests keep all processors busy.
 const BOUND: Duration = Duration::from_secs(90);
@@ -138,22 +138,10 @@ struct Servers {
     sshd: PathBuf,
 }
 
-/// The servers.
-///
-/// # Errors
-/// What is missing, as the reason of a skip.
-fn servers() -> Result<Servers, &'static str> {
-    if !Path::new("/usr/lib/frr/zebra").exists() {
-        return Err("peer:frr: not installed");
-    }
-    if program("dnsmasq").is_none() {
-        return Err("peer:dnsmasq: not installed");
-    }
-    let [nginx, bird, sshd] = ["nginx", "bird", "sshd"].map(server);
-    match (nginx, bird, sshd) {
-        (Some(nginx), Some(bird), Some(sshd)) => Ok(Servers { nginx, bird, sshd }),
-        _ => Err("peer:services: nginx, BIRD or sshd is not there"),
-    }
+/// The servers, which are there.
+fn servers() -> Servers {
+    let [nginx, bird, sshd] = ["nginx", "bird", "sshd"].map(|name| server(name).expect(name));
+    Servers { nginx, bird, sshd }
 }
 
 fn lab(servers: &Servers, ids: &str) -> String {
@@ -197,14 +185,9 @@ fn users(exec: &dyn Fn(&str, &[&str]) -> Run, node: &str, of: &str) -> Vec<Strin
 
 #[test]
 fn daemons_serve_with_fake_ids() {
-    needs!("curl", "ps");
-    if is_root() {
-        skip!("ordinary-only: root's nodes have all users");
-    }
-    let servers = match servers() {
-        Ok(servers) => servers,
-        Err(reason) => skip!("{reason}"),
-    };
+    ordinary_only!("root's nodes have all users");
+    needs!("frr", "dnsmasq", "services", "curl", "ps");
+    let servers = servers();
     let machine = machine!();
     machine.up(&lab(&servers, "fake"));
     let exec = |node: &str, words: &[&str]| machine.exec(node, words);
@@ -216,11 +199,8 @@ fn daemons_serve_with_fake_ids() {
 
 #[test]
 fn daemons_serve_as_their_own_users_with_real_ids() {
-    needs!("curl", "ps", "setpriv", "unshare");
-    let servers = match servers() {
-        Ok(servers) => servers,
-        Err(reason) => skip!("{reason}"),
-    };
+    needs!("frr", "dnsmasq", "services", "curl", "ps", "setpriv", "unshare");
+    let servers = servers();
     let given = match Given::new() {
         Ok(given) => given,
         Err(reason) => skip!("{reason}"),
@@ -258,11 +238,8 @@ links: [[srv, client]]
 
 #[test]
 fn sshd_lets_a_user_in_with_real_ids() {
-    needs!("ssh", "ssh-keygen", "setpriv", "unshare");
-    let servers = match servers() {
-        Ok(servers) => servers,
-        Err(reason) => skip!("{reason}"),
-    };
+    needs!("services", "ssh", "setpriv", "unshare");
+    let servers = servers();
     let given = match Given::new() {
         Ok(given) => given,
         Err(reason) => skip!("{reason}"),

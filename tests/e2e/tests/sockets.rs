@@ -1,7 +1,7 @@
 //! Limits of sockets: exact under a storm, whatever becomes of a descriptor, changed while it runs.
 
 use netloom_tests_e2e::live::Held;
-use netloom_tests_e2e::{Machine, assert_same, is_root, machine, pair, root_only, skip};
+use netloom_tests_e2e::{Machine, assert_same, machine, ordinary_only, pair, root_only};
 
 /// Skips the test where sockets cannot be limited.
 macro_rules! needs_socket_limits {
@@ -285,9 +285,7 @@ fn a_limit_survives_the_lab_process() {
 
 #[test]
 fn a_user_without_rights_is_told() {
-    if is_root() {
-        skip!("ordinary-only: root can limit sockets");
-    }
+    ordinary_only!("root can limit sockets");
     let machine = machine!();
     let file = machine.file(&pair("limits: {sockets: 10}"));
     let file = file.to_str().expect("a path");

@@ -1,7 +1,7 @@
 //! A lab and its measurements in a time namespace, whose monotonic clock is not that of BPF programs.
 
 use netloom_tests_e2e::live::Held;
-use netloom_tests_e2e::{Machine, Run, descendants, machine, root_only, signal, skip};
+use netloom_tests_e2e::{Machine, Run, descendants, machine, needs, root_only, signal};
 use serde_json::Value;
 
 /// What the clock there is ahead of the machine's, in seconds: more than any block or timer waits for.
@@ -29,9 +29,7 @@ fn netloom_there(machine: &Machine, args: &[&str]) -> Run {
 fn a_lab_in_another_time_delays_and_is_measured() {
     root_only!("loads BPF programs");
     let machine = machine!();
-    if !std::path::Path::new("/proc/self/timens_offsets").exists() {
-        skip!("no-time-namespaces: the kernel has none");
-    }
+    needs!("time-namespaces");
     let file = machine.file(LAB);
     netloom_there(&machine, &["up", file.to_str().expect("a path")]).finish().code(0);
     machine.exec("a", &["ping", "-4", "-c", "1", "-W", "10", "b"]).ok();

@@ -1,27 +1,17 @@
 //! Virtual machines beside nodes: reached, entered, paused, killed, adopted, refused. Guests are real: User-mode Linux.
 
-use std::path::Path;
 use std::time::Duration;
 
 use netloom_tests_e2e::capturing::Capturing;
 use netloom_tests_e2e::live::{Held, gone, kill_and_wait};
 use netloom_tests_e2e::{
-    Machine, machine, program, signal, wait_until, with_command_line, workspace_root,
+    Machine, machine, needs, signal, wait_until, with_command_line, workspace_root,
 };
 use rustix::process::Signal;
 use serde_json::Value;
 
 /// A boot on a busy machine, and the ends of everything after it.
 const BOUND: Duration = Duration::from_secs(60);
-
-/// Skips where no User-mode Linux is installed.
-macro_rules! needs_uml {
-    () => {
-        if !Path::new("/usr/bin/linux.uml").exists() {
-            netloom_kit::skip!("peer:linux.uml: it is not installed");
-        }
-    };
-}
 
 /// A node and a guest with these keys more.
 fn lab(more: &str) -> String {
@@ -44,10 +34,7 @@ fn kernels(machine: &Machine) -> Vec<i32> {
 
 #[test]
 fn the_example_serves_a_page() {
-    needs_uml!();
-    if program("busybox").is_none() {
-        netloom_kit::skip!("peer:busybox: it is not installed");
-    }
+    needs!("linux.uml", "busybox");
     let machine = machine!();
     let file = workspace_root().join("examples/vm.yaml");
     machine.netloom(["up".as_ref(), file.as_os_str()]).bound(BOUND).finish().code(0);
@@ -68,7 +55,7 @@ fn the_example_serves_a_page() {
 
 #[test]
 fn a_guest_is_entered_by_its_agent_and_its_console() {
-    needs_uml!();
+    needs!("linux.uml");
     let machine = machine!();
     up(&machine, &lab("env: {COLOUR: red}"));
     let run = machine.exec("g", &["sh", "-c", "cat; echo $COLOUR >&2; exit 7"]);
@@ -96,7 +83,7 @@ fn a_guest_is_entered_by_its_agent_and_its_console() {
 
 #[test]
 fn a_paused_guest_is_silent_until_it_is_resumed() {
-    needs_uml!();
+    needs!("linux.uml");
     let machine = machine!();
     up(&machine, &lab(""));
     let ping = |seconds: &str| machine.exec("h", &["ping", "-c", "1", "-W", seconds, "g"]).finish();
@@ -111,7 +98,7 @@ fn a_paused_guest_is_silent_until_it_is_resumed() {
 
 #[test]
 fn a_killed_machine_is_started_again_and_leaves_nothing() {
-    needs_uml!();
+    needs!("linux.uml");
     let machine = machine!();
     up(&machine, &lab("restart: on-failure"));
     let first = kernels(&machine);
@@ -135,7 +122,7 @@ fn a_killed_machine_is_started_again_and_leaves_nothing() {
 
 #[test]
 fn a_guest_outlives_its_lab_process() {
-    needs_uml!();
+    needs!("linux.uml");
     let machine = machine!();
     let text = lab("");
     up(&machine, &text);
@@ -148,7 +135,7 @@ fn a_guest_outlives_its_lab_process() {
 
 #[test]
 fn a_guest_that_is_not_ready_in_time_is_told_with_its_console() {
-    needs_uml!();
+    needs!("linux.uml");
     let machine = machine!();
     let text = lab("run: [[sh, -c, \"echo I am late; sleep 99\"]], ready: {tcp: 81, timeout: 8s}");
     let file = machine.file(&text);
@@ -166,7 +153,7 @@ fn ping_from_guest(machine: &Machine, count: &str) -> String {
 
 #[test]
 fn a_guest_is_captured_and_its_link_is_slow() {
-    needs_uml!();
+    needs!("linux.uml", "libpcap");
     let machine = machine!();
     up(&machine, &lab("").replace("[[h, g]]", "[{ends: [h, g], delay: 20ms}]"));
     let words = ping_from_guest(&machine, "3");
@@ -174,10 +161,6 @@ fn a_guest_is_captured_and_its_link_is_slow() {
     let took: Vec<f64> = took.map(|time| time.parse().expect("a number")).collect();
     // None is there twice, and each has been delayed both ways.
     assert!(took.len() == 3 && took.iter().all(|took| *took >= 40.0), "{words}");
-    let tried = machine.netloom(["capture", "g:eth0", "-q", "-f", "udp", "-d", "1ms"]).finish();
-    if tried.status.code() == Some(3) {
-        netloom_kit::skip!("peer:libpcap: compiles filters");
-    }
     let capture = Capturing::start(&machine, "g:eth0 -f icmp", "g.pcapng");
     ping_from_guest(&machine, "5");
     // What the guest sends, and what it gets.
@@ -187,7 +170,7 @@ fn a_guest_is_captured_and_its_link_is_slow() {
 
 #[test]
 fn a_way_to_a_guest_is_measured() {
-    needs_uml!();
+    needs!("linux.uml");
     netloom_tests_e2e::root_only!("loads BPF programs");
     let machine = machine!();
     let routed = "[h, r]\n  - [r, g]";
@@ -216,7 +199,7 @@ fn a_way_to_a_guest_is_measured() {
 
 #[test]
 fn two_labs_share_files_and_no_names() {
-    needs_uml!();
+    needs!("linux.uml");
     let machine = machine!();
     for name in ["one", "two"] {
         up(&machine, &format!("name: {name}\n{}", lab("files: {/etc/which: same}")));
@@ -243,9 +226,7 @@ fn a_machine_whose_program_is_missing_is_refused_with_what_to_install() {
 
 #[test]
 fn a_file_that_is_missing_is_named_before_anything_is_made() {
-    if program("qemu-system-x86_64").is_none() {
-        netloom_kit::skip!("peer:qemu: not installed");
-    }
+    needs!("qemu-system-x86_64");
     let machine = machine!();
     let file = machine.file("nodes: {g: {kind: vm, kernel: nowhere/vmlinuz}}");
     let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);

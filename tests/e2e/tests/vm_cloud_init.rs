@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{machine, needs, skip};
+use netloom_tests_e2e::{lacks, machine, needs};
 
 /// An image with more packages, or cloud-init by translation, on a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
@@ -21,7 +21,7 @@ fn cloud_init_learns_the_plan() {
     let built =
         machine.netloom(words.iter().chain(packages.iter().flatten())).bound(BOUND).finish();
     if built.errors().contains("packages: ") {
-        skip!("peer:apt: {}", built.errors().lines().next().unwrap_or_default());
+        lacks!("apt-mirror", "{}", built.errors().lines().next().unwrap_or_default());
     }
     built.code(0);
     std::fs::write(at("disk"), vec![0; 1 << 20]).expect("write the disk");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use netloom_tests_e2e::guest::Guest;
-use netloom_tests_e2e::{Machine, Run, kill, machine, program, wait_until};
+use netloom_tests_e2e::{Machine, Run, kill, machine, needs, program, wait_until};
 
 use crate::vm_qemu::{BOUND, answers, guest, lab, qemu};
 
@@ -23,15 +23,6 @@ echo; [ -z "$QUERY_STRING" ] || echo "$QUERY_STRING" >/tmp/word
 cat /tmp/word; [ ! -b /dev/vda ] || { echo 3 >/proc/sys/vm/drop_caches; dd if=/dev/vda bs=512 skip=16 count=1 2>/dev/null; }
 W
 chmod 755 /srv/cgi-bin/word"#;
-
-/// Without `qemu-img` there is nothing to make disks of other formats with.
-macro_rules! needs_qemu {
-    () => {
-        if program("qemu-img").is_none() || program("qemu-system-x86_64").is_none() {
-            netloom_kit::skip!("peer:qemu: not installed");
-        }
-    };
-}
 
 fn img(words: &[&str]) {
     Run::new(program("qemu-img").expect("it is there")).args(words).ok();
@@ -110,7 +101,7 @@ fn a_disk_is_only_read_and_the_seed_has_the_plan() {
 
 #[test]
 fn what_is_kept_is_there_again_also_after_a_kill() {
-    needs_qemu!();
+    needs!("qemu-img", "qemu-system-x86_64");
     let machine = machine!();
     let guest = guest!(machine, LOOK);
     let disk = disk(&machine);
@@ -193,7 +184,7 @@ fn boots(machine: &Machine) -> PathBuf {
 
 #[test]
 fn a_disk_boots_by_itself_in_both_formats_on_both_buses() {
-    needs_qemu!();
+    needs!("qemu-img", "qemu-system-x86_64");
     let machine = machine!();
     let raw = boots(&machine);
     let qcow2 = machine.scratch().path().join("boots.qcow2");
@@ -222,7 +213,7 @@ fn a_disk_boots_by_itself_in_both_formats_on_both_buses() {
 
 #[test]
 fn what_is_no_disk_is_refused_with_its_name() {
-    needs_qemu!();
+    needs!("qemu-img", "qemu-system-x86_64");
     let machine = machine!();
     let at = |name: &str| machine.scratch().path().join(name);
     let raw = disk(&machine);

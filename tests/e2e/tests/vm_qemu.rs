@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netloom_tests_e2e::guest::Guest;
 use netloom_tests_e2e::live::gone;
-use netloom_tests_e2e::{Machine, Run, machine, needs, program, signal, wait_until};
+use netloom_tests_e2e::{Machine, Run, machine, needed, needs, signal, wait_until};
 use rustix::process::Signal;
 
 /// A boot by translation on a busy machine, and the ends of everything after it.
@@ -15,7 +15,7 @@ macro_rules! guest {
     ($machine:expr, $more:expr) => {
         match Guest::make(&$machine, $more) {
             Ok(guest) => guest,
-            Err(why) => netloom_kit::skip!("{}", why),
+            Err(reason) => netloom_kit::skip!("{reason}"),
         }
     };
 }
@@ -163,13 +163,7 @@ fn a_guest_that_never_boots_is_told_with_its_console() {
 
 #[test]
 fn kvm_is_refused_with_the_reason() {
-    if program("qemu-system-x86_64").is_none() {
-        netloom_kit::skip!("peer:qemu: not installed");
-    }
-    let processors = std::fs::read_to_string("/proc/cpuinfo").expect("read /proc/cpuinfo");
-    if processors.split_ascii_whitespace().any(|word| word == "vmx" || word == "svm") {
-        netloom_kit::skip!("kvm: this processor has it");
-    }
+    needs!("qemu-system-x86_64", "processor-without-kvm");
     let machine = machine!();
     let file = machine.file("nodes: {g: {kind: vm, accel: kvm, kernel: /bin/sh}}");
     let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(3);
@@ -181,9 +175,7 @@ fn kvm_is_refused_with_the_reason() {
 
 #[test]
 fn a_missing_qemu_is_told_with_what_to_install() {
-    let Some(qemu) = program("qemu-system-x86_64") else {
-        netloom_kit::skip!("peer:qemu: not installed")
-    };
+    let qemu = needed!("qemu-system-x86_64");
     let machine = machine!();
     let file = machine.file("nodes: {g: {kind: vm, kernel: /bin/sh}}");
     // Where this runs, a device lies over the program.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait};
 use netloom_tests_e2e::transfer::Transfer;
 use netloom_tests_e2e::{
-    Machine, assert_same, is_root, kill, machine, root_only, skip, wait_until, with_command_line,
+    Machine, assert_same, kill, machine, ordinary_only, root_only, wait_until, with_command_line,
 };
 use serde_json::Value;
 
@@ -371,9 +371,7 @@ fn wires_are_put_in_anew_when_both_processes_were_killed() {
 
 #[test]
 fn a_user_without_rights_declares_what_he_impairs() {
-    if is_root() {
-        skip!("ordinary-only: root can put wires into any link");
-    }
+    ordinary_only!("root can put wires into any link");
     let machine = machine!();
     machine.up(&plain());
     machine.refused(&format!("link set {LINK} --delay 5ms"), 3, &["lab file"]);

@@ -4,10 +4,10 @@
 //! network of its own, needs no root, and leaves nothing behind: the PID namespace ends with it. `lo` is down
 //! and the only link. Where user namespaces are refused the test is skipped.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::rounds::DONE;
-use crate::{again_by_name, is_root, record_skip};
+use crate::{again_by_name, is_root, missing, record_skip};
 
 /// The test that is already running isolated.
 const MARK: &str = "NETLOOM_ISOLATED";
@@ -33,8 +33,8 @@ pub fn run_isolated(test: &str) -> bool {
     if std::env::var(MARK).is_ok_and(|inside| inside == test) {
         return true;
     }
-    if !is_root() && !userns_allowed() {
-        record_skip(test, "no-userns: user namespaces are refused to ordinary users here");
+    if let Some(reason) = missing("userns").filter(|_| !is_root()) {
+        record_skip(test, &reason);
         return false;
     }
     let inner = again_by_name(test);
@@ -55,8 +55,7 @@ pub fn run_isolated(test: &str) -> bool {
 
 /// Whether this user may create a user namespace with a network namespace in it.
 pub fn userns_allowed() -> bool {
-    let tried = unshare().arg("true").stderr(Stdio::null()).status();
-    tried.is_ok_and(|status| status.success())
+    missing("userns").is_none()
 }
 
 fn unshare() -> Command {

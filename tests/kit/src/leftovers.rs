@@ -238,7 +238,7 @@ fn names(dir: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{skip, userns_allowed, wait_until};
+    use crate::{needs_namespaces, wait_until};
 
     #[test]
     fn a_file_left_behind_is_told() {
@@ -286,9 +286,7 @@ mod tests {
 
     #[test]
     fn a_process_in_a_namespace_of_its_own_is_told() {
-        if !is_root() && !userns_allowed() {
-            skip!("no-userns: user namespaces are refused to ordinary users here");
-        }
+        needs_namespaces!();
         let dir = tempfile::tempdir().unwrap();
         let before = Snapshot::take(dir.path());
         let mut unshare = Command::new("unshare");

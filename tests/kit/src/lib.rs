@@ -1,7 +1,7 @@
 //! Fixtures that all tests share: the binary, scratch folders, runs, leftovers, skips, terminals.
 //!
-//! A test that cannot run here reports it with [`skip!`]; `cargo xtask test` counts skips and compares them
-//! with `tests/expected-skips.txt`. Nothing here sleeps for a fixed time or retries: [`wait_until`] observes
+//! A test that cannot run here says what it lacks ([`needs!`]); `cargo xtask test` counts skips and checks that it is
+//! missing indeed, by the probes of `tests/needs.txt`. Nothing here sleeps for a fixed time or retries: [`wait_until`] observes
 //! a condition and has a bound. Failures panic, as assertions do.
 
 #![forbid(unsafe_code)]
@@ -30,6 +30,6 @@ pub use pty::Terminal;
 pub use rounds::{done, rounds};
 pub use run::{Finished, Run};
 pub use scratch::{LabGuard, Scratch};
-pub use skip::{Skip, cgroups_allowed, is_root, program, record_skip, test_name};
+pub use skip::{cgroups_allowed, is_root, lacking, missing, program, record_skip, test_name};
 pub use stop::stop;
 pub use wait::wait_until;

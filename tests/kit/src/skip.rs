@@ -1,17 +1,18 @@
-//! A skip is a third result: it has a reason, is counted, and must be expected.
+//! A skip is a third result: it has a reason, is counted, and is judged.
 //!
-//! The reason starts with its kind and a colon (`root-only: ...`, `peer:mininet: ...`). It goes to the file
-//! named by `NETLOOM_SKIP_LOG`, one line `test<TAB>reason`, and to stderr.
+//! A reason is `root-only: …`, `ordinary-only: …` or `missing:NAME: …`, where `tests/needs.txt` has the name.
+//! `cargo xtask test` judges it: a test that skips for something that is there has failed. The reason goes to the
+//! file named by `NETLOOM_SKIP_LOG`, one line `test<TAB>reason`, and to stderr.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 
-/// Marks a test as skipped: pass it on with `return`.
-#[derive(Debug)]
-pub struct Skip;
+use crate::workspace_root;
 
-/// Ends the running test as skipped, with a reason: `skip!("root-only: moves a host interface")`.
+/// Ends the running test as skipped, with a reason that a function has given: `skip!("{reason}")`. Others have
+/// macros of their own: [`needs!`], [`lacks!`], [`root_only!`], [`ordinary_only!`].
 #[macro_export]
 macro_rules! skip {
     ($($reason:tt)+) => {{
@@ -21,14 +22,64 @@ macro_rules! skip {
     }};
 }
 
-/// Ends the running test as skipped unless these programs are there: `needs!("curl", "tshark")`.
+/// Ends the running test as skipped unless all of these are there, which `tests/needs.txt` lists:
+/// `needs!("curl", "tshark")`.
 #[macro_export]
 macro_rules! needs {
-    ($($program:expr),+) => {$(
-        if $crate::program($program).is_none() {
-            $crate::skip!("peer:{}: not installed", $program);
+    ($($name:expr),+) => {$(
+        if let Some(reason) = $crate::missing($name) {
+            $crate::skip!("{reason}");
         }
     )+};
+}
+
+/// The path of a program, or the end of the running test as skipped: `let zsh = needed!("zsh");`
+#[macro_export]
+macro_rules! needed {
+    ($program:expr) => {{
+        $crate::needs!($program);
+        $crate::program($program).expect("its probe has found it in PATH")
+    }};
+}
+
+/// Ends the running test as skipped for what it has found missing itself: `lacks!("loop", "mount: {error}")`. It fails
+/// where the probe of that name finds it.
+#[macro_export]
+macro_rules! lacks {
+    ($name:expr, $($why:tt)+) => {
+        $crate::skip!("{}", $crate::lacking($name, &format!($($why)+)))
+    };
+}
+
+/// Ends the running test as skipped where this user may not make namespaces.
+#[macro_export]
+macro_rules! needs_namespaces {
+    () => {
+        if !$crate::is_root() {
+            $crate::needs!("userns");
+        }
+    };
+}
+
+/// Ends the running test as skipped where this user may not make interfaces by `/dev/net/tun`.
+#[macro_export]
+macro_rules! needs_tun {
+    () => {
+        $crate::needs!("tun");
+        if std::fs::File::options().read(true).write(true).open("/dev/net/tun").is_err() {
+            $crate::skip!("root-only: opens /dev/net/tun");
+        }
+    };
+}
+
+/// Ends the running test as skipped if it runs as root.
+#[macro_export]
+macro_rules! ordinary_only {
+    ($what:expr) => {
+        if $crate::is_root() {
+            $crate::skip!("ordinary-only: {}", $what);
+        }
+    };
 }
 
 /// Ends the running test as skipped unless it runs as root.
@@ -39,6 +90,30 @@ macro_rules! root_only {
             $crate::skip!("root-only: {}", $what);
         }
     };
+}
+
+/// Why what `tests/needs.txt` has by this name is missing, as the reason of a skip; `None` where it is there.
+///
+/// # Panics
+/// The list has no such name.
+pub fn missing(name: &str) -> Option<String> {
+    let script = workspace_root().join("tests/needs.sh");
+    let asked = Command::new("/bin/sh").arg(&script).arg(name).output().expect("start sh");
+    let said = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
+    match asked.status.code() {
+        Some(0) => None,
+        Some(1) => Some(said),
+        _ => panic!("{}: {said}{}", script.display(), String::from_utf8_lossy(&asked.stderr)),
+    }
+}
+
+/// The reason of a skip for something that a test has found missing itself.
+///
+/// # Panics
+/// The probe of that name finds it.
+pub fn lacking(name: &str, why: &str) -> String {
+    assert!(missing(name).is_some(), "{name} is there (tests/needs.txt), and yet: {why}");
+    format!("missing:{name}: {why}")
 }
 
 /// The running test's name in libtest's form, from a function item declared inside it.
@@ -74,10 +149,13 @@ pub fn cgroups_allowed() -> bool {
     is_root() || own.lines().filter_map(|line| line.strip_prefix("0::")).any(writable)
 }
 
-/// The path of a program in `PATH`, or `None`.
+/// The path of a program in `PATH` that this user may run, or `None`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+    let runs = |file: &PathBuf| {
+        file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(runs)
 }
 
 #[cfg(test)]
@@ -97,5 +175,28 @@ mod tests {
     fn programs_are_found_in_the_path() {
         assert!(super::program("sh").is_some());
         assert!(super::program("no-such-program-anywhere").is_none());
+    }
+
+    #[test]
+    fn what_is_missing_has_a_reason_and_what_is_there_none() {
+        let [ids, none] = ["subids", "user-without-subids"].map(super::missing);
+        assert!(ids.is_some() != none.is_some(), "{ids:?} {none:?}");
+        let reason = ids.or(none).expect("one of them");
+        assert!(reason.starts_with("missing:") && reason.contains("numbers"), "{reason}");
+        assert!(reason.contains("subids: "), "{reason}");
+    }
+
+    #[test]
+    #[should_panic(expected = "has no line for no-such-need")]
+    fn a_need_that_is_not_listed_is_an_error() {
+        super::missing("no-such-need");
+    }
+
+    #[test]
+    #[should_panic(expected = "linux-6.2 is there (tests/needs.txt), and yet: no kernel")]
+    fn what_is_there_is_not_lacking() {
+        // Where it is not, neither is the reason of another panic.
+        let reason = super::lacking("linux-6.2", "no kernel");
+        panic!("linux-6.2 is there (tests/needs.txt), and yet: no kernel ({reason})");
     }
 }

@@ -69,10 +69,9 @@ impl<'a> Controlled<'a> {
         Controlled(scratch)
     }
 
-    /// The program of a virtual environment, if it is installed whole.
-    pub fn environment(name: &str, program: &str) -> Option<PathBuf> {
-        let folder = PathBuf::from(ENVIRONMENTS).join(name);
-        folder.join("packages").exists().then(|| folder.join("bin").join(program))
+    /// The program of a virtual environment, which is there if the environment is.
+    pub fn environment(name: &str, program: &str) -> PathBuf {
+        PathBuf::from(ENVIRONMENTS).join(name).join("bin").join(program)
     }
 
     /// Starts a controller in `c0`; ended when dropped.

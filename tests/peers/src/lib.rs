@@ -16,7 +16,7 @@ mod switch;
 pub use controlled::{At, Controlled};
 pub use frames::{arp_question, frame, is_arp_answer};
 pub use guarded::Ground;
-pub use netloom_kit::{isolated, needs, program, skip, wait_until};
+pub use netloom_kit::{isolated, needs, needs_tun, program, skip, wait_until};
 pub use station::Station;
 pub use stream::VdePlug;
 pub use switch::{Switch, serve_as_switch};

@@ -1,7 +1,7 @@
 //! A browser under guard: many processes, threads, sockets and filters of its own. A rung of its own (`make test-browser`), since it
 //! takes long, and few machines have one.
 
-use netloom_tests_peers::{Ground, isolated, program, skip};
+use netloom_tests_peers::{Ground, isolated, needs, program};
 
 /// A page that fetches from its server by itself.
 const PAGE: &str = "<!doctype html><title>a page</title><body><p id=a>none</p><script>
@@ -11,14 +11,9 @@ document.getElementById('a').textContent = r.status + ' ' + r.responseText.trim(
 
 #[test]
 fn chromium_shows_a_page() {
-    if std::env::var_os("NETLOOM_TEST_BROWSER").is_none() {
-        skip!("browser: run by make test-browser");
-    }
-    let Some(browser) =
-        ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(program)
-    else {
-        skip!("peer:chromium: not installed");
-    };
+    needs!("chromium");
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let browser = names.into_iter().find_map(program).expect("its probe has found one");
     isolated!({
         let done = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
         assert!(done.expect("start ip").success());

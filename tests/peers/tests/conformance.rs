@@ -5,7 +5,7 @@ use std::time::Duration;
 use netloom_conformance::{
     Allowed, Case, DIRECTORIES, OwnSwitch, Plane, Setup, Suite, Switch, Verdict, sample,
 };
-use netloom_kit::{again_by_name, is_root, program, skip, userns_allowed};
+use netloom_kit::{again_by_name, is_root, needs, needs_namespaces, program};
 
 /// Cases of it.
 const CASES: usize = 100;
@@ -26,10 +26,9 @@ fn assistant() -> Switch {
 
 #[test]
 fn a_sample_of_the_switch_tests_passes() {
-    let Some(suite) = Suite::find() else { skip!("peer:os-ken: not installed") };
-    if !is_root() && !userns_allowed() {
-        skip!("no-userns: user namespaces are refused to ordinary users here");
-    }
+    needs!("os-ken");
+    needs_namespaces!();
+    let suite = Suite::find().expect("os-ken is there");
     let cases = DIRECTORIES.map(|directory| suite.cases(directory).expect("read the suite"));
     let (of10, of13): (Vec<Case>, Vec<Case>) =
         sample(&cases.concat(), CASES).into_iter().partition(Case::is_of10);

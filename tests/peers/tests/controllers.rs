@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use netloom_kit::{Scratch, needs, workspace_root};
-use netloom_tests_peers::{At, Controlled, skip, wait_until};
+use netloom_tests_peers::{At, Controlled, wait_until};
 
 /// Longest wait for what happens at once.
 const SOON: Duration = Duration::from_secs(60);
@@ -16,9 +16,8 @@ fn file(name: &str) -> String {
 
 #[test]
 fn os_ken_teaches_a_switch_whose_entries_outlive_it() {
-    let Some(python) = Controlled::environment("os-ken", "python") else {
-        skip!("peer:os-ken: not installed")
-    };
+    needs!("os-ken");
+    let python = Controlled::environment("os-ken", "python");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Controlled::up(&scratch, CONTROLLER);
@@ -45,9 +44,8 @@ fn os_ken_teaches_a_switch_whose_entries_outlive_it() {
 
 #[test]
 fn faucet_keeps_vlans_apart() {
-    let Some(faucet) = Controlled::environment("faucet", "faucet") else {
-        skip!("peer:faucet: not installed")
-    };
+    needs!("faucet");
+    let faucet = Controlled::environment("faucet", "faucet");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Controlled::up(&scratch, CONTROLLER);

@@ -3,7 +3,7 @@
 //! Each test runs in a network of its own, where servers outside of guard serve what programs fetch. What differs from run to
 //! run by itself (times, process numbers) is taken out by the scripts, by sed.
 
-use netloom_tests_peers::{Ground, isolated, needs, program, skip};
+use netloom_tests_peers::{Ground, isolated, needs};
 
 /// Files behind an HTTP server at port 8080.
 fn files() -> Ground {
@@ -100,11 +100,7 @@ w.writestr(i + 'RECORD', 'hello_netloom.py,,\\n')
 
 #[test]
 fn pip() {
-    needs!("python3");
-    let has = std::process::Command::new("python3").args(["-m", "pip", "--version"]).output();
-    if !has.is_ok_and(|done| done.status.success()) {
-        skip!("peer:pip: python3 has no module pip");
-    }
+    needs!("python3", "pip");
     isolated!({
         let ground = files();
         std::fs::write(ground.served().join("wheel.py"), WHEEL).expect("write");
@@ -193,18 +189,9 @@ fn node() {
     });
 }
 
-/// A program that finds whether an executable needs a loader, as static ones do not.
-fn is_static(path: &std::path::Path) -> bool {
-    let bytes = std::fs::read(path).unwrap_or_default();
-    !bytes.windows(7).take(1 << 12).any(|part| part == b"ld-linu" || part == b"ld-musl")
-}
-
 #[test]
 fn a_static_busybox() {
-    needs!("busybox", "python3");
-    if !program("busybox").is_some_and(|path| is_static(&path)) {
-        skip!("peer:busybox: not a static one");
-    }
+    needs!("static-busybox", "python3");
     isolated!({
         let said = files().alike(
             "busybox wget -q -O- http://127.0.0.1:8080/file; echo $?
@@ -281,6 +268,7 @@ fn nc() {
 
 #[test]
 fn pythons_own_tests_of_sockets() {
+    needs!("test-socket");
     // The distribution's has them in a package of its own; another one in PATH may have them.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut all = std::env::split_paths(&path).map(|folder| folder.join("python3"));
@@ -291,9 +279,7 @@ fn pythons_own_tests_of_sockets() {
             .status();
         tried.is_ok_and(|status| status.success())
     };
-    let Some(python) = all.find(has_tests) else {
-        skip!("peer:test_socket: no python3 has the module test.test_socket");
-    };
+    let python = all.find(has_tests).expect("the probe has found it");
     isolated!({
         up();
         // Virtual machines' sockets wait for ever where the machine has no such device. Root may change the host's name
@@ -361,15 +347,7 @@ int main(void) {
 
 #[test]
 fn a_program_of_32_bits() {
-    needs!("gcc", "python3");
-    let folder = netloom_tests_peers::folder();
-    let (source, made) = (folder.path().join("a.c"), folder.path().join("a"));
-    std::fs::write(&source, "#include <stdio.h>\nint main(void) { return 0; }\n").expect("write");
-    let built =
-        std::process::Command::new("gcc").args(["-m32", "-o"]).args([&made, &source]).output();
-    if !built.is_ok_and(|done| done.status.success()) {
-        skip!("peer:gcc -m32: makes no programs of 32 bits");
-    }
+    needs!("gcc-m32", "python3");
     isolated!({
         let ground = files();
         std::fs::write(ground.served().join("main.c"), THIRTY_TWO).expect("write");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use netloom_kit::{Finished, Scratch, is_root, needs, program, root_only, skip, wait_until};
+use netloom_kit::{Finished, Scratch, is_root, needs, root_only, wait_until};
 use netloom_tests_peers::{Running, SOON};
 
 /// Makes a root of busybox and what it needs, an image of it with two more layers, and an archive of that.
@@ -187,9 +187,8 @@ const UNPACKED: &str = "/usr/local/lib/netloom-peers/docker";
 const OWN_ETC: &str = r#"mkdir "$1" && cp /etc/passwd /etc/group /etc/hosts /etc/ld.so.cache "$1"
 mount --bind "$1" /etc && shift && exec "$@""#;
 
-/// Docker's daemon in namespaces of its own, so that everything it starts and mounts ends with it; `None` where it does
-/// not start, with what it says.
-fn docker(scratch: &Scratch) -> Result<(Running, PathBuf), String> {
+/// Docker's daemon in namespaces of its own, so that everything it starts and mounts ends with it.
+fn docker(scratch: &Scratch) -> (Running, PathBuf) {
     let at = |name: &str| scratch.path().join(name);
     let flag = |name: &str, value: &Path| format!("--{name}={}", value.display());
     let (socket, log) = (at("docker.sock"), at("docker.log"));
@@ -221,27 +220,17 @@ fn docker(scratch: &Scratch) -> Result<(Running, PathBuf), String> {
             false => (!running.is_alive()).then_some(false),
         }
     });
-    let said = fs::read_to_string(&log).unwrap_or_default();
-    match is_up {
-        true => Ok((running, socket)),
-        false => Err(said.lines().last().unwrap_or("it says nothing").to_owned()),
-    }
+    assert!(is_up, "{}", fs::read_to_string(&log).unwrap_or_default());
+    (running, socket)
 }
 
 #[test]
 fn images_come_from_docker_itself() {
     root_only!("Docker's daemon");
-    needs!("skopeo", "umoci", "busybox", "curl", "unshare");
-    let unpacked = Path::new(UNPACKED).join("usr/sbin/dockerd");
-    if program("dockerd").is_none() && !unpacked.exists() {
-        skip!("peer:dockerd: not installed");
-    }
+    needs!("dockerd", "skopeo", "umoci", "busybox", "curl", "unshare");
     let scratch = Scratch::new();
     make(&scratch);
-    let (_docker, socket) = match docker(&scratch) {
-        Ok(up) => up,
-        Err(said) => skip!("peer:dockerd: does not start here: {said}"),
-    };
+    let (_docker, socket) = docker(&scratch);
     let host = format!("unix://{}", socket.display());
     let netloom = |words: &[&str]| netloom(&scratch, words, &[("DOCKER_HOST", Path::new(&host))]);
     let post = "curl --silent --show-error --fail --unix-socket docker.sock --header Content-Type:application/x-tar \

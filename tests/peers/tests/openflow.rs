@@ -7,14 +7,14 @@ mod samples;
 #[allow(unreachable_pub, reason = "also read as a module of another crate")]
 mod texts;
 
-use netloom_kit::{Run, program, skip};
+use netloom_kit::{Run, needed};
 use netloom_openflow::flow::FlowCommand;
 use netloom_openflow::text::flow;
 use netloom_openflow::{Message, Version, encode};
 
 #[test]
 fn ovs_ofctl_reads_every_message() {
-    let Some(ofctl) = program("ovs-ofctl") else { skip!("peer:ovs-ofctl: not installed") };
+    let ofctl = needed!("ovs-ofctl");
     let mut wrong = vec![];
     for sample in samples::samples() {
         // Nothing is claimed about what that program does not know.
@@ -37,7 +37,7 @@ fn ovs_ofctl_reads_every_message() {
 /// What it says about our flow modifications reads back as the same modifications.
 #[test]
 fn ovs_ofctl_says_the_flow_that_was_meant() {
-    let Some(ofctl) = program("ovs-ofctl") else { skip!("peer:ovs-ofctl: not installed") };
+    let ofctl = needed!("ovs-ofctl");
     for version in [Version::V10, Version::V13] {
         for text in texts::texts(version) {
             let change = flow(FlowCommand::Add, text, version).expect(text);

@@ -1,11 +1,9 @@
 //! The guide's labs with controllers in a node, as examples/ has them: the controller comes, `ovs-ofctl` shows what it made,
 //! and a trace explains it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use netloom_kit::{Run, Scratch, needs, wait_until, workspace_root};
-use netloom_tests_peers::{Controlled, skip};
 use serde_json::Value;
 
 /// Longest wait for a controller: on a busy machine Python takes its time.
@@ -67,16 +65,9 @@ impl<'a> Example<'a> {
     }
 }
 
-fn is_installed(name: &str, program: &str) -> bool {
-    Controlled::environment(name, program).is_some_and(|path| Path::exists(&path))
-}
-
 #[test]
 fn os_ken_s_learning_switch_in_a_node() {
-    if !is_installed("os-ken", "python") {
-        skip!("peer:os-ken: not installed");
-    }
-    needs!("ovs-ofctl");
+    needs!("os-ken", "ovs-ofctl");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Example::up(&scratch, "openflow.yaml");
@@ -105,10 +96,7 @@ fn os_ken_s_learning_switch_in_a_node() {
 
 #[test]
 fn faucet_in_a_node() {
-    if !is_installed("faucet", "faucet") {
-        skip!("peer:faucet: not installed");
-    }
-    needs!("ovs-ofctl");
+    needs!("faucet", "ovs-ofctl");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let lab = Example::up(&scratch, "openflow-faucet.yaml");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use netloom_kit::{Binary, Scratch};
-use netloom_tests_peers::{Running, Station, Switch, folder, program, skip, with_plugin};
+use netloom_tests_peers::{Running, Station, Switch, folder, needs, with_plugin};
 
 const QEMU: &str = "qemu-system-x86_64";
 const CARD: &str = "52:54:00:12:34:01";
@@ -40,9 +40,7 @@ fn asker(frame: &[u8]) -> String {
 #[test]
 fn the_boot_rom_asks_for_an_address() {
     for card in ["e1000", "virtio-net-pci"] {
-        if program(QEMU).is_none() {
-            skip!("peer:qemu: not installed");
-        }
+        needs!(QEMU);
         let folder = folder();
         let switch = Switch::start(folder.path(), "switch");
         let mut station = Station::join(&switch, "station");
@@ -57,9 +55,7 @@ fn the_boot_rom_asks_for_an_address() {
 
 #[test]
 fn a_machine_may_have_two_cards_on_one_switch() {
-    if program(QEMU).is_none() {
-        skip!("peer:qemu: not installed");
-    }
+    needs!(QEMU);
     let folder = folder();
     let switch = Switch::start(folder.path(), "switch");
     let mut station = Station::join(&switch, "station");
@@ -75,9 +71,7 @@ fn a_machine_may_have_two_cards_on_one_switch() {
 
 #[test]
 fn a_switch_that_is_not_there_is_told() {
-    if program(QEMU).is_none() {
-        skip!("peer:qemu: not installed");
-    }
+    needs!(QEMU);
     let folder = folder();
     let name = format!("netloom://{}", folder.path().join("none").display());
     let done = qemu(&[(&name, "e1000")]).output().expect("start QEMU");
@@ -118,9 +112,7 @@ fn plug(scratch: &Scratch, card: &Path, switch: &Switch) -> Running {
 /// Its boot ROM's questions come by vhost-user, and go on with a port that takes the place of a killed one.
 #[test]
 fn a_card_by_vhost_user_outlives_its_port() {
-    if program(QEMU).is_none() {
-        skip!("peer:qemu: not installed");
-    }
+    needs!(QEMU);
     let scratch = Scratch::new();
     let folder = folder();
     let card = folder.path().join("card");

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use netloom_kit::{Scratch, is_root, needs, wait_until, workspace_root};
-use netloom_tests_peers::{Controlled, Running, skip};
+use netloom_kit::{Scratch, needs, root_only, wait_until, workspace_root};
+use netloom_tests_peers::{Controlled, Running};
 use serde_json::Value;
 
 /// Longest wait for a controller: on a busy machine Python takes its time.
@@ -47,15 +47,7 @@ fn flows(scratch: &Scratch, switch: &str) -> String {
 
 #[test]
 fn os_ken_and_faucet_share_a_switch_and_see_nothing_of_each_other() {
-    let installed = |name, program| {
-        Controlled::environment(name, program).is_some_and(|path| Path::exists(&path))
-    };
-    if !installed("os-ken", "python") {
-        skip!("peer:os-ken: not installed");
-    }
-    if !installed("faucet", "faucet") {
-        skip!("peer:faucet: not installed");
-    }
+    needs!("os-ken", "faucet");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let file = workspace_root().join("examples/slices.yaml");
@@ -223,9 +215,7 @@ fn shown(scratch: &Scratch, file: &Path) -> Value {
 #[test]
 fn open_vswitch_is_sliced_by_a_slicer_that_runs_for_itself() {
     needs!("ovs-vswitchd", "ovs-ofctl", "nsenter", "setpriv");
-    if !is_root() {
-        skip!("root-only: Open vSwitch's userspace switch makes a tap");
-    }
+    root_only!("Open vSwitch's userspace switch makes a tap");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let vswitch = Vswitch::up(&scratch);
@@ -307,9 +297,7 @@ fn none_lost(scratch: &Scratch, disturb: impl FnOnce()) {
 #[test]
 fn two_controllers_share_an_open_vswitch_by_tls_and_lose_nothing_with_the_slicer() {
     needs!("ovs-vswitchd", "ovs-testcontroller", "nsenter", "setpriv");
-    if !is_root() {
-        skip!("root-only: Open vSwitch's userspace switch makes a tap");
-    }
+    root_only!("Open vSwitch's userspace switch makes a tap");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let vswitch = Vswitch::up(&scratch);
@@ -405,9 +393,8 @@ fn both_ways(slice: u64, links: &[[(u64, u32); 2]]) -> BTreeSet<String> {
 
 #[test]
 fn os_ken_finds_the_links_of_its_slice_alone_and_speaks_tls() {
-    let Some(python) = Controlled::environment("os-ken", "python") else {
-        skip!("peer:os-ken: not installed")
-    };
+    needs!("os-ken");
+    let python = Controlled::environment("os-ken", "python");
     let scratch = Scratch::new();
     let _guard = scratch.guard();
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");

@@ -1,12 +1,10 @@
 //! Unmodified VDE programs on our switches, by the plug-in for libvdeplug.
-
-use std::fs::File;
 use std::net::Ipv4Addr;
 use std::process::Stdio;
 
 use netloom_tests_peers::{
     Running, SOON, Station, Switch, VdePlug, arp_question, folder, frame, is_arp_answer, isolated,
-    needs, skip, wait_until, with_plugin,
+    needs, needs_tun, wait_until, with_plugin,
 };
 
 const ALL: [u8; 6] = [0xff; 6];
@@ -15,14 +13,6 @@ const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 
 /// The longest frame that vde_plug takes: an MTU of 9216, Ethernet header, VLAN tag.
 const LONGEST: usize = 9234;
-
-macro_rules! needs_tun {
-    () => {
-        if File::options().read(true).write(true).open("/dev/net/tun").is_err() {
-            skip!("root-only: /dev/net/tun is not for ordinary users here");
-        }
-    };
-}
 
 /// Two that have heard of each other, so that frames between them go by an edge.
 fn acquainted(switch: &Switch) -> (VdePlug, VdePlug) {

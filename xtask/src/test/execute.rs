@@ -72,7 +72,7 @@ pub(super) fn run(
         stage.take_down(job.user, worker)?;
     }
     let skips = read_skips(&log);
-    let outcome = count(&job.title(), names, &text, &skips, status);
+    let outcome = count(&job.title(), names, &text, skips, status);
     if !outcome.failed.is_empty() || selection.kill.is_some() {
         println!("--- {}\n{text}", job.title());
     }
@@ -85,13 +85,21 @@ pub(super) fn run(
     Ok(outcome)
 }
 
+/// The full names of the tests in doc comments.
+pub(super) fn doc_names() -> Result<Vec<String>> {
+    let mut cargo = workspace::cargo(&["test", "--workspace", "--doc", "--quiet"]);
+    let text = workspace::output(cargo.args(["--", "--list", "--format=terse"]))?;
+    let names = outcome::listed(&String::from_utf8_lossy(&text));
+    Ok(names.into_iter().map(|name| format!("documentation: {name}")).collect())
+}
+
 /// Tests in doc comments; rustdoc builds and runs them itself, as the caller.
 pub(super) fn doc_tests() -> Result<Outcome> {
     let mut cargo =
         workspace::cargo(&["test", "--workspace", "--doc", "--quiet", "--", "--format=pretty"]);
     let out = cargo.stdin(Stdio::null()).output().context("start cargo test --doc")?;
     let text = String::from_utf8_lossy(&out.stdout);
-    let outcome = count("documentation", &[], &text, &[], out.status);
+    let outcome = count("documentation", &[], &text, vec![], out.status);
     if !outcome.failed.is_empty() {
         println!("{text}\n{}", String::from_utf8_lossy(&out.stderr));
     }
@@ -102,23 +110,31 @@ fn count(
     title: &str,
     names: &[String],
     text: &str,
-    skips: &[(String, String)],
+    mut skips: Vec<(String, String)>,
     status: ExitStatus,
 ) -> Outcome {
     let verdicts = outcome::verdicts(text);
     let mut outcome = Outcome::default();
     for (name, verdict) in &verdicts {
         let full = format!("{title}: {name}");
-        let skip = skips.iter().find(|(test, _)| test == name);
+        // A function that skips for the test that calls it has a name of its own.
+        let of = |(test, _): &(String, String)| test == name || names.len() == 1;
+        let skip = skips.iter().position(of).map(|at| skips.remove(at));
         match (verdict, skip) {
             (Verdict::Failed, _) => outcome.failed.push(full),
             (Verdict::Ignored(reason), _) => {
                 outcome.skipped.push((full, format!("ignored: {reason}")));
             }
-            (Verdict::Passed, Some((_, reason))) => outcome.skipped.push((full, reason.clone())),
+            (Verdict::Passed, Some((_, reason))) => outcome.skipped.push((full, reason)),
             (Verdict::Passed, None) => outcome.passed += 1,
         }
     }
+    let nobodys =
+        skips.into_iter().filter(|(test, _)| names.len() > 1 && !verdicts.contains_key(test));
+    outcome.failed.extend(
+        nobodys
+            .map(|(by, reason)| format!("{title}: {by} (skips a test of another name: {reason})")),
+    );
     let silent = names.iter().filter(|name| !verdicts.contains_key(*name));
     outcome.failed.extend(silent.map(|name| format!("{title}: {name} (no result, {status})")));
     if !status.success() && outcome.failed.is_empty() {
@@ -173,22 +189,34 @@ mod tests {
     fn a_test_without_result_has_failed() {
         let died = ExitStatus::from_raw(11);
         let text = "test a ... ok\ntest b ... ";
-        let outcome = count("x", &names(&["a", "b"]), text, &[], died);
+        let outcome = count("x", &names(&["a", "b"]), text, vec![], died);
         assert_eq!(outcome.tally(), "1 passed, 1 failed, 0 skipped");
         assert!(outcome.failed[0].starts_with("x: b (no result"));
     }
 
     #[test]
     fn a_logged_skip_is_no_pass() {
-        let skips = [("a".to_owned(), "root-only: b".to_owned())];
-        let outcome =
-            count("x", &names(&["a"]), "test a ... ok\n", &skips, ExitStatus::from_raw(0));
-        assert_eq!(outcome.tally(), "0 passed, 0 failed, 1 skipped");
+        for by in ["a", "function_of_a"] {
+            let skips = vec![(by.to_owned(), "root-only: b".to_owned())];
+            let text = "test a ... ok\n";
+            let outcome = count("x", &names(&["a"]), text, skips, ExitStatus::from_raw(0));
+            assert_eq!(outcome.tally(), "0 passed, 0 failed, 1 skipped");
+        }
+    }
+
+    #[test]
+    fn a_skip_whose_test_is_unknown_is_a_failure() {
+        let skips = vec![("c".to_owned(), "root-only: b".to_owned())];
+        let text = "test a ... ok\ntest b ... ok\n";
+        let outcome = count("x", &names(&["a", "b"]), text, skips, ExitStatus::from_raw(0));
+        assert_eq!(outcome.tally(), "2 passed, 1 failed, 0 skipped");
+        assert!(outcome.failed[0].contains("x: c (skips a test"), "{}", outcome.failed[0]);
     }
 
     #[test]
     fn a_failure_after_all_tests_passed_is_told() {
-        let outcome = count("x", &names(&["a"]), "test a ... ok\n", &[], ExitStatus::from_raw(256));
+        let outcome =
+            count("x", &names(&["a"]), "test a ... ok\n", vec![], ExitStatus::from_raw(256));
         assert_eq!(outcome.tally(), "1 passed, 1 failed, 0 skipped");
     }
 }

@@ -3,8 +3,7 @@
 //!
 //! `netloom image build` makes the guest, which is kept in `target/guest`; tests that are built already, the binary
 //! and their data come as a second archive over its RAM disk. Each test is a process, as root, a few at a time. Times
-//! there are some ten times those of this machine; what a guest cannot have is told as a skip, and any skip that
-//! `tests/expected-skips.txt` does not expect of the guest is a failure.
+//! there are some ten times those of this machine; skips are judged there, by the probes of `tests/needs.txt`.
 
 mod guest;
 mod newer;
@@ -15,7 +14,8 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use super::execute::Outcome;
-use super::skips::Expected;
+use super::skips::Judge;
+use super::stage::Stage;
 use crate::workspace::Artifacts;
 
 /// Crates whose tests run there: the namespace rung, and what touches the kernel most.
@@ -61,7 +61,7 @@ const SAMPLE: [&str; 1] = ["host/netlink "];
 /// Debian's kernel, by its package.
 const KERNEL: &str = "linux-image-cloud-amd64";
 
-pub(crate) fn run(args: &[String]) -> Result<()> {
+pub(crate) fn run(args: &[String], required: bool) -> Result<()> {
     let (kernels, filter) = match args {
         [flag, package, rest @ ..] if flag == "--kernel" => (vec![Some(package.clone())], rest),
         [flag, rest @ ..] if flag == "--newer" => {
@@ -78,12 +78,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         return Ok(());
     }
     let built = Artifacts::build(&build_args(filter))?;
-    let expected = Expected::read()?;
+    let stage = Stage::new()?;
+    let judge = Judge::new(&stage, required)?;
     let mut failed = false;
     for kernel in kernels {
         let begin = Instant::now();
-        let total =
-            guest::run(&built, kernel.as_deref(), &expected, &|test| test.contains(filter))?;
+        let total = guest::run(&built, kernel.as_deref(), &judge, &|test| test.contains(filter))?;
         for (test, reason) in &total.skipped {
             println!("skipped: {test}: {reason}");
         }
@@ -110,10 +110,10 @@ fn build_args(filter: &str) -> Vec<&'static str> {
 }
 
 /// Runs the sample of a whole run, whose tests are built.
-pub(super) fn sample(built: &Artifacts, expected: &Expected) -> Result<Outcome> {
+pub(super) fn sample(built: &Artifacts, judge: &Judge<'_>) -> Result<Outcome> {
     let begin = Instant::now();
     let wanted = |test: &str| SAMPLE.iter().any(|begin| test.starts_with(begin));
-    let outcome = guest::run(built, None, expected, &wanted)?;
+    let outcome = guest::run(built, None, judge, &wanted)?;
     println!("{:<44} {}, {:.1} s", "kernel", outcome.tally(), begin.elapsed().as_secs_f64());
     Ok(outcome)
 }

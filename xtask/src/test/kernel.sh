@@ -1,6 +1,6 @@
 #!/bin/sh
 # In the guest: each line of /t/list, `EXECUTABLE TEST`, as a process of its own, as root, a few at a time; those of
-# /t/alone one by one; then the demo's lab. What it prints is read by kernel/said.rs: `@ holds CONDITION` for each line of /t/conditions that is true here, then
+# /t/alone one by one; then the demo's lab. What it prints is read by kernel/said.rs:
 # `@ took EXECUTABLE TEST HUNDREDTHS` and `@ RESULT EXECUTABLE TEST REASON`.
 mount -o remount,size=90% / 2>/dev/null
 hostname kernel
@@ -18,17 +18,15 @@ export RUST_BACKTRACE=0
 # What tests do for a fixed time they do for longer, to do as much.
 export NETLOOM_TEST_SLOWER=6
 
-# Whether a condition of tests/expected-skips.txt holds here. Those about the kernel's version and the user are not asked.
-holds() {
-	what=${1#*:}
+# Whether a skip for this reason is justified here, where all is run by root (see skips.rs).
+justified() {
 	case $1 in
-	missing:*) ! command -v "$what" >/dev/null ;;
-	no-file:*) [ ! -e "$what" ] ;;
-	no-module:*) ! python3 -c "import $what" 2>/dev/null ;;
-	no-library:*) ! ls /lib/*/ /usr/lib/*/ | grep -q "^$what" ;;
-	no-package:*) true ;;
-	no-loop) [ ! -e /dev/loop-control ] && [ ! -e /dev/loop0 ] ;;
-	no-uring) ! grep -q sys_io_uring_setup /proc/kallsyms ;;
+	ordinary-only:*) true ;;
+	missing:*)
+		name=${1#missing:}
+		sh "$NETLOOM_TEST_ROOT/tests/needs.sh" "${name%%:*}" >/dev/null 2>&1
+		[ $? -eq 1 ]
+		;;
 	*) false ;;
 	esac
 }
@@ -46,7 +44,12 @@ run() {
 		echo "@ failed $1 $2 exit code $code"
 		tail -c 3000 out
 	elif [ -s skips ]; then
-		echo "@ skipped $1 $2 $(cut -f 2 skips | head -n 1)"
+		reason=$(cut -f 2 skips | head -n 1)
+		if justified "$reason"; then
+			echo "@ skipped $1 $2 $reason"
+		else
+			echo "@ failed $1 $2 skipped as $reason, which is not so"
+		fi
 	else
 		echo "@ passed $1 $2"
 	fi
@@ -69,9 +72,6 @@ work() {
 }
 
 echo "@@ $(uname -r)"
-while read -r condition; do
-	holds "$condition" && echo "@ holds $condition"
-done </t/conditions
 : >/w/turn
 exec 8</t/list
 for worker in $(seq "$JOBS"); do

@@ -6,8 +6,12 @@ use anyhow::{Result, bail};
 
 use super::attack::Attack;
 use super::kill::KillRun;
+use super::lacking::Names;
 use super::user::{Rights, User};
 use crate::workspace::Built;
+
+/// The full name of the guest with another kernel, which is skipped as a whole where there can be none.
+pub(super) const GUEST: &str = "kernel: guest";
 
 /// A rung of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(super) struct Selection {
     pub(super) attack: Option<Attack>,
     /// With the browser, which other runs leave out.
     browser: bool,
+    /// Only the rung of peers, and these tests, by their full names.
+    pub(super) only: Option<Names>,
 }
 
 /// One executable to run as one user.
@@ -76,9 +82,18 @@ impl Selection {
         self.rung.is_none_or(|only| only == rung)
     }
 
-    /// Whether all rungs are requested.
-    pub(super) fn is_whole(&self) -> bool {
-        self.rung.is_none() && self.filter.is_none() && self.attack.is_none()
+    /// Whether the sample under another kernel is requested: it is part of a run of all rungs.
+    pub(super) fn has_kernel(&self) -> bool {
+        let wanted = self.only.as_ref().is_none_or(|only| only.contains(GUEST));
+        wanted && self.rung.is_none() && self.filter.is_none() && self.attack.is_none()
+    }
+
+    /// Whether the tests in doc comments are requested.
+    pub(super) fn has_examples(&self) -> bool {
+        self.includes(Rung::Unit)
+            && self.filter.is_none()
+            && self.attack.is_none()
+            && self.only.is_none()
     }
 
     /// Arguments for cargo: only what the chosen rung needs is built.
@@ -103,8 +118,13 @@ impl Selection {
     pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
         let kill = self.kill.iter().flat_map(|kill| kill.variables());
         let attack = self.attack.iter().flat_map(|attack| attack.variables());
-        let browser = self.browser.then(|| ("NETLOOM_TEST_BROWSER", "1".to_owned()));
-        kill.chain(attack).chain(browser).collect()
+        kill.chain(attack).collect()
+    }
+
+    /// Whether a test is requested as this job's user.
+    pub(super) fn wants_as(&self, job: &Job, test: &str) -> bool {
+        let listed = |only: &Names| job.rung == Rung::Peers || only.contains(&job.full(test));
+        self.only.as_ref().is_none_or(listed)
     }
 
     /// Whether a test is requested: its folder and name contain the filter, or it is a crash test or an
@@ -114,9 +134,15 @@ impl Selection {
         match (&self.filter, self.kill) {
             (_, Some(_)) => test.starts_with(KillRun::TESTS),
             _ if self.attack.is_some() && !Attack::includes(&job.built.dir, test) => false,
+            _ if is_browser(job, test) && !self.browser => false,
             (filter, None) => filter.as_ref().is_none_or(|filter| named.contains(filter)),
         }
     }
+}
+
+/// Tests of a browser take long, and few machines have one.
+fn is_browser(job: &Job, test: &str) -> bool {
+    job.rung == Rung::Peers && test.starts_with("browser::")
 }
 
 impl Job {
@@ -128,6 +154,11 @@ impl Job {
             User::Root => " as root",
         };
         format!("{}{user}", self.built.dir.display())
+    }
+
+    /// `tests/e2e as root: capture::x`.
+    pub(super) fn full(&self, test: &str) -> String {
+        format!("{}: {test}", self.title())
     }
 
     /// `tests-e2e`, the first part of a test's name in lists.

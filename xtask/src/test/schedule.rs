@@ -15,7 +15,7 @@ use super::execute::{self, Outcome};
 use super::outcome;
 use super::plan::{Job, Rung, Selection};
 use super::room::{Limits, Room};
-use super::skips::Expected;
+use super::skips::Judge;
 use super::stage::Stage;
 use super::user::User;
 use crate::workspace;
@@ -66,6 +66,12 @@ impl Done {
 }
 
 impl Unit<'_> {
+    /// The full names of its tests.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        let job = self.job;
+        self.tests.iter().filter_map(move |test| Some(job?.full(test)))
+    }
+
     /// Its title for people.
     fn title(&self) -> String {
         match self.tests.as_slice() {
@@ -92,6 +98,8 @@ pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Un
             None => list(job, selection)?,
         };
         listed.push((&job.built.file, names.clone()));
+        let names: Vec<String> =
+            names.into_iter().filter(|name| selection.wants_as(job, name)).collect();
         if job.user == User::Caller {
             if !names.is_empty() {
                 let known = longest.iter().position(|line| *line == job.prefix());
@@ -105,7 +113,7 @@ pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Un
             units.push(Unit { job: Some(job), tests: vec![name], rank });
         }
     }
-    if selection.includes(Rung::Unit) && selection.filter.is_none() && selection.attack.is_none() {
+    if selection.has_examples() {
         units.push(Unit { job: None, tests: vec![], rank: 0 });
     }
     units.sort_by_key(|unit| unit.rank);
@@ -159,12 +167,12 @@ pub(super) fn run(
     units: &[Unit],
     stage: &Stage,
     selection: &Selection,
-    expected: &Expected,
+    judge: &Judge<'_>,
 ) -> Result<Done> {
     let done = Mutex::new(Done::new(units));
     let together = units.partition_point(|unit| unit.rank != usize::MAX);
     for (units, limits) in [(&units[..together], side_by_side()), (&units[together..], ONE)] {
-        work_off(units, limits, (stage, selection, expected), &done)?;
+        work_off(units, limits, (stage, selection, judge), &done)?;
     }
     done.into_inner().map_err(|_| anyhow!("a worker panicked"))
 }
@@ -172,7 +180,7 @@ pub(super) fn run(
 fn work_off(
     units: &[Unit],
     limits: Limits,
-    (stage, selection, expected): (&Stage, &Selection, &Expected),
+    (stage, selection, judge): (&Stage, &Selection, &Judge<'_>),
     done: &Mutex<Done>,
 ) -> Result<()> {
     let (next, room) = (Mutex::new(0..units.len()), Room::new(limits));
@@ -185,7 +193,7 @@ fn work_off(
                 let start = Instant::now();
                 let mut outcome = one(unit, worker, stage, selection)?;
                 if let Some(job) = unit.job {
-                    expected.judge(job, &mut outcome);
+                    judge.judge(job.user, &mut outcome)?;
                 }
                 let mut done = done.lock().map_err(|_| anyhow!("a worker panicked"))?;
                 done.add(unit, outcome, start.elapsed());

@@ -17,7 +17,7 @@ use crate::workspace;
 
 /// `nobody`.
 const ORDINARY: u32 = 65534;
-/// Search path of an ordinary user; root's own may contain folders that this user cannot enter. For root it comes before the
+/// Search path of an ordinary user; root's own may contain folders that this user cannot enter. For others it comes before the
 /// caller's: the distribution's programs are those that tests are about, and wrappers of version managers take their time.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Data that tests read.
@@ -89,11 +89,29 @@ impl Stage {
         worker: usize,
         extra: &[(&str, String)],
     ) -> Result<Command> {
+        let file = if user == User::Caller { file.to_owned() } else { self.staged(file)? };
+        self.run(&file, user, worker, extra)
+    }
+
+    /// A command that asks, as this user, which of its arguments is missing.
+    pub(super) fn needs(&self, user: User) -> Result<Command> {
+        let mut command = self.run(Path::new("/bin/sh"), user, 0, &[])?;
+        command.arg(self.path().join("root/tests/needs.sh"));
+        Ok(command)
+    }
+
+    /// A command that runs a program, which this user can, in that user's surroundings.
+    fn run(
+        &self,
+        file: &Path,
+        user: User,
+        worker: usize,
+        extra: &[(&str, String)],
+    ) -> Result<Command> {
         if user != User::Caller {
             self.private_folder(user, &self.scratch(user, worker))?;
         }
         let drops = user == User::Ordinary && self.rights == Rights::Root;
-        let file = if user == User::Caller { file.to_owned() } else { self.staged(file)? };
         let variables = self.variables(user, worker, extra);
         let mut command = match user {
             User::Root if self.rights == Rights::Sudo => {
@@ -160,7 +178,7 @@ impl Stage {
             ("NETLOOM_TEST_ROOT".to_owned(), shown(self.path().join("root"))),
             ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
         ];
-        if user == User::Root {
+        if user != User::Ordinary || self.rights != Rights::Root {
             let own = std::env::var("PATH").unwrap_or_default();
             all.push(("PATH".to_owned(), format!("{PATH}:{own}").trim_end_matches(':').to_owned()));
         }
@@ -208,7 +226,8 @@ fn left(scratch: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn find_rights() -> Rights {
+/// How the caller becomes root; it may ask.
+pub(super) fn find_rights() -> Rights {
     if rustix::process::geteuid().is_root() {
         return Rights::Root;
     }

@@ -1,7 +1,7 @@
 //! The users that tests run as, and the caller's rights.
 
 /// The user that a test executable runs as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum User {
     /// The caller, with all its rights: for tests that touch no kernel object.
     Caller,

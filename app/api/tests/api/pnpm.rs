@@ -189,9 +189,7 @@ fn an_interface_that_is_not_there_is_a_wrong_field() {
 
 #[test]
 fn who_may_not_measure_is_told_what_it_needs() {
-    if is_root() {
-        netloom_kit::skip!("ordinary-only: root may");
-    }
+    netloom_kit::ordinary_only!("root may");
     let served = Served::new();
     let (status, text) = request_with(served.path(), "POST", "/pnpm/", GOOD);
     assert_eq!(status, 501, "{text}");

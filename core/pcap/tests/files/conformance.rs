@@ -4,11 +4,10 @@
 //! The set of Go's packet library comes with a package (`make peers`). Any other folder is named by
 //! `NETLOOM_SAMPLES`: `scripts/samples.sh` fetches tcpdump's and Wireshark's own.
 
+use netloom_kit::needs;
+use netloom_pcap::read::{Item, Reader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use netloom_kit::skip;
-use netloom_pcap::read::{Item, Reader};
 
 use super::cuts::check_any;
 
@@ -79,14 +78,9 @@ fn check(files: &[PathBuf]) -> (usize, usize, usize) {
 
 #[test]
 fn the_conformance_set_is_counted_as_capinfos_does() {
+    needs!("gopacket", "capinfos");
     let mut files = vec![];
     GO.iter().for_each(|folder| captures(Path::new(folder), &mut files));
-    if files.is_empty() {
-        skip!("peer:gopacket: its captures are not installed");
-    }
-    if netloom_kit::program("capinfos").is_none() {
-        skip!("peer:capinfos: not installed");
-    }
     let (all, whole, packets) = check(&files);
     // Both byte orders of 27 files and more; none of them is damaged for capinfos.
     assert!(all >= 50 && whole >= 48 && packets >= 140, "{all} files, {whole} whole, {packets}");
@@ -94,9 +88,8 @@ fn the_conformance_set_is_counted_as_capinfos_does() {
 
 #[test]
 fn a_folder_of_captures_is_counted_as_capinfos_does() {
-    let Some(folder) = std::env::var_os("NETLOOM_SAMPLES") else {
-        skip!("sample:folder: NETLOOM_SAMPLES names none");
-    };
+    needs!("samples", "capinfos");
+    let folder = std::env::var_os("NETLOOM_SAMPLES").unwrap();
     let mut files = vec![];
     captures(Path::new(&folder), &mut files);
     assert!(!files.is_empty(), "{folder:?}: no captures");

@@ -1,12 +1,11 @@
 //! Others' programs open what is written: the same packets, no warning, padding unseen.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-use netloom_kit::skip;
+use netloom_kit::needs;
 use netloom_pcap::classic::{self, Precision};
 use netloom_pcap::read::{Item, Reader};
 use netloom_pcap::{ng, run};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 const START: u64 = 1_700_000_000_123_456_789;
 const NAMES: [&str; 2] = ["h1:eth0", "r1:eth7"];
@@ -129,9 +128,7 @@ pub(crate) fn capinfos(path: &Path) -> usize {
 
 #[test]
 fn capinfos_counts_the_packets() {
-    if netloom_kit::program("capinfos").is_none() {
-        skip!("peer:capinfos: not installed");
-    }
+    needs!("capinfos");
     let (_folder, path, count) = written();
     assert_eq!(capinfos(&path), count);
     let all = lines(Command::new("capinfos").args(["-M"]).arg(&path)).join("\n");
@@ -142,9 +139,7 @@ fn capinfos_counts_the_packets() {
 
 #[test]
 fn tshark_shows_every_packet_and_no_padding() {
-    if netloom_kit::program("tshark").is_none() {
-        skip!("peer:tshark: not installed");
-    }
+    needs!("tshark");
     let (_folder, path, count) = written();
     let fields = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name"];
     let fields = fields.iter().chain(&["frame.packet_flags", "frame.comment", "frame.protocols"]);
@@ -173,9 +168,7 @@ fn tshark_shows_every_packet_and_no_padding() {
 
 #[test]
 fn tcpdump_reads_the_packets() {
-    if netloom_kit::program("tcpdump").is_none() {
-        skip!("peer:tcpdump: not installed");
-    }
+    needs!("tcpdump");
     let (_folder, path, count) = written();
     let mut command = Command::new("tcpdump");
     command.args(["-n", "-tt", "--time-stamp-precision=nano", "-r"]).arg(&path);
@@ -186,10 +179,7 @@ fn tcpdump_reads_the_packets() {
 
 #[test]
 fn scapy_reads_the_packets() {
-    let there = |python: &mut Command| python.output().is_ok_and(|output| output.status.success());
-    if !there(Command::new("python3").args(["-c", "import scapy"])) {
-        skip!("peer:scapy: not installed");
-    }
+    needs!("scapy");
     let (_folder, path, count) = written();
     let script =
         "import sys; from scapy.utils import PcapReader; print(len(list(PcapReader(sys.argv[1]))))";
@@ -197,15 +187,15 @@ fn scapy_reads_the_packets() {
     assert_eq!(said, [count.to_string()]);
 }
 
-#[test]
-fn classic_files_are_opened() {
+/// Classic files with one packet, each with its time as it is shown.
+fn classic() -> impl Iterator<Item = (tempfile::TempDir, PathBuf, String)> {
     let mut all = Vec::new();
     ng::packet(
         &mut all,
         &ng::Packet { time_ns: START, original: 99, data: &frame(60), ..Default::default() },
     );
-    let mut checked = 0;
-    for (precision, time) in [(Precision::Micro, "123456"), (Precision::Nano, "123456789")] {
+    let precisions = [(Precision::Micro, "123456"), (Precision::Nano, "123456789")];
+    precisions.into_iter().map(move |(precision, time)| {
         let mut bytes = Vec::new();
         classic::header(&mut bytes, precision, 0, 1);
         for record in run::records(&all) {
@@ -214,19 +204,25 @@ fn classic_files_are_opened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("classic.pcap");
         std::fs::write(&path, &bytes).unwrap();
-        if netloom_kit::program("tcpdump").is_some() {
-            let mut command = Command::new("tcpdump");
-            let said =
-                lines(command.args(["-n", "-tt", "--time-stamp-precision=nano", "-r"]).arg(&path));
-            assert!(said[0].starts_with(&format!("1700000000.{time:0<9} IP")), "{said:?}");
-            checked += 1;
-        }
-        if netloom_kit::program("capinfos").is_some() {
-            assert_eq!(capinfos(&path), 1);
-            checked += 1;
-        }
+        (folder, path, format!("1700000000.{time:0<9}"))
+    })
+}
+
+#[test]
+fn tcpdump_opens_classic_files() {
+    needs!("tcpdump");
+    for (_folder, path, time) in classic() {
+        let mut command = Command::new("tcpdump");
+        let said =
+            lines(command.args(["-n", "-tt", "--time-stamp-precision=nano", "-r"]).arg(&path));
+        assert!(said[0].starts_with(&format!("{time} IP")), "{said:?}");
     }
-    if checked == 0 {
-        skip!("peer:tcpdump: not installed, nor capinfos");
+}
+
+#[test]
+fn capinfos_opens_classic_files() {
+    needs!("capinfos");
+    for (_folder, path, _) in classic() {
+        assert_eq!(capinfos(&path), 1);
     }
 }

@@ -1,10 +1,10 @@
 //! Real files of others: those that come with the source of pcap-parser, where cargo has it.
 
+use netloom_kit::needs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use netloom_digest::splitmix::SplitMix64;
-use netloom_kit::skip;
 use netloom_pcap::read::{Item, Reader};
 
 use super::cuts::check_any;
@@ -25,28 +25,25 @@ const SAMPLES: &[(&str, usize)] = &[
     ("wireshark_samples-test.pcapng", 5898),
 ];
 
-/// Where the samples are: cargo says where it has the package.
-fn folder() -> Option<PathBuf> {
+/// Where the samples are: cargo says where it has the package, whose reader tests are built with.
+fn folder() -> PathBuf {
     let run = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
         .output()
-        .ok()?;
-    let text = String::from_utf8(run.stdout).ok()?;
+        .unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
     let manifests = text.split("\"manifest_path\":\"").skip(1).filter_map(|t| t.split('"').next());
     let folders = manifests.filter_map(|manifest| Path::new(manifest).parent());
     let ours = |path: &&Path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pcap-parser-"))
     };
-    let assets = folders.filter(ours).map(|path| path.join("assets")).next()?;
-    assets.is_dir().then_some(assets)
+    folders.filter(ours).map(|path| path.join("assets")).next().expect("cargo has pcap-parser")
 }
 
 #[test]
 fn samples_are_read_to_the_end() {
-    let Some(folder) = folder() else {
-        skip!("sample:pcap-parser: its source is not where cargo says");
-    };
+    let folder = folder();
     for (name, count) in SAMPLES {
         let bytes = std::fs::read(folder.join(name)).unwrap();
         let mut reader = Reader::new(&bytes[..]).unwrap();
@@ -60,9 +57,7 @@ fn samples_are_read_to_the_end() {
 
 #[test]
 fn damaged_samples_are_read() {
-    let Some(folder) = folder() else {
-        skip!("sample:pcap-parser: its source is not where cargo says");
-    };
+    let folder = folder();
     let mut random = SplitMix64::new(3);
     for (name, _) in SAMPLES {
         let mut bytes = std::fs::read(folder.join(name)).unwrap();
@@ -93,12 +88,8 @@ fn stamps(bytes: &[u8]) -> Vec<String> {
 
 #[test]
 fn tcpdump_sees_the_same_times_in_samples() {
-    let Some(folder) = folder() else {
-        skip!("sample:pcap-parser: its source is not where cargo says");
-    };
-    if netloom_kit::program("tcpdump").is_none() {
-        skip!("peer:tcpdump: not installed");
-    }
+    let folder = folder();
+    needs!("tcpdump");
     for (name, count) in SAMPLES {
         if *count == 0 {
             continue;
@@ -116,12 +107,8 @@ fn tcpdump_sees_the_same_times_in_samples() {
 
 #[test]
 fn capinfos_counts_the_same_in_samples() {
-    let Some(folder) = folder() else {
-        skip!("sample:pcap-parser: its source is not where cargo says");
-    };
-    if netloom_kit::program("capinfos").is_none() {
-        skip!("peer:capinfos: not installed");
-    }
+    let folder = folder();
+    needs!("capinfos");
     for (name, _) in SAMPLES {
         let path = folder.join(name);
         let ours = packets(&std::fs::read(&path).unwrap());

@@ -196,7 +196,7 @@ fn first_by_tcx(program: &OwnedFd, ifindex: u32) {
 macro_rules! tcx_only {
     () => {
         if netloom_ebpf::feature::tcx_supported().is_err() {
-            netloom_kit::skip!("kernel: has no tcx (Linux 6.6)");
+            netloom_kit::lacks!("linux-6.6", "has no tcx");
         }
     };
 }
@@ -208,7 +208,7 @@ macro_rules! insight_only {
     () => {
         let known = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         if !known.contains(" bpf_cast_to_kern_ctx") {
-            netloom_kit::skip!("kernel: shows programs nothing of its own structures (Linux 6.2)");
+            netloom_kit::lacks!("linux-6.2", "shows programs nothing of its own structures");
         }
     };
 }

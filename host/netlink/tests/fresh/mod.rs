@@ -74,7 +74,9 @@ fn again_in_user_namespace(test: &str) {
             let ran = out.status.success() && said.contains("1 passed");
             assert!(ran, "{test} in a user namespace: {}\n{said}\n{errors}", out.status);
         }
-        Err(error) => netloom_kit::record_skip(test, &format!("no-userns: {error}")),
+        Err(error) => {
+            netloom_kit::record_skip(test, &netloom_kit::lacking("userns", &error.to_string()))
+        }
     }
 }
 

@@ -60,12 +60,6 @@ impl Net {
     }
 }
 
-/// Whether taps can be made here.
-pub fn taps_allowed() -> bool {
-    let access = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
-    rustix::fs::access("/dev/net/tun", access).is_ok()
-}
-
 /// Two nodes and the descriptors of their ports.
 #[derive(Debug)]
 pub struct World {

@@ -12,7 +12,9 @@ use super::said::Said;
 use super::{ALONE, CRATES, LEFT_OUT};
 use crate::test::execute::Outcome;
 use crate::test::outcome;
-use crate::test::skips::Expected;
+use crate::test::plan::GUEST;
+use crate::test::skips::Judge;
+use crate::test::user::User;
 use crate::workspace::{self, Artifacts, Built};
 
 /// What runs in the guest.
@@ -24,7 +26,7 @@ const PACKAGES: [&str; 7] =
 const JOBS: usize = 3;
 /// Seconds that a guest may run: three times what all takes on two busy processors.
 const BOUND: &str = "5400";
-const GUEST: [&str; 14] = [
+const MACHINE: [&str; 14] = [
     "-M",
     "q35",
     "-accel",
@@ -48,31 +50,31 @@ const APPEND: &str =
 pub(super) fn run(
     built: &Artifacts,
     kernel: Option<&str>,
-    expected: &Expected,
+    judge: &Judge<'_>,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Outcome> {
     let skip = |reason: String| {
-        let skipped = vec![("kernel: guest".to_owned(), reason)];
+        let skipped = vec![(GUEST.to_owned(), reason)];
         let mut outcome = Outcome { skipped, ..Outcome::default() };
-        expected.judge_named("kernel", &mut outcome);
+        judge.judge(User::Caller, &mut outcome)?;
         Ok(outcome)
     };
     for program in ["qemu-system-x86_64", "apt-get", "dpkg-deb"] {
-        if Command::new(program).arg("--version").output().is_err() {
-            return skip(format!("peer:{program}: not installed"));
+        if !judge.is_there(User::Caller, program)? {
+            return skip(format!("missing:{program}: it runs the guest, or makes it"));
         }
     }
     let binary = built.netloom()?;
     let folder =
         workspace::root().join("target/guest").join(kernel.unwrap_or("default").replace('/', "_"));
     if let Some(reason) = image(&binary, kernel, &folder)? {
-        return skip(format!("peer:apt: {reason}"));
+        return skip(format!("missing:apt-mirror: {reason}"));
     }
     // Of this run alone: another one may be going on.
     let disk = tempfile::NamedTempFile::new_in(&folder)?;
-    let left = Disk { built, binary: &binary, expected, wanted }.write(&folder, disk.as_file())?;
+    let left = Disk { built, binary: &binary, wanted }.write(&folder, disk.as_file())?;
     let said = boot(&folder.join("kernel"), disk.path())?;
-    let mut total = said.end(expected);
+    let mut total = said.end();
     total.skipped.extend(left);
     Ok(total)
 }
@@ -101,7 +103,7 @@ fn image(binary: &Path, kernel: Option<&str>, folder: &Path) -> Result<Option<St
 /// Runs the machine to its end, or to the bound.
 fn boot(kernel: &Path, disk: &Path) -> Result<Said> {
     let mut qemu = Command::new("timeout");
-    qemu.args([BOUND, "qemu-system-x86_64"]).args(GUEST).args(["-append", APPEND]);
+    qemu.args([BOUND, "qemu-system-x86_64"]).args(MACHINE).args(["-append", APPEND]);
     qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(disk);
     let mut child =
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("start QEMU")?;
@@ -123,7 +125,6 @@ fn boot(kernel: &Path, disk: &Path) -> Result<Said> {
 struct Disk<'a> {
     built: &'a Artifacts,
     binary: &'a Path,
-    expected: &'a Expected,
     wanted: &'a dyn Fn(&str) -> bool,
 }
 
@@ -142,8 +143,6 @@ impl Disk<'_> {
             root.display()
         );
         archive.add("t/environment", Entry::File(0o644, environment.as_bytes()))?;
-        let conditions = self.expected.conditions().join("\n") + "\n";
-        archive.add("t/conditions", Entry::File(0o644, conditions.as_bytes()))?;
         archive.add("t/run", Entry::File(0o755, RUNNER.as_bytes()))?;
         for name in ["examples", "tests", "docs", "core", "fuzz/seeds"] {
             add_above(&mut archive, &root.join(name))?;

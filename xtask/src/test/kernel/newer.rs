@@ -5,7 +5,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::KERNEL;
-use crate::test::skips::numbers;
 
 /// A kernel in apt's lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +42,12 @@ fn ask(args: &[&str]) -> Result<String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(error).context("start apt-cache"),
     }
+}
+
+/// The first two numbers of a version.
+fn numbers(version: &str) -> (u32, u32) {
+    let mut all = version.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (all.next().unwrap_or(0), all.next().unwrap_or(0))
 }
 
 /// Whether a package is the newest kernel of a series: `linux-image-6.12-cloud-amd64`.
@@ -100,6 +105,11 @@ linux-image-6.1-cloud-amd64 | 6.1.2-1 | http://h/debian bookworm/main amd64 Pack
         ];
         assert_eq!(found, expected);
         assert_eq!(among("", ""), (None, vec![]));
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(numbers("6.18.44-x") == (6, 18) && numbers("6.3") < numbers("6.12"));
     }
 
     #[test]
