@@ -81,6 +81,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if selection.includes(Rung::Unit) || selection.includes(Rung::Peers) {
         stage.add_plugin(&built.plugin()?)?;
     }
+    check_room(&stage, ROOM)?;
     let compiled = begin.elapsed();
     let judge = skips::Judge::new(&stage, asked.required)?;
     let jobs = plan::jobs(&built.tests(), &selection, stage.rights());
@@ -96,7 +97,26 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         let skipped = done.total.skipped.iter().filter(|(_, reason)| judge.is_for_peer(reason));
         lacking::update(&ran, &skipped.map(|(test, _)| test.clone()).collect())?;
     }
+    if !done.total.failed.is_empty() {
+        // Many of them in one way or another, which is not always told.
+        check_room(&stage, FULL).unwrap_or_else(|full| println!("{full}"));
+    }
     tell(done, compiled, begin.elapsed())
+}
+
+/// Bytes that tests need at once in the folder for temporary files.
+const ROOM: u64 = 1 << 30;
+/// With less than this it is as good as full.
+const FULL: u64 = 64 << 20;
+
+/// Says so where there is less room than this.
+fn check_room(stage: &stage::Stage, room: u64) -> Result<()> {
+    let (free, folder) = (stage.free()?, std::env::temp_dir());
+    if free < room {
+        let (free, room, folder) = (free >> 20, room >> 20, folder.display());
+        bail!("{folder}: {free} MiB are free, and tests need {room}: free some, or set TMPDIR");
+    }
+    Ok(())
 }
 
 /// Prints the full names of all tests that a run would have here, sorted.

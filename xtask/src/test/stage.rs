@@ -77,6 +77,13 @@ impl Stage {
         self.folder.path()
     }
 
+    /// Bytes that are free where tests put their files.
+    pub(super) fn free(&self) -> Result<u64> {
+        let found = rustix::fs::statvfs(self.path())
+            .with_context(|| format!("ask for the room in {}", self.path().display()))?;
+        Ok(found.f_bavail * found.f_frsize)
+    }
+
     pub(super) fn rights(&self) -> Rights {
         self.rights
     }
