@@ -20,15 +20,15 @@ mod user;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::workspace::Artifacts;
+use crate::workspace::{self, Artifacts};
 use plan::{Rung, Selection};
 use schedule::Done;
 
-/// What flags ask for, beside the tests.
+/// Flags, beside the choice of tests.
 #[derive(Debug, Default)]
-struct Asked {
+struct Flags {
     /// Only the names of the tests.
     list: bool,
     /// A missing peer is a failure.
@@ -37,17 +37,17 @@ struct Asked {
     only_peers: bool,
 }
 
-impl Asked {
+impl Flags {
     /// Takes the flags out of the arguments.
-    fn parse(args: &[String]) -> Result<(Asked, Vec<String>)> {
-        let (mut asked, mut rest) = (Asked::default(), vec![]);
+    fn parse(args: &[String]) -> Result<(Flags, Vec<String>)> {
+        let (mut flags, mut rest) = (Flags::default(), vec![]);
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match arg.as_str() {
-                "--list" => asked.list = true,
-                "--only-peers" => asked.only_peers = true,
+                "--list" => flags.list = true,
+                "--only-peers" => flags.only_peers = true,
                 "--peers" => match args.next().map(String::as_str) {
-                    Some("required") => asked.required = true,
+                    Some("required") => flags.required = true,
                     other => {
                         bail!("--peers: expected `required`, not {}", other.unwrap_or("nothing"))
                     }
@@ -55,20 +55,20 @@ impl Asked {
                 _ => rest.push(arg.clone()),
             }
         }
-        Ok((asked, rest))
+        Ok((flags, rest))
     }
 }
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let (asked, args) = Asked::parse(args)?;
+    let (flags, args) = Flags::parse(args)?;
     if let Some(("kernel", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        return kernel::run(rest, asked.required);
+        return kernel::run(rest, flags.required);
     }
     let mut selection = Selection::parse(&args)?;
-    if asked.only_peers {
+    if flags.only_peers {
         selection.only = Some(lacking::read()?);
     }
-    if asked.list {
+    if flags.list {
         return list(&selection);
     }
     let begin = Instant::now();
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     check_room(&stage, ROOM)?;
     let compiled = begin.elapsed();
-    let judge = skips::Judge::new(&stage, asked.required)?;
+    let judge = skips::Judge::new(&stage, flags.required)?;
     let jobs = plan::jobs(&built.tests(), &selection, stage.rights());
     let units = schedule::units(&jobs, &selection)?;
     let mut ran: lacking::Names = units.iter().flat_map(schedule::Unit::names).collect();
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         done.total.add(kernel::sample(&built, &judge)?);
         ran.insert(plan::GUEST.to_owned());
     }
-    if !asked.only_peers && !asked.required {
+    if !flags.only_peers && !flags.required {
         let skipped = done.total.skipped.iter().filter(|(_, reason)| judge.is_for_peer(reason));
         lacking::update(&ran, &skipped.map(|(test, _)| test.clone()).collect())?;
     }
@@ -148,16 +148,28 @@ fn machine() -> String {
     format!("machine: CPUs {cpus}, up {minutes} min, load {}", known(first("/proc/loadavg"), 2))
 }
 
+/// The file with the time of each test.
+const TIMES: &str = "target/test-times.txt";
+
+/// `seconds s, seconds s CPU title`.
+fn line(took: &schedule::Took) -> String {
+    let (time, cpu) = (took.time.as_secs_f64(), took.cpu.as_secs_f64());
+    format!("{time:>7.1} s {cpu:>6.1} s CPU  {}", took.title)
+}
+
 /// Prints skips, failures, times and the totals.
 fn tell(mut done: Done, compiled: Duration, whole: Duration) -> Result<()> {
     for (test, reason) in &done.total.skipped {
         println!("skipped: {test}: {reason}");
     }
-    done.took.sort_by_key(|(took, _)| std::cmp::Reverse(*took));
-    println!("longest:");
-    for (took, title) in done.took.iter().take(10) {
-        println!("{:>7.1} s {title}", took.as_secs_f64());
-    }
+    done.took.sort_by_key(|took| std::cmp::Reverse(took.time));
+    let lines: Vec<String> = done.took.iter().map(line).collect();
+    println!("longest, with their processor time ({TIMES} has all):");
+    lines.iter().take(10).for_each(|line| println!("{line}"));
+    let times = workspace::root().join(TIMES);
+    // Cargo may have another target folder.
+    times.parent().map_or(Ok(()), std::fs::create_dir_all).context("make the target folder")?;
+    std::fs::write(&times, lines.join("\n") + "\n").with_context(|| format!("write {TIMES}"))?;
     let (compiled, whole) = (compiled.as_secs_f64(), whole.as_secs_f64());
     println!("total: {whole:.0} s, {compiled:.0} s of it to build");
     for test in &done.total.failed {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -47,14 +47,15 @@ impl Outcome {
     }
 }
 
-/// Runs some tests of an executable in one process.
+/// Runs some tests of an executable in one process. With the processor time of that process and of those that it waited
+/// for.
 pub(super) fn run(
     job: &Job,
     names: &[String],
     worker: usize,
     stage: &Stage,
     selection: &Selection,
-) -> Result<Outcome> {
+) -> Result<(Outcome, Duration)> {
     let mut extra = selection.variables();
     let log = stage.skip_log(job.user, worker);
     let _ = fs::remove_file(&log);
@@ -66,7 +67,7 @@ pub(super) fn run(
     }
     let longer = selection.attack.map_or(1, Attack::rounds);
     let bound = BOUND * longer.max(selection.kill.map_or(1, KillRun::parts));
-    let (status, text, killed) = captured(&mut tests, stage, worker, bound)?;
+    let Finished { status, text, killed, cpu } = captured(&mut tests, stage, worker, bound)?;
     if killed && job.user != User::Caller {
         println!("{}: killed after {} s", job.title(), bound.as_secs());
         stage.take_down(job.user, worker)?;
@@ -82,7 +83,7 @@ pub(super) fn run(
             println!("{line} ({})", job.title());
         }
     }
-    Ok(outcome)
+    Ok((outcome, cpu))
 }
 
 /// The full names of the tests in doc comments.
@@ -143,30 +144,55 @@ fn count(
     outcome
 }
 
-/// Standard output, then standard error, and whether it had to be killed; through files, so that no surviving
-/// process can block this one.
+/// A process that ended.
+struct Finished {
+    status: ExitStatus,
+    /// Standard output, then standard error.
+    text: String,
+    /// Whether it took too long.
+    killed: bool,
+    cpu: Duration,
+}
+
+/// Runs a command; its output goes through files, so that no surviving process can block this one.
 fn captured(
     command: &mut Command,
     stage: &Stage,
     worker: usize,
     bound: Duration,
-) -> Result<(ExitStatus, String, bool)> {
+) -> Result<Finished> {
     let out = stage.path().join(format!("out-{worker}"));
     let err = stage.path().join(format!("err-{worker}"));
     command.stdout(File::create(&out)?).stderr(File::create(&err)?);
     let mut child = command.spawn().with_context(|| format!("start {command:?}"))?;
     let (end, mut killed) = (Instant::now() + bound, false);
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
+    while !ended(&child)? {
         if Instant::now() > end && !std::mem::replace(&mut killed, true) {
             child.kill().context("kill a test that hangs")?;
         }
         std::thread::sleep(Duration::from_millis(5));
-    };
+    }
+    // While it waits to be reaped.
+    let cpu = cpu_time(&child);
+    let status = child.wait()?;
     let text = |path: &Path| fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned());
-    Ok((status, format!("{}\n{}", text(&out)?, text(&err)?), killed))
+    Ok(Finished { status, text: format!("{}\n{}", text(&out)?, text(&err)?), killed, cpu })
+}
+
+/// Whether a child has ended; it can still be waited for.
+fn ended(child: &Child) -> Result<bool> {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let ended = waitid(WaitId::Pid(Pid::from_child(child)), options).context("wait for a test")?;
+    Ok(ended.is_some())
+}
+
+/// Processor time of a child and of the processes that it waited for; proc_pid_stat(5), fields 14 to 17.
+fn cpu_time(child: &Child) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks = fields.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u64>().ok());
+    Duration::from_millis(ticks.sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second())
 }
 
 fn read_skips(log: &Path) -> Vec<(String, String)> {

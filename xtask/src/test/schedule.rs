@@ -34,10 +34,19 @@ pub(super) struct Unit<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) total: Outcome,
-    /// Duration of each unit, with its title.
-    pub(super) took: Vec<(Duration, String)>,
+    /// What each unit took.
+    pub(super) took: Vec<Took>,
     /// By job title: remaining units, results so far, time spent.
     jobs: BTreeMap<String, (usize, Outcome, Duration)>,
+}
+
+/// What a unit took.
+#[derive(Debug)]
+pub(super) struct Took {
+    pub(super) time: Duration,
+    /// Of the test's process and those that it waited for; detached ones are not in it.
+    pub(super) cpu: Duration,
+    pub(super) title: String,
 }
 
 impl Done {
@@ -50,18 +59,18 @@ impl Done {
     }
 
     /// Adds a unit's result; reports its job once complete.
-    fn add(&mut self, unit: &Unit, outcome: Outcome, took: Duration) {
+    fn add(&mut self, unit: &Unit, outcome: Outcome, time: Duration, cpu: Duration) {
         let suite = unit.suite();
         if let Some((left, sum, spent)) = self.jobs.get_mut(&suite) {
             *left -= 1;
-            *spent += took;
+            *spent += time;
             sum.add(outcome.clone());
             if *left == 0 {
                 println!("{suite:<44} {}, {:.1} s", sum.tally(), spent.as_secs_f64());
             }
         }
         self.total.add(outcome);
-        self.took.push((took, unit.title()));
+        self.took.push(Took { time, cpu, title: unit.title() });
     }
 }
 
@@ -191,12 +200,12 @@ fn work_off(
                 let taken = next.lock().map_err(|_| anyhow!("a worker panicked"))?.next();
                 let Some(unit) = taken.map(|unit| &units[unit]) else { return Ok(()) };
                 let start = Instant::now();
-                let mut outcome = one(unit, worker, stage, selection)?;
+                let (mut outcome, cpu) = one(unit, worker, stage, selection)?;
                 if let Some(job) = unit.job {
                     judge.judge(job.user, &mut outcome)?;
                 }
                 let mut done = done.lock().map_err(|_| anyhow!("a worker panicked"))?;
-                done.add(unit, outcome, start.elapsed());
+                done.add(unit, outcome, start.elapsed(), cpu);
             }
         };
         let started: Vec<_> =
@@ -208,9 +217,15 @@ fn work_off(
     })
 }
 
-fn one(unit: &Unit, worker: usize, stage: &Stage, selection: &Selection) -> Result<Outcome> {
+fn one(
+    unit: &Unit,
+    worker: usize,
+    stage: &Stage,
+    selection: &Selection,
+) -> Result<(Outcome, Duration)> {
     match unit.job {
         Some(job) => execute::run(job, &unit.tests, worker, stage, selection),
-        None => execute::doc_tests(),
+        // rustdoc runs them within processes of its own.
+        None => Ok((execute::doc_tests()?, Duration::ZERO)),
     }
 }
