@@ -41,23 +41,16 @@ pub(crate) fn place() -> Place {
     Place { own_user, ..Place::default() }
 }
 
-/// Compiles a program.
+/// A program, compiled by the first test that runs it.
 pub(crate) fn compiled(name: &'static str, source: &str) -> PathBuf {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(folder.path(), open).unwrap();
-        folder
-    });
-    let program = folder.path().join(name);
-    let mut cc = Command::new("cc");
-    // At a fixed address, so that its variables are where they are in another process of it.
-    cc.args(["-x", "c", "-O1", "-no-pie", "-pthread", "-w", "-", "-o"]).arg(&program);
-    let mut running = cc.stdin(Stdio::piped()).spawn().unwrap();
-    running.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
-    assert!(running.wait().unwrap().success(), "{name} does not compile");
-    program
+    netloom_kit::made_once(name, source, |program| {
+        let mut cc = Command::new("cc");
+        // At a fixed address, so that its variables are where they are in another process of it.
+        cc.args(["-x", "c", "-O1", "-no-pie", "-pthread", "-w", "-", "-o"]).arg(program);
+        let mut running = cc.stdin(Stdio::piped()).spawn().unwrap();
+        running.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+        assert!(running.wait().unwrap().success(), "{name} does not compile");
+    })
 }
 
 /// The program of all doors, compiled once.

@@ -194,6 +194,7 @@ impl Stage {
         if user != User::Caller {
             all.push(("NETLOOM_RUNTIME_DIR".to_owned(), shown(self.home(user).join("run"))));
             all.push(("TMPDIR".to_owned(), shown(self.scratch(user, worker))));
+            all.push(("NETLOOM_TEST_MADE".to_owned(), shown(self.home(user).join("made"))));
         }
         all.extend(extra.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
         all
