@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::attack::Attack;
 use super::kill::KillRun;
@@ -165,12 +167,11 @@ fn captured(
     let err = stage.path().join(format!("err-{worker}"));
     command.stdout(File::create(&out)?).stderr(File::create(&err)?);
     let mut child = command.spawn().with_context(|| format!("start {command:?}"))?;
-    let (end, mut killed) = (Instant::now() + bound, false);
-    while !ended(&child)? {
-        if Instant::now() > end && !std::mem::replace(&mut killed, true) {
-            child.kill().context("kill a test that hangs")?;
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    let mut killed = false;
+    if !ends_within(&child, bound)? {
+        child.kill().context("kill a test that hangs")?;
+        killed = true;
+        ends_within(&child, bound)?;
     }
     // While it waits to be reaped.
     let cpu = cpu_time(&child);
@@ -179,12 +180,12 @@ fn captured(
     Ok(Finished { status, text: format!("{}\n{}", text(&out)?, text(&err)?), killed, cpu })
 }
 
-/// Whether a child has ended; it can still be waited for.
-fn ended(child: &Child) -> Result<bool> {
-    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let ended = waitid(WaitId::Pid(Pid::from_child(child)), options).context("wait for a test")?;
-    Ok(ended.is_some())
+/// Waits until a child has ended; it can still be reaped. `false`: it runs on.
+fn ends_within(child: &Child, bound: Duration) -> Result<bool> {
+    let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("open a test")?;
+    let bound = Timespec::try_from(bound).context("bound of a test")?;
+    let ready = poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&bound));
+    Ok(ready.context("wait for a test")? > 0)
 }
 
 /// Processor time of a child and of the processes that it waited for; proc_pid_stat(5), fields 14 to 17.
