@@ -100,3 +100,39 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use netloom_sys::{Failure, Unsupported};
+
+    use super::*;
+
+    fn missing() -> Unsupported {
+        Unsupported { feature: "wings", reason: "none".into(), needs: "grow some".into() }
+    }
+
+    /// At any depth, and whichever crate says so.
+    #[test]
+    fn what_the_machine_lacks_is_code_3() {
+        let wrapped = Failure::new("link \"a\"", "set up", netloom_netlink::Error::from(missing()));
+        let capture = netloom_capture::Error::from(netloom_libpcap::Error::from(missing()));
+        let all: [anyhow::Error; 10] = [
+            missing().into(),
+            wrapped.into(),
+            netloom_session::Error::from(netloom_libpcap::Error::from(missing())).into(),
+            netloom_session::Error::from(capture).into(),
+            netloom_lab::Error::from(missing()).into(),
+            netloom_measure::Error::from(netloom_ebpf::Error::from(missing())).into(),
+            netloom_vm::Error::from(missing()).into(),
+            netloom_image::Error::from(missing()).into(),
+            netloom_port::Error::from(missing()).into(),
+            netloom_guard::Error::from(missing()).into(),
+        ];
+        for error in all {
+            let error = error.context("what was tried");
+            assert_eq!(exit_code(&error), 3, "{error:#}");
+            let told = netloom_sys::describe(&*error);
+            assert_eq!(told.matches("wings: not available here").count(), 1, "{told}");
+        }
+    }
+}

@@ -8,7 +8,6 @@ const BOUND: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_program_starts_as_its_user_where_it_is_told() {
-    needs!("sh");
     let machine = machine!();
     let tell = "[sh, -c, 'echo $(id -u) $(id -g) $(id -G) $HOME $(pwd); echo more > /dev/stdout; exec sleep infinity']";
     machine.up(&format!(
