@@ -20,6 +20,8 @@ const ORDINARY: u32 = 65534;
 /// Search path of an ordinary user; root's own may contain folders that this user cannot enter. For others it comes before the
 /// caller's: the distribution's programs are those that tests are about, and wrappers of version managers take their time.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The search path of every user's tests instead, where somebody hides programs from them (scripts/bare.sh).
+const HIDING: &str = "NETLOOM_TEST_PATH";
 /// Data that tests read.
 const DATA: &[&str] = &[
     "examples",
@@ -132,7 +134,10 @@ impl Stage {
                 if drops {
                     // Without explicit groups, setting uid as root clears them.
                     command.env_clear().uid(ORDINARY).gid(ORDINARY);
-                    command.env("PATH", PATH).env("LANG", "C.UTF-8").env("USER", "nobody");
+                    command
+                        .env("PATH", search_path(false))
+                        .env("LANG", "C.UTF-8")
+                        .env("USER", "nobody");
                     command.env("HOME", self.home(user));
                 }
                 command.envs(variables);
@@ -186,8 +191,7 @@ impl Stage {
             ("RUST_BACKTRACE".to_owned(), "1".to_owned()),
         ];
         if user != User::Ordinary || self.rights != Rights::Root {
-            let own = std::env::var("PATH").unwrap_or_default();
-            all.push(("PATH".to_owned(), format!("{PATH}:{own}").trim_end_matches(':').to_owned()));
+            all.push(("PATH".to_owned(), search_path(true)));
         }
         let chosen = |key: &&str| Some(((*key).to_owned(), std::env::var(key).ok()?));
         all.extend(CHOICES.iter().filter_map(chosen));
@@ -220,6 +224,17 @@ impl Stage {
         }
         Ok(())
     }
+}
+
+/// Where tests find programs; also where the caller does, if its folders are theirs.
+fn search_path(own: bool) -> String {
+    let own = own.then(|| std::env::var("PATH").unwrap_or_default());
+    path_of(std::env::var(HIDING).ok(), own.as_deref())
+}
+
+fn path_of(hiding: Option<String>, own: Option<&str>) -> String {
+    let whole = || [PATH, own.unwrap_or_default()].join(":").trim_end_matches(':').to_owned();
+    hiding.unwrap_or_else(whole)
 }
 
 /// The folders of tests (`netloom_kit::Scratch`) that are left in a temporary folder.
@@ -282,6 +297,16 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_that_somebody_hides_are_hidden_from_every_user() {
+        for own in [Some("/own"), None] {
+            assert_eq!(path_of(Some("/only".to_owned()), own), "/only");
+        }
+        assert_eq!(path_of(None, Some("/own")), format!("{PATH}:/own"));
+        assert_eq!(path_of(None, Some("")), PATH);
+        assert_eq!(path_of(None, None), PATH);
+    }
 
     #[test]
     fn folders_that_a_killed_test_has_left_are_found() {
