@@ -4,6 +4,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 SECONDS_EACH ?= 60
+SUITE ?= bookworm
 
 # Rust from rustup is found in the same call that installed it, before a distribution's older one.
 CARGO_BIN := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -14,11 +15,12 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test test-browser bench conformance kernels install dist peers fuzz findings check setup build clean
+.PHONY: help demo test bare test-browser bench conformance kernels install dist peers fuzz findings check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
 	@echo 'make test      all tests, as an ordinary user and as root where the kernel asks for it'
+	@echo 'make bare      demo and test where nothing is installed, in a bare Debian (root, apt); SUITE=$(SUITE)'
 	@echo 'make test-browser  chromium under guard, where it is installed; not part of make test'
 	@echo 'make bench     all measurements, beside the peers that are installed; BENCH="--quick --report DIR"'
 	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 10 minutes (needs make peers)'
@@ -46,6 +48,9 @@ demo: setup
 
 test: setup
 	cargo xtask test
+
+bare:
+	@bash scripts/bare.sh "$(SUITE)"
 
 test-browser: setup
 	cargo xtask test browser
