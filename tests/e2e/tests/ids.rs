@@ -229,15 +229,15 @@ fn programs_fill_directories_of_the_hosts_other_users() {
     assert_eq!(machine.exec("a", &["sh", "-c", fill]).ok(), "1777:0\n");
     // What the host has there shows as before, can be replaced, and stays the host's.
     let replace =
-        "sed -i 's/^/# /' /etc/services && head -c 2 /etc/services && echo && ls /var/lib";
-    let host = std::fs::read("/etc/services").expect("a file of the host");
+        "sed -i 's/^/# /' /etc/login.defs && head -c 2 /etc/login.defs && echo && ls /var/lib";
+    let host = std::fs::read("/etc/login.defs").expect("a file of the host");
     let told = machine.exec("a", &["sh", "-c", replace]).ok();
     assert!(told.starts_with("# "), "{told}");
     for entry in std::fs::read_dir("/var/lib").expect("a directory of the host").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         assert!(told.lines().any(|line| line == name), "{name}: {told}");
     }
-    assert_eq!(std::fs::read("/etc/services").expect("a file of the host"), host);
+    assert_eq!(std::fs::read("/etc/login.defs").expect("a file of the host"), host);
     assert!(!machine.exec("b", &["ls", "/var/lib/own"]).finish().status.success());
     machine.down();
 }
