@@ -95,6 +95,20 @@ impl Code {
         if done < 0 { Err(handle.message()) } else { Ok(Code { functions, program }) }
     }
 
+    /// The same, but never a program in which libpcap took a protocol's name for protocol 0.
+    pub(crate) fn compile_named(
+        handle: &Handle,
+        expression: &str,
+    ) -> std::result::Result<Code, String> {
+        let code = Code::compile(handle, expression)?;
+        if names_protocol(expression) && !knows_protocols(handle) {
+            return Err("libpcap finds no names of protocols, and would take them for protocol 0: install netbase, \
+                        which has /etc/protocols, or write numbers (ip proto 6)"
+                .to_owned());
+        }
+        Ok(code)
+    }
+
     fn insns(&self) -> &[Insn] {
         let Ok(len) = usize::try_from(self.program.len) else { return &[] };
         if len == 0 || self.program.insns.is_null() {
@@ -103,6 +117,28 @@ impl Code {
         // SAFETY: pcap_compile made as many instructions; they live until the code is dropped.
         unsafe { std::slice::from_raw_parts(self.program.insns, len) }
     }
+}
+
+/// Whether an expression gives an IP protocol by a name that libpcap looks up: `ip proto \tcp`, `proto ospf`.
+fn names_protocol(expression: &str) -> bool {
+    let separates = |c: char| c.is_whitespace() || "()!&|".contains(c);
+    let mut before = "";
+    let mut looked_up = false;
+    for word in expression.split(separates).filter(|word| !word.is_empty()) {
+        // Types of Ethernet are in libpcap itself.
+        let protocol = matches!(before, "proto" | "protochain");
+        looked_up |= protocol && !word.starts_with(|c: char| c.is_ascii_digit());
+        before = if before == "ether" { "" } else { word };
+    }
+    // Further ones: `ip proto (6 or \udp)`.
+    looked_up || (expression.contains('\\') && !expression.contains("ether"))
+}
+
+/// Whether libpcap's look-up of names works. libpcap 1.10.3 takes a name for protocol 0 where `getprotobyname_r` fails, as
+/// it does on a minimal Debian, without /etc/protocols.
+fn knows_protocols(handle: &Handle) -> bool {
+    let [name, number] = ["ip proto \\tcp", "ip proto 6"].map(|e| Code::compile(handle, e).ok());
+    name.zip(number).is_some_and(|(name, number)| name.insns() == number.insns())
 }
 
 /// Compiles an expression for Ethernet frames. Matching frames are kept up to `snaplen` bytes (at
@@ -119,7 +155,7 @@ pub fn compile(expression: &str, snaplen: u32) -> Result<Program> {
     let pcap = unsafe { (functions.pcap_open_dead)(ETHERNET, snaplen) };
     let handle =
         Handle::new(functions, pcap).ok_or(Error::Memory { operation: "open for compiling" })?;
-    let code = Code::compile(&handle, expression)
+    let code = Code::compile_named(&handle, expression)
         .map_err(|message| Error::Expression { expression: expression.to_owned(), message })?;
     Program::new(code.insns().to_vec())
         .map_err(|source| Error::Filter { expression: expression.to_owned(), source })
@@ -144,4 +180,28 @@ pub fn offline_filter(program: &Program, frame: &[u8], original: u32) -> Result<
     // SAFETY: the program was checked and is only read; the header has the frame's length.
     let kept = unsafe { (functions.pcap_offline_filter)(&code, &header, frame.as_ptr()) };
     Ok(kept.cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_protocol;
+
+    #[test]
+    fn names_of_protocols_are_those_that_are_looked_up() {
+        for named in
+            ["ip proto \\tcp", "not (ip6 proto ospf)", "ip proto (6 or \\udp)", "proto gre"]
+        {
+            assert!(names_protocol(named), "{named}");
+        }
+        for other in [
+            "tcp",
+            "ip proto 6",
+            "ether proto \\ip",
+            "ether proto 0x88cc",
+            "ip[9] = 6",
+            "host proto",
+        ] {
+            assert!(!names_protocol(other), "{other}");
+        }
+    }
 }

@@ -275,7 +275,7 @@ fn activate(interface: &str, handle: &Handle) -> Result<()> {
 }
 
 fn set_filter(interface: &str, handle: &Handle, expression: &str) -> Result<()> {
-    let mut code = Code::compile(handle, expression)
+    let mut code = Code::compile_named(handle, expression)
         .map_err(|message| Error::Expression { expression: expression.to_owned(), message })?;
     let program: *mut BpfProgram = &mut code.program;
     // SAFETY: the handle is active; libpcap copies the program.

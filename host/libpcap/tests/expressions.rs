@@ -2,7 +2,7 @@
 //! here and for the recorded ones.
 
 use super::support;
-use netloom_kit::needs;
+use netloom_kit::{isolated, needs};
 use netloom_libpcap::{Error, compile, offline_filter, version};
 use support::{frames, noise::Noise, recorded};
 
@@ -21,7 +21,7 @@ fn corpus() -> Vec<Vec<u8>> {
 
 #[test]
 fn expressions_mean_the_same_to_all_interpreters() {
-    needs!("libpcap");
+    needs!("libpcap", "protocols");
     let frames = corpus();
     let mut different = 0;
     for (expression, recorded) in recorded::programs() {
@@ -114,6 +114,25 @@ fn threads_compile_at_the_same_time() {
                     compile(&format!("tcp port {port}"), 96).unwrap();
                 }
             });
+        }
+    });
+}
+
+#[test]
+fn without_names_of_protocols_a_filter_by_name_is_refused() {
+    needs!("libpcap");
+    isolated!({
+        // Loaded before the loader's cache is hidden, too.
+        version().unwrap();
+        let hidden =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "etc", "/etc"]).status();
+        assert!(hidden.unwrap().success());
+        for named in ["ip proto \\tcp", "ip6 proto \\udp", "proto no-such"] {
+            let refused = compile(named, 65_535).unwrap_err().to_string();
+            assert!(refused.contains("install netbase"), "{named}: {refused}");
+        }
+        for other in ["ip proto 6", "tcp port 80", "ether proto \\ip"] {
+            compile(other, 65_535).unwrap();
         }
     });
 }
