@@ -60,7 +60,9 @@ missing() {
 install_packages() {
     case $(system) in
     apt)
-        as_root apt-get update -q
+        # Once a run: the lists take seconds each time.
+        [ -n "${updated:-}" ] || as_root apt-get update -q
+        updated=yes
         # Unattended upgrades of a fresh machine hold the lock for minutes.
         as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
             -o DPkg::Lock::Timeout=600 "$@"
@@ -87,9 +89,14 @@ setup_tools() {
 
 setup_peers() {
     wanted=$(missing peers | tr ' ' '\n' | sort -u)
-    # One by one: a distribution may lack one of them, and the others are wanted all the same.
+    # All at once, so that triggers of dpkg run once; one by one where the distribution lacks one, since the others are wanted.
+    # shellcheck disable=SC2086
+    if [ -n "$wanted" ] && ! install_packages $wanted; then
+        for package in $wanted; do
+            install_packages "$package" || say "not available here: $package (left out)"
+        done
+    fi
     for package in $wanted; do
-        install_packages "$package" || say "not available here: $package (left out)"
         # Their programs are wanted, not a service of this machine's.
         case $package in frr | openvswitch-testcontroller | radvd) stop_service "$package" ;; esac
     done
