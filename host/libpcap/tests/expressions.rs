@@ -10,11 +10,6 @@ use support::{frames, noise::Noise, recorded};
 const NOT_AS_LINUX: [&str; 3] =
     ["ip[ether[14] - 60:2] != 0", "ip[20:2] << ip[9] != 0", "ether[14] >> ether[15] = 1"];
 
-/// Whether the machine has libpcap; the same for all tests.
-fn there() -> bool {
-    version().is_ok()
-}
-
 fn corpus() -> Vec<Vec<u8>> {
     [frames::corpus(), frames::runts()].concat()
 }
