@@ -10,6 +10,7 @@ mod flags;
 mod kernel;
 mod kill;
 mod lacking;
+mod load;
 mod outcome;
 mod plan;
 mod room;
@@ -18,6 +19,7 @@ mod skips;
 mod stage;
 mod user;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -35,6 +37,10 @@ struct Flags {
     required: bool,
     /// Only tests of peers, and those that a run before lacked one for.
     only_peers: bool,
+    /// How often each test runs; once if zero.
+    times: u32,
+    /// Beside how many busy processes.
+    beside: u32,
 }
 
 impl Flags {
@@ -46,6 +52,8 @@ impl Flags {
             match arg.as_str() {
                 "--list" => flags.list = true,
                 "--only-peers" => flags.only_peers = true,
+                "--times" => flags.times = flags::small(arg, args.next())?,
+                "--beside" => flags.beside = flags::small(arg, args.next())?,
                 "--peers" => match args.next().map(String::as_str) {
                     Some("required") => flags.required = true,
                     other => {
@@ -86,6 +94,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let judge = skips::Judge::new(&stage, flags.required)?;
     let jobs = plan::jobs(&built.tests(), &selection, stage.rights());
     let units = schedule::units(&jobs, &selection)?;
+    let units = schedule::repeated(units, flags.times);
+    let _load = load::Load::start(flags.beside)?;
     let mut ran: lacking::Names = units.iter().flat_map(schedule::Unit::names).collect();
     let mut done = schedule::run(&units, &stage, &selection, &judge)?;
     if selection.has_kernel() {
@@ -157,6 +167,15 @@ fn line(took: &schedule::Took) -> String {
     format!("{time:>7.1} s {cpu:>6.1} s CPU  {}", took.title)
 }
 
+/// Each test once, with the number of its failures.
+fn counted(failed: &[String]) -> BTreeMap<&str, usize> {
+    let mut counted = BTreeMap::new();
+    for test in failed {
+        *counted.entry(test.as_str()).or_default() += 1;
+    }
+    counted
+}
+
 /// Prints skips, failures, times and the totals.
 fn tell(mut done: Done, compiled: Duration, whole: Duration) -> Result<()> {
     for (test, reason) in &done.total.skipped {
@@ -172,8 +191,9 @@ fn tell(mut done: Done, compiled: Duration, whole: Duration) -> Result<()> {
     std::fs::write(&times, lines.join("\n") + "\n").with_context(|| format!("write {TIMES}"))?;
     let (compiled, whole) = (compiled.as_secs_f64(), whole.as_secs_f64());
     println!("total: {whole:.0} s, {compiled:.0} s of it to build");
-    for test in &done.total.failed {
-        println!("failed: {test}");
+    for (test, times) in counted(&done.total.failed) {
+        let times = if times > 1 { format!(" ({times} times)") } else { String::new() };
+        println!("failed: {test}{times}");
     }
     if done.total.tests() == 0 {
         bail!("no test matches");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use netloom_sys::disposition::spawn_with_defaults;
 
-use crate::wait_until;
+use crate::wait::{ends_within, wait_until};
 
 /// A command to run. It inherits only the environment: signals have their default effects.
 #[derive(Debug)]
@@ -190,18 +190,12 @@ fn drain(mut from: impl std::io::Read + Send + 'static) -> std::thread::JoinHand
 }
 
 fn wait_bounded(child: &mut Child, bound: Duration, shown: &OsStr) -> ExitStatus {
-    let end = Instant::now() + bound;
-    loop {
-        if let Some(status) = child.try_wait().expect("wait for child") {
-            return status;
-        }
-        if Instant::now() > end {
-            drop(child.kill());
-            drop(child.wait());
-            panic!("not done within {bound:?}, killed: {}", shown.display());
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    if !ends_within(child, bound) {
+        drop(child.kill());
+        drop(child.wait());
+        panic!("not done within {bound:?}, killed: {}", shown.display());
     }
+    child.wait().expect("wait for child")
 }
 
 #[cfg(test)]

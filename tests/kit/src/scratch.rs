@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::wait::ends_within;
 use crate::{Binary, Run};
 
 /// A folder (0700) that contains a runtime directory for `netloom`.
@@ -103,16 +104,11 @@ impl Drop for LabGuard<'_> {
         down.stdin(Stdio::null()).stdout(Stdio::null());
         // While a failed test unwinds, a second panic would hide the first: only print.
         let Ok(mut child) = down.spawn() else { return eprintln!("cannot start netloom down") };
-        let end = std::time::Instant::now() + Duration::from_secs(60);
-        while let Ok(None) = child.try_wait() {
-            if std::time::Instant::now() > end {
-                eprintln!("netloom down --all is not done after 60 s, killed");
-                drop(child.kill());
-                drop(child.wait());
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        if !ends_within(&child, Duration::from_secs(60)) {
+            eprintln!("netloom down --all is not done after 60 s, killed");
+            drop(child.kill());
         }
+        drop(child.wait());
     }
 }
 

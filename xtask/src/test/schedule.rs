@@ -2,7 +2,7 @@
 //!
 //! A test that touches the kernel is a unit with its own process, so nothing that it does to its process
 //! affects another test. The tests of a pure crate are one unit. Twice as many units run at once as there are
-//! CPUs, and more while they leave [`room`](super::room); tests that inspect the whole machine run last, one by one.
+//! CPUs, and more while they leave [`room`](super::room).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use super::user::User;
 use crate::workspace;
 
 /// A worker's unit of work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Unit<'a> {
     /// `None` for the tests in doc comments.
     pub(super) job: Option<&'a Job>,
@@ -129,6 +129,11 @@ pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Un
     Ok(units)
 }
 
+/// All units as often as requested, one round after the other.
+pub(super) fn repeated(units: Vec<Unit<'_>>, times: u32) -> Vec<Unit<'_>> {
+    (0..times.max(1)).flat_map(|_| units.iter().cloned()).collect()
+}
+
 /// The requested tests of an executable; ignored ones are helpers for other tests and do not count.
 fn list(job: &Job, selection: &Selection) -> Result<Vec<String>> {
     let listed = |more: &[&str]| -> Result<Vec<String>> {
@@ -152,9 +157,6 @@ fn longest() -> Result<Vec<String>> {
 
 fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
     let full = format!("{}/{name}", job.prefix());
-    if full.starts_with(ALONE) {
-        return usize::MAX;
-    }
     let known = longest.iter().position(|line| *line == full);
     known.unwrap_or(longest.len() + usize::from(!matches!(job.rung, Rung::EndToEnd | Rung::Peers)))
 }
@@ -162,14 +164,8 @@ fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
 /// Number of tests run side by side: a test mostly waits, for blocks, bounds and processes.
 fn side_by_side() -> Limits {
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
-    Limits { few: 2 * cpus, many: 3 * cpus }
+    Limits { few: 2 * cpus, many: 6 * cpus }
 }
-
-/// For tests that run alone.
-const ONE: Limits = Limits { few: 1, many: 1 };
-
-/// Tests that inspect the whole machine: they run last, one by one.
-const ALONE: &str = "tests-e2e/whole_machine::";
 
 /// Runs all units.
 pub(super) fn run(
@@ -179,10 +175,7 @@ pub(super) fn run(
     judge: &Judge<'_>,
 ) -> Result<Done> {
     let done = Mutex::new(Done::new(units));
-    let together = units.partition_point(|unit| unit.rank != usize::MAX);
-    for (units, limits) in [(&units[..together], side_by_side()), (&units[together..], ONE)] {
-        work_off(units, limits, (stage, selection, judge), &done)?;
-    }
+    work_off(units, side_by_side(), (stage, selection, judge), &done)?;
     done.into_inner().map_err(|_| anyhow!("a worker panicked"))
 }
 
