@@ -30,6 +30,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A folder that others than this user and root can fill or exchange.
+    #[error("{path:?}: {reason}")]
+    Untrusted {
+        /// The folder, or one above it.
+        path: PathBuf,
+        /// Who can, in words.
+        reason: String,
+    },
     /// The machine lacks something.
     #[error("{0}")]
     Unsupported(#[from] Unsupported),
@@ -71,7 +79,7 @@ impl Error {
         match self {
             Error::Failed(failure) => failure.raw_os_error(),
             Error::Refused { source, .. } => source.raw_os_error(),
-            Error::Unsupported(_) | Error::Content { .. } => None,
+            Error::Untrusted { .. } | Error::Unsupported(_) | Error::Content { .. } => None,
         }
     }
 }

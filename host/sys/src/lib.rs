@@ -42,6 +42,7 @@ pub mod subordinate;
 pub mod sysctl;
 pub mod terminal;
 pub mod title;
+pub mod trusted;
 
 pub use describe::describe;
 pub use error::{Error, Result, Unsupported};

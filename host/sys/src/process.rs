@@ -191,6 +191,12 @@ pub fn set_name(name: &str) {
     }
 }
 
+/// The short name of a process in the process list; `None` if it has ended. Only the process itself sets it.
+pub fn name_of(pid: Pid) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+}
+
 /// `struct sched_attr` of sched_setattr(2), first published size (48 bytes).
 #[repr(C)]
 #[derive(Default)]
