@@ -10,7 +10,12 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::Request`] for a name that is none, [`Error::TwoPlaces`], [`Error::NoSwitch`].
 pub fn address(lab: Option<&str>, asked: &str) -> Result<Address> {
-    let resolve = |text: &str| name::resolve(text).map_err(|e| Error::Request(e.to_string()));
+    let resolve = |text: &str| {
+        name::resolve(text).map_err(|e| match e {
+            netloom_shm::Error::Folder { .. } => Error::Lab(e.into()),
+            other => Error::Request(other.to_string()),
+        })
+    };
     let bare = asked.strip_prefix(name::SCHEME).unwrap_or(asked);
     let is_plain =
         !bare.starts_with('/') && !bare.split('?').next().is_some_and(|n| n.contains('.'));
@@ -21,7 +26,8 @@ pub fn address(lab: Option<&str>, asked: &str) -> Result<Address> {
         }
         None => resolve(asked)?,
     };
-    let labs = || Folder::all(&runtime_dir());
+    // Names are found in no folder that is not trusted; a path needs none, and these are hints for it alone.
+    let labs = || runtime_dir().and_then(|runtime| Folder::all(&runtime)).unwrap_or_default();
     if lab.is_none()
         && is_plain
         && !address.path.exists()

@@ -52,6 +52,24 @@ pub enum Error {
         /// What happened instead.
         reason: &'static str,
     },
+    /// A switch is looked for where others than this user and root could have put one.
+    #[error("folder of labs {folder:?} is not searched: {source}")]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Who can fill or exchange it.
+        source: netloom_sys::Error,
+    },
+    /// The process of a switch is another user's.
+    #[error(
+        "switch {switch:?}: join: user {uid} runs it, not you or root; name it by its path if you want that"
+    )]
+    Stranger {
+        /// The switch's socket.
+        switch: PathBuf,
+        /// The user.
+        uid: u32,
+    },
     /// An invalid name of a switch or a port.
     #[error("name {name:?}: use: {reason}")]
     Name {

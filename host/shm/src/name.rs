@@ -2,12 +2,14 @@
 //!
 //! A NAME beginning with `/` is the path of the switch's socket; else it is `LAB.SWITCH`, or `SWITCH`
 //! for `default.SWITCH`, below one of the directories of running labs. A final `[N]`, or `?port=N` and
-//! `&name=X`, choose a port. This code only checks whether a socket exists; it never connects.
+//! `&name=X`, choose a port. This code only checks whether a socket exists; it never connects. A directory that another
+//! user can fill or exchange has no switches. A path is the user's own word, and may lead to another user's switch.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use netloom_sys::random;
+use netloom_sys::trusted::TrustedDir;
 use rustix::io::Errno;
 
 use crate::protocol::{MOST_NAME, check_name};
@@ -32,21 +34,47 @@ pub struct Address {
     pub number: Option<u8>,
     /// The port's name, if one was chosen.
     pub name: Option<String>,
+    /// Whether it was found by its name, and so has to be a switch of this user's or root's.
+    pub found: bool,
 }
 
 /// The switch of this name: in the first possible directory that has its socket, else in the first.
 ///
 /// # Errors
-/// [`Error::Name`] for an invalid name.
+/// [`Error::Name`] for an invalid name; [`Error::Folder`] if no directory has its socket, and others than this user and
+/// root can fill or exchange one of them.
 pub fn resolve(name: &str) -> Result<Address> {
     let uid = rustix::process::geteuid().as_raw();
     let folders = folders(|name| std::env::var_os(name).filter(|v| !v.is_empty()), uid);
-    resolve_in(name, &folders, |path| path.exists())
+    resolve_in(name, &folders, has_socket)
 }
+
+/// The directory of sockets in that of running labs.
+const SWITCHES: &str = ".switches";
 
 /// The path of a switch's socket below the directory of running labs.
 pub fn socket(runtime: &Path, lab: &str, switch: &str) -> PathBuf {
-    runtime.join(".switches").join(format!("{lab}.{switch}"))
+    runtime.join(SWITCHES).join(file_name(lab, switch))
+}
+
+fn file_name(lab: &str, switch: &str) -> String {
+    format!("{lab}.{switch}")
+}
+
+/// Whether a directory of running labs has a switch's socket.
+///
+/// # Errors
+/// Others can fill or exchange the directory.
+fn has_socket(runtime: &Path, name: &str) -> netloom_sys::Result<bool> {
+    let found = || -> netloom_sys::Result<bool> {
+        let Some(runtime) = TrustedDir::open(runtime)? else { return Ok(false) };
+        Ok(runtime.dir(SWITCHES)?.is_some_and(|switches| switches.has(name)))
+    };
+    match found() {
+        // One that this user may not enter has no switch for him.
+        Err(netloom_sys::Error::Failed(_)) => Ok(false),
+        found => found,
+    }
 }
 
 /// The possible directories of running labs, likeliest first.
@@ -60,11 +88,15 @@ fn folders(set: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<PathBuf> {
     [Some(PathBuf::from("/run/netloom")), own, Some(temporary)].into_iter().flatten().collect()
 }
 
-fn resolve_in(name: &str, folders: &[PathBuf], exists: impl Fn(&Path) -> bool) -> Result<Address> {
+fn resolve_in(
+    name: &str,
+    folders: &[PathBuf],
+    has: impl Fn(&Path, &str) -> netloom_sys::Result<bool>,
+) -> Result<Address> {
     let wrong = |reason| Error::Name { name: name.to_owned(), reason };
     let rest = name.strip_prefix(SCHEME).unwrap_or(name);
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut address = Address { path: PathBuf::new(), number: None, name: None };
+    let mut address = Address { path: PathBuf::new(), number: None, name: None, found: false };
     let rest = match rest.strip_suffix(']').and_then(|r| r.rsplit_once('[')) {
         None => rest,
         Some((rest, "")) => rest,
@@ -93,10 +125,30 @@ fn resolve_in(name: &str, folders: &[PathBuf], exists: impl Fn(&Path) -> bool) -
     for part in [lab, switch] {
         check_part(part).map_err(wrong)?;
     }
-    let mut places = folders.iter().map(|folder| socket(folder, lab, switch));
-    let first = places.next().ok_or(wrong("no folder for it"))?;
-    address.path = if exists(&first) { first } else { places.find(|p| exists(p)).unwrap_or(first) };
+    address.path = find(lab, switch, folders, has)?.ok_or(wrong("no folder for it"))?;
+    address.found = true;
     Ok(address)
+}
+
+/// The socket in the first directory that has it, else where it would be in the first.
+fn find(
+    lab: &str,
+    switch: &str,
+    folders: &[PathBuf],
+    has: impl Fn(&Path, &str) -> netloom_sys::Result<bool>,
+) -> Result<Option<PathBuf>> {
+    let mut distrusted = None;
+    for folder in folders {
+        match has(folder, &file_name(lab, switch)) {
+            Ok(true) => return Ok(Some(socket(folder, lab, switch))),
+            Ok(false) => {}
+            Err(e) => distrusted = distrusted.or(Some((folder, e))),
+        }
+    }
+    match distrusted {
+        Some((folder, source)) => Err(Error::Folder { folder: folder.clone(), source }),
+        None => Ok(folders.first().map(|folder| socket(folder, lab, switch))),
+    }
 }
 
 /// A port's name from what a program says of itself: one line, bounded, never empty.
@@ -152,7 +204,8 @@ mod tests {
 
     fn at(name: &str) -> Result<Address> {
         let folders = ["/a".into(), "/b".into()];
-        resolve_in(name, &folders, |path| path == Path::new("/b/.switches/lab.there"))
+        let there = |folder: &Path, name: &str| (folder, name) == (Path::new("/b"), "lab.there");
+        resolve_in(name, &folders, |folder, name| Ok(there(folder, name)))
     }
 
     fn path(name: &str) -> String {

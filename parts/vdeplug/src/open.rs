@@ -24,8 +24,9 @@ pub(crate) struct Wish<'a> {
 pub(crate) fn join(wish: &Wish<'_>) -> Result<SwitchPort, Errno> {
     let address = name::resolve(wish.name).map_err(|error| number(&error))?;
     let chosen = address.name.is_some();
-    let wanted = address.name.unwrap_or_else(|| name::port_name(wish.description));
-    let mut options = JoinOptions::new(address.path, &wanted);
+    let wanted = address.name.clone();
+    let wanted = wanted.unwrap_or_else(|| name::port_name(wish.description));
+    let mut options = JoinOptions::at(&address, &wanted);
     options.number = match address.number {
         Some(number) => u16::from(number),
         None => u8::try_from(wish.port).map_err(|_| Errno::INVAL)?.into(),
@@ -59,6 +60,7 @@ pub(crate) fn number(error: &Error) -> Errno {
             _ => Errno::IO,
         },
         Error::Name { .. } => Errno::INVAL,
+        Error::Folder { .. } | Error::Stranger { .. } => Errno::ACCESS,
         Error::Silent { .. } => Errno::TIMEDOUT,
         Error::Memory { .. } | Error::Message { .. } => Errno::PROTO,
         other => match other.raw_os_error().map(Errno::from_raw_os_error) {

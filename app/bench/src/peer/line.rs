@@ -70,8 +70,8 @@ pub(super) fn open(line: &str, name: &str) -> Result<Box<dyn Line>> {
 
 /// Joins a netloom switch by name; the port ends with the switch.
 pub(super) fn join(switch: &str, name: &str) -> Result<SwitchPort> {
-    let path = netloom_shm::name::resolve(switch)?.path;
-    let options = JoinOptions { reconnect: false, ..JoinOptions::new(path, name) };
+    let address = netloom_shm::name::resolve(switch)?;
+    let options = JoinOptions { reconnect: false, ..JoinOptions::at(&address, name) };
     SwitchPort::join(&options).with_context(|| format!("join {switch}"))
 }
 

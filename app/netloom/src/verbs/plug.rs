@@ -97,7 +97,7 @@ fn join(address: &Address, args: &Plug, default: &str, wait: Duration) -> Result
     let options = JoinOptions {
         number: address.number.map_or(0, u16::from),
         wait,
-        ..JoinOptions::new(&address.path, &name)
+        ..JoinOptions::at(address, &name)
     };
     SwitchPort::join(&options)
         .with_context(|| format!("switch {:?}: join as {name:?}", args.switch))

@@ -58,7 +58,7 @@ fn join(
     let port = SwitchPort::join(&JoinOptions {
         reconnect: false,
         only_copies: true,
-        ..JoinOptions::new(&address.path, name)
+        ..JoinOptions::at(&address, name)
     });
     let port = port.map_err(Error::joining(&mirrored.switch))?;
     let ask = |request| running.ask_switch(&mirrored.switch, &request).map_err(Error::Lab);

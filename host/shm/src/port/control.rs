@@ -378,7 +378,7 @@ impl SwitchPort {
         if !matches!(self.control.link, Link::Away) {
             return Ok(());
         }
-        let Ok(mut channel) = Channel::connect(&self.options.switch, Duration::ZERO) else {
+        let Ok(mut channel) = self.options.connect(Duration::ZERO) else {
             return Ok(());
         };
         let writer = Writer::create(super::welcome::UPLINK, super::send::generation()?)?;

@@ -37,7 +37,7 @@ impl SwitchPort {
     /// by the switch's answer or lack of it.
     pub fn join(options: &JoinOptions) -> Result<SwitchPort> {
         check(options)?;
-        let mut channel = Channel::connect(&options.switch, PATIENCE)?;
+        let mut channel = options.connect(PATIENCE)?;
         let inbox = Inbox::create()?;
         let writer = Writer::create(UPLINK, generation()?)?;
         let join = join(options, options.number, [0; 16], Edges::Given(&[]));

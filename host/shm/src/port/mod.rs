@@ -27,11 +27,12 @@ use std::time::Duration;
 
 use netloom_packet::Segmenter;
 
-use crate::Result;
 use crate::inbox::{Counter, Inbox};
 use crate::layout::{self, HEADER, LONGEST_FRAME};
-use crate::protocol::Token;
+use crate::name::Address;
+use crate::protocol::{Channel, Token};
 use crate::wake::{Bell, Watch};
+use crate::{Error, Result};
 
 use control::Control;
 use frames::Frames;
@@ -54,6 +55,8 @@ const TAG: usize = 4;
 pub struct JoinOptions {
     /// The switch's socket.
     pub switch: PathBuf,
+    /// Whether the switch has to be one of this user's or root's, as one that was found by its name has.
+    pub own: bool,
     /// The port's name: 1 to 64 bytes without control characters.
     pub name: String,
     /// The number wanted, 1 to 255; 0 for any.
@@ -75,10 +78,16 @@ pub struct JoinOptions {
 }
 
 impl JoinOptions {
+    /// The same for a switch that a user named.
+    pub fn at(address: &Address, name: &str) -> Self {
+        JoinOptions { own: address.found, ..JoinOptions::new(&address.path, name) }
+    }
+
     /// Options with any number, all capabilities, 100 ms, 1 MiB, and reconnect.
     pub fn new(switch: impl Into<PathBuf>, name: &str) -> Self {
         JoinOptions {
             switch: switch.into(),
+            own: false,
             name: name.to_owned(),
             number: 0,
             super_frames: true,
@@ -87,6 +96,18 @@ impl JoinOptions {
             arena: layout::ring::ARENA,
             reconnect: true,
             only_copies: false,
+        }
+    }
+}
+
+impl JoinOptions {
+    /// Connects to the switch, and sees whether it is whose it has to be.
+    fn connect(&self, patience: Duration) -> Result<Channel> {
+        let channel = Channel::connect(&self.switch, patience)?;
+        let uid = channel.peer()?.uid;
+        match !self.own || uid == 0 || uid == rustix::process::geteuid().as_raw() {
+            true => Ok(channel),
+            false => Err(Error::Stranger { switch: self.switch.clone(), uid }),
         }
     }
 }
