@@ -1,7 +1,7 @@
 //! Failures of a lab, with the object and the operation.
 
 use std::error::Error as StdError;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netloom_model::lookup::LookupError;
 use netloom_sys::{Failure, Unsupported};
@@ -25,6 +25,16 @@ pub enum Error {
     /// This machine or this user lacks something.
     #[error("{0}")]
     Unsupported(#[from] Unsupported),
+    /// Others than this user and root can fill or exchange the folder of labs, or a lab's in it.
+    #[error("folder of labs {folder:?} is not used: {reason}; {advice}")]
+    Untrusted {
+        /// The folder of labs.
+        folder: PathBuf,
+        /// What is wrong with it, or with one above or in it.
+        reason: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// Another process took the lab down while it was made.
     #[error("was taken down while it was made")]
     TakenDown,
@@ -99,6 +109,28 @@ impl Error {
                 Some(unsupported) => Error::Unsupported(unsupported.clone()),
                 None => Failure::new(object.clone(), operation, source).into(),
             }
+        }
+    }
+
+    /// For `map_err`: a failure at a folder of labs, or in it.
+    pub(crate) fn in_runtime(folder: &Path) -> impl Fn(netloom_sys::Error) -> Error {
+        move |source| match source {
+            netloom_sys::Error::Untrusted { path, reason } => {
+                let reason =
+                    if path == folder { reason } else { format!("{}: {reason}", path.display()) };
+                let advice = match rustix::process::geteuid().is_root() {
+                    true => {
+                        "set NETLOOM_RUNTIME_DIR to a folder that only root can write to or exchange"
+                    }
+                    false => {
+                        "set NETLOOM_RUNTIME_DIR or XDG_RUNTIME_DIR to a folder that only you can write to or \
+                         exchange, or have this one removed"
+                    }
+                };
+                Error::Untrusted { folder: folder.to_owned(), reason, advice }
+            }
+            netloom_sys::Error::Failed(failure) => failure.into(),
+            other => Error::at(folder, "use as folder of labs")(other),
         }
     }
 

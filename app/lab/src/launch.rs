@@ -196,7 +196,7 @@ impl Launch {
                 Err(comparing::refusal(folder, &state, asked, false)?)
             }
             state => {
-                let inits = teardown::find_inits(folder);
+                let inits = teardown::find_inits(folder)?;
                 if state.is_some() || !inits.is_empty() {
                     // The remover may have to enter the remains' user namespace.
                     orphan::empty_in_child(folder, state.as_ref(), inits)?;
@@ -213,7 +213,7 @@ impl Launch {
             // Root needs no preparation; errors name what was refused.
             return Ok(false);
         }
-        let living = if adopt { teardown::find_inits(folder) } else { vec![] };
+        let living = if adopt { teardown::find_inits(folder)? } else { vec![] };
         match living.first() {
             Some(init) => {
                 let ns =

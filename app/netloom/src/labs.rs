@@ -81,28 +81,29 @@ fn name_of(asked: &str) -> Result<String> {
 
 /// The name of the named lab, given by name or by file; `None` if none is named.
 pub(crate) fn name(asked: Option<&str>) -> Result<Option<String>> {
-    let runs = |asked: &&str| {
-        netloom_model::lab_name_problem(asked).is_none()
-            && Folder::new(&runtime_dir(), asked).exists()
-    };
+    let Some(asked) = asked else { return Ok(None) };
     // A lab may have the name of a file.
-    asked.map(|asked| if runs(&asked) { Ok(asked.to_owned()) } else { name_of(asked) }).transpose()
+    let may_run = netloom_model::lab_name_problem(asked).is_none();
+    if may_run && Folder::new(&runtime_dir()?, asked).exists()? {
+        return Ok(Some(asked.to_owned()));
+    }
+    name_of(asked).map(Some)
 }
 
 /// The folder of the named lab, given by name or by file, or of the only one.
 pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
-    let runtime = runtime_dir();
+    let runtime = runtime_dir()?;
     if let Some(name) = self::name(name)? {
         if let Some(problem) = netloom_model::lab_name_problem(&name) {
             return Err(Usage(problem).into());
         }
         let folder = Folder::new(&runtime, &name);
-        if folder.exists() {
+        if folder.exists()? {
             return Ok(folder);
         }
         return Err(netloom_lab::Error::NoLab(name).into());
     }
-    let all = Folder::all(&runtime);
+    let all = Folder::all(&runtime)?;
     match all.as_slice() {
         [] => Err(anyhow::anyhow!("no lab is running; bring one up with `netloom up FILE`")),
         [one] => Ok(one.clone()),
@@ -115,8 +116,8 @@ pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
 }
 
 /// Whether this user has any lab, or a node's view of one.
-pub(crate) fn any() -> bool {
-    !Folder::all(&runtime_dir()).is_empty()
+pub(crate) fn any() -> Result<bool> {
+    Ok(!Folder::all(&runtime_dir()?)?.is_empty())
 }
 
 /// Connects to the named lab, or to the only one.
@@ -194,9 +195,9 @@ fn connect_or_wait(folder: &Folder) -> netloom_api::Result<Client> {
 /// All labs of this user. Inside a node these are views of its surrounding lab: each is listed under the
 /// node's name, with the nodes in it.
 pub(crate) fn summaries() -> Result<Vec<LabSummary>> {
-    let runtime = runtime_dir();
+    let runtime = runtime_dir()?;
     let (scopes, labs): (Vec<Folder>, Vec<Folder>) =
-        Folder::all(&runtime).into_iter().partition(Folder::is_scope);
+        Folder::all(&runtime)?.into_iter().partition(Folder::is_scope);
     let mut all = if labs.is_empty() { vec![] } else { listing::labs(&runtime)? };
     all.retain(|lab| !scopes.iter().any(|scope| scope.name() == lab.name));
     all.extend(scopes.iter().map(scope_summary));
@@ -221,7 +222,7 @@ fn scope_summary(scope: &Folder) -> LabSummary {
 
 /// The summary of one lab.
 fn summary(name: &str) -> Result<Option<LabSummary>> {
-    Ok(listing::labs(&runtime_dir())?.into_iter().find(|s| s.name == name))
+    Ok(listing::labs(&runtime_dir()?)?.into_iter().find(|s| s.name == name))
 }
 
 #[cfg(test)]

@@ -5,16 +5,16 @@
 //! counts stay unknown. Sockets are addressed through their folder's descriptor, so the length of its path does not
 //! matter; they are no part of any network namespace. Invariant: neither side ever waits for the other.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use netloom_sys::Failure;
+use netloom_sys::trusted::TrustedDir;
 use netloom_traffic::{NOTICE, Notice, SentFrames};
 
 use crate::Result;
@@ -22,11 +22,9 @@ use crate::Result;
 /// Most senders that a receiver listens to; further ones remain unheard.
 const SENDERS: usize = 1024;
 
-/// A folder, and its path by descriptor.
-fn opened(folder: &Path) -> std::io::Result<(File, PathBuf)> {
-    let file = File::open(folder)?;
-    let short = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    Ok((file, short))
+/// The path of a folder by its descriptor, which is as short as it lasts.
+fn short(folder: &TrustedDir) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
 }
 
 /// A sender as seen by the receivers that it told of its beginning.
@@ -42,13 +40,14 @@ impl Announced {
     pub fn begin(folder: &Path, stream: u16, to: IpAddr) -> Announced {
         let notice = Notice { stream, to, sent: None };
         let mut receivers = vec![];
-        if let (Ok((_open, short)), Ok(entries)) = (opened(folder), std::fs::read_dir(folder)) {
-            for entry in entries.flatten() {
-                match UnixStream::connect(short.join(entry.file_name())) {
+        if let Ok(Some(folder)) = TrustedDir::open(folder) {
+            let entries = folder.entries().unwrap_or_default().into_iter();
+            for (name, _) in entries.filter(|(_, kind)| kind.is_socket()) {
+                match UnixStream::connect(short(&folder).join(&name)) {
                     Ok(receiver) => receivers.push(receiver),
                     // A receiver that was killed.
                     Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-                        let _ = std::fs::remove_file(entry.path());
+                        let _ = folder.remove_file(&name);
                     }
                     Err(_) => {}
                 }
@@ -103,17 +102,16 @@ impl Senders {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", std::process::id());
         let failed = Failure::of(format!("socket for senders in {}", folder.display()), "make");
-        let bind = || {
-            make_private(folder)?;
-            let (_open, short) = opened(folder)?;
+        let bind = || -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
+            let (at, _) = TrustedDir::make(folder)?;
             // Left by a process of the same number that was killed.
-            let _ = std::fs::remove_file(folder.join(&name));
-            let listener = UnixListener::bind(short.join(&name))?;
+            let _ = at.remove_file(&name);
+            let listener = UnixListener::bind(short(&at).join(&name))?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
         // Another receiver that ends removes the folder if it is empty.
-        let listener = bind().or_else(|_: std::io::Error| bind()).map_err(failed)?;
+        let listener = bind().or_else(|_| bind()).map_err(failed)?;
         Ok(Senders { listener, path: folder.join(name), all: vec![] })
     }
 
@@ -193,18 +191,6 @@ impl Drop for Senders {
         let _ = std::fs::remove_file(&self.path);
         // Its folder with the last one.
         let _ = self.path.parent().map(std::fs::remove_dir);
-    }
-}
-
-/// Makes a folder that only this user may enter.
-fn make_private(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
-    let found = std::fs::symlink_metadata(folder)?;
-    let own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
-    match own && found.is_dir() {
-        true => Ok(()),
-        false => Err(std::io::Error::other("not a folder that only this user may write to")),
     }
 }
 

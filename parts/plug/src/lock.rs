@@ -34,7 +34,8 @@ impl Lock {
 
 /// The process that holds the lock on a file, if any.
 pub fn holder(path: &Path) -> Option<Pid> {
-    let file = std::fs::File::options().read(true).write(true).open(path).ok()?;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let whole = Flock::from(FlockType::WriteLock);
     fcntl_getlk(&file, &whole).ok().flatten().and_then(|found| found.pid)
 }

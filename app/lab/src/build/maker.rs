@@ -315,7 +315,7 @@ impl Maker<'_> {
             .map_err(Error::of(format!("node {:?}", node.name), "make its cgroups"))?;
         let scope = node.children.is_some().then(|| self.folder.scope(node.id));
         if let Some(scope) = &scope {
-            crate::store::state::make_private_dir(scope, true)?;
+            crate::store::state::make_private_dir(scope)?;
         }
         let spec = NodeSpec {
             index: node.id.get(),

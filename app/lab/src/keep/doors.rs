@@ -1,7 +1,7 @@
 //! Doors to the host: an interface bridged in, and the host's network by NAT.
 //!
 //! Every change of the host is recorded before it is made ([`HostChange`]) and undone in
-//! reverse order on down, also by another process after a crash. Names on the host begin with [`MARK`](host::MARK) and
+//! reverse order on down, also by another process after a crash. Names on the host begin with [`MARK`] and
 //! a hash of the lab's folder, so that labs never collide; settings that labs share are counted
 //! ([`Ledger`]). Labs of ordinary users have doors of the second kind alone, which lead through a network namespace of
 //! the lab's own ([`outside`]) and change nothing of the host.
@@ -25,15 +25,12 @@ use netloom_netlink::{Batch, Change, DeleteLink, Socket, nat};
 use crate::build::keeper::{Context, Ground, Keeper};
 use crate::stage::host;
 use crate::stage::spaces::{on_a_thread, run};
-use crate::store::host_change::HostChange;
+use crate::store::host_change::{BRIDGE, HostChange, MARK};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 use following::Following;
 use opening::{Opening, check_new, open};
 use outside::Outside;
-
-/// The host's sysctls for forwarding, of IPv4 and IPv6.
-const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
 /// First index of links on the host, far above those that the kernel assigns.
 const FIRST_INDEX: u32 = 0x2000_0000;
@@ -208,6 +205,13 @@ fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
 }
 
 fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()> {
+    if !change.is_ours() {
+        let object = format!("{:?}", folder.path().join("host.json"));
+        let reason = format!(
+            "{change:?} is not a change that netloom makes, and is not undone; remove it there"
+        );
+        return Err(Error::Invalid { object, reason });
+    }
     let mut batch = Batch::new();
     match change {
         HostChange::Link(name) => {
@@ -217,6 +221,9 @@ fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()>
         }
         HostChange::Port { iface, was_up } => {
             let object = format!("host interface {iface:?}");
+            if is_port_of_others(socket, iface).map_err(Error::of(&object, "look up"))? {
+                return Ok(());
+            }
             let mut change = Change::of(iface.as_str()).release();
             if !was_up {
                 change = change.down();
@@ -234,4 +241,11 @@ fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()>
         }
         HostChange::Sysctl { path, old } => Ledger::open()?.release(path, old, &folder.path()),
     }
+}
+
+/// Whether an interface is a port of a bridge that is not one of netloom's: somebody has given it to that since.
+fn is_port_of_others(socket: &mut Socket, iface: &str) -> netloom_netlink::Result<bool> {
+    let Some(master) = socket.link(iface)?.and_then(|link| link.master) else { return Ok(false) };
+    let own = format!("{MARK}{BRIDGE}");
+    Ok(socket.link(master)?.is_some_and(|bridge| !bridge.name.starts_with(&own)))
 }

@@ -16,7 +16,7 @@ use netloom_model::plan::{NodeId, PlannedNode};
 use crate::Result;
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::inits::{Init, Inits};
-use crate::stage::role::{Pause, Process};
+use crate::stage::role::{Pause, Process, Role};
 use crate::store::state::{Folder, State};
 
 /// A kind of such processes.
@@ -26,6 +26,9 @@ pub(crate) trait Kind {
 
     /// Whether a node has one.
     fn has(node: &PlannedNode) -> bool;
+
+    /// Their role.
+    const ROLE: Role;
 
     /// The file that a node's process holds a lock on.
     fn lock(folder: &Folder, node: &PlannedNode) -> PathBuf;
@@ -90,7 +93,7 @@ impl Inner {
             let Some(init) = living(context.inits, node.id).filter(|_| !self.lives(node.id)) else {
                 continue;
             };
-            let process = match Process::holding(&K::lock(context.folder, node))? {
+            let process = match Process::holding(K::ROLE, &K::lock(context.folder, node))? {
                 Some(process) => Some(process),
                 None => K::start(context, node, init)?,
             };
@@ -102,7 +105,7 @@ impl Inner {
     /// Ends the process of a node, also one of an earlier lab process.
     fn end<K: Kind>(&mut self, folder: &Folder, node: &PlannedNode) {
         let known = self.processes.remove(&node.id);
-        let found = || Process::holding(&K::lock(folder, node)).ok().flatten();
+        let found = || Process::holding(K::ROLE, &K::lock(folder, node)).ok().flatten();
         if let Some(process) = known.or_else(found) {
             process.end();
         }
@@ -180,7 +183,7 @@ impl<K: Kind> Keeper for OfNodes<K> {
 
     fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
         for lock in K::locks(folder) {
-            if let Some(process) = Process::holding(&lock)? {
+            if let Some(process) = Process::holding(K::ROLE, &lock)? {
                 process.end();
             }
         }

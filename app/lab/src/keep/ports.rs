@@ -67,6 +67,7 @@ pub(crate) fn check_new(folder: &Folder, running: &Plan, node: &PlannedNode) -> 
 
 impl Kind for Publishing {
     const WHO: &str = "published ports";
+    const ROLE: Role = Role::Publish;
 
     fn has(node: &PlannedNode) -> bool {
         !node.ports.is_empty()
@@ -89,7 +90,7 @@ impl Kind for Publishing {
             .map_err(|e| Error::of(&object, "describe its ports")(std::io::Error::from(e)))?;
         let lock = context.folder.ports_lock(node.id);
         let words = [lock.as_os_str(), OsStr::new(&text)];
-        let found = || Process::holding(&lock);
+        let found = || Process::holding(Role::Publish, &lock);
         role::start(Role::Publish, &words, Some(space), "publish ports", found).map(Some)
     }
 }

@@ -53,6 +53,7 @@ fn spec(folder: &Folder, plan: &Plan, node: &PlannedNode, init: &Init) -> Spec {
 
 impl Kind for Following {
     const WHO: &str = "routers";
+    const ROLE: Role = Role::Router;
 
     fn has(node: &PlannedNode) -> bool {
         node.kind.has_separate_plane()
@@ -77,7 +78,7 @@ impl Kind for Following {
         let lock = context.folder.router_lock(&node.plane_name());
         let pid = init.pid.as_raw_nonzero().to_string();
         let words = [lock.as_os_str(), OsStr::new(&pid), OsStr::new(&spec)];
-        let found = || Process::holding(&lock);
+        let found = || Process::holding(Role::Router, &lock);
         role::start(Role::Router, &words, Some(space), "follow a router", found).map(Some)
     }
 }

@@ -22,7 +22,7 @@ use netloom_slice::control::{Connection, Shown};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::flows::agent::{Space, journal, space};
 use crate::stage::role::{self, Pause, Process, Role};
-use crate::store::state::{Folder, State, make_private_dir};
+use crate::store::state::{Folder, SLICER as SLICER_FOLDER, State, make_private_dir};
 use crate::view::{OpenflowController, OpenflowSlice};
 use crate::{Error, Result};
 
@@ -126,13 +126,14 @@ impl Slicer {
     /// The process, if it lives.
     fn find(folder: &Folder) -> Result<Option<Slicer>> {
         let Some(connection) = open(folder)? else { return Ok(None) };
-        let known = Process::known(connection.process(), || open(folder))?;
+        let socket = folder.slicer_control();
+        let known = Process::known(Role::Slice, &socket, connection.process(), || open(folder))?;
         Ok(known.map(|(own, _)| Slicer { own, folder: folder.clone(), spaces: vec![] }))
     }
 
     fn start(context: &Context<'_>) -> Result<Slicer> {
         let folder = context.folder;
-        make_private_dir(&folder.slicer_folder(), true)?;
+        make_private_dir(&folder.slicer_folder())?;
         let application = Application {
             socket: Some(folder.slicer_socket()),
             services: Some(folder.slicer_folder()),
@@ -296,14 +297,14 @@ impl Keeper for Slicers {
         if let Some(slicer) = self.inner().slicer.take() {
             slicer.own.end();
         }
-        let _ = std::fs::remove_dir_all(folder.slicer_folder());
+        let _ = folder.remove_part(SLICER_FOLDER);
     }
 
     fn sweep(&self, folder: &Folder, _: Option<&Plan>) -> Result<()> {
         if let Some(slicer) = Slicer::find(folder)? {
             slicer.own.end();
         }
-        let _ = std::fs::remove_dir_all(folder.slicer_folder());
+        let _ = folder.remove_part(SLICER_FOLDER);
         Ok(())
     }
 }

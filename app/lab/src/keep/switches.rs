@@ -395,7 +395,7 @@ fn joined(state: &State) -> impl Iterator<Item = (&PlannedLink, usize)> {
 
 fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Result<Process> {
     let state = context.folder.switch_state(name);
-    make_private_dir(&context.folder.switch_files(), true)?;
+    make_private_dir(&context.folder.switch_files())?;
     // Users that may join a switch must reach its socket.
     make_shared_dir(&process::socket(context.folder, name))?;
     let fresh = !state.exists();

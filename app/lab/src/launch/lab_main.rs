@@ -28,6 +28,9 @@ use crate::{Error, Result, Service};
 /// Time limit for the end of a lab that is taken down while it is made.
 const DOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The file that takes the output of a lab process.
+const LOG: &str = "lab.log";
+
 /// The server of a lab, kept while the lab runs.
 type Server = Box<dyn std::any::Any + Send>;
 
@@ -109,7 +112,7 @@ impl Birth {
                 if adopt {
                     return Err(give_up(&telling, e, Ok(()), None, nodes));
                 }
-                let inits = teardown::find_inits(&folder);
+                let inits = teardown::find_inits(&folder).unwrap_or_default();
                 let removed = teardown::take_down(&folder, Some(&state), inits);
                 return Err(give_up(&telling, e, removed, None, nodes));
             }
@@ -269,11 +272,7 @@ impl Telling {
 
 /// Redirects standard input from /dev/null and output to the lab's log.
 fn redirect_output(folder: &Folder) -> Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let path = folder.path().join("lab.log");
-    let mut options = std::fs::File::options();
-    let log = options.create(true).append(true).mode(0o600).open(&path);
-    let log = log.map_err(Error::at(&path, "open"))?;
+    let (path, log) = (folder.path().join(LOG), folder.append_to(LOG)?);
     let null = std::fs::File::open("/dev/null").map_err(Error::at("/dev/null", "open"))?;
     let fail = |e: rustix::io::Errno| Error::at(&path, "write output to")(e);
     rustix::stdio::dup2_stdin(&null).map_err(fail)?;

@@ -12,7 +12,7 @@ use crate::view::{LabState, LabSummary};
 
 /// All labs below a folder of labs, by name.
 pub fn labs(runtime: &Path) -> Result<Vec<LabSummary>> {
-    Folder::all(runtime).iter().map(summary).collect()
+    Folder::all(runtime)?.iter().map(summary).collect()
 }
 
 fn summary(folder: &Folder) -> Result<LabSummary> {

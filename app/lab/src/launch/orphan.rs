@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netloom_sys::{Failure, caps, describe, feature, namespace, process};
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::run::teardown;
 use crate::stage::inits::Init;
-use crate::stage::lab_process::{is_lab_process, is_spawner};
+use crate::stage::lab_process::{lab_process, spawner};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -40,16 +40,16 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// [`Error::NoLab`] when there is none, [`Error::Conflict`] when its process lives.
 pub fn down_orphan(runtime: &Path, name: &str, tell: &dyn Fn(&str)) -> Result<()> {
     let folder = Folder::new(runtime, name);
-    if !folder.exists() {
+    if !folder.exists()? {
         return Err(Error::NoLab(name.to_owned()));
     }
     let _lock = match end_and_lock(&folder, tell) {
         Ok(lock) => lock,
         // The lab process has just removed it.
-        Err(_) if !folder.exists() => return Ok(()),
+        Err(_) if !folder.exists()? => return Ok(()),
         Err(e) => return Err(e),
     };
-    if folder.exists() { clean(&folder, folder.read_state()?.as_ref()) } else { Ok(()) }
+    if folder.exists()? { clean(&folder, folder.read_state()?.as_ref()) } else { Ok(()) }
 }
 
 /// Waits for the lock, and asks a process that still makes or runs the lab to end, or kills it. A lab
@@ -61,18 +61,18 @@ fn end_and_lock(folder: &Folder, tell: &dyn Fn(&str)) -> Result<OwnedFd> {
         if let Some(lock) = folder.try_lock()? {
             return Ok(lock);
         }
-        let alive = folder.read_pid().filter(|pid| is_lab_process(folder, *pid));
-        match (alive, asked) {
-            (Some(pid), None) => {
-                signal(pid, Signal::TERM)?;
+        let alive = living(folder);
+        match (&alive, asked) {
+            (Some((_, pidfd)), None) => {
+                process::signal(pidfd, Signal::TERM).map_err(Error::of("lab process", "end"))?;
                 asked = Some(Instant::now());
             }
-            (Some(pid), Some(since)) => {
+            (Some((pid, _)), Some(since)) => {
                 if !told && since.elapsed() > TELL {
                     tell(&format!("waiting for the lab process (pid {pid}) to end"));
                     told = true;
                 }
-                if since.elapsed() > patience(pid) {
+                if since.elapsed() > patience(*pid) {
                     kill_lab_process(folder, tell)?;
                 }
             }
@@ -106,58 +106,52 @@ fn patience(pid: i32) -> Duration {
 /// # Errors
 /// It does not end.
 pub fn kill_lab_process(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
-    let Some(pid) = folder.read_pid().filter(|pid| is_lab_process(folder, *pid)) else {
-        return Ok(());
-    };
+    let Some((pid, pidfd)) = living(folder) else { return Ok(()) };
     tell(&format!("the lab process (pid {pid}) is killed, because it does not answer or end"));
-    kill(pid, "lab process")
+    kill((pid, &pidfd), "lab process")
+}
+
+/// The lab process, if it lives.
+fn living(folder: &Folder) -> Option<(i32, OwnedFd)> {
+    let pid = folder.read_pid()?;
+    Some((pid, lab_process(folder, pid)?))
 }
 
 /// Spawners of a lab.
-fn spawners(folder: &Folder) -> Vec<i32> {
+fn spawners(folder: &Folder) -> Vec<(i32, OwnedFd)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| is_spawner(folder, *pid)).collect()
+    pids.filter_map(|pid| Some((pid, spawner(folder, pid)?))).collect()
 }
 
 /// The object of the wait, when there is no lab process and the lock is held.
 pub(crate) fn holders_words(folder: &Folder) -> String {
     match spawners(folder).first() {
-        Some(pid) => format!("waiting for the lab's spawner (pid {pid}) to end"),
+        Some((pid, _)) => format!("waiting for the lab's spawner (pid {pid}) to end"),
         None => format!("waiting for who has the lock of lab {:?}", folder.name()),
     }
 }
 
 /// Kills spawners that hold a lab's lock, when there is no lab process: they should have ended.
 pub(crate) fn end_holders(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
-    for pid in spawners(folder) {
+    for (pid, pidfd) in spawners(folder) {
         tell(&format!("the lab's spawner (pid {pid}) is killed, because it does not end"));
-        kill(pid, "spawner")?;
+        kill((pid, &pidfd), "spawner")?;
     }
     Ok(())
 }
 
-fn kill(pid: i32, object: &'static str) -> Result<()> {
-    let Some(pidfd) = Pid::from_raw(pid).and_then(|p| process::pidfd(p).ok()) else {
-        return Ok(());
-    };
-    process::signal(&pidfd, Signal::KILL).map_err(Error::of(object, "kill"))?;
-    if process::wait_end(&pidfd, KILL_TIMEOUT) {
+fn kill((pid, pidfd): (i32, &OwnedFd), object: &'static str) -> Result<()> {
+    process::signal(pidfd, Signal::KILL).map_err(Error::of(object, "kill"))?;
+    if process::wait_end(pidfd, KILL_TIMEOUT) {
         return Ok(());
     }
     let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
     Err(Error::at(format!("process {pid}"), "wait for its end")(late))
 }
 
-fn signal(pid: i32, signal: Signal) -> Result<()> {
-    match Pid::from_raw(pid).and_then(|p| process::pidfd(p).ok()) {
-        Some(pidfd) => process::signal(pidfd, signal).map_err(Error::of("lab process", "end")),
-        None => Ok(()),
-    }
-}
-
 fn clean(folder: &Folder, state: Option<&State>) -> Result<()> {
-    let inits = teardown::find_inits(folder);
+    let inits = teardown::find_inits(folder)?;
     if let (Some(init), false) = (inits.first(), caps::is_privileged()) {
         join_user_namespace(init)?;
     }

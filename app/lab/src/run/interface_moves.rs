@@ -304,7 +304,7 @@ fn check_movable(from: &Holder, found: &LinkInfo) -> std::result::Result<(), Str
     if found.master.is_some() {
         return Err("it is a port of a bridge; release it first".into());
     }
-    let door = |m: &str| m.starts_with(crate::stage::host::MARK);
+    let door = |m: &str| m.starts_with(crate::store::host_change::MARK);
     if matches!(from, Holder::Host) && door(&found.name) {
         return Err("it is a door of a lab".into());
     }

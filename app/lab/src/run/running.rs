@@ -258,10 +258,11 @@ impl Running {
     pub(crate) fn adopt(&self) -> Result<()> {
         let state = self.state();
         let mut work = self.work();
+        let sockets = self.folder.sockets_dir()?;
         for (id, name) in names(&state.plan) {
-            if let Some(init) = Init::find(&self.folder, id, name)? {
-                work.inits.insert(id, init);
-            }
+            let found =
+                sockets.as_ref().map(|sockets| Init::find(sockets, id, name)).transpose()?;
+            work.inits.extend(found.flatten().map(|init| (id, init)));
         }
         self.end_half_made(&mut work)?;
         drop(work);
@@ -397,7 +398,7 @@ impl Running {
         match work.spawner.take() {
             Some(spawner) => spawner.end(),
             // Another process has taken it down.
-            None if !self.folder.exists() => return Ok(()),
+            None if !self.folder.exists()? => return Ok(()),
             None => {}
         }
         let state = self.state();
@@ -406,7 +407,8 @@ impl Running {
         if inits.len() <= state.plan.nodes.len() {
             // Making may have stopped before all inits were known; their sockets identify them.
             let known: Vec<_> = inits.iter().map(|i| i.pid).collect();
-            let found = teardown::find_inits(&self.folder).into_iter();
+            // What cannot be told is told when they are ended.
+            let found = teardown::find_inits(&self.folder).unwrap_or_default().into_iter();
             inits.extend(found.filter(|i| !known.contains(&i.pid)));
         }
         teardown::take_down(&self.folder, Some(&state), inits)

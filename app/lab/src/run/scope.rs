@@ -47,7 +47,7 @@ const NO_ROOT: &str = "a root is given from outside of it only, because its path
 /// Makes the folder through which a node sees the nodes in it.
 pub(crate) fn make_folder(running: &Running, node: NodeId) -> Result<std::path::PathBuf> {
     let path = running.folder.scope(node);
-    make_private_dir(&path, true)?;
+    make_private_dir(&path)?;
     let mark = path.join(SCOPE_MARK);
     // The node may have made what lies there: symbolic links are not followed.
     let flags =

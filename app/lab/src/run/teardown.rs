@@ -5,7 +5,6 @@
 //! and namespaces, which it detects by links into some of them, planted before.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netloom_model::plan::{NodeId, PlannedNode};
@@ -26,7 +25,7 @@ use crate::stage::orphans::Orphans;
 use crate::stage::spaces::on_a_thread;
 use crate::stage::strangers::Strangers;
 use crate::store::moved::Home;
-use crate::store::state::{Folder, State};
+use crate::store::state::{Folder, SOCKETS, State};
 use crate::{Error, Result};
 
 /// Grace period of programs that were asked to end.
@@ -114,52 +113,61 @@ fn remove_groups(groups: &Groups) -> Result<()> {
     let until = Instant::now() + KERNEL_TIMEOUT;
     loop {
         let Err(refused) = groups.remove() else { return Ok(()) };
-        let mut unfinished = groups.everybody();
-        unfinished.retain(|pid| is_init(*pid));
+        let unfinished: Vec<Init> = groups.everybody().into_iter().filter_map(unfinished).collect();
         if unfinished.is_empty() || Instant::now() >= until {
             // Their processes may have ended meanwhile.
             let object = "cgroups";
             return groups.remove().map_err(|_| Error::of(object, "remove")(refused));
         }
-        for pid in unfinished {
-            end_process(pid, until)?;
-        }
+        kill(&unfinished, until)?;
     }
 }
 
-/// Whether a process is an init, or a spawner that is about to become one.
-fn is_init(pid: i32) -> bool {
-    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    [spawner::NAME, init::NAME].contains(&comm.trim_end())
-}
-
-/// Kills a process and waits until it has ended.
-fn end_process(pid: i32, until: Instant) -> Result<()> {
-    let found = Pid::from_raw(pid).and_then(|pid| Some((pid, process::pidfd(pid).ok()?)));
-    found.map_or(Ok(()), |(pid, pidfd)| kill(&[Init { id: NodeId::CORE, pid, pidfd }], until))
+/// A process that is an init, or a spawner that is about to become one.
+fn unfinished(pid: i32) -> Option<Init> {
+    let pid = Pid::from_raw(pid)?;
+    // Before its name is read: a number that is used again proves nothing.
+    let pidfd = process::pidfd(pid).ok()?;
+    let name = process::name_of(pid)?;
+    let is_one = [spawner::NAME, init::NAME].contains(&name.as_str());
+    is_one.then_some(Init { id: NodeId::CORE, pid, pidfd })
 }
 
 /// The inits of a lab that listen in its folder: all, or as many as files may be open.
-pub(crate) fn find_inits(folder: &Folder) -> Vec<Init> {
-    living(folder).take(room()).collect()
+///
+/// # Errors
+/// Another process listens where an init should.
+pub(crate) fn find_inits(folder: &Folder) -> Result<Vec<Init>> {
+    let Some(sockets) = folder.sockets_dir()? else { return Ok(vec![]) };
+    let found = ids(folder).filter_map(|id| match Init::find(&sockets, id, &id.to_string()) {
+        Err(stranger @ Error::Busy { .. }) => Some(Err(stranger)),
+        // One that cannot be reached now, for want of descriptors, is found again.
+        found => found.ok().flatten().map(Ok),
+    });
+    found.take(room()).collect()
 }
 
-/// The number of inits of a lab that listen in its folder.
+/// The number of sockets of inits in a lab's folder at which somebody listens. Nobody is ended for that, so that they
+/// need no proof.
 pub(crate) fn count_inits(folder: &Folder) -> usize {
-    living(folder).count()
+    let sockets = folder.sockets();
+    let listens = |id: &NodeId| {
+        let path = sockets.join(socket_name(id.get()));
+        Connection::open(&id.to_string(), &path).is_ok_and(|found| found.is_some())
+    };
+    ids(folder).filter(listens).count()
 }
 
-fn living(folder: &Folder) -> impl Iterator<Item = Init> {
-    let entries = std::fs::read_dir(folder.sockets()).into_iter().flatten().flatten();
-    let ids =
-        entries.filter_map(|e| socket_index(Path::new(&e.file_name()).to_str()?)).map(NodeId::new);
-    ids.filter_map(|id| Init::find(folder, id, &id.to_string()).ok().flatten())
+/// The numbers of the sockets of inits in a lab's folder.
+fn ids(folder: &Folder) -> impl Iterator<Item = NodeId> {
+    let names = folder.names_in(Some(SOCKETS)).into_iter();
+    names.filter_map(|name| socket_index(name.to_str()?)).map(NodeId::new)
 }
 
 /// Ends the inits that were not found yet, as many at a time as files may be open.
 fn end_others(folder: &Folder) -> Result<()> {
     loop {
-        let others = find_inits(folder);
+        let others = find_inits(folder)?;
         if others.is_empty() {
             return Ok(());
         }

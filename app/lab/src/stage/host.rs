@@ -8,9 +8,6 @@ use netloom_model::plan::PlannedEnd;
 use netloom_sys::Unsupported;
 use netloom_uplink::{Tool, tool};
 
-/// The prefix of the names of netloom's links on the host.
-pub(crate) const MARK: &str = "nl";
-
 /// Checks that an ordinary user can have the doors of the plan.
 ///
 /// # Errors

@@ -1,11 +1,14 @@
 //! The lab process: its name, which identifies it to others, its limit of open files, its clock.
 
+use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use netloom_node::spawner;
+use netloom_sys::trusted::identity;
 use netloom_sys::{process, title};
+use rustix::process::Pid;
 
-use crate::store::state::Folder;
+use crate::store::state::{Folder, LOCK};
 
 /// Files that a lab process has open beside those of nodes.
 const FILES_BESIDES: u64 = 48;
@@ -31,23 +34,34 @@ pub(crate) fn few_files(nodes: usize) -> Option<String> {
 
 /// Whether this process is the lab process: by its name, and by the lab's lock among its open files.
 pub(crate) fn is_lab_process(folder: &Folder, pid: i32) -> bool {
-    has_lock(folder, pid, process_name())
+    lab_process(folder, pid).is_some()
 }
 
-/// Whether this process is a spawner of the lab.
-pub(crate) fn is_spawner(folder: &Folder, pid: i32) -> bool {
-    has_lock(folder, pid, spawner::NAME)
+/// The lab process, if this is its id.
+pub(crate) fn lab_process(folder: &Folder, pid: i32) -> Option<OwnedFd> {
+    with_lock(folder, pid, process_name())
 }
 
-/// Whether a process has this name and the lab's lock among its open files.
-fn has_lock(folder: &Folder, pid: i32, name: &str) -> bool {
-    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let lock = folder.path().join("lock");
-    let has_lock = || {
-        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        files.filter_map(|f| std::fs::read_link(f.path()).ok()).any(|target| target == lock)
-    };
-    comm.trim_end() == name && has_lock()
+/// A spawner of the lab, if this is its id.
+pub(crate) fn spawner(folder: &Folder, pid: i32) -> Option<OwnedFd> {
+    with_lock(folder, pid, spawner::NAME)
+}
+
+/// A process that has this name and the lab's lock among its open files, both of which only the kernel says. Its
+/// descriptor is opened before, so that a number that is used again proves nothing.
+fn with_lock(folder: &Folder, pid: i32, name: &str) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(pid)?;
+    let pidfd = process::pidfd(pid).ok()?;
+    if process::name_of(pid)? != name {
+        return None;
+    }
+    let (lock, number) = (folder.lock_identity()?, pid.as_raw_nonzero());
+    let files = std::fs::read_dir(format!("/proc/{number}/fd")).ok()?.flatten();
+    let named = files
+        .map(|file| file.path())
+        .filter(|file| std::fs::read_link(file).is_ok_and(|target| target.ends_with(LOCK)));
+    let mut open = named.filter_map(|file| Some(identity(&rustix::fs::stat(file).ok()?)));
+    open.any(|file| file == lock).then_some(pidfd)
 }
 
 /// The lab process's name in the process list.

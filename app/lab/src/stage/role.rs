@@ -1,6 +1,6 @@
 //! Helper processes: this program in other roles, started by a lab process and outliving it.
 //!
-//! Each is found again by an object of its own (a socket that it listens on, a lock that it holds),
+//! Each is found again by an object of its own (a socket that it listens on, a lock that it holds) and by its name,
 //! never by a stored process id. Until it can be found, it ends with the thread that starts it, so that
 //! no process is left that cannot be found.
 
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use netloom_sys::process;
 use rustix::process::{Pid, Signal};
 
+use crate::stage::inits::{stranger, unseen};
 use crate::{Error, Result};
 
 /// A role of this program.
@@ -147,21 +148,39 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The process with this id. `still` looks for it again once the pidfd is open, which proves that the id was not
-    /// reused.
+    /// The process with this id, which has a socket or a lock. `still` looks for it again once the pidfd is open, which
+    /// proves that the id was not reused. A link leads to another's socket, and so to nobody.
+    ///
+    /// # Errors
+    /// The kernel says that it is none in this role.
     pub(crate) fn known<T>(
+        role: Role,
+        at: &Path,
         pid: Option<Pid>,
         still: impl FnOnce() -> Result<Option<T>>,
     ) -> Result<Option<(Process, T)>> {
-        let Some(pidfd) = pid.and_then(|pid| process::pidfd(pid).ok()) else { return Ok(None) };
-        Ok(still()?.map(|found| (Process { pidfd, since: Instant::now() }, found)))
+        let Some((pid, pidfd)) = pid.and_then(|pid| Some((pid, process::pidfd(pid).ok()?))) else {
+            return Ok(None);
+        };
+        if at.is_symlink() {
+            return Ok(None);
+        }
+        let Some(name) = process::name_of(pid) else { return unseen(pid, &pidfd) };
+        let Some(found) = still()? else { return Ok(None) };
+        match name == role.process() {
+            true => Ok(Some((Process { pidfd, since: Instant::now() }, found))),
+            false => Err(stranger(at, pid, &name)),
+        }
     }
 
-    /// The process that holds a lock, if one does.
-    pub(crate) fn holding(lock: &Path) -> Result<Option<Process>> {
+    /// The process in this role that holds a lock, if one does.
+    ///
+    /// # Errors
+    /// As [`Process::known`].
+    pub(crate) fn holding(role: Role, lock: &Path) -> Result<Option<Process>> {
         let pid = netloom_plug::holder(lock);
         let still = || Ok((netloom_plug::holder(lock) == pid).then_some(()));
-        Ok(Process::known(pid, still)?.map(|(process, ())| process))
+        Ok(Process::known(role, lock, pid, still)?.map(|(process, ())| process))
     }
 
     pub(crate) fn lives(&self) -> bool {

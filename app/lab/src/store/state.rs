@@ -5,14 +5,12 @@
 //! is made, `up` after everything is. `n/` holds the inits' sockets and logs. Files are 0600, folders
 //! 0700. Files are written under another name and renamed, so that a file is never partial.
 
+mod content;
 mod folders;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use netloom_digest::fnv1a;
@@ -22,20 +20,28 @@ use netloom_model::plan::form::{Forms, LinkForm, Seat};
 use netloom_model::plan::{LinkId, NodeId};
 use netloom_node::spec::{log_names, socket_name};
 use netloom_sys::cgroup::Groups;
-use rustix::fs::FlockOperation;
+use netloom_sys::trusted::{Identity, TrustedDir, identity};
+use rustix::fs::{FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::store::host_change::HostChange;
 use crate::store::image::Used;
 use crate::store::moved::Moved;
 use crate::store::names::{self, Names};
-use crate::store::whole_file;
 use crate::{Error, Result};
 use folders::{make_common_dir, remove_common_dir};
 pub(crate) use folders::{make_private_dir, make_shared_dir};
+use places::SCOPES;
+pub(crate) use places::{FLOWS, SLICER, SOCKETS, VDE_LOCK};
 
 /// The file that marks a folder as a node's view of its lab.
 pub(crate) const SCOPE_MARK: &str = "scope";
+
+/// The file whose lock is the lab's.
+pub(crate) const LOCK: &str = "lock";
+
+/// The file with the state.
+const STATE: &str = "state.json";
 
 /// The file with the state before the first change.
 const MADE_STATE: &str = "made.json";
@@ -143,8 +149,17 @@ impl Names {
 }
 
 /// The parent of labs' folders: `$NETLOOM_RUNTIME_DIR`, else `/run/netloom` for root, else
-/// `$XDG_RUNTIME_DIR/netloom`, else `/tmp/netloom-UID`.
-pub fn runtime_dir() -> PathBuf {
+/// `$XDG_RUNTIME_DIR/netloom`, else `/tmp/netloom-UID`. It may not exist yet.
+///
+/// # Errors
+/// [`Error::Untrusted`]: others than this user and root can fill it, or exchange it for another.
+pub fn runtime_dir() -> Result<PathBuf> {
+    let path = named_runtime_dir();
+    TrustedDir::open(&path).map_err(Error::in_runtime(&path))?;
+    Ok(path)
+}
+
+fn named_runtime_dir() -> PathBuf {
     let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = set("NETLOOM_RUNTIME_DIR") {
         return std::path::absolute(&dir).unwrap_or(dir);
@@ -157,7 +172,8 @@ pub fn runtime_dir() -> PathBuf {
         .map_or_else(|| format!("/tmp/netloom-{}", uid.as_raw()).into(), |d| d.join("netloom"))
 }
 
-/// The folder of one lab.
+/// The folder of one lab. Before anything in it is read, written or removed, it and the folder of labs are checked to be
+/// ones that only this user and root can fill and exchange.
 #[derive(Clone, Debug)]
 pub struct Folder {
     runtime: PathBuf,
@@ -171,16 +187,21 @@ impl Folder {
     }
 
     /// The folders of all labs, by name.
-    pub fn all(runtime: &Path) -> Vec<Folder> {
-        let entries = fs::read_dir(runtime).into_iter().flatten().flatten();
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`]; the folder of labs cannot be listed.
+    pub fn all(runtime: &Path) -> Result<Vec<Folder>> {
+        let failed = Error::in_runtime(runtime);
+        let Some(common) = TrustedDir::open(runtime).map_err(&failed)? else { return Ok(vec![]) };
+        let entries = common.entries().map_err(&failed)?.into_iter();
         let mut names: Vec<String> = entries
-            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-            .filter_map(|e| e.file_name().into_string().ok())
+            .filter(|(_, kind)| kind.is_dir())
+            .filter_map(|(name, _)| name.into_string().ok())
             // Files that labs share; no lab's name begins with a dot.
             .filter(|name| !name.starts_with('.'))
             .collect();
         names.sort();
-        names.iter().map(|n| Folder::new(runtime, n)).collect()
+        Ok(names.iter().map(|n| Folder::new(runtime, n)).collect())
     }
 
     /// The lab's name.
@@ -200,19 +221,22 @@ impl Folder {
 
     /// Whether this is a node's view of its lab rather than the lab's own folder.
     pub fn is_scope(&self) -> bool {
-        self.path().join(SCOPE_MARK).exists()
+        self.has(SCOPE_MARK)
     }
 
     /// Whether the folder exists.
-    pub fn exists(&self) -> bool {
-        self.path().is_dir()
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`].
+    pub fn exists(&self) -> Result<bool> {
+        Ok(self.dir()?.is_some())
     }
 
     /// Makes the folder; an existing one is success. Refuses a folder of another user.
     pub fn create(&self) -> Result<()> {
-        make_common_dir(&self.runtime)?;
-        make_private_dir(&self.path(), false)?;
-        make_private_dir(&self.sockets(), false)
+        let common = make_common_dir(&self.runtime)?;
+        let made = common.make_dir(&self.name).and_then(|own| own.make_dir(SOCKETS));
+        made.map(drop).map_err(Error::in_runtime(&self.runtime))
     }
 
     /// A name for objects that the lab makes outside its folder: unique for folder and lab, at most 48
@@ -231,54 +255,39 @@ impl Folder {
 
     /// Takes the lock; `None` if another process holds it.
     pub fn try_lock(&self) -> Result<Option<OwnedFd>> {
-        let lock = self.open_lock()?;
+        let opened = self.there()?.open_file(LOCK, OFlags::WRONLY | OFlags::CREATE);
+        let lock = OwnedFd::from(opened.map_err(Error::in_runtime(&self.runtime))?);
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(lock)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(e) => Err(Error::at(self.lock_path(), "lock")(e)),
+            Err(e) => Err(Error::at(self.path().join(LOCK), "lock")(e)),
         }
     }
 
     /// Whether the lock that was taken is still the file in the folder.
     pub fn is_locked_by(&self, lock: &OwnedFd) -> bool {
-        match (rustix::fs::fstat(lock), rustix::fs::stat(self.lock_path())) {
-            (Ok(a), Ok(b)) => a.st_ino == b.st_ino && a.st_dev == b.st_dev,
-            _ => false,
-        }
+        self.dir().ok().flatten().is_some_and(|dir| dir.is(LOCK, lock))
     }
 
-    fn lock_path(&self) -> PathBuf {
-        self.path().join("lock")
-    }
-
-    fn open_lock(&self) -> Result<OwnedFd> {
-        let path = self.lock_path();
-        let mut options = File::options();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(Error::at(&path, "open"))?;
-        Ok(OwnedFd::from(file))
+    /// What identifies the file of the lock among open files.
+    pub(crate) fn lock_identity(&self) -> Option<Identity> {
+        self.dir().ok()??.status(LOCK).map(|found| identity(&found))
     }
 
     /// Writes the state and the file of its names.
     pub fn write_state(&self, state: &State) -> Result<()> {
-        self.write_json("state.json", state)?;
+        self.write_json(STATE, state)?;
         self.write_json(names::FILE, &Names::now(&state.plan, &state.moved))
     }
 
     /// Reads the state; `None` when there is none.
     pub fn read_state(&self) -> Result<Option<State>> {
-        Ok(self.read_json("state.json")?.map(State::renewed))
+        Ok(self.read_json(STATE)?.map(State::renewed))
     }
 
     /// Before the first change, keeps a copy of the state that was made from the lab file.
     pub(crate) fn keep_made(&self) -> Result<()> {
-        let made = self.path().join(MADE_STATE);
-        match fs::hard_link(self.path().join("state.json"), &made) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Error::at(&made, "keep what was made")(e))
-            }
-            _ => Ok(()),
-        }
+        self.keep(MADE_STATE)
     }
 
     /// The state as made from the lab file; `None` if it was never changed.
@@ -298,18 +307,12 @@ impl Folder {
 
     /// They are whole: their programs are started next.
     pub(crate) fn forget_half_made(&self) -> Result<()> {
-        self.remove_file(HALF_MADE)
+        self.remove_part(HALF_MADE)
     }
 
     /// Keeps the state as it is before a file is applied; one that an earlier attempt kept stays.
     pub(crate) fn keep_before(&self) -> Result<()> {
-        let before = self.path().join(BEFORE_STATE);
-        match fs::hard_link(self.path().join("state.json"), &before) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Error::at(&before, "keep what stands")(e))
-            }
-            _ => Ok(()),
-        }
+        self.keep(BEFORE_STATE)
     }
 
     /// The state before a file was applied that has not been applied completely.
@@ -319,7 +322,7 @@ impl Folder {
 
     /// Whether a file is applied in part.
     pub(crate) fn was_cut_off(&self) -> bool {
-        self.path().join(BEFORE_STATE).exists()
+        self.has(BEFORE_STATE)
     }
 
     /// A file has been applied: what was made is the state, or `made` where changes by hand were kept.
@@ -328,17 +331,9 @@ impl Folder {
             Some(plan) => {
                 self.write_json(MADE_STATE, &state.with_plan(plan))?;
             }
-            None => self.remove_file(MADE_STATE)?,
+            None => self.remove_part(MADE_STATE)?,
         }
-        self.remove_file(BEFORE_STATE)
-    }
-
-    fn remove_file(&self, name: &str) -> Result<()> {
-        let path = self.path().join(name);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::at(&path, "remove")(e)),
-            _ => Ok(()),
-        }
+        self.remove_part(BEFORE_STATE)
     }
 
     /// Records a change of the host before it is made.
@@ -353,22 +348,10 @@ impl Folder {
 
     /// Removes the files of a removed node: its socket, logs and scope.
     pub(crate) fn remove_node_files(&self, node: NodeId) -> Result<()> {
-        let sockets = self.sockets();
-        let files = log_names(node.get()).into_iter().chain([socket_name(node.get())]);
-        for name in files {
-            match fs::remove_file(sockets.join(&name)) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::at(sockets.join(name), "remove")(e));
-                }
-                _ => {}
-            }
+        for name in log_names(node.get()).into_iter().chain([socket_name(node.get())]) {
+            self.remove_in(SOCKETS, &name)?;
         }
-        match fs::remove_dir_all(self.scope(node)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                Err(Error::at(self.scope(node), "remove")(e))
-            }
-            _ => Ok(()),
-        }
+        self.remove_in(SCOPES, &node.to_string())
     }
 
     /// Marks the lab as complete.
@@ -378,7 +361,7 @@ impl Folder {
 
     /// Whether the lab was marked as complete.
     pub fn is_up(&self) -> bool {
-        self.path().join("up").exists()
+        self.has("up")
     }
 
     /// Marks the lab as one that could not come up and is kept.
@@ -388,7 +371,7 @@ impl Folder {
 
     /// Whether the lab could not come up and was kept.
     pub(crate) fn has_failed(&self) -> bool {
-        self.path().join("failed").exists()
+        self.has("failed")
     }
 
     /// Records the lab process.
@@ -398,56 +381,15 @@ impl Folder {
 
     /// The recorded lab process; it may have ended.
     pub fn read_pid(&self) -> Option<i32> {
-        fs::read_to_string(self.path().join("lab.pid")).ok()?.trim().parse().ok()
-    }
-
-    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
-        whole_file::write_json(&self.path().join(name), value)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        whole_file::write(&self.path().join(name), bytes)
-    }
-
-    pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
-        whole_file::read_json(&self.path().join(name))
-    }
-
-    /// Removes everything in the folder except the lock.
-    pub fn empty(&self) -> Result<()> {
-        let path = self.path();
-        for entry in fs::read_dir(&path).map_err(Error::at(&path, "list"))?.flatten() {
-            if entry.file_name() == "lock" {
-                continue;
-            }
-            let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
-            let gone = if is_dir {
-                fs::remove_dir_all(entry.path())
-            } else {
-                fs::remove_file(entry.path())
-            };
-            match gone {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::at(entry.path(), "remove")(e));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the folder with its content, the lock last.
-    pub fn remove(&self) -> Result<()> {
-        self.empty()?;
-        let path = self.path();
-        fs::remove_dir_all(&path).map_err(Error::at(&path, "remove"))?;
-        remove_common_dir(&self.runtime);
-        Ok(())
+        let text = self.dir().ok()??.read("lab.pid").ok()??;
+        std::str::from_utf8(&text).ok()?.trim().parse().ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -456,12 +398,12 @@ mod tests {
         for (runtime, given) in [("given", true), ("new/deep", false)] {
             let runtime = base.path().join(runtime);
             if given {
-                make_private_dir(&runtime, true).unwrap();
+                make_private_dir(&runtime).unwrap();
             }
             let [one, two] = ["one", "two"].map(|name| Folder::new(&runtime, name));
             one.create().unwrap();
             two.create().unwrap();
-            assert_eq!(Folder::all(&runtime).len(), 2);
+            assert_eq!(Folder::all(&runtime).unwrap().len(), 2);
             one.remove().unwrap();
             assert!(two.path().is_dir());
             two.remove().unwrap();

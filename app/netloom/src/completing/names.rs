@@ -47,7 +47,7 @@ fn images() -> Vec<String> {
 
 /// Running labs, and files: a lab may be named by its file too.
 fn labs_or_files(current: &str) -> Vec<Candidate> {
-    let labs = Folder::all(&runtime_dir());
+    let labs = runtime_dir().and_then(|runtime| Folder::all(&runtime)).unwrap_or_default();
     let labs: Vec<_> = labs.iter().map(Folder::name).filter(|n| n.starts_with(current)).collect();
     match labs.is_empty() && !current.is_empty() {
         true => vec![Candidate::Files],

@@ -16,11 +16,11 @@ pub(super) fn make(
     lab: Option<&str>,
     make: impl Fn(&Client) -> netloom_api::Result<Changed>,
 ) -> Result<Changed> {
-    if lab.is_some() || labs::any() {
+    if lab.is_some() || labs::any()? {
         return make(&labs::connect(lab)?).map_err(Into::into);
     }
     super::up::up_empty(DEFAULT_LAB)?;
-    let folder = Folder::new(&runtime_dir(), DEFAULT_LAB);
+    let folder = Folder::new(&runtime_dir()?, DEFAULT_LAB);
     let client = labs::connect_to(&folder)?;
     let made = make(&client);
     if made.is_err() && is_empty(&client) {

@@ -39,8 +39,9 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
     let mut plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
-    previewing::absolute(&mut plan, &source::base(&args.file), &runtime_dir())?;
-    let folder = Folder::new(&runtime_dir(), &plan.lab);
+    let runtime = runtime_dir()?;
+    previewing::absolute(&mut plan, &source::base(&args.file), &runtime)?;
+    let folder = Folder::new(&runtime, &plan.lab);
     let only_looks = args.dry_run || args.check;
     let launch = if only_looks { launch } else { adopt(launch, &folder, args)? };
     let (standing, plan) = look(&folder, plan, args)?;

@@ -27,7 +27,7 @@ pub(crate) fn down(wish: &Wish, args: &Down) -> Result<i32> {
 
 /// Takes down every lab, continuing after failures.
 fn all() -> Result<i32> {
-    let folders = Folder::all(&runtime_dir());
+    let folders = Folder::all(&runtime_dir()?)?;
     let mut code = 0;
     for folder in folders {
         match in_own_process(&folder) {
@@ -72,11 +72,11 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
         Err(Closed { .. })
             if lab_process.is_none_or(|pidfd| process::wait_end(&pidfd, END_TIMEOUT)) =>
         {
-            if folder.exists() { without_process(folder) } else { Ok(()) }
+            if folder.exists()? { without_process(folder) } else { Ok(()) }
         }
         Err(Silent { .. } | Late { .. }) if !folder.is_scope() => {
             orphan::kill_lab_process(folder, &labs::tell)?;
-            if folder.exists() { without_process(folder) } else { Ok(()) }
+            if folder.exists()? { without_process(folder) } else { Ok(()) }
         }
         Err(e) => Err(e.into()),
     }
@@ -84,5 +84,9 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
 
 /// Takes down a lab that has no process.
 fn without_process(folder: &Folder) -> Result<()> {
-    Ok(orphan::down_orphan(folder.runtime(), folder.name(), &labs::tell)?)
+    match orphan::down_orphan(folder.runtime(), folder.name(), &labs::tell) {
+        // It was there when it was looked up: its process has just ended with it.
+        Err(netloom_lab::Error::NoLab(_)) => Ok(()),
+        outcome => Ok(outcome?),
+    }
 }

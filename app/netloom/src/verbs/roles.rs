@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use netloom_flow::Application;
-use netloom_lab::{Folder, OUTSIDE, SwitchOptions};
+use netloom_lab::{Folder, OUTSIDE, Role, SwitchOptions};
 use netloom_plug::{Kind, Lock, Options};
 use netloom_switch::classic;
 use netloom_sys::{caps, private_socket, process};
@@ -26,6 +26,12 @@ pub(super) fn begin(starter: i32) -> Result<()> {
         bail!("its starter has ended");
     }
     Ok(())
+}
+
+/// [`begin`] in a role, by whose name others know this process before it has anything of its own.
+fn take_role(starter: i32, role: Role) -> Result<()> {
+    process::set_name(role.process());
+    begin(starter)
 }
 
 /// Makes this process independent of its starter, with only `keep` and its output streams open.
@@ -46,7 +52,7 @@ fn settle(keep: &[BorrowedFd<'_>]) -> Result<()> {
 
 /// `netloom wire-process`: carries the frames of a lab's wires.
 pub(crate) fn wire(starter: i32, path: &Path) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Wire)?;
     let (Some(runtime), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
     else {
         bail!("{path:?}: not a lab's folder");
@@ -68,7 +74,7 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
 
 /// `netloom switch-process`: runs a shared-memory switch.
 pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Switch)?;
     let options: SwitchOptions = serde_json::from_str(options).context("its options")?;
     let listener = netloom_switch::listen(socket, options.mode)?;
     if let Some(group) = options.group {
@@ -105,7 +111,7 @@ pub(crate) fn plug(
     name: &str,
     kind: PortKind,
 ) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Plug)?;
     let port = take_stdin().context("its port")?;
     let kind = match kind {
         PortKind::Tap => Kind::Tap,
@@ -130,7 +136,7 @@ pub(crate) fn vde(
     folder: &Path,
     options: &str,
 ) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Vde)?;
     let options: SwitchOptions = serde_json::from_str(options).context("its options")?;
     // It is found by its lock, so clients are there before that.
     let folder = classic::Folder::make(folder, options.mode, options.group)?;
@@ -154,7 +160,7 @@ pub(crate) fn vde(
 
 /// `netloom flow-process`: runs an OpenFlow switch in the network namespace that is its standard input.
 pub(crate) fn flow(starter: i32, folder: &Path, socket: &Path, application: &str) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Flow)?;
     let space = take_stdin().context("its network namespace")?;
     let application: Application = serde_json::from_str(application).context("its options")?;
     let listener = listen(socket).context("listen")?;
@@ -166,7 +172,7 @@ pub(crate) fn flow(starter: i32, folder: &Path, socket: &Path, application: &str
 
 /// `netloom slice-process`: runs the slicer of a lab.
 pub(crate) fn slice(starter: i32, folder: &Path, socket: &Path, application: &str) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Slice)?;
     let application: netloom_slice::Application =
         serde_json::from_str(application).context("its options")?;
     let listener = listen(socket).context("listen")?;
@@ -178,7 +184,7 @@ pub(crate) fn slice(starter: i32, folder: &Path, socket: &Path, application: &st
 
 /// `netloom router-process`: follows the router whose network namespace is its standard input.
 pub(crate) fn router(starter: i32, lock: &Path, init: i32, spec: &str) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Router)?;
     let spec: netloom_router::Spec = serde_json::from_str(spec).context("what it is told")?;
     let space = take_stdin().context("its network namespace")?;
     let pid = rustix::process::Pid::from_raw(init).context("the number of the router's init")?;
@@ -201,7 +207,7 @@ pub(crate) fn router(starter: i32, lock: &Path, init: i32, spec: &str) -> Result
 
 /// `netloom uplink-process`: passes what leaves the network namespace that is its standard input.
 pub(crate) fn uplink(starter: i32, lock: &Path, spec: &str) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Uplink)?;
     let spec: netloom_uplink::Spec = serde_json::from_str(spec).context("what it is told")?;
     let space = take_stdin().context("a network namespace")?;
     let lock = Lock::take(lock)?;
@@ -213,7 +219,7 @@ pub(crate) fn uplink(starter: i32, lock: &Path, spec: &str) -> Result<i32> {
 
 /// `netloom ports-process`: publishes the ports of the node whose network namespace is its standard input.
 pub(crate) fn ports(starter: i32, lock: &Path, spec: &str) -> Result<i32> {
-    begin(starter)?;
+    take_role(starter, Role::Publish)?;
     let spec: netloom_publish::Spec = serde_json::from_str(spec).context("what it is told")?;
     let space = take_stdin().context("the node's network namespace")?;
     let lock = Lock::take(lock)?;

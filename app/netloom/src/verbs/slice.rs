@@ -5,7 +5,6 @@
 
 mod text;
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +13,7 @@ use netloom_model::slices::{PolicyFile, policy};
 use netloom_ofconn::{Controller, Tls};
 use netloom_slice::control::{self, Connection, Shown};
 use netloom_slice::{Application, Policy};
+use netloom_sys::trusted::TrustedDir;
 
 use crate::Usage;
 use crate::flags::{Slice, SliceCheck, SliceRun, SliceShow};
@@ -79,7 +79,7 @@ fn folder_of(file: &Path) -> Result<PathBuf> {
     if let Some(problem) = netloom_model::lab_name_problem(&stem) {
         return Err(Usage(format!("{file:?}: {problem}; rename the file")).into());
     }
-    Ok(runtime_dir().join(FOLDERS).join(stem))
+    Ok(runtime_dir()?.join(FOLDERS).join(stem))
 }
 
 fn read(path: &Path) -> Result<PolicyFile> {
@@ -169,6 +169,6 @@ fn run(args: &SliceRun) -> Result<i32> {
 
 /// The folder, for this user alone.
 fn make_folder(folder: &Path) -> Result<()> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let made = TrustedDir::make(folder).map(drop);
     made.with_context(|| format!("{folder:?}: make the slicer's folder"))
 }

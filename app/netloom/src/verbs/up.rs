@@ -58,10 +58,10 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             tell_notes(&name, &notes);
             let words = format!("adopted, {made} of {nodes} nodes made anew in {}", took());
             output::print(&format!("lab {name}: {words}{}", changed_words(&changed)))?;
-            return Ok(tell_standing(&name, &said));
+            return tell_standing(&name, &said);
         }
         Outcome::Runs { changed } => {
-            let folder = Folder::new(&runtime_dir(), &name);
+            let folder = Folder::new(&runtime_dir()?, &name);
             let repaired = match labs::connect_to(&folder).map(|c| c.repair()) {
                 Ok(Ok(repaired)) => repaired,
                 // Its process was killed just now: the lab can be adopted, or is gone.
@@ -82,26 +82,28 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             tell_notes(&name, &repaired.notes);
             let changed = changed_words(&changed);
             output::print(&format!("lab {name}: runs already{made}{changed}"))?;
-            return Ok(tell_standing(&name, &said));
+            return tell_standing(&name, &said);
         }
     }
     Ok(tell_troubles(&name, &said))
 }
 
 /// [`tell_troubles`] for a lab that was up already, and may be degraded since; returns the exit code.
-fn tell_standing(lab: &str, troubles: &[String]) -> i32 {
+fn tell_standing(lab: &str, troubles: &[String]) -> Result<i32> {
     if !troubles.is_empty() {
-        return tell_troubles(lab, troubles);
+        return Ok(tell_troubles(lab, troubles));
     }
-    let folder = Folder::new(&runtime_dir(), lab);
+    let folder = Folder::new(&runtime_dir()?, lab);
     // A lab that ends at this moment is not this verb's failure.
-    let Ok(Ok(status)) = labs::connect_to(&folder).map(|client| client.status()) else { return 0 };
+    let Ok(Ok(status)) = labs::connect_to(&folder).map(|client| client.status()) else {
+        return Ok(0);
+    };
     if !matches!(status.state, LabState::Degraded | LabState::Failed) {
-        return 0;
+        return Ok(0);
     }
     tell_line!("netloom: lab {lab:?} is up, but degraded; `netloom up --replace` makes it anew");
     status.nodes.iter().filter_map(figures::reason).for_each(|line| tell!("{line}"));
-    1
+    Ok(1)
 }
 
 /// Reports programs that ended with an error in a running lab, and links that could not be restored; returns
@@ -144,12 +146,12 @@ fn changed_words(changed: &[String]) -> String {
 /// Brings a lab up. On request a running lab of the same name is taken down first, but only after every
 /// possible check of the new one has passed.
 fn bring_up(launch: Launch, plan: Plan, args: &Up, foreground: bool) -> Result<Outcome> {
-    let options = options(args, foreground);
+    let options = options(args, foreground)?;
     let folder = Folder::new(&options.runtime, &plan.lab);
-    let replaces = args.replace && folder.exists();
+    let replaces = args.replace && folder.exists()?;
     if replaces {
         netloom_lab::launch::check(&plan, &options)?;
-        if super::down::in_own_process(&folder) != 0 && folder.exists() {
+        if super::down::in_own_process(&folder) != 0 && folder.exists()? {
             anyhow::bail!("lab {:?}: not replaced: it could not be taken down", plan.lab);
         }
     }
@@ -161,9 +163,9 @@ fn bring_up(launch: Launch, plan: Plan, args: &Up, foreground: bool) -> Result<O
     outcome
 }
 
-fn options(args: &Up, foreground: bool) -> Options {
-    Options {
-        runtime: runtime_dir(),
+fn options(args: &Up, foreground: bool) -> Result<Options> {
+    Ok(Options {
+        runtime: runtime_dir()?,
         base: source::base(&args.file),
         file: source::full(&args.file),
         foreground,
@@ -171,22 +173,13 @@ fn options(args: &Up, foreground: bool) -> Options {
         keep: args.keep,
         progress: ProgressLine::is_shown(),
         tell: labs::tell,
-    }
+    })
 }
 
 /// Brings up an empty lab; succeeds if it runs already.
 pub(crate) fn up_empty(name: &str) -> Result<()> {
     let launch = Launch::begin()?;
-    let options = Options {
-        runtime: runtime_dir(),
-        base: "/".into(),
-        file: None,
-        foreground: false,
-        ignore_limits: false,
-        keep: false,
-        progress: ProgressLine::is_shown(),
-        tell: labs::tell,
-    };
+    let options = plain("/".into(), None, false)?;
     start(launch, source::empty_plan(name)?, &options).map(drop)
 }
 
@@ -198,7 +191,7 @@ pub(crate) fn of_plan(
     ignore_limits: bool,
 ) -> Result<Vec<String>> {
     let (base, file) = (source::base(file), source::full(file));
-    match start(launch, plan, &plain(base, file, ignore_limits))? {
+    match start(launch, plan, &plain(base, file, ignore_limits)?)? {
         Outcome::Up { troubles, .. } => Ok(troubles),
         Outcome::Runs { .. } => Ok(vec![]),
     }
@@ -206,13 +199,13 @@ pub(crate) fn of_plan(
 
 /// Starts a process for a lab that lives without one, as it is.
 pub(crate) fn adopt(launch: Launch, state: State, ignore_limits: bool) -> Result<()> {
-    let options = plain("/".into(), state.file, ignore_limits);
+    let options = plain("/".into(), state.file, ignore_limits)?;
     start(launch, state.plan, &options).map(drop)
 }
 
-fn plain(base: PathBuf, file: Option<PathBuf>, ignore_limits: bool) -> Options {
-    Options {
-        runtime: runtime_dir(),
+fn plain(base: PathBuf, file: Option<PathBuf>, ignore_limits: bool) -> Result<Options> {
+    Ok(Options {
+        runtime: runtime_dir()?,
         base,
         file,
         foreground: false,
@@ -220,7 +213,7 @@ fn plain(base: PathBuf, file: Option<PathBuf>, ignore_limits: bool) -> Options {
         keep: false,
         progress: ProgressLine::is_shown(),
         tell: labs::tell,
-    }
+    })
 }
 
 /// Brings up a lab, and shows the progress on a terminal.
@@ -259,7 +252,7 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     tell_notes(&name, &notes);
     tell_troubles(&name, &troubles);
     tell_line!("lab {name}: up; Ctrl-C takes it down");
-    let folder = Folder::new(&runtime_dir(), &name);
+    let folder = Folder::new(&runtime_dir()?, &name);
     let shown = show_logs(&folder, &talkers, &signals, &life);
     // The lab ends whether or not its output could be shown.
     super::down::take_down(&folder)?;

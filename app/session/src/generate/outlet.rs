@@ -31,6 +31,9 @@ const RECEIVERS: &str = "receivers";
 pub struct Outlet {
     spaces: Spaces,
     end: End,
+    /// The folder in which senders find receivers. Looked up before the lab's user namespace is entered, where this user
+    /// has another id.
+    meeting_place: netloom_lab::Result<PathBuf>,
 }
 
 enum End {
@@ -70,7 +73,8 @@ impl Outlet {
                 return Err(Error::Request(format!("target {text:?}: {what}")));
             }
         };
-        Ok(Outlet { spaces, end })
+        let meeting_place = meeting_place(spaces.plan());
+        Ok(Outlet { spaces, end, meeting_place })
     }
 
     /// Source and destination of frames sent from here.
@@ -93,15 +97,6 @@ impl Outlet {
         self.spaces.enter()
     }
 
-    /// The folder in which senders find receivers: the lab's own, or one that all others of this user share.
-    fn meeting_place(&self) -> PathBuf {
-        let runtime = runtime_dir();
-        match self.spaces.plan() {
-            Some(plan) => Folder::new(&runtime, &plan.lab).path().join(RECEIVERS),
-            None => runtime.join(format!(".{RECEIVERS}")),
-        }
-    }
-
     /// Sends frames on this way, as `spec` says for their addresses, until they are sent or `stop` is set. Receivers in
     /// the same lab are told.
     ///
@@ -114,15 +109,17 @@ impl Outlet {
         spec: impl FnOnce(Addresses) -> Spec + Send,
         stop: &AtomicBool,
     ) -> Result<SendReport> {
-        let folder = self.meeting_place();
-        self.run(|target, link| {
+        run(self.spaces, self.end, |target, link| {
             let spec = spec(way.addresses(link)?);
             let (stream, to) = (spec.stream, spec.addresses.target);
             let mut generator = Generator::open(target, engine, spec)?;
-            let announced = Announced::begin(&folder, stream, to);
+            // Receivers say that they are not told where the folder cannot be used.
+            let folder = self.meeting_place.ok();
+            let announced = folder.map(|folder| Announced::begin(&folder, stream, to));
             let report = generator.run(stop)?;
             let offered = report.frames_sent + report.frames_refused;
-            announced.end(SentFrames { offered, refused: report.frames_refused });
+            let sent = SentFrames { offered, refused: report.frames_refused };
+            announced.into_iter().for_each(|announced| announced.end(sent));
             Ok(report)
         })
     }
@@ -138,17 +135,17 @@ impl Outlet {
         ready: impl FnOnce(Option<Error>) + Send,
         stop: &AtomicBool,
     ) -> Result<ReceiveReport> {
-        let folder = self.meeting_place();
-        self.run(|_, link| {
+        run(self.spaces, self.end, |_, link| {
             let nowhere = "a switch is received from at a node's interface";
             let link = link.ok_or_else(|| Error::Request(nowhere.to_owned()))?;
             let mut receive = Receive::open(link.index, options)?;
-            let untold = match Senders::listen(&folder) {
+            let place = self.meeting_place.map_err(|e| Error::Lab(e.into()));
+            let untold = match place.and_then(|folder| Ok(Senders::listen(&folder)?)) {
                 Ok(senders) => {
                     receive.heed(senders, own_addresses());
                     None
                 }
-                Err(e) => Some(e.into()),
+                Err(e) => Some(e),
             };
             ready(untold);
             receive.run(stop)?;
@@ -167,36 +164,46 @@ impl Outlet {
         options: ReplayOptions,
         stop: &AtomicBool,
     ) -> Result<ReplayReport> {
-        self.run(|target, _| {
+        run(self.spaces, self.end, |target, _| {
             let mut replayer = Replayer::open(target, engine, options)?;
             let played = replayer.run(|| File::open(file), stop);
             played.map_err(|e| Failure::path(file, "play", e).into())
         })
     }
+}
 
-    /// Runs `f` in the interface's namespace; a switch has no interface.
-    fn run<T: Send>(
-        self,
-        f: impl FnOnce(Target, Option<&LinkInfo>) -> Result<T> + Send,
-    ) -> Result<T> {
-        let (point, far) = match self.end {
-            End::Interface { point, far } => (point, far),
-            End::Port(port) => return f(Target::Switch(port), None),
-        };
-        let far = match far {
-            None => None,
-            Some((init, name)) => {
-                let link = run_in(Some(&*init), || interface(&name, &name))?;
-                let netns = init.try_clone().map_err(Error::Copy)?;
-                Some(FarEnd { netns, index: link.index })
-            }
-        };
-        let init = self.spaces.init(&point.space);
-        run_in(init.as_deref(), || {
-            let link = interface(&point.interface, &point.name)?;
-            f(Target::Interface { index: link.index, far }, Some(&link))
-        })
-    }
+/// Runs `f` in the interface's namespace; a switch has no interface.
+fn run<T: Send>(
+    spaces: Spaces,
+    end: End,
+    f: impl FnOnce(Target, Option<&LinkInfo>) -> Result<T> + Send,
+) -> Result<T> {
+    let (point, far) = match end {
+        End::Interface { point, far } => (point, far),
+        End::Port(port) => return f(Target::Switch(port), None),
+    };
+    let far = match far {
+        None => None,
+        Some((init, name)) => {
+            let link = run_in(Some(&*init), || interface(&name, &name))?;
+            let netns = init.try_clone().map_err(Error::Copy)?;
+            Some(FarEnd { netns, index: link.index })
+        }
+    };
+    let init = spaces.init(&point.space);
+    run_in(init.as_deref(), || {
+        let link = interface(&point.interface, &point.name)?;
+        f(Target::Interface { index: link.index, far }, Some(&link))
+    })
+}
+
+/// The folder in which senders find receivers: the lab's own, or one that all others of this user share.
+fn meeting_place(plan: Option<&Plan>) -> netloom_lab::Result<PathBuf> {
+    let runtime = runtime_dir()?;
+    Ok(match plan {
+        Some(plan) => Folder::new(&runtime, &plan.lab).path().join(RECEIVERS),
+        None => runtime.join(format!(".{RECEIVERS}")),
+    })
 }
 
 /// The addresses of the calling thread's network namespace, none if they cannot be read.
@@ -209,7 +216,7 @@ fn own_addresses() -> Vec<IpAddr> {
 fn join(lab: Option<&str>, switch: &str) -> Result<Box<SwitchPort>> {
     let address = switch::address(lab, switch)?;
     let name = format!("generate:{}", std::process::id());
-    let options = JoinOptions { reconnect: false, ..JoinOptions::new(&address.path, &name) };
+    let options = JoinOptions { reconnect: false, ..JoinOptions::at(&address, &name) };
     Ok(Box::new(SwitchPort::join(&options).map_err(Error::joining(switch))?))
 }
 

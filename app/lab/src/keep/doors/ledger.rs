@@ -8,14 +8,15 @@
 //! killed between two steps leaves a correct count.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use netloom_sys::trusted::{TrustedDir, identity, is_missing};
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::store::host_change::HostChange;
+use crate::store::host_change::{HostChange, settings};
 use crate::store::state::Folder;
 use crate::store::whole_file;
 use crate::{Error, Result};
@@ -38,7 +39,13 @@ pub(super) struct Ledger {
     home: PathBuf,
     /// `/proc/sys`.
     settings: PathBuf,
-    file: PathBuf,
+    file: String,
+}
+
+/// The folder of the counts, with its lock.
+struct Locked {
+    home: TrustedDir,
+    _lock: rustix::fd::OwnedFd,
 }
 
 impl Ledger {
@@ -50,13 +57,13 @@ impl Ledger {
     }
 
     fn at(home: &Path, settings: &Path, inode: u64) -> Ledger {
-        let file = home.join(format!("{inode}.json"));
+        let file = format!("{inode}.json");
         Ledger { home: home.to_owned(), settings: settings.to_owned(), file }
     }
 
     /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes has it already.
     pub(super) fn take(&self, path: &str, value: &str, user: &Path) -> Result<()> {
-        self.locked(|entries| {
+        self.locked(|locked, entries| {
             match entries.get_mut(path) {
                 Some(entry) if entry.users.iter().any(|known| known == user) => {}
                 Some(entry) => entry.users.push(user.to_owned()),
@@ -66,34 +73,35 @@ impl Ledger {
                 }
             }
             // Recorded before it is done.
-            self.write(entries)?;
+            self.write(locked, entries)?;
             self.set(path, value)
         })
     }
 
     /// Releases the lab in `user`. `old` is the value that it found, for a sysctl that was not counted.
     pub(super) fn release(&self, path: &str, old: &str, user: &Path) -> Result<()> {
-        self.locked(|entries| {
+        self.locked(|locked, entries| {
             let Some(entry) = entries.get_mut(path) else { return self.set(path, old) };
             entry.users.retain(|known| known != user);
             if entry.users.is_empty() {
                 self.set(path, &entry.old.clone())?;
                 entries.remove(path);
             }
-            self.write(entries)
+            self.write(locked, entries)
         })
     }
 
     /// Whether a lab has set a sysctl, and the value before.
     pub(super) fn before(&self, path: &str) -> Result<Option<String>> {
-        self.locked(|entries| Ok(entries.get(path).map(|entry| entry.old.clone())))
+        self.locked(|_, entries| Ok(entries.get(path).map(|entry| entry.old.clone())))
     }
 
     /// Runs `work` on the entries under the machine-wide lock, after sysctls without users were
     /// restored.
-    fn locked<T>(&self, work: impl FnOnce(&mut Entries) -> Result<T>) -> Result<T> {
-        let lock = self.lock()?;
-        let mut entries: Entries = whole_file::read_json(&self.file)?.unwrap_or_default();
+    fn locked<T>(&self, work: impl FnOnce(&Locked, &mut Entries) -> Result<T>) -> Result<T> {
+        let locked = self.lock()?;
+        let entries = whole_file::read_json(&locked.home, &self.file)?;
+        let mut entries: Entries = entries.unwrap_or_default();
         let before = entries.clone();
         for (path, entry) in &mut entries {
             entry.users.retain(|user| needs(user, path));
@@ -103,46 +111,42 @@ impl Ledger {
         }
         entries.retain(|_, entry| !entry.users.is_empty());
         if entries != before {
-            self.write(&entries)?;
+            self.write(&locked, &entries)?;
         }
-        let outcome = work(&mut entries);
+        let outcome = work(&locked, &mut entries);
         // Only an empty folder is removed; a process that waits for the lock notices that.
         let _ = fs::remove_dir(&self.home);
-        drop(lock);
         outcome
     }
 
-    fn lock(&self) -> Result<rustix::fd::OwnedFd> {
+    fn lock(&self) -> Result<Locked> {
+        let failed = Error::in_runtime(&self.home);
         loop {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.home);
-            made.map_err(Error::at(&self.home, "make"))?;
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let lock = match rustix::fs::open(&self.home, flags, Mode::empty()) {
-                Err(rustix::io::Errno::NOENT) => continue,
-                opened => opened.map_err(Error::at(&self.home, "open"))?,
+            let (home, _) = match TrustedDir::make(&self.home) {
+                Err(e) if is_missing(&e) => continue,
+                made => made.map_err(&failed)?,
+            };
+            let lock = match home.readable() {
+                Err(e) if is_missing(&e) => continue,
+                opened => opened.map_err(&failed)?,
             };
             rustix::fs::flock(&lock, FlockOperation::LockExclusive)
                 .map_err(Error::at(&self.home, "lock"))?;
             let (held, there) = (rustix::fs::fstat(&lock), rustix::fs::stat(&self.home));
             if let (Ok(held), Ok(there)) = (held, there)
-                && (held.st_ino, held.st_dev) == (there.st_ino, there.st_dev)
+                && identity(&held) == identity(&there)
             {
-                return Ok(lock);
+                return Ok(Locked { home, _lock: lock });
             }
         }
     }
 
     /// Writes the entries; the file is removed with its last entry.
-    fn write(&self, entries: &Entries) -> Result<()> {
+    fn write(&self, locked: &Locked, entries: &Entries) -> Result<()> {
         if !entries.is_empty() {
-            return whole_file::write_json(&self.file, entries);
+            return whole_file::write_json(&locked.home, &self.file, entries);
         }
-        match fs::remove_file(&self.file) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::at(&self.file, "remove")(e))
-            }
-            _ => Ok(()),
-        }
+        locked.home.remove_file(&self.file).map(drop).map_err(Error::in_runtime(&self.home))
     }
 
     /// The value of a sysctl; `None` if the kernel has none of that name.
@@ -150,7 +154,12 @@ impl Ledger {
         fs::read_to_string(self.settings.join(path)).ok().map(|text| text.trim().to_owned())
     }
 
+    /// Sets a sysctl, if it is one that labs set, whatever a file says.
     fn set(&self, path: &str, value: &str) -> Result<()> {
+        if !settings::are_ours(path) {
+            let reason = "it is not a setting that labs set, and is left alone".to_owned();
+            return Err(Error::Invalid { object: format!("sysctl {path:?}"), reason });
+        }
         // Writing some sysctls again would reset others.
         if self.read(path).as_deref() == Some(value) {
             return Ok(());

@@ -13,12 +13,12 @@ use netloom_netlink::{
 };
 
 use super::ledger::Ledger;
-use super::{FIRST_INDEX, FORWARDING, lab_prefixes};
+use super::{FIRST_INDEX, lab_prefixes};
 use crate::build::keeper::Ground;
 use crate::build::links::end;
-use crate::stage::host::MARK;
 use crate::stage::spaces::{on_a_thread, run};
-use crate::store::host_change::HostChange;
+use crate::store::host_change::settings::{self, FORWARDING};
+use crate::store::host_change::{BRIDGE, DOOR, HostChange, LINK_HASH, MARK, PORT};
 use crate::store::state::Folder;
 use crate::{Error, Result};
 
@@ -125,7 +125,7 @@ impl<'a> Opening<'a> {
 
     /// The name of the host's end of a door to the internet.
     pub(super) fn outer(&self, link: &PlannedLink) -> String {
-        self.name('i', link.id.get())
+        self.name(DOOR, link.id.get())
     }
 
     /// Records a change before it is made.
@@ -140,7 +140,7 @@ impl<'a> Opening<'a> {
     /// A name on the host for part `part` of the lab: at most 15 bytes.
     fn name(&self, kind: char, part: usize) -> String {
         let hash = self.folder.hash() & 0x0fff_ffff;
-        format!("{MARK}{kind}{hash:07x}{part:x}")
+        format!("{MARK}{kind}{hash:0LINK_HASH$x}{part:x}")
     }
 
     /// 16 bits of the folder's hash.
@@ -180,7 +180,7 @@ impl<'a> Opening<'a> {
         if let Some(reason) = in_use(socket, &found, &object)? {
             return Err(self.refused(&format!("{object}: {reason}")));
         }
-        let bridge = self.name('b', self.plan.links[link].id.get());
+        let bridge = self.name(BRIDGE, self.plan.links[link].id.get());
         self.note(HostChange::Link(bridge.clone()))?;
         self.note(HostChange::Port { iface: iface.to_owned(), was_up: found.up })?;
         let mut batch = Batch::new();
@@ -190,7 +190,7 @@ impl<'a> Opening<'a> {
         batch.clear();
         batch.push(object.as_str(), &Change::of(index).up());
         batch.push(object.as_str(), &Change::of(found.index).enslave(index).up());
-        let outer = self.name('h', self.plan.links[link].id.get());
+        let outer = self.name(PORT, self.plan.links[link].id.get());
         self.push_veth(&mut batch, link, inner, &outer, Some(index))?;
         run(socket, &mut batch, &object, "bridge in")
     }
@@ -257,8 +257,8 @@ impl<'a> Opening<'a> {
             uplink: None,
             prefixes: &prefixes,
             block_other_forwarding: !forwarded,
-            bridges: &format!("{MARK}b"),
-            siblings: &format!("{MARK}i"),
+            bridges: &format!("{MARK}{BRIDGE}"),
+            siblings: &format!("{MARK}{DOOR}"),
             hold_repeated: false,
         })
         .map_err(Error::of("internet", "install NAT"))?;
@@ -275,16 +275,16 @@ impl<'a> Opening<'a> {
         for link in links.iter().filter(|l| l.index != 1 && !outers.contains(&l.name)) {
             let other_lab = link.name.starts_with(MARK) && link.name.len() > 10;
             if is_up(link.index) || (any && link.up && !other_lab) {
-                self.set(&format!("net/ipv4/conf/{}/forwarding", link.name), "1")?;
+                self.set(&settings::forwarding(&link.name), "1")?;
                 // A forwarding host ignores router advertisements, from which it may have its own route.
-                let accept = format!("net/ipv6/conf/{}/accept_ra", link.name);
+                let accept = settings::accept_ra(&link.name);
                 if self.ledger.read(&accept).as_deref() == Some("1") {
                     self.set(&accept, "2")?;
                 }
             }
         }
         for outer in outers {
-            self.set(&format!("net/ipv4/conf/{outer}/forwarding"), "1")?;
+            self.set(&settings::forwarding(outer), "1")?;
         }
         // IPv6 has a single sysctl for the whole host; the lab's NAT table blocks other forwarding.
         if ipv6 { self.set(FORWARDING[1], "1") } else { Ok(()) }

@@ -20,12 +20,13 @@ use netloom_sys::namespace;
 use netloom_uplink::{INTERFACE, NETWORK, Spec, Tool, tool};
 
 use super::following::Following;
-use super::{FIRST_INDEX, FORWARDING, lab_prefixes};
+use super::{FIRST_INDEX, lab_prefixes};
 use crate::build::keeper::Ground;
 use crate::build::links::end;
 use crate::stage::host;
 use crate::stage::role::{self, Pause, Process, Role};
 use crate::stage::spaces::{LOOPBACK, inside, on_a_thread, run};
+use crate::store::host_change::settings::FORWARDING;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -73,7 +74,9 @@ impl Outside {
 
     /// That of an earlier lab process, if its process lives.
     pub(super) fn find(folder: &Folder) -> Result<Option<Outside>> {
-        let Some(process) = Process::holding(&folder.uplink("lock"))? else { return Ok(None) };
+        let Some(process) = Process::holding(Role::Uplink, &folder.uplink("lock"))? else {
+            return Ok(None);
+        };
         let pid = netloom_sys::process::pid_of(process.pidfd.as_fd())
             .map_err(Error::of(OUTSIDE, "find its process"))?;
         // It has the namespace at a place of its own mounts.
@@ -126,7 +129,7 @@ impl Outside {
 
 /// Ends the process of a lab, also one that an earlier lab process started.
 pub(super) fn end_process(folder: &Folder) -> Result<()> {
-    if let Some(process) = Process::holding(&folder.uplink("lock"))? {
+    if let Some(process) = Process::holding(Role::Uplink, &folder.uplink("lock"))? {
         process.end();
     }
     Ok(())
@@ -273,8 +276,9 @@ fn start_with(folder: &Folder, plan: &Plan, space: &OwnedFd, tool: Tool) -> Resu
     let _ = fs::remove_file(&log);
     let words = [lock.as_os_str(), OsStr::new(&text)];
     let input = space.try_clone().map_err(Error::of(&object, "copy a descriptor"))?;
-    let process =
-        role::start(Role::Uplink, &words, Some(input), "pass packets", || Process::holding(&lock))?;
+    let process = role::start(Role::Uplink, &words, Some(input), "pass packets", || {
+        Process::holding(Role::Uplink, &lock)
+    })?;
     let until = Instant::now() + START;
     loop {
         if inside(space.as_fd(), OUTSIDE, prepare_tap)? {

@@ -16,7 +16,7 @@ use super::told::{self, Wanted, space_of};
 use crate::build::keeper::Context;
 use crate::stage::role::{self, Process, Role};
 use crate::stage::{attach, inits::Inits};
-use crate::store::state::{Folder, make_private_dir};
+use crate::store::state::{FLOWS, Folder, make_private_dir};
 use crate::{Error, Result};
 
 /// Time limit for an answer: a switch of a thousand ports on a busy machine still gives it.
@@ -57,7 +57,8 @@ fn open_at(socket: &Path, switch: &str) -> Result<Option<Connection>> {
 
 fn known(socket: &Path, switch: &str) -> Result<Option<Agent>> {
     let Some(connection) = open_at(socket, switch)? else { return Ok(None) };
-    let known = Process::known(connection.process(), || open_at(socket, switch))?;
+    let known =
+        Process::known(Role::Flow, socket, connection.process(), || open_at(socket, switch))?;
     let (socket, switch) = (socket.to_owned(), switch.to_owned());
     Ok(known.map(|(own, _)| Agent { own, socket, switch, spaces: vec![] }))
 }
@@ -72,7 +73,7 @@ impl Agent {
     pub(super) fn start(context: &Context<'_>, wanted: &Wanted<'_>) -> Result<Agent> {
         let (folder, name) = (context.folder, &*wanted.name());
         let object = || format!("switch {name:?}");
-        make_private_dir(&folder.flow_folder(name), true)?;
+        make_private_dir(&folder.flow_folder(name))?;
         let core = attach::open(context.inits, NodeId::CORE)?.ok_or_else(|| Error::Busy {
             object: object(),
             reason: "the lab's core namespace is gone; `netloom up` makes it anew".into(),
@@ -249,22 +250,23 @@ pub(crate) fn journal(failure: &Error) {
 
 /// Removes the files of a switch.
 pub(super) fn remove_files(folder: &Folder, switch: &str) {
-    let _ = std::fs::remove_dir_all(folder.flow_folder(switch));
+    let own = folder.flow_folder(switch);
+    let _ =
+        own.file_name().and_then(|name| name.to_str()).map(|name| folder.remove_in(FLOWS, name));
     // The folder goes with the last switch.
     let _ = std::fs::remove_dir(folder.flow_files());
 }
 
 /// Removes the files of all switches.
 pub(super) fn remove_all_files(folder: &Folder) {
-    let _ = std::fs::remove_dir_all(folder.flow_files());
+    let _ = folder.remove_part(FLOWS);
 }
 
 /// Ends the processes of a lab whose lab process has ended.
 pub(super) fn end_processes(folder: &Folder) -> Result<()> {
-    let entries = std::fs::read_dir(folder.flow_files()).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(agent) = known(&entry.path().join("control"), &name)? {
+    for name in folder.names_in(Some(FLOWS)) {
+        let socket = folder.flow_files().join(&name).join("control");
+        if let Some(agent) = known(&socket, &name.to_string_lossy())? {
             agent.end();
         }
     }

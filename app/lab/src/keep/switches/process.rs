@@ -13,7 +13,7 @@ use netloom_switch::control::Connection;
 use rustix::process::Pid;
 
 use crate::stage::role::{self, Process, Role};
-use crate::store::state::Folder;
+use crate::store::state::{Folder, VDE_LOCK};
 use crate::{Error, Result};
 
 /// The socket of a switch of a lab.
@@ -30,7 +30,7 @@ pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
     };
     let pid = listener()?;
     let still = || Ok((listener()? == pid).then_some(()));
-    Ok(Process::known(pid, still)?.map(|(process, ())| process))
+    Ok(Process::known(Role::Switch, socket, pid, still)?.map(|(process, ())| process))
 }
 
 /// Starts a switch with its options.
@@ -40,9 +40,10 @@ pub(super) fn start_switch(folder: &Folder, switch: &str, options: &str) -> Resu
     role::start(Role::Switch, &words, None, "start a switch", || find_switch(&socket))
 }
 
-/// The process of a plug, if it lives.
+/// The process of a plug, or of what offers a switch to clients of VDE, if it lives.
 pub(super) fn find_plug(lock: &Path) -> Result<Option<Process>> {
-    Process::holding(lock)
+    let offers = lock.to_string_lossy().ends_with(VDE_LOCK);
+    Process::holding(if offers { Role::Vde } else { Role::Plug }, lock)
 }
 
 /// The folder by which clients of classic VDE know a switch, if there is one.

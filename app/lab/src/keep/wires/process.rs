@@ -26,7 +26,8 @@ impl Process {
         let open =
             || Connection::open(&folder.wire_socket()).map_err(Error::of("wires", "connect"));
         let Some(connection) = open()? else { return Ok(None) };
-        let known = role::Process::known(connection.process(), open)?;
+        let (role, socket) = (Role::Wire, folder.wire_socket());
+        let known = role::Process::known(role, &socket, connection.process(), open)?;
         Ok(known.map(|(own, connection)| Process { own, connection }))
     }
 

@@ -1,9 +1,9 @@
 //! Folders of labs: made for their owner alone, or so that others may pass, and removed where netloom made them.
 
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+
+use netloom_sys::trusted::TrustedDir;
+use rustix::fs::{Mode, OFlags};
 
 use crate::{Error, Result};
 
@@ -11,67 +11,48 @@ use crate::{Error, Result};
 const MADE_MARK: &str = ".made";
 
 /// Makes the common folder of labs; marks a new one with [`MADE_MARK`].
-pub(super) fn make_common_dir(path: &Path) -> Result<()> {
-    if let Some(parent) = path.parent().filter(|_| !path.exists()) {
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .recursive(true)
-            .create(parent)
-            .map_err(Error::at(parent, "make folder"))?;
-        // Another process may be making it and marks it itself.
-        if fs::DirBuilder::new().mode(0o700).create(path).is_ok() {
-            let mark = path.join(MADE_MARK);
-            File::create(&mark).map_err(Error::at(&mark, "write"))?;
-        }
+pub(super) fn make_common_dir(path: &Path) -> Result<TrustedDir> {
+    let failed = Error::in_runtime(path);
+    // One that another process is making is marked by that.
+    let (common, made) = TrustedDir::make(path).map_err(&failed)?;
+    if made {
+        mark(&common).map_err(failed)?;
     }
-    make_private_dir(path, true)
+    Ok(common)
 }
 
 /// Removes the common folder if it is empty and netloom made it.
 pub(super) fn remove_common_dir(path: &Path) {
-    let mark = path.join(MADE_MARK);
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let mut others = entries.filter(|entry| entry.file_name() != MADE_MARK);
-    if others.next().is_some() || fs::remove_file(&mark).is_err() {
+    let Ok(Some(common)) = TrustedDir::open(path) else { return };
+    let Ok(entries) = common.entries() else { return };
+    let others = entries.iter().any(|(name, _)| name != MADE_MARK);
+    if others || !common.remove_file(MADE_MARK).unwrap_or(false) {
         return;
     }
-    if fs::remove_dir(path).is_err() {
+    if std::fs::remove_dir(path).is_err() {
         // Another lab was made meanwhile; the folder is removed with that one.
-        let _ = File::create(&mark);
+        let _ = mark(&common);
     }
+}
+
+fn mark(common: &TrustedDir) -> netloom_sys::Result<()> {
+    common.open_file(MADE_MARK, OFlags::WRONLY | OFlags::CREATE).map(drop)
 }
 
 /// Makes the folder of a socket that other users may be given access to, and lets them enter it.
 pub(crate) fn make_shared_dir(socket: &Path) -> Result<()> {
     let Some(folder) = socket.parent() else { return Ok(()) };
-    make_private_dir(folder, true)?;
+    make_private_dir(folder)?;
     for path in [Some(folder), folder.parent()].into_iter().flatten() {
-        let found = fs::metadata(path).map_err(Error::at(path, "look at"))?;
-        let mode = found.mode() & 0o777 | 0o011;
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))
-            .map_err(Error::at(path, "let others pass"))?;
+        let failed = Error::in_runtime(path);
+        if let Some(dir) = TrustedDir::open(path).map_err(&failed)? {
+            dir.admit(Mode::XGRP | Mode::XOTH).map_err(failed)?;
+        }
     }
     Ok(())
 }
 
-/// Makes a folder for its owner alone; refuses an existing one that others could have prepared.
-pub(crate) fn make_private_dir(path: &Path, deep: bool) -> Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.mode(0o700).recursive(deep);
-    match builder.create(path) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(e) => return Err(Error::at(path, "make folder")(e)),
-    }
-    let found = fs::symlink_metadata(path).map_err(Error::at(path, "look at"))?;
-    let own = rustix::process::geteuid().as_raw();
-    if !found.is_dir() || found.uid() != own {
-        let e = io::Error::other("not a folder of this user's");
-        return Err(Error::at(path, "use as folder of labs")(e));
-    }
-    if found.mode() & 0o022 != 0 {
-        let e = io::Error::other("others may write there");
-        return Err(Error::at(path, "use as folder of labs")(e));
-    }
-    Ok(())
+/// Makes a folder for its owner alone, with missing ones above it; refuses one that others could have prepared.
+pub(crate) fn make_private_dir(path: &Path) -> Result<()> {
+    TrustedDir::make(path).map(drop).map_err(Error::in_runtime(path))
 }

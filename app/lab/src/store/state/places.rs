@@ -1,16 +1,33 @@
 //! Where in a lab's folder what is: sockets, locks, and folders of its processes.
 
-use std::fs;
 use std::path::PathBuf;
 
 use netloom_model::plan::{LinkId, NodeId};
 
 use super::Folder;
 
+/// The folder of the inits' sockets and logs.
+pub(crate) const SOCKETS: &str = "n";
+
+/// The parent of the folders of OpenFlow switches.
+pub(crate) const FLOWS: &str = "o";
+
+/// The folder of the slicer.
+pub(crate) const SLICER: &str = "sl";
+
+/// The parent of the folders of nodes that manage others.
+pub(crate) const SCOPES: &str = "s";
+
+/// The folder of the files of switches and plugs.
+const SWITCHES: &str = "k";
+
+/// The end of the name of the lock of a process that offers a switch to clients of classic VDE.
+pub(crate) const VDE_LOCK: &str = ".vde.lock";
+
 impl Folder {
     /// The folder of the inits' sockets and logs.
     pub fn sockets(&self) -> PathBuf {
-        self.path().join("n")
+        self.path().join(SOCKETS)
     }
 
     /// The control socket of the wires' process.
@@ -20,7 +37,7 @@ impl Folder {
 
     /// The folder of the files of switches and plugs.
     pub(crate) fn switch_files(&self) -> PathBuf {
-        self.path().join("k")
+        self.path().join(SWITCHES)
     }
 
     /// The state file of a shared-memory switch.
@@ -30,7 +47,7 @@ impl Folder {
 
     /// The parent of the folders of OpenFlow switches.
     pub(crate) fn flow_files(&self) -> PathBuf {
-        self.path().join("o")
+        self.path().join(FLOWS)
     }
 
     /// The folder of an OpenFlow switch: its sockets and its state.
@@ -50,7 +67,7 @@ impl Folder {
 
     /// The folder of the slicer: its sockets, and one for each virtual switch, `SLICE.SWITCH`.
     pub(crate) fn slicer_folder(&self) -> PathBuf {
-        self.path().join("sl")
+        self.path().join(SLICER)
     }
 
     /// The socket at which the slicer takes requests.
@@ -80,8 +97,9 @@ impl Folder {
 
     /// All such files, those of planes that are no longer in a plan among them.
     pub(crate) fn router_locks(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.flow_files()).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path().join("router.lock")).collect()
+        let folder = self.flow_files();
+        let names = self.names_in(Some(FLOWS)).into_iter();
+        names.map(|name| folder.join(name).join("router.lock")).collect()
     }
 
     /// The file that the process which publishes a node's ports holds a lock on.
@@ -91,9 +109,9 @@ impl Folder {
 
     /// All such files.
     pub(crate) fn ports_locks(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.path()).into_iter().flatten().flatten();
+        let folder = self.path();
         let is_lock = |path: &PathBuf| path.to_string_lossy().ends_with(".ports.lock");
-        entries.map(|entry| entry.path()).filter(is_lock).collect()
+        self.names_in(None).into_iter().map(|name| folder.join(name)).filter(is_lock).collect()
     }
 
     /// A file of the way out of a lab of an ordinary user: `lock`, `net` (the place of its namespace), `log`.
@@ -109,19 +127,20 @@ impl Folder {
     /// The lock file of the process that offers a switch to clients of classic VDE. As an id of a link has no
     /// letters, no plug has it.
     pub(crate) fn vde_lock(&self, switch: &str) -> PathBuf {
-        self.switch_files().join(format!("{switch}.vde.lock"))
+        self.switch_files().join(format!("{switch}{VDE_LOCK}"))
     }
 
     /// The lock files of all plugs, and of what offers switches to clients of VDE.
     pub(crate) fn plug_locks(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.switch_files()).into_iter().flatten().flatten();
+        let folder = self.switch_files();
         let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock");
-        entries.map(|e| e.path()).filter(is_lock).collect()
+        let names = self.names_in(Some(SWITCHES)).into_iter();
+        names.map(|name| folder.join(name)).filter(is_lock).collect()
     }
 
     /// The folder of sockets by which a node manages the nodes in it.
     pub fn scope(&self, node: NodeId) -> PathBuf {
-        self.path().join("s").join(node.to_string())
+        self.path().join(SCOPES).join(node.to_string())
     }
 }
 

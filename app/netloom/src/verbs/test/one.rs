@@ -32,7 +32,7 @@ pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) ->
     let lab = source::lab(file, Some(name))?;
     let plan = netloom_model::plan::plan(&lab)?;
     let options = Options {
-        runtime: runtime_dir(),
+        runtime: runtime_dir()?,
         base: source::base(file),
         file: source::full(file),
         foreground: true,
@@ -54,7 +54,7 @@ pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) ->
             return Ok(crate::exit_code(&error));
         }
     };
-    let folder = Folder::new(&runtime_dir(), name);
+    let folder = Folder::new(&runtime_dir()?, name);
     let tested = take_steps(&folder, &plan, &lab.expect, &signals);
     let down = down::take_down(&folder);
     drop(life);
