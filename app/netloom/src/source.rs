@@ -103,17 +103,39 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     }
     let quoted = || format!("{path:?}");
     let fail = |operation| move |source| Unreadable { shown: quoted(), operation, source };
-    let file = File::open(path).map_err(fail("open"))?;
-    let meta = file.metadata().map_err(fail("look at"))?;
-    if meta.is_dir() {
+    let too_large = |size| netloom_model::too_large(&path.to_string_lossy(), size);
+    if path.is_dir() {
         return Err(fail("read")(io::Error::from(io::ErrorKind::IsADirectory)).into());
     }
-    if let Some(too_large) = netloom_model::too_large(&path.to_string_lossy(), meta.len()) {
+    let file = open(path).map_err(fail("open"))?;
+    if let Some(too_large) = too_large(file.metadata().map_err(fail("look at"))?.len()) {
         return Err(too_large.into());
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(fail("read"))?;
-    Ok(text)
+    too_large(text.len() as u64).map_or(Ok(text), |too_large| Err(too_large.into()))
+}
+
+/// Opens a lab file. A FIFO would wait for ever for somebody who writes to it; one that the caller's shell has opened, as
+/// for `<(command)`, has one, and is read like standard input.
+fn open(path: &Path) -> io::Result<File> {
+    let is_regular = std::fs::metadata(path)?.is_file();
+    match is_regular || !is_descriptor(path) {
+        true => netloom_sys::setup::open_regular(path).map_err(|e| match is_regular {
+            true => e,
+            false => io::Error::other(format!("{e}; give what it has on standard input, with `-`")),
+        }),
+        false => File::open(path),
+    }
+}
+
+/// Whether a path stands for a descriptor that the caller has given this process.
+fn is_descriptor(path: &Path) -> bool {
+    let number = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+    let is_numbered = path.file_name().and_then(|name| name.to_str()).is_some_and(number);
+    let folder = path.parent().and_then(Path::to_str).unwrap_or_default();
+    path == Path::new("/dev/stdin")
+        || (is_numbered && ["/dev/fd", "/proc/self/fd"].contains(&folder))
 }
 
 /// The content of standard input, which is read once: a verb that starts over gets the same text.
@@ -162,6 +184,18 @@ pub(crate) fn base(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_the_caller_has_opened_is_a_descriptor() {
+        for path in ["/dev/stdin", "/dev/fd/63", "/proc/self/fd/0"] {
+            assert!(is_descriptor(Path::new(path)), "{path}");
+        }
+        for path in
+            ["/dev/fd/../fd/3", "/dev/fd/", "/dev/fd/x", "/dev/fd/3/lab.conf", "fd/3", "/tmp/63"]
+        {
+            assert!(!is_descriptor(Path::new(path)), "{path}");
+        }
+    }
 
     #[test]
     fn an_empty_lab_has_a_plan_and_its_name() {

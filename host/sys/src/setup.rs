@@ -90,13 +90,13 @@ pub trait Setup {
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file: opening a FIFO would wait for its writer, and
+/// It cannot be opened, or is not a regular file: opening a FIFO would wait for its writer, and
 /// opening a device may have any effect.
 pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let check = |found: std::fs::Metadata| match found.is_file() {
         true => Ok(()),
-        false => Err(std::io::Error::other("it is no regular file")),
+        false => Err(std::io::Error::other("it is not a regular file")),
     };
     check(std::fs::metadata(path)?)?;
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use netloom_model::kinds::vm::{Board, Bus, Machine};
 use netloom_qcow2::{Disk, Format, HEAD};
 use netloom_sys::describe;
+use netloom_sys::setup::open_regular;
 use serde_json::json;
 
 use crate::error::failed;
@@ -57,7 +58,7 @@ pub fn make_kept(machine: &Machine) -> std::result::Result<(), String> {
 
 /// What the disk in a file is.
 fn look(path: &Path) -> std::result::Result<Disk, String> {
-    let file = File::open(path).map_err(|e| describe(&e))?;
+    let file = open_regular(path).map_err(|e| describe(&e))?;
     let length = file.metadata().map_err(|e| describe(&e))?.len();
     let disk = netloom_qcow2::look(&beginning(file)?, length).map_err(|e| e.to_string())?;
     // Any bytes are a raw disk; a guest that never starts would be all that tells.
@@ -68,6 +69,7 @@ fn look(path: &Path) -> std::result::Result<Disk, String> {
 }
 
 fn check_kept(keep: &Path, disk: &Path, of: Disk) -> std::result::Result<(), String> {
+    open_regular(keep).map_err(|e| describe(&e))?;
     let file = OpenOptions::new().read(true).write(true).open(keep).map_err(|e| describe(&e))?;
     let layer = netloom_qcow2::look_at_layer(&beginning(file)?).map_err(|e| e.to_string())?;
     if Path::new(&layer.below) != disk {

@@ -104,7 +104,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
     for from in [fifo.to_str().expect("a plain name"), "/dev/zero", "/etc"] {
         let file = machine.file(&pair(&format!("files: {{/srv/x: {{from: {from:?}}}}}")));
         let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
-        refused.says(from).says("it is no regular file");
+        refused.says(from).says("it is not a regular file");
     }
     machine.untouched();
 }

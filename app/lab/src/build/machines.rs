@@ -3,13 +3,13 @@
 //! The node has the plan's interfaces without addresses and routes, which are the guest's. Its readiness is what the
 //! machine's process tells.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use netloom_model::kinds::vm::Machine;
 use netloom_model::lab::{Program, Ready};
 use netloom_model::plan::PlannedNode;
 use netloom_node::spec::NodeSpec;
+use netloom_sys::setup::open_regular;
 use netloom_vm::{SPEC, STATE, Spec, VERB};
 
 use crate::{Error, Result};
@@ -79,7 +79,32 @@ pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<
 
 /// Whether a file can be read by whoever starts the lab.
 pub(crate) fn check_file(path: &Path) -> std::result::Result<(), String> {
-    let file = File::open(path).map_err(|e| netloom_sys::describe(&e))?;
-    let found = file.metadata().map_err(|e| netloom_sys::describe(&e))?;
-    if found.is_dir() { Err("it is a directory".to_owned()) } else { Ok(()) }
+    if path.is_dir() {
+        return Err("it is a directory".to_owned());
+    }
+    open_regular(path).map(drop).map_err(|e| netloom_sys::describe(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_machine_is_regular_and_none_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let [fifo, file] = ["fifo", "file"].map(|name| folder.path().join(name));
+        mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        std::fs::write(&file, "").unwrap();
+        check_file(&file).unwrap();
+        let reason = |path: &Path| check_file(path).unwrap_err();
+        assert_eq!(reason(&fifo), "it is not a regular file");
+        assert_eq!(reason(Path::new("/dev/zero")), "it is not a regular file");
+        assert_eq!(reason(folder.path()), "it is a directory");
+        let storage = netloom_model::kinds::vm::Storage { disk: Some(fifo), ..Default::default() };
+        let machine = Machine { storage, ..Machine::default() };
+        let (key, _, reason) = netloom_vm::storage::check(&machine).unwrap_err();
+        assert_eq!((key, reason.as_str()), ("disk", "it is not a regular file"));
+    }
 }

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use netloom_api::{Server, Token};
 use netloom_measure::{Host, Probe};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
 
 use crate::Usage;
 use crate::flags::Serve;
@@ -94,17 +95,32 @@ fn wait(stop: &OwnedFd) -> Result<()> {
 
 /// The token in a file, created if missing.
 fn kept(path: &Path) -> Result<Token> {
-    match File::open(path) {
+    match open(path) {
         Ok(file) => read(path, file),
         Err(e) if e.kind() == ErrorKind::NotFound => write(path),
         Err(e) => Err(e).with_context(|| format!("{path:?}: open")),
     }
 }
 
+/// Opens what may be a FIFO, without waiting for somebody to write to it.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
 fn read(path: &Path, file: File) -> Result<Token> {
     let about = file.metadata().with_context(|| format!("{path:?}: look at"))?;
     if !about.is_file() {
-        bail!("{path:?}: is no file");
+        bail!(
+            "{path:?}: it is not a regular file; name one that has the token, or does not exist yet"
+        );
+    }
+    if ![0, rustix::process::geteuid().as_raw()].contains(&about.uid()) {
+        let uid = about.uid();
+        bail!(
+            "{path:?}: belongs to user {uid}, who knows the token; name a file of your own, or a new one"
+        );
     }
     if about.mode() & 0o077 != 0 {
         let mode = about.mode() & 0o777;
