@@ -7,9 +7,9 @@
 //! Neighbours help one router at a time, and stop when routes change. So one control plane moves at a time, after all others are
 //! whole, and a move is over when all of its routes are confirmed and neighbours have all its news. Both waits have a bound.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+mod daemons;
+
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netloom_model::lookup::slot;
@@ -26,9 +26,7 @@ use crate::stage::inits::Init;
 use crate::store::state::Folder;
 use crate::view::Changed;
 use crate::{Error, Result};
-
-/// Where FRR's daemons listen and put things down, below a node's root directory.
-const FOLDER: &str = "run/frr";
+use daemons::Daemons;
 
 /// Daemons that announce a restart: the command, and the file that they leave for the next one.
 const ANNOUNCED: [(&str, &str, &str); 2] = [
@@ -39,9 +37,6 @@ const ANNOUNCED: [(&str, &str, &str); 2] = [
 /// Daemons that tell how it stands with their neighbours.
 const NEIGHBOURS: [(&str, &str); 2] =
     [("ospfd", "show ip ospf neighbor json"), ("ospf6d", "show ipv6 ospf6 neighbor json")];
-
-/// Time limit for an answer of a daemon.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long routers may take until their routes are confirmed: others before a move, this one after it.
 const BEFORE: Duration = Duration::from_secs(30);
@@ -136,10 +131,10 @@ fn open(folder: &Folder, node: &PlannedNode, init: Pid) -> Option<String> {
             return Some(format!("routes not confirmed: {number}; they stay for its `grace`"));
         }
     }
-    let sockets = folder_of(init);
+    let daemons = Daemons::of(init).ok()?;
     let is_open = |(daemon, question): &(&str, &str)| {
-        let answer = say(&sockets.join(format!("{daemon}.vty")), &["enable", question]);
-        let answer = answer.ok().and_then(|text| serde_json::from_str(&text).ok());
+        let answer = daemons.ask(daemon, &["enable", question]).ok().flatten();
+        let answer = answer.and_then(|text| serde_json::from_str(&text).ok());
         answer.is_some_and(|neighbours: Value| waits(&neighbours))
     };
     let daemon = NEIGHBOURS.iter().find(|asked| is_open(asked))?.0;
@@ -163,16 +158,14 @@ fn waits(neighbours: &Value) -> bool {
 
 /// Has daemons announce their restart, and takes what they leave for the next ones; returns what did not work.
 fn announce(init: &Init, carried: &Path) -> Vec<String> {
-    let folder = folder_of(init.pid);
     let mut notes = Vec::new();
     for (daemon, command, file) in ANNOUNCED {
-        let socket = folder.join(format!("{daemon}.vty"));
-        if !socket.exists() {
-            continue;
-        }
-        let taken = say(&socket, &["enable", command]).and_then(|_| {
+        let taken = Daemons::of(init.pid).and_then(|daemons| {
+            if daemons.ask(daemon, &["enable", command])?.is_none() {
+                return Ok(());
+            }
             std::fs::create_dir_all(carried)?;
-            std::fs::copy(folder.join(file), carried.join(file)).map(drop)
+            daemons.copy(file, &carried.join(file))
         });
         if let Err(e) = taken {
             notes.push(format!("{daemon} announces no restart: {}", describe(&e)));
@@ -181,64 +174,9 @@ fn announce(init: &Init, carried: &Path) -> Vec<String> {
     notes
 }
 
-/// Where the daemons of a node listen.
-fn folder_of(init: Pid) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/root", init.as_raw_nonzero())).join(FOLDER)
-}
-
-/// Commands for a daemon, and the answer to the last, over the socket that `vtysh` uses: each ends with a zero byte, and an answer with three and a
-/// byte that says how it went.
-fn say(socket: &Path, commands: &[&str]) -> std::io::Result<String> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut last = String::new();
-    for command in commands {
-        stream.write_all(command.as_bytes())?;
-        stream.write_all(&[0])?;
-        let mut answer = Vec::new();
-        let mut byte = [0];
-        let status = loop {
-            stream.read_exact(&mut byte)?;
-            answer.push(byte[0]);
-            if let [.., 0, 0, 0, status] = answer.as_slice() {
-                break *status;
-            }
-        };
-        answer.truncate(answer.len().saturating_sub(4));
-        let text = String::from_utf8_lossy(&answer).trim_matches(['\0', '\n', '\r']).to_owned();
-        if status != 0 {
-            return Err(std::io::Error::other(format!("{command}: {text}")));
-        }
-        last = text;
-    }
-    Ok(last)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
-
     use super::*;
-
-    #[test]
-    fn what_a_daemon_refuses_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("vty");
-        let listener = UnixListener::bind(&path).unwrap();
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut heard = [0; 7];
-            stream.read_exact(&mut heard).unwrap();
-            stream.write_all(&[0, 0, 0, 0]).unwrap();
-            let mut heard = [0; 4];
-            stream.read_exact(&mut heard).unwrap();
-            stream.write_all(b"unknown\n\0\0\0\x02").unwrap();
-        });
-        let error = say(&path, &["enable", "bad"]).unwrap_err();
-        assert!(error.to_string().contains("bad: unknown"), "{error}");
-        server.join().unwrap();
-    }
 
     #[test]
     fn neighbours_are_waited_for_until_they_have_everything() {
