@@ -31,6 +31,7 @@ mod exec;
 mod expect;
 mod few_files;
 mod files;
+mod folders;
 mod foreign;
 mod foreign_labs;
 mod generate;

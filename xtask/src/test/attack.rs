@@ -10,7 +10,7 @@ use super::flags::number;
 use crate::workspace;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
-const KINDS: [(&str, &[(&str, &str)]); 11] = [
+const KINDS: [(&str, &[(&str, &str)]); 12] = [
     (
         "hostile member of a switch",
         &[
@@ -39,6 +39,10 @@ const KINDS: [(&str, &[(&str, &str)]); 11] = [
     ("what a node gets of the host by its socket", &[("tests/e2e", "walls::")]),
     ("what a node's programs may do", &[("tests/e2e", "attacks::")]),
     ("processes born into a node", &[("tests/e2e", "walls::a_")]),
+    (
+        "folders, links and processes of others where a lab's should be",
+        &[("tests/e2e", "folders::"), ("host/sys", "trusted::tests::a_folder_exchanged")],
+    ),
     ("doors opened and closed at once", &[("tests/e2e", "doors::labs_of_several")]),
     (
         "kills",
@@ -64,7 +68,8 @@ pub(super) struct Attack {
 
 impl Attack {
     /// Packages with the tests.
-    pub(super) const PACKAGES: [&'static str; 6] = [
+    pub(super) const PACKAGES: [&'static str; 7] = [
+        "--package=netloom-sys",
         "--package=netloom-shm",
         "--package=netloom-switch",
         "--package=netloom-flow",

@@ -1,7 +1,8 @@
 //! What a user needs to run a test: readable copies of binaries and data, private folders, rights.
 //!
 //! If root calls, the ordinary user is `nobody` (uid and gid 65534, no other groups). That user cannot read a
-//! checkout in root's home, so executables and data are copied to a temporary folder.
+//! checkout in root's home, so executables and data are copied to a temporary folder. Root has folders of its own where an
+//! ordinary user calls: netloom uses none of root's below a folder of somebody else's.
 
 use std::fs::{self, Permissions};
 use std::io::IsTerminal;
@@ -46,6 +47,8 @@ const CHOICES: [&str; 5] = [
 #[derive(Debug)]
 pub(super) struct Stage {
     folder: tempfile::TempDir,
+    /// Root's folder, where the caller is not root.
+    of_root: Option<PathBuf>,
     rights: Rights,
     placing: std::sync::Mutex<()>,
 }
@@ -53,12 +56,15 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) fn new() -> Result<Stage> {
         let folder = tempfile::Builder::new().prefix("nlx-").tempdir().context("make stage")?;
-        let stage = Stage { folder, rights: find_rights(), placing: std::sync::Mutex::default() };
+        let rights = find_rights();
+        let of_root = (rights == Rights::Sudo).then(folder_of_root).transpose()?;
+        let stage = Stage { folder, of_root, rights, placing: std::sync::Mutex::default() };
         fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
         for name in DATA {
             copy_tree(&workspace::root().join(name), &stage.path().join("root").join(name))?;
         }
-        for user in [User::Ordinary, User::Root] {
+        let root = (rights != Rights::NoRoot).then_some(User::Root);
+        for user in [User::Ordinary].into_iter().chain(root) {
             stage.private_folder(user, &stage.home(user))?;
             stage.private_folder(user, &stage.home(user).join("run"))?;
         }
@@ -150,7 +156,11 @@ impl Stage {
 
     /// Skip log of a worker's tests for this user.
     pub(super) fn skip_log(&self, user: User, worker: usize) -> PathBuf {
-        self.home(user).join(format!("skips-{worker}"))
+        match user {
+            // The caller removes it, and may not in root's folder.
+            User::Root => self.path().join(format!("skips-r-{worker}")),
+            _ => self.home(user).join(format!("skips-{worker}")),
+        }
     }
 
     /// Takes down the labs that tests of a worker have left, when their process was killed, with their folders.
@@ -174,7 +184,11 @@ impl Stage {
     }
 
     fn home(&self, user: User) -> PathBuf {
-        self.path().join(if user == User::Root { "r" } else { "u" })
+        match (user, &self.of_root) {
+            (User::Root, Some(folder)) => folder.clone(),
+            (User::Root, None) => self.path().join("r"),
+            _ => self.path().join("u"),
+        }
     }
 
     fn variables(
@@ -217,6 +231,12 @@ impl Stage {
     }
 
     fn private_folder(&self, user: User, folder: &Path) -> Result<()> {
+        if user == User::Root && self.rights == Rights::Sudo {
+            // The caller looks for what tests have left in it.
+            let mut sudo = Command::new("sudo");
+            sudo.args(["install", "--directory", "--mode=0755"]).arg(folder);
+            return succeed(sudo);
+        }
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
         fs::set_permissions(folder, Permissions::from_mode(0o700))?;
         if user == User::Ordinary && self.rights == Rights::Root {
@@ -235,6 +255,38 @@ fn search_path(own: bool) -> String {
 fn path_of(hiding: Option<String>, own: Option<&str>) -> String {
     let whole = || [PATH, own.unwrap_or_default()].join(":").trim_end_matches(':').to_owned();
     hiding.unwrap_or_else(whole)
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.of_root {
+            let mut sudo = Command::new("sudo");
+            sudo.args(["rm", "--recursive", "--force", "--one-file-system"]).arg(folder);
+            // What is left lies in /tmp.
+            let _ = succeed(sudo);
+        }
+    }
+}
+
+/// Makes a folder of root's that others may enter.
+fn folder_of_root() -> Result<PathBuf> {
+    let mut sudo = Command::new("sudo");
+    let made = sudo.args(["mktemp", "--directory", "/tmp/nlr-XXXXXX"]).output();
+    let made = made.context("make root's folder")?;
+    let path = PathBuf::from(String::from_utf8(made.stdout)?.trim_end());
+    anyhow::ensure!(
+        made.status.success() && path.is_absolute(),
+        "make root's folder: mktemp failed"
+    );
+    let mut sudo = Command::new("sudo");
+    sudo.args(["chmod", "0755"]).arg(&path);
+    succeed(sudo).map(|()| path)
+}
+
+fn succeed(mut command: Command) -> Result<()> {
+    let status = command.status().context("start sudo")?;
+    anyhow::ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
 }
 
 /// The folders of tests (`netloom_kit::Scratch`) that are left in a temporary folder.
