@@ -32,7 +32,11 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "The lab that a verb is about, by name or by file, where -l does not say. Ignored in a node.",
     ),
     ("NETLOOM_DATA_DIR", "The folder of `images`, instead of those under FILES."),
-    ("NETLOOM_RUNTIME_DIR", "The folder of labs, instead of those under FILES."),
+    (
+        "NETLOOM_RUNTIME_DIR",
+        "The folder of labs, instead of those under FILES. It and those above it belong to the user or to root, and nobody \
+         else may write to them.",
+    ),
     ("NO_COLOR", "Output has no colours when this is set."),
     ("SHELL", "The program that netloom shell runs in a node."),
 ];

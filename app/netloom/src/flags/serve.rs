@@ -19,8 +19,8 @@ pub(crate) struct Serve {
     /// loopback.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8474")]
     pub(crate) listen: SocketAddr,
-    /// Read the token from this file; if absent, it is created with a new token (mode 0600). Without a file
-    /// the token is printed once.
+    /// Read the token from this file, which has to be yours or root's alone; if absent, it is created with a new token
+    /// (mode 0600). Without a file the token is printed once.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Name of this probe in its records. Default: the machine's name.
