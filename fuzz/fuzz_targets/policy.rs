@@ -19,18 +19,33 @@ fuzz_target!(|bytes: &[u8]| {
     let indexed = Indexed::new(policy.clone());
     let now = "2030-01-01T00:00:00Z".parse().expect("a time");
     let program = Program { path: "/usr/bin/curl".into(), sha256: None };
-    for word in ["10.0.0.1:443", "deb.debian.org=10.0.0.1:443", "/run/x", "unix:@x", "vsock:2:1"] {
+    for word in [
+        "10.0.0.1:443",
+        "deb.debian.org=10.0.0.1:443",
+        "resolver:53",
+        "/run/x",
+        "unix:@x",
+        "vsock:2:1",
+    ] {
         let asked = words::request(program.clone(), &[word.to_owned()]).expect("a request");
         assert_eq!(indexed.decide(&asked.request, now), policy.decide(&asked.request, now));
         let listens = Request { direction: Direction::In, ..asked.request };
         assert_eq!(indexed.decide(&listens, now), policy.decide(&listens, now));
         assert_eq!(indexed.peers(&listens, now), policy.peers(&listens, now));
     }
+    let looks_up = ["dns".to_owned(), "deb.debian.org".to_owned()];
+    let looks_up = words::request(program.clone(), &looks_up).expect("a request").request;
+    let hidden = Request { protocol: Protocol::Unix, target: Target::Hidden, ..looks_up.clone() };
     let opens = Request {
         program,
         direction: Direction::Open,
         protocol: Protocol::Raw,
         target: Target::Socket,
     };
-    assert_eq!(indexed.decide(&opens, now), policy.decide(&opens, now));
+    for request in [looks_up, hidden, opens] {
+        assert_eq!(indexed.decide(&request, now), policy.decide(&request, now), "{request:?}");
+    }
+    let followed = policy.followed(|path| Some(format!("/real{path}")));
+    let text = write(&followed);
+    assert_eq!(read("followed", text.as_bytes()).ok(), Some(followed), "{text}");
 });

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::action::{Action, Errno};
-use crate::pattern::{Destination, Peers};
+use crate::pattern::{Destination, PathPattern, Peers};
 use crate::request::{Request, Target};
 use crate::rule::Rule;
 
@@ -65,12 +65,7 @@ impl Policy {
     /// Takes time in proportion to the rules, and to the square of those that match;
     /// [`Indexed`](crate::Indexed) is quicker.
     pub fn decide(&self, request: &Request, now: Timestamp) -> Verdict {
-        by_name(request, |name| self.judge(request, name, now))
-    }
-
-    /// The verdict on the target as known by one name.
-    fn judge(&self, request: &Request, name: Option<&str>, now: Timestamp) -> Verdict {
-        settle(self.matches(request, name, now), self.default)
+        by_name(request, self.default, |name| self.matches(request, name, now))
     }
 
     fn matches<'p>(
@@ -97,6 +92,33 @@ impl Policy {
         self.rules.iter().any(|rule| rule.from.is_some())
     }
 
+    /// The policy with paths as the files of a machine have them: `follow` gives a path without symbolic links. The end of
+    /// a pattern stays.
+    #[must_use]
+    pub fn followed(mut self, follow: impl Fn(&str) -> Option<String>) -> Policy {
+        for rule in &mut self.rules {
+            let destinations = rule.to.iter_mut().filter_map(|to| match to {
+                Destination::Path(pattern) => Some(pattern),
+                _ => None,
+            });
+            for pattern in destinations.chain(&mut rule.program.path) {
+                *pattern = pattern.followed(&follow);
+            }
+        }
+        self
+    }
+
+    /// Paths of sockets that a rule denies, or asks about.
+    pub fn kept_paths(&self) -> Vec<String> {
+        let kept = self.rules.iter().filter(|rule| !rule.action.passes());
+        let paths = kept.flat_map(|rule| &rule.to).filter_map(|to| match to {
+            Destination::Path(PathPattern::Exact(path)) => Some(path.clone()),
+            _ => None,
+        });
+        let all: std::collections::BTreeSet<String> = paths.collect();
+        all.into_iter().collect()
+    }
+
     /// Whether a person may be asked.
     pub fn asks(&self) -> bool {
         self.default == Action::Ask || self.rules.iter().any(|rule| rule.action == Action::Ask)
@@ -114,14 +136,22 @@ impl Policy {
     }
 }
 
-/// The strictest verdict on the target by each of its names, or by none if it has none.
-pub(crate) fn by_name(request: &Request, judge: impl Fn(Option<&str>) -> Verdict) -> Verdict {
+/// The strictest verdict on the target by each of its names that a rule says, or by none if no rule says one.
+///
+/// A name that no rule says changes nothing: else whoever looks up one more name would change what the others allow.
+pub(crate) fn by_name<'p>(
+    request: &'p Request,
+    default: Action,
+    matches: impl Fn(Option<&'p str>) -> Vec<Match<'p>>,
+) -> Verdict {
     let names: &[String] = match &request.target {
         Target::Ip { names, .. } => names,
         _ => &[],
     };
-    let verdicts = names.iter().map(|name| judge(Some(name)));
-    verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or_else(|| judge(None))
+    let said = names.iter().map(|name| matches(Some(name)));
+    let said = said.filter(|all| all.iter().any(|one| one.to.says_name()));
+    let verdicts = said.map(|all| settle(all, default));
+    verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or_else(|| settle(matches(None), default))
 }
 
 fn unbeaten<'m>(matches: &'m [Match<'m>]) -> impl Iterator<Item = &'m Match<'m>> {

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use jiff::Timestamp;
 
-use crate::decide::{Match, Policy, Verdict, by_name, peers, settle};
+use crate::decide::{Match, Policy, Verdict, by_name, peers};
 use crate::pattern::{Destination, PathPattern, Peers, Ports};
 use crate::request::{Request, Target};
 use crate::rule::Rule;
@@ -22,8 +22,23 @@ pub struct Indexed {
     programs: ByPath<Bucket>,
     /// Rules of any program.
     anyone: Bucket,
+    /// Names and domains that rules say, and whether one of them does not let pass.
+    names: HashMap<String, bool>,
+    domains: HashMap<String, bool>,
     /// When rules end, ascending.
     ends: Vec<Timestamp>,
+}
+
+/// What rules say about a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said<'p> {
+    /// The name itself, or the domain nearest to it, as a rule says it. Names that are said by the same words have the same
+    /// verdicts.
+    pub by: &'p str,
+    /// Whether it is the name itself.
+    pub exact: bool,
+    /// Whether a rule about it denies or asks.
+    pub kept: bool,
 }
 
 /// A destination of a rule, by the positions of both.
@@ -58,6 +73,7 @@ struct Bucket {
     /// Lengths of prefixes that occur, of IPv4 and IPv6.
     lengths: [BTreeSet<u8>; 2],
     paths: ByPath<Entries>,
+    resolvers: Entries,
     abstracts: HashMap<String, Entries>,
     begins: HashMap<String, Entries>,
     begin_lengths: BTreeSet<usize>,
@@ -91,6 +107,11 @@ impl<V: Default> ByPath<V> {
         let direct = direct.and_then(|at| self.direct.get(&path[..at]));
         self.exact.get(path).into_iter().chain(direct).chain(below)
     }
+
+    /// Values of patterns of folders.
+    fn folders(&self) -> impl Iterator<Item = &V> {
+        self.direct.values().chain(self.below.values())
+    }
 }
 
 impl Entries {
@@ -112,12 +133,19 @@ impl Entries {
         found.extend(&self.other);
         found.extend(port.and_then(|port| self.ports.get(&port)).into_iter().flatten());
     }
+
+    /// Whatever the port.
+    fn collect_all(&self, found: &mut Vec<Spot>) {
+        found.extend(&self.other);
+        found.extend(self.ports.values().flatten());
+    }
 }
 
 impl Bucket {
     fn entries(&mut self, to: &Destination) -> &mut Entries {
         match to {
             Destination::Any => &mut self.any,
+            Destination::Resolver => &mut self.resolvers,
             Destination::Name(name) => self.names.entry(name.clone()).or_default(),
             Destination::Under(domain) => self.under.entry(domain.clone()).or_default(),
             Destination::Net(net) => {
@@ -136,30 +164,36 @@ impl Bucket {
 
     /// Adds the spots whose destination matches.
     fn collect(&self, target: &Target, name: Option<&str>, found: &mut Vec<Spot>) {
+        if let Target::Name(name) = target {
+            self.any.collect_all(found);
+            return self.named(Some(name)).for_each(|entries| entries.collect_all(found));
+        }
         let port = target.port().number();
         let mut add = |entries: &Entries| entries.collect(port, found);
         add(&self.any);
         match target {
-            Target::Ip { address, .. } => {
+            Target::Ip { address, resolver, .. } => {
                 self.named(name).for_each(&mut add);
+                if *resolver {
+                    add(&self.resolvers);
+                }
                 self.around(*address).for_each(add);
             }
             Target::Path(path) => self.paths.of(path).for_each(add),
+            Target::Hidden => self.paths.folders().for_each(add),
             Target::Abstract(name) => {
                 self.abstracts.get(name).into_iter().for_each(&mut add);
                 let begins = self.begin_lengths.iter().filter_map(|length| name.get(..*length));
                 begins.filter_map(|begin| self.begins.get(begin)).for_each(add);
             }
             Target::Vsock { cid, .. } => self.machines.get(cid).into_iter().for_each(add),
-            Target::Socket => {}
+            Target::Socket | Target::Name(_) => {}
         }
     }
 
     fn named<'b>(&'b self, name: Option<&'b str>) -> impl Iterator<Item = &'b Entries> {
         let exact = name.and_then(|name| self.names.get(name));
-        let domains = name.into_iter().flat_map(|name| {
-            name.match_indices('.').filter(|(at, _)| *at > 0).map(|(at, _)| &name[at + 1..])
-        });
+        let domains = name.into_iter().flat_map(domains);
         exact.into_iter().chain(domains.filter_map(|domain| self.under.get(domain)))
     }
 
@@ -168,6 +202,11 @@ impl Bucket {
         let nets = lengths.filter_map(move |length| IpNet::new(address, *length).ok());
         nets.filter_map(|net| self.nets.get(&net.trunc()))
     }
+}
+
+/// The domains that a name is below, the nearest first.
+fn domains(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('.').filter(|(at, _)| *at > 0).map(|(at, _)| &name[at + 1..])
 }
 
 fn family(address: IpAddr) -> usize {
@@ -185,6 +224,12 @@ impl Indexed {
             };
             for (to, destination) in rule.to.iter().enumerate() {
                 bucket.entries(destination).add(rule.ports.as_ref(), Spot { rule: at, to });
+                let (said, name) = match destination {
+                    Destination::Name(name) => (&mut indexed.names, name),
+                    Destination::Under(domain) => (&mut indexed.domains, domain),
+                    _ => continue,
+                };
+                *said.entry(name.clone()).or_default() |= !rule.action.passes();
             }
         }
         indexed.ends = indexed.policy.rules.iter().filter_map(|rule| rule.until).collect();
@@ -204,16 +249,21 @@ impl Indexed {
 
     /// What happens to `request` at `now`; takes time in proportion to the square of the rules that match.
     pub fn decide(&self, request: &Request, now: Timestamp) -> Verdict {
-        by_name(request, |name| self.judge(request, name, now))
+        by_name(request, self.policy.default, |name| self.matches(request, name, now))
+    }
+
+    /// What rules say about a name, whoever asks for it; `None` if no rule says it.
+    pub fn said(&self, name: &str) -> Option<Said<'_>> {
+        let exact = self.names.get_key_value(name);
+        let mut around = domains(name).filter_map(|domain| self.domains.get_key_value(domain));
+        let all: Vec<_> = exact.into_iter().chain(&mut around).collect();
+        let (by, _) = all.first()?;
+        Some(Said { by, exact: exact.is_some(), kept: all.iter().any(|(_, kept)| **kept) })
     }
 
     /// Who may reach a listener, see [`Policy::peers`].
     pub fn peers(&self, request: &Request, now: Timestamp) -> Option<Peers> {
         peers(&self.matches(request, None, now))
-    }
-
-    fn judge(&self, request: &Request, name: Option<&str>, now: Timestamp) -> Verdict {
-        settle(self.matches(request, name, now), self.policy.default)
     }
 
     fn matches(&self, request: &Request, name: Option<&str>, now: Timestamp) -> Vec<Match<'_>> {
@@ -224,7 +274,9 @@ impl Indexed {
         }
         let matches = found.into_iter().filter_map(|Spot { rule: at, to }| {
             let rule = self.policy.rules.get(at)?;
-            rule.concerns(request, now).then(|| Some(Match { at, rule, to: rule.to.get(to)? }))?
+            let to = rule.to.get(to)?;
+            let is_about = rule.concerns(request, now) && rule.leads(to, &request.target, name);
+            is_about.then_some(Match { at, rule, to })
         });
         matches.collect()
     }

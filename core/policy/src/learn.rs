@@ -1,7 +1,9 @@
 //! The least policy that allows what happened.
 //!
-//! What a program did becomes rules of that program, with exact destinations, ports and protocols: names where
-//! the address was reached by names, otherwise the address. A port that the kernel chose becomes `free`, since it
+//! What a program did becomes rules of that program, with exact destinations, ports and protocols: a name where
+//! the address was reached by one, otherwise the address. Of several names of an address one is enough, and the others
+//! get no rule by that: the one that is needed anyway, or else the one that was asked for last. A name that was
+//! looked up and not reached becomes a rule that lets look it up alone. A port that the kernel chose becomes `free`, since it
 //! chooses another one the next time. Digests of programs are written on request only: a rule with one ends with
 //! the next update of the program.
 
@@ -94,22 +96,25 @@ impl Learned {
     ///
     /// Where `base` only allows, rules of earlier learning are joined with new ones. Rules that end count for nothing.
     pub fn merge(&self, base: &Policy) -> Merged {
-        let lasting = Policy {
-            rules: base.rules.iter().filter(|rule| rule.until.is_none()).cloned().collect(),
-            ..base.clone()
-        };
         let passes = |policy: &Indexed, request: &Request| {
             policy.decide(request, Timestamp::UNIX_EPOCH).action.passes()
         };
-        let lasting = Indexed::new(lasting);
+        let mut known = lasting(base);
         let mut missing: Vec<&Request> =
-            self.seen.iter().filter(|request| !passes(&lasting, request)).collect();
-        let mut keys = Keys::new();
-        for request in &missing {
-            let to = destinations(&request.target, request.direction);
-            note(request, self.digests, &to, &mut keys);
+            self.seen.iter().filter(|request| !passes(&known, request)).collect();
+        let mut names = base.clone();
+        for kind in [has_one_name, has_several_names, is_looked_up] {
+            let mut keys = Keys::new();
+            for request in missing.iter().filter(|one| kind(one) && !passes(&known, one)) {
+                let to = destinations(&request.target, request.direction);
+                note(request, self.digests, &to, &mut keys);
+            }
+            if !keys.is_empty() {
+                names = joined(&names, keys);
+                known = lasting(&names);
+            }
         }
-        let names = Indexed::new(joined(base, keys));
+        let names = Indexed::new(names);
         // A name beats no stricter rule about addresses, and a path none about a digest; address and digest do.
         let mut exact = Keys::new();
         missing.retain(|request| !passes(&names, request));
@@ -126,6 +131,24 @@ impl Learned {
         missing.retain(|request| !passes(&all, request));
         Merged { left_out: missing.into_iter().cloned().collect(), policy: all.into_policy() }
     }
+}
+
+/// The policy without rules that end.
+fn lasting(policy: &Policy) -> Indexed {
+    let rules = policy.rules.iter().filter(|rule| rule.until.is_none());
+    Indexed::new(Policy { rules: rules.cloned().collect(), ..policy.clone() })
+}
+
+fn is_looked_up(request: &Request) -> bool {
+    matches!(request.target, Target::Name(_))
+}
+
+fn has_several_names(request: &Request) -> bool {
+    matches!(&request.target, Target::Ip { names, .. } if names.len() > 1)
+}
+
+fn has_one_name(request: &Request) -> bool {
+    !is_looked_up(request) && !has_several_names(request)
 }
 
 /// Adds the keys of a request; none if its program has no path that a rule can name, since a rule for any program
@@ -175,12 +198,16 @@ fn absorb(rule: &Rule, keys: &mut Keys) -> bool {
     let exact = |to: &Destination| match to {
         Destination::Any => rule.direction == Direction::Open,
         Destination::Net(net) => net.prefix_len() == net.max_prefix_len(),
-        Destination::Name(_) | Destination::Abstract(_) | Destination::Vsock(_) => true,
+        Destination::Name(_)
+        | Destination::Resolver
+        | Destination::Abstract(_)
+        | Destination::Vsock(_) => true,
         Destination::Path(pattern) => matches!(pattern, PathPattern::Exact(_)),
         Destination::Under(_) | Destination::AbstractPrefix(_) => false,
     };
     let has_port = |to: &Destination| {
-        matches!(to, Destination::Net(_) | Destination::Name(_) | Destination::Vsock(_))
+        use Destination as D;
+        matches!(to, D::Net(_) | D::Name(_) | D::Resolver | D::Vsock(_))
     };
     // A rule without ports is about any port, which no key says.
     let portless = rule.ports.is_some() != protocol.has_ports() && rule.to.iter().any(has_port);
@@ -234,21 +261,23 @@ fn rules(keys: &Keys, by_port: bool) -> Vec<Rule> {
     rules.collect()
 }
 
-/// What a rule must name so that it matches this target and no other: all its names, or else its address. Empty if
-/// no rule can: what a program may choose must not be read back as a pattern.
+/// What a rule must say so that it matches this target and no other: the resolver, its first name that a rule can say, or
+/// else its address. Empty if no rule can: what a program may choose must not be read back as a pattern.
 pub fn destinations(target: &Target, direction: Direction) -> Vec<Destination> {
-    let all = match target {
-        Target::Ip { names, .. } if !names.is_empty() => {
-            names.iter().cloned().map(Destination::Name).collect()
-        }
-        Target::Ip { address, .. } => vec![Destination::Net((*address).into())],
-        Target::Path(path) => vec![Destination::Path(PathPattern::Exact(path.clone()))],
-        Target::Abstract(name) => vec![Destination::Abstract(name.clone())],
-        Target::Vsock { cid, .. } => vec![Destination::Vsock(*cid)],
-        Target::Socket if direction == Direction::Open => vec![Destination::Any],
-        // Without a known destination a rule would be about all of them.
-        Target::Socket => vec![],
-    };
     let readable = |to: &Destination| Destination::parse(&to.to_string()).as_ref() == Ok(to);
-    all.into_iter().filter(readable).collect()
+    let one = match target {
+        Target::Ip { resolver: true, .. } => Destination::Resolver,
+        Target::Ip { address, names, .. } => {
+            let mut names = names.iter().cloned().map(Destination::Name);
+            names.find(readable).unwrap_or(Destination::Net((*address).into()))
+        }
+        Target::Name(name) => Destination::Name(name.clone()),
+        Target::Path(path) => Destination::Path(PathPattern::Exact(path.clone())),
+        Target::Abstract(name) => Destination::Abstract(name.clone()),
+        Target::Vsock { cid, .. } => Destination::Vsock(*cid),
+        Target::Socket if direction == Direction::Open => Destination::Any,
+        // Without a known destination a rule would be about all of them.
+        Target::Socket | Target::Hidden => return vec![],
+    };
+    if readable(&one) { vec![one] } else { vec![] }
 }

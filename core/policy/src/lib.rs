@@ -4,8 +4,8 @@
 //! The order of rules in the file has no meaning. A rule beats another one if everything that it matches is
 //! matched by the other one, too (it is *within* the other). Of the matching rules that none beats, the strictest
 //! wins: deny, then ask, then log, then allow. An address that is known by several names is judged once
-//! for each name, and the strictest verdict counts, so that a name allows an address only if all
-//! names of that address are allowed.
+//! for each name that a rule says, and the strictest verdict counts, so that a name allows no address
+//! of which another name is denied.
 //!
 //! Text in and out is YAML ([`read()`], [`write()`]); [`learn`] makes the least policy that allows what happened;
 //! [`compare`] tells two policies apart. Nothing here resolves names, opens files or knows a clock: the
@@ -29,7 +29,7 @@ mod tests;
 
 pub use action::{Action, Errno};
 pub use decide::{Policy, Verdict};
-pub use index::Indexed;
+pub use index::{Indexed, Said};
 pub use read::read;
 pub use request::{Direction, Port, Program, Protocol, Request, Target};
 pub use rule::Rule;

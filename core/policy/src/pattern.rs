@@ -63,6 +63,24 @@ impl PathPattern {
         PathPattern::parse(path).ok().filter(|pattern| matches!(pattern, PathPattern::Exact(_)))
     }
 
+    /// The pattern with its path, or folder, as `follow` gives it; the same where that gives nothing that is a path.
+    #[must_use]
+    pub(crate) fn followed(&self, follow: impl Fn(&str) -> Option<String>) -> PathPattern {
+        let followed = |path: &String| follow(path).filter(|path| unusable(path).is_none());
+        let folder = |folder: &String| match followed(folder) {
+            Some(folder) => folder,
+            None => folder.clone(),
+        };
+        match self {
+            PathPattern::Exact(path) => {
+                let pattern = followed(path).and_then(|path| PathPattern::exact(&path));
+                pattern.unwrap_or_else(|| self.clone())
+            }
+            PathPattern::In(at) => PathPattern::In(folder(at)),
+            PathPattern::Below(at) => PathPattern::Below(folder(at)),
+        }
+    }
+
     fn folder(folder: &str) -> Result<String, &'static str> {
         if folder.contains('*') {
             return Err("`*` stands only at the end, as in /usr/bin/* or /opt/**");

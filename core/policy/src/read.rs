@@ -157,6 +157,17 @@ fn agree(rule: &Rule, entries: &[&Entry], path: &Path<'_>, report: &mut Report) 
             "to" | "port" if rule.direction == Direction::Open => {
                 "a socket that is opened has no destination; narrow the rule by protocol"
             }
+            "to" if rule.direction != Direction::Out
+                && rule.to.contains(&Destination::Resolver) =>
+            {
+                "only a program that goes out asks the resolver: write allow, log, ask or deny: out"
+            }
+            "to" if rule.protocols == [Protocol::Dns] && !rule.to.iter().all(may_be_looked_up) => {
+                "only names are looked up: write a name, *.name or any"
+            }
+            "protocol" if rule.direction != Direction::Out && looks_up(rule) => {
+                "names are looked up, which goes out: write allow, log, ask or deny: out"
+            }
             "port" if portless(rule) => "these protocols have no ports",
             "port" if rule.direction == Direction::Out && named(rule, Ports::has_free) => {
                 "only a program that listens gets a free port"
@@ -179,6 +190,14 @@ fn agree(rule: &Rule, entries: &[&Entry], path: &Path<'_>, report: &mut Report) 
 fn takes_peers(rule: &Rule) -> bool {
     let named = rule.protocols.iter().all(|one| matches!(one, Protocol::Tcp | Protocol::Udp));
     named && rule.to.iter().all(|to| matches!(to, Destination::Any | Destination::Net(_)))
+}
+
+fn looks_up(rule: &Rule) -> bool {
+    rule.protocols.contains(&Protocol::Dns)
+}
+
+fn may_be_looked_up(to: &Destination) -> bool {
+    *to == Destination::Any || to.says_name()
 }
 
 /// Whether the rule is about protocols without ports alone.

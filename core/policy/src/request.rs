@@ -3,6 +3,9 @@
 //! Disguised addresses are made plain here, once: [`Target::ip`] turns an IPv4-mapped address to IPv4, and the
 //! unspecified address of an outgoing call to the loopback address, which is what Linux reaches by it. Port 0 of a
 //! listener is no port, but the wish for one that the kernel chooses.
+//!
+//! A name that is looked up is a request of its own ([`Target::Name`]), apart from reaching the name server
+//! ([`Target::Ip`], `resolver`) and from reaching what the name leads to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -58,13 +61,15 @@ pub enum Protocol {
     Unix,
     /// A socket to the hypervisor or between virtual machines.
     Vsock,
+    /// No socket: a name that is looked up, whichever way the question goes.
+    Dns,
     /// Bluetooth, CAN, and whatever else the kernel has.
     Other,
 }
 
 impl Protocol {
     /// All protocols, in the order of files; raw sockets of one protocol are left out.
-    pub const ALL: [Protocol; 11] = [
+    pub const ALL: [Protocol; 12] = [
         Protocol::Tcp,
         Protocol::Udp,
         Protocol::Icmp,
@@ -75,6 +80,7 @@ impl Protocol {
         Protocol::Netlink,
         Protocol::Unix,
         Protocol::Vsock,
+        Protocol::Dns,
         Protocol::Other,
     ];
 
@@ -91,6 +97,7 @@ impl Protocol {
             Protocol::Netlink => "netlink",
             Protocol::Unix => "unix",
             Protocol::Vsock => "vsock",
+            Protocol::Dns => "dns",
             Protocol::Other => "other",
         }
     }
@@ -112,10 +119,16 @@ impl Protocol {
         self == other || (self == Protocol::Raw && matches!(other, Protocol::RawOf(_)))
     }
 
+    /// Whether names lead to addresses of this protocol.
+    pub(crate) fn has_names(self) -> bool {
+        use Protocol as P;
+        !matches!(self, P::Packet | P::Netlink | P::Unix | P::Vsock | P::Other)
+    }
+
     /// Whether addresses of this protocol have ports.
     pub fn has_ports(self) -> bool {
         use Protocol as P;
-        !matches!(self, P::Icmp | P::Raw | P::RawOf(_) | P::Packet | P::Netlink | P::Unix)
+        !matches!(self, P::Icmp | P::Raw | P::RawOf(_) | P::Packet | P::Netlink | P::Unix | P::Dns)
     }
 }
 
@@ -208,11 +221,18 @@ pub enum Target {
         address: IpAddr,
         /// The port.
         port: Port,
-        /// Names that the program has looked up and that led to this address, in lower case.
+        /// Names that lead to this address, in lower case, the one that the program asked for last first.
         names: Vec<String>,
+        /// Whether it is the resolver: a name server of the place where the program runs, which is asked in a way that
+        /// each question is seen.
+        resolver: bool,
     },
+    /// A name that is looked up, in lower case; empty for a question whose name no rule can say.
+    Name(String),
     /// A UNIX-domain socket at an absolute path.
     Path(String),
+    /// A UNIX-domain socket of no certain path: it was reached in other mounts, or has several names.
+    Hidden,
     /// A UNIX-domain socket in the abstract name space; bytes that are no UTF-8 are escaped.
     Abstract(String),
     /// A context id and port of a virtual machine socket.
@@ -231,14 +251,16 @@ impl Target {
     pub fn ip(direction: Direction, address: IpAddr, port: u16, names: Vec<String>) -> Target {
         let names = names.into_iter().map(|name| plain_name(&name)).collect();
         let port = Port::asked(direction, port);
-        Target::Ip { address: plain_address(direction, address), port, names }
+        Target::Ip { address: plain_address(direction, address), port, names, resolver: false }
     }
 
     /// The same without a port, for protocols that have none.
     #[must_use]
     pub fn without_port(self) -> Target {
         match self {
-            Target::Ip { address, names, .. } => Target::Ip { address, port: Port::None, names },
+            Target::Ip { address, names, resolver, .. } => {
+                Target::Ip { address, port: Port::None, names, resolver }
+            }
             other => other,
         }
     }
@@ -247,7 +269,11 @@ impl Target {
     pub fn port(&self) -> Port {
         match self {
             Target::Ip { port, .. } | Target::Vsock { port, .. } => *port,
-            Target::Path(_) | Target::Abstract(_) | Target::Socket => Port::None,
+            Target::Name(_)
+            | Target::Path(_)
+            | Target::Hidden
+            | Target::Abstract(_)
+            | Target::Socket => Port::None,
         }
     }
 
@@ -295,16 +321,21 @@ pub struct Request {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Ip { address, port, names } => {
-                if let Some(name) = names.first() {
-                    write!(f, "{name} ")?;
+            Target::Ip { address, port, names, resolver } => {
+                match names.first() {
+                    _ if *resolver => f.write_str("resolver ")?,
+                    Some(name) => write!(f, "{name} ")?,
+                    None => {}
                 }
                 match (address, port) {
                     (IpAddr::V4(_), _) | (_, Port::None) => write!(f, "{address}{port}"),
                     (IpAddr::V6(address), _) => write!(f, "[{address}]{port}"),
                 }
             }
+            Target::Name(name) if name.is_empty() => f.write_str("a name that no rule can say"),
+            Target::Name(name) => f.write_str(name),
             Target::Path(path) => write!(f, "unix:{path}"),
+            Target::Hidden => f.write_str("a unix socket of no certain path"),
             Target::Abstract(name) => write!(f, "unix:@{name}"),
             Target::Vsock { cid, port } => write!(f, "vsock:{cid}{port}"),
             Target::Socket => f.write_str("a socket"),

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::action::Action;
 use crate::pattern::{Destination, Peers, Ports, ProgramPattern};
-use crate::request::{Direction, Protocol, Request};
+use crate::request::{Direction, Protocol, Request, Target};
 
 /// A rule of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,11 +48,19 @@ impl Rule {
     /// Whether the rule is about this request at `now`, leaving its destination aside.
     pub(crate) fn concerns(&self, request: &Request, now: Timestamp) -> bool {
         let port = |ports: &Ports| ports.contains(request.target.port());
+        let way = (self.protocols.is_empty() || self.names_protocol(request.protocol))
+            && self.ports.as_ref().is_none_or(port);
         self.direction == request.direction
+            && (way || (request.protocol == Protocol::Dns && self.lets_look_up()))
             && self.until.is_none_or(|end| now < end)
-            && (self.protocols.is_empty() || self.names_protocol(request.protocol))
-            && self.ports.as_ref().is_none_or(port)
             && self.program.matches(&request.program)
+    }
+
+    /// Whether it allows some way to what has names: who may reach a name may look it up. Whom it keeps from some way only
+    /// may, too.
+    fn lets_look_up(&self) -> bool {
+        let leads = |protocol: &Protocol| protocol.has_names();
+        self.action.passes() && (self.protocols.is_empty() || self.protocols.iter().any(leads))
     }
 
     fn names_protocol(&self, protocol: Protocol) -> bool {
@@ -67,7 +75,12 @@ impl Rule {
         now: Timestamp,
     ) -> impl Iterator<Item = &'r Destination> {
         let concerned = self.concerns(request, now);
-        self.to.iter().filter(move |to| concerned && to.matches(&request.target, name))
+        self.to.iter().filter(move |to| concerned && self.leads(to, &request.target, name))
+    }
+
+    /// Whether a destination of this rule matches. What may lie there is allowed by no rule, and may be denied by this one.
+    pub(crate) fn leads(&self, to: &Destination, target: &Target, name: Option<&str>) -> bool {
+        to.matches(target, name) || (!self.action.passes() && to.may_hold(target))
     }
 
     /// Whether everything that this rule matches is matched by `other`, too, leaving destinations aside.

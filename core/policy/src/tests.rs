@@ -41,6 +41,7 @@ fn path_patterns() -> impl Strategy<Value = PathPattern> {
 fn destinations() -> impl Strategy<Value = Destination> {
     let all = [
         "any",
+        "resolver",
         "x.org",
         "y.x.org",
         "*.x.org",
@@ -80,7 +81,26 @@ fn directions() -> impl Strategy<Value = Direction> {
 
 fn protocols() -> impl Strategy<Value = Protocol> {
     let raw = [Protocol::Raw, Protocol::RawOf(1), Protocol::RawOf(200)];
-    prop::sample::select([&[Protocol::Tcp, Protocol::Udp], &raw[..]].concat())
+    let others = [Protocol::Tcp, Protocol::Udp, Protocol::Dns, Protocol::Unix];
+    prop::sample::select([&others, &raw[..]].concat())
+}
+
+/// A rule that can be written: of one that goes out alone is what only goes out.
+fn possible(mut rule: Rule) -> Rule {
+    if rule.direction != Direction::Out {
+        rule.protocols.retain(|one| *one != Protocol::Dns);
+        rule.to.retain(|to| *to != Destination::Resolver);
+    }
+    if rule.protocols == [Protocol::Dns] {
+        rule.to.retain(|to| *to == Destination::Any || to.says_name());
+    }
+    if rule.protocols.iter().all(|one| !one.has_ports()) && !rule.protocols.is_empty() {
+        rule.ports = None;
+    }
+    if rule.to.is_empty() {
+        rule.to = vec![Destination::Any];
+    }
+    rule
 }
 
 /// Protocols of sockets.
@@ -112,7 +132,7 @@ prop_compose! {
             && to.iter().all(plain)
             && !protocols.iter().any(stops);
         let from = from.filter(|_| listens);
-        Rule { action, direction, program, to, ports, protocols, from, until, note }
+        possible(Rule { action, direction, program, to, ports, protocols, from, until, note })
     }
 }
 
@@ -131,9 +151,18 @@ fn targets(direction: Direction) -> impl Strategy<Value = Target> {
         }
         target
     });
+    let resolver = ip.clone().prop_map(move |mut target| {
+        if let Target::Ip { resolver, .. } = &mut target {
+            *resolver = direction == Direction::Out;
+        }
+        target
+    });
+    let name = prop::sample::select(vec!["x.org", "y.x.org", "o.org"]);
     prop_oneof![
         6 => ip,
         2 => chosen,
+        1 => resolver,
+        1 => name.prop_map(|name| Target::Name(name.into())),
         1 => paths().prop_map(Target::Path),
         1 => prop::sample::select(vec!["a", "ab", "abc"]).prop_map(|n| Target::Abstract(n.into())),
         1 => (2..4_u32, 0..6_u32).prop_map(|(cid, port)|
@@ -150,10 +179,25 @@ prop_compose! {
         protocol in asked_protocols(),
         target in targets(direction),
     ) -> Request {
+        let (direction, protocol) = match &target {
+            Target::Name(_) => (Direction::Out, Protocol::Dns),
+            Target::Socket => (Direction::Open, protocol),
+            _ => (direction, protocol),
+        };
         let target = if protocol.has_ports() { target } else { target.without_port() };
-        let direction = if target == Target::Socket { Direction::Open } else { direction };
         Request { program: Program { path, sha256 }, direction, protocol, target }
     }
+}
+
+/// Also of a socket that no rule can name.
+fn all_requests() -> impl Strategy<Value = Request> {
+    let hidden = requests().prop_map(|request| Request {
+        protocol: Protocol::Unix,
+        target: Target::Hidden,
+        direction: if request.direction == Direction::In { Direction::In } else { Direction::Out },
+        ..request
+    });
+    prop_oneof![9 => requests(), 1 => hidden]
 }
 
 prop_compose! {
@@ -168,10 +212,17 @@ prop_compose! {
 /// The request of a listener, which no name leads to.
 fn listening(request: Request) -> Request {
     let target = match request.target {
-        Target::Ip { address, port, .. } => Target::Ip { address, port, names: vec![] },
+        Target::Ip { address, port, .. } => {
+            Target::Ip { address, port, names: vec![], resolver: false }
+        }
+        Target::Name(_) => Target::Path("/a".into()),
         other => other,
     };
-    Request { direction: Direction::In, target, ..request }
+    let protocol = match request.protocol {
+        Protocol::Dns => Protocol::Unix,
+        other => other,
+    };
+    Request { direction: Direction::In, protocol, target, ..request }
 }
 
 fn single(rule: &Rule) -> Policy {
@@ -181,9 +232,11 @@ fn single(rule: &Rule) -> Policy {
 /// Whether the rule matches the request, as known by any of its names.
 fn matches(rule: &Rule, request: &Request, now: Timestamp) -> bool {
     let by = |name: &[String]| {
-        let Target::Ip { address, port, .. } = &request.target else { return request.clone() };
-        let target = Target::Ip { address: *address, port: *port, names: name.to_vec() };
-        Request { target, ..request.clone() }
+        let mut request = request.clone();
+        if let Target::Ip { names, .. } = &mut request.target {
+            *names = name.to_vec();
+        }
+        request
     };
     let judged = |request: Request| single(rule).decide(&request, now).rule.is_some();
     match &request.target {
@@ -208,38 +261,42 @@ fn widened(rule: &Rule, dropped: u8) -> Rule {
     wide
 }
 
-/// Whether the destination is one of those reached: the same, or known by names that were all reached.
+/// Whether the destination is one of those reached: the same, or known by a name that was reached.
 fn reached(known: &[&Request], to: &Target) -> bool {
-    let address = |target: &Target| match target {
-        Target::Ip { address, names, .. } => Some((*address, names.clone())),
-        _ => None,
-    };
-    let Some((to_address, names)) = address(to) else {
-        return known.iter().any(|one| one.target == *to);
-    };
-    let all: Vec<_> = known.iter().filter_map(|one| address(&one.target)).collect();
-    let by_name = |name| all.iter().any(|(_, names)| names.contains(name));
-    all.iter().any(|(known, names)| *known == to_address && names.is_empty())
-        || (!names.is_empty() && names.iter().all(by_name))
+    known.iter().any(|one| match (&one.target, to) {
+        (Target::Ip { resolver: true, .. }, Target::Ip { resolver, .. }) => *resolver,
+        (Target::Ip { address, names, .. }, Target::Ip { address: to, names: others, .. }) => {
+            match names.is_empty() {
+                true => address == to,
+                false => names.iter().any(|name| others.contains(name)),
+            }
+        }
+        (Target::Ip { names, .. }, Target::Name(name)) => names.contains(name),
+        (one, to) => one == to,
+    })
 }
 
-/// As [`reached`], but where some names were allowed before, and addresses of names count, too.
+/// As [`reached`], but where stricter rules were there before, addresses of names count, too.
 fn reached_by_any(known: &[&Request], to: &Target) -> bool {
-    let Target::Ip { address, names, .. } = to else {
-        return known.iter().any(|one| one.target == *to);
+    let address = |target: &Target| match target {
+        Target::Ip { address, .. } => Some(*address),
+        _ => None,
     };
-    known.iter().any(|one| match &one.target {
-        Target::Ip { address: reached, names: by, .. } => {
-            reached == address || names.iter().any(|name| by.contains(name))
-        }
-        _ => false,
-    })
+    let near = |one: &&Request| address(&one.target).is_some_and(|at| address(to) == Some(at));
+    reached(known, to) || known.iter().any(near)
 }
 
 /// Whether a rule for the one port is about the other: one that the kernel chose is also one of its number.
 fn is_about(one: Port, other: Port) -> bool {
     let chosen = matches!((one, other), (Port::Named(named), Port::Free(free)) if named == free);
     chosen || Part::of(one) == Part::of(other)
+}
+
+/// Whether what was done is done in the same direction, by the same protocol and port; who looks up a name needs neither.
+fn is_as(one: &Request, other: &Request) -> bool {
+    one.direction == other.direction
+        && (other.protocol == Protocol::Dns
+            || (one.protocol == other.protocol && is_about(one.target.port(), other.target.port())))
 }
 
 proptest! {
@@ -322,7 +379,9 @@ proptest! {
     fn a_covered_rule_matches_nothing_else(
         a in rules(), b in rules(), request in requests(), now in (0..3_i64).prop_map(time),
     ) {
-        if a.covered_by(&b) && matches(&a, &request, now) {
+        // Who is kept from some way to a name only may look it up.
+        let looked_up = matches!(request.target, Target::Name(_)) && a.action.passes();
+        if a.covered_by(&b) && matches(&a, &request, now) && !(looked_up && !b.action.passes()) {
             prop_assert!(matches(&b, &request, now));
         }
     }
@@ -330,7 +389,7 @@ proptest! {
     /// A verdict is one of a matching rule, or the default where no rule matches.
     #[test]
     fn a_verdict_names_a_rule_that_matches(
-        policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),
+        policy in policies(), request in all_requests(), now in (0..3_i64).prop_map(time),
     ) {
         let verdict = policy.decide(&request, now);
         match verdict.rule {
@@ -342,20 +401,49 @@ proptest! {
         }
     }
 
-    /// One name more never makes a verdict more lenient.
+    /// Where a rule says one of the names, one name more never makes a verdict more lenient; and one that no rule says
+    /// never changes it.
     #[test]
     fn another_name_never_loosens(
         policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),
     ) {
-        let Target::Ip { address, port, names } = request.target.clone() else { return Ok(()) };
-        if names.is_empty() {
-            return Ok(());
+        let with = |name: &str| {
+            let mut request = request.clone();
+            if let Target::Ip { names, .. } = &mut request.target {
+                names.insert(0, name.into());
+            }
+            policy.decide(&request, now)
+        };
+        let alone = policy.decide(&request, now);
+        prop_assert_eq!(with("unsaid.example").action, alone.action);
+        let says = |rule: &Rule| {
+            let to: Vec<_> = rule.to.iter().filter(|to| to.says_name()).cloned().collect();
+            !to.is_empty() && matches(&Rule { to, ..rule.clone() }, &request, now)
+        };
+        if policy.rules.iter().any(says) {
+            prop_assert!(with("y.x.org").action >= alone.action);
         }
-        let mut more = names.clone();
-        more.push("y.x.org".into());
-        let target = Target::Ip { address, port, names: more };
-        let wider = Request { target, ..request.clone() };
-        prop_assert!(policy.decide(&wider, now).action >= policy.decide(&request, now).action);
+    }
+
+    /// Who looks up a name may reach it by some way, or has a rule for looking up.
+    #[test]
+    fn a_name_is_looked_up_by_who_may_reach_it(
+        policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),
+    ) {
+        let Target::Name(name) = request.target.clone() else { return Ok(()) };
+        let reaches = |protocol: Protocol, port: u16| {
+            let address = "203.0.113.1".parse().unwrap();
+            let target = Target::ip(Direction::Out, address, port, vec![name.clone()]);
+            let target = if protocol.has_ports() { target } else { target.without_port() };
+            let request = Request { protocol, target, ..request.clone() };
+            policy.decide(&request, now).action.passes()
+        };
+        let mut ways = [Protocol::Tcp, Protocol::Udp, Protocol::RawOf(1), Protocol::RawOf(200)].into_iter();
+        let reached = ways.any(|way| (0..9).any(|port| reaches(way, port)));
+        let by_rule = policy.rules.iter().any(|rule| rule.protocols.contains(&Protocol::Dns));
+        if policy.decide(&request, now).action.passes() {
+            prop_assert!(reached || by_rule, "looked up, and not reached");
+        }
     }
 
     /// A denial that is added never turns a denied request to an allowed one by itself.
@@ -395,8 +483,7 @@ proptest! {
             let alike = |one: &&Request| {
                 one.program.path == other.program.path
                     && (!digests || one.program.sha256.is_none() || one.program == other.program)
-                    && (one.direction, one.protocol) == (other.direction, other.protocol)
-                    && is_about(one.target.port(), other.target.port())
+                    && is_as(one, &other)
             };
             let known: Vec<_> = seen.iter().filter(alike).collect();
             prop_assert!(reached(&known, &other.target), "{:?} by\n{}", other, write(&policy));
@@ -406,7 +493,7 @@ proptest! {
     /// An index changes no verdict.
     #[test]
     fn an_index_decides_alike(
-        policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),
+        policy in policies(), request in all_requests(), now in (0..3_i64).prop_map(time),
     ) {
         let indexed = Indexed::new(policy.clone());
         prop_assert_eq!(indexed.decide(&request, now), policy.decide(&request, now));
@@ -432,9 +519,7 @@ proptest! {
         let text = || format!("{other:?} by\n{}from\n{}", write(&merged.policy), write(&base));
         if passes(&merged.policy, &other) && !passes(&base, &other) {
             let alike = |one: &&Request| {
-                one.program.path == other.program.path
-                    && (one.direction, one.protocol) == (other.direction, other.protocol)
-                    && is_about(one.target.port(), other.target.port())
+                one.program.path == other.program.path && is_as(one, &other)
             };
             let known: Vec<_> = seen.iter().filter(alike).collect();
             prop_assert!(reached_by_any(&known, &other.target), "{}", text());
@@ -493,7 +578,8 @@ fn rules_of_different_kinds_are_settled_by_the_strictest() {
     assert_eq!(decide(curl("10.2.0.1", 80, &["intranet.corp"])), "deny");
     assert_eq!(decide(curl("10.1.0.1", 80, &[])), "allow");
     assert_eq!(decide(curl("192.0.2.1", 80, &["intranet.corp"])), "allow");
-    assert_eq!(decide(curl("192.0.2.1", 80, &["intranet.corp", "ads.example"])), "ask");
+    assert_eq!(decide(curl("192.0.2.1", 80, &["ads.example", "intranet.corp"])), "allow");
+    assert_eq!(decide(curl("10.2.0.1", 80, &["ads.example", "intranet.corp"])), "deny");
     assert_eq!(decide(curl("192.0.2.1", 80, &[])), "ask");
 }
 
@@ -551,6 +637,117 @@ fn ports_that_the_kernel_chose_are_learned_as_free() {
     assert_eq!(learned.merge(&policy(&text)).policy, policy(&text));
 }
 
+fn looks_up(name: &str) -> Request {
+    let target = Target::Name(name.to_owned());
+    Request { protocol: Protocol::Dns, target, ..curl("192.0.2.1", 1, &[]) }
+}
+
+#[test]
+fn names_are_looked_up_by_who_may_reach_them() {
+    let policy = policy(
+        "default: deny\nrules:\n- {allow: out, to: resolver}\n- {allow: out, to: \"*.x.org\", port: 443, protocol: tcp}\n\
+         - {deny: out, to: secret.x.org}\n- {deny: out, to: y.x.org, port: 443}\n- {allow: out, to: 10.0.0.0/8}\n\
+         - {allow: out, to: \"*.corp\", protocol: dns}\n- {allow: out, protocol: unix}\n",
+    );
+    let passes = |request: &Request| policy.decide(request, time(0)).action.passes();
+    for name in ["a.x.org", "y.x.org", "db.corp"] {
+        assert!(passes(&looks_up(name)), "{name}");
+    }
+    for name in ["x.org", "secret.x.org", "corp", "evil.example", ""] {
+        assert!(!passes(&looks_up(name)), "{name}");
+    }
+    assert!(!passes(&curl("192.0.2.1", 443, &["db.corp"])), "it is looked up alone");
+}
+
+#[test]
+fn one_name_of_several_is_learned_and_the_others_only_where_they_are_reached() {
+    let mut learned = Learned::default();
+    for request in [
+        curl("192.0.2.1", 443, &["b.org", "a.org"]),
+        curl("192.0.2.1", 443, &["a.org"]),
+        curl("192.0.2.2", 443, &["d.org", "c.org"]),
+        looks_up("a.org"),
+        looks_up("b.org"),
+        looks_up("only.org"),
+    ] {
+        learned.add(&request);
+    }
+    let policy = learned.policy();
+    assert_eq!(
+        write(&policy),
+        "default: deny\nunanswered: deny\nrules:\n  \
+         - {allow: out, program: /usr/bin/curl, to: [a.org, d.org], port: 443, protocol: tcp}\n  \
+         - {allow: out, program: /usr/bin/curl, to: [b.org, only.org], protocol: dns}\n"
+    );
+    assert_eq!(learned.merge(&policy).policy, policy);
+}
+
+#[test]
+fn the_resolver_is_learned_as_such() {
+    let mut request = curl("127.0.0.53", 53, &["names"]);
+    if let Target::Ip { resolver, .. } = &mut request.target {
+        *resolver = true;
+    }
+    let mut learned = Learned::default();
+    learned.add(&request);
+    let policy = learned.policy();
+    assert_eq!(
+        write(&policy).lines().last(),
+        Some("  - {allow: out, program: /usr/bin/curl, to: resolver, port: 53, protocol: tcp}")
+    );
+    assert!(policy.decide(&request, time(0)).action.passes());
+    assert!(!policy.decide(&curl("127.0.0.53", 53, &["names"]), time(0)).action.passes());
+}
+
+#[test]
+fn names_are_said_by_the_nearest_words() {
+    let policy = policy(
+        "rules: [{allow: out, to: \"*.org\"}, {deny: out, to: \"*.b.org\"}, {allow: out, to: [b.org, c.b.org]}, {ask: out, to: x}]",
+    );
+    let indexed = Indexed::new(policy);
+    let said = |name| indexed.said(name).map(|said| (said.by, said.exact, said.kept));
+    assert_eq!(said("a.org"), Some(("org", false, false)));
+    assert_eq!(said("b.org"), Some(("b.org", true, false)));
+    assert_eq!(said("a.b.org"), Some(("b.org", false, true)));
+    assert_eq!(said("c.b.org"), Some(("c.b.org", true, true)));
+    assert_eq!((said("x"), said("org"), said("")), (Some(("x", true, true)), None, None));
+}
+
+#[test]
+fn a_socket_of_no_certain_path_may_be_denied_and_is_allowed_by_no_path() {
+    let hidden = Request { target: Target::Hidden, ..curl("192.0.2.1", 1, &[]) };
+    let passes = |text: &str| policy(text).decide(&hidden, time(0)).action.passes();
+    let all = "default: deny\nrules: [{allow: out, to: [\"unix:/run/x\", \"unix:/run/*\", \"unix:/**\"]}]";
+    assert!(!passes(all));
+    assert!(passes("default: deny\nrules: [{allow: out}]"));
+    assert!(!passes("default: allow\nrules: [{deny: out, to: \"unix:/run/**\"}]"));
+    assert!(!passes("default: allow\nrules: [{ask: out, to: \"unix:/run/*\"}]"));
+    assert!(passes("default: allow\nrules: [{deny: out, to: \"unix:/run/x\"}]"), "which it is not");
+}
+
+#[test]
+fn paths_of_a_policy_are_followed() {
+    let text = "rules: [{deny: out, program: /bin/x, to: [\"unix:/var/run/a\", \"unix:/var/run/**\"]}, \
+                {allow: in, program: \"/bin/*\"}, {ask: out, to: \"unix:/gone\"}]";
+    let followed = policy(text).followed(|path| match path {
+        "/bin/x" => Some("/usr/bin/y".into()),
+        "/bin" => Some("/usr/bin".into()),
+        "/var/run/a" => Some("/run/*".into()),
+        "/var/run" => Some("/run".into()),
+        _ => None,
+    });
+    let rules: Vec<String> = followed.rules.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        rules,
+        [
+            "{deny: out, program: /usr/bin/y, to: [\"unix:/var/run/a\", \"unix:/run/**\"]}",
+            "{allow: in, program: \"/usr/bin/*\"}",
+            "{ask: out, to: \"unix:/gone\"}"
+        ]
+    );
+    assert_eq!(followed.kept_paths(), ["/gone", "/var/run/a"]);
+}
+
 #[test]
 fn an_answer_replaces_the_rule_that_asked() {
     let mut policy = policy("rules: [{ask: out, to: 192.0.2.1}, {deny: in}]");
@@ -576,6 +773,9 @@ fn what_a_program_chooses_is_never_read_back_as_a_pattern() {
         asks("/tmp/**", Target::Path("/run/x".into())),
         asks("/bin/x", Target::Path("/run/*".into())),
         asks("/bin/x", Target::Abstract("a*".into())),
+        asks("/bin/x", Target::Name("any".into())),
+        asks("/bin/x", Target::Name("resolver".into())),
+        asks("/bin/x", Target::Name(String::new())),
         asks("/bin/x", star("*.org")),
         asks("/bin/x", star("a b")),
     ] {
@@ -671,7 +871,8 @@ fn every_error_is_told_with_its_place() {
                 - {allow: sideways}\n- {allow: out, to: 10.0.0.1/8, port: http, errno: EPERM}\n\
                 - {ask: open, port: 1, protocol: tpc, until: soon}\n- allow\n- {deny: out, to: []}\n\
                 - {allow: out, port: free}\n- {allow: in, port: [0, 80]}\n- {ask: open, protocol: raw:icpm}\n\
-                - {allow: out, port: 0, protocol: icmp}\n";
+                - {allow: out, port: 0, protocol: icmp}\n- {allow: in, to: resolver}\n- {allow: in, protocol: dns}\n\
+                - {deny: out, to: [10.0.0.1, x.org], protocol: dns}\n- {deny: out, port: 53, protocol: dns}\n";
     let errors = read("p.yaml", text.as_bytes()).unwrap_err().to_string();
     for line in [
         "p.yaml:1:1: error: defalt: unknown key\n  help: did you mean \"default\"?",
@@ -690,6 +891,10 @@ fn every_error_is_told_with_its_place() {
         "p.yaml:11:16: error: rules[7].port: only a program that listens gets a free port",
         "p.yaml:12:15: error: rules[8].port: nobody listens on port 0; write free",
         "p.yaml:14:16: error: rules[10].port: these protocols have no ports",
+        "p.yaml:15:15: error: rules[11].to: only a program that goes out asks the resolver",
+        "p.yaml:16:15: error: rules[12].protocol: names are looked up, which goes out",
+        "p.yaml:17:15: error: rules[13].to: only names are looked up: write a name, *.name or any",
+        "p.yaml:18:15: error: rules[14].port: these protocols have no ports",
         "p.yaml:13:25: error: rules[9].protocol: expected a raw protocol like raw:icmp or raw:89, found",
     ] {
         assert!(errors.contains(line), "{line}\nis not in\n{errors}");

@@ -1,8 +1,9 @@
 //! A request in words, as a person asks about one: `/usr/bin/curl tcp example.org:443`.
 //!
 //! `[in|out|open] [PROTOCOL] [TARGET]` after the program, and of a listener `from ADDRESS`, who calls it. Targets: `NAME:PORT` (whose address nobody looks up),
-//! `NAME=ADDRESS:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `:PORT` (all addresses), `unix:/path`, `unix:@name`,
-//! `vsock:CID:PORT`; none for `open`. A listener's port may be `free`; `icmp` and `raw` have no `:PORT`.
+//! `NAME=ADDRESS:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `:PORT` (all addresses), `resolver:53`, `unix:/path`, `unix:@name`,
+//! `vsock:CID:PORT`; none for `open`. A listener's port may be `free`; `icmp` and `raw` have no `:PORT`. `dns NAME` looks a
+//! name up.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -84,6 +85,11 @@ fn target(direction: Direction, protocol: Option<Protocol>, text: &str) -> Resul
         };
         return Ok((target, Some(Protocol::Unix), false));
     }
+    if protocol == Some(Protocol::Dns) {
+        let no_name = || format!("{text:?} is no name that is looked up, as in `dns example.org`");
+        let name = named(text).filter(|_| direction == Direction::Out).ok_or_else(no_name)?;
+        return Ok((Target::Name(name), None, false));
+    }
     let wrong = || format!("{text:?} is no NAME:PORT, ADDRESS:PORT, unix:/path or vsock:CID:PORT");
     if let Some(protocol) = protocol.filter(|protocol| !protocol.has_ports()) {
         let no_target = || format!("{text:?} is no NAME or ADDRESS; {protocol} has no ports");
@@ -119,9 +125,11 @@ fn internet(direction: Direction, host: &str, port: u16) -> Option<(Target, bool
     if let Some(address) = address(host) {
         return Some((Target::ip(direction, address, port, vec![]), false));
     }
+    let resolver = host == "resolver" && direction == Direction::Out;
+    let names = if resolver { vec![] } else { vec![named(host)?] };
     // Not by `Target::ip`, which would make it the loopback address.
     let port = Port::asked(direction, port);
-    Some((Target::Ip { address: unspecified, port, names: vec![named(host)?] }, true))
+    Some((Target::Ip { address: unspecified, port, names, resolver }, true))
 }
 
 /// A host's name.
@@ -134,7 +142,7 @@ fn named(text: &str) -> Option<String> {
 
 /// Prefixes of the policy's rules by which the verdict on a name is another one, with that verdict.
 pub fn by_address(policy: &Policy, request: &Request, now: Timestamp) -> Vec<(IpNet, Verdict)> {
-    let Target::Ip { port, names, .. } = &request.target else { return vec![] };
+    let Target::Ip { port, names, resolver, .. } = &request.target else { return vec![] };
     let usual = policy.decide(request, now);
     let destinations = policy.rules.iter().flat_map(|rule| &rule.to);
     let mut nets: Vec<IpNet> = destinations
@@ -146,7 +154,8 @@ pub fn by_address(policy: &Policy, request: &Request, now: Timestamp) -> Vec<(Ip
     nets.sort_unstable();
     nets.dedup();
     let verdicts = nets.into_iter().map(|net| {
-        let target = Target::Ip { address: net.addr(), port: *port, names: names.clone() };
+        let (address, port, names, resolver) = (net.addr(), *port, names.clone(), *resolver);
+        let target = Target::Ip { address, port, names, resolver };
         (net, policy.decide(&Request { target, ..request.clone() }, now))
     });
     verdicts.filter(|(_, verdict)| verdict.action != usual.action).collect()
@@ -182,6 +191,8 @@ mod tests {
             ("in :8000 from 192.0.2.1", "in tcp 0.0.0.0:8000 from 192.0.2.1"),
             ("udp :53 from ::1", "in udp 0.0.0.0:53 from ::1"),
             ("icmp 192.0.2.1", "out icmp 192.0.2.1"),
+            ("udp resolver:53", "out udp resolver 0.0.0.0:53 ?"),
+            ("dns Example.com.", "out dns example.com"),
             ("raw:89 fe80::1", "out raw:ospf fe80::1"),
             ("raw Example.com", "out raw example.com 0.0.0.0 ?"),
             ("open raw:icmp", "open raw:icmp a socket"),
@@ -204,6 +215,9 @@ mod tests {
             ("tcp example.com:http", "\"http\" is no port"),
             ("tcp example.com:free", "\"free\" is no port"),
             ("icmp 192.0.2.1:1", "icmp has no ports"),
+            ("dns example.com:53", "is no name that is looked up"),
+            ("dns 192.0.2.1", "is no name that is looked up"),
+            ("in dns example.com", "is no name that is looked up"),
             ("raw:no 192.0.2.1", "\"192.0.2.1\" stands after the target"),
             ("tcp example.com:443 now", "\"now\" stands after the target"),
             ("open raw 192.0.2.1:1", "has no target"),

@@ -12,10 +12,12 @@ use crate::request::{Target, plain_name};
 pub enum Destination {
     /// Every target.
     Any,
-    /// An address known by this name, in lower case.
+    /// An address known by this name, in lower case, and the name itself when it is looked up.
     Name(String),
-    /// An address known by a name that ends in `.` and this one: `*.example.org`.
+    /// An address known by a name that ends in `.` and this one, and such a name: `*.example.org`.
     Under(String),
+    /// The name servers of the place where the program runs.
+    Resolver,
     /// An address of this prefix.
     Net(IpNet),
     /// A UNIX socket at such a path.
@@ -29,11 +31,14 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Reads `any`, a name, `*.name`, an address, a prefix, `unix:/path`, `unix:@name`, `unix:@begin*` or
+    /// Reads `any`, `resolver`, a name, `*.name`, an address, a prefix, `unix:/path`, `unix:@name`, `unix:@begin*` or
     /// `vsock:CID`; the error says what is wrong.
     pub fn parse(text: &str) -> Result<Destination, String> {
         if text == "any" {
             return Ok(Destination::Any);
+        }
+        if text == "resolver" {
+            return Ok(Destination::Resolver);
         }
         if let Some(rest) = text.strip_prefix("unix:") {
             return unix(rest);
@@ -62,6 +67,9 @@ impl Destination {
             (Destination::Under(domain), Target::Ip { .. }) => {
                 name.is_some_and(|name| under(name, domain))
             }
+            (Destination::Name(own), Target::Name(name)) => own == name,
+            (Destination::Under(domain), Target::Name(name)) => under(name, domain),
+            (Destination::Resolver, Target::Ip { resolver, .. }) => *resolver,
             (Destination::Net(net), Target::Ip { address, .. }) => net.contains(address),
             (Destination::Path(pattern), Target::Path(path)) => pattern.matches(path),
             (Destination::Abstract(own), Target::Abstract(name)) => own == name,
@@ -71,6 +79,17 @@ impl Destination {
             (Destination::Vsock(own), Target::Vsock { cid, .. }) => own == cid,
             _ => false,
         }
+    }
+
+    /// Whether it is a name, or all names below one.
+    pub(crate) fn says_name(&self) -> bool {
+        matches!(self, Destination::Name(_) | Destination::Under(_))
+    }
+
+    /// Whether a target of no certain path may lie here. One that is somebody's own path is told apart by what it is.
+    pub(crate) fn may_hold(&self, target: &Target) -> bool {
+        let folder = matches!(self, Destination::Path(PathPattern::In(_) | PathPattern::Below(_)));
+        folder && *target == Target::Hidden
     }
 
     /// Whether every target of this destination is one of `other`.
@@ -87,6 +106,7 @@ impl Destination {
                 a.starts_with(b.as_str())
             }
             (D::Vsock(a), D::Vsock(b)) => a == b,
+            (D::Resolver, D::Resolver) => true,
             _ => false,
         }
     }
@@ -154,6 +174,7 @@ impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Destination::Any => f.write_str("any"),
+            Destination::Resolver => f.write_str("resolver"),
             Destination::Name(name) => f.write_str(name),
             Destination::Under(domain) => write!(f, "*.{domain}"),
             Destination::Net(net) if net.prefix_len() == net.max_prefix_len() => {
@@ -241,6 +262,7 @@ mod tests {
     fn text_is_kept() {
         for text in [
             "any",
+            "resolver",
             "example.org",
             "*.example.org",
             "10.0.0.0/8",
