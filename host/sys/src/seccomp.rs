@@ -3,7 +3,7 @@
 //! [`program`] makes a filter from a table of calls, for each machine whose programs run here; [`listener`] receives
 //! the calls that a filter passes on, and answers them; [`caller`] reads memory and descriptors of the thread
 //! that made a call; [`launch`] starts a program
-//! under a filter; [`perform`] makes a call in its place; [`probe`] tells
+//! under a filter; [`perform`] makes a call in its place; [`sight`] tells what paths lead to there; [`probe`] tells
 //! whether all that is possible here. What is allowed is decided above.
 
 pub mod caller;
@@ -18,8 +18,10 @@ pub mod probe;
 pub mod program;
 mod rehearsal;
 pub mod rights;
+pub mod sight;
 
 pub use caller::Caller;
 pub use callers::Callers;
 pub use listener::{Call, Listener, Outcome, install};
 pub use program::{Answer, Condition, Filter, Machine, Rule};
+pub use sight::Sight;

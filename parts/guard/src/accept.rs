@@ -17,7 +17,7 @@ use netloom_policy::pattern::Peers;
 use netloom_policy::{Program, Protocol, Request};
 use netloom_sys::admission::filters_tcp;
 use netloom_sys::process::{Status, timespec};
-use netloom_sys::seccomp::{Call, Caller, Listener, Outcome, perform};
+use netloom_sys::seccomp::{Call, Caller, Listener, Outcome, Sight, perform};
 use netloom_sys::{Failure, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
@@ -133,6 +133,7 @@ enum Step {
 pub(crate) struct Around<'a> {
     pub(crate) listener: &'a Listener,
     pub(crate) blocked: &'a Blocked,
+    pub(crate) sight: &'a Sight,
     pub(crate) judge: &'a dyn Judge,
 }
 
@@ -394,14 +395,14 @@ pub(crate) fn listens(fd: &OwnedFd) -> bool {
 /// Who may reach a listener that nobody knows: by the rule by which the program would listen there.
 fn by_rule(one: &Waiting, around: Around<'_>) -> Option<Peers> {
     let want = listens_at(&one.accepting.fd)?;
-    let program = Program { path: one.caller.program(), sha256: None };
+    let program = Program { path: one.caller.program(around.sight), sha256: None };
     let request = Request {
-        program,
+        program: program.clone(),
         direction: want.direction,
         protocol: want.protocol,
         target: want.target,
     };
-    let (who, state) = (Who::of(one.caller.tid()), || State::Waiting);
+    let (who, state) = (Who::of(one.caller.tid(), program), || State::Waiting);
     around.judge.peers(&Question { who: &who, request: &request, state: &state })
 }
 

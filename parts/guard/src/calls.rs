@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Accept,
     /// accept4(2), likewise.
     Accept4,
+    /// unshare(2) or setns(2), by which a thread gets other mounts.
+    Mounts,
     /// socketcall(2) of i386, of one of these.
     SocketCall,
 }
@@ -162,6 +164,10 @@ const NAMES: Clauses = &[(&[one_of(0, WHOLE, &[35])], Answer::Errno(EPERM))];
 /// `PTRACE_ATTACH`, `PTRACE_SEIZE`.
 const TRACES: Clauses = &[(&[one_of(0, WHOLE, &[16, 0x4206])], Answer::Errno(EPERM))];
 
+/// prlimit(2) with new limits for another process: one of processor time ends it. One's own is process 0 to the C library.
+const LIMITS: Clauses =
+    &[(&[one_of(0, WHOLE, &[0])], Answer::Allow), (&[Condition::Set(2)], Answer::Errno(EPERM))];
+
 /// `SYS_SOCKET` to `SYS_SENDMMSG` of linux/net.h that are decided about. Others (reading, names) are not.
 const SOCKET_CALLS: &[u32] = &[1, 2, 3, 4, 8, 11, 14, 16, 20];
 const DECIDED_CALLS: Clauses = &[(&[one_of(0, WHOLE, SOCKET_CALLS)], Answer::Notify)];
@@ -172,6 +178,9 @@ const ALL_CALLS: Clauses = &[
     (&[one_of(0, WHOLE, ACCEPTING_CALLS)], Answer::Notify),
 ];
 
+/// `CLONE_NEWNS`: in other mounts a program may have another one's name.
+const NEW_MOUNTS: Clauses = &[(&[one_of(0, 0x2_0000, &[0x2_0000])], Answer::Notify)];
+
 const fn unless(number: u32, clauses: Clauses) -> Rule {
     Rule { number, clauses, otherwise: Answer::Notify }
 }
@@ -181,7 +190,7 @@ const fn only(number: u32, clauses: Clauses) -> Rule {
 }
 
 /// linux/arch/x86/entry/syscalls/syscall_64.tbl.
-const X86_64: [Rule; 17] = [
+const X86_64: [Rule; 20] = [
     unless(41, COMMON_SOCKETS),
     ask(42),
     ask(46),
@@ -192,6 +201,9 @@ const X86_64: [Rule; 17] = [
     only(54, DECIDED_OPTIONS),
     only(55, ASKED_OPTIONS),
     only(157, NAMES),
+    only(302, LIMITS),
+    only(272, NEW_MOUNTS),
+    ask(308),
     only(16, TYPING),
     ask(307),
     only(317, LISTENER),
@@ -207,7 +219,7 @@ const X86_64_FOREIGN: [Rule; 3] = [only(101, TRACES), refuse(311, EPERM), refuse
 const X86_64_ACCEPTS: [Rule; 2] = [ask(43), ask(288)];
 
 /// linux/arch/x86/entry/syscalls/syscall_32.tbl.
-const I386: [Rule; 18] = [
+const I386: [Rule; 21] = [
     unless(359, COMMON_SOCKETS),
     unless(360, UNIX_PAIRS),
     ask(361),
@@ -216,6 +228,9 @@ const I386: [Rule; 18] = [
     only(366, DECIDED_OPTIONS),
     only(365, ASKED_OPTIONS),
     only(172, NAMES),
+    only(340, LIMITS),
+    only(310, NEW_MOUNTS),
+    ask(346),
     only(369, ADDRESSED),
     ask(370),
     ask(345),
@@ -234,7 +249,7 @@ const I386_FOREIGN: [Rule; 3] = [only(26, TRACES), refuse(348, EPERM), refuse(43
 const I386_ACCEPTS: [Rule; 2] = [ask(364), only(102, ALL_CALLS)];
 
 /// linux/include/uapi/asm-generic/unistd.h.
-const AARCH64: [Rule; 17] = [
+const AARCH64: [Rule; 20] = [
     unless(198, COMMON_SOCKETS),
     unless(199, UNIX_PAIRS),
     ask(200),
@@ -244,6 +259,9 @@ const AARCH64: [Rule; 17] = [
     only(208, DECIDED_OPTIONS),
     only(209, ASKED_OPTIONS),
     only(167, NAMES),
+    only(261, LIMITS),
+    only(97, NEW_MOUNTS),
+    ask(268),
     ask(211),
     ask(269),
     only(29, TYPING),
@@ -293,6 +311,8 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (54, Kind::SetOption),
             (288, Kind::Accept4),
             (307, Kind::SendMessages),
+            (272, Kind::Mounts),
+            (308, Kind::Mounts),
         ],
         Machine::I386 if number == 102 => return Some(Kind::SocketCall),
         Machine::I386 => &[
@@ -306,6 +326,8 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (366, Kind::SetOption),
             (345, Kind::SendMessages),
             (364, Kind::Accept4),
+            (310, Kind::Mounts),
+            (346, Kind::Mounts),
         ],
         Machine::Aarch64 => &[
             (198, Kind::Socket),
@@ -319,6 +341,8 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (208, Kind::SetOption),
             (242, Kind::Accept4),
             (269, Kind::SendMessages),
+            (97, Kind::Mounts),
+            (268, Kind::Mounts),
         ],
     };
     numbers.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
@@ -359,7 +383,7 @@ mod tests {
                 assert_eq!(kind(machine, rule.number).is_some(), notifies, "{machine:?} {rule:?}");
             }
             let known = (0..500).filter(|number| kind(machine, *number).is_some()).count();
-            assert_eq!(known, 11, "{machine:?}");
+            assert_eq!(known, 13, "{machine:?}");
             let accepts = |rule: &Rule| {
                 matches!(kind(machine, rule.number), Some(Kind::Accept | Kind::Accept4))
             };

@@ -79,10 +79,16 @@ pub fn details(who: &Who, request: &Request) -> Vec<String> {
         arguments.push(' ');
         arguments.push_str(&shown);
     }
-    let mut lines = vec![
-        format!("arguments:{arguments}"),
-        format!("process {}, started by {} ({})", who.pid, quoted(&who.parent_name), who.parent),
-    ];
+    let mut lines = vec![format!("arguments:{arguments}")];
+    if who.program.path.is_empty() && !who.called.is_empty() {
+        lines.push(format!("in its own mounts it is called {}", quoted(&who.called)));
+    }
+    lines.push(format!(
+        "process {}, started by {} ({})",
+        who.pid,
+        quoted(&who.parent_name),
+        who.parent
+    ));
     if let Target::Ip { names, .. } = &request.target
         && names.len() > 1
     {
@@ -94,7 +100,7 @@ pub fn details(who: &Who, request: &Request) -> Vec<String> {
 
 fn subject(who: &Who) -> String {
     let path = match who.program.path.as_str() {
-        "" => "a program that cannot be read".to_owned(),
+        "" => "a program of no certain name".to_owned(),
         path => quoted(path),
     };
     format!("{path} (process {}, of {})", who.pid, quoted(&who.parent_name))
@@ -137,12 +143,18 @@ fn port_words(port: Port) -> Option<String> {
 
 fn place(target: &Target) -> String {
     match target {
-        Target::Ip { address, port, names } => {
-            let name = names.first().map(|name| format!("{} ", plain(name))).unwrap_or_default();
+        Target::Ip { address, port, names, resolver } => {
+            let name = match names.first() {
+                _ if *resolver => "the resolver ".to_owned(),
+                Some(name) => format!("{} ", plain(name)),
+                None => String::new(),
+            };
             let port = port_words(*port).map(|port| format!(", {port}")).unwrap_or_default();
             format!("{name}{address}{port}")
         }
+        Target::Name(name) => format!("the name {}", quoted(name)),
         Target::Path(path) => format!("the socket {}", quoted(path)),
+        Target::Hidden => "a socket of no certain path".into(),
         Target::Abstract(name) => format!("the socket @{}", quoted(name)),
         Target::Vsock { cid, port } => {
             format!("machine {cid}, {}", port_words(*port).unwrap_or_default())
@@ -152,7 +164,9 @@ fn place(target: &Target) -> String {
 }
 
 /// Sockets whose servers run programs or open connections for others.
-const PROXIES: [(&str, &str); 6] = [
+const PROXIES: [(&str, &str); 8] = [
+    ("/tmux-", "whoever talks to it can type for you"),
+    ("/screen/S-", "whoever talks to it can type for you"),
     ("/docker.sock", "whoever talks to it controls this machine"),
     ("/containerd.sock", "whoever talks to it controls this machine"),
     ("/bus", "programs can be started by it outside of guard"),
@@ -172,7 +186,8 @@ fn warning(request: &Request) -> Option<&'static str> {
             }
             _ => None,
         },
-        Target::Ip { .. } | Target::Vsock { .. } => None,
+        Target::Hidden => Some("it lies in mounts of the program's own, or has several names"),
+        Target::Ip { .. } | Target::Name(_) | Target::Vsock { .. } => None,
     }
 }
 
@@ -246,34 +261,26 @@ pub fn rule(
     Some(rule)
 }
 
-/// The destination itself: all its names, or its address.
+/// The destination itself: the name that is shown, or its address.
 fn exactly(target: &Target) -> Option<Vec<Destination>> {
-    let wanted = match target {
-        Target::Ip { names, .. } => names.len().max(1),
-        _ => 1,
-    };
-    // Without one of the names the rule would not match.
-    Some(destinations(target, Direction::Out)).filter(|all| all.len() == wanted)
+    Some(destinations(target, Direction::Out)).filter(|all| !all.is_empty())
 }
 
 /// The destination's surroundings.
 fn around(target: &Target) -> Option<Vec<Destination>> {
-    let Target::Ip { address, names, .. } = target else { return exactly(target) };
-    if names.is_empty() {
+    let Target::Ip { address, names, resolver: false, .. } = target else { return exactly(target) };
+    let Some(name) = names.first() else {
         let bits = if address.is_ipv4() { 24 } else { 64 };
         let text = format!("{address}/{bits}");
         let net: Destination = Destination::parse(&masked(*address, bits).unwrap_or(text)).ok()?;
         return Some(vec![net]);
-    }
-    let under = names.iter().map(|name| {
-        let to = match name.split_once('.') {
-            Some((_, domain)) if !is_registry(domain) => Destination::Under(domain.to_owned()),
-            _ => Destination::Name(name.clone()),
-        };
-        let readable = Destination::parse(&to.to_string()).as_ref() == Ok(&to);
-        readable.then_some(to)
-    });
-    under.collect()
+    };
+    let to = match name.split_once('.') {
+        Some((_, domain)) if !is_registry(domain) => Destination::Under(domain.to_owned()),
+        _ => Destination::Name(name.clone()),
+    };
+    let readable = Destination::parse(&to.to_string()).as_ref() == Ok(&to);
+    readable.then(|| vec![to])
 }
 
 /// Whether strangers share this domain: a single label, or one that looks like a registry's (`co.uk`, `com.au`).
@@ -313,6 +320,7 @@ mod tests {
     fn who() -> Who {
         Who {
             program: Program { path: "/usr/bin/curl".into(), sha256: None },
+            called: "/usr/bin/curl".into(),
             arguments: vec!["curl".into(), "a\u{1b}[2Jb".into()],
             thread: 7,
             pid: 7,

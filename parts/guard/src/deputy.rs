@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use netloom_sys::envelope::{self, Received};
+use netloom_sys::seccomp::Sight;
 use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::{apart, disposition, process, sealed};
 use rustix::event::{PollFd, PollFlags};
@@ -24,8 +25,8 @@ use crate::names::home::Files;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// The program runs; the filter's listener comes with this. Whether files are sealed that are to be, and by which ones
-    /// names are resolved.
+    /// The program runs; the filter's listener comes with this, and the root and mounts of its place. Whether files are
+    /// sealed that are to be, and by which ones names are resolved.
     Started(bool, Files),
     /// It was not started: the error's number, and in words.
     Refused(Option<i32>, String),
@@ -92,6 +93,10 @@ impl Deputy {
         let sealed = seal(&self.sealed, &self.place);
         disposition::start_mortal(&mut command);
         let files = Files::read();
+        let sight = match Sight::here() {
+            Ok(sight) => sight,
+            Err(e) => refuse(&socket, &e),
+        };
         // Of a program that starts, its listener is taken: for that it must be seen, and see, like any other.
         let _ = process::show();
         let filter = calls::filter(self.place.bars_others(), self.gate.watches());
@@ -100,8 +105,9 @@ impl Deputy {
             Ok(launched) => {
                 let pid = i32::try_from(launched.child.id()).ok().and_then(Pid::from_raw);
                 let listener = OwnedFd::from(launched.listener);
-                report(&socket, &Event::Started(sealed, files), &[listener.as_fd()]);
-                drop(listener);
+                let [root, mounts] = sight.parts();
+                report(&socket, &Event::Started(sealed, files), &[listener.as_fd(), root, mounts]);
+                drop((listener, sight));
                 let Some(pid) = pid else { process::exit_now(1) };
                 Attended { pid, own_group, socket, maker, signals }.attend()
             }

@@ -286,6 +286,7 @@ mod tests {
     fn who(program: &str) -> Who {
         Who {
             program: Program { path: program.into(), sha256: None },
+            called: program.into(),
             arguments: vec![],
             thread: 7,
             pid: 7,

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use netloom_sys::apart::{self, Maker};
 use netloom_sys::envelope::{self, Received};
-use netloom_sys::seccomp::Listener;
 use netloom_sys::seccomp::launch::Place;
+use netloom_sys::seccomp::{Listener, Sight};
 use netloom_sys::{Failure, disposition, process, terminal};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
@@ -103,10 +103,15 @@ impl Guarded {
     pub fn started(&self) -> Result<(Supervisor, bool)> {
         let program = || self.program.clone();
         let (errno, words) = match envelope::receive(SOCKET, &self.socket)? {
-            Received::Value(Event::Started(sealed, files), mut fds) => match fds.pop() {
-                Some(listener) => return Ok((self.supervisor(listener, &files)?, sealed)),
-                None => (None, "no listener came".to_owned()),
-            },
+            Received::Value(Event::Started(sealed, files), fds) => {
+                match <[OwnedFd; 3]>::try_from(fds) {
+                    Ok([listener, root, mounts]) => {
+                        let sight = Sight::of(root, mounts)?;
+                        return Ok((self.supervisor(listener, sight, &files)?, sealed));
+                    }
+                    Err(_) => (None, "no listener came".to_owned()),
+                }
+            }
             Received::Value(Event::Refused(errno, words), _) => (errno, words),
             Received::Value(..) | Received::Malformed(_) | Received::Ended => {
                 (None, "its deputy has ended".to_owned())
@@ -132,11 +137,11 @@ impl Guarded {
         })
     }
 
-    fn supervisor(&self, listener: OwnedFd, files: &Files) -> Result<Supervisor> {
+    fn supervisor(&self, listener: OwnedFd, sight: Sight, files: &Files) -> Result<Supervisor> {
         let maker = self.maker.try_clone();
         let maker = maker.map_err(|e| Failure::new("guard", "copy a socket", e))?;
         let home = Home::by(Maker::of(maker));
-        Ok(Supervisor::at(Listener::from(listener), files, home, self.gate))
+        Ok(Supervisor::at(Listener::from(listener), sight, files, home, self.gate))
     }
 
     /// Supervises the program to its end; its exit status as a shell gives it. `timeout` is how long a question is

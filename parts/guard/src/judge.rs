@@ -1,5 +1,7 @@
 //! Who decides: the interface between the supervisor and a policy, with a person behind it or none.
 
+use std::sync::Arc;
+
 use netloom_policy::Request;
 use netloom_policy::pattern::Peers;
 
@@ -44,6 +46,16 @@ pub trait Judge: Send + Sync {
 
     /// The verdict, for which a person may be asked. Returns early if the call is gone or signalled.
     fn decide(&self, question: &Question<'_>) -> Judgement;
+
+    /// Told once, before any call is judged: how paths of the place where the program runs are followed to what they lead
+    /// to.
+    fn follow_paths(&self, _follow: &dyn Fn(&str) -> Option<String>) {}
+
+    /// Paths of sockets about which there is a rule that does not let pass: what they lead to is also judged by them, whichever
+    /// way it is reached.
+    fn kept_paths(&self) -> Arc<[String]> {
+        Arc::default()
+    }
 
     /// Whether there are listeners that not everybody may reach; else [`Judge::peers`] is not asked.
     fn limits_peers(&self) -> bool {

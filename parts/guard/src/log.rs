@@ -50,6 +50,8 @@ pub(crate) struct Decided<'d> {
 struct Line<'l> {
     time: String,
     program: &'l str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    called: &'l str,
     arguments: &'l [String],
     pid: i32,
     parent: i32,
@@ -194,6 +196,7 @@ impl<'l> Line<'l> {
         Line {
             time: Timestamp::now().to_string(),
             program: &who.program.path,
+            called: if who.program.path.is_empty() { &who.called } else { "" },
             arguments: &who.arguments,
             pid: who.pid,
             parent: who.parent,
@@ -216,8 +219,9 @@ impl<'l> Line<'l> {
 /// The target without its names, and the names.
 fn plain(target: &Target) -> (String, &[String]) {
     match target {
-        Target::Ip { address, port, names } => {
-            let bare = Target::Ip { address: *address, port: *port, names: vec![] };
+        Target::Ip { address, port, names, resolver } => {
+            let (address, port, resolver) = (*address, *port, *resolver);
+            let bare = Target::Ip { address, port, names: vec![], resolver };
             (bare.to_string(), names)
         }
         other => (other.to_string(), &[]),

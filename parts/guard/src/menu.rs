@@ -200,8 +200,10 @@ fn scopes(request: &Request) -> Vec<(char, Scope, String)> {
             all.push(program);
             all
         }
-        Target::Socket => vec![program],
-        Target::Path(_) | Target::Abstract(_) | Target::Vsock { .. } => vec![destination, program],
+        Target::Socket | Target::Hidden => vec![program],
+        Target::Name(_) | Target::Path(_) | Target::Abstract(_) | Target::Vsock { .. } => {
+            vec![destination, program]
+        }
     }
 }
 

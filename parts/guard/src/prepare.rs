@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use netloom_policy::{Direction, Port, Protocol, Target};
 use netloom_sys::seccomp::perform::Message;
-use netloom_sys::seccomp::{Call, Caller, Machine};
+use netloom_sys::seccomp::{Call, Caller, Machine, Sight};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
@@ -73,6 +73,17 @@ pub(crate) enum Act {
 }
 
 impl Act {
+    /// Where it leads, if it does not stay with its socket.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        let (one, many) = match self {
+            Act::Connect { place, .. } | Act::Bind { place, .. } => (Some(place), &[][..]),
+            Act::Send { message, .. } => (message.place.as_ref(), &[][..]),
+            Act::SendMany { messages, .. } => (None, messages.as_slice()),
+            _ => (None, &[][..]),
+        };
+        one.into_iter().chain(many.iter().filter_map(|(message, _)| message.place.as_ref()))
+    }
+
     /// Whether all of it is held in this process: nothing more is read of the caller, or done to it, by its number.
     pub(crate) fn is_held(&self) -> bool {
         match self {
@@ -117,11 +128,12 @@ pub(crate) type Prepared<T> = Result<T, Errno>;
 ///
 /// # Errors
 /// What the kernel would return for arguments that cannot be read.
-pub(crate) fn prepare(caller: &Caller, call: &Call) -> Prepared<Deed> {
+pub(crate) fn prepare(caller: &Caller, call: &Call, sight: &Sight) -> Prepared<Deed> {
     let kind = kind(call.machine, call.number).ok_or(Errno::NOSYS)?;
+    let machine = call.machine;
     if kind != Kind::SocketCall {
-        return Arguments { caller, machine: call.machine, words: call.arguments, copied: false }
-            .deed(kind);
+        let words = call.arguments;
+        return Arguments { caller, sight, machine, words, copied: false }.deed(kind);
     }
     let kind =
         u32::try_from(call.arguments[0]).ok().and_then(socket_call_kind).ok_or(Errno::INVAL)?;
@@ -134,7 +146,7 @@ pub(crate) fn prepare(caller: &Caller, call: &Call) -> Prepared<Deed> {
     for (word, at) in words.iter_mut().zip((0..).step_by(4)) {
         *word = Width::Four.word(&bytes, at).unwrap_or(0);
     }
-    Arguments { caller, machine: call.machine, words, copied: true }.deed(kind)
+    Arguments { caller, sight, machine, words, copied: true }.deed(kind)
 }
 
 /// Arguments of socketcall(2)'s calls (net/socket.c, `nargs`).
@@ -144,13 +156,14 @@ fn arguments_of(kind: Kind) -> usize {
         Kind::Socket | Kind::Connect | Kind::Bind | Kind::SendMessage | Kind::Accept => 3,
         Kind::SocketPair | Kind::SendMessages | Kind::Accept4 => 4,
         Kind::SetOption => 5,
-        Kind::SendTo | Kind::SocketCall => 6,
+        Kind::SendTo | Kind::SocketCall | Kind::Mounts => 6,
     }
 }
 
 /// A call's arguments: registers, or copied from memory.
 struct Arguments<'c> {
     caller: &'c Caller,
+    sight: &'c Sight,
     machine: Machine,
     words: [u64; 6],
     copied: bool,
@@ -180,6 +193,7 @@ impl Arguments<'_> {
             Kind::SetOption => self.set_option(),
             Kind::Accept => self.accept(0),
             Kind::Accept4 => self.accept(int(self.words[3])),
+            Kind::Mounts => Ok(Deed::quick(vec![], Act::Continue)),
             Kind::SocketCall => Err(Errno::INVAL),
         }
     }
@@ -204,6 +218,10 @@ impl Arguments<'_> {
             1..=LONGEST => self.caller.bytes(at, length).map_err(|_| Errno::FAULT),
             _ => Err(Errno::INVAL),
         }
+    }
+
+    fn place(&self, bytes: Vec<u8>, exists: bool) -> Prepared<Place> {
+        Place::of(self.caller, self.sight, bytes, exists)
     }
 
     fn socket(&self) -> Prepared<Deed> {
@@ -254,7 +272,7 @@ impl Arguments<'_> {
         let (fd, socket) = self.known()?;
         let mut bytes = self.address(self.words[1], self.words[2])?;
         place::fill_in(&fd, &mut bytes, false);
-        let place = Place::of(self.caller, bytes, true)?;
+        let place = self.place(bytes, true)?;
         let target = match Address::read(place.bytes()) {
             // It dissolves a connection, or fails; the kernel's end of netlink was decided about with the socket.
             None | Some(Address::Unspecified(_) | Address::Netlink { port: 0, groups: 0 }) => None,
@@ -274,7 +292,7 @@ impl Arguments<'_> {
 
     fn bind(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
-        let place = Place::of(self.caller, self.address(self.words[1], self.words[2])?, false)?;
+        let place = self.place(self.address(self.words[1], self.words[2])?, false)?;
         let target = match Address::read(place.bytes()) {
             None | Some(Address::Unnamed | Address::Netlink { .. }) => None,
             // Where the family is missing, bind(2) of IPv4 takes it for its own.
@@ -326,7 +344,7 @@ impl Arguments<'_> {
         let flags = Self::flags(&fd, self.words[3])?;
         let mut bytes = self.address(self.words[4], self.words[5])?;
         place::fill_in(&fd, &mut bytes, true);
-        let mut place = Some(Place::of(self.caller, bytes, true)?);
+        let mut place = Some(self.place(bytes, true)?);
         let mut rest = vec![(self.words[1], self.words[2])];
         let data = gather(self.caller, &mut rest, !socket.is_stream())?;
         let wants = destination(&fd, &socket, &mut place, flags)?;
@@ -395,7 +413,7 @@ impl Arguments<'_> {
                 let length = u64::from(length).min(LONGEST as u64);
                 let mut bytes = self.address(name, length)?;
                 place::fill_in(fd, &mut bytes, true);
-                Some(Place::of(self.caller, bytes, true)?)
+                Some(self.place(bytes, true)?)
             }
         };
         let mut rest = message::vectors(self.caller, width, &header)?;

@@ -1,7 +1,7 @@
 //! The judge that follows a policy: remembers verdicts, asks where the policy says so, learns, and logs.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -56,6 +56,8 @@ const KEPT: usize = 1 << 16;
 /// A policy in use.
 pub struct Rules {
     policy: RwLock<Indexed>,
+    /// Paths of sockets about which a rule does not let pass.
+    kept_paths: Mutex<Arc<[String]>>,
     kept: Mutex<HashMap<Request, Kept>>,
     learned: Option<Mutex<Learned>>,
     frozen: bool,
@@ -85,6 +87,7 @@ impl Rules {
         let limits = policy.limits_peers();
         let learns = options.learn.as_ref().is_some_and(Learned::names_digests);
         Rules {
+            kept_paths: Mutex::new(policy.kept_paths().into()),
             policy: RwLock::new(Indexed::new(policy)),
             kept: Mutex::default(),
             learned: options.learn.map(Mutex::new),
@@ -234,6 +237,7 @@ impl Rules {
             lock(&self.answers).push(rule.clone());
         }
         policy.remember(rule);
+        *lock(&self.kept_paths) = policy.policy().kept_paths().into();
         lock(&self.kept).clear();
         drop(policy);
         if let Some(ask) = &self.ask {
@@ -310,6 +314,17 @@ impl Judge for Rules {
         judgement
     }
 
+    fn follow_paths(&self, follow: &dyn Fn(&str) -> Option<String>) {
+        let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+        let followed = policy.policy().clone().followed(follow);
+        *lock(&self.kept_paths) = followed.kept_paths().into();
+        *policy = Indexed::new(followed);
+    }
+
+    fn kept_paths(&self) -> Arc<[String]> {
+        Arc::clone(&lock(&self.kept_paths))
+    }
+
     fn limits_peers(&self) -> bool {
         self.limits
     }
@@ -351,7 +366,7 @@ mod tests {
     /// An answer that changes the policy while a call is judged: what was judged before is not kept.
     #[test]
     fn no_verdict_outlives_the_policy_that_gave_it() {
-        let (who, request) = (Who::of(0), request());
+        let (who, request) = (Who::of(0, request().program), request());
         let denial = Rule::every(Action::Deny(Errno::default()), Direction::Out);
         for round in 0..2000 {
             let allowing = Policy { default: Action::Allow, ..Policy::default() };

@@ -13,15 +13,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::Duration;
 
-use netloom_policy::{Direction, Port, Program, Request};
+use netloom_policy::{Direction, Port, Program, Request, Target};
 use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::seccomp::perform::Interrupter;
-use netloom_sys::seccomp::{Call, Caller, Callers, Listener, Outcome};
+use netloom_sys::seccomp::{Call, Caller, Callers, Listener, Outcome, Sight};
 use netloom_sys::{Failure, Result};
 use rustix::io::Errno;
 
 use crate::accept::{Accepts, Around, Gate, listens};
-use crate::calls;
+use crate::calls::{self, Kind, kind};
 use crate::judge::{Judge, Judgement, Question, State};
 use crate::names::home::{Files, Home};
 use crate::names::{Asked, Names};
@@ -48,7 +48,8 @@ pub fn start_by(command: Command, place: Place, gate: Gate) -> Result<(Child, Su
     let filter = calls::filter(place.bars_others(), gate.watches());
     let launched = launch(command, filter, place)?;
     let (files, home) = (Files::read(), Home::default());
-    Ok((launched.child, Supervisor::at(launched.listener, &files, home, gate)))
+    let supervisor = Supervisor::at(launched.listener, Sight::here()?, &files, home, gate);
+    Ok((launched.child, supervisor))
 }
 
 /// Answers the calls of programs under one filter.
@@ -56,6 +57,8 @@ pub fn start_by(command: Command, place: Place, gate: Gate) -> Result<(Child, Su
 pub struct Supervisor {
     listener: Listener,
     callers: Callers,
+    /// The files of the place where the program runs.
+    sight: Sight,
     turn: Turn,
     /// All threads that receive, for the end.
     threads: Mutex<Vec<Interrupter>>,
@@ -147,11 +150,18 @@ struct Post<'s, 'e> {
 }
 
 impl Supervisor {
-    /// A supervisor of those who have the filter of `listener`, with the names of `files` and of a place.
-    pub(crate) fn at(listener: Listener, files: &Files, home: Home, gate: Gate) -> Supervisor {
+    /// A supervisor of those who have the filter of `listener`, in a place with these files, names and network.
+    pub(crate) fn at(
+        listener: Listener,
+        sight: Sight,
+        files: &Files,
+        home: Home,
+        gate: Gate,
+    ) -> Supervisor {
         Supervisor {
             listener,
             callers: Callers::default(),
+            sight,
             turn: Turn::default(),
             threads: Mutex::default(),
             left: Condvar::new(),
@@ -174,6 +184,7 @@ impl Supervisor {
         more_descriptors();
         self.listener.wake_synchronously();
         self.accepts.open()?;
+        judge.follow_paths(&|path| self.sight.follow(path));
         let failed = Mutex::new(None);
         std::thread::scope(|scope| {
             let hall = Hall { scope, judge, failed: &failed };
@@ -200,7 +211,7 @@ impl Supervisor {
     }
 
     fn around<'a>(&'a self, judge: &'a dyn Judge) -> Around<'a> {
-        Around { listener: &self.listener, blocked: &self.blocked, judge }
+        Around { listener: &self.listener, blocked: &self.blocked, sight: &self.sight, judge }
     }
 
     /// Starts a thread, which takes its turn.
@@ -275,7 +286,7 @@ impl Supervisor {
             Ok(None) => return,
             Err(_) => return self.answer(&call, refusal(Errno::PERM)),
         };
-        let mut deed = match prepare(&caller, &call) {
+        let mut deed = match prepare(&caller, &call, &self.sight) {
             Ok(deed) => deed,
             // The thread that is known by this id has ended, and this is another one.
             Err(Errno::SRCH) if !again => {
@@ -284,7 +295,10 @@ impl Supervisor {
             }
             Err(errno) => return self.answer(&call, refusal(errno)),
         };
-        self.callers.learn(&self.listener, &call, &caller);
+        self.callers.learn(&self.listener, &call, &caller, &self.sight);
+        if kind(call.machine, call.number) == Some(Kind::Mounts) {
+            self.callers.forget(call.tid);
+        }
         let judge = post.hall.judge;
         if let Act::Accept(accepting) = deed.act {
             return self.accepts.begin(call, caller, accepting, self.around(judge));
@@ -295,9 +309,13 @@ impl Supervisor {
             return self.answer(&call, refusal(peers::KEPT.errno));
         }
         self.tell_free(&mut deed);
+        self.tell_kept_paths(&mut deed, judge);
         let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
         let listeners = if judge.limits_peers() { listeners(&deed) } else { vec![] };
-        let path = if asks || !listeners.is_empty() { caller.program() } else { String::new() };
+        let path = match asks || !listeners.is_empty() {
+            true => caller.program(&self.sight),
+            false => String::new(),
+        };
         let program = Program { path, sha256: None };
         let sure = caller.is_known() && deed.act.is_held();
         let mut job = Job { call, caller, deed, listeners, program, sure };
@@ -387,7 +405,7 @@ impl Supervisor {
         request: &Request,
         tell: impl FnOnce(&Question<'_>) -> T,
     ) -> T {
-        let who = Who::of(job.caller.tid());
+        let who = Who::of(job.caller.tid(), job.program.clone());
         let state = || state(&self.listener, job.call.id, job.caller.tid());
         tell(&Question { who: &who, request, state: &state })
     }
@@ -474,12 +492,27 @@ impl Supervisor {
         }
     }
 
+    /// Has a call that reaches a socket by its path judged by other paths of it, too, if a rule about them may forbid it.
+    fn tell_kept_paths(&self, deed: &mut Deed, judge: &dyn Judge) {
+        if !deed.act.places().any(|place| place.is_file()) {
+            return;
+        }
+        let Some(want) = deed.wants.first().cloned() else { return };
+        for path in judge.kept_paths().iter() {
+            let target = Target::Path(path.clone());
+            let is_known = deed.wants.iter().any(|want| want.target == target);
+            if !is_known && deed.act.places().any(|place| place.is_at(&self.sight, path)) {
+                deed.wants.push(Want { target, ..want.clone() });
+            }
+        }
+    }
+
     /// Tells of a listener that is not handed to another process.
     fn tell_kept(&self, call: &Call, caller: &Caller, fd: &OwnedFd, judge: &dyn Judge) {
         if let Some(want) = listens(fd).then(|| listens_at(fd)).flatten() {
-            let program = Program { path: caller.program(), sha256: None };
+            let program = Program { path: caller.program(&self.sight), sha256: None };
             let request = request(&program, &want);
-            let who = Who::of(caller.tid());
+            let who = Who::of(caller.tid(), program);
             let state = || state(&self.listener, call.id, caller.tid());
             let question = Question { who: &who, request: &request, state: &state };
             judge.unlimited(&question, peers::KEPT.why, peers::KEPT.errno.raw_os_error());

@@ -8,8 +8,10 @@ use netloom_sys::process::Status;
 /// A process that makes a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// Its executable.
+    /// Its executable; without a path if that is not certain.
     pub program: Program,
+    /// What the executable is called where the process is: in mounts of its own anything may be.
+    pub called: String,
     /// Its arguments; anything may stand there, since the process itself can change them.
     pub arguments: Vec<String>,
     /// The thread that makes the call: the process's first one may have ended.
@@ -23,12 +25,12 @@ pub struct Who {
 }
 
 impl Who {
-    /// Reads what /proc says of a thread's process. What cannot be read is empty.
-    pub(crate) fn of(thread: i32) -> Who {
+    /// Reads what /proc says of a thread's process, whose program is this one. What cannot be read is empty.
+    pub(crate) fn of(thread: i32, program: Program) -> Who {
         let status = Status::of(thread).unwrap_or_default();
         let number = |key: &str| status.number(key).unwrap_or(0);
         let (pid, parent) = (number("Tgid"), number("PPid"));
-        let path = fs::read_link(format!("/proc/{thread}/exe"))
+        let called = fs::read_link(format!("/proc/{thread}/exe"))
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();
         let line = fs::read(format!("/proc/{thread}/cmdline")).unwrap_or_default();
@@ -39,7 +41,8 @@ impl Who {
         arguments.pop();
         let parent_name = fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
         Who {
-            program: Program { path, sha256: None },
+            program,
+            called,
             arguments,
             thread,
             pid,
@@ -55,8 +58,10 @@ mod tests {
 
     #[test]
     fn this_process_is_known() {
-        let who = Who::of(i32::try_from(std::process::id()).unwrap());
-        assert_eq!(Some(who.program.path.as_str()), std::env::current_exe().unwrap().to_str());
+        let program = Program { path: "/bin/x".into(), sha256: None };
+        let who = Who::of(i32::try_from(std::process::id()).unwrap(), program.clone());
+        assert_eq!(Some(who.called.as_str()), std::env::current_exe().unwrap().to_str());
+        assert_eq!(who.program, program);
         assert_eq!(who.pid.unsigned_abs(), std::process::id());
         assert_eq!(who.arguments.len(), std::env::args_os().len());
         assert!(who.parent > 0);
@@ -64,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_is_unknown() {
-        let who = Who::of(i32::MAX);
-        assert_eq!((who.program.path.as_str(), who.pid, who.arguments.len()), ("", 0, 0));
+        let who = Who::of(i32::MAX, Program { path: String::new(), sha256: None });
+        assert_eq!((who.called.as_str(), who.pid, who.arguments.len()), ("", 0, 0));
     }
 }

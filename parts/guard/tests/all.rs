@@ -6,6 +6,7 @@
 )]
 
 mod accept;
+mod elsewhere;
 mod ending;
 mod follow;
 mod names;

@@ -1,7 +1,7 @@
 //! Names of destinations: looked up by programs of all kinds, from a name server of the test's own.
 //!
 //! The server stands at 127.0.0.53 in a network of the test's own, whose resolv.conf(5) names it. It knows names below
-//! `.test` that lead to 127.0.0.0/8, and says what it was asked.
+//! `.test` that lead to 127.0.0.0/8, and writes down what it was asked.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
@@ -16,7 +16,8 @@ use netloom_sys::seccomp::launch::Place;
 const SERVER: &str = r#"
 import socket, struct, sys, threading
 KNOWN = {'web.test': ['127.1.0.1'], 'alias.test': 'web.test', 'two.test': ['127.1.0.2', '127.1.0.1'],
-         'six.test': ['::1'], 'long.test': ['127.1.0.3'], 'other.test': ['127.1.0.4']}
+         'six.test': ['::1'], 'long.test': ['127.1.0.3'], 'other.test': ['127.1.0.4'], 'far.test': ['10.66.0.1']}
+KNOWN |= {f'n{n}.test': ['127.1.0.4'] for n in range(64)}
 def encoded(name):
     return b''.join(bytes([len(l)]) + l.encode() for l in name.split('.')) + b'\0'
 def answer(q, stream):
@@ -24,6 +25,7 @@ def answer(q, stream):
     while q[at]:
         name.append(q[at+1:at+1+q[at]].decode()); at += 1 + q[at]
     name = '.'.join(name).lower(); kind, = struct.unpack('!H', q[at+1:at+3])
+    asked.write(name + '\n'); asked.flush()
     end = at + 5
     if name == 'long.test' and not stream:
         return q[:2] + b'\x83\x80' + q[4:6] + b'\0\0\0\0\0\0' + q[12:end]
@@ -40,9 +42,10 @@ def answer(q, stream):
             records.append(encoded(owner) + struct.pack('!HHIH', kind, 1, 60, len(data)) + data)
     code = 0 if found else 3
     return q[:2] + bytes([0x81, 0x80 | code]) + q[4:6] + struct.pack('!HHH', len(records), 0, 0) + q[12:end] + b''.join(records)
-at = (sys.argv[1], int(sys.argv[2]))
-u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(at)
-t = socket.socket(); t.setsockopt(1, 2, 1); t.bind(at); t.listen(9)
+at, asked = (sys.argv[1], int(sys.argv[2])), open(sys.argv[3], 'a')
+family = socket.AF_INET6 if ':' in at[0] else socket.AF_INET
+u = socket.socket(family, socket.SOCK_DGRAM); u.bind(at)
+t = socket.socket(family); t.setsockopt(1, 2, 1); t.bind(at); t.listen(9)
 def streams():
     while True:
         c, _ = t.accept()
@@ -58,7 +61,7 @@ while True:
 "#;
 
 /// What programs of the tests do.
-const PROGRAM: &str = r#"
+pub(crate) const PROGRAM: &str = r#"
 import socket, struct, sys
 PORT = int(sys.argv[1])
 def reach(address):
@@ -71,7 +74,24 @@ def query(name, kind=1, id=7):
         bytes([len(l)]) + l.encode() for l in name.split('.')) + b'\0' + struct.pack('!HH', kind, 1)
 "#;
 
-struct Server(std::process::Child);
+/// A name server, and where it writes down what it is asked.
+pub(crate) struct Server(std::process::Child, tempfile::NamedTempFile);
+
+impl Server {
+    /// Names that it was asked for, each once.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let mut names = self.asked_often();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Names that it was asked for, as often as it was.
+    pub(crate) fn asked_often(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.1.path()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -80,39 +100,46 @@ impl Drop for Server {
     }
 }
 
-fn run(program: &str, words: &[&str]) {
+pub(crate) fn run(program: &str, words: &[&str]) {
     let done = Command::new(program).args(words).output().unwrap();
     assert!(done.status.success(), "{program} {words:?}: {done:?}");
 }
 
 /// A name server at an address, in this test's own network.
-fn serve(address: &str, port: &str) -> Server {
+pub(crate) fn serve(address: &str, port: &str) -> Server {
     use std::io::BufRead;
+    let asked = tempfile::NamedTempFile::new().unwrap();
     let mut child = Command::new("python3")
         .args(["-c", SERVER, address, port])
+        .arg(asked.path())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut line = String::new();
     std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    Server(child)
+    Server(child, asked)
 }
 
 /// The test's own network and files: a server, `lo`, a resolv.conf.
-fn set_up() -> (Server, tempfile::TempDir) {
+pub(crate) fn set_up() -> (Server, tempfile::TempDir) {
+    set_up_at("127.0.0.53", "127.0.0.1 localhost\n")
+}
+
+/// The same with a server at this address, and this file of hosts.
+pub(crate) fn set_up_at(server: &str, hosts: &str) -> (Server, tempfile::TempDir) {
     run("ip", &["link", "set", "lo", "up"]);
     let folder = tempfile::tempdir().unwrap();
     for (name, text, at) in [
-        ("resolv", "nameserver 127.0.0.53\noptions attempts:5\n", "/etc/resolv.conf"),
+        ("resolv", &*format!("nameserver {server}\noptions attempts:5\n"), "/etc/resolv.conf"),
         ("nsswitch", "hosts: files dns\n", "/etc/nsswitch.conf"),
-        ("hosts", "127.0.0.1 localhost\n", "/etc/hosts"),
+        ("hosts", hosts, "/etc/hosts"),
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         run("mount", &["--bind", path.to_str().unwrap(), at]);
     }
-    (serve("127.0.0.53", "53"), folder)
+    (serve(server, "53"), folder)
 }
 
 /// Allows everything, and keeps what was asked for over TCP.
@@ -133,14 +160,14 @@ impl Judge for Keeps {
     }
 }
 
-fn python(script: &str, port: u16, judge: &dyn Judge) -> String {
+pub(crate) fn python(script: &str, port: u16, judge: &dyn Judge) -> String {
     let mut command = Command::new("python3");
     command.args(["-c", &format!("{PROGRAM}\n{script}"), &port.to_string()]);
     watched(command, judge)
 }
 
 /// What a program prints under guard.
-fn watched(mut command: Command, judge: &dyn Judge) -> String {
+pub(crate) fn watched(mut command: Command, judge: &dyn Judge) -> String {
     command.stdout(Stdio::piped());
     let place = Place { own_user: true, ..Place::default() };
     let (child, supervisor) = start(command, place).unwrap();
@@ -149,7 +176,7 @@ fn watched(mut command: Command, judge: &dyn Judge) -> String {
 }
 
 /// A listener at all addresses.
-fn listener() -> (TcpListener, u16) {
+pub(crate) fn listener() -> (TcpListener, u16) {
     let listener = TcpListener::bind("[::]:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)

@@ -22,7 +22,7 @@ macro_rules! alike {
     };
 }
 
-alike!(interrupted restarted stopped time_limit time_limit_and_signal in_progress refused faults large names names_elsewhere);
+alike!(interrupted restarted stopped time_limit time_limit_and_signal in_progress refused faults bad_fourth large names names_elsewhere);
 
 /// Does not answer the first question, which is withdrawn when a signal waits, and denies further ones.
 struct Nobody(AtomicUsize);

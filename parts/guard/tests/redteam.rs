@@ -376,6 +376,24 @@ mod kernel {
     }
 
     to_others!(trace attach write_memory open_memory take_descriptor);
+
+    #[test]
+    fn no_signal_leaves_the_guard() {
+        needs!("cc", "landlock-signals");
+        for door in ["signal_process", "signal_thread", "signal_queued", "signal_by_descriptor"] {
+            if let Err(reason) = attempt(door, Leads::Never) {
+                skip!("{reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_process_gets_limits() {
+        needs!("cc");
+        if let Err(reason) = attempt("limit_process", Leads::Never) {
+            skip!("{reason}");
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -152,6 +152,28 @@ fn a_free_port_stays_one_and_no_other_becomes_one() {
 }
 
 #[test]
+fn a_port_that_the_kernel_chose_to_send_from_is_free() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    // A socket that has sent, by each call, has connected, or was bound to port 0; and one with a port of its own.
+    let script = format!(
+        "{SOCKETS}\nTO = ('127.0.0.1', {port})\n\
+         GROUP = socket.inet_aton('239.1.2.3') + socket.inet_aton('127.0.0.1')\n\
+         def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         def joins(s): attempt(lambda: s.setsockopt(0, 35, GROUP))\n\
+         a = udp(); a.sendto(b'x', TO); joins(a)\nb = udp(); b.sendmsg([b'x'], [], 0, TO); joins(b)\n\
+         c = udp(); c.connect(TO); joins(c)\nd = udp(); d.bind(('127.0.0.1', 0)); d.sendto(b'x', TO); joins(d)\n\
+         e = udp(); e.bind(('127.0.0.1', 0)); own = e.getsockname()[1]; e.close()\n\
+         f = udp(); f.bind(('127.0.0.1', own)); f.sendto(b'x', TO); joins(f)"
+    );
+    let (_, asked) = python(&script, |_| true);
+    let joined: Vec<_> = asked.iter().filter(|words| words.contains("239.1.2.3")).collect();
+    assert_eq!(joined[..4], ["in udp 239.1.2.3:free"; 4], "{asked:?}");
+    assert_eq!(joined.len(), 5, "{asked:?}");
+    assert!(!joined[4].ends_with("free"), "{asked:?}");
+}
+
+#[test]
 fn sockets_that_need_no_address_are_asked_about() {
     let script = format!(
         "{SOCKETS}\nattempt(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))\n\

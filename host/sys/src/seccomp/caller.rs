@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Pid;
 
-use super::image::{Image, program_of};
+use super::image::Image;
 use super::listener::{Call, Listener};
+use super::sight::Sight;
 use crate::process::Status;
 use crate::{Error, Failure, Result};
 
@@ -80,11 +81,11 @@ impl Caller {
         &self.thread
     }
 
-    /// The path of the thread's program; empty if it cannot be read.
-    pub fn program(&self) -> String {
+    /// The path of the thread's program, as [`Sight::program`] tells it.
+    pub fn program(&self, sight: &Sight) -> String {
         match &self.thread.image {
             Some(image) if self.known.load(Ordering::Relaxed) => image.program.clone(),
-            _ => program_of(self.tid),
+            _ => sight.program(self.tid),
         }
     }
 

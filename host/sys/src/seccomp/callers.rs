@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::caller::{Caller, Thread};
 use super::image::Image;
 use super::listener::{Call, Listener};
+use super::sight::Sight;
 use crate::Result;
 
 /// A thread, and how many calls it has made since it was opened.
@@ -54,7 +55,7 @@ impl Callers {
     }
 
     /// Keeps the image of a thread whose second call waits, or that has another one than is known: it may call again.
-    pub fn learn(&self, listener: &Listener, call: &Call, caller: &Caller) {
+    pub fn learn(&self, listener: &Listener, call: &Call, caller: &Caller, sight: &Sight) {
         let mut place = self.place(call.tid);
         let Some(known) = place.as_mut().filter(|known| known.tid == call.tid) else { return };
         let first = known.calls == 2 && known.thread.image.is_none();
@@ -62,12 +63,12 @@ impl Callers {
             return;
         }
         // What was opened is the caller's only if its call still waits.
-        let image = Image::of(call.tid).filter(|_| listener.is_waiting(call.id));
+        let image = Image::of(call.tid, sight).filter(|_| listener.is_waiting(call.id));
         let pidfd = Arc::clone(&known.thread.pidfd);
         known.thread = Arc::new(Thread { pidfd, image });
     }
 
-    /// Forgets a thread.
+    /// Forgets a thread: before it gets other mounts, in which its program may have another name.
     pub fn forget(&self, tid: i32) {
         self.place(tid).take_if(|known| known.tid == tid);
     }

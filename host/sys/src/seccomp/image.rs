@@ -2,11 +2,13 @@
 //!
 //! exec(2) replaces the memory: the old one can then be read no more, and the name is asked for again. Memory that is
 //! shared with the thread that made this one (vfork(2)) outlives exec, so that nothing is kept of such threads. Without
-//! `PR_SET_MM`, which filters must refuse, nothing else changes the name.
+//! `PR_SET_MM`, which filters must refuse, and as long as the thread keeps its mounts, nothing else changes the name.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+
+use super::sight::Sight;
 
 /// kcmp(2): compares memories (linux/kcmp.h).
 const KCMP_VM: libc::c_int = 1;
@@ -20,9 +22,9 @@ pub(super) struct Image {
 
 impl Image {
     /// Of a thread whose call waits.
-    pub(super) fn of(tid: i32) -> Option<Image> {
+    pub(super) fn of(tid: i32, sight: &Sight) -> Option<Image> {
         let memory = File::open(format!("/proc/{tid}/mem")).ok()?;
-        (!shares_memory(tid)).then(|| Image { memory, program: program_of(tid) })
+        (!shares_memory(tid)).then(|| Image { memory, program: sight.program(tid) })
     }
 
     /// Whether all of `buffer` was read; if not, the memory may be another one by now.
@@ -43,10 +45,4 @@ fn shares_memory(tid: i32) -> bool {
     // SAFETY: compares two tasks by number, and touches no memory.
     let order = unsafe { libc::syscall(libc::SYS_kcmp, tid, parent, KCMP_VM, 0, 0) };
     order <= 0
-}
-
-/// The path of a thread's program; empty if it cannot be read.
-pub(super) fn program_of(tid: i32) -> String {
-    let path = std::fs::read_link(format!("/proc/{tid}/exe"));
-    path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -1,16 +1,21 @@
 //! Where an address leads: paths of UNIX sockets are resolved as the caller would, and held.
+//!
+//! What was reached has a path only if the caller has the place's mounts, and the same file is found by that path there.
 
 use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use netloom_policy::{Direction, Port, Protocol, Target};
+use netloom_sys::lookup::open_within;
 use netloom_sys::process::Status;
 use netloom_sys::seccomp::rights::Rights;
-use netloom_sys::seccomp::{Caller, perform};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat};
+use netloom_sys::seccomp::sight::{object, path_of};
+use netloom_sys::seccomp::{Caller, Sight, perform};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, shutdown};
 
@@ -27,42 +32,59 @@ pub(crate) struct Place {
     held: Option<OwnedFd>,
     /// The last part of a path that is to be created.
     name: Vec<u8>,
-    /// The path that was reached.
+    /// The path that was reached, if that is its path in the place where the program runs.
     path: Option<PathBuf>,
 }
 
 impl Place {
     /// Reads an address; a path is followed to the socket if that exists, or else to its folder.
-    pub(crate) fn of(caller: &Caller, bytes: Vec<u8>, exists: bool) -> Prepared<Place> {
+    pub(crate) fn of(
+        caller: &Caller,
+        sight: &Sight,
+        bytes: Vec<u8>,
+        exists: bool,
+    ) -> Prepared<Place> {
         let mut place = Place { held: None, name: vec![], path: None, bytes };
         if let Some(Address::Path(path)) = Address::read(&place.bytes) {
-            place.follow(caller, &path, exists)?;
+            place.follow(caller, sight, &path, exists)?;
         }
         Ok(place)
     }
 
-    fn follow(&mut self, caller: &Caller, path: &[u8], exists: bool) -> Prepared<()> {
-        let tid = caller.tid();
-        // A path from the root must not leave the caller's: below /proc/TID/root it is followed from there.
-        let (base, rest) = match path {
-            [b'/', rest @ ..] => ("root", rest),
-            relative => ("cwd", relative),
-        };
-        let cut = rest.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-        let (folder, name) = if exists { (rest, &[][..]) } else { rest.split_at(cut) };
-        let folder = if folder.iter().all(|byte| *byte == b'/') { b"." } else { folder };
-        let folder = folder.strip_prefix(b"/").unwrap_or(folder);
-        let root = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let base = open(format!("/proc/{tid}/{base}"), root, Mode::empty())?;
-        let flags = if exists { OFlags::PATH | OFlags::CLOEXEC } else { root };
-        let held = as_caller(caller, || openat(&base, folder, flags, Mode::empty()))??;
-        let mut reached = std::fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).ok();
+    fn follow(
+        &mut self,
+        caller: &Caller,
+        sight: &Sight,
+        path: &[u8],
+        exists: bool,
+    ) -> Prepared<()> {
+        let cut = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let (folder, name) = if exists { (path, &[][..]) } else { path.split_at(cut) };
+        let kind = if exists { OFlags::PATH } else { OFlags::PATH | OFlags::DIRECTORY };
+        let held = open_as(caller, folder, kind)?;
+        let found = rustix::fs::fstat(&held)?;
+        let shared = sight.is_shared_by(caller.tid());
+        // A socket with several names has none of them for sure.
+        let single = !exists || found.st_nlink == 1;
+        let mut reached =
+            path_of(&held).filter(|path| shared && single && sight.finds(path, object(&found)));
         if let Some(reached) = reached.as_mut().filter(|_| !name.is_empty()) {
-            reached
-                .push(std::path::Path::new(std::ffi::OsStr::new(&*String::from_utf8_lossy(name))));
+            reached.push(String::from_utf8_lossy(name).into_owned());
         }
         (self.held, self.name, self.path) = (Some(held), name.to_vec(), reached);
         Ok(())
+    }
+
+    /// Whether it is what `path` leads to in the place where the program runs, by whichever path it was reached.
+    pub(crate) fn is_at(&self, sight: &Sight, path: &str) -> bool {
+        let Some(held) = &self.held else { return false };
+        let path = Path::new(path);
+        let (there, named) = match self.name.as_slice() {
+            [] => (Some(path), true),
+            own => (path.parent(), path.file_name().is_some_and(|name| name.as_bytes() == own)),
+        };
+        let found = rustix::fs::fstat(held).ok().map(|found| object(&found));
+        named && found.is_some() && there.and_then(|there| sight.object(there)) == found
     }
 
     /// Whether it leads to a file, so that the rights of who goes there count.
@@ -105,10 +127,10 @@ impl Place {
     ) -> Target {
         match address {
             Address::Ip(ip, port) => of_socket(socket, Target::ip(direction, *ip, *port, vec![])),
-            Address::Path(raw) => {
-                let path = self.path.as_ref().map(|path| path.to_string_lossy().into_owned());
-                Target::Path(path.unwrap_or_else(|| String::from_utf8_lossy(raw).into_owned()))
-            }
+            Address::Path(_) => match &self.path {
+                Some(path) => Target::Path(path.to_string_lossy().into_owned()),
+                None => Target::Hidden,
+            },
             Address::Abstract(name) => Target::Abstract(name.escape_ascii().to_string()),
             Address::Vsock { cid, port: ANY_PORT } if direction == Direction::In => {
                 Target::Vsock { cid: *cid, port: Port::Free(0) }
@@ -123,6 +145,39 @@ impl Place {
             | Address::Other(_) => Target::Socket,
         }
     }
+}
+
+/// Opens a path from the root and the folder that the caller has, with its rights: links and `..` lead where they lead the
+/// caller, and never out of its root. Links of /proc to descriptors lead nowhere: they would be this process's.
+fn open_as(caller: &Caller, path: &[u8], flags: OFlags) -> Prepared<OwnedFd> {
+    let base = |name: &str| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        open(format!("/proc/{}/{name}", caller.tid()), flags, Mode::empty())
+    };
+    let within = |at: &OwnedFd, path: &[u8], flags, resolve| -> Prepared<OwnedFd> {
+        as_caller(caller, || open_within(at, path, flags, resolve))?
+    };
+    let root = base("root")?;
+    if path.starts_with(b"/") {
+        return within(&root, path, flags, ResolveFlags::IN_ROOT);
+    }
+    let folder = base("cwd")?;
+    let relative = if path.is_empty() { b".".as_slice() } else { path };
+    match within(&folder, relative, flags, ResolveFlags::BENEATH) {
+        Err(Errno::XDEV) => {}
+        opened => return opened,
+    }
+    // It leads out of the folder: from the root, by the path that the folder has there.
+    let (at, top) = (path_of(&folder).ok_or(Errno::NOENT)?, path_of(&root).ok_or(Errno::NOENT)?);
+    let below = at.strip_prefix(top).map_err(|_| Errno::NOENT)?;
+    let mut whole = [b"/", below.as_os_str().as_bytes()].concat();
+    let again = within(&root, &whole, OFlags::PATH, ResolveFlags::IN_ROOT)?;
+    if object(&rustix::fs::fstat(&again)?) != object(&rustix::fs::fstat(&folder)?) {
+        return Err(Errno::NOENT);
+    }
+    whole.push(b'/');
+    whole.extend(path);
+    within(&root, &whole, flags, ResolveFlags::IN_ROOT)
 }
 
 /// `VMADDR_PORT_ANY` of linux/vm_sockets.h: a port that the kernel chooses.

@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -402,6 +403,18 @@ static void take_descriptor(void) {
     int other = syscall(SYS_pidfd_open, number("OTHER"), 0);
     held(syscall(SYS_pidfd_getfd, other, 1, 0));
 }
+static void signal_process(void) { held(kill(number("OTHER"), SIGWINCH)); }
+static void signal_thread(void) { held(syscall(SYS_tgkill, number("OTHER"), number("OTHER"), SIGWINCH)); }
+static void signal_queued(void) { union sigval none = {0}; held(sigqueue(number("OTHER"), SIGWINCH, none)); }
+static void signal_by_descriptor(void) {
+    held(syscall(SYS_pidfd_send_signal, syscall(SYS_pidfd_open, number("OTHER"), 0), SIGWINCH, NULL, 0));
+}
+/* Its own limits stay its own; those of another process would end that one. */
+static void limit_process(void) {
+    struct rlimit limit, same;
+    if (prlimit(0, RLIMIT_CPU, NULL, &limit) || prlimit(0, RLIMIT_CPU, &limit, &same)) say("open");
+    held(prlimit(number("OTHER"), RLIMIT_CPU, &limit, NULL));
+}
 static void wait_for_end(void) { printf("%s\n", spot); fflush(stdout); for (;;) pause(); }
 
 /* Processes and threads */
@@ -469,6 +482,11 @@ static void executed(void) { execl(self, self, "connect4", NULL); }
 static void executed_by_thread(void) { in_thread(executed); }
 static void not_dumpable(void) { prctl(PR_SET_DUMPABLE, 0); connect4(); udp_sendmsg(); }
 static void own_user(void) { tell(unshare(CLONE_NEWUSER)); connect4(); udp_sendmsg(); }
+static void connects_often(void) {
+    struct sockaddr_in a = in4("127.0.0.1", number("TCP4"));
+    for (int n = 0; n < 3; n++) if (!tell(connect(tcp4(), (void *)&a, sizeof a))) say("yes");
+}
+static void leaves_mounts(void) { connects_often(); tell(unshare(CLONE_NEWUSER | CLONE_NEWNS)); connects_often(); }
 /* A socket of the outer network that is used from within a network of its own. */
 static void own_network(void) {
     int fd = tcp4();
@@ -651,6 +669,41 @@ static void faults(void) {
     tell(listen(udp4(), 1));
     tell(message(tcp4(), NULL, 0, NULL, 0, MSG_NOSIGNAL));
 }
+/* Messages of which the fourth cannot be sent, for each reason: what is said, and how many are told of. */
+static void fourth(const char *what, struct mmsghdr *all, struct sockaddr_in *to, int count) {
+    int got = sendmmsg(udp4(), all, count, 0);
+    printf("%s %d %s", what, got, got < 0 ? strerrorname_np(errno) : "");
+    for (int n = 0; n < 3; n++) printf(" %u", all[n].msg_len);
+    say("");
+}
+static void bad_fourth(void) {
+    struct sockaddr_in to = in4("127.0.0.1", number("UDP4")), nowhere = in4("127.0.0.1", 0), other = to;
+    struct iovec part = {"hello", 5}, fault = {(void *)8, 5};
+    struct mmsghdr good = {.msg_hdr = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &part, .msg_iovlen = 1}}, bad[7], all[5];
+    const char *whys[] = {"pointer", "short", "negative", "port", "family", "data", "vectors"};
+    other.sin_family = 77;
+    for (int n = 0; n < 7; n++) bad[n] = good;
+    bad[0].msg_hdr.msg_name = (void *)8, bad[1].msg_hdr.msg_namelen = 3, bad[2].msg_hdr.msg_namelen = -1;
+    bad[3].msg_hdr.msg_name = &nowhere, bad[4].msg_hdr.msg_name = &other;
+    bad[5].msg_hdr.msg_iov = &fault, bad[6].msg_hdr.msg_iov = (void *)8;
+    for (int at = 0; at <= 3; at += 3)
+        for (int n = 0; n < 7; n++) {
+            for (int m = 0; m < 5; m++) all[m] = m == at ? bad[n] : good;
+            fourth(whys[n], all, &to, 5);
+        }
+    /* The memory ends behind the third, behind the fourth's message, and where its length would be written. */
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 4096, 4096);
+    size_t ends[] = {0, 16, sizeof(struct msghdr)};
+    for (int n = 0; n < 3; n++) {
+        char *first = pages + 4096 - 3 * sizeof good - ends[n];
+        for (int m = 0; m < 4; m++) memcpy(first + m * sizeof good, &good, m < 3 ? sizeof good : ends[n]);
+        fourth("end", (void *)first, &to, 4);
+    }
+    char *last = pages + 4096 - sizeof(struct msghdr);
+    memcpy(last, &good, sizeof(struct msghdr));
+    tell(sendmmsg(udp4(), (void *)last, 1, 0));
+}
 /* More than is copied at once, and more than a reader takes. */
 static void large(void) {
     static char data[5 << 20];
@@ -700,11 +753,12 @@ static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(unix_path), DOOR(unix_relative), DOOR(unix_abstract), DOOR(unix_datagram), DOOR(unix_datagram_abstract),
     DOOR(unix_datagram_pair), DOOR(unix_bind), DOOR(io_uring), DOOR(second_supervisor), DOOR(another_name),
     DOOR(typed_ahead), DOOR(trace), DOOR(attach), DOOR(write_memory), DOOR(open_memory), DOOR(take_descriptor),
+    DOOR(signal_process), DOOR(signal_thread), DOOR(signal_queued), DOOR(signal_by_descriptor), DOOR(limit_process),
     DOOR(wait_for_end), DOOR(thread), DOOR(own_descriptors), DOOR(without_leader), DOOR(child), DOOR(daemon_child),
     DOOR(vfork_child), DOOR(spawned), DOOR(executed), DOOR(executed_by_thread), DOOR(not_dumpable), DOOR(own_user),
-    DOOR(own_network), DOOR(own_processes), DOOR(received),
+    DOOR(own_network), DOOR(leaves_mounts), DOOR(own_processes), DOOR(received),
     DOOR(interrupted), DOOR(restarted), DOOR(asked_again), DOOR(stopped), DOOR(time_limit), DOOR(time_limit_and_signal), DOOR(in_progress), DOOR(refused),
-    DOOR(faults), DOOR(large), DOOR(names), DOOR(names_elsewhere),
+    DOOR(faults), DOOR(bad_fourth), DOOR(large), DOOR(names), DOOR(names_elsewhere),
 #if defined(__x86_64__)
     DOOR(i386_connect), DOOR(i386_socket), DOOR(i386_sendto), DOOR(i386_sendmsg), DOOR(i386_sendmmsg),
     DOOR(i386_fastopen), DOOR(i386_listen), DOOR(i386_raw), DOOR(i386_device), DOOR(i386_io_uring),
