@@ -39,11 +39,13 @@ const HEADER: usize = 12;
 const MOST_NAME: usize = 255;
 /// Most records that are looked at: more than fit into a message that people send.
 const MOST_RECORDS: usize = 4096;
-/// The response bit, and the code of a response (RFC 1035 section 4.1.1).
+/// The response bit, the kind of message, and the code of a response (RFC 1035 section 4.1.1).
 const RESPONSE: u16 = 0x8000;
+const KIND: u16 = 0x7800;
 const CODE: u16 = 0x000F;
-/// Code: the server has failed.
+/// Codes: the server has failed; there is no such name.
 const SERVER_FAILURE: u16 = 2;
+const NO_SUCH_NAME: u16 = 3;
 
 /// Reads a message; `None` for one without exactly one question of class IN about a host's name.
 ///
@@ -62,9 +64,34 @@ pub fn read(bytes: &[u8]) -> Option<Message> {
     Some(Message { id, is_response, question, addresses })
 }
 
+/// The question of a query that asks for nothing but that: `None` where a server could read more out of it than this name, or
+/// another one.
+pub fn asked(query: &[u8]) -> Option<Question> {
+    let (flags, questions) = (word(query, 2)?, word(query, 4)?);
+    let alone = questions == 1 && word(query, 6)? == 0 && word(query, 8)? == 0;
+    if flags & (RESPONSE | KIND) != 0 || !alone {
+        return None;
+    }
+    let (name, at) = name(query, HEADER)?;
+    // Without pointers, which could lead into the header.
+    if at != HEADER + name.len() || word(query, at + 2)? != CLASS_IN {
+        return None;
+    }
+    Some(Question { name: host(&name)?, kind: word(query, at)? })
+}
+
 /// The response to a query that no server has answered: its header and question, with the code of a failed server.
 /// `None` for bytes that are no query.
 pub fn failure(query: &[u8]) -> Option<Vec<u8>> {
+    answer(query, SERVER_FAILURE)
+}
+
+/// The response that says that there is no such name. `None` for bytes that are no query.
+pub fn no_such_name(query: &[u8]) -> Option<Vec<u8>> {
+    answer(query, NO_SUCH_NAME)
+}
+
+fn answer(query: &[u8], code: u16) -> Option<Vec<u8>> {
     let flags = word(query, 2)?;
     if flags & RESPONSE != 0 || word(query, 4)? != 1 {
         return None;
@@ -72,7 +99,7 @@ pub fn failure(query: &[u8]) -> Option<Vec<u8>> {
     let (_, at) = name(query, HEADER)?;
     let mut response = query.get(..at + 4)?.to_vec();
     // Kept: the kind of query and whether recursion is wanted, which is also available then.
-    let flags = RESPONSE | flags & 0x7900 | (flags & 0x0100) >> 1 | SERVER_FAILURE;
+    let flags = RESPONSE | flags & 0x7900 | (flags & 0x0100) >> 1 | code;
     response[2..4].copy_from_slice(&flags.to_be_bytes());
     response[6..HEADER].fill(0);
     Some(response)

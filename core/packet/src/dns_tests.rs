@@ -46,6 +46,44 @@ fn a_query_has_a_question_and_no_addresses() {
 }
 
 #[test]
+fn a_query_asks_for_one_name_and_nothing_else() {
+    let plain = message(0x0100, "a.example", A, &[]);
+    let question = || Question { name: "a.example".into(), kind: A };
+    assert_eq!(asked(&plain), Some(question()));
+    let changed = |at: usize, bytes: &[u8]| {
+        let mut query = plain.clone();
+        query[at..at + bytes.len()].copy_from_slice(bytes);
+        query
+    };
+    // A record of EDNS goes along.
+    let with_options = [&changed(10, &[0, 1])[..], &[0, 0, 41, 5, 0, 0, 0, 0, 0, 0, 0]].concat();
+    assert_eq!(asked(&with_options), Some(question()));
+    for (why, query) in [
+        ("a response", changed(2, &[0x81])),
+        ("another kind of message", changed(2, &[0x29])),
+        ("two questions", changed(4, &[0, 2])),
+        ("an answer", changed(6, &[0, 1])),
+        ("a record beside", changed(8, &[0, 1])),
+        ("another class", changed(plain.len() - 2, &[0, 3])),
+        ("another letter", changed(13, &[0])),
+        ("cut off", plain[..plain.len() - 1].to_vec()),
+        ("a name that leads into the header", [&plain[..12], &[0xC0, 3, 0, 1, 0, 1]].concat()),
+        ("nothing", vec![]),
+    ] {
+        assert_eq!(asked(&query), None, "{why}");
+    }
+}
+
+#[test]
+fn a_name_is_said_not_to_be_there() {
+    let query = message(0x0100, "a.example", A, &[]);
+    let response = no_such_name(&query).unwrap();
+    assert_eq!((response.len(), &response[..4]), (query.len(), &[0, 7, 0x81, 0x83][..]));
+    assert_eq!((&response[4..6], &response[12..]), (&[0, 1][..], &query[12..]));
+    assert_eq!((no_such_name(&response), no_such_name(&[])), (None, None));
+}
+
+#[test]
 fn addresses_belong_to_the_name_that_was_asked_for() {
     let v6 = "fd00::1".parse::<Ipv6Addr>().unwrap().octets();
     let bytes = message(

@@ -39,6 +39,15 @@ pub struct Question<'q> {
     pub state: &'q dyn Fn() -> State,
 }
 
+/// What rules say about a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The words by which they say it: names that are said by the same words are judged alike.
+    pub by: String,
+    /// Whether a rule about it denies or asks.
+    pub kept: bool,
+}
+
 /// Decides about requests. Called by several threads at once.
 pub trait Judge: Send + Sync {
     /// The verdict, if it is known without asking or long work.
@@ -55,6 +64,11 @@ pub trait Judge: Send + Sync {
     /// way it is reached.
     fn kept_paths(&self) -> Arc<[String]> {
         Arc::default()
+    }
+
+    /// What rules say about a name; `None` if no rule says it, so that it changes no verdict.
+    fn said(&self, _name: &str) -> Option<Said> {
+        None
     }
 
     /// Whether there are listeners that not everybody may reach; else [`Judge::peers`] is not asked.

@@ -38,7 +38,7 @@ pub use deputy::Deputy;
 pub use desk::Desk;
 pub use error::{Error, Result};
 pub use guarded::{Guarded, terminal};
-pub use judge::{Judge, Judgement, Question, State};
+pub use judge::{Judge, Judgement, Question, Said, State};
 pub use log::Log;
 pub use rules::{Answer, Ask, Options, Rules};
 pub use supervisor::{Supervisor, start, start_by};

@@ -26,6 +26,8 @@ pub(crate) enum Reason {
     Answer,
     /// Nobody answered.
     Unanswered,
+    /// A name is only looked up: whether it may be reached is asked.
+    LookedUp,
     /// The policy is frozen and does not know the request.
     Frozen,
     /// Everything is allowed, to be learned.
@@ -183,6 +185,7 @@ impl<'l> Line<'l> {
             Reason::Default => ("default", None),
             Reason::Answer => ("answer", None),
             Reason::Unanswered => ("unanswered", None),
+            Reason::LookedUp => ("looked-up", None),
             Reason::Frozen => ("frozen", None),
             Reason::Learning => ("learning", None),
             Reason::Peers(_) => ("from", None),

@@ -1,44 +1,48 @@
-//! Names of destinations: those that a program looked up before it called an address.
+//! Names of destinations: those that a program looked up before it called an address, and which it may look up.
 //!
 //! A socket with which a program asks one of this machine's name servers is exchanged for one in a network
 //! namespace apart, where this process stands at the server's own address and port ([`relay`]). So every resolver
 //! works as ever, whichever library it is and however it checks where answers come from; queries and answers are
-//! carried byte for byte; and each answer is seen before the program has it ([`book`]). Servers that the
+//! carried byte for byte, and each is seen before the other side has it: who asks ([`seats`]), for a name that it may look
+//! up, and what led where ([`book`]). Such a server is the `resolver` of policies. Servers that the
 //! program asks elsewhere, or from another network, are left alone, and what they say names nothing. Names of /etc/hosts
 //! count as well ([`hosts`]).
 //!
 //! Both files are those of the place where the program runs, when it starts; from its network servers are asked
-//! ([`home`]). Where the namespace apart cannot be made nothing is exchanged.
+//! ([`home`]). Where the namespace apart cannot be made nothing is exchanged, and there is no resolver.
 
 mod book;
 pub(crate) mod home;
 mod hosts;
 mod relay;
 mod resolvers;
+mod seats;
 mod shared;
 mod stream;
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use ipnet::IpNet;
 use netloom_netlink::{Address as Assign, Batch, Change};
-use netloom_policy::{Direction, Protocol, Target};
+use netloom_policy::{Direction, Port, Program, Protocol, Target};
 use netloom_sys::Failure;
 use netloom_sys::apart::{Apart, network_of};
 use netloom_sys::seccomp::{Call, Caller, Listener};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::address::Address;
 use crate::calls::{Kind, kind};
-use crate::prepare::{Act, Outgoing, Place};
+use crate::judge::Judge;
+use crate::prepare::{Act, Outgoing, Place, Prepared, Want};
 use crate::socket::Socket;
 use home::{Files, Home, family};
 use hosts::Hosts;
+use seats::Asker;
 use shared::{Door, PORT, Shared};
 
 /// What is done about names.
@@ -49,6 +53,17 @@ pub(crate) struct Names {
     home: Arc<Home>,
     /// Made when a name server is asked for the first time; `None` where it cannot be made.
     stub: OnceLock<Option<Stub>>,
+    /// Whether there is something to carry, or nothing any more.
+    phase: Mutex<Phase>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    #[default]
+    Unused,
+    Used,
+    Ended,
 }
 
 impl Names {
@@ -59,45 +74,128 @@ impl Names {
             servers: resolvers::servers(&files.resolv),
             home: Arc::new(home),
             stub: OnceLock::new(),
+            phase: Mutex::default(),
+            changed: Condvar::new(),
         }
     }
 
-    /// Adds to a target the names that led to it.
-    pub(crate) fn add_to(&self, target: &mut Target, direction: Direction) {
+    /// Carries what programs ask as `judge` allows, from the first time until the [end](Names::end).
+    pub(crate) fn attend(&self, judge: &dyn Judge) {
+        let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |phase: &mut Phase| *phase == Phase::Unused;
+        drop(self.changed.wait_while(phase, waits).unwrap_or_else(PoisonError::into_inner));
+        if let Some(Some(stub)) = self.stub.get() {
+            relay::run(&stub.doors, &stub.shared, judge);
+        }
+    }
+
+    /// Nothing is carried any more.
+    pub(crate) fn end(&self) {
+        self.enter(Phase::Ended);
+        if let Some(Some(stub)) = self.stub.get() {
+            stub.shared.end();
+        }
+    }
+
+    /// There is no way back.
+    fn enter(&self, phase: Phase) {
+        let mut now = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if *now < phase {
+            *now = phase;
+            self.changed.notify_all();
+        }
+    }
+
+    /// The namespace apart.
+    fn stub(&self) -> Option<&Stub> {
+        let stub = self.stub.get_or_init(|| Stub::start(&self.servers, &self.home).ok());
+        self.enter(Phase::Used);
+        stub.as_ref()
+    }
+
+    /// Adds to a target the names that led to it: those that `program` looked up before others, and those of the file of
+    /// hosts last.
+    pub(crate) fn add_to(
+        &self,
+        target: &mut Target,
+        direction: Direction,
+        program: &str,
+        judge: &dyn Judge,
+    ) {
         let (Target::Ip { address, names, .. }, Direction::Out) = (target, direction) else {
             return;
         };
         if let Some(Some(stub)) = self.stub.get() {
             let book = stub.shared.book.lock().unwrap_or_else(PoisonError::into_inner);
-            *names = book.of(*address, Instant::now());
+            *names = book.of(*address, program, Instant::now(), judge);
         }
-        // What the program has looked up says more than what a file says of any address.
-        if names.is_empty() {
-            *names = self.hosts.of(*address).to_vec();
+        for name in self.hosts.of(*address) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        book::tell(names, String::as_str, judge);
+    }
+
+    /// Says of destinations that are the resolver that they are: those to which [`Names::lead`] leads.
+    pub(crate) fn tell_resolver(&self, act: &Act, wants: &mut [Want], call: &Call) {
+        let fd = match act {
+            Act::Connect { fd, .. } | Act::Send { fd, .. } | Act::SendMany { fd, .. } => fd,
+            _ => return,
+        };
+        for want in wants {
+            let Target::Ip { address, port: Port::Named(port), resolver, .. } = &mut want.target
+            else {
+                continue;
+            };
+            let leads = want.direction == Direction::Out
+                && matches!(want.protocol, Protocol::Tcp | Protocol::Udp)
+                && *port == u32::from(PORT)
+                && self.servers.contains(address)
+                && can_be_replaced(call);
+            let stub = leads.then(|| self.stub()).flatten();
+            *resolver = stub.is_some_and(|stub| stub.serves(fd.as_fd(), *address));
         }
     }
 
-    /// The call as it is to be made: one that asks a name server, on a socket apart, which also takes the place of the
-    /// program's; any other on one that is not apart.
-    pub(crate) fn lead(&self, act: Act, asked: &Asked<'_>) -> Act {
-        match act {
+    /// The call as it is to be made: one that asks the resolver, on a socket apart, which also takes the place of the
+    /// program's; any other on one that is not apart. Of messages to both kinds of places the first ones are left that go to
+    /// one kind.
+    ///
+    /// # Errors
+    /// It asks the resolver, and cannot be led there.
+    pub(crate) fn lead(&self, act: Act, asked: &Asked<'_>) -> Prepared<Act> {
+        Ok(match act {
             Act::Connect { fd, place, probe } => {
-                let fd = self.exchange(fd, Some(&place), true, asked);
+                let fd = self.exchange(fd, Some(&place), true, asked)?;
                 Act::Connect { fd, place, probe }
             }
             Act::Send { fd, message, flags } => {
-                let fd = self.exchange(fd, message.place.as_ref(), false, asked);
+                let fd = self.exchange(fd, message.place.as_ref(), false, asked)?;
                 Act::Send { fd, message, flags }
             }
-            Act::SendMany { fd, messages, flags } => {
-                let place = |(message, _): &'_ (Outgoing, u64)| message.place.is_some();
-                let first = messages.iter().find(|message| place(message));
-                let first = first.and_then(|(message, _)| message.place.as_ref());
-                let fd = self.exchange(fd, first, false, asked);
+            Act::SendMany { fd, mut messages, flags } => {
+                let first = messages.first().and_then(|(message, _)| self.asks(message));
+                let others = |(message, _): &(Outgoing, u64)| self.asks(message) != first;
+                if let Some(other) = messages.iter().position(others) {
+                    messages.truncate(other);
+                }
+                let place = messages.first().and_then(|(message, _)| message.place.as_ref());
+                let fd = self.exchange(fd, place, false, asked)?;
                 Act::SendMany { fd, messages, flags }
             }
             act => act,
-        }
+        })
+    }
+
+    /// Whether a message goes to a name server; `None` if it goes where its socket does.
+    fn asks(&self, message: &Outgoing) -> Option<bool> {
+        let address = Address::read(message.place.as_ref()?.bytes());
+        Some(matches!(address, Some(Address::Ip(address, port)) if self.is_server(address, port)))
+    }
+
+    fn is_server(&self, address: IpAddr, port: u16) -> bool {
+        port == PORT && self.servers.contains(&address.to_canonical())
     }
 
     /// The socket for a destination: `fd`, or the one that has taken its place.
@@ -107,42 +205,52 @@ impl Names {
         to: Option<&Place>,
         connects: bool,
         asked: &Asked<'_>,
-    ) -> OwnedFd {
+    ) -> Prepared<OwnedFd> {
         let Some(Address::Ip(address, port)) = to.and_then(|to| Address::read(to.bytes())) else {
-            return fd;
+            return Ok(fd);
         };
-        let is_server = port == PORT && self.servers.contains(&address.to_canonical());
-        let stub = match is_server {
-            true => self.stub.get_or_init(|| Stub::start(&self.servers, &self.home).ok()),
-            false => self.stub.get().unwrap_or(&None),
-        };
+        let is_server = self.is_server(address, port);
+        let stub = if is_server { self.stub() } else { self.stub.get().and_then(Option::as_ref) };
+        let Some(stub) = stub else { return Ok(fd) };
         let to = SocketAddr::from((address, port));
-        let other = stub.as_ref().and_then(|stub| stub.other(fd.as_fd(), to, is_server));
-        if let (Some(stub), Some(other), true) = (stub, &other, connects && is_server)
-            && stub.seem(other, to).is_err()
-        {
-            // The server cannot be reached, as the program's own call will find.
-            return fd;
+        if !is_server {
+            return Ok(match stub.home_of(fd.as_fd()) {
+                Some(other) if asked.replace(&fd, &other) => other,
+                _ => fd,
+            });
         }
-        match other {
-            Some(other) if asked.replace(&fd, &other) => other,
-            _ => fd,
+        if !can_be_replaced(asked.call) || !stub.serves(fd.as_fd(), address.to_canonical()) {
+            return Ok(fd);
         }
+        let asker = Asker::of(asked.caller.tid(), asked.program.clone());
+        if stub.is_apart(fd.as_fd()) {
+            let kind = sockopt::socket_type(&fd)?;
+            stub.shared.seats.pass(&fd, kind, asker);
+            return Ok(fd);
+        }
+        let other = stub.seat(fd.as_fd(), connects.then_some(to), asker)?;
+        // It was allowed as one that asks there, and nowhere else.
+        if asked.replace(&fd, &other) { Ok(other) } else { Err(Errno::ACCESS) }
     }
+}
+
+/// Whether the socket of a call can be exchanged: arguments that lie in memory may name another one by now.
+fn can_be_replaced(call: &Call) -> bool {
+    kind(call.machine, call.number) != Some(Kind::SocketCall)
 }
 
 /// A call that is being answered.
 pub(crate) struct Asked<'c> {
     pub(crate) call: &'c Call,
     pub(crate) caller: &'c Caller,
+    pub(crate) program: &'c Program,
     pub(crate) listener: &'c Listener,
 }
 
 impl Asked<'_> {
-    /// Puts `other` in the place of the program's socket, with its ways of waiting. Arguments that lie in memory may
-    /// name another one by now.
+    /// Puts `other` in the place of the program's socket, with its ways of waiting.
     fn replace(&self, fd: &OwnedFd, other: &OwnedFd) -> bool {
-        if kind(self.call.machine, self.call.number) == Some(Kind::SocketCall) {
+        if !can_be_replaced(self.call) {
             return false;
         }
         #[expect(clippy::cast_possible_truncation, reason = "the kernel takes the lower half")]
@@ -182,22 +290,10 @@ struct Stub {
     /// Networks by number: the program's, and the one apart.
     home: u64,
     away: u64,
-    /// Servers that have a door.
-    servers: Vec<IpAddr>,
     /// Addresses there: servers', and this machine's own from which servers are asked.
     assigned: Mutex<HashSet<IpAddr>>,
     shared: Arc<Shared>,
-    relay: Option<JoinHandle<()>>,
-}
-
-impl Drop for Stub {
-    fn drop(&mut self) {
-        self.shared.end();
-        if let Some(relay) = self.relay.take() {
-            // A relay that panicked has ended, too.
-            let _ = relay.join();
-        }
-    }
+    doors: Vec<Door>,
 }
 
 impl Stub {
@@ -217,63 +313,76 @@ impl Stub {
         let away = apart.socket(AddressFamily::INET, SocketType::DGRAM);
         let away = away.map_err(|e| Failure::new("name servers", "make a socket for", e))?;
         let away = network(away.as_fd())?;
-        let servers: Vec<IpAddr> = doors.iter().map(|door| door.server).collect();
         let shared =
             Shared::new(Arc::clone(place)).map_err(|e| Failure::new("name servers", "relay", e))?;
-        let (shared, builder) = (Arc::new(shared), std::thread::Builder::new());
-        let theirs = Arc::clone(&shared);
-        let relay = builder.name("guard-names".into()).spawn(move || relay::run(&doors, &theirs));
-        let relay = Some(relay.map_err(failed("start a thread for"))?);
-        let assigned = Mutex::new(HashSet::from_iter(servers.clone()));
-        let place = Arc::clone(place);
-        Ok(Stub { apart, place, home, away, servers, assigned, shared, relay })
+        let assigned = Mutex::new(doors.iter().map(|door| door.server).collect());
+        let (shared, place) = (Arc::new(shared), Arc::clone(place));
+        Ok(Stub { apart, place, home, away, assigned, shared, doors })
     }
 
-    /// The socket that is to take the place of `fd` for a call to `to`; `None` if it is right as it is.
-    fn other(&self, fd: BorrowedFd<'_>, to: SocketAddr, is_server: bool) -> Option<OwnedFd> {
+    /// Whether a socket asks a server by this namespace, or can be made to.
+    fn serves(&self, fd: BorrowedFd<'_>, server: IpAddr) -> bool {
+        let leads = |socket: Socket| {
+            socket.is_ip() && matches!(socket.protocol, Protocol::Tcp | Protocol::Udp)
+        };
+        let there = || network_of(fd).is_ok_and(|at| at == self.home || at == self.away);
+        self.doors.iter().any(|door| door.server == server)
+            && Socket::of(fd).is_ok_and(leads)
+            && there()
+    }
+
+    fn is_apart(&self, fd: BorrowedFd<'_>) -> bool {
+        network_of(fd).is_ok_and(|at| at == self.away)
+    }
+
+    /// A socket of the program's network for one that asked a server before, and is used for something else; `None` for one
+    /// that did not.
+    fn home_of(&self, fd: BorrowedFd<'_>) -> Option<OwnedFd> {
         let socket = Socket::of(fd).ok().filter(|socket| socket.is_ip())?;
-        let network = network_of(fd).ok()?;
-        let leads = matches!(socket.protocol, Protocol::Tcp | Protocol::Udp);
-        let family = socket.family(fd).ok()?;
-        if is_server && network == self.home {
-            let is_served = leads && self.servers.contains(&to.ip().to_canonical());
-            let made = is_served.then(|| self.apart.socket(family, socket.kind))?;
-            return made.ok();
-        }
-        // One that asked a server before is used for something else.
-        let leaves = !is_server && network == self.away;
-        let made = leaves.then(|| self.place.socket(family, socket.kind))?;
-        made.ok()
+        let leaves = self.is_apart(fd);
+        leaves.then(|| self.place.socket(socket.family(fd).ok()?, socket.kind).ok())?
     }
 
-    /// Gives a socket apart the address that the program's own would have after connect(2), which programs may look at.
-    fn seem(&self, other: &OwnedFd, to: SocketAddr) -> Result<(), Failure> {
-        let failed =
-            |errno: rustix::io::Errno| Failure::new("name server", "stand in before", errno);
-        let family = sockopt::socket_domain(other).map_err(failed)?;
+    /// A socket apart for one of the program's, on which this program asks. One that is to be connected has the address that
+    /// the program's own would have, which programs may look at.
+    fn seat(
+        &self,
+        fd: BorrowedFd<'_>,
+        connects: Option<SocketAddr>,
+        asker: Asker,
+    ) -> Prepared<OwnedFd> {
+        let socket = Socket::of(fd)?;
+        let family = socket.family(fd)?;
+        let other = self.apart.socket(family, socket.kind).map_err(|_| Errno::ACCESS)?;
+        let address = match connects {
+            Some(to) => self.sender(family, to)?,
+            None if family == AddressFamily::INET6 => Ipv6Addr::UNSPECIFIED.into(),
+            None => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        self.shared.seats.take(&other, socket.kind, address, asker)?;
+        Ok(other)
+    }
+
+    /// The address from which a connection to a server is made, which is there apart as well.
+    fn sender(&self, family: AddressFamily, to: SocketAddr) -> Prepared<IpAddr> {
         let sender = sender(&self.place, family, to)?;
-        let plain = sender.ip().to_canonical();
-        {
-            let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
-            if !plain.is_loopback() && !assigned.contains(&plain) {
-                assign(&self.apart, &[plain])?;
-                assigned.insert(plain);
-            }
+        let plain = sender.to_canonical();
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        if !plain.is_loopback() && !assigned.contains(&plain) {
+            assign(&self.apart, &[plain]).map_err(|_| Errno::ACCESS)?;
+            assigned.insert(plain);
         }
-        rustix::net::bind(other, &sender).map_err(failed)
+        Ok(sender)
     }
 }
 
-/// From which of the place's addresses a socket of that family reaches `to`: nothing is sent to find out.
-fn sender(place: &Home, family: AddressFamily, to: SocketAddr) -> Result<SocketAddr, Failure> {
-    let failed = |errno: rustix::io::Errno| Failure::new("name server", "find a way to", errno);
-    let socket = place.socket(family, SocketType::DGRAM);
-    let socket = socket.map_err(|e| Failure::new("name server", "find a way to", e))?;
-    rustix::net::connect(&socket, &to).map_err(failed)?;
-    let sender = rustix::net::getsockname(&socket).map_err(failed)?;
-    let mut sender = SocketAddr::try_from(sender).map_err(failed)?;
-    sender.set_port(0);
-    Ok(sender)
+/// From which of the place's addresses a socket of that family reaches `to`: nothing is sent to find out. The error is that of
+/// the program's own call.
+fn sender(place: &Home, family: AddressFamily, to: SocketAddr) -> Prepared<IpAddr> {
+    let socket = place.socket(family, SocketType::DGRAM).map_err(|_| Errno::ACCESS)?;
+    rustix::net::connect(&socket, &to)?;
+    let sender = SocketAddr::try_from(rustix::net::getsockname(&socket)?);
+    sender.map(|sender| sender.ip()).map_err(|_| Errno::ACCESS)
 }
 
 /// Raises the interface apart, and gives it addresses. Those of loopback are there already.
@@ -329,19 +438,40 @@ mod tests {
         assert!(!closes_on_exec(""));
     }
 
+    /// A judge whose rules say these names.
+    struct Says(&'static [&'static str]);
+
+    impl Judge for Says {
+        fn known(&self, _: &netloom_policy::Request) -> Option<crate::Judgement> {
+            None
+        }
+
+        fn decide(&self, _: &crate::Question<'_>) -> crate::Judgement {
+            crate::Judgement::Allow
+        }
+
+        fn said(&self, name: &str) -> Option<crate::judge::Said> {
+            let said = crate::judge::Said { by: name.to_owned(), kept: true };
+            self.0.contains(&name).then_some(said)
+        }
+    }
+
     #[test]
     fn destinations_have_the_names_of_the_file_of_hosts() {
-        let hosts = "192.0.2.7 Store store.example\n".to_owned();
+        let many: String = (0..99).map(|n| format!(" n{n}")).collect();
+        let hosts = format!("192.0.2.7 Store store.example\n192.0.2.9{many}\n");
         let names = Names::of(&Files { hosts, ..Files::default() }, Home::default());
         let named = |direction, address: &str| {
             let mut target = Target::ip(direction, address.parse().unwrap(), 80, vec![]);
-            names.add_to(&mut target, direction);
+            names.add_to(&mut target, direction, "/bin/x", &Says(&["n77"]));
             let Target::Ip { names, .. } = target else { panic!("{target:?}") };
             names
         };
         assert_eq!(named(Direction::Out, "192.0.2.7"), ["store", "store.example"]);
         assert!(named(Direction::Out, "192.0.2.8").is_empty());
         assert!(named(Direction::In, "192.0.2.7").is_empty());
+        let few = named(Direction::Out, "192.0.2.9");
+        assert_eq!((few.len(), few.last().unwrap().as_str()), (book::MOST_NAMES + 1, "n77"));
     }
 
     #[test]
@@ -350,15 +480,18 @@ mod tests {
         netloom_kit::needs_namespaces!();
         let stub = Stub::start(&[server], &Arc::default()).unwrap();
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (server, elsewhere) = ((server, PORT).into(), "127.0.0.1:9".parse().unwrap());
-        assert!(stub.other(own.as_fd(), elsewhere, false).is_none());
-        let apart = stub.other(own.as_fd(), server, true).unwrap();
+        assert!(stub.home_of(own.as_fd()).is_none() && !stub.is_apart(own.as_fd()));
+        assert!(stub.serves(own.as_fd(), server));
+        assert!(!stub.serves(own.as_fd(), "127.0.0.78".parse().unwrap()));
+        let asker = || Asker::of(1, Program { path: "/bin/x".into(), sha256: None });
+        let apart = stub.seat(own.as_fd(), Some((server, PORT).into()), asker()).unwrap();
         assert_eq!(network_of(&apart).unwrap(), stub.away);
-        stub.seem(&apart, server).unwrap();
         let seen = SocketAddr::try_from(rustix::net::getsockname(&apart).unwrap()).unwrap();
         assert_eq!(seen.ip().to_string(), "127.0.0.1");
-        assert!(stub.other(apart.as_fd(), server, true).is_none());
-        let back = stub.other(apart.as_fd(), elsewhere, false).unwrap();
+        let seat = stub.shared.seats.of(SocketType::DGRAM, seen.port()).unwrap();
+        assert_eq!(seat.who.program.path, "/bin/x");
+        assert!(stub.serves(apart.as_fd(), server) && stub.is_apart(apart.as_fd()));
+        let back = stub.home_of(apart.as_fd()).unwrap();
         assert_eq!(network_of(&back).unwrap(), stub.home);
     }
 }

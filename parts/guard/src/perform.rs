@@ -279,8 +279,13 @@ impl Desk<'_> {
                 return if count == 0 { done } else { Done::Outcome(Outcome::Value(count)) };
             };
             let length = u32::try_from(length).unwrap_or(u32::MAX);
+            // It was sent, as by the kernel, which tells of those before it.
             if self.caller.write(length_at, &length.to_ne_bytes()).is_err() {
-                return Done::Outcome(Outcome::Errno(Errno::FAULT.raw_os_error()));
+                return if count == 0 {
+                    Done::failed(Errno::FAULT)
+                } else {
+                    Done::Outcome(Outcome::Value(count))
+                };
             }
             count += 1;
         }

@@ -32,11 +32,13 @@ pub(crate) struct Deed {
     pub(crate) act: Act,
     /// Whether that may wait for others: readers, or another machine.
     pub(crate) waits: bool,
+    /// The socket for which the kernel chooses a port by that.
+    pub(crate) chooses: Option<u64>,
 }
 
 impl Deed {
     fn quick(wants: Vec<Want>, act: Act) -> Deed {
-        Deed { wants, act, waits: false }
+        Deed { wants, act, waits: false, chooses: None }
     }
 }
 
@@ -287,7 +289,7 @@ impl Arguments<'_> {
         // A listener on this machine takes a connection at once, or has a full queue.
         let near = wants.first().is_some_and(|want| is_loopback(&want.target));
         let waits = !socket.is_datagram() && !near;
-        Ok(Deed { wants, act: Act::Connect { fd, place, probe }, waits })
+        Ok(Deed { wants, act: Act::Connect { fd, place, probe }, waits, chooses: None })
     }
 
     fn bind(&self) -> Prepared<Deed> {
@@ -350,14 +352,24 @@ impl Arguments<'_> {
         let wants = destination(&fd, &socket, &mut place, flags)?;
         let message = Message { data, ..Message::default() };
         let message = Outgoing { message, rest, place, descriptors: vec![] };
-        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
+        Ok(Deed {
+            wants,
+            act: Act::Send { fd, message, flags },
+            waits: socket.has_readers(),
+            chooses: None,
+        })
     }
 
     fn send_message(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
         let flags = Self::flags(&fd, self.words[2])?;
         let (message, wants) = self.message(&fd, &socket, self.words[1], flags)?;
-        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
+        Ok(Deed {
+            wants,
+            act: Act::Send { fd, message, flags },
+            waits: socket.has_readers(),
+            chooses: None,
+        })
     }
 
     /// Most messages of one sendmmsg(2) (`UIO_MAXIOV`).
@@ -389,7 +401,12 @@ impl Arguments<'_> {
             }
         }
         wants.dedup();
-        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags }, waits: socket.has_readers() })
+        Ok(Deed {
+            wants,
+            act: Act::SendMany { fd, messages, flags },
+            waits: socket.has_readers(),
+            chooses: None,
+        })
     }
 
     /// A `struct msghdr` at `at`, and what it wants.

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use netloom_policy::learn::{Learned, Merged};
 use netloom_policy::pattern::Peers;
-use netloom_policy::{Action, Direction, Errno, Indexed, Policy, Request, Rule, Verdict};
+use netloom_policy::{Action, Direction, Errno, Indexed, Policy, Protocol, Request, Rule, Verdict};
 
 use crate::digest::Digests;
-use crate::judge::{Judge, Judgement, Question, State};
+use crate::judge::{Judge, Judgement, Question, Said, State};
 use crate::log::{Decided, Log, Reason};
 
 /// What a person answers.
@@ -181,7 +181,8 @@ impl Rules {
             return Some((done(action), Reason::Frozen));
         }
         if verdict.action == Action::Ask {
-            return None;
+            let looks_up = request.protocol == Protocol::Dns;
+            return looks_up.then(|| self.looked_up(request, policy.policy().unanswered));
         }
         if unknown {
             lock(&self.unknown).add(request);
@@ -191,6 +192,18 @@ impl Rules {
         let rule = verdict.rule.and_then(|at| policy.policy().rules.get(at));
         let reason = rule.filter(|_| self.log.is_some()).map(|rule| Reason::Rule(rule.to_string()));
         Some((judgement, reason.unwrap_or(Reason::Default)))
+    }
+
+    /// The verdict on a name about which a person is to be asked: a program's resolver waits less long than a person takes,
+    /// and whether it may reach what the name leads to is asked then. Without anybody it is as any question.
+    fn looked_up(&self, request: &Request, unanswered: Action) -> (Judgement, Reason) {
+        if self.ask.is_some() {
+            return (Judgement::Allow, Reason::LookedUp);
+        }
+        if matches!(unanswered, Action::Deny(_)) {
+            lock(&self.unanswered).add(request);
+        }
+        (done(unanswered), Reason::Unanswered)
     }
 
     /// The verdict on a request that was not seen before, if the policy knows it: who asks need not be looked up.
@@ -293,12 +306,17 @@ impl Judge for Rules {
             request.program.sha256 = self.digests.of(question.who.thread);
             // Only now is the content known to be the caller's and not that of a later thread of its number.
             if (question.state)() == State::Gone {
-                return Judgement::Withdrawn;
+                if request.protocol != Protocol::Dns {
+                    return Judgement::Withdrawn;
+                }
+                request.program.sha256 = None;
             }
         }
         let (judgement, reason) = self.settle(question, &request);
+        // A query goes out, also when its program has ended meanwhile.
+        let is_there = || request.protocol == Protocol::Dns || (question.state)() != State::Gone;
         if let Some(log) = &self.log
-            && (question.state)() != State::Gone
+            && is_there()
         {
             let took = begun.elapsed();
             let from = self.peers_of(&request).filter(|_| judgement == Judgement::Allow);
@@ -325,6 +343,13 @@ impl Judge for Rules {
         Arc::clone(&lock(&self.kept_paths))
     }
 
+    fn said(&self, name: &str) -> Option<Said> {
+        let policy = self.read();
+        let said = policy.said(name)?;
+        let by = if said.exact { said.by.to_owned() } else { format!("*.{}", said.by) };
+        Some(Said { by, kept: said.kept })
+    }
+
     fn limits_peers(&self) -> bool {
         self.limits
     }
@@ -349,7 +374,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Barrier;
 
-    use netloom_policy::{Program, Protocol, Target};
+    use netloom_policy::{Program, Target};
 
     use super::*;
     use crate::who::Who;

@@ -27,7 +27,7 @@ use crate::names::home::{Files, Home};
 use crate::names::{Asked, Names};
 use crate::peers;
 use crate::perform::{Blocked, Desk, Done, state};
-use crate::prepare::{Act, Deed, Prepared, Want, cookie, listens_at, prepare};
+use crate::prepare::{Act, Deed, Prepared, Want, cookie, listens_at, place, prepare};
 use crate::socket::Socket;
 use crate::turn::{Ticket, Turn};
 use crate::who::Who;
@@ -202,9 +202,17 @@ impl Supervisor {
                     self.ended.store(true, Ordering::SeqCst);
                 }
             }
+            let attend = || self.names.attend(judge);
+            let builder = std::thread::Builder::new().name("guard-names".into());
+            if let Err(source) = builder.stack_size(256 << 10).spawn_scoped(scope, attend) {
+                // Who asks the resolver would never hear of it.
+                *lock(&failed) = Some(Failure::new("guard", "start a thread of", source).into());
+                self.ended.store(true, Ordering::SeqCst);
+            }
             let mut seen = None;
             self.blocked.watch(&self.listener, &self.ended, || self.look_for_long(hall, &mut seen));
             self.accepts.ring();
+            self.names.end();
             self.dismiss();
         });
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
@@ -322,8 +330,10 @@ impl Supervisor {
         if !asks {
             job.deed.wants.clear();
         }
+        self.names.tell_resolver(&job.deed.act, &mut job.deed.wants, &job.call);
         for want in &mut job.deed.wants {
-            self.names.add_to(&mut want.target, want.direction);
+            let program = &job.program.path;
+            self.names.add_to(&mut want.target, want.direction, program, judge);
         }
         match self.known(&job, judge) {
             Some(Judgement::Allow) if !may_block(&job.deed.act) => self.carry_out(job, judge),
@@ -430,10 +440,14 @@ impl Supervisor {
             Ok(turn) => turn,
             Err(errno) => return self.answer(&job.call, refusal(errno)),
         };
-        let Job { call, caller, deed, .. } = job;
-        let (binds, frees) = (bound_by(&deed), freed_by(&deed));
+        let Job { call, caller, program, deed, .. } = job;
+        let (binds, frees) = (bound_by(&deed), freed_by(&deed).or(deed.chooses));
         let (blocked, listener) = (&self.blocked, &self.listener);
-        let act = self.names.lead(deed.act, &Asked { call: &call, caller: &caller, listener });
+        let asked = Asked { call: &call, caller: &caller, program: &program, listener };
+        let act = match self.names.lead(deed.act, &asked) {
+            Ok(act) => act,
+            Err(errno) => return self.answer(&call, refusal(errno)),
+        };
         let done = Desk { blocked, listener, id: call.id, caller: &caller }.perform(act);
         if let Done::Outcome(Outcome::Value(_)) = &done {
             binds.into_iter().for_each(|cookie| lock(&self.bound).add(cookie));
@@ -480,6 +494,7 @@ impl Supervisor {
 
     /// Says of a port that is to be listened on whether the kernel chose it, earlier or now.
     fn tell_free(&self, deed: &mut Deed) {
+        deed.chooses = chosen_by(deed);
         let (Act::Listen { fd, .. } | Act::SetOption { fd, .. }) = &deed.act else { return };
         for want in deed.wants.iter_mut().filter(|want| want.direction == Direction::In) {
             let Some(cookie) = cookie(fd) else { return };
@@ -559,6 +574,16 @@ fn is_ip(fd: &OwnedFd) -> bool {
 fn freed_by(deed: &Deed) -> Option<u64> {
     let Act::Bind { fd, place } = &deed.act else { return None };
     if deed.wants.is_empty() && place.has_free_port() { cookie(fd) } else { None }
+}
+
+/// The socket of UDP that gets a port from the kernel by sending or connecting, if the call does that.
+fn chosen_by(deed: &Deed) -> Option<u64> {
+    let (Act::Connect { fd, .. } | Act::Send { fd, .. } | Act::SendMany { fd, .. }) = &deed.act
+    else {
+        return None;
+    };
+    let is_udp = |want: &Want| want.protocol == netloom_policy::Protocol::Udp;
+    (deed.wants.iter().any(is_udp) && place::has_no_port(fd)).then(|| cookie(fd)).flatten()
 }
 
 /// The socket that is bound to a port which was judged, or listens on one, if the call does that.

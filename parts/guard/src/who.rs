@@ -25,6 +25,11 @@ pub struct Who {
 }
 
 impl Who {
+    /// Somebody of whom nothing is known.
+    pub(crate) fn unknown() -> Who {
+        Who::of(0, Program { path: String::new(), sha256: None })
+    }
+
     /// Reads what /proc says of a thread's process, whose program is this one. What cannot be read is empty.
     pub(crate) fn of(thread: i32, program: Program) -> Who {
         let status = Status::of(thread).unwrap_or_default();

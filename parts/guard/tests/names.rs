@@ -295,7 +295,7 @@ fn rules_by_name_hold_for_addresses_that_the_name_led_to() {
         let (_held, port) = listener();
         let text = format!(
             "default: deny\nrules:\n  - {{allow: out, to: 127.0.0.53, port: 53}}\n  \
-             - {{allow: out, to: \"*.test\", port: {port}}}\n  - {{deny: out, to: other.test, errno: EHOSTUNREACH}}\n"
+             - {{allow: out, to: \"*.test\", port: {port}}}\n  - {{deny: out, to: other.test, port: {port}, errno: EHOSTUNREACH}}\n"
         );
         let rules = Rules::new(read("policy", text.as_bytes()).unwrap(), Options::default());
         let said = python(

@@ -60,11 +60,13 @@ fn destinations_have_the_names_that_a_node_knows() {
     let web = "default: deny\nrules: [{allow: out, to: web, port: 80}]";
     assert_eq!(guard(web, "http://web/").code(0).text(), "hello\n");
     assert_eq!(guard(web, "http://10.9.0.3/").code(0).text(), "hello\n");
-    guard(web, "http://names:53/").code(4).says("to: names, port: 53");
+    guard(web, "http://names:53/").code(4).says("to: resolver, port: 53");
     // The name server's, which is asked in the node's network.
     let looked_up = "default: deny\nrules: [{allow: out, to: names, port: 53}, {allow: out, to: www.example.org}]";
     assert_eq!(guard(looked_up, "http://www.example.org/").code(0).text(), "hello\n");
-    guard(looked_up, "http://mail.example.org/").code(4).says("to: mail.example.org, port: 80");
+    guard(looked_up, "http://mail.example.org/")
+        .code(4)
+        .says("to: mail.example.org, protocol: dns");
     guard(looked_up, "http://web/").code(4).says("to: web, port: 80");
     // A connection to the name server is carried alike.
     let by_tcp = "import socket, struct\n\

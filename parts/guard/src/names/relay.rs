@@ -1,8 +1,9 @@
 //! Carries queries to the machine's name servers and answers back, byte for byte, and notes what answers say.
 //!
-//! A door stands in the namespace apart, at a server's own address. What arrives there goes on from a socket of
-//! this process to that server, and its answers come back. A note is made only of an answer that a server
-//! sent to a query that was carried to it: programs reach neither this process's sockets nor its doors' other side.
+//! A door stands in the namespace apart, at a server's own address. What arrives there, and asks for a name that may be
+//! looked up, goes on from a socket of this process to that server, and its answers come back; other names are said not to
+//! be there. A note is made only of an answer that a server sent to a query that was carried to it: programs reach neither
+//! this process's sockets nor its doors' other side.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -15,8 +16,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketType;
 
 use super::home::{Home, family};
-use super::shared::{Awaited, Door, PORT, Shared};
+use super::seats::Asker;
+use super::shared::{Awaited, Door, Matter, PORT, Shared, name_of};
 use super::stream;
+use crate::judge::Judge;
 
 /// Most clients whose answers are awaited. Beyond, the one that asked longest ago is left.
 const MOST_CLIENTS: usize = 256;
@@ -31,6 +34,7 @@ const LONGEST: usize = 65_535;
 struct Client {
     /// To the server.
     socket: UdpSocket,
+    asker: Option<Arc<Asker>>,
     awaited: Awaited,
     asked: Instant,
 }
@@ -38,17 +42,18 @@ struct Client {
 /// A client by its door and its address apart.
 type Key = (usize, SocketAddr);
 
-/// Carries messages until it is ended.
-pub(super) fn run(doors: &[Door], shared: &Arc<Shared>) {
+/// Carries messages until it is ended, as `judge` allows.
+pub(super) fn run(doors: &[Door], shared: &Arc<Shared>, judge: &dyn Judge) {
     let mut clients: HashMap<Key, Client> = HashMap::new();
     let mut buffer = vec![0; LONGEST];
     while !shared.has_ended() {
         let keys: Vec<Key> = clients.keys().copied().collect();
         let ready = wait(doors, &keys, &clients, shared);
+        shared.attend(judge);
         let (at_doors, at_clients) = ready.split_at((2 * doors.len()).min(ready.len()));
         for (at, door) in doors.iter().enumerate() {
             if at_doors.get(2 * at) == Some(&true) {
-                ask(at, door, &shared.home, &mut clients, &mut buffer);
+                ask((at, door), shared, judge, &mut clients, &mut buffer);
             }
             if at_doors.get(2 * at + 1) == Some(&true) {
                 stream::accept(door, shared);
@@ -56,11 +61,12 @@ pub(super) fn run(doors: &[Door], shared: &Arc<Shared>) {
         }
         for (key, _) in keys.iter().zip(at_clients).filter(|(_, ready)| **ready) {
             if let (Some(client), Some(door)) = (clients.get_mut(key), doors.get(key.0)) {
-                answer(client, door, key.1, shared, &mut buffer);
+                answer(client, (door, key.1), shared, judge, &mut buffer);
             }
         }
         clients.retain(|_, client| client.asked.elapsed() < IDLE);
     }
+    shared.leave();
 }
 
 /// Waits; tells for each door whether a datagram or a connection is there, then for each client whether an answer is.
@@ -85,13 +91,26 @@ fn wait(
 }
 
 /// Carries queries from a door to its server.
-fn ask(at: usize, door: &Door, home: &Home, clients: &mut HashMap<Key, Client>, buffer: &mut [u8]) {
+fn ask(
+    (at, door): (usize, &Door),
+    shared: &Shared,
+    judge: &dyn Judge,
+    clients: &mut HashMap<Key, Client>,
+    buffer: &mut [u8],
+) {
     for _ in 0..BURST {
         let Ok((length, from)) = door.datagrams.recv_from(buffer) else { return };
         let query = &buffer[..length];
+        let asker = shared.seats.of(SocketType::DGRAM, from.port());
+        if !shared.settle(Matter::Query(name_of(query)), asker.as_deref(), judge) {
+            if let Some(none) = dns::no_such_name(query) {
+                let _ = door.datagrams.send_to(&none, from);
+            }
+            continue;
+        }
         if !clients.contains_key(&(at, from)) {
             make_room(clients);
-            let Ok(client) = Client::new(door.server, home) else {
+            let Ok(client) = Client::new(door.server, &shared.home, asker.clone()) else {
                 refuse(door, from, query);
                 continue;
             };
@@ -99,6 +118,7 @@ fn ask(at: usize, door: &Door, home: &Home, clients: &mut HashMap<Key, Client>, 
         }
         let Some(client) = clients.get_mut(&(at, from)) else { return };
         client.asked = Instant::now();
+        client.asker = asker;
         client.awaited.add(query);
         if client.socket.send(query).is_err() {
             client.refuse(door, from);
@@ -107,11 +127,19 @@ fn ask(at: usize, door: &Door, home: &Home, clients: &mut HashMap<Key, Client>, 
 }
 
 /// Carries answers from a server to who asked.
-fn answer(client: &mut Client, door: &Door, to: SocketAddr, shared: &Shared, buffer: &mut [u8]) {
+fn answer(
+    client: &mut Client,
+    (door, to): (&Door, SocketAddr),
+    shared: &Shared,
+    judge: &dyn Judge,
+    buffer: &mut [u8],
+) {
     for _ in 0..BURST {
         match client.socket.recv(buffer) {
             Ok(length) => {
-                shared.note(&buffer[..length], &mut client.awaited);
+                if let Some(answer) = client.awaited.answered(&buffer[..length]) {
+                    shared.settle(answer, client.asker.as_deref(), judge);
+                }
                 // A client that has closed its socket needs no answer.
                 let _ = door.datagrams.send_to(&buffer[..length], to);
             }
@@ -140,13 +168,13 @@ fn make_room(clients: &mut HashMap<Key, Client>) {
 }
 
 impl Client {
-    fn new(server: IpAddr, home: &Home) -> std::io::Result<Client> {
+    fn new(server: IpAddr, home: &Home, asker: Option<Arc<Asker>>) -> std::io::Result<Client> {
         let socket = home.socket(family((server, PORT).into()), SocketType::DGRAM)?;
         let socket = UdpSocket::from(socket);
         socket.set_nonblocking(true)?;
         // From now on the kernel takes datagrams of the server alone.
         socket.connect((server, PORT))?;
-        Ok(Client { socket, awaited: Awaited::default(), asked: Instant::now() })
+        Ok(Client { socket, asker, awaited: Awaited::default(), asked: Instant::now() })
     }
 
     /// Answers to all that it awaits that there is no server.

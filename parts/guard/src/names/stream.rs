@@ -1,12 +1,17 @@
-//! Queries over connections: each is carried to the server by one of its own, and messages are noted as they pass.
+//! Queries over connections: each is carried to the server by one of its own, message by message; queries go on as those of
+//! datagrams do, and answers are noted as they pass.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::shared::{Awaited, Door, PORT, Shared};
+use netloom_packet::dns;
+use rustix::net::SocketType;
+
+use super::seats::Asker;
+use super::shared::{Awaited, Door, Matter, PORT, Shared, name_of};
 
 /// Most connections at a time. Further ones are closed at once.
 const MOST: usize = 64;
@@ -19,7 +24,7 @@ const CHUNK: usize = 16 << 10;
 
 /// Carries the connections that wait at a door.
 pub(super) fn accept(door: &Door, shared: &Arc<Shared>) {
-    while let Ok((client, _)) = door.streams.accept() {
+    while let Ok((client, from)) = door.streams.accept() {
         if shared.streams.fetch_add(1, Ordering::SeqCst) >= MOST {
             shared.streams.fetch_sub(1, Ordering::SeqCst);
             continue;
@@ -27,7 +32,7 @@ pub(super) fn accept(door: &Door, shared: &Arc<Shared>) {
         let (server, theirs) = (door.server, Arc::clone(shared));
         let work = move || {
             // Either side's end is the other's; a server that cannot be reached closes.
-            let _ = carry(client, (server, PORT).into(), &theirs);
+            let _ = carry(client, from, (server, PORT).into(), &theirs);
             theirs.streams.fetch_sub(1, Ordering::SeqCst);
         };
         let builder = std::thread::Builder::new().name("guard-names".into()).stack_size(128 << 10);
@@ -40,33 +45,76 @@ pub(super) fn accept(door: &Door, shared: &Arc<Shared>) {
 /// Carries both directions until one ends.
 fn carry(
     client: TcpStream,
-    server: std::net::SocketAddr,
+    from: SocketAddr,
+    server: SocketAddr,
     shared: &Arc<Shared>,
 ) -> std::io::Result<()> {
     client.set_nonblocking(false)?;
+    let asker = shared.seats.of(SocketType::STREAM, from.port());
     let server = TcpStream::from(shared.home.stream(server, CONNECT)?);
     for stream in [&client, &server] {
         stream.set_read_timeout(Some(SILENCE))?;
         stream.set_write_timeout(Some(SILENCE))?;
         stream.set_nodelay(true)?;
     }
+    let both = Both { client: &client, server: &server, writes: Mutex::new(()), asker, shared };
     let awaited = Mutex::new(Awaited::default());
-    let lock = || awaited.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
-        scope.spawn(|| pass(&client, &server, |query| lock().add(query)));
-        pass(&server, &client, |answer| shared.note(answer, &mut lock()));
+        scope.spawn(|| pass(&client, &server, |query| both.ask(query, &awaited)));
+        pass(&server, &client, |answer| both.answer(answer, &awaited));
     });
     Ok(())
 }
 
-/// Carries one direction; each whole message is shown to `see` before its last byte goes on.
-fn pass(mut from: &TcpStream, mut to: &TcpStream, mut see: impl FnMut(&[u8])) {
-    let (mut buffer, mut messages) = ([0; CHUNK], Messages::default());
-    while let Ok(length @ 1..) = from.read(&mut buffer) {
-        messages.add(&buffer[..length], &mut see);
-        if to.write_all(&buffer[..length]).is_err() {
-            break;
+/// A connection, and the one to the server.
+struct Both<'s> {
+    client: &'s TcpStream,
+    server: &'s TcpStream,
+    /// Held while a message is written to the client: the server's answers and those that say no.
+    writes: Mutex<()>,
+    asker: Option<Arc<Asker>>,
+    shared: &'s Shared,
+}
+
+impl Both<'_> {
+    /// Carries a query, or says that there is no such name; whether the connection goes on.
+    fn ask(&self, query: &[u8], awaited: &Mutex<Awaited>) -> bool {
+        if self.shared.bring(Matter::Query(name_of(query)), self.asker.clone()) {
+            lock(awaited).add(query);
+            return send(self.server, query).is_ok();
         }
+        // What asks for nothing gets no answer, and nothing goes on after it.
+        dns::no_such_name(query).is_some_and(|none| self.tell(&none))
+    }
+
+    /// Carries an answer, once it is noted.
+    fn answer(&self, answer: &[u8], awaited: &Mutex<Awaited>) -> bool {
+        let noted = lock(awaited).answered(answer);
+        noted.is_none_or(|answer| self.shared.bring(answer, self.asker.clone()))
+            && self.tell(answer)
+    }
+
+    fn tell(&self, message: &[u8]) -> bool {
+        let _turn = lock(&self.writes);
+        send(self.client, message).is_ok()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A message behind its length.
+fn send(mut to: &TcpStream, message: &[u8]) -> std::io::Result<()> {
+    let length = u16::try_from(message.len()).map_err(|_| std::io::ErrorKind::InvalidData)?;
+    to.write_all(&[&length.to_be_bytes(), message].concat())
+}
+
+/// Carries one direction, as long as each whole message goes on.
+fn pass(mut from: &TcpStream, to: &TcpStream, mut carry: impl FnMut(&[u8]) -> bool) {
+    let (mut buffer, mut messages, mut goes_on) = ([0; CHUNK], Messages::default(), true);
+    while goes_on && let Ok(length @ 1..) = from.read(&mut buffer) {
+        messages.add(&buffer[..length], &mut |message| goes_on = goes_on && carry(message));
     }
     // What was sent is still delivered; the other direction may go on.
     let _ = to.shutdown(Shutdown::Write);

@@ -222,6 +222,11 @@ pub(super) fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(fd).ok()?).ok()
 }
 
+/// Whether the kernel has yet to choose a socket's port.
+pub(crate) fn has_no_port(fd: &OwnedFd) -> bool {
+    local(fd.as_fd()).is_some_and(|at| at.port() == 0)
+}
+
 /// Fills in the address of this machine where a destination is the unspecified one. To which it leads depends on what
 /// the socket is bound to, which may change until the call: by the address that is filled in, it does not.
 ///

@@ -1,0 +1,139 @@
+//! Who asks by a socket apart: each has a port of its own there, which a program cannot change.
+//!
+//! A port is bound by its number, so that dissolving a connection leaves it bound; and below the ports that the kernel
+//! gives by itself, so that a socket without a seat never has one of these.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use netloom_policy::Program;
+use rustix::io::Errno;
+use rustix::net::{SocketType, bind};
+
+use crate::judge::State;
+use crate::who::Who;
+
+/// Ports of seats.
+const FIRST: u16 = 1024;
+const LAST: u16 = 32_767;
+/// Ports that are tried for one seat: of others that are still open.
+const TRIES: usize = 4096;
+
+/// A program that asks.
+#[derive(Debug)]
+pub(super) struct Asker {
+    pub(super) who: Who,
+    /// When its thread was started: a number is used again.
+    began: Option<String>,
+}
+
+impl Asker {
+    /// The caller of a call that waits.
+    pub(super) fn of(thread: i32, program: Program) -> Asker {
+        Asker { who: Who::of(thread, program), began: began(thread) }
+    }
+
+    /// Whether its thread is still the same.
+    pub(super) fn state(&self) -> State {
+        let same = self.began.is_some() && began(self.who.thread) == self.began;
+        if same { State::Waiting } else { State::Gone }
+    }
+}
+
+/// When a thread was started, by proc_pid_stat(5).
+fn began(thread: i32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    // The 22nd field; the second one ends with a bracket, and may have anything before it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
+}
+
+/// Seats of datagrams and streams, by port.
+#[derive(Debug, Default)]
+pub(super) struct Seats(Mutex<Taken>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: HashMap<(bool, u16), Arc<Asker>>,
+    last: u16,
+}
+
+impl Seats {
+    /// Binds a socket to a seat at an address.
+    pub(super) fn take(
+        &self,
+        socket: &OwnedFd,
+        kind: SocketType,
+        address: IpAddr,
+        asker: Asker,
+    ) -> Result<(), Errno> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..TRIES {
+            taken.last = if (FIRST..LAST).contains(&taken.last) { taken.last + 1 } else { FIRST };
+            let port = taken.last;
+            match bind(socket, &SocketAddr::from((address, port))) {
+                Ok(()) => {
+                    taken.all.insert((kind == SocketType::STREAM, port), Arc::new(asker));
+                    return Ok(());
+                }
+                Err(Errno::ADDRINUSE) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::ADDRINUSE)
+    }
+
+    /// Gives the seat of a socket to another program, which asks by it now.
+    pub(super) fn pass(&self, socket: impl AsFd, kind: SocketType, asker: Asker) {
+        let local = rustix::net::getsockname(socket).ok().map(SocketAddr::try_from);
+        let Some(Ok(local)) = local else { return };
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seat) = taken.all.get_mut(&(kind == SocketType::STREAM, local.port())) {
+            *seat = Arc::new(asker);
+        }
+    }
+
+    /// Who asks from a port.
+    pub(super) fn of(&self, kind: SocketType, port: u16) -> Option<Arc<Asker>> {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all.get(&(kind == SocketType::STREAM, port)).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_socket_has_a_seat_of_its_own_which_may_be_passed_on() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let asker = |path: &str| Asker::of(own, Program { path: path.into(), sha256: None });
+        let seats = Seats::default();
+        let sockets: Vec<OwnedFd> = ["/a", "/b"]
+            .map(|path| {
+                let socket =
+                    rustix::net::socket(rustix::net::AddressFamily::INET, SocketType::DGRAM, None)
+                        .unwrap();
+                let here = std::net::Ipv4Addr::LOCALHOST.into();
+                seats.take(&socket, SocketType::DGRAM, here, asker(path)).unwrap();
+                socket
+            })
+            .into();
+        let port = |at: usize| {
+            SocketAddr::try_from(rustix::net::getsockname(&sockets[at]).unwrap()).unwrap().port()
+        };
+        let who = |at: usize| {
+            let asker = seats.of(SocketType::DGRAM, port(at)).unwrap();
+            (asker.who.program.path.clone(), asker.state())
+        };
+        assert_eq!(who(0), ("/a".to_owned(), State::Waiting));
+        assert_eq!(who(1), ("/b".to_owned(), State::Waiting));
+        assert!((FIRST..=LAST).contains(&port(0)) && port(0) != port(1));
+        seats.pass(&sockets[0], SocketType::DGRAM, asker("/c"));
+        assert_eq!(who(0).0, "/c");
+        assert!(seats.of(SocketType::STREAM, port(0)).is_none());
+        let gone = Asker::of(i32::MAX, Program { path: String::new(), sha256: None });
+        assert_eq!(gone.state(), State::Gone);
+    }
+}
