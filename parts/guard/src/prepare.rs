@@ -3,6 +3,7 @@
 //! Everything that is judged is also what is done: addresses are read once, and the socket is the duplicate. The
 //! program may change its memory and its descriptors meanwhile; that has no effect.
 
+mod deed;
 mod message;
 mod option;
 pub(crate) mod place;
@@ -20,108 +21,9 @@ use crate::calls::{Kind, hides_addresses, kind, socket_call_kind};
 use crate::layout::Width;
 use crate::socket::{Socket, protocol};
 
+pub(crate) use deed::{Accepting, Act, CLOSE_ON_EXEC, Deed, NONBLOCK, Outgoing, Want};
 pub(crate) use message::gather;
 pub(crate) use place::Place;
-
-/// What a call asks for, and how it is done if it is allowed.
-#[derive(Debug)]
-pub(crate) struct Deed {
-    /// What is to be decided; empty if the call reaches nothing.
-    pub(crate) wants: Vec<Want>,
-    /// How it is done.
-    pub(crate) act: Act,
-    /// Whether that may wait for others: readers, or another machine.
-    pub(crate) waits: bool,
-    /// The socket for which the kernel chooses a port by that.
-    pub(crate) chooses: Option<u64>,
-}
-
-impl Deed {
-    fn quick(wants: Vec<Want>, act: Act) -> Deed {
-        Deed { wants, act, waits: false, chooses: None }
-    }
-}
-
-/// A direction, protocol and target.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Want {
-    pub(crate) direction: Direction,
-    pub(crate) protocol: Protocol,
-    pub(crate) target: Target,
-}
-
-/// How an allowed call is done.
-#[derive(Debug)]
-pub(crate) enum Act {
-    /// By the program itself: registers alone were judged.
-    Continue,
-    /// connect(2) on the duplicate. After a probe, which asks for nothing but an address to send from, the
-    /// socket sends nothing.
-    Connect { fd: OwnedFd, place: Place, probe: bool },
-    /// bind(2) on the duplicate.
-    Bind { fd: OwnedFd, place: Place },
-    /// listen(2) on the duplicate.
-    Listen { fd: OwnedFd, backlog: i32 },
-    /// accept4(2) on the duplicate.
-    Accept(Accepting),
-    /// sendmsg(2) on the duplicate.
-    Send { fd: OwnedFd, message: Outgoing, flags: i32 },
-    /// sendmmsg(2) on the duplicate: messages, and where the length of each is written.
-    SendMany { fd: OwnedFd, messages: Vec<(Outgoing, u64)>, flags: i32 },
-    /// setsockopt(2) on the duplicate.
-    SetOption { fd: OwnedFd, level: i32, option: i32, value: Vec<u8> },
-    /// socket(2) in the supervisor, given to the program.
-    Create { family: u32, kind: u32, number: u32 },
-}
-
-impl Act {
-    /// Where it leads, if it does not stay with its socket.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
-        let (one, many) = match self {
-            Act::Connect { place, .. } | Act::Bind { place, .. } => (Some(place), &[][..]),
-            Act::Send { message, .. } => (message.place.as_ref(), &[][..]),
-            Act::SendMany { messages, .. } => (None, messages.as_slice()),
-            _ => (None, &[][..]),
-        };
-        one.into_iter().chain(many.iter().filter_map(|(message, _)| message.place.as_ref()))
-    }
-
-    /// Whether all of it is held in this process: nothing more is read of the caller, or done to it, by its number.
-    pub(crate) fn is_held(&self) -> bool {
-        match self {
-            Act::Connect { place, .. } => !place.is_file(),
-            Act::Send { message, .. } => {
-                message.rest.is_empty() && !message.place.as_ref().is_some_and(Place::is_file)
-            }
-            _ => false,
-        }
-    }
-}
-
-/// `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, all flags that accept4(2) takes.
-pub(crate) const NONBLOCK: i32 = 0o4000;
-pub(crate) const CLOSE_ON_EXEC: i32 = 0o2_000_000;
-
-/// What a call that accepts asks for.
-#[derive(Debug)]
-pub(crate) struct Accepting {
-    pub(crate) fd: OwnedFd,
-    pub(crate) is_tcp: bool,
-    pub(crate) flags: i32,
-    /// Where the peer's address is to be written, and where its length is; the first is 0 if nowhere.
-    pub(crate) address: u64,
-    pub(crate) length: u64,
-}
-
-/// A message with descriptors that go along, which live until it is sent.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) message: Message,
-    /// Where the rest of a stream's data lies, in the program's memory.
-    pub(crate) rest: Vec<(u64, u64)>,
-    pub(crate) place: Option<Place>,
-    pub(crate) descriptors: Vec<OwnedFd>,
-}
 
 /// A call's error, as the program sees it.
 pub(crate) type Prepared<T> = Result<T, Errno>;
@@ -289,7 +191,7 @@ impl Arguments<'_> {
         // A listener on this machine takes a connection at once, or has a full queue.
         let near = wants.first().is_some_and(|want| is_loopback(&want.target));
         let waits = !socket.is_datagram() && !near;
-        Ok(Deed { wants, act: Act::Connect { fd, place, probe }, waits, chooses: None })
+        Ok(Deed { wants, act: Act::Connect { fd, place, probe }, waits })
     }
 
     fn bind(&self) -> Prepared<Deed> {
@@ -352,24 +254,14 @@ impl Arguments<'_> {
         let wants = destination(&fd, &socket, &mut place, flags)?;
         let message = Message { data, ..Message::default() };
         let message = Outgoing { message, rest, place, descriptors: vec![] };
-        Ok(Deed {
-            wants,
-            act: Act::Send { fd, message, flags },
-            waits: socket.has_readers(),
-            chooses: None,
-        })
+        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
     }
 
     fn send_message(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
         let flags = Self::flags(&fd, self.words[2])?;
         let (message, wants) = self.message(&fd, &socket, self.words[1], flags)?;
-        Ok(Deed {
-            wants,
-            act: Act::Send { fd, message, flags },
-            waits: socket.has_readers(),
-            chooses: None,
-        })
+        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
     }
 
     /// Most messages of one sendmmsg(2) (`UIO_MAXIOV`).
@@ -389,8 +281,9 @@ impl Arguments<'_> {
             match self.message(&fd, &socket, header, flags) {
                 Ok((message, wanted)) => {
                     copied += message.message.data.len();
+                    let of_this = |want| Want { message: messages.len(), ..want };
+                    wants.extend(wanted.into_iter().map(of_this));
                     messages.push((message, header + width.header() as u64));
-                    wants.extend(wanted);
                 }
                 // Earlier messages are sent; the error is that of a later call.
                 Err(_) if at > 0 => break,
@@ -400,13 +293,8 @@ impl Arguments<'_> {
                 break;
             }
         }
-        wants.dedup();
-        Ok(Deed {
-            wants,
-            act: Act::SendMany { fd, messages, flags },
-            waits: socket.has_readers(),
-            chooses: None,
-        })
+        wants.dedup_by(|later, first| later.asks_as(first));
+        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags }, waits: socket.has_readers() })
     }
 
     /// A `struct msghdr` at `at`, and what it wants.
@@ -510,11 +398,11 @@ fn is_loopback(target: &Target) -> bool {
 }
 
 fn want(direction: Direction, socket: &Socket, target: Target) -> Want {
-    Want { direction, protocol: socket.protocol, target }
+    Want { direction, protocol: socket.protocol, target, message: 0 }
 }
 
 fn opened(protocol: Protocol) -> Want {
-    Want { direction: Direction::Open, protocol, target: Target::Socket }
+    Want { direction: Direction::Open, protocol, target: Target::Socket, message: 0 }
 }
 
 /// A number that no other socket of this machine has (`SO_COOKIE`).

@@ -5,7 +5,7 @@
 //! bounded number of threads; more of it waits in a queue, which costs two descriptors each. Any failure inside is a
 //! denial.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::Duration;
 
-use netloom_policy::{Direction, Port, Program, Request, Target};
+use netloom_policy::{Direction, Port, Program};
 use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::seccomp::perform::Interrupter;
 use netloom_sys::seccomp::{Call, Caller, Callers, Listener, Outcome, Sight};
@@ -22,12 +22,14 @@ use rustix::io::Errno;
 
 use crate::accept::{Accepts, Around, Gate, listens};
 use crate::calls::{self, Kind, kind};
+use crate::job::{Job, request};
 use crate::judge::{Judge, Judgement, Question, State};
 use crate::names::home::{Files, Home};
 use crate::names::{Asked, Names};
 use crate::peers;
 use crate::perform::{Blocked, Desk, Done, state};
-use crate::prepare::{Act, Deed, Prepared, Want, cookie, listens_at, place, prepare};
+use crate::ports::{Gained, Ports};
+use crate::prepare::{Act, Deed, Prepared, Want, listens_at, prepare};
 use crate::socket::Socket;
 use crate::turn::{Ticket, Turn};
 use crate::who::Who;
@@ -66,12 +68,9 @@ pub struct Supervisor {
     left: Condvar,
     slow: Mutex<Slow>,
     blocked: Blocked,
-    /// Sockets that were allowed to bind to a port, and so may listen on it.
-    bound: Mutex<Remembered>,
+    ports: Ports,
     /// Held while a socket is bound or begins to listen, where it matters who may reach it.
     binding: Mutex<()>,
-    /// Sockets whose port the kernel chose.
-    free: Mutex<Remembered>,
     accepts: Accepts,
     names: Names,
     ended: AtomicBool,
@@ -89,42 +88,6 @@ struct Slow {
     busy: usize,
     /// What waits for one of them.
     queue: VecDeque<Job>,
-}
-
-/// A call that was read, and has no answer yet.
-#[derive(Debug)]
-struct Job {
-    call: Call,
-    caller: Caller,
-    deed: Deed,
-    /// Listeners that it asks for, where it matters who may reach them.
-    listeners: Vec<Want>,
-    program: Program,
-    /// Whether it is the caller's beyond doubt that was read, and no time has passed since.
-    sure: bool,
-}
-
-/// The last sockets that were bound.
-#[derive(Debug, Default)]
-struct Remembered {
-    all: HashSet<u64>,
-    order: VecDeque<u64>,
-}
-
-/// Sockets that are remembered. One that is forgotten asks once more.
-const REMEMBERED: usize = 4096;
-
-impl Remembered {
-    fn add(&mut self, cookie: u64) {
-        if self.all.insert(cookie) {
-            self.order.push_back(cookie);
-        }
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.all.remove(&oldest);
-        }
-    }
 }
 
 /// What all threads share.
@@ -167,9 +130,8 @@ impl Supervisor {
             left: Condvar::new(),
             slow: Mutex::default(),
             blocked: Blocked::default(),
-            bound: Mutex::default(),
+            ports: Ports::default(),
             binding: Mutex::default(),
-            free: Mutex::default(),
             accepts: Accepts::of(gate),
             names: Names::of(files, home),
             ended: AtomicBool::new(false),
@@ -316,9 +278,11 @@ impl Supervisor {
             drop(deed);
             return self.answer(&call, refusal(peers::KEPT.errno));
         }
-        self.tell_free(&mut deed);
-        self.tell_kept_paths(&mut deed, judge);
-        let asks = !deed.wants.is_empty() && !self.may_listen(&deed);
+        self.ports.tell_free(&mut deed);
+        if deed.reaches_files() {
+            deed.tell_paths(&judge.kept_paths(), &self.sight);
+        }
+        let asks = !deed.wants.is_empty() && !self.ports.may_listen(&deed);
         let listeners = if judge.limits_peers() { listeners(&deed) } else { vec![] };
         let path = match asks || !listeners.is_empty() {
             true => caller.program(&self.sight),
@@ -326,7 +290,8 @@ impl Supervisor {
         };
         let program = Program { path, sha256: None };
         let sure = caller.is_known() && deed.act.is_held();
-        let mut job = Job { call, caller, deed, listeners, program, sure };
+        let gained = Gained::by(&deed);
+        let mut job = Job { call, caller, deed, gained, listeners, program, sure };
         if !asks {
             job.deed.wants.clear();
         }
@@ -335,7 +300,7 @@ impl Supervisor {
             let program = &job.program.path;
             self.names.add_to(&mut want.target, want.direction, program, judge);
         }
-        match self.known(&job, judge) {
+        match job.known(judge) {
             Some(Judgement::Allow) if !may_block(&job.deed.act) => self.carry_out(job, judge),
             Some(Judgement::Allow) => {
                 job.deed.wants.clear();
@@ -344,17 +309,6 @@ impl Supervisor {
             Some(Judgement::Deny(errno)) => self.answer(&job.call, denial(errno)),
             Some(Judgement::Withdrawn) | None => self.take_time(job, post),
         }
-    }
-
-    /// The strictest verdict on all that a call wants, if it is known without asking.
-    fn known(&self, job: &Job, judge: &dyn Judge) -> Option<Judgement> {
-        for want in &job.deed.wants {
-            match judge.known(&request(&job.program, want))? {
-                Judgement::Allow => {}
-                other => return Some(other),
-            }
-        }
-        Some(Judgement::Allow)
     }
 
     /// Does what may take long, unless as many threads do as may; then one of those does it later.
@@ -387,37 +341,12 @@ impl Supervisor {
     }
 
     /// Judges a call, asking if need be, and makes it.
-    fn settle(&self, job: Job, judge: &dyn Judge) {
-        match self.judged(&job, judge) {
+    fn settle(&self, mut job: Job, judge: &dyn Judge) {
+        match job.judged(&self.listener, judge) {
             Judgement::Allow => self.carry_out(job, judge),
             Judgement::Deny(errno) => self.answer(&job.call, denial(errno)),
             Judgement::Withdrawn => self.withdraw(&job),
         }
-    }
-
-    fn judged(&self, job: &Job, judge: &dyn Judge) -> Judgement {
-        for want in &job.deed.wants {
-            let request = request(&job.program, want);
-            let verdict = judge
-                .known(&request)
-                .unwrap_or_else(|| self.question(job, &request, |question| judge.decide(question)));
-            if verdict != Judgement::Allow {
-                return verdict;
-            }
-        }
-        Judgement::Allow
-    }
-
-    /// What a judge is told of who makes a call, and of the call.
-    fn question<T>(
-        &self,
-        job: &Job,
-        request: &Request,
-        tell: impl FnOnce(&Question<'_>) -> T,
-    ) -> T {
-        let who = Who::of(job.caller.tid(), job.program.clone());
-        let state = || state(&self.listener, job.call.id, job.caller.tid());
-        tell(&Question { who: &who, request, state: &state })
     }
 
     /// Nobody waits for a verdict any more: the thread takes its signal, and makes its call again if that restarts it.
@@ -440,8 +369,7 @@ impl Supervisor {
             Ok(turn) => turn,
             Err(errno) => return self.answer(&job.call, refusal(errno)),
         };
-        let Job { call, caller, program, deed, .. } = job;
-        let (binds, frees) = (bound_by(&deed), freed_by(&deed).or(deed.chooses));
+        let Job { call, caller, program, deed, gained, .. } = job;
         let (blocked, listener) = (&self.blocked, &self.listener);
         let asked = Asked { call: &call, caller: &caller, program: &program, listener };
         let act = match self.names.lead(deed.act, &asked) {
@@ -450,8 +378,7 @@ impl Supervisor {
         };
         let done = Desk { blocked, listener, id: call.id, caller: &caller }.perform(act);
         if let Done::Outcome(Outcome::Value(_)) = &done {
-            binds.into_iter().for_each(|cookie| lock(&self.bound).add(cookie));
-            frees.into_iter().for_each(|cookie| lock(&self.free).add(cookie));
+            self.ports.add(gained);
         }
         self.answer(&call, done);
     }
@@ -471,7 +398,7 @@ impl Supervisor {
             return Err(Errno::INVAL);
         }
         for want in &job.listeners {
-            self.question(job, &request(&job.program, want), |question| {
+            job.question(&self.listener, &request(&job.program, want), |question| {
                 let limited = self.accepts.limit(act, judge.peers(question));
                 limited.map_err(|peers::Unlimited { why, errno }| {
                     judge.unlimited(question, why, errno.raw_os_error());
@@ -484,42 +411,6 @@ impl Supervisor {
             return Err(Errno::PERM);
         }
         Ok(turn)
-    }
-
-    /// Whether a socket is to listen that was allowed to bind.
-    fn may_listen(&self, deed: &Deed) -> bool {
-        let Act::Listen { fd, .. } = &deed.act else { return false };
-        cookie(fd).is_some_and(|cookie| lock(&self.bound).all.contains(&cookie))
-    }
-
-    /// Says of a port that is to be listened on whether the kernel chose it, earlier or now.
-    fn tell_free(&self, deed: &mut Deed) {
-        deed.chooses = chosen_by(deed);
-        let (Act::Listen { fd, .. } | Act::SetOption { fd, .. }) = &deed.act else { return };
-        for want in deed.wants.iter_mut().filter(|want| want.direction == Direction::In) {
-            let Some(cookie) = cookie(fd) else { return };
-            let mut free = lock(&self.free);
-            match want.target.port() {
-                Port::Free(_) => free.add(cookie),
-                _ if free.all.contains(&cookie) => want.target.set_free(),
-                _ => {}
-            }
-        }
-    }
-
-    /// Has a call that reaches a socket by its path judged by other paths of it, too, if a rule about them may forbid it.
-    fn tell_kept_paths(&self, deed: &mut Deed, judge: &dyn Judge) {
-        if !deed.act.places().any(|place| place.is_file()) {
-            return;
-        }
-        let Some(want) = deed.wants.first().cloned() else { return };
-        for path in judge.kept_paths().iter() {
-            let target = Target::Path(path.clone());
-            let is_known = deed.wants.iter().any(|want| want.target == target);
-            if !is_known && deed.act.places().any(|place| place.is_at(&self.sight, path)) {
-                deed.wants.push(Want { target, ..want.clone() });
-            }
-        }
     }
 
     /// Tells of a listener that is not handed to another process.
@@ -570,29 +461,6 @@ fn is_ip(fd: &OwnedFd) -> bool {
     Socket::of(fd.as_fd()).is_ok_and(Socket::is_ip)
 }
 
-/// The socket that is bound to a port without a judgement, since the kernel chooses it, if the call does that.
-fn freed_by(deed: &Deed) -> Option<u64> {
-    let Act::Bind { fd, place } = &deed.act else { return None };
-    if deed.wants.is_empty() && place.has_free_port() { cookie(fd) } else { None }
-}
-
-/// The socket of UDP that gets a port from the kernel by sending or connecting, if the call does that.
-fn chosen_by(deed: &Deed) -> Option<u64> {
-    let (Act::Connect { fd, .. } | Act::Send { fd, .. } | Act::SendMany { fd, .. }) = &deed.act
-    else {
-        return None;
-    };
-    let is_udp = |want: &Want| want.protocol == netloom_policy::Protocol::Udp;
-    (deed.wants.iter().any(is_udp) && place::has_no_port(fd)).then(|| cookie(fd)).flatten()
-}
-
-/// The socket that is bound to a port which was judged, or listens on one, if the call does that.
-fn bound_by(deed: &Deed) -> Option<u64> {
-    let (Act::Bind { fd, .. } | Act::Listen { fd, .. }) = &deed.act else { return None };
-    let judged = deed.wants.first().is_some_and(|want| want.direction == Direction::In);
-    judged.then(|| cookie(fd)).flatten()
-}
-
 /// Calls that wait for an answer hold descriptors: this process's limit is raised as far as it may be.
 fn more_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -605,11 +473,6 @@ fn more_descriptors() {
 /// Whether a call may wait for a network or a reader.
 fn may_block(act: &Act) -> bool {
     matches!(act, Act::Connect { .. } | Act::Send { .. } | Act::SendMany { .. })
-}
-
-fn request(program: &Program, want: &Want) -> Request {
-    let Want { direction, protocol, target } = want.clone();
-    Request { program: program.clone(), direction, protocol, target }
 }
 
 /// A umask of this thread's own, which bind(2) sets to each caller's.

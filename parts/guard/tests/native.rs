@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use netloom_guard::{Judge, Judgement, Question, State};
 use netloom_kit::{needs, wait_until};
-use netloom_policy::Request;
+use netloom_policy::{Request, Target};
 
 use super::redteam::{ALLOWED, doors, run};
 
@@ -59,4 +59,37 @@ fn a_signal_interrupts_a_question() {
 fn a_signal_that_restarts_calls_asks_again() {
     needs!("cc");
     assert_eq!(asked("asked_again"), ("EACCES\n".to_owned(), 2));
+}
+
+/// Allows everything but one address; whether it has to be asked.
+struct AllBut(&'static str, bool);
+
+impl Judge for AllBut {
+    fn known(&self, request: &Request) -> Option<Judgement> {
+        (!self.1).then(|| self.verdict(request))
+    }
+
+    fn decide(&self, question: &Question<'_>) -> Judgement {
+        self.verdict(question.request)
+    }
+}
+
+impl AllBut {
+    fn verdict(&self, request: &Request) -> Judgement {
+        match &request.target {
+            Target::Ip { address, .. } if address.to_string() == self.0 => Judgement::Deny(13),
+            _ => Judgement::Allow,
+        }
+    }
+}
+
+/// As by the kernel where a message cannot be sent: those before it are, and it fails with the next call.
+#[test]
+fn messages_before_a_denied_one_are_sent() {
+    needs!("cc");
+    for asks in [false, true] {
+        let tried = run(doors(), "denied_third", Some(&AllBut("127.0.0.9", asks)));
+        assert_eq!(tried.said, "first 2  5 5 0\nthird -1 EACCES 0 0 0\n", "asks: {asks}");
+        assert_eq!(tried.reached, 2, "asks: {asks}");
+    }
 }

@@ -704,6 +704,16 @@ static void bad_fourth(void) {
     memcpy(last, &good, sizeof(struct msghdr));
     tell(sendmmsg(udp4(), (void *)last, 1, 0));
 }
+/* Messages of which the third goes where nothing may. */
+static void denied_third(void) {
+    struct sockaddr_in to = in4("127.0.0.1", number("UDP4")), denied = in4("127.0.0.9", number("UDP4"));
+    struct iovec part = {"hello", 5};
+    struct mmsghdr all[5];
+    for (int n = 0; n < 5; n++)
+        all[n] = (struct mmsghdr){.msg_hdr = {.msg_name = n == 2 ? &denied : &to, .msg_namelen = sizeof to, .msg_iov = &part, .msg_iovlen = 1}};
+    fourth("first", all, &to, 4);
+    fourth("third", all + 2, &to, 3);
+}
 /* More than is copied at once, and more than a reader takes. */
 static void large(void) {
     static char data[5 << 20];
@@ -758,7 +768,7 @@ static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(vfork_child), DOOR(spawned), DOOR(executed), DOOR(executed_by_thread), DOOR(not_dumpable), DOOR(own_user),
     DOOR(own_network), DOOR(leaves_mounts), DOOR(own_processes), DOOR(received),
     DOOR(interrupted), DOOR(restarted), DOOR(asked_again), DOOR(stopped), DOOR(time_limit), DOOR(time_limit_and_signal), DOOR(in_progress), DOOR(refused),
-    DOOR(faults), DOOR(bad_fourth), DOOR(large), DOOR(names), DOOR(names_elsewhere),
+    DOOR(faults), DOOR(bad_fourth), DOOR(denied_third), DOOR(large), DOOR(names), DOOR(names_elsewhere),
 #if defined(__x86_64__)
     DOOR(i386_connect), DOOR(i386_socket), DOOR(i386_sendto), DOOR(i386_sendmsg), DOOR(i386_sendmmsg),
     DOOR(i386_fastopen), DOOR(i386_listen), DOOR(i386_raw), DOOR(i386_device), DOOR(i386_io_uring),

@@ -1,0 +1,107 @@
+//! Sockets of which it matters later how they got their port: by a judgement, after which they may listen on it, or by the
+//! kernel's choice.
+
+use std::collections::{HashSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use netloom_policy::{Direction, Port, Protocol};
+
+use crate::prepare::{Act, Deed, Want, cookie, place};
+
+/// Sockets with ports.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    /// Those that were allowed to bind to a port, and so may listen on it.
+    bound: Mutex<Remembered>,
+    /// Those whose port the kernel chose.
+    free: Mutex<Remembered>,
+}
+
+/// The last sockets of a kind.
+#[derive(Debug, Default)]
+struct Remembered {
+    all: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+/// Sockets that are remembered. One that is forgotten asks once more.
+const REMEMBERED: usize = 4096;
+
+impl Remembered {
+    fn add(&mut self, cookie: u64) {
+        if self.all.insert(cookie) {
+            self.order.push_back(cookie);
+        }
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+    }
+}
+
+/// The socket that gets a port by a call, if one does.
+#[derive(Debug)]
+pub(crate) struct Gained {
+    judged: Option<u64>,
+    chosen: Option<u64>,
+}
+
+impl Gained {
+    /// By a call that was not made yet.
+    pub(crate) fn by(deed: &Deed) -> Gained {
+        let wanted = |test: &dyn Fn(&Want) -> bool| deed.wants.iter().any(test);
+        let (judged, chosen): (Option<&OwnedFd>, Option<&OwnedFd>) = match &deed.act {
+            Act::Bind { fd, .. } | Act::Listen { fd, .. }
+                if wanted(&|want| want.direction == Direction::In) =>
+            {
+                (Some(fd), None)
+            }
+            // Binding to a port that the kernel chooses is not judged.
+            Act::Bind { fd, place } if deed.wants.is_empty() && place.has_free_port() => {
+                (None, Some(fd))
+            }
+            // A socket of UDP gets one by sending, too, and by connecting.
+            Act::Connect { fd, .. } | Act::Send { fd, .. } | Act::SendMany { fd, .. }
+                if wanted(&|want| want.protocol == Protocol::Udp) && place::has_no_port(fd) =>
+            {
+                (None, Some(fd))
+            }
+            _ => (None, None),
+        };
+        Gained { judged: judged.and_then(cookie), chosen: chosen.and_then(cookie) }
+    }
+}
+
+impl Ports {
+    /// The call was made.
+    pub(crate) fn add(&self, gained: Gained) {
+        gained.judged.into_iter().for_each(|cookie| lock(&self.bound).add(cookie));
+        gained.chosen.into_iter().for_each(|cookie| lock(&self.free).add(cookie));
+    }
+
+    /// Whether a socket is to listen that was allowed to bind.
+    pub(crate) fn may_listen(&self, deed: &Deed) -> bool {
+        let Act::Listen { fd, .. } = &deed.act else { return false };
+        cookie(fd).is_some_and(|cookie| lock(&self.bound).all.contains(&cookie))
+    }
+
+    /// Says of a port that is to be listened on whether the kernel chose it, earlier or now.
+    pub(crate) fn tell_free(&self, deed: &mut Deed) {
+        let (Act::Listen { fd, .. } | Act::SetOption { fd, .. }) = &deed.act else { return };
+        for want in deed.wants.iter_mut().filter(|want| want.direction == Direction::In) {
+            let Some(cookie) = cookie(fd) else { return };
+            let mut free = lock(&self.free);
+            match want.target.port() {
+                Port::Free(_) => free.add(cookie),
+                _ if free.all.contains(&cookie) => want.target.set_free(),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn lock(mutex: &Mutex<Remembered>) -> MutexGuard<'_, Remembered> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
