@@ -249,6 +249,24 @@ fn what_would_happen_is_told_without_a_program() {
     machine.untouched();
 }
 
+/// As when a program starts; what is told is the rule as it is written.
+#[test]
+fn links_are_followed_without_a_program() {
+    let machine = machine!();
+    let folder = machine.scratch().path().canonicalize().expect("a folder");
+    std::fs::create_dir(folder.join("real")).expect("make a folder");
+    std::os::unix::fs::symlink("real", folder.join("link")).expect("make a link");
+    let [link, real] = ["link", "real"].map(|name| format!("unix:{}/{name}/s", folder.display()));
+    let rule = format!("{{allow: out, program: /bin/sh, to: \"{link}\"}}");
+    machine.scratch().file("p.yaml", format!("default: deny\nrules: [{rule}]\n"));
+    for to in [&link, &real] {
+        let args = ["guard", "check", "p.yaml", "--", "sh", "unix", to];
+        let done = alone(&machine, &args).finish().code(0);
+        assert!(done.text().contains(&format!("allow, by {rule}")), "{done}");
+    }
+    machine.untouched();
+}
+
 #[test]
 fn a_terminal_that_closes_during_a_question_gives_the_default() {
     needs!("curl");

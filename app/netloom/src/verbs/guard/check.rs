@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use jiff::Timestamp;
 use netloom_policy::compare::compare;
-use netloom_policy::{Action, Policy, Program, Verdict, words};
+use netloom_policy::{Action, Policy, Program, Target, Verdict, words};
+use netloom_sys::seccomp::Sight;
 
 use super::file::PolicyFile;
 use crate::flags::{GuardCheck, GuardDiff};
@@ -28,12 +29,20 @@ pub(super) fn check(args: &GuardCheck) -> Result<i32> {
     };
     let program = program_of(program, &policy);
     let path = program.path.clone();
-    let asked = words::request(program, request).map_err(crate::Usage)?;
+    let mut asked = words::request(program, request).map_err(crate::Usage)?;
+    // As when a program starts here; rules are shown as they are written.
+    let sight = Sight::here()?;
+    let judge = policy.clone().followed(|path| sight.follow(path));
+    if let Target::Path(path) = &mut asked.request.target
+        && let Some(followed) = sight.follow(path)
+    {
+        *path = followed;
+    }
     let now = Timestamp::now();
-    let verdict = policy.decide(&asked.request, now);
+    let verdict = judge.decide(&asked.request, now);
     let mut text = format!("{path}: {}\n", because(&policy, verdict));
     if asked.without_address {
-        let others = words::by_address(&policy, &asked.request, now);
+        let others = words::by_address(&judge, &asked.request, now);
         for (net, verdict) in others.iter().take(SHOWN) {
             text += &format!("  at an address in {net}: {}\n", because(&policy, *verdict));
         }
@@ -43,7 +52,7 @@ pub(super) fn check(args: &GuardCheck) -> Result<i32> {
     }
     let mut passes = verdict.action.passes();
     if let Some(from) = asked.from.filter(|_| passes) {
-        let peers = policy.peers(&asked.request, now);
+        let peers = judge.peers(&asked.request, now);
         passes = peers.as_ref().is_none_or(|peers| peers.contains(from));
         let who = peers.map_or("anybody".to_owned(), |peers| match peers.nets() {
             [] => "nobody".to_owned(),
