@@ -12,6 +12,8 @@ use crate::{Failure, Result};
 pub struct Mount {
     /// The mount point, with the kernel's octal escapes decoded.
     pub path: PathBuf,
+    /// What of the file system is mounted there.
+    pub root: PathBuf,
     /// The file system's type.
     pub fstype: String,
     /// Mounted read-only.
@@ -40,12 +42,14 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
     let dash = fields.iter().position(|f| *f == b"-")?;
     let word = |i: usize| fields.get(i).map(|f| String::from_utf8_lossy(f).into_owned());
-    let path = PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.get(4)?)));
+    let at = |i: usize| Some(PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.get(i)?))));
+    let (root, path) = (at(3)?, at(4)?);
     let options = word(5)?;
     let super_options = word(dash + 3).unwrap_or_default();
     let read_only =
         options.split(',').any(|o| o == "ro") || super_options.split(',').any(|o| o == "ro");
-    Some(Mount { path, fstype: word(dash + 1)?, read_only, source: word(dash + 2)?, super_options })
+    let (fstype, source) = (word(dash + 1)?, word(dash + 2)?);
+    Some(Mount { path, root, fstype, read_only, source, super_options })
 }
 
 /// Decodes `\040` and the like.
@@ -79,6 +83,7 @@ mod tests {
         let mounts = parse(line);
         assert_eq!(mounts.len(), 1);
         assert_eq!(mounts[0].path, PathBuf::from("/mnt 2"));
+        assert_eq!(mounts[0].root, PathBuf::from("/mnt1"));
         assert_eq!((mounts[0].fstype.as_str(), mounts[0].read_only), ("ext3", true));
         assert_eq!(mounts[0].super_options, "rw,cpu");
     }

@@ -15,12 +15,12 @@ use rustix::thread::UnshareFlags;
 use crate::mount_attributes::{READ_ONLY, set};
 use crate::{Failure, Result, seccomp};
 
-/// Moves this process into a mount namespace, and into a user namespace as the same user, in which `paths` can only be
-/// read. The process must have one thread; programs that it starts must enter user namespaces of their own.
+/// Moves this process into a mount namespace, and into a user namespace as the same user, in which it may [`seal`]. The process
+/// must have one thread; programs that it starts must enter user namespaces of their own.
 ///
 /// # Errors
 /// The kernel refuses a namespace or a mount; the process may be in new namespaces by then.
-pub fn enter(paths: &[&Path]) -> Result<()> {
+pub fn enter() -> Result<()> {
     seccomp::launch::enter_user_as_oneself()
         .map_err(|e| Failure::new("user namespace", "enter", e))?;
     // SAFETY: a new mount namespace shares no descriptor table, and the process has one thread.
@@ -28,11 +28,15 @@ pub fn enter(paths: &[&Path]) -> Result<()> {
         .map_err(|e| Failure::new("mount namespace", "unshare", e))?;
     // What is mounted outside later is seen here, and nothing the other way.
     let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", slave).map_err(|e| Failure::path("/", "receive mounts", e))?;
-    paths.iter().try_for_each(|path| seal(path))
+    rustix::mount::mount_change("/", slave)
+        .map_err(|e| Failure::path("/", "receive mounts", e).into())
 }
 
-fn seal(path: &Path) -> Result<()> {
+/// Lets a path only be read from now on; not by folders that are open ([`crate::inherited::reopen_folders`]).
+///
+/// # Errors
+/// The kernel refuses the mount.
+pub fn seal(path: &Path) -> Result<()> {
     rustix::mount::mount_bind(path, path).map_err(|e| Failure::path(path, "mount on itself", e))?;
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|e| Failure::path(path, "name", io::Error::from(e)))?;

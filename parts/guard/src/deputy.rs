@@ -3,18 +3,21 @@
 //! the program has started when the program or the supervisor has ended.
 //!
 //! It is not under the filter. It does nothing but what the supervisor tells it.
+//!
+//! Where a program has a user namespace of its own, the deputy is in mounts above it: files that the program may only read,
+//! and no terminal but the program's.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use netloom_sys::envelope::{self, Received};
 use netloom_sys::seccomp::Sight;
 use netloom_sys::seccomp::launch::{Place, launch};
-use netloom_sys::{apart, disposition, process, sealed};
+use netloom_sys::{apart, disposition, inherited, own_terminals, process, sealed, terminal};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
-use rustix::termios::isatty;
+use rustix::termios::{ioctl_tiocnxcl, isatty, tcgetwinsize, tcsetwinsize};
 use serde::{Deserialize, Serialize};
 
 use crate::accept::Gate;
@@ -25,15 +28,27 @@ use crate::names::home::Files;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// The program runs; the filter's listener comes with this, and the root and mounts of its place. Whether files are
-    /// sealed that are to be, and by which ones names are resolved.
-    Started(bool, Files),
+    /// The program runs. With this come the filter's listener, the root and mounts of its place, and this side of its
+    /// terminal if that is one of its own.
+    Started(Began),
     /// It was not started: the error's number, and in words.
     Refused(Option<i32>, String),
     /// It has stopped by a signal.
     Stopped,
     /// It has ended, and so has all that it started; the exit status as a shell gives it.
     Ended(i32),
+}
+
+/// How a program began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Began {
+    /// Files are sealed that are to be.
+    pub(crate) sealed: bool,
+    /// The program can open no terminal but its own.
+    pub(crate) own_terminal: bool,
+    /// By which files names are resolved.
+    pub(crate) files: Files,
 }
 
 /// What the supervisor tells the deputy.
@@ -57,8 +72,8 @@ pub struct Deputy {
     pub(crate) maker: OwnedFd,
     pub(crate) place: Place,
     pub(crate) gate: Gate,
-    /// The program's side of its terminal.
-    pub(crate) terminal: Option<OwnedFd>,
+    /// The caller's terminal, and the program's side of its own.
+    pub(crate) terminals: Option<(OwnedFd, OwnedFd)>,
     /// Files and folders that the program may only read.
     pub(crate) sealed: Vec<PathBuf>,
 }
@@ -68,7 +83,7 @@ impl Deputy {
     pub fn kept(&self) -> Vec<BorrowedFd<'_>> {
         [self.socket.as_fd(), self.maker.as_fd()]
             .into_iter()
-            .chain(self.terminal.as_ref().map(AsFd::as_fd))
+            .chain(self.terminals.iter().flat_map(|(outer, inner)| [outer.as_fd(), inner.as_fd()]))
             .collect()
     }
 
@@ -77,8 +92,14 @@ impl Deputy {
         let (socket, maker) = (self.socket, self.maker);
         // Orphans of the program become children of the deputy, which can then find them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        let own_group = self.terminal.is_some();
-        if let Some(terminal) = self.terminal
+        let own_group = self.terminals.is_some();
+        let (outer, inner) = self.terminals.unzip();
+        let (sealed, own) = alone(&self.sealed, inner.as_ref(), &self.place);
+        let (own, inner) = match own {
+            Some((ours, theirs)) => (Some(ours), Some(theirs)),
+            None => (None, inner),
+        };
+        if let Some(terminal) = inner
             && let Err(e) = take_terminal(terminal, &mut command)
         {
             refuse(&socket, &e);
@@ -90,7 +111,6 @@ impl Deputy {
             Ok(signals) => signals,
             Err(e) => refuse(&socket, &e),
         };
-        let sealed = seal(&self.sealed, &self.place);
         disposition::start_mortal(&mut command);
         let files = Files::read();
         let sight = match Sight::here() {
@@ -106,39 +126,66 @@ impl Deputy {
                 let pid = i32::try_from(launched.child.id()).ok().and_then(Pid::from_raw);
                 let listener = OwnedFd::from(launched.listener);
                 let [root, mounts] = sight.parts();
-                report(&socket, &Event::Started(sealed, files), &[listener.as_fd(), root, mounts]);
-                drop((listener, sight));
+                let fds = [listener.as_fd(), root, mounts].into_iter();
+                let fds: Vec<_> = fds.chain(own.as_ref().map(AsFd::as_fd)).collect();
+                let began = Began { sealed, own_terminal: own.is_some(), files };
+                report(&socket, &Event::Started(began), &fds);
+                // Where the program can open the caller's terminal, that is the supervisor's alone until either ends.
+                let outer = outer.filter(|_| own.is_none());
+                drop((listener, sight, own));
                 let Some(pid) = pid else { process::exit_now(1) };
-                Attended { pid, own_group, socket, maker, signals }.attend()
+                Attended { pid, own_group, socket, maker, signals, outer }.attend()
             }
         }
     }
 }
 
-/// Seals files where the program is to have a user namespace of its own, below which it cannot open them again.
-fn seal(paths: &[PathBuf], place: &Place) -> bool {
-    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-    paths.is_empty() || (place.own_user && sealed::enter(&paths).is_ok())
+/// Both sides of a terminal: the supervisor's, and the program's.
+type Pair = (OwnedFd, OwnedFd);
+
+/// Moves this process into mounts where the program is to have a user namespace of its own, below which it cannot change
+/// them: whether files are sealed there, and a terminal that is the only one there, with the size of `inner`.
+fn alone(paths: &[PathBuf], inner: Option<&OwnedFd>, place: &Place) -> (bool, Option<Pair>) {
+    let wanted = place.own_user && (!paths.is_empty() || inner.is_some());
+    let others = if inner.is_some() { own_terminals::of_user() } else { vec![] };
+    let inside = wanted && sealed::enter().is_ok();
+    let is_sealed =
+        paths.is_empty() || (inside && paths.iter().all(|path| sealed::seal(path).is_ok()));
+    let own = inner.filter(|_| inside).and_then(|inner| own_terminal(inner, &others));
+    if inside {
+        inherited::reopen_folders();
+    }
+    (is_sealed, own)
+}
+
+fn own_terminal(like: &OwnedFd, others: &[PathBuf]) -> Option<Pair> {
+    own_terminals::enter(others).ok()?;
+    let pair = terminal::pair().ok()?;
+    if let Ok(size) = tcgetwinsize(like) {
+        let _ = tcsetwinsize(&pair.0, size);
+    }
+    Some(pair)
 }
 
 /// Leads a session on the terminal, and puts it in the place of those of the caller's streams that are terminals.
-fn take_terminal(terminal: OwnedFd, command: &mut Command) -> netloom_sys::Result<()> {
+fn take_terminal(inner: OwnedFd, command: &mut Command) -> netloom_sys::Result<()> {
     use rustix::stdio;
     let failed = |e: rustix::io::Errno| {
         netloom_sys::Error::from(netloom_sys::Failure::new("terminal of the program", "take", e))
     };
     rustix::process::setsid().map_err(failed)?;
-    rustix::process::ioctl_tiocsctty(&terminal).map_err(failed)?;
+    rustix::process::ioctl_tiocsctty(&inner).map_err(failed)?;
     if isatty(stdio::stdin()) {
-        stdio::dup2_stdin(&terminal).map_err(failed)?;
+        stdio::dup2_stdin(&inner).map_err(failed)?;
     }
     if isatty(stdio::stdout()) {
-        stdio::dup2_stdout(&terminal).map_err(failed)?;
+        stdio::dup2_stdout(&inner).map_err(failed)?;
     }
     if isatty(stdio::stderr()) {
-        stdio::dup2_stderr(&terminal).map_err(failed)?;
+        stdio::dup2_stderr(&inner).map_err(failed)?;
     }
-    netloom_sys::terminal::start_in_foreground(command, terminal);
+    inherited::replace_terminals(&inner);
+    terminal::start_in_foreground(command, inner);
     Ok(())
 }
 
@@ -160,6 +207,8 @@ struct Attended {
     socket: OwnedFd,
     maker: OwnedFd,
     signals: OwnedFd,
+    /// The caller's terminal, which is given back to all if the supervisor does not.
+    outer: Option<OwnedFd>,
 }
 
 impl Attended {
@@ -197,6 +246,10 @@ impl Attended {
             Ok(Received::Malformed(_)) => {}
             Ok(Received::Ended) | Err(_) => {
                 process::end_descendants();
+                if let Some(outer) = &self.outer {
+                    // One that is gone is nobody's.
+                    let _ = ioctl_tiocnxcl(outer);
+                }
                 process::exit_now(1)
             }
         }

@@ -3,7 +3,7 @@
 //! The caller's process supervises; its deputy starts the program. Where questions may be asked, the program
 //! has a terminal of its own. A killed supervisor ends the program by the deputy, and its calls fail from that moment.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Signal;
 
 use crate::accept::Gate;
-use crate::deputy::{Deputy, Event, SOCKET, Told};
+use crate::deputy::{Began, Deputy, Event, SOCKET, Told};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::judge::Judge;
 use crate::names::home::{Files, Home};
 use crate::screen::Screen;
 use crate::supervisor::Supervisor;
+use crate::tty::Tty;
 
 /// How long the supervisor's threads may take to notice that nobody is left.
 const LEAVE: Duration = Duration::from_secs(5);
@@ -46,7 +47,7 @@ pub struct Guarded {
     gate: Gate,
     signals: OwnedFd,
     /// The caller's terminal, and this side of the program's.
-    terminals: Option<(OwnedFd, OwnedFd)>,
+    terminals: Option<(Tty, OwnedFd)>,
 }
 
 impl Guarded {
@@ -78,7 +79,12 @@ impl Guarded {
             None => (None, None),
             Some(tty) => {
                 let (ours, theirs) = terminal::pair()?;
-                (Some((tty, ours)), Some(theirs))
+                if let Ok(size) = rustix::termios::tcgetwinsize(&tty) {
+                    let _ = rustix::termios::tcsetwinsize(&ours, size);
+                }
+                let outer = tty.try_clone();
+                let outer = outer.map_err(|e| Failure::new("guard", "copy a terminal", e))?;
+                (Some((Tty::take(tty), ours)), Some((outer, theirs)))
             }
         };
         let passed_on = process::FOR_PROGRAMS.iter().chain(&process::OF_KEYS);
@@ -89,7 +95,7 @@ impl Guarded {
         // What outlives a killed deputy becomes a child of this process.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let place = Place { unkept: true, ..place };
-        let deputy = Deputy { socket: theirs, maker: makes, place, gate, terminal: inner, sealed };
+        let deputy = Deputy { socket: theirs, maker: makes, place, gate, terminals: inner, sealed };
         Ok((
             Guarded { program: program.to_owned(), socket, maker, gate, signals, terminals },
             deputy,
@@ -100,15 +106,13 @@ impl Guarded {
     ///
     /// # Errors
     /// The program cannot be started, or the kernel lacks what a supervisor needs.
-    pub fn started(&self) -> Result<(Supervisor, bool)> {
-        let program = || self.program.clone();
+    pub fn started(&mut self) -> Result<(Supervisor, bool)> {
+        let program = self.program.clone();
         let (errno, words) = match envelope::receive(SOCKET, &self.socket)? {
-            Received::Value(Event::Started(sealed, files), fds) => {
+            Received::Value(Event::Started(began), mut fds) => {
+                let own = if began.own_terminal { fds.pop() } else { None };
                 match <[OwnedFd; 3]>::try_from(fds) {
-                    Ok([listener, root, mounts]) => {
-                        let sight = Sight::of(root, mounts)?;
-                        return Ok((self.supervisor(listener, sight, &files)?, sealed));
-                    }
+                    Ok(parts) => return self.begun(began, parts, own),
                     Err(_) => (None, "no listener came".to_owned()),
                 }
             }
@@ -121,7 +125,7 @@ impl Guarded {
         use rustix::io::Errno;
         let known = errno.map(Errno::from_raw_os_error);
         Err(match known {
-            Some(Errno::BUSY) => Error::Nested { program: program() },
+            Some(Errno::BUSY) => Error::Nested { program },
             Some(
                 Errno::NOENT
                 | Errno::ACCESS
@@ -132,9 +136,24 @@ impl Guarded {
                 | Errno::NAMETOOLONG
                 | Errno::TOOBIG
                 | Errno::TXTBSY,
-            ) => Error::Program { program: program(), source },
+            ) => Error::Program { program, source },
             _ => unsupported(words).into(),
         })
+    }
+
+    /// A program that has begun, with its listener, root and mounts, and this side of its terminal if it has one of its own.
+    fn begun(
+        &mut self,
+        began: Began,
+        [listener, root, mounts]: [OwnedFd; 3],
+        own: Option<OwnedFd>,
+    ) -> Result<(Supervisor, bool)> {
+        if let (Some((tty, inner)), Some(own)) = (&mut self.terminals, own) {
+            *inner = own;
+            tty.share();
+        }
+        let sight = Sight::of(root, mounts)?;
+        Ok((self.supervisor(listener, sight, &began.files)?, began.sealed))
     }
 
     fn supervisor(&self, listener: OwnedFd, sight: Sight, files: &Files) -> Result<Supervisor> {
@@ -166,7 +185,7 @@ impl Guarded {
         let (tty, inner) = terminals.unzip();
         let screen = match (&tty, inner) {
             (Some(tty), Some(inner)) => Some(
-                Screen::new(tty.as_fd(), inner, Arc::clone(&desk), timeout)
+                Screen::new(tty, inner, Arc::clone(&desk), timeout)
                     .map_err(|e| Failure::new("terminal of the program", "read", e))?,
             ),
             _ => None,

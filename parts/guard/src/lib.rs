@@ -32,6 +32,7 @@ mod rules;
 mod screen;
 mod socket;
 mod supervisor;
+mod tty;
 mod turn;
 mod who;
 

@@ -5,7 +5,7 @@
 //! show one of its own that would be taken for the supervisor's. The time of a question runs while it is shown in the
 //! foreground, and never while nobody can see it.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use crate::card::{self, Scope};
 use crate::desk::{Desk, View};
 use crate::menu::{Choice, DEAD, FLOOD_MINUTES, Menu, Step};
 use crate::rules::Answer;
+use crate::tty::Tty;
 
 /// Output of a program that is kept while a question is shown; more waits in the program.
 const KEPT: usize = 1 << 20;
@@ -28,11 +29,15 @@ const KEPT: usize = 1 << 20;
 const LOOK: Duration = Duration::from_millis(500);
 /// The longest time between two looks that counts as seen: a stopped supervisor shows nothing.
 const GLANCE: Duration = Duration::from_secs(2);
+/// The shortest time between other input and a key that a person types.
+const TYPED: Duration = Duration::from_millis(30);
 
 /// Both terminals.
 pub(crate) struct Screen<'t> {
     /// The caller's.
-    tty: BorrowedFd<'t>,
+    tty: &'t Tty,
+    /// When something was read from it last that is no key of a question.
+    heard: Option<Instant>,
     /// This side of the program's; `None` once either is gone.
     inner: Option<OwnedFd>,
     desk: Arc<Desk>,
@@ -70,7 +75,7 @@ impl<'t> Screen<'t> {
     /// # Errors
     /// The program's terminal cannot be read without waiting.
     pub(crate) fn new(
-        tty: BorrowedFd<'t>,
+        tty: &'t Tty,
         inner: OwnedFd,
         desk: Arc<Desk>,
         timeout: Option<Duration>,
@@ -79,10 +84,15 @@ impl<'t> Screen<'t> {
         let (typed, output) = (vec![], vec![]);
         let (shown, covers, told, raw) = (None, false, false, None);
         let inner = Some(inner);
+        let heard = None;
         let mut screen =
-            Screen { tty, inner, desk, typed, output, shown, covers, told, timeout, raw };
+            Screen { tty, heard, inner, desk, typed, output, shown, covers, told, timeout, raw };
         screen.fit();
         screen.look();
+        if screen.raw.is_none() {
+            // In the background it is another's.
+            tty.give_back();
+        }
         Ok(screen)
     }
 
@@ -95,7 +105,7 @@ impl<'t> Screen<'t> {
             events.set(PollFlags::OUT, !self.typed.is_empty());
             polls.push(PollFd::new(inner, events));
             if self.raw.is_some() && self.typed.is_empty() {
-                polls.push(PollFd::from_borrowed_fd(self.tty, PollFlags::IN));
+                polls.push(PollFd::from_borrowed_fd(self.tty.as_fd(), PollFlags::IN));
             }
         }
         polls
@@ -129,7 +139,8 @@ impl<'t> Screen<'t> {
         if !front && self.raw.is_some() {
             self.leave();
         } else if front && self.raw.is_none() && self.inner.is_some() {
-            self.raw = Raw::set(self.tty);
+            self.tty.keep();
+            self.raw = Raw::set(self.tty.as_fd());
             self.fit();
         }
     }
@@ -139,6 +150,7 @@ impl<'t> Screen<'t> {
         self.shown = None;
         self.uncover();
         self.raw = None;
+        self.tty.give_back();
     }
 
     /// The caller's terminal is gone: so is the program's, and questions get the default.
@@ -188,12 +200,16 @@ impl<'t> Screen<'t> {
         match rustix::io::read(self.tty, &mut buffer) {
             Err(Refusal::INTR | Refusal::AGAIN) => {}
             Ok(0) | Err(_) => self.hang_up(),
-            // What comes at once is not typed: a paste, or an escape sequence of a key that is no letter.
-            Ok(n) if self.shown.is_some() && n > 1 => {}
-            Ok(_) if self.shown.is_some() => self.press(buffer[0]),
             Ok(n) => {
-                self.typed.extend(&buffer[..n]);
-                self.write_typed();
+                let quiet = self.heard.map(|heard| heard.elapsed());
+                if self.shown.is_some() && is_typed(n, quiet) {
+                    return self.press(buffer[0]);
+                }
+                self.heard = Some(Instant::now());
+                if self.shown.is_none() {
+                    self.typed.extend(&buffer[..n]);
+                    self.write_typed();
+                }
             }
         }
     }
@@ -336,7 +352,7 @@ impl<'t> Screen<'t> {
                 Ok(n) => bytes = &bytes[n..],
                 Err(Refusal::INTR) => {}
                 Err(Refusal::AGAIN) => {
-                    let mut writable = [PollFd::from_borrowed_fd(self.tty, PollFlags::OUT)];
+                    let mut writable = [PollFd::from_borrowed_fd(self.tty.as_fd(), PollFlags::OUT)];
                     let _ = rustix::event::poll(&mut writable, None);
                 }
                 Err(_) => return,
@@ -345,9 +361,28 @@ impl<'t> Screen<'t> {
     }
 }
 
+/// Whether so many bytes are a key that a person has typed, so long after other input. What comes at once is a paste, a key
+/// that is no letter, or what the terminal says by itself, which programs make it say.
+fn is_typed(bytes: usize, quiet: Option<Duration>) -> bool {
+    bytes == 1 && quiet.is_none_or(|quiet| quiet >= TYPED)
+}
+
 fn answer(choice: Choice, request: &Request) -> Answer {
     let Choice { action, scope, minutes } = choice;
     let rule =
         scope.and_then(|scope| card::rule(action, scope, request, minutes, Timestamp::now()));
     rule.map_or(Answer::Once(action), |rule| Answer::Rule(Box::new(rule)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_stands_alone() {
+        let after = |milliseconds| Some(Duration::from_millis(milliseconds));
+        assert!(is_typed(1, None) && is_typed(1, after(30)));
+        assert!(!is_typed(1, after(29)) && !is_typed(1, after(0)));
+        assert!(!is_typed(2, None) && !is_typed(8, after(1000)));
+    }
 }

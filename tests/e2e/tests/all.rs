@@ -38,6 +38,7 @@ mod generate;
 mod guard;
 mod guard_names;
 mod guard_policy;
+mod guard_terminal;
 mod hierarchy;
 mod hung;
 mod ids;

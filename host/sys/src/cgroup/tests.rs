@@ -9,6 +9,7 @@ use crate::mountinfo::Mount;
 fn mount(path: &str, fstype: &str, options: &str) -> Mount {
     Mount {
         path: path.into(),
+        root: "/".into(),
         fstype: fstype.into(),
         read_only: false,
         source: "cgroup".into(),

@@ -56,7 +56,7 @@ fn follow(lab: Option<&str>, args: &Guard, policies: &Policies, log: Option<Log>
     let entry = args.node.as_deref().map(|node| entry_of(lab, node)).transpose()?;
     let gate = Gate::here(policies.policy.limits_peers());
     let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?, sealed, gate)?;
-    let guarded = start(entry.as_ref(), args, guarded, deputy)?;
+    let mut guarded = start(entry.as_ref(), args, guarded, deputy)?;
     let (supervisor, is_sealed) = guarded.started()?;
     if !is_sealed && !rustix::process::geteuid().is_root() && std::io::stderr().is_terminal() {
         let what = "the program may write the policy's file, for later runs: nothing seals it here";

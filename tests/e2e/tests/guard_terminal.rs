@@ -1,0 +1,205 @@
+//! `guard` on a terminal against programs that draw on it past guard, or type there: by its number, by what they inherit, by
+//! other processes, and in mounts of their own.
+
+use std::path::PathBuf;
+
+use netloom_tests_e2e::{
+    Machine, Run, Terminal, is_root, kill, machine, needs, ordinary_only, wait_until,
+    with_command_line,
+};
+
+use super::guard::{KEYS, SOON, Server, go, waiting};
+
+/// Draws on each terminal that it can open or has, types `y` there, and makes the file of its second argument. The
+/// first one is the terminal's path; further ones are processes, in the place of all. What is drawn is not in the script.
+const ATTACK: &str = r#"
+import fcntl, os, subprocess, sys, termios
+outer, done = sys.argv[1:3]
+text = b'DRA' + b'WN'
+def draw(fd):
+    try:
+        if os.isatty(fd):
+            os.set_blocking(fd, False)
+            os.write(fd, text)
+            fcntl.ioctl(fd, termios.TIOCSTI, b'y')
+    except OSError: pass
+def draw_at(path, **at):
+    try: fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK, **at)
+    except OSError: return
+    draw(fd); os.close(fd)
+def names(folder):
+    try: return os.listdir(folder)
+    except OSError: return []
+def is_own(process):
+    try: return os.stat(f'/proc/{process}').st_uid == os.getuid()
+    except OSError: return False
+name = os.path.basename(outer)
+processes = sys.argv[3:] or [p for p in names('/proc') if p.isdigit() and is_own(p)]
+for path in [outer, '/dev/tty', '/dev/console', name, './pts/' + name]: draw_at(path)
+for path in names('/dev'):
+    if path.startswith('tty'): draw_at('/dev/' + path)
+for fd in range(3, 20):
+    draw(fd)
+    for below in [name, 'pts/' + name, 'dev/pts/' + name, '../dev/pts/' + name]:
+        try: draw_at(below, dir_fd=fd)
+        except OSError: pass
+for process in processes:
+    for fd in names(f'/proc/{process}/fd'): draw_at(f'/proc/{process}/fd/{fd}')
+    for root in ['root', 'cwd']:
+        for below in [outer, '/' + name]: draw_at(f'/proc/{process}/{root}{below}')
+own = "(printf 'DRA%s' WN >\"$1\") 2>/dev/null"
+for way in ['umount -l /dev/pts', 'mount -t devpts devpts /dev/pts', 'mount -t devpts -o newinstance devpts /dev/pts',
+            'mount --move /dev/pts /tmp', 'mount --rbind / /mnt && umount -l /mnt/dev/pts && cd /mnt && set -- "/mnt$1"',
+            'mount --bind / /mnt && set -- "/mnt$1"', 'mount --bind /dev /mnt && set -- "/mnt/pts/${1##*/}"',
+            'mount --bind "/proc/$PPID/root/dev/pts" /dev/pts', 'mount --bind /proc/1/root/dev/pts /dev/pts']:
+    subprocess.run(['unshare', '-Urm', 'sh', '-c', f'{way}; {own}', 'sh', outer], stderr=subprocess.DEVNULL)
+for process in processes:
+    subprocess.run(['nsenter', '-t', process, '-U', '-m', '--preserve-credentials', 'sh', '-c', own, 'sh', outer],
+                   stderr=subprocess.DEVNULL)
+open(done, 'w').close()
+"#;
+
+/// A terminal with a shell that runs `start`, which is given guard's words: the terminal as OUTER, folders and the terminal
+/// itself as further descriptors, in the folder of terminals. Guard asks about curl, and then attacks begin.
+struct Attacked {
+    shown: Terminal,
+    server: Server,
+    pipe: PathBuf,
+    done: PathBuf,
+}
+
+/// Guard, in this folder.
+const PLAIN: &str = "\"$@\"";
+/// Guard where no user namespaces are allowed.
+const WITHOUT_USERNS: &str = "unshare --map-current-user --keep-caps sh -c 'echo 0 >/proc/sys/user/max_user_namespaces; \
+                              exec setpriv --inh-caps=-all --ambient-caps=-all \"$@\"' sh \"$@\"";
+
+impl Attacked {
+    fn start(machine: &Machine, start: &str) -> Attacked {
+        let server = Server::start();
+        let folder = machine.scratch().path();
+        let attack = machine.scratch().file("attack.py", ATTACK);
+        let done = folder.join("done");
+        let attacks = format!("python3 {} $OUTER {}", attack.display(), done.display());
+        let (pipe, script) = waiting(machine, &format!("{attacks}; wait $curl; exit $?"));
+        let script = format!("curl -s {} & curl=$!; {script}", server.url());
+        let outer = format!(
+            "exec 9<>/dev/tty 8</dev/pts 7</dev 6</; cd /dev/pts; export OUTER=$(tty)\n{start}\n\
+             code=$?; until (echo ba''ck >$OUTER) 2>/dev/null; do :; done; exit $code"
+        );
+        let netloom = netloom_kit::Binary::find();
+        let netloom = netloom.path().to_str().expect("a path");
+        let words = ["-c", &outer, "sh", netloom, "guard", "--", "sh", "-c", &script];
+        let shell = std::path::Path::new("/bin/sh");
+        let shown = Terminal::start(shell, &words, &[("XDG_CONFIG_HOME", folder)]);
+        shown.expect_times(KEYS, 1);
+        Attacked { shown, server, pipe, done }
+    }
+
+    /// Attacks while a question is shown; who sees it says no.
+    fn attacked(mut self) {
+        go(&self.pipe);
+        wait_until("the attacks are over", SOON, || self.done.exists().then_some(()));
+        assert!(!self.shown.screen().contains("DRAWN"), "{}", self.shown.screen());
+        assert_eq!(self.server.served(), 0);
+        self.shown.type_text("n");
+        // When guard has ended, others open the terminal again.
+        self.shown.expect_times("back", 1);
+        assert_eq!(self.shown.finish().code(), Some(7));
+        assert_eq!(self.server.served(), 0);
+    }
+}
+
+#[test]
+fn nothing_is_drawn_over_a_question() {
+    ordinary_only!("root opens any terminal");
+    needs!("curl", "python3", "userns", "nsenter");
+    let machine = machine!();
+    Attacked::start(&machine, PLAIN).attacked();
+    // Without guard there is something to see.
+    let attack = machine.scratch().file("attack.py", ATTACK);
+    let script = format!("exec python3 {} $(tty) /dev/null self", attack.display());
+    let shown = Terminal::start(std::path::Path::new("/bin/sh"), &["-c", &script], &[]);
+    shown.expect_times("DRAWN", 3);
+    assert_eq!(shown.finish().code(), Some(0));
+    machine.untouched();
+}
+
+/// A program has a terminal with a name, and makes others.
+#[test]
+fn programs_have_and_make_terminals() {
+    needs!("python3");
+    let machine = machine!();
+    let script = "import os, pty; print('name', os.ttyname(0)); _, own = pty.openpty(); print('made', os.ttyname(own)); \
+                  pty.spawn(['sh', '-c', 'test -t 0 && echo on $(tty) >/dev/tty'])";
+    let shown = super::guard::terminal(&machine, &["guard", "--", "python3", "-c", script]);
+    shown.expect_times("name /dev/pts/", 1);
+    shown.expect_times("made /dev/pts/", 1);
+    shown.expect_times("on /dev/pts/", 1);
+    let screen = shown.screen();
+    assert_eq!(shown.finish().code(), Some(0));
+    // The first one of its own, where it has a user namespace.
+    assert!(
+        is_root() || !netloom_kit::userns_allowed() || screen.contains("name /dev/pts/0\r"),
+        "{screen}"
+    );
+    machine.untouched();
+}
+
+#[test]
+fn nothing_is_drawn_over_a_question_without_user_namespaces() {
+    ordinary_only!("root opens any terminal");
+    needs!("curl", "python3", "userns", "landlock-tcp", "setpriv");
+    let machine = machine!();
+    Attacked::start(&machine, WITHOUT_USERNS).attacked();
+    machine.untouched();
+}
+
+#[test]
+fn a_killed_guard_leaves_the_terminal_to_others() {
+    ordinary_only!("root opens any terminal");
+    needs!("curl", "python3", "userns", "landlock-tcp", "setpriv");
+    let machine = machine!();
+    let attacked = Attacked::start(&machine, WITHOUT_USERNS);
+    let mut guards = with_command_line(&attacked.server.url());
+    let comm = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    guards.retain(|pid| comm(*pid) == "netloom\n");
+    kill(guards.into_iter().min().expect("guard runs"));
+    attacked.shown.expect_times("back", 1);
+    assert_eq!(attacked.shown.finish().code(), Some(137));
+    machine.untouched();
+}
+
+/// What a folder that is open, or the current one, leads to is what its path leads to.
+#[test]
+fn no_folder_leads_past_what_is_sealed() {
+    ordinary_only!("root may write anything");
+    needs!("userns");
+    let machine = machine!();
+    machine.scratch().file("p.yaml", "default: deny\n");
+    std::fs::create_dir(machine.scratch().path().join("netloom")).expect("make a folder");
+    let folder = machine.scratch().path();
+    let netloom = netloom_kit::Binary::find();
+    let netloom = netloom.path().to_str().expect("a path");
+    let tries = "for at in /proc/self/fd/8 /proc/$$/cwd .; do echo x >$at/p.yaml; echo x >$at/guard.yaml; done; \
+                 test -d /proc/self/fd/8 && echo tri''ed";
+    let script = "exec 8<.; exec \"$@\"";
+    let words = [
+        "--wait", "sh", "-c", script, "sh", netloom, "guard", "--policy", "p.yaml", "--frozen",
+        "--",
+    ];
+    let run = Run::new("setsid").args(words).args(["sh", "-c", tries]).dir(folder);
+    assert_eq!(run.finish().code(0).text(), "tried\n");
+    // The folder of answers, and a terminal to ask on.
+    let script = "cd netloom; exec 8<.; exec \"$@\"";
+    let script = format!("cd {}; {script}", folder.display());
+    let words = ["-c", &script, "sh", netloom, "guard", "--", "sh", "-c", tries];
+    let shell = std::path::Path::new("/bin/sh");
+    let shown = Terminal::start(shell, &words, &[("XDG_CONFIG_HOME", folder)]);
+    shown.expect_times("tried", 1);
+    assert_eq!(shown.finish().code(), Some(0));
+    let policy = std::fs::read_to_string(folder.join("p.yaml")).expect("a policy");
+    assert_eq!(policy, "default: deny\n");
+    assert!(!folder.join("netloom/guard.yaml").exists());
+    machine.untouched();
+}
