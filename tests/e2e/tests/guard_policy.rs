@@ -217,6 +217,10 @@ fn where_nothing_can_be_learned_nothing_starts() {
     {
         guard(file, &["touch", "started"]).code(2).says(why);
     }
+    // Nobody writes into it.
+    Run::new("mkfifo").args([machine.scratch().path().join("pipe")]).ok();
+    let args = ["guard", "--policy", "pipe", "--", "touch", "started"];
+    alone(&machine, &args).finish().code(2).says("not a regular file");
     if !is_root() {
         guard("/proc/p.yaml", &["touch", "started"]).code(2).says("/proc/p.yaml: write: ");
     }

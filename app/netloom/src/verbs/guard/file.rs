@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use netloom_policy::{Policy, Rule};
+use netloom_sys::setup::open_regular;
 
 use crate::source;
 
@@ -54,8 +55,8 @@ impl PolicyFile {
     /// It cannot be read, or all of its errors.
     pub(super) fn read(path: &Path) -> Result<PolicyFile> {
         // Who writes it in place holds a lock. What cannot be opened is an error of the reading.
-        let held =
-            File::open(path).ok().filter(|file| waited_for(READERS, || file.try_lock_shared()));
+        let held = open_regular(path).ok();
+        let held = held.filter(|file| waited_for(READERS, || file.try_lock_shared()));
         let version = version(path);
         let text = source::read(path)?;
         drop(held);
@@ -95,9 +96,9 @@ impl PolicyFile {
     /// # Errors
     /// It cannot be read or written, or all of its errors.
     pub(super) fn to_learn(path: &Path) -> Result<PolicyFile> {
-        let there = PolicyFile::read_if_there(path)?;
+        let is_there = fs::symlink_metadata(path).is_ok();
         let mut held = Held::open(path).map_err(|e| crate::Usage(netloom_sys::describe(&*e)))?;
-        if there.policy.is_none() && held.text()?.is_empty() {
+        if !is_there && held.text()?.is_empty() {
             held.overwrite(&Policy::nothing())?;
             drop(held);
             let made = PolicyFile::read(path)?;
