@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Place, closest, quote};
+use crate::{Place, closest, printable, quote};
 
 /// Errors beyond this number are only counted.
 pub(crate) const MAX_KEPT: usize = 1000;
@@ -33,9 +33,10 @@ pub struct Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: error: {}", self.file, self.line, self.column, self.message)?;
+        let (file, message) = (printable::line(&self.file), printable::line(&self.message));
+        write!(f, "{file}:{}:{}: error: {message}", self.line, self.column)?;
         match &self.help {
-            Some(help) => write!(f, "\n  help: {help}"),
+            Some(help) => write!(f, "\n  help: {}", printable::line(help)),
             None => Ok(()),
         }
     }
@@ -67,7 +68,7 @@ impl fmt::Display for Diagnostics {
         }
         let count = self.count();
         let plural = if count == 1 { "error" } else { "errors" };
-        write!(f, "{}: {count} {plural}", self.file)?;
+        write!(f, "{}: {count} {plural}", printable::line(&self.file))?;
         match self.more {
             0 => Ok(()),
             _ => write!(f, ", {} shown", self.list.len()),

@@ -15,6 +15,7 @@ mod diagnostic;
 pub mod likely;
 mod node;
 mod path;
+pub mod printable;
 pub mod read;
 mod scalar;
 mod suggest;

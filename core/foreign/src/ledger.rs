@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 
-use netloom_config::{Kind, Node, Place};
+use netloom_config::{Kind, Node, Place, printable};
 use serde::Serialize;
 
 /// Why an item that no reader knows is left out.
@@ -42,14 +42,15 @@ pub struct Item {
 
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, item) = (printable::line(&self.file), printable::line(&self.item));
         match self.line {
-            0 => write!(f, "{}: ", self.file)?,
-            line => write!(f, "{}:{line}: ", self.file)?,
+            0 => write!(f, "{file}: ")?,
+            line => write!(f, "{file}:{line}: ")?,
         }
         match &self.verdict {
-            Verdict::Carried => write!(f, "{}: carried", self.item),
-            Verdict::Changed(why) => write!(f, "{}: changed: {why}", self.item),
-            Verdict::LeftOut(why) => write!(f, "{}: left out: {why}", self.item),
+            Verdict::Carried => write!(f, "{item}: carried"),
+            Verdict::Changed(why) => write!(f, "{item}: changed: {}", printable::line(why)),
+            Verdict::LeftOut(why) => write!(f, "{item}: left out: {}", printable::line(why)),
         }
     }
 }
@@ -203,6 +204,15 @@ mod tests {
                 "f:2: d: left out: not known",
             ]
         );
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line_as_it_is() {
+        let ledger = Ledger::default();
+        let id = ledger.enter("r1/a\nb", 0, "x\u{202e}y\u{1b}[2J");
+        ledger.say(id, Verdict::LeftOut("to \u{2066}z".into()));
+        let shown = ledger.close()[0].to_string();
+        assert_eq!(shown, "r1/a\\nb: x\\u{202e}y\\u{1b}[2J: left out: to \\u{2066}z");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! Everything that comes from a program (its path, arguments, names that it looked up) is shown with control and
 //! direction characters escaped, and cut, so that no text can hide or imitate the question.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
+use netloom_config::printable;
 use netloom_policy::learn::destinations;
 use netloom_policy::pattern::{Destination, Part, PathPattern, Ports};
 use netloom_policy::{Action, Direction, Port, Protocol, Request, Rule, Target};
@@ -191,30 +191,11 @@ fn warning(request: &Request) -> Option<&'static str> {
     }
 }
 
-/// Text on one line: control characters, and those that change the direction of writing, escaped; cut.
+/// Text on one line, escaped and cut.
 pub fn plain(text: &str) -> String {
-    let mut shown = String::new();
-    for letter in text.chars().take(SHOWN) {
-        match letter {
-            '\u{ad}'
-            | '\u{61c}'
-            | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}' => {
-                let _ = write!(shown, "\\u{{{:x}}}", u32::from(letter));
-            }
-            letter if letter.is_control() => shown.extend(letter.escape_debug()),
-            letter => shown.push(letter),
-        }
-    }
-    if text.chars().nth(SHOWN).is_some() {
-        shown.push('…');
-    }
-    shown
+    let end = text.char_indices().nth(SHOWN).map(|(end, _)| end);
+    let shown = printable::line(&text[..end.unwrap_or(text.len())]);
+    format!("{shown}{}", if end.is_some() { "…" } else { "" })
 }
 
 /// As [`plain`], in quotes where it has other letters than names of files usually do: no path reads as a sentence.

@@ -1,5 +1,7 @@
 //! Results as JUnit XML, as programs for continuous integration read it: a suite a lab, a case a step.
 
+use netloom_config::printable;
+
 use super::report::{Report, Step};
 
 /// The whole document.
@@ -91,10 +93,11 @@ fn seconds(ms: u64) -> String {
     format!("{:.3}", ms as f64 / 1000.0)
 }
 
-/// Text for an attribute or between tags. Characters that XML 1.0 cannot have (section 2.2) become a question mark.
+/// Text for an attribute or between tags, as it may be shown. Characters that XML 1.0 cannot have (section 2.2) become a
+/// question mark.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in printable::lines(text).chars() {
         match c {
             '&' => out += "&amp;",
             '<' => out += "&lt;",
@@ -104,7 +107,6 @@ fn escaped(text: &str) -> String {
             // An attribute's white space would become spaces.
             '\n' => out += "&#10;",
             '\t' => out += "&#9;",
-            '\r' => out += "&#13;",
             ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => out.push(c),
             _ => out.push('?'),
         }
@@ -122,7 +124,7 @@ mod tests {
         let xml = text(&[failed()]);
         assert!(xml.contains("name=\"&lt;one&gt;\" time=\"1.250\">"), "{xml}");
         assert!(
-            xml.contains("message=\"?no answer &quot;]]&gt;&quot; &amp; &apos;none&apos;?\""),
+            xml.contains("message=\"\\u{1}no answer &quot;]]&gt;&quot; &amp; &apos;none&apos;?\""),
             "{xml}"
         );
         assert!(xml.contains("tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\""), "{xml}");

@@ -1,5 +1,6 @@
 //! What a tested lab reports, and how it is shown.
 
+use netloom_config::printable;
 use serde::{Deserialize, Serialize};
 
 use super::files::Asked;
@@ -122,19 +123,20 @@ impl Report {
 
     /// The first line of a lab's block.
     fn head(&self) -> String {
-        format!("lab {} ({})\n", self.lab, self.file)
+        format!("lab {} ({})\n", self.lab, printable::line(&self.file))
     }
 
     fn tail(&self) -> String {
         let mut text = String::new();
         if let Some(error) = &self.error {
-            text += &format!("  ERROR {}\n", error.replace('\n', "\n        "));
+            text += &format!("  ERROR {}\n", printable::lines(error).replace('\n', "\n        "));
         }
         for name in &self.left_out {
-            text += &format!("  -     {name}: not come to\n");
+            text += &format!("  -     {}: not come to\n", printable::line(name));
         }
         if let Some(logs) = &self.logs {
             text += "  last lines of its programs:\n";
+            let logs = printable::lines(logs);
             logs.lines().for_each(|line| text += &format!("    {line}\n"));
         }
         text
@@ -158,12 +160,13 @@ impl Step {
         let expected = if self.name == self.expected {
             String::new()
         } else {
-            format!(" (expected: {})", self.expected)
+            format!(" (expected: {})", printable::line(&self.expected))
         };
         #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
         let seconds = self.ms as f64 / 1000.0;
-        let seen = self.seen.replace('\n', "\n          ");
-        format!("  {word}  {}{expected}: {seen} ({seconds:.1} s)\n", self.name)
+        let seen = printable::lines(&self.seen).replace('\n', "\n          ");
+        let name = printable::line(&self.name);
+        format!("  {word}  {name}{expected}: {seen} ({seconds:.1} s)\n")
     }
 }
 
@@ -182,7 +185,7 @@ pub(crate) fn summary(reports: &[Report]) -> String {
     let passed = reports.iter().filter(|report| report.passed).count();
     text += &format!("{passed} of {} passed\n", count(reports.len(), "lab"));
     for report in reports.iter().filter(|report| !report.passed) {
-        text += &format!("failed: {} ({})\n", report.lab, report.file);
+        text += &format!("failed: {} ({})\n", report.lab, printable::line(&report.file));
     }
     text
 }
@@ -240,10 +243,33 @@ mod tests {
             text.starts_with("lab talk (a&b.yaml)\n  ok    comes up: 2 nodes (1.2 s)\n"),
             "{text}"
         );
-        assert!(text.contains("\n  FAIL  <one>: \u{1}no answer"), "{text}");
+        assert!(text.contains("\n  FAIL  <one>: \\u{1}no answer"), "{text}");
         assert!(text.contains("\n  ERROR interrupted\n  -     two: not come to\n"), "{text}");
         assert!(summary(&[failed(), failed()]).starts_with("0 of 2 labs passed\nfailed: talk"));
         assert!(summary(&[failed()]).ends_with("1 of 3 steps\n"));
+    }
+
+    #[test]
+    fn names_stay_on_their_line() {
+        let asked = Asked {
+            file: "x\n  ok    all: holds\u{202e}.yaml".into(),
+            lab: "talk".into(),
+            name: "talk-test-1-0".into(),
+            steps: vec!["two\u{1b}[1A".into()],
+            memory: 0,
+        };
+        let mut report = Report::new(&asked);
+        let name = "one\n  ok    two".to_owned();
+        let (expected, seen) = (name.clone(), "no\r  ok    one".to_owned());
+        report.take(Line::Step(Step { name, holds: false, expected, seen, ms: 0 }));
+        report.take(Line::Logs("a | \u{1b}]0;x\u{7}\nb | y\n".into()));
+        assert_eq!(
+            report.text(),
+            "lab talk (x\\n  ok    all: holds\\u{202e}.yaml)\n  \
+             FAIL  one\\n  ok    two: no\\r  ok    one (0.0 s)\n  \
+             -     two\\u{1b}[1A: not come to\n  last lines of its programs:\n    \
+             a | \\u{1b}]0;x\\u{7}\n    b | y\n"
+        );
     }
 
     #[test]
