@@ -78,21 +78,29 @@ impl Downloads<'_> {
         *begin = partial.length;
         let step = format!("layer {} of {}, {}", index + 1, self.layers.len(), layer.blob);
         if partial.length < layer.bytes {
-            self.registry.blob((&layer.blob, &step), partial.length, &mut |at, data| {
-                if self.registry.stop.load(Ordering::Relaxed) {
-                    return Err(Error::image(self.image, "another layer failed"));
+            let fetched =
+                self.registry.blob((&layer.blob, &step), partial.length, &mut |at, data| {
+                    if self.registry.stop.load(Ordering::Relaxed) {
+                        return Err(Error::image(self.image, "another layer failed"));
+                    }
+                    let before = partial.length;
+                    partial.add(at, data)?;
+                    if partial.length > layer.bytes {
+                        let why = format!("{step}: more than its {} bytes come", layer.bytes);
+                        return Err(Error::image(self.image, why));
+                    }
+                    if at == before {
+                        self.come.fetch_add(data.len() as u64, Ordering::Relaxed);
+                    }
+                    Ok(())
+                });
+            if let Err(e) = fetched {
+                // Too long, or nothing at all: there is nothing to continue.
+                if partial.length == 0 || partial.length > layer.bytes {
+                    let _ = fs::remove_file(&path);
                 }
-                let before = partial.length;
-                partial.add(at, data)?;
-                if partial.length > layer.bytes {
-                    let why = format!("{step}: more than its {} bytes come", layer.bytes);
-                    return Err(Error::image(self.image, why));
-                }
-                if at == before {
-                    self.come.fetch_add(data.len() as u64, Ordering::Relaxed);
-                }
-                Ok(())
-            })?;
+                return Err(e);
+            }
         }
         self.check(partial, layer, &step)?;
         Ok(fs::rename(&path, &place).map_err(|e| Failure::path(&place, "put", e))?)

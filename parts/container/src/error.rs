@@ -68,9 +68,17 @@ pub enum Error {
         /// The one that it has.
         found: String,
     },
-    /// A layer that cannot be unpacked.
+    /// A layer that is refused for what is in it.
     #[error("image {image:?}: {why}")]
     Layer {
+        /// The image.
+        image: String,
+        /// Layer, entry, step and cause.
+        why: String,
+    },
+    /// A layer that this machine cannot unpack now.
+    #[error("image {image:?}: {why}")]
+    Unpack {
         /// The image.
         image: String,
         /// Layer, entry, step and cause.

@@ -140,7 +140,7 @@ impl<'a> Registry<'a> {
     ) -> Result<()> {
         let address = self.address(self.path("blobs", &digest.to_string()));
         let at = std::cell::Cell::new(begin);
-        let mut taken_at = begin;
+        let mut highest = begin;
         let mut tries = 0;
         loop {
             let done = self.once_blob(&address, step, &at, take);
@@ -150,9 +150,9 @@ impl<'a> Registry<'a> {
                 Err(Refusal::Hopeless(why)) => return Err(self.failed(step, why)),
                 Err(Refusal::Later(why, pause)) => (why, pause),
             };
-            // What moves on is not failing for good.
-            tries = if at.get() > taken_at { 1 } else { tries + 1 };
-            taken_at = at.get();
+            // Only bytes that had not come before are progress: a server may begin again from 0 at any time.
+            tries = if at.get() > highest { 1 } else { tries + 1 };
+            highest = highest.max(at.get());
             self.pause(step, &why, pause, tries)?;
         }
     }

@@ -1,4 +1,5 @@
-//! Unpacks a layer of the store into its folder: made in `staging`, checked, then renamed into its place.
+//! Unpacks a layer of the store into its folder: made in `staging`, checked, then renamed into its place. The packed file
+//! of a layer that is refused goes, unless a kept image needs it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::options::{Limits, Owners};
 use crate::tar::{self, Trouble};
 use crate::tree::Tree;
 use crate::unpacking::Plain;
-use crate::{Error, Layer, Result, Store, store};
+use crate::{Error, Layer, Result, Store, keeping, store};
 
 /// The tree of a layer's folder, and what stands beside it.
 const TREE: &str = "fs";
@@ -90,8 +91,12 @@ impl Job<'_> {
             let place = self.store.layer(&layer.chain, self.owners);
             Ok(std::fs::rename(&staged, &place).map_err(|e| Failure::path(place, "put", e))?)
         });
-        if done.is_err() {
+        if let Err(e) = &done {
             store::remove_tree(&staged);
+            let is_refused = matches!(e, Error::Layer { .. } | Error::Digest { .. });
+            if is_refused && !keeping::needs(self.store, &layer.blob) {
+                let _ = std::fs::remove_file(self.store.blob(&layer.blob));
+            }
         }
         done
     }
@@ -129,7 +134,11 @@ impl Job<'_> {
             trouble.entry.as_ref().map(|entry| format!("entry {entry:?}: ")).unwrap_or_default();
         let (step, why) = (trouble.wrong.step, &trouble.wrong.why);
         let why = format!("{}: {entry}{step}: {why}", self.named(index));
-        Error::Layer { image: self.image.to_owned(), why }
+        let image = self.image.to_owned();
+        match trouble.wrong.is_machines {
+            true => Error::Unpack { image, why },
+            false => Error::Layer { image, why },
+        }
     }
 }
 

@@ -11,15 +11,33 @@ pub(crate) struct Wrong {
     pub(crate) why: String,
     /// The entry, if the archive's reader names it.
     pub(crate) entry: Option<String>,
+    /// Whether this machine lacks something, so that the same entry may succeed later.
+    pub(crate) is_machines: bool,
 }
+
+/// Errors that say nothing about an entry: no room, no rights, a broken disk.
+const MACHINES: [Errno; 9] = [
+    Errno::NOSPC,
+    Errno::DQUOT,
+    Errno::IO,
+    Errno::NOMEM,
+    Errno::MFILE,
+    Errno::NFILE,
+    Errno::ROFS,
+    Errno::PERM,
+    Errno::ACCESS,
+];
 
 impl Wrong {
     pub(crate) fn new(step: &'static str, why: impl Into<String>) -> Wrong {
-        Wrong { step, why: why.into(), entry: None }
+        Wrong { step, why: why.into(), entry: None, is_machines: false }
     }
 
     pub(crate) fn of(step: &'static str) -> impl Fn(Errno) -> Wrong {
-        move |e| Wrong::new(step, io::Error::from(e).to_string())
+        move |e| Wrong {
+            is_machines: MACHINES.contains(&e),
+            ..Wrong::new(step, io::Error::from(e).to_string())
+        }
     }
 }
 

@@ -265,9 +265,75 @@ fn a_layer_longer_than_it_is_said_to_be_ends() {
         }
         is_it
     });
-    let refused = fetch(&scratch(), &server).unwrap_err();
+    let scratch = scratch();
+    let refused = fetch(&scratch, &server).unwrap_err();
     assert!(refused.contains("layer 2 of 2, sha256:"), "{refused}");
     assert!(refused.contains("bytes come"), "{refused}");
+    let partial = scratch.store.root().join("partial");
+    assert_eq!(std::fs::read_dir(partial).unwrap().count(), 0);
+}
+
+/// Each answer brings bytes, but in turns the whole from its beginning and a part: nothing beyond the first 50,000.
+#[test]
+fn a_registry_that_begins_again_and_again_is_left() {
+    let left = AtomicUsize::new(30);
+    let server = Server::start(layers(), move |request, socket| {
+        let goes_on =
+            || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
+        // Who does not give up gets it in the end.
+        if !is_layer(request, 1) || !goes_on() {
+            return false;
+        }
+        let bytes = &layers()[1];
+        let begin = begin_of(request).unwrap_or(0);
+        let range = format!("Content-Range: bytes {begin}-{}/{}\r\n", bytes.len() - 1, bytes.len());
+        let (status, from, end) = match begin {
+            0 => ("200 OK", 0, 50_000),
+            50_000 => ("200 OK", 0, 40_000),
+            _ => ("206 Partial Content", begin, 50_000),
+        };
+        let length = bytes.len() - from;
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{range}\r\n");
+        let _ =
+            socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(&bytes[from..end]));
+        true
+    });
+    let refused = fetch(&scratch(), &server).unwrap_err();
+    assert!(refused.contains("(3 tries)"), "{refused}");
+    let asked = server.asked.lock().unwrap();
+    let begins: Vec<_> = asked.iter().filter(|r| is_layer(r, 1)).map(begin_of).collect();
+    assert_eq!(begins, [None, Some(50_000), Some(40_000)]);
+}
+
+/// A layer whose digest is right, and whose content is refused, is no use to anybody.
+#[test]
+fn the_packed_file_of_a_refused_layer_goes() {
+    let bad = Tar::new().file("../x", 0o644, "x").end();
+    let good = Tar::new().file("y", 0o644, "y").end();
+    let all = vec![good.clone(), bad.clone()];
+    let server = Server::start(all, |_, _| false);
+    let scratch = scratch();
+    let record = fetch(&scratch, &server).unwrap();
+    let unpacked = unpack::unpack(&scratch.store, &record, owners(), Default::default());
+    assert!(unpacked.unwrap_err().to_string().contains("its path has `..`"));
+    let is_there = |bytes: &[u8]| scratch.store.blob(&netloom_oci::Digest::of(bytes)).exists();
+    assert_eq!((is_there(&good), is_there(&bad)), (true, false));
+}
+
+/// A manifest that lies about a layer which a kept image has takes nothing from that.
+#[test]
+fn a_layer_that_a_kept_image_needs_stays() {
+    let good = Tar::new().file("y", 0o644, "y").end();
+    let server = Server::start(vec![good.clone()], |_, _| false);
+    let scratch = scratch();
+    let record = fetch(&scratch, &server).unwrap();
+    provide::keep(&scratch.store, &record).unwrap();
+    let mut lies = record.clone();
+    lies.name = "lies:1".to_owned();
+    lies.layers[0].diff_id = netloom_oci::Digest::of(b"another");
+    let unpacked = unpack::unpack(&scratch.store, &lies, owners(), Default::default());
+    assert!(unpacked.unwrap_err().to_string().contains("its content is sha256:"));
+    assert!(scratch.store.blob(&netloom_oci::Digest::of(&good)).exists());
 }
 
 #[test]
