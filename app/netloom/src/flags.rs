@@ -310,6 +310,9 @@ pub(crate) enum Verb {
     VmClient {
         /// What it wants: console, exec, pause, resume, save or restore.
         what: String,
+        /// The most bytes of a program's output; one that writes more is ended.
+        #[arg(long)]
+        most: Option<u64>,
         /// The program and its arguments.
         #[arg(last = true)]
         argv: Vec<String>,
@@ -453,6 +456,9 @@ pub(crate) struct Copy {
     /// A path, or NODE:PATH.
     #[arg(value_name = "DST")]
     pub(crate) destination: String,
+    /// The most bytes to write, like 64MiB or 2GB; holes of files do not count. Else as many as are free.
+    #[arg(long, value_name = "SIZE", value_parser = capture::size)]
+    pub(crate) max: Option<u64>,
 }
 
 // `ping`.

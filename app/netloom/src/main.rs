@@ -20,6 +20,7 @@ mod labs;
 mod man;
 mod source;
 mod verbs;
+mod whole_file;
 
 use std::io;
 

@@ -3,13 +3,15 @@
 //! The caller stays outside and holds the node's root directory. Every path of the node is resolved below it
 //! (openat2 with RESOLVE_IN_ROOT). Each directory is opened once and walked by descriptors without following
 //! links, so no link or race in a node leads out of it. A named path that is a symbolic link is followed;
-//! links inside directories are copied as links. Permission bits and times are kept; owners, set-id bits,
-//! hard links, holes and extended attributes are not. A device, pipe or socket is refused when named and
-//! skipped inside a directory. A file, link or new directory appears whole or not at all: it is written under
-//! a temporary name and renamed, which replaces whatever had the name, even a link. Specification:
-//! openat2(2), cp(1).
+//! links inside directories are copied as links. Permission bits, times and holes are kept; owners, set-id bits,
+//! hard links and extended attributes are not. A device, pipe or socket is refused when named and
+//! skipped inside a directory. A file, link or new directory appears whole or not at all: it is written without
+//! a name or under a temporary one and renamed, which replaces whatever had the name, even a link. What does not
+//! fit into the free space of its file system, or exceeds [`Bounds`], is not written. Specification:
+//! openat2(2), lseek(2), cp(1).
 
 mod content;
+mod holder;
 mod place;
 mod walk;
 
@@ -23,6 +25,21 @@ use rustix::fs::{Mode, OFlags};
 use crate::{Error, Result};
 use place::{Given, Side};
 
+/// What ends a copy before it is complete.
+#[derive(Clone, Copy, Default)]
+pub struct Bounds<'a> {
+    /// The most bytes that are written; holes do not count.
+    pub max: Option<u64>,
+    /// Asked again and again: whether the caller is told to end.
+    pub is_told_to_end: Option<&'a dyn Fn() -> bool>,
+}
+
+impl std::fmt::Debug for Bounds<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bounds").field("max", &self.max).finish_non_exhaustive()
+    }
+}
+
 /// Totals of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -32,7 +49,7 @@ pub struct Summary {
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
-    /// Bytes in regular files.
+    /// Bytes in regular files, holes included.
     pub bytes: u64,
     /// Paths of devices, pipes and sockets that were left out.
     pub skipped: Vec<String>,
@@ -71,20 +88,30 @@ fn pid_of(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
 /// # Errors
 /// [`Error::Failed`] with the failing path, starting as given. Entries already copied into an existing
 /// directory stay; no half-copied entry does. Without openat2 (Linux 5.6) nothing is copied.
-pub fn into_node(root: BorrowedFd<'_>, source: &Path, destination: &str) -> Result<Summary> {
+pub fn into_node(
+    root: BorrowedFd<'_>,
+    source: &Path,
+    destination: &str,
+    bounds: Bounds<'_>,
+) -> Result<Summary> {
     let from = Given::new(Side::Host, source.as_os_str());
     let to = Given::new(Side::Node(root), destination.as_ref());
-    walk::copy(&from, &to)
+    walk::copy(&from, &to, bounds)
 }
 
 /// Copies a file or directory of a node out to the caller, otherwise like [`into_node`].
 ///
 /// # Errors
 /// As for [`into_node`].
-pub fn out_of_node(root: BorrowedFd<'_>, source: &str, destination: &Path) -> Result<Summary> {
+pub fn out_of_node(
+    root: BorrowedFd<'_>,
+    source: &str,
+    destination: &Path,
+    bounds: Bounds<'_>,
+) -> Result<Summary> {
     let from = Given::new(Side::Node(root), source.as_ref());
     let to = Given::new(Side::Host, destination.as_os_str());
-    walk::copy(&from, &to)
+    walk::copy(&from, &to, bounds)
 }
 
 /// For `map_err` on system calls.

@@ -1,17 +1,18 @@
 //! Copies between this process and a directory that stands for a node's root.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netloom_kit::{root_only, skip};
-use netloom_node::copy::{Summary, into_node, open_root, out_of_node};
+use netloom_node::copy::{Bounds, Summary, into_node, open_root, out_of_node};
 use netloom_node::{Error, Result};
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 /// A node's root, and a folder of the caller's beside it.
@@ -40,11 +41,21 @@ impl World {
     }
 
     fn copy_in(&self, source: &str, destination: &str) -> Result<Summary> {
-        into_node(self.root.as_fd(), &self.host(source), destination)
+        let bounds = Bounds::default();
+        into_node(self.root.as_fd(), &self.host(source), destination, bounds)
     }
 
     fn copy_out(&self, source: &str, destination: &str) -> Result<Summary> {
-        out_of_node(self.root.as_fd(), source, &self.host(destination))
+        self.copy_out_within(source, destination, Bounds::default())
+    }
+
+    fn copy_out_within(
+        &self,
+        source: &str,
+        destination: &str,
+        bounds: Bounds<'_>,
+    ) -> Result<Summary> {
+        out_of_node(self.root.as_fd(), source, &self.host(destination), bounds)
     }
 
     fn all(&self) -> Vec<String> {
@@ -212,7 +223,8 @@ fn a_link_at_the_target_is_replaced_not_followed() {
 fn magic_links_are_not_followed() {
     let world = World::new();
     let root = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-    let result = out_of_node(root.as_fd(), "/proc/self/root/etc/hostname", &world.host("x"));
+    let path = "/proc/self/root/etc/hostname";
+    let result = out_of_node(root.as_fd(), path, &world.host("x"), Bounds::default());
     assert!(why(result).contains("Too many levels of symbolic links"));
 }
 
@@ -266,7 +278,7 @@ fn special_files_are_refused_by_name_and_left_out_inside() {
     let _listener = std::os::unix::net::UnixListener::bind(world.node("t/sock")).unwrap();
     assert_eq!(why(world.copy_out("/pipe", "x")), "/pipe: copy: a pipe cannot be copied");
     assert_eq!(why(world.copy_out("/t/sock", "x")), "/t/sock: copy: a socket cannot be copied");
-    let null = into_node(world.root.as_fd(), Path::new("/dev/null"), "/tmp");
+    let null = into_node(world.root.as_fd(), Path::new("/dev/null"), "/tmp", Bounds::default());
     assert_eq!(why(null), "/dev/null: copy: a device cannot be copied");
     let mut summary = world.copy_out("/t", "t").unwrap();
     summary.skipped.sort();
@@ -297,7 +309,11 @@ fn a_large_file_arrives_byte_for_byte() {
 #[test]
 fn files_of_proc_have_their_content() {
     let world = World::new();
-    into_node(world.root.as_fd(), Path::new("/proc/version"), "/tmp").unwrap();
+    for path in ["/proc/version", "/sys/kernel/uevent_seqnum"] {
+        let name = Path::new(path).file_name().unwrap().to_str().unwrap();
+        into_node(world.root.as_fd(), Path::new(path), "/tmp", Bounds::default()).unwrap();
+        assert!(!read(world.node(&format!("tmp/{name}"))).is_empty());
+    }
     assert_eq!(read(world.node("tmp/version")), read("/proc/version".into()));
 }
 
@@ -323,7 +339,8 @@ fn directories_nested_too_deeply_are_refused_and_leave_nothing() {
 fn a_directory_is_not_copied_into_itself() {
     let world = World::new();
     fs::write(world.node("etc/f"), "x").unwrap();
-    let result = into_node(world.root.as_fd(), &world.dir.path().join("node"), "/tmp/copy");
+    let source = world.dir.path().join("node");
+    let result = into_node(world.root.as_fd(), &source, "/tmp/copy", Bounds::default());
     assert!(why(result).contains("copied into itself"));
     assert_eq!(fs::read_dir(world.node("tmp")).unwrap().count(), 0);
 }
@@ -342,9 +359,109 @@ fn a_full_disk_leaves_nothing_half() {
     let tree = why(world.copy_in("t", "/small"));
     let left = fs::read_dir(&small).unwrap().count();
     rustix::mount::unmount(&small, UnmountFlags::empty()).unwrap();
-    assert!(file.starts_with("/small/x: write: No space left"), "{file}");
-    assert!(tree.starts_with("/small/t/big: write: No space left"), "{tree}");
+    let big = format!("{}: copy: its 2097152 bytes do not fit: ", world.host("t/big").display());
+    assert!(file.starts_with(&big) && file.ends_with(" are free there"), "{file}");
+    assert!(tree.starts_with(&big), "{tree}");
     assert_eq!(left, 0);
+}
+
+#[test]
+fn a_file_of_holes_takes_no_room() {
+    root_only!("mounts a small tmpfs");
+    let world = World::new();
+    let small = world.host("small");
+    fs::create_dir(&small).unwrap();
+    let file = File::create(world.node("tmp/holes")).unwrap();
+    file.write_all_at(b"begin", 0).unwrap();
+    file.write_all_at(b"middle", 1 << 39).unwrap();
+    file.set_len(1 << 40).unwrap();
+    rustix::mount::mount("small", &small, "tmpfs", MountFlags::empty(), c"size=1m").unwrap();
+    let copied = world.copy_out("/tmp/holes", "small/copy");
+    let found = File::open(small.join("copy")).map(|copy| {
+        let mut middle = [0; 6];
+        copy.read_exact_at(&mut middle, 1 << 39).unwrap();
+        (copy.metadata().unwrap().len(), copy.metadata().unwrap().blocks(), middle)
+    });
+    rustix::mount::unmount(&small, UnmountFlags::empty()).unwrap();
+    assert_eq!(copied.unwrap().bytes, 1 << 40);
+    let (length, blocks, middle) = found.unwrap();
+    assert_eq!((length, &middle), (1 << 40, b"middle"));
+    assert!(blocks <= 32, "{blocks}");
+}
+
+#[test]
+fn no_more_is_written_than_is_allowed() {
+    let world = World::new();
+    fs::create_dir(world.node("t")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(world.node(&format!("t/{name}")), [1; 1000]).unwrap();
+    }
+    let max = |max| Bounds { max: Some(max), ..Bounds::default() };
+    let refused = why(world.copy_out_within("/t", "t", max(2500)));
+    let expected = ": copy: its 1000 bytes are more than --max leaves, which are 500";
+    assert!(refused.starts_with("/t/") && refused.ends_with(expected), "{refused}");
+    assert_eq!(fs::read_dir(world.host("")).unwrap().count(), 0);
+    assert_eq!(world.copy_out_within("/t", "t", max(3000)).unwrap().files, 3);
+}
+
+#[test]
+fn a_copy_that_is_told_to_end_leaves_nothing() {
+    let world = World::new();
+    fs::create_dir_all(world.node("t/d")).unwrap();
+    for number in 0..50 {
+        fs::write(world.node(&format!("t/d/{number}")), "x").unwrap();
+    }
+    for after in [0, 10, 100] {
+        let asked = Cell::new(0);
+        let is_told = || asked.replace(asked.get() + 1) >= after;
+        let bounds = Bounds { is_told_to_end: Some(&is_told), ..Bounds::default() };
+        let ended = why(world.copy_out_within("/t", "t", bounds));
+        assert!(ended.ends_with(": copy: interrupted"), "{ended}");
+        assert_eq!(fs::read_dir(world.host("")).unwrap().count(), 0, "after {after}");
+    }
+}
+
+#[test]
+fn what_a_killed_copy_left_goes_with_the_next() {
+    let world = World::new();
+    fs::write(world.node("f"), "x").unwrap();
+    fs::set_permissions(world.host(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let left = |number: u8| format!(".netloom-cp-{number:016x}");
+    let make = |path: PathBuf| {
+        fs::create_dir_all(path.join("d")).unwrap();
+        fs::write(path.join("d/f"), "x").unwrap();
+        fs::set_permissions(path.join("d"), fs::Permissions::from_mode(0o500)).unwrap();
+    };
+    for number in 0..3 {
+        make(world.host(&left(number)));
+    }
+    // A copy that works, what only looks like one, and what is not the caller's to judge.
+    let lives = File::open(world.host(&left(1))).unwrap();
+    rustix::fs::flock(&lives, FlockOperation::LockExclusive).unwrap();
+    make(world.host(".netloom-cp-of-mine"));
+    make(world.node(&left(4)));
+    world.copy_out("/f", "f").unwrap();
+    world.copy_in("f", "/g").unwrap();
+    let there = |paths: [String; 3]| paths.map(|name| world.host(&name).exists());
+    assert_eq!(there([left(0), left(1), left(2)]), [false, true, false]);
+    assert!(world.host(".netloom-cp-of-mine/d/f").exists());
+    assert!(world.node(&left(4)).join("d/f").exists());
+    drop(lives);
+    // Where others may write, they may have given the name to something else.
+    fs::set_permissions(world.host(""), fs::Permissions::from_mode(0o777)).unwrap();
+    world.copy_out("/f", "f").unwrap();
+    assert!(world.host(&left(1)).join("d/f").exists());
+    fs::set_permissions(world.host(""), fs::Permissions::from_mode(0o700)).unwrap();
+    world.copy_out("/f", "f").unwrap();
+    assert!(!world.host(&left(1)).exists());
+}
+
+#[test]
+fn names_of_a_node_are_shown_as_they_are() {
+    let world = World::new();
+    fs::create_dir(world.node("t")).unwrap();
+    fifo(&world.node("t/a\n\u{202e}b"));
+    assert_eq!(world.copy_out("/t", "t").unwrap().skipped, ["/t/a\\n\\u{202e}b"]);
 }
 
 #[test]

@@ -29,14 +29,14 @@ pub fn console() -> Result<i32> {
         let _ = writeln!(std::io::stderr(), "[console: Ctrl-] leaves it]\r");
     }
     let leave = stdin.is_terminal().then_some(LEAVE);
-    talk(&socket, leave).map(|code| code.unwrap_or(0))
+    talk(&socket, leave, u64::MAX).map(|code| code.unwrap_or(0))
 }
 
-/// Runs a program in the guest, with this process's input and output; returns its exit status.
+/// Runs a program in the guest, with this process's input and at most so many bytes of output; returns its exit status.
 ///
 /// # Errors
-/// There is no machine, its guest has no agent, or the connection breaks.
-pub fn exec(argv: Vec<String>) -> Result<i32> {
+/// There is no machine, its guest has no agent, more bytes come, or the connection breaks.
+pub fn exec(argv: Vec<String>, most: u64) -> Result<i32> {
     let socket = connect()?;
     let env = std::env::vars().filter(|(name, _)| name == "TERM").collect();
     let no_input = std::io::stdin().is_terminal();
@@ -46,7 +46,8 @@ pub fn exec(argv: Vec<String>) -> Result<i32> {
         return Err(Error::Refused("the command is too long".to_owned()));
     }
     send(&socket, &Frame::new(Kind::Exec, 0, &request))?;
-    talk(&socket, None)?.ok_or_else(|| Error::Refused("it ended before the program".to_owned()))
+    talk(&socket, None, most)?
+        .ok_or_else(|| Error::Refused("it ended before the program".to_owned()))
 }
 
 /// Asks for something to be done with the machine: `pause`, `resume`, `save` or `restore`.
@@ -56,7 +57,7 @@ pub fn exec(argv: Vec<String>) -> Result<i32> {
 pub fn control(word: &str) -> Result<i32> {
     let socket = connect()?;
     send(&socket, &Frame::new(Kind::Control, 0, word.as_bytes()))?;
-    let code = talk(&socket, None)?;
+    let code = talk(&socket, None, u64::MAX)?;
     code.ok_or_else(|| Error::Refused("it ended meanwhile".to_owned()))
 }
 
@@ -77,9 +78,10 @@ fn send(socket: &OwnedFd, frame: &Frame) -> Result<()> {
     sent.map(drop).map_err(failed("machine", "ask"))
 }
 
-/// Carries input and output until the machine's process has said how it ends; `None` if the connection ended first, or
-/// `leave` was typed.
-fn talk(socket: &OwnedFd, leave: Option<u8>) -> Result<Option<i32>> {
+/// Carries input, and output up to so many bytes, until the machine's process has said how it ends; `None` if the
+/// connection ended first, or `leave` was typed.
+fn talk(socket: &OwnedFd, leave: Option<u8>, most: u64) -> Result<Option<i32>> {
+    let mut left = most;
     // A program may write before it reads on: input that is not taken must not keep its output from being heard.
     rustix::io::ioctl_fionbio(socket, true).map_err(failed("machine", "talk to"))?;
     let stdin = std::io::stdin();
@@ -97,7 +99,7 @@ fn talk(socket: &OwnedFd, leave: Option<u8>) -> Result<Option<i32>> {
         let _ = rustix::event::poll(&mut fds, None);
         let typed = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
         if fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
-            && let Some(end) = hear(socket)?
+            && let Some(end) = hear(socket, &mut left)?
         {
             return Ok(end);
         }
@@ -115,8 +117,9 @@ fn talk(socket: &OwnedFd, leave: Option<u8>) -> Result<Option<i32>> {
     }
 }
 
-/// Handles one message: `Some` if the conversation has ended, with the exit status if there is one.
-fn hear(socket: &OwnedFd) -> Result<Option<Option<i32>>> {
+/// Handles one message: `Some` if the conversation has ended, with the exit status if there is one. `left` is what may
+/// still be written.
+fn hear(socket: &OwnedFd, left: &mut u64) -> Result<Option<Option<i32>>> {
     let mut buffer = vec![0; HEADER + MOST];
     let count = match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
         Ok((count, _)) => count,
@@ -131,7 +134,12 @@ fn hear(socket: &OwnedFd) -> Result<Option<Option<i32>>> {
     let frame = stream.next().map_err(|why| Error::Refused(format!("it sent {why}")))?;
     let Some(frame) = frame else { return Ok(None) };
     match frame.kind {
-        Kind::Output => show(std::io::stdout().lock(), &frame.data)?,
+        Kind::Output => {
+            *left = left.checked_sub(frame.data.len() as u64).ok_or_else(|| {
+                Error::Refused("its program writes more bytes than there is room for".to_owned())
+            })?;
+            show(std::io::stdout().lock(), &frame.data)?;
+        }
         Kind::Errors => show(std::io::stderr().lock(), &frame.data)?,
         Kind::Exit => {
             let code = frame.data.first_chunk::<4>().map(|bytes| i32::from_le_bytes(*bytes));

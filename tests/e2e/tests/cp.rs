@@ -1,6 +1,11 @@
 //! `cp`: files and directories into and out of a node.
 
-use netloom_tests_e2e::{machine, pair};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use netloom_tests_e2e::live::Held;
+use netloom_tests_e2e::{Machine, machine, pair, signal, wait_until};
+use rustix::process::Signal;
 
 #[test]
 fn files_and_directories_go_both_ways() {
@@ -31,5 +36,72 @@ fn errors_name_the_object() {
     let done = machine.netloom(["cp", "one", "zed:/tmp/x"]).finish().says("zed");
     assert_ne!(done.status.code(), Some(0));
     machine.netloom(["cp", "one", "two"]).finish().code(2);
+    machine.down();
+}
+
+/// Begins to copy many files out of a node, and waits until some have come.
+fn begin(machine: &Machine) -> (Held, PathBuf) {
+    let node = machine.inits().into_iter().find(|(name, _)| name == "a").expect("a node").1;
+    let many = PathBuf::from(format!("/proc/{node}/root/tmp/many"));
+    std::fs::create_dir_all(&many).expect("make a folder");
+    for number in 0..40_000 {
+        std::fs::write(many.join(number.to_string()), "").expect("write a file");
+    }
+    let copying = Held::start(machine.netloom(["cp", "a:/tmp/many", "many"]));
+    let left = wait_until("the copy begins", Duration::from_secs(20), || {
+        let holder = holders(machine).pop()?;
+        std::fs::read_dir(&holder).ok()?.next().map(|_| holder)
+    });
+    (copying, left)
+}
+
+fn holders(machine: &Machine) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(machine.scratch().path()).expect("list the folder").flatten();
+    let all = all.map(|entry| entry.path());
+    all.filter(|path| path.to_string_lossy().contains("/.netloom-cp-")).collect()
+}
+
+#[test]
+fn a_copy_that_a_signal_ends_leaves_nothing() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    for (by, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let (mut copying, _) = begin(&machine);
+        signal(copying.pid(), by);
+        let status = copying.child().wait().expect("wait for the copy");
+        assert_eq!(status.code(), Some(code));
+        assert_eq!(holders(&machine), [] as [PathBuf; 0]);
+        assert!(!machine.scratch().path().join("many").exists());
+    }
+    machine.down();
+}
+
+#[test]
+fn what_a_killed_copy_leaves_goes_with_the_next() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    let (mut copying, left) = begin(&machine);
+    signal(copying.pid(), Signal::KILL);
+    copying.child().wait().expect("wait for the copy");
+    assert!(left.exists());
+    machine.netloom(["cp", "a:/proc/version", "version"]).ok();
+    assert_eq!(holders(&machine), [] as [PathBuf; 0]);
+    machine.down();
+}
+
+/// A terabyte of holes is none on the host, and a file of data no more than is allowed.
+#[test]
+fn a_node_does_not_fill_the_hosts_disk() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    let make = "truncate -s 1T /tmp/holes; head -c 3000000 /dev/zero | tr '\\000' x > /tmp/data";
+    machine.exec("a", &["sh", "-c", make]).ok();
+    machine.netloom(["cp", "--max", "1MiB", "a:/tmp/holes", "holes"]).ok();
+    let found = std::fs::metadata(machine.scratch().path().join("holes")).expect("the copy");
+    assert_eq!(found.len(), 1 << 40);
+    let refused = machine.netloom(["cp", "--max", "1MiB", "a:/tmp/data", "data"]).finish().code(1);
+    let words = "/tmp/data: copy: its 3000000 bytes are more than --max leaves, which are 1048576";
+    refused.says(words);
+    assert!(!machine.scratch().path().join("data").exists());
     machine.down();
 }

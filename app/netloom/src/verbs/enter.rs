@@ -41,8 +41,17 @@ pub(crate) fn control(lab: Option<&str>, node: &str, word: &str) -> Result<i32> 
 
 /// A client of the machine's process, in the node around it. It is this program, wherever that lies.
 pub(crate) fn of_machine(what: &str, rest: Vec<String>) -> Task {
-    let own = ["/proc/self/exe", "vm-client", what, "--"].map(str::to_owned);
-    let argv = own.into_iter().chain(rest).collect();
+    client(&[what], rest)
+}
+
+/// The same for a program whose output has at most so many bytes.
+pub(crate) fn of_machine_with(most: u64, rest: Vec<String>) -> Task {
+    client(&["exec", "--most", &most.to_string()], rest)
+}
+
+fn client(words: &[&str], rest: Vec<String>) -> Task {
+    let own = ["/proc/self/exe", "vm-client"].iter().chain(words).chain(&["--"]);
+    let argv = own.map(|word| (*word).to_owned()).chain(rest).collect();
     Task { argv, own_group: false, keep_root: false }
 }
 

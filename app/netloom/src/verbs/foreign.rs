@@ -1,17 +1,14 @@
 //! `import` and `export`: labs of other programs from files to files.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use netloom_foreign::{Item, Verdict};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde_json::{Value, json};
 
 use crate::flags::{Export, Import};
-use crate::{Usage, foreign, output, source};
+use crate::{Usage, foreign, output, source, whole_file};
 
 /// `netloom import`
 pub(crate) fn import(args: &Import) -> Result<i32> {
@@ -35,7 +32,7 @@ pub(crate) fn import(args: &Import) -> Result<i32> {
     if args.json {
         let mut report = json!({
             "format": import.format.name(),
-            "file": lab.shown(),
+            "file": lab.path().trim_start_matches("./"),
             "carried": import.items.len() - import.changed().count() - import.left_out().count(),
             "changed": import.changed().count(),
             "left_out": import.left_out().count(),
@@ -95,46 +92,12 @@ fn base(output: &Path, folder: &Path) -> String {
     below.to_string_lossy().into_owned()
 }
 
-/// Writes a file as a whole: it is there when it is finished, or not at all. Until then it has no name, so that nothing is left
-/// of it whenever this process ends.
+/// Writes a file as a whole.
 fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     if !force && path.exists() {
         return Err(Usage(format!("{path:?} is there already; --force replaces it")).into());
     }
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}.new", std::process::id()));
-    let draft = PathBuf::from(draft);
-    let written = nameless(path, text)
-        .and_then(|file| name(&file, &draft))
-        .or_else(|_| named(&draft, text))
-        .and_then(|()| fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written.with_context(|| format!("{path:?}: write"))
-}
-
-/// A file without a name in the folder of the path.
-fn nameless(path: &Path, text: &str) -> io::Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666))?);
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    Ok(file)
-}
-
-fn name(file: &File, path: &Path) -> io::Result<()> {
-    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
-}
-
-/// The same where a file system has no files without names.
-fn named(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    whole_file::write(path, text).with_context(|| format!("{path:?}: write"))
 }
 
 /// `netloom export`

@@ -25,10 +25,10 @@ pub(crate) fn shell() -> Result<i32> {
 }
 
 /// `netloom vm-client`: a client of the machine of the node in which it runs.
-pub(crate) fn client(what: &str, argv: Vec<String>) -> Result<i32> {
+pub(crate) fn client(what: &str, most: Option<u64>, argv: Vec<String>) -> Result<i32> {
     Ok(match what {
         "console" => netloom_vm::client::console()?,
-        "exec" => netloom_vm::client::exec(argv)?,
+        "exec" => netloom_vm::client::exec(argv, most.unwrap_or(u64::MAX))?,
         word => netloom_vm::client::control(word)?,
     })
 }

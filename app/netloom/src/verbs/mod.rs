@@ -109,7 +109,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::VmStart { argv } => machine::start(&argv),
         Verb::VmGuest { data, .. } => machine::guest(&data),
         Verb::VmShell => machine::shell(),
-        Verb::VmClient { what, argv } => machine::client(&what, argv),
+        Verb::VmClient { what, most, argv } => machine::client(&what, most, argv),
         Verb::VdeProcess { starter, lock, switch, folder, options } => {
             roles::vde(starter, &lock, &switch, &folder, &options)
         }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use netloom_config::printable;
 use netloom_sys::lookup::open_within;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -37,7 +38,13 @@ impl<'a> Given<'a> {
     pub(super) fn new(side: Side<'a>, path: &OsStr) -> Given<'a> {
         let root = matches!(side, Side::Node(_)) && path.is_empty();
         let path = if root { OsStr::new("/") } else { path };
-        Given { side, path: path.to_owned(), shown: path.to_string_lossy().into_owned() }
+        let shown = printable::line(&path.to_string_lossy()).into_owned();
+        Given { side, path: path.to_owned(), shown }
+    }
+
+    /// Whether it is the caller's.
+    pub(super) fn is_hosts(&self) -> bool {
+        matches!(self.side, Side::Host)
     }
 
     /// Opens the path, following links on its own side.
@@ -108,7 +115,7 @@ fn open_in_root(root: BorrowedFd<'_>, path: &OsStr, flags: OFlags) -> io::Result
 /// A path below another, for messages.
 pub(super) fn below(path: &str, name: &OsStr) -> String {
     let slash = if path.ends_with('/') { "" } else { "/" };
-    format!("{path}{slash}{}", name.to_string_lossy())
+    format!("{path}{slash}{}", printable::line(&name.to_string_lossy()))
 }
 
 /// The directory part and the last name, without trailing slashes.

@@ -2,35 +2,39 @@
 //!
 //! Below the given path, lookups use one name at a time and follow no link. Invariant: a directory that
 //! others see holds only finished entries under their final names; inside one that still has a temporary name
-//! (`staged`), entries are made in place.
+//! (`staged`), entries are made in place. A file has no name until it is finished (O_TMPFILE), where the file
+//! system can do that; all else is finished in a [`Holder`].
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use netloom_sys::random;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, futimens, mkdirat, openat,
-    readlinkat, renameat, statat, symlinkat, unlinkat, utimensat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, futimens, linkat, mkdirat,
+    openat, readlinkat, statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
+use super::content::Meter;
+use super::holder::{self, Holder, INNER};
 use super::place::{Given, below};
-use super::{Summary, content, fail};
+use super::{Bounds, Summary, content, fail};
 use crate::{Error, Result};
 
 /// Maximum nesting of directories. Each level costs two descriptors during the copy.
-const MAX_DEPTH: usize = 256;
-
-/// Attempts at finding an unused temporary name.
-const NAMES: usize = 16;
+pub(super) const MAX_DEPTH: usize = 256;
 
 /// Copies the file or tree at `from`.
-pub(super) fn copy(from: &Given<'_>, to: &Given<'_>) -> Result<Summary> {
+pub(super) fn copy(from: &Given<'_>, to: &Given<'_>, bounds: Bounds<'_>) -> Result<Summary> {
     let found = from.open(OFlags::PATH).map_err(fail(&from.shown, "open"))?;
     let kind = kind_of(&fstat(&found).map_err(fail(&from.shown, "open"))?);
-    let mut walk = Walk { summary: Summary::default(), made: None };
+    let mut walk = Walk {
+        summary: Summary::default(),
+        made: None,
+        meter: Meter::new(bounds),
+        sweeps: to.is_hosts(),
+    };
     let flags = match kind {
         FileType::RegularFile => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
         FileType::Directory => OFlags::RDONLY | OFlags::DIRECTORY,
@@ -46,6 +50,9 @@ pub(super) fn copy(from: &Given<'_>, to: &Given<'_>) -> Result<Summary> {
         walk.fill(source, &from.shown, target.dir.as_fd(), &target.shown, Depth::top())?;
         return Ok(walk.summary);
     };
+    if walk.sweeps {
+        holder::sweep(target.dir.as_fd());
+    }
     let name = CString::new(name.as_bytes()).map_err(fail(&target.shown, "create"))?;
     let spot =
         Landing { dir: target.dir.as_fd(), name: &name, shown: &target.shown, depth: Depth::top() };
@@ -74,13 +81,16 @@ struct Landing<'a> {
     depth: Depth,
 }
 
-struct Walk {
+struct Walk<'b> {
     summary: Summary,
     /// The first directory created, which must not be copied into itself.
     made: Option<(u64, u64)>,
+    meter: Meter<'b>,
+    /// Whether directories may be rid of what killed copies have left in them.
+    sweeps: bool,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Copies all entries of a directory.
     fn fill(
         &mut self,
@@ -96,6 +106,9 @@ impl Walk {
         let stat = fstat(&from).map_err(fail(shown_from, "open"))?;
         if self.made == Some((stat.st_dev, stat.st_ino)) {
             return Err(refused(shown_from, "copy", "it would be copied into itself"));
+        }
+        if self.sweeps && !depth.staged {
+            holder::sweep(to);
         }
         let mut entries = Dir::new(from).map_err(fail(shown_from, "read directory"))?;
         while let Some(entry) = entries.read() {
@@ -115,6 +128,7 @@ impl Walk {
 
     /// Copies a directory entry under the same name.
     fn put_entry(&mut self, from: BorrowedFd<'_>, shown: &str, spot: &Landing<'_>) -> Result<()> {
+        self.meter.go_on().map_err(|(operation, e)| fail(shown, operation)(e))?;
         let stat = statat(from, spot.name, AtFlags::SYMLINK_NOFOLLOW);
         let stat = stat.map_err(fail(shown, "look at"))?;
         let flags = match kind_of(&stat) {
@@ -154,18 +168,45 @@ impl Walk {
         shown: &str,
         spot: &Landing<'_>,
     ) -> Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let make = |name: &CStr| openat(spot.dir, name, flags, Mode::RUSR | Mode::WUSR);
-        let bytes = spot.put(FileType::RegularFile, make, |to, _| {
-            let bytes = content::copy_bytes(from, &to).map_err(|(operation, e)| {
-                fail(if operation == "read" { shown } else { spot.shown }, operation)(e)
-            })?;
-            set_marks(&to, stat, false).map_err(fail(spot.shown, "set mode and times"))?;
-            Ok(bytes)
-        })?;
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let named = flags | OFlags::CREATE | OFlags::EXCL;
+        if spot.depth.staged {
+            let to = openat(spot.dir, spot.name, named, mode);
+            self.fill_file(from, &to.map_err(fail(spot.shown, "create"))?, stat, (shown, spot))?;
+        } else {
+            spot.check(FileType::RegularFile)?;
+            // Without a name nothing is left of it, however this process ends.
+            match openat(spot.dir, c".", flags | OFlags::TMPFILE, mode) {
+                Ok(to) => {
+                    self.fill_file(from, &to, stat, (shown, spot))?;
+                    spot.name_file(&to)?;
+                }
+                Err(_) => {
+                    let holder = spot.holder()?;
+                    let to = openat(&holder.dir, INNER, named, mode);
+                    let to = to.map_err(fail(spot.shown, "create"))?;
+                    self.fill_file(from, &to, stat, (shown, spot))?;
+                    holder.put(spot.name).map_err(fail(spot.shown, "put in place"))?;
+                }
+            }
+        }
         self.summary.files += 1;
-        self.summary.bytes += bytes;
         Ok(())
+    }
+
+    fn fill_file(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        stat: &Stat,
+        (shown, spot): (&str, &Landing<'_>),
+    ) -> Result<()> {
+        let copied = content::copy_bytes(from, to, stat, &mut self.meter);
+        self.summary.bytes += copied.map_err(|(operation, e)| {
+            fail(if operation == "write" { spot.shown } else { shown }, operation)(e)
+        })?;
+        set_marks(to, stat, false).map_err(fail(spot.shown, "set mode and times"))
     }
 
     fn put_link(
@@ -176,11 +217,19 @@ impl Walk {
         spot: &Landing<'_>,
     ) -> Result<()> {
         let to = readlinkat(from, spot.name, Vec::new()).map_err(fail(shown, "read link"))?;
-        let make = |name: &CStr| symlinkat(&to, spot.dir, name);
-        spot.put(FileType::Symlink, make, |(), name| {
-            utimensat(spot.dir, name, &content::times(stat), AtFlags::SYMLINK_NOFOLLOW)
+        let make = |dir: BorrowedFd<'_>, name: &CStr| {
+            symlinkat(&to, dir, name).map_err(fail(spot.shown, "create"))?;
+            utimensat(dir, name, &content::times(stat), AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(fail(spot.shown, "set times"))
-        })?;
+        };
+        if spot.depth.staged {
+            make(spot.dir, spot.name)?;
+        } else {
+            spot.check(FileType::Symlink)?;
+            let holder = spot.holder()?;
+            make(holder.dir.as_fd(), INNER)?;
+            holder.put(spot.name).map_err(fail(spot.shown, "put in place"))?;
+        }
         self.summary.links += 1;
         Ok(())
     }
@@ -199,27 +248,38 @@ impl Walk {
             let to = open(spot.name).map_err(fail(spot.shown, "open directory"))?;
             let depth = Depth { level, staged: false };
             self.fill(from, shown, to.as_fd(), spot.shown, depth)?;
+        } else if spot.depth.staged {
+            mkdirat(spot.dir, spot.name, Mode::RWXU).map_err(fail(spot.shown, "create"))?;
+            let to = open(spot.name).map_err(fail(spot.shown, "open directory"))?;
+            self.fill_directory((from, shown), &to, stat, (spot, level))?;
         } else {
-            let make = |name: &CStr| {
-                mkdirat(spot.dir, name, Mode::RWXU)?;
-                open(name)
-            };
-            spot.put(FileType::Directory, make, |to, _| {
-                if self.made.is_none() {
-                    let made = fstat(&to).map_err(fail(spot.shown, "open directory"))?;
-                    self.made = Some((made.st_dev, made.st_ino));
-                }
-                let depth = Depth { level, staged: true };
-                self.fill(from, shown, to.as_fd(), spot.shown, depth)?;
-                set_marks(&to, stat, true).map_err(fail(spot.shown, "set mode and times"))
-            })?;
+            spot.check(FileType::Directory)?;
+            let holder = spot.holder()?;
+            self.fill_directory((from, shown), &holder.dir, stat, (spot, level))?;
+            holder.put_itself(spot.name).map_err(fail(spot.shown, "put in place"))?;
         }
         self.summary.directories += 1;
         Ok(())
     }
+
+    fn fill_directory(
+        &mut self,
+        (from, shown): (OwnedFd, &str),
+        to: &OwnedFd,
+        stat: &Stat,
+        (spot, level): (&Landing<'_>, usize),
+    ) -> Result<()> {
+        if self.made.is_none() {
+            let made = fstat(to).map_err(fail(spot.shown, "open directory"))?;
+            self.made = Some((made.st_dev, made.st_ino));
+        }
+        let depth = Depth { level, staged: true };
+        self.fill(from, shown, to.as_fd(), spot.shown, depth)?;
+        set_marks(to, stat, true).map_err(fail(spot.shown, "set mode and times"))
+    }
 }
 
-impl Landing<'_> {
+impl<'a> Landing<'a> {
     /// Type of the entry that has the name now.
     fn existing(&self) -> Result<Option<FileType>> {
         match statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -229,77 +289,39 @@ impl Landing<'_> {
         }
     }
 
-    /// Makes an entry, lets `finish` complete it and renames it into place; removes it on failure.
-    fn put<T, R>(
-        &self,
-        kind: FileType,
-        make: impl Fn(&CStr) -> std::result::Result<T, Errno>,
-        finish: impl FnOnce(T, &CStr) -> Result<R>,
-    ) -> Result<R> {
-        if self.depth.staged {
-            // On failure the whole tree is removed.
-            let made = make(self.name).map_err(fail(self.shown, "create"))?;
-            return finish(made, self.name);
-        }
+    /// Refuses to put something in the place of what cannot be replaced by it.
+    fn check(&self, kind: FileType) -> Result<()> {
         match (self.existing()?, kind) {
-            (Some(FileType::Directory), FileType::Directory) | (None, _) => {}
-            (Some(FileType::Directory), _) => {
-                return Err(refused(self.shown, "replace", "it is a directory"));
+            (Some(FileType::Directory), kind) if kind != FileType::Directory => {
+                Err(refused(self.shown, "replace", "it is a directory"))
             }
-            (Some(_), FileType::Directory) => {
-                return Err(refused(self.shown, "replace", "it is not a directory"));
+            (Some(found), FileType::Directory) if found != FileType::Directory => {
+                Err(refused(self.shown, "replace", "it is not a directory"))
             }
-            (Some(_), _) => {}
+            _ => Ok(()),
         }
-        let (made, name) = self.make_temporary(make)?;
-        let result = finish(made, &name).and_then(|done| {
-            renameat(self.dir, &name, self.dir, self.name)
-                .map(|()| done)
-                .map_err(fail(self.shown, "put in place"))
-        });
-        if result.is_err() {
-            remove(self.dir, &name, 0);
-        }
-        result
     }
 
-    fn make_temporary<T>(
-        &self,
-        make: impl Fn(&CStr) -> std::result::Result<T, Errno>,
-    ) -> Result<(T, CString)> {
-        for _ in 0..NAMES {
-            let random = random::number().map_err(fail(self.shown, "create"))?;
-            let name = CString::new(format!(".netloom-cp-{random:016x}"))
-                .map_err(fail(self.shown, "create"))?;
-            match make(&name) {
-                Ok(made) => return Ok((made, name)),
-                Err(Errno::EXIST) => {}
-                Err(e) => return Err(fail(self.shown, "create")(e)),
-            }
-        }
-        Err(fail(self.shown, "create")(Errno::EXIST))
+    fn holder(&self) -> Result<Holder<'a>> {
+        Holder::make(self.dir).map_err(fail(self.shown, "create"))
     }
-}
 
-/// Removes a partial copy, as far as possible.
-fn remove(dir: BorrowedFd<'_>, name: &CStr, level: usize) {
-    if unlinkat(dir, name, AtFlags::empty()).is_ok() || level > MAX_DEPTH {
-        return;
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if let Ok(mut entries) = openat(dir, name, flags, Mode::empty()).and_then(Dir::new) {
-        let mut names = Vec::new();
-        while let Some(Ok(entry)) = entries.read() {
-            names.push(entry.file_name().to_owned());
-        }
-        if let Ok(inner) = entries.fd() {
-            let _ = fchmod(inner, Mode::RWXU);
-            for entry in names.iter().filter(|n| !matches!(n.to_bytes(), b"." | b"..")) {
-                remove(inner, entry, level + 1);
+    /// Gives a file without a name its own.
+    fn name_file(&self, file: &OwnedFd) -> Result<()> {
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = |dir: BorrowedFd<'_>, name: &CStr| {
+            linkat(CWD, own.as_str(), dir, name, AtFlags::SYMLINK_FOLLOW)
+        };
+        let put = match link(self.dir, self.name) {
+            // A link replaces nothing, a rename does.
+            Err(Errno::EXIST) => {
+                let holder = self.holder()?;
+                link(holder.dir.as_fd(), INNER).and_then(|()| holder.put(self.name))
             }
-        }
+            linked => linked,
+        };
+        put.map_err(fail(self.shown, "put in place"))
     }
-    let _ = unlinkat(dir, name, AtFlags::REMOVEDIR);
 }
 
 fn set_marks(fd: &OwnedFd, stat: &Stat, directory: bool) -> std::result::Result<(), Errno> {
