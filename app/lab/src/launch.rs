@@ -332,7 +332,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
         }
         for file in &node.files {
             if let FileContent::From(path) = &file.content {
-                let opened = netloom_sys::setup::open_regular(path);
+                let opened = netloom_sys::setup::open_of_lab(path);
                 opened.map_err(Error::at(path, "open"))?;
             }
         }

@@ -10,7 +10,8 @@ mod told;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use netloom_foreign::{Format, Import, Management, NOT_CHOSEN, Options, Verdict, recognise};
+use netloom_config::printable;
+use netloom_foreign::{Files, Format, Import, Management, NOT_CHOSEN, Options, Verdict, recognise};
 
 use crate::flags::{Importing, ManagementKind};
 
@@ -27,6 +28,8 @@ pub(crate) struct Lab {
     pub(crate) folder: PathBuf,
     /// The main file in it.
     pub(crate) file: String,
+    /// Whether the caller has named the file, not its folder: then it may be a link to anywhere.
+    is_named: bool,
 }
 
 /// A foreign lab that cannot be imported as it was asked for.
@@ -55,16 +58,18 @@ pub(crate) fn find(path: &Path) -> Option<Lab> {
     if path == Path::new("-") {
         return None;
     }
-    let (folder, file) = if path.is_dir() {
-        (path.to_owned(), main_file(path)?)
+    let (folder, file, content) = if path.is_dir() {
+        let file = main_file(path)?;
+        // Nobody has named it: it is the folder's, and leads nowhere else.
+        let content = Disk::new(path).read(&file).unwrap_or_default();
+        (path.to_owned(), file, content)
     } else {
         let name = path.file_name()?.to_string_lossy().into_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        (parent.unwrap_or(Path::new(".")).to_owned(), name)
+        (parent.unwrap_or(Path::new(".")).to_owned(), name, disk::read(path)?)
     };
-    let content = disk::read(&folder.join(&file))?;
     let format = recognise(&file, &content)?;
-    Some(Lab { format, folder, file })
+    Some(Lab { format, folder, file, is_named: !path.is_dir() })
 }
 
 /// The file of a folder that makes it a lab: `lab.conf`, `topology.yml`, or else the only one of a known format.
@@ -98,9 +103,14 @@ impl Lab {
         name.to_owned()
     }
 
+    /// The main file.
+    pub(crate) fn path(&self) -> String {
+        self.folder.join(&self.file).to_string_lossy().into_owned()
+    }
+
     /// The main file as messages name it.
     pub(crate) fn shown(&self) -> String {
-        self.folder.join(&self.file).to_string_lossy().trim_start_matches("./").to_owned()
+        printable::line(self.path().trim_start_matches("./")).into_owned()
     }
 
     /// Imports it; `base` stands before paths of its files.
@@ -111,6 +121,9 @@ impl Lab {
             let record = script::record(self, how.topo.as_deref())?;
             main = format!("{main}.json");
             disk.put(&main, record);
+        } else if self.is_named {
+            let content = disk::read(&self.folder.join(&main));
+            content.into_iter().for_each(|content| disk.put(&main, content));
         }
         let management = match how.mgmt {
             ManagementKind::Closed => Management::Closed,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::Result;
+use netloom_config::printable;
 use netloom_model::{Lab, MAX_BYTES, Plan};
 
 use crate::flags::Importing;
@@ -161,7 +162,7 @@ pub(crate) fn shown(path: &Path) -> String {
     if path == Path::new(STDIN) {
         STDIN_SHOWN.to_owned()
     } else {
-        path.to_string_lossy().into_owned()
+        printable::line(&path.to_string_lossy()).into_owned()
     }
 }
 

@@ -62,9 +62,9 @@ fn rendered(job: &Job<'_>, text: &str) -> Result<String> {
     let stem = job.file.strip_suffix(".gotmpl").unwrap_or(job.file);
     let stem = stem.trim_end_matches(".yml").trim_end_matches(".yaml");
     let names = [".yml", ".yaml", ".json"].map(|end| format!("{stem}_vars{end}"));
-    let found = names.iter().find_map(|name| Some((name, job.files.read(name)?)));
+    let found = names.iter().find(|name| job.files.look(name).is_some());
     let vars = match &found {
-        Some((name, _)) => {
+        Some(name) => {
             let content = source::needed(job.files, name)?;
             job.ledger.say(
                 job.ledger.enter(name, 0, "variables of the template"),

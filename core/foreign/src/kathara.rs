@@ -207,7 +207,8 @@ fn door(name: &str, iface: &str, draft: &mut Draft) {
 /// `lab.ext`: interfaces of the host in collision domains.
 fn outside(job: &Job<'_>, domains: &BTreeMap<String, String>, draft: &mut Draft) {
     let file = beside(job, "lab.ext");
-    let Some(text) = crate::source::text(job.files, &file) else { return };
+    let what = "interfaces of the host";
+    let Some(text) = crate::source::text_or_tell(job, &file, what) else { return };
     for (number, line) in (1..).zip(text.lines()) {
         let words: Vec<&str> =
             line.split('#').next().unwrap_or_default().split_whitespace().collect();

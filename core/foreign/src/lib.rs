@@ -30,7 +30,7 @@ mod write;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use netloom_config::{Diagnostics, Node, Report};
+use netloom_config::{Diagnostics, Node, Report, printable};
 use netloom_model::published::Published;
 
 pub use export::{Exported, export};
@@ -143,7 +143,7 @@ pub const NOT_CHOSEN: &str = "of a node that --node-filter does not name";
 #[non_exhaustive]
 pub enum Error {
     /// A file breaks its format's own rules.
-    #[error("{file}:{line}: error: {message}")]
+    #[error("{}:{line}: error: {}", printable::line(file), printable::line(message))]
     Wrong {
         /// The file.
         file: String,
@@ -156,7 +156,7 @@ pub enum Error {
     #[error("{0}")]
     Text(Diagnostics),
     /// A file that is needed is not there, or too large.
-    #[error("{file}: {problem}")]
+    #[error("{}: {problem}", printable::line(file))]
     Unreadable {
         /// The file.
         file: String,
@@ -164,7 +164,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// The import makes a lab file with errors, or no lab that can be planned.
-    #[error("what the import of {file} makes is no lab: {problem}")]
+    #[error("what the import of {} makes is no lab: {problem}", printable::line(file))]
     NoLab {
         /// The file imported.
         file: String,
@@ -172,7 +172,11 @@ pub enum Error {
         problem: String,
     },
     /// [`Options::only`] names a node that the lab does not have.
-    #[error("{file}: --node-filter: no node {name:?}; the lab has {known}")]
+    #[error(
+        "{}: --node-filter: no node {name:?}; the lab has {}",
+        printable::line(file),
+        printable::line(known)
+    )]
     NoNode {
         /// The file.
         file: String,
@@ -183,7 +187,8 @@ pub enum Error {
     },
     /// [`Options::only`] for a format whose nodes cannot be chosen.
     #[error(
-        "{file}: --node-filter chooses nodes of containerlab, Kathara and netlab, not of {format}"
+        "{}: --node-filter chooses nodes of containerlab, Kathara and netlab, not of {format}",
+        printable::line(file)
     )]
     NoChoice {
         /// The file.
@@ -192,7 +197,10 @@ pub enum Error {
         format: &'static str,
     },
     /// Nobody's lab that can be imported.
-    #[error("{file}: no lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab")]
+    #[error(
+        "{}: no lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab",
+        printable::line(file)
+    )]
     Strange {
         /// The file.
         file: String,

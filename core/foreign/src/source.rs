@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Error, MOST_BYTES, Result};
+use crate::{Error, Job, MOST_BYTES, Result, Verdict};
 
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +14,15 @@ pub enum Found {
     },
     /// A folder.
     Folder,
-    /// Something else: a device, a socket, a link that leads nowhere.
+    /// A link that leads out of the lab's folder, or a path through one.
+    Away,
+    /// Something else: a device, a socket, a link that leads nowhere, or one to a folder.
     Other,
 }
 
 /// Where an import finds files. Paths are relative to the lab's folder, with `/` between names; the folder itself is
-/// the empty path. Absolute paths are the host's.
+/// the empty path. Absolute paths, and those that begin with `..`, are the host's: a lab file has named them itself.
+/// Below the lab's folder no link leads out of it.
 pub trait Files {
     /// What is at a path.
     fn look(&self, path: &str) -> Option<Found>;
@@ -27,8 +30,43 @@ pub trait Files {
     /// The names in a folder, in order.
     fn list(&self, folder: &str) -> Vec<String>;
 
-    /// A file's bytes, at most [`MOST_BYTES`] and one more.
+    /// A file's bytes, at most [`MOST_BYTES`] and one more; nothing of what is [`Found::Away`].
     fn read(&self, path: &str) -> Option<Vec<u8>>;
+
+    /// Where a path leads in the end that is a link, or is [`Found::Away`]; `None` of any other.
+    fn target(&self, path: &str) -> Option<String> {
+        let _ = path;
+        None
+    }
+}
+
+/// Whether a path is the host's.
+pub(crate) fn is_hosts(path: &str) -> bool {
+    path.starts_with('/') || path == ".." || path.starts_with("../")
+}
+
+/// Why something that is there is not taken.
+pub(crate) fn refusal(files: &dyn Files, path: &str) -> String {
+    let target = files.target(path).map(|target| format!(", to {target:?}"));
+    match (files.look(path), target) {
+        (Some(Found::Away), target) => {
+            format!("it leads out of the lab's folder{}", target.unwrap_or_default())
+        }
+        (Some(Found::File { .. }), None) => "it cannot be read as text".to_owned(),
+        (Some(Found::Folder), None) => "it is a folder".to_owned(),
+        (_, Some(target)) => format!("it is a link{target}"),
+        (_, None) => "neither a file nor a folder".to_owned(),
+    }
+}
+
+/// The text of a file that may be there. One that is there and cannot be read is left out, and says why.
+pub(crate) fn text_or_tell(job: &Job<'_>, path: &str, what: &str) -> Option<String> {
+    let found = text(job.files, path);
+    if found.is_none() && job.files.look(path).is_some() {
+        let id = job.ledger.enter(path, 0, what);
+        job.ledger.say(id, Verdict::LeftOut(refusal(job.files, path)));
+    }
+    found
 }
 
 /// Files in memory, by path.
@@ -79,7 +117,11 @@ impl Files for Memory {
 /// A file that there must be.
 pub(crate) fn needed(files: &dyn Files, path: &str) -> Result<Vec<u8>> {
     let fail = |problem| Error::Unreadable { file: path.to_owned(), problem };
-    let content = files.read(path).ok_or_else(|| fail("cannot be read"))?;
+    let away = "leads out of the lab's folder; name the file itself";
+    let content = files.read(path).ok_or_else(|| match files.look(path) {
+        Some(Found::Away) => fail(away),
+        _ => fail("cannot be read"),
+    })?;
     if content.len() as u64 > MOST_BYTES {
         return Err(fail("larger than any lab file may be (8 MiB)"));
     }
@@ -116,7 +158,8 @@ pub(crate) struct Below {
     pub(crate) empty: bool,
 }
 
-/// Everything below a folder that is no folder with something in it, in order; at most `most`.
+/// Everything below a folder that is no folder with something in it, in order; at most `most`. Below a folder of the
+/// host no link is followed.
 pub(crate) fn walk(files: &dyn Files, folder: &str, most: usize) -> Vec<Below> {
     let mut found = vec![];
     let mut open = vec![(String::new(), 0)];
@@ -129,7 +172,11 @@ pub(crate) fn walk(files: &dyn Files, folder: &str, most: usize) -> Vec<Below> {
         }
         for name in names {
             let below = join(&path, &name);
-            match files.look(&join(folder, &below)) {
+            let full = join(folder, &below);
+            match files.look(&full) {
+                Some(Found::File { .. }) if is_hosts(folder) && files.target(&full).is_some() => {
+                    found.push(Below { path: below, found: Found::Other, empty: false });
+                }
                 Some(Found::Folder) if depth < 64 => open.push((below, depth + 1)),
                 Some(what) => found.push(Below { path: below, found: what, empty: false }),
                 None => found.push(Below { path: below, found: Found::Other, empty: false }),

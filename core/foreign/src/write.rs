@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use netloom_config::printable;
+
 use crate::draft::{Bind, Content, Draft, End, File, Link, Node, Program, Route, Switch};
 
 /// The lab file. `from` is what it was made of, in words; `base` stands before paths of files.
 pub(crate) fn write(draft: &Draft, from: &str, base: &str) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "# Made by `netloom import` from {}.", from.replace('\n', " "));
+    let _ = writeln!(out, "# Made by `netloom import` from {}.", printable::line(from));
     let _ = writeln!(out, "name: {}", scalar(&draft.name));
     if !draft.routed {
         out.push_str("routing: none\n");

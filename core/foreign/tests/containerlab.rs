@@ -338,3 +338,29 @@ fn exported_ports_come_back() {
     let ports: Vec<String> = back.nodes[0].ports.iter().map(|p| p.to_string()).collect();
     assert_eq!(ports, ["127.0.0.1:8080:80", "[::1]:8080:80", "0.0.0.0:53:5353/udp"]);
 }
+
+#[test]
+fn what_a_node_gets_of_the_host_is_told() {
+    let text = "topology:\n  nodes:\n    a:\n      kind: linux\n      image: x\n      binds: [\"/:/host:rw\", \"/etc:/e:ro\", \"../b:/b\", \"own:/own\"]\n";
+    let files = Memory::of("x.clab.yml", text).with("own", "").with("/", "").with("/etc", "");
+    let files = files.with("../b", "");
+    let made = import(&files, "x.clab.yml", &Options::default()).unwrap();
+    let said = |number: usize| {
+        let item = format!("topology.nodes.a.binds[{number}]");
+        made.items.iter().find(|found| found.item == item).unwrap().verdict.clone()
+    };
+    let told = |path: &str, may: &str| {
+        Verdict::Changed(format!(
+            "the node sees the host's own {path:?} outside of the lab's folder, and may {may} it"
+        ))
+    };
+    assert_eq!(said(0), told("/", "change"));
+    assert_eq!(said(1), told("/etc", "read"));
+    assert_eq!(said(2), told("../b", "change"));
+    assert_eq!(said(3), Verdict::Carried);
+    let copies = Options { host_programs: true, ..Options::default() };
+    let made = import(&files, "x.clab.yml", &copies).unwrap();
+    let copy = made.items.iter().find(|item| item.item == "topology.nodes.a.binds[1]").unwrap();
+    let words = "a copy of the host's \"/etc\", made when the lab comes up";
+    assert_eq!(copy.verdict, Verdict::Changed(words.into()));
+}

@@ -1,6 +1,6 @@
 //! Kathara's folders.
 
-use netloom_foreign::{Memory, NOT_CHOSEN, Options, Verdict, import};
+use netloom_foreign::{Files, Found, Memory, NOT_CHOSEN, Options, Verdict, import};
 
 use super::labs::{files, imported, plan, refused, verdict, with_images};
 
@@ -122,4 +122,65 @@ fn ports_of_the_host_are_carried() {
         "{verdicts:?}"
     );
     assert!(import.lab.contains("ports: [\"3000:80\", \"5353:53/udp\"]"), "{}", import.lab);
+}
+
+/// Files, and paths that lead out of the lab's folder to these.
+struct Linked(Memory, Vec<(&'static str, &'static str)>);
+
+impl Files for Linked {
+    fn look(&self, path: &str) -> Option<Found> {
+        match self.target(path) {
+            Some(_) => Some(Found::Away),
+            None => self.0.look(path),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Vec<String> {
+        let mut names = self.0.list(folder);
+        let inside = |path: &'static str| match path.rsplit_once('/') {
+            Some((parent, name)) => (parent == folder).then(|| name.to_owned()),
+            None => folder.is_empty().then(|| path.to_owned()),
+        };
+        names.extend(self.1.iter().filter_map(|(path, _)| inside(path)));
+        names
+    }
+
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.0.read(path)
+    }
+
+    fn target(&self, path: &str) -> Option<String> {
+        Some(self.1.iter().find(|(link, _)| *link == path)?.1.to_owned())
+    }
+}
+
+#[test]
+fn what_leads_out_of_the_folder_is_left_out_with_its_target() {
+    let conf = "a[0]=A\nb[0]=A\nb[volume]=\"data|/data\"\n";
+    let links = vec![
+        ("shared", "/srv"),
+        ("a/shadow", "/etc/shadow"),
+        ("b", "/root"),
+        ("a.startup", "/etc/issue"),
+        ("lab.dep", "/etc/hosts"),
+        ("data", "/var"),
+    ];
+    let files = Linked(Memory::of("lab.conf", conf).with("a/own", ""), links);
+    let made = import(&files, "lab.conf", &Options::default()).unwrap();
+    for (item, target) in [
+        ("shared: a folder that devices share", "/srv"),
+        ("a/shadow: a file of a device", "/etc/shadow"),
+        ("b: a device's folder", "/root"),
+        ("a.startup: a script that starts a device", "/etc/issue"),
+        ("lab.dep: the order of devices", "/etc/hosts"),
+        ("lab.conf:3: b[volume]=\"data|/data\"", "/var"),
+    ] {
+        let line = format!("{item}: left out: it leads out of the lab's folder, to {target:?}");
+        assert!(made.items.iter().any(|item| item.to_string() == line), "{line}: {:?}", made.items);
+    }
+    let plan = plan(&made);
+    let paths: Vec<&str> =
+        plan.nodes.iter().flat_map(|n| &n.files).map(|f| f.path.as_str()).collect();
+    assert_eq!(paths, ["/own"]);
+    assert!(plan.nodes.iter().all(|node| node.binds.is_empty()));
 }

@@ -107,6 +107,23 @@ pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
+/// As [`open_regular`], for a file that a lab names: no link of another user is followed.
+///
+/// # Errors
+/// As [`open_regular`], and a link of another user.
+pub fn open_of_lab(path: &Path) -> std::io::Result<std::fs::File> {
+    let flags =
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let is_file = |file: std::fs::File| match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it is not a regular file")),
+    };
+    // Opening a device may have any effect.
+    let found = crate::lookup::open_by_own_links(path, rustix::fs::OFlags::PATH)?;
+    is_file(found.into())?;
+    is_file(crate::lookup::open_by_own_links(path, flags)?.into())
+}
+
 /// Whether an owner was refused because the user namespace maps no such user or group.
 pub fn is_unmapped(error: &Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
@@ -184,7 +201,7 @@ impl Setup for Real {
     }
 
     fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()> {
-        let copied = open_regular(from).and_then(|mut source| {
+        let copied = open_of_lab(from).and_then(|mut source| {
             let mut target = std::fs::File::create(to)?;
             std::io::copy(&mut source, &mut target)
         });

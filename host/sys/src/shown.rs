@@ -7,11 +7,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
-use crate::lookup::open_within;
+use crate::lookup::{open_by_own_links, open_within};
 use crate::mount_attributes::{self, NO_DEVICES, READ_ONLY};
 use crate::{Failure, Result, namespace};
 
@@ -92,8 +92,11 @@ impl Tree {
         let fail = |operation| move |e: Errno| Failure::path(source, operation, e);
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH
             | OpenTreeFlags::AT_RECURSIVE;
-        let mount = rustix::mount::open_tree(CWD, source, flags).map_err(fail("bind"))?;
+        let found = open_by_own_links(source, OFlags::PATH)
+            .map_err(|e| Failure::path(source, "bind", e))?;
+        let mount = rustix::mount::open_tree(&found, c"", flags).map_err(fail("bind"))?;
         let rights = if writable { NO_DEVICES } else { NO_DEVICES | READ_ONLY };
         let flags = AtFlags::EMPTY_PATH.bits() | OpenTreeFlags::AT_RECURSIVE.bits();
         mount_attributes::set(&mount, c"", flags, rights)

@@ -96,7 +96,7 @@ fn write(
     match &file.content {
         FileContent::Text(text) => made.write_all(text.as_bytes())?,
         FileContent::From(path) => {
-            let mut from = netloom_sys::setup::open_regular(path)?;
+            let mut from = netloom_sys::setup::open_of_lab(path)?;
             io::copy(&mut from, &mut made)?;
         }
     }

@@ -1,10 +1,13 @@
 //! Labs of other programs: imported, brought up, and pinged through; what is said of what they lose.
 
 use std::ffi::OsStr;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, machine, needs, root_only, wait_until, workspace_root};
+use netloom_tests_e2e::{Machine, machine, needs, root_only, rounds, wait_until, workspace_root};
+use rustix::fs::CWD;
 
 /// How long routing daemons may take to find each other.
 const BOUND: Duration = Duration::from_secs(90);
@@ -304,4 +307,115 @@ fn namespaces_of_nodes_have_names_for_iproute2() {
     assert!(std::fs::read_link(link("c")).is_err());
     machine.down();
     assert!(std::fs::read_link(link("a")).is_err());
+}
+
+/// A folder of somebody else's with links to a file of mode 0600, which root could read.
+#[test]
+fn a_folder_of_kathara_carries_nothing_of_the_host_into_a_node() {
+    let machine = machine!();
+    let folder = machine.scratch().path().join("lab");
+    let secret = machine.scratch().file("secret", "the host's");
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::create_dir_all(folder.join("pc1/etc")).unwrap();
+    std::fs::write(folder.join("lab.conf"), "pc1[0]=A\n").unwrap();
+    std::fs::write(folder.join("pc1/etc/own"), "the lab's").unwrap();
+    std::fs::write(folder.join("pc1/etc/a\nb\u{202e}c"), "").unwrap();
+    symlink("../../../secret", folder.join("pc1/etc/taken")).unwrap();
+    symlink("own", folder.join("pc1/etc/near")).unwrap();
+    symlink(machine.scratch().path(), folder.join("shared")).unwrap();
+    symlink(&secret, folder.join("pc1.startup")).unwrap();
+    let told = up(&machine, &folder);
+    let leads = |to: &Path| format!("left out: it leads out of the lab's folder, to {to:?}\n");
+    for line in [
+        format!("pc1/etc/taken: a file of a device: {}", leads(&secret)),
+        format!("pc1.startup: a script that starts a device: {}", leads(&secret)),
+        format!("shared: a folder that devices share: {}", leads(machine.scratch().path())),
+    ] {
+        assert!(told.contains(&line), "{line}{told}");
+    }
+    let said = machine.netloom(["import".as_ref(), folder.as_os_str()]).finish().code(0).errors();
+    assert!(said.contains("pc1/etc/a\\nb\\u{202e}c: a file of a device: carried\n"), "{said}");
+    let read = |path: &str| machine.exec("pc1", &["cat", path]).finish().text();
+    assert_eq!((read("/etc/own"), read("/etc/near")), ("the lab's".into(), "the lab's".into()));
+    assert_eq!((read("/etc/taken"), read("/shared/secret")), (String::new(), String::new()));
+    machine.down();
+}
+
+#[test]
+fn what_a_topology_takes_of_the_host_is_told() {
+    let machine = machine!();
+    let file = machine.scratch().path().join("x.clab.yml");
+    let text = "topology:\n  nodes:\n    a: {kind: linux, image: x, binds: [\"/:/host:rw\"]}\n    b: {kind: linux, image: x, binds: [\"/etc/hosts:/x\"]}\n";
+    std::fs::write(&file, text).unwrap();
+    let checked = machine.netloom(["check".as_ref(), file.as_os_str()]).finish().code(0).errors();
+    let sees = "the node sees the host's own \"/\" outside of the lab's folder, and may change it";
+    assert!(checked.contains(sees), "{checked}");
+    let text = text.replace("    a: {kind: linux, image: x, binds: [\"/:/host:rw\"]}\n", "");
+    std::fs::write(&file, text).unwrap();
+    let told = up(&machine, &file);
+    assert!(told.contains("changed: a copy of the host's \"/etc/hosts\""), "{told}");
+    machine.down();
+}
+
+#[test]
+fn a_script_that_is_run_is_named() {
+    needs!("python3");
+    let machine = machine!();
+    let script = lab("mininet/router.py");
+    let line = format!("netloom: {}: a script for Mininet: python3 runs it\n", script.display());
+    for verb in ["check", "graph", "test"] {
+        let told = machine.netloom([verb.as_ref(), script.as_os_str()]).bound(BOUND).finish();
+        assert!(told.errors().starts_with(&line), "{verb}: {}", told.errors());
+    }
+    machine.untouched();
+}
+
+/// The owner of a folder exchanges a file and a link while root brings the lab up.
+#[test]
+fn links_of_another_user_are_not_followed() {
+    root_only!("makes files of another user");
+    const STRANGER: Option<u32> = Some(1);
+    let machine = machine!();
+    let folder = machine.scratch().path().join("lab");
+    let secret = machine.scratch().file("secret", "the host's");
+    std::fs::create_dir_all(folder.join("pc1/etc")).unwrap();
+    std::fs::write(folder.join("lab.conf"), "pc1[0]=A\n").unwrap();
+    let (file, link) = (folder.join("pc1/etc/taken"), folder.join("link"));
+    std::fs::write(&file, "the lab's").unwrap();
+    symlink(&secret, &link).unwrap();
+    lchown(&link, STRANGER, STRANGER).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let swap = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(CWD, &file, CWD, &link, swap).unwrap();
+            }
+        });
+        let all = rounds(20);
+        for _ in 0..all {
+            let args = ["up".as_ref(), "--host-programs".as_ref(), folder.as_os_str()];
+            let came = machine.netloom(args).bound(BOUND).finish();
+            if came.status.success() {
+                let read = machine.exec("pc1", &["cat", "/etc/taken"]).finish().text();
+                assert!(read.is_empty() || read == "the lab's", "{read}");
+                machine.netloom(["down"]).finish().code(0);
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        netloom_tests_e2e::done("labs of a folder whose owner exchanges a file and a link", all);
+    });
+    // Standing still, it is named.
+    if file.is_symlink() {
+        std::fs::rename(&link, &file).unwrap();
+    }
+    let away = folder.join("away");
+    symlink(&secret, &away).unwrap();
+    lchown(&away, STRANGER, STRANGER).unwrap();
+    for key in ["files: {/etc/taken: {from: lab/away}}", "binds: {/srv: lab/away}"] {
+        let own = machine.file(&format!("nodes: {{a: {{{key}}}}}\n"));
+        let refused = machine.netloom(["up".as_ref(), own.as_os_str()]).finish().code(1);
+        refused.says("lab/away\" is a link of user 1, who can change where it leads");
+    }
+    machine.untouched();
 }

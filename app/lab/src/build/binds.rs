@@ -1,10 +1,12 @@
 //! Whether the files and directories of the host that nodes are to see can be shown to them.
 
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use netloom_model::lab::Bind;
 use netloom_model::plan::PlannedNode;
-use rustix::fs::FileType;
+use netloom_sys::lookup::open_by_own_links;
+use rustix::fs::{FileType, OFlags};
 
 use crate::{Error, Result};
 
@@ -29,7 +31,9 @@ pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
 fn found(bind: &Bind, runtime: &Path) -> std::result::Result<std::path::PathBuf, String> {
     let Bind { from, write, .. } = bind;
     let wrong = |reason: &dyn std::fmt::Display| format!("{}: {reason}", from.display());
-    let path = from.canonicalize().map_err(|e| wrong(&e))?;
+    let opened = open_by_own_links(from, OFlags::PATH).map_err(|e| wrong(&e))?;
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    let path = path.map_err(|e| wrong(&e))?;
     let kind = std::fs::metadata(&path).map_err(|e| wrong(&e))?;
     let kind = FileType::from_raw_mode(std::os::unix::fs::MetadataExt::mode(&kind));
     match kind {

@@ -173,7 +173,7 @@ impl Running {
             }
             for file in &node.files {
                 if let netloom_model::lab::FileContent::From(path) = &file.content {
-                    netloom_sys::setup::open_regular(path).map_err(Error::at(path, "open"))?;
+                    netloom_sys::setup::open_of_lab(path).map_err(Error::at(path, "open"))?;
                 }
             }
         }

@@ -55,7 +55,9 @@ fn command(folder: &Folder, script: &Path, mode: &str) -> Command {
     command
 }
 
-fn start(mut command: Command) -> Result<Child> {
+/// Starts a script, and says so: a file that is only looked at runs nothing, as a rule.
+fn start(lab: &Lab, mut command: Command) -> Result<Child> {
+    tell_line!("netloom: {}: a script for Mininet: python3 runs it", lab.shown());
     command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Unsupported {
             feature: "scripts for Mininet",
@@ -76,7 +78,7 @@ pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
     if let Some(topo) = topo {
         command.env("NETLOOM_MININET_TOPO", topo);
     }
-    let mut child = start(command)?;
+    let mut child = start(lab, command)?;
     let pid = rustix::process::Pid::from_child(&child);
     let pidfd = process::pidfd(pid)?;
     let refused = |why: String| Refused::Script(lab.shown(), why);
@@ -99,6 +101,6 @@ pub(crate) fn run(lab: &Lab, name: &str) -> Result<i32> {
     let program = std::env::current_exe().context("find netloom's own program")?;
     let mut command = command(&folder, &lab.folder.join(&lab.file), "run");
     command.env("NETLOOM_PROGRAM", program).env("NETLOOM_MININET_LAB", name);
-    let status = start(command)?.wait().context("wait for python3")?;
+    let status = start(lab, command)?.wait().context("wait for python3")?;
     Ok(status.code().unwrap_or(1))
 }

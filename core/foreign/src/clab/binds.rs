@@ -7,7 +7,7 @@ use crate::at::At;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
 use crate::draft::{Bind, Content, File, Node};
-use crate::source::{Found, clean, join, walk};
+use crate::source::{Found, clean, is_hosts, join, refusal, walk};
 use crate::{Job, MOST_FILES};
 
 /// Reads the binds of all layers; where two have one target, the nearest layer's holds.
@@ -61,17 +61,29 @@ fn bind(
     };
     match job.files.look(&path) {
         Some(Found::File { .. } | Found::Folder) if node.has_image() => {
+            match is_hosts(&path) {
+                true => at.changed(shown(&path, writable)),
+                false => at.carried(),
+            }
             node.binds.push(Bind { path: target.to_owned(), from: path, writable });
-            at.carried();
         }
         Some(Found::File { mode }) => {
+            at.changed(match is_hosts(&path) {
+                true => format!("a copy of the host's {path:?}, made when the lab comes up"),
+                false => "a copy, made when the lab comes up".to_owned(),
+            });
             push(node, target.to_owned(), path, mode);
-            at.changed("a copy, made when the lab comes up");
         }
         Some(Found::Folder) => folder(job, at, &path, target, node),
-        Some(Found::Other) => at.left_out("neither a file nor a folder"),
+        Some(_) => at.left_out(refusal(job.files, &path)),
         None => at.left_out("no such file beside the lab"),
     }
+}
+
+/// What a node gets of the host outside of the lab's folder.
+fn shown(path: &str, writable: bool) -> String {
+    let may = if writable { "may change" } else { "may read" };
+    format!("the node sees the host's own {path:?} outside of the lab's folder, and {may} it")
 }
 
 /// A path of the host as it is, or one relative to the lab, which may lead out of its folder.
@@ -93,15 +105,21 @@ fn folder(job: &Job<'_>, at: &At<'_>, path: &str, target: &str, node: &mut Node)
     if node.files.len() + found.len() > MOST_FILES {
         return at.left_out(format!("more than {MOST_FILES} files"));
     }
-    at.changed("a copy of the files that are in it now");
+    at.changed(match is_hosts(path) {
+        true => format!("a copy of the files that are in the host's {path:?} now"),
+        false => "a copy of the files that are in it now".to_owned(),
+    });
     for below in found {
         let file = join(path, &below.path);
         match below.found {
             Found::File { mode } => push(node, format!("{target}/{}", below.path), file, mode),
             _ => {
                 let id = job.ledger.enter(&file, 0, "in a folder that a node sees");
-                let why = if below.empty { "an empty folder" } else { "neither file nor folder" };
-                job.ledger.say(id, crate::Verdict::LeftOut(why.into()));
+                let why = match below.empty {
+                    true => "an empty folder".to_owned(),
+                    false => refusal(job.files, &file),
+                };
+                job.ledger.say(id, crate::Verdict::LeftOut(why));
             }
         }
     }

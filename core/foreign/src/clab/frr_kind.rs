@@ -6,7 +6,7 @@ use crate::at::At;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
 use crate::draft::{Content, File, Node};
-use crate::source::{Found, clean};
+use crate::source::{Found, clean, is_hosts, refusal};
 use crate::{Job, source};
 
 /// Daemons that a list may name.
@@ -66,9 +66,14 @@ fn configuration(job: &Job<'_>, from: &Inherited<'_>, old: &str) -> Content {
             let is_template = source::text(job.files, &path).is_some_and(|t| t.contains("{{"));
             match is_template {
                 true => at.changed("its text is carried as it is, without what its templates make"),
+                false if is_hosts(&path) => at.changed(format!("a copy of the host's {path:?}")),
                 false => at.carried(),
             }
             Content::From(path)
+        }
+        Some((Some(_), path)) => {
+            at.left_out(refusal(job.files, &path));
+            none()
         }
         _ => {
             at.left_out("no such file beside the lab");

@@ -226,8 +226,12 @@ fn privileges(from: &Inherited<'_>, node: &mut Node) {
 fn environment(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
     for at in from.all("env-files").iter().flat_map(At::items) {
         let path = at.text().and_then(source::clean);
-        let Some(text) = path.and_then(|path| source::text(job.files, &path)) else {
-            at.left_out("no such file beside the lab");
+        let read = |path: &str| source::text(job.files, path);
+        let Some(text) = path.as_deref().and_then(read) else {
+            at.left_out(match path.filter(|path| job.files.look(path).is_some()) {
+                Some(path) => source::refusal(job.files, &path),
+                None => "no such file beside the lab".to_owned(),
+            });
             continue;
         };
         at.changed("its lines at the import");

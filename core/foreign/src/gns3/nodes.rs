@@ -171,7 +171,7 @@ pub(super) fn addresses(job: &Job<'_>, places: &Places, topology: &At<'_>, draft
         let folder = job.file.rsplit_once('/').map_or("", |(folder, _)| folder);
         let path = source::join(folder, &format!("project-files/vpcs/{id}/startup.vpc"));
         let inline = at.get("properties").and_then(|p| p.get("startup_script"));
-        let text = source::text(job.files, &path);
+        let text = source::text_or_tell(job, &path, "a startup file");
         let inline_text = inline.as_ref().and_then(At::text).unwrap_or_default();
         match &text {
             Some(text) => vpcs(job, (&path, 1), text, name, draft),

@@ -4,7 +4,7 @@ use crate::clab::memory;
 use crate::draft::{Bind, Content, File, Node};
 use crate::kathara::startup::{self, Shaping};
 use crate::kathara::{Device, beside, is_true};
-use crate::source::{Found, clean, join, walk};
+use crate::source::{Found, clean, join, refusal, walk};
 use crate::write::{list, scalar};
 use crate::{Job, MOST_FILES, Verdict, ports, shell};
 
@@ -119,17 +119,32 @@ fn option(
 /// The folder that all devices and the host share.
 fn share(job: &Job<'_>, node: &mut Node) {
     let folder = beside(job, "shared");
-    if job.files.look(&folder) == Some(Found::Folder) {
-        let id = job.ledger.enter(&folder, 0, "a folder that devices share");
+    let what = "a folder that devices share";
+    if is_folder(job, &folder, what) {
+        let id = job.ledger.enter(&folder, 0, what);
         job.ledger.say(id, Verdict::Carried);
         node.binds.push(Bind { path: "/shared".into(), from: folder, writable: true });
     }
 }
 
+/// Whether a folder is there. Anything else of its name is left out, and says why.
+fn is_folder(job: &Job<'_>, path: &str, what: &str) -> bool {
+    let found = job.files.look(path);
+    if found.is_some() && found != Some(Found::Folder) {
+        let id = job.ledger.enter(path, 0, what);
+        let why = match found {
+            Some(Found::File { .. }) => "it is not a folder".to_owned(),
+            _ => refusal(job.files, path),
+        };
+        job.ledger.say(id, Verdict::LeftOut(why));
+    }
+    found == Some(Found::Folder)
+}
+
 /// Copies a folder of the lab to a place in the node, if it is there.
 fn copy(job: &Job<'_>, name: &str, target: &str, node: &mut Node) {
     let folder = beside(job, name);
-    if job.files.look(&folder) != Some(Found::Folder) {
+    if !is_folder(job, &folder, "a device's folder") {
         return;
     }
     let found = walk(job.files, &folder, MOST_FILES);
@@ -151,7 +166,7 @@ fn copy(job: &Job<'_>, name: &str, target: &str, node: &mut Node) {
                 }
             }
             _ if below.empty => left_out("an empty folder"),
-            _ => left_out("neither a file nor a folder"),
+            _ => Verdict::LeftOut(refusal(job.files, &file)),
         };
         job.ledger.say(id, verdict);
     }
@@ -179,14 +194,19 @@ fn volume(job: &Job<'_>, value: &str, node: &mut Node) -> Verdict {
         }
         Some(Found::Folder) => {
             for below in walk(job.files, &path, MOST_FILES) {
+                let file = join(&path, &below.path);
                 if let Found::File { mode } = below.found {
                     let target = format!("{}/{}", target.trim_end_matches('/'), below.path);
-                    let content = Content::From(join(&path, &below.path));
+                    let content = Content::From(file);
                     node.files.push(File { path: target, content, mode: mode & 0o777 });
+                } else if !below.empty {
+                    let id = job.ledger.enter(&file, 0, "a file of a device");
+                    job.ledger.say(id, Verdict::LeftOut(refusal(job.files, &file)));
                 }
             }
         }
-        _ => return left_out("no such file or folder beside the lab"),
+        Some(_) => return Verdict::LeftOut(refusal(job.files, &path)),
+        None => return left_out("no such file or folder beside the lab"),
     }
     Verdict::Changed("a copy of what is there now".into())
 }

@@ -9,7 +9,9 @@ use crate::{Job, Result, Verdict, source, wrong};
 /// Reads the file, if it is there.
 pub(super) fn read(job: &Job<'_>) -> Result<()> {
     let file = beside(job, "lab.dep");
-    let Some(text) = source::text(job.files, &file) else { return Ok(()) };
+    let Some(text) = source::text_or_tell(job, &file, "the order of devices") else {
+        return Ok(());
+    };
     let mut after: BTreeMap<String, (u32, Vec<String>)> = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or_default().trim();

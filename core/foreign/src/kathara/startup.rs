@@ -10,11 +10,9 @@ pub(super) type Shaping = Vec<(String, Vec<(&'static str, String)>)>;
 /// Has a node run a script, if it is there. Lines that shape traffic are taken out of it.
 pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Shaping) {
     let file = beside(job, name);
-    let Some(bytes) = job.files.read(&file) else { return };
-    let id = job.ledger.enter(&file, 0, "a script that starts a device");
-    let Ok(text) = String::from_utf8(bytes) else {
-        return job.ledger.say(id, Verdict::LeftOut("no text".into()));
-    };
+    let what = "a script that starts a device";
+    let Some(text) = source::text_or_tell(job, &file, what) else { return };
+    let id = job.ledger.enter(&file, 0, what);
     let mut found = false;
     let mut lines = vec![];
     for (number, line) in (1..).zip(text.lines()) {
@@ -55,7 +53,7 @@ fn run(path: &str) -> Vec<String> {
 /// A script for the end of a device.
 pub(super) fn shutdown(job: &Job<'_>, name: &str) {
     let file = beside(job, name);
-    if source::text(job.files, &file).is_some() {
+    if job.files.look(&file).is_some() {
         let id = job.ledger.enter(&file, 0, "a script that ends a device");
         job.ledger.say(id, Verdict::LeftOut("a node runs nothing when it ends".into()));
     }

@@ -264,7 +264,10 @@ fn templates(job: &Job<'_>, layers: &Layers<'_>, (name, device): (&str, &str)) -
                 at.carried();
             }
             Some(_) => at.left_out("only of routers with FRR"),
-            None => at.left_out("no such template beside the topology"),
+            None => at.left_out(match paths.iter().find(|path| job.files.look(path).is_some()) {
+                Some(path) => source::refusal(job.files, path),
+                None => "no such template beside the topology".to_owned(),
+            }),
         }
     }
     more
