@@ -83,8 +83,9 @@ impl Files for Disk {
     fn list(&self, folder: &str) -> Vec<String> {
         let opened = self.open(folder, OFlags::RDONLY | OFlags::DIRECTORY);
         let entries = opened.and_then(Dir::new).into_iter().flatten().flatten();
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.file_name().to_owned().into_string().ok()).collect();
+        // A name that is no text is left out by this one, which nothing has.
+        let name = |entry: rustix::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut names: Vec<String> = entries.map(name).collect();
         names.retain(|name| name != "." && name != "..");
         names.sort();
         names
@@ -116,6 +117,8 @@ impl Files for Disk {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -131,6 +134,7 @@ mod tests {
         symlink(scratch.path(), lab.join("shared")).expect("make a link");
         symlink("../own", lab.join("r1/etc/near")).expect("make a link");
         symlink("etc", lab.join("r1/again")).expect("make a link");
+        fs::write(lab.join("r1").join(OsStr::from_bytes(b"\xff")), "").expect("write a file");
         let disk = Disk::new(&lab);
         let secret = scratch.path().join("secret").to_string_lossy().into_owned();
         assert_eq!(disk.look("r1/etc/up"), Some(Found::Away));
@@ -141,7 +145,8 @@ mod tests {
         assert_eq!(disk.target("shared/secret"), Some(secret));
         assert_eq!(disk.read("r1/etc/near").as_deref(), Some(&b"own"[..]));
         assert_eq!((disk.look("r1/again"), disk.look("r1/none")), (Some(Found::Other), None));
-        assert_eq!(disk.list("r1"), ["again", "etc", "own"]);
+        assert_eq!(disk.list("r1"), ["again", "etc", "own", "\u{fffd}"]);
+        assert_eq!(disk.look("r1/\u{fffd}"), None);
         // What a lab file names outside is the host's.
         assert_eq!(disk.read("../secret").as_deref(), Some(&b"secret"[..]));
     }

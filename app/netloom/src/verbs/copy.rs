@@ -131,7 +131,9 @@ fn out_of_guest(
     let name = name.ok_or_else(|| Usage(format!("{from:?}: not a file's name")))?;
     let to = if to.is_dir() { to.join(name) } else { to.to_owned() };
     let fail = |operation: &str| format!("{to:?}: {operation}");
-    let nameless = whole_file::nameless(&to).ok();
+    // A device or pipe is written to, not replaced.
+    let is_plain = std::fs::symlink_metadata(&to).map_or(true, |found| found.is_file());
+    let nameless = is_plain.then(|| whole_file::nameless(&to).ok()).flatten();
     let file = match &nameless {
         Some(file) => file.try_clone(),
         None => std::fs::File::create(&to),

@@ -18,7 +18,7 @@ pub(crate) fn check(args: &Check) -> Result<i32> {
         match source::plan(path, None) {
             Ok(plan) => output::print(&format!(
                 "{}: good: {}, {}, {}\n",
-                path.display(),
+                source::shown(path),
                 output::count(plan.nodes.len(), "node"),
                 output::count(plan.switches.len(), "switch"),
                 output::count(plan.links.len(), "link")

@@ -261,7 +261,10 @@ fn templates(job: &Job<'_>, layers: &Layers<'_>, (name, device): (&str, &str)) -
             }
             Some(text) if device == "frr" => {
                 more.push_str(&format!("{}\n!\n", text.trim_end()));
-                at.carried();
+                match source::is_hosts(folder) {
+                    true => at.changed(format!("a copy of a file in the host's {folder:?}")),
+                    false => at.carried(),
+                }
             }
             Some(_) => at.left_out("only of routers with FRR"),
             None => at.left_out(match paths.iter().find(|path| job.files.look(path).is_some()) {

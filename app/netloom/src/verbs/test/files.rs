@@ -33,7 +33,8 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Asked>> {
     for path in paths {
         if !path.is_dir() {
             asked.push(read(path, asked.len())?.ok_or_else(|| {
-                Usage(format!("{}: has no `expect`: there is nothing to test", path.display()))
+                let file = source::shown(path);
+                Usage(format!("{file}: has no `expect`: there is nothing to test"))
             })?);
             continue;
         }
@@ -42,7 +43,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Asked>> {
             asked.extend(read(&file, asked.len())?);
         }
         if asked.len() == before {
-            let folder = path.display();
+            let folder = source::shown(path);
             return Err(Usage(format!("{folder}: no lab file with `expect` is in it")).into());
         }
     }
