@@ -3,32 +3,24 @@
 //! As in [`routes`](crate::routes), each handler calls the service once and decides nothing. Bodies are JSON
 //! objects; an unknown or missing field is refused by name.
 
-use std::time::Duration;
-
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use netloom_lab::Service;
 use netloom_lab::view::{
     Applied, Apply, Changed, Fates, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
     NodeSettings,
 };
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use crate::handler::{Answer, Lab, WAIT_SLICE};
+use crate::bodies::{Sent, Whole};
+use crate::handler::{Answer, Lab};
+use crate::parameters::{Asked, Named};
 use crate::query::{DeleteQuery, FatesQuery, NoteQuery};
 use crate::reply::{Problem, Rejection};
 
 /// How a link may be given.
 const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its ends, `A,B`";
-
-/// Parses a request's body as JSON, whatever its content type.
-pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Rejection> {
-    Json::<T>::from_bytes(bytes).map(|Json(value)| value).map_err(|e| Rejection::body(&e))
-}
 
 /// Turn the lab into the one of a file
 ///
@@ -42,9 +34,13 @@ pub(crate) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Rejection> {
         in between and the same request does the rest", body = Problem),
     (status = "default", description = "Not done", body = Problem),
 ))]
-pub(crate) async fn apply(State(lab): State<Lab>, bytes: Bytes) -> Answer<Applied> {
-    let request: Apply = body(&bytes)?;
-    lab.call(move |s| s.apply(request)).await.map(Json)
+pub(crate) async fn apply(lab: Lab, body: Whole) -> Answer<Applied> {
+    // A plan may be long: it is read where nobody else waits for it.
+    let applied = lab.call(move |s| {
+        let request: Apply = body.read()?;
+        Ok::<_, Rejection>(s.apply(request)?)
+    });
+    applied.await.map(Json)
 }
 
 /// Make a node
@@ -55,8 +51,7 @@ pub(crate) async fn apply(State(lab): State<Lab>, bytes: Bytes) -> Answer<Applie
     (status = 409, description = "The name is taken, or the parent may not have more", body = Problem),
     (status = "default", description = "Not made", body = Problem),
 ))]
-pub(crate) async fn create_node(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
-    let request: NewNode = body(&bytes)?;
+pub(crate) async fn create_node(lab: Lab, Sent(request): Sent<NewNode>) -> Answer<Changed> {
     lab.call(move |s| s.create_node(&request)).await.map(Json)
 }
 
@@ -74,11 +69,10 @@ pub(crate) async fn create_node(State(lab): State<Lab>, bytes: Bytes) -> Answer<
     )
 )]
 pub(crate) async fn delete_node(
-    State(lab): State<Lab>,
-    node: Result<Path<String>, PathRejection>,
-    query: Result<Query<DeleteQuery>, QueryRejection>,
+    lab: Lab,
+    Named(node): Named<String>,
+    Asked(query): Asked<DeleteQuery>,
 ) -> Answer<Changed> {
-    let (Path(node), Query(query)) = (node?, query?);
     let force = query.force.unwrap_or(false);
     lab.call(move |s| s.delete_node(&node, force)).await.map(Json)
 }
@@ -93,11 +87,7 @@ pub(crate) async fn delete_node(
         (status = "default", description = "Not moved", body = Problem),
     )
 )]
-pub(crate) async fn move_control(
-    State(lab): State<Lab>,
-    node: Result<Path<String>, PathRejection>,
-) -> Answer<Changed> {
-    let Path(node) = node?;
+pub(crate) async fn move_control(lab: Lab, Named(node): Named<String>) -> Answer<Changed> {
     lab.call(move |s| s.move_control(&node)).await.map(Json)
 }
 
@@ -113,12 +103,10 @@ pub(crate) async fn move_control(
     )
 )]
 pub(crate) async fn set_node(
-    State(lab): State<Lab>,
-    node: Result<Path<String>, PathRejection>,
-    bytes: Bytes,
+    lab: Lab,
+    Named(node): Named<String>,
+    Sent(change): Sent<NodeSettings>,
 ) -> Answer<Changed> {
-    let Path(node) = node?;
-    let change: NodeSettings = body(&bytes)?;
     lab.call(move |s| s.set_node(&node, &change)).await.map(Json)
 }
 
@@ -131,8 +119,10 @@ pub(crate) async fn set_node(
         (status = "default", description = "Not moved", body = Problem),
     )
 )]
-pub(crate) async fn move_interface(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
-    let request: MoveInterface = body(&bytes)?;
+pub(crate) async fn move_interface(
+    lab: Lab,
+    Sent(request): Sent<MoveInterface>,
+) -> Answer<Changed> {
     lab.call(move |s| s.move_interface(&request)).await.map(Json)
 }
 
@@ -147,8 +137,7 @@ pub(crate) async fn move_interface(State(lab): State<Lab>, bytes: Bytes) -> Answ
     (status = 409, description = "A node's init has ended", body = Problem),
     (status = "default", description = "Not made", body = Problem),
 ))]
-pub(crate) async fn create_link(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
-    let request: NewLink = body(&bytes)?;
+pub(crate) async fn create_link(lab: Lab, Sent(request): Sent<NewLink>) -> Answer<Changed> {
     lab.call(move |s| s.create_link(&request)).await.map(Json)
 }
 
@@ -163,11 +152,7 @@ pub(crate) async fn create_link(State(lab): State<Lab>, bytes: Bytes) -> Answer<
         (status = "default", description = "Something could not be removed", body = Problem),
     )
 )]
-pub(crate) async fn delete_link(
-    State(lab): State<Lab>,
-    link: Result<Path<String>, PathRejection>,
-) -> Answer<Changed> {
-    let Path(link) = link?;
+pub(crate) async fn delete_link(lab: Lab, Named(link): Named<String>) -> Answer<Changed> {
     lab.call(move |s| s.delete_link(&link)).await.map(Json)
 }
 
@@ -181,11 +166,7 @@ pub(crate) async fn delete_link(
         (status = "default", description = "Not served", body = Problem),
     )
 )]
-pub(crate) async fn link(
-    State(lab): State<Lab>,
-    link: Result<Path<String>, PathRejection>,
-) -> Answer<LinkStatus> {
-    let Path(link) = link?;
+pub(crate) async fn link(lab: Lab, Named(link): Named<String>) -> Answer<LinkStatus> {
     lab.quick(move |s| s.link(&link)).await.map(Json)
 }
 
@@ -202,12 +183,10 @@ pub(crate) async fn link(
     )
 )]
 pub(crate) async fn set_link(
-    State(lab): State<Lab>,
-    link: Result<Path<String>, PathRejection>,
-    bytes: Bytes,
+    lab: Lab,
+    Named(link): Named<String>,
+    Sent(change): Sent<LinkSettings>,
 ) -> Answer<LinkStatus> {
-    let Path(link) = link?;
-    let change: LinkSettings = body(&bytes)?;
     lab.call(move |s| s.set_link(&link, &change)).await.map(Json)
 }
 
@@ -231,11 +210,10 @@ pub(crate) struct Noting {
     )
 )]
 pub(crate) async fn note_fates(
-    State(lab): State<Lab>,
-    link: Result<Path<String>, PathRejection>,
-    query: Result<Query<NoteQuery>, QueryRejection>,
+    lab: Lab,
+    Named(link): Named<String>,
+    Asked(query): Asked<NoteQuery>,
 ) -> Answer<Noting> {
-    let (Path(link), Query(query)) = (link?, query?);
     let keep = query.keep()?;
     lab.call(move |s| {
         let noted = s.note_fates(&link, (keep > 0).then_some(keep));
@@ -256,37 +234,17 @@ pub(crate) async fn note_fates(
     )
 )]
 pub(crate) async fn fates(
-    State(lab): State<Lab>,
-    link: Result<Path<String>, PathRejection>,
-    query: Result<Query<FatesQuery>, QueryRejection>,
+    lab: Lab,
+    Named(link): Named<String>,
+    Asked(query): Asked<FatesQuery>,
 ) -> Answer<Fates> {
-    let (Path(link), Query(query)) = (link?, query?);
     let (side, end) = (query.end()?, Instant::now() + query.wait()?);
-    let mut stopping = lab.stopping.clone();
-    tokio::select! {
-        biased;
-        fates = wait_for_fates(&lab, &link, side, query.after, end) => fates.map(Json),
-        _ = stopping.wait_for(|s| *s) => Ok(Json(Fates::default())),
-    }
-}
-
-/// Waits until `end`, in slices.
-async fn wait_for_fates(
-    lab: &Lab,
-    link: &str,
-    side: usize,
-    after: Option<u64>,
-    end: Instant,
-) -> Result<Fates, Rejection> {
-    loop {
-        let slice_end = end.min(Instant::now() + WAIT_SLICE);
-        let wait: Duration = slice_end.saturating_duration_since(Instant::now());
-        let name = link.to_owned();
-        let found = lab.call(move |s| s.fates(&name, side, after, wait)).await?;
-        if !found.fates.is_empty() || found.missed > 0 || Instant::now() >= end {
-            return Ok(found);
+    let found = lab.wait_for(end, || {
+        let link = link.clone();
+        move |s: &dyn Service, last| {
+            let found = s.fates(&link, side, query.after)?;
+            Ok((last || !found.fates.is_empty() || found.missed > 0).then_some(found))
         }
-        // A service may give up early.
-        sleep_until(slice_end).await;
-    }
+    });
+    Ok(Json(found.await?.unwrap_or_default()))
 }

@@ -1,44 +1,76 @@
-//! State shared by request handlers: the lab they query, and how long they wait for it.
+//! What request handlers share: the lab that they query, and how long they wait for it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use netloom_lab::Service;
-use netloom_node::log::Record;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
+use crate::calls::{Calls, Kind, Looks};
+use crate::connections::Held;
 use crate::reply::Rejection;
 
-/// A long wait is cut into slices of this length, so that no thread keeps waiting after the caller has gone
-/// or the server has ended.
-pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(200);
-
-/// State shared by handlers.
+/// The lab, as it is asked on a connection.
 #[derive(Clone)]
 pub(crate) struct Lab {
     pub(crate) service: Arc<dyn Service>,
     /// Becomes true when the server ends.
     pub(crate) stopping: watch::Receiver<bool>,
+    pub(crate) calls: Arc<Calls>,
     /// Limit on a quick call.
-    pub(crate) patience: Duration,
+    patience: Duration,
+    /// The connection of the request.
+    held: Held,
 }
 
 pub(crate) type Answer<T> = Result<Json<T>, Rejection>;
 
+impl FromRequestParts<Lab> for Lab {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, lab: &Lab) -> Result<Lab, Self::Rejection> {
+        let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
+        Ok(Lab { held, ..lab.clone() })
+    }
+}
+
 impl Lab {
-    /// Runs a call that may block without limit.
-    pub(crate) async fn call<T: Send + 'static>(
+    pub(crate) fn new(
+        service: Arc<dyn Service>,
+        stopping: watch::Receiver<bool>,
+        patience: Duration,
+    ) -> Lab {
+        Lab { service, stopping, calls: Arc::default(), patience, held: Held::default() }
+    }
+
+    async fn run<T: Send + 'static, E: Into<Rejection>>(
         &self,
-        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
+        kind: Kind,
+        work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Rejection> {
         let service = Arc::clone(&self.service);
-        match tokio::task::spawn_blocking(move || work(&*service)).await {
-            Ok(result) => result.map_err(Rejection::from),
-            Err(_) => Err(Rejection::panicked()),
-        }
+        self.calls.run(kind, &self.held, move || work(&*service).map_err(Into::into)).await
+    }
+
+    /// Runs a call that may block without limit.
+    pub(crate) async fn call<T: Send + 'static, E: Into<Rejection>>(
+        &self,
+        work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Rejection> {
+        self.run(Kind::Long, work).await
+    }
+
+    /// Runs the call that takes the lab down.
+    pub(crate) async fn last_call<T: Send + 'static, E: Into<Rejection>>(
+        &self,
+        work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Rejection> {
+        self.run(Kind::Last, work).await
     }
 
     /// Runs a quick call.
@@ -46,7 +78,7 @@ impl Lab {
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
     ) -> Result<T, Rejection> {
-        timeout(self.patience, self.call(work)).await.unwrap_or_else(|_| {
+        timeout(self.patience, self.run(Kind::Quick, work)).await.unwrap_or_else(|_| {
             Err(Rejection::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("lab: no answer within {} s", self.patience.as_secs()),
@@ -54,23 +86,24 @@ impl Lab {
         })
     }
 
-    /// Waits for records of a node until `end`, in slices.
-    pub(crate) async fn log(
+    /// Looks until there is something, the time is over, or the request has to end; `look` is told whether it is the last
+    /// one.
+    pub(crate) async fn wait_for<T: Send + 'static, L>(
         &self,
-        node: &str,
-        after_ns: u64,
         end: Instant,
-    ) -> Result<Vec<Record>, Rejection> {
+        mut look: impl FnMut() -> L,
+    ) -> Result<Option<T>, Rejection>
+    where
+        L: FnOnce(&dyn Service, bool) -> netloom_lab::Result<Option<T>> + Send + 'static,
+    {
+        let mut looks = Looks::new(end, &self.held, &self.stopping);
         loop {
-            let slice_end = end.min(Instant::now() + WAIT_SLICE);
-            let wait = slice_end.saturating_duration_since(Instant::now());
-            let name = node.to_owned();
-            let records = self.call(move |s| s.log(&name, after_ns, wait)).await?;
-            if !records.is_empty() || Instant::now() >= end {
-                return Ok(records);
+            let (look, last) = (look(), looks.are_over());
+            let found = self.run(Kind::Look, move |service| look(service, last)).await?;
+            if found.is_some() || last {
+                return Ok(found);
             }
-            // A service may give up early, e.g. where there are no programs.
-            sleep_until(slice_end).await;
+            looks.pause().await;
         }
     }
 }

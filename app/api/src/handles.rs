@@ -4,8 +4,9 @@
 //! A connection (SOCK_SEQPACKET) carries one question and one answer, each one JSON value in one message. The
 //! answer comes with the descriptors that it counts: the init's pidfd, the `tasks` files of version 1
 //! cgroups, the directory of the version 2 cgroup. The thread waits on all connections at once, so a silent
-//! caller delays nobody.
+//! caller delays nobody; while there are too many, the oldest of the process with most of them is closed.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use serde::{Deserialize, Serialize};
 
+use crate::json;
 use crate::reply::Rejection;
 use crate::socket::peer_is_trusted;
 
@@ -30,14 +32,14 @@ pub(crate) const MAX_ASK: usize = 4 * 1024;
 /// Largest answer in bytes; below what a UNIX socket takes in one message by default.
 pub(crate) const MAX_REPLY: usize = 128 * 1024;
 
-/// Maximum number of connections; further ones wait to be accepted.
+/// Maximum number of connections that have not asked yet.
 const MAX_CONNECTIONS: usize = 256;
 
 /// How long a caller may take to send its question.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pause after a failed accept, e.g. for lack of descriptors, since the next one would fail too.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
 /// A caller's question.
 #[derive(Debug, Serialize, Deserialize)]
@@ -109,7 +111,19 @@ pub(crate) struct Handles {
 
 struct Waiting {
     socket: OwnedFd,
+    /// Its process; `None` if that is not visible from here.
+    pid: Option<i32>,
     until: Instant,
+}
+
+/// The one that gives way: the oldest of the process that has most.
+fn first_to_go(waiting: &[Waiting]) -> Option<usize> {
+    let mut counts: HashMap<Option<i32>, usize> = HashMap::new();
+    for caller in waiting {
+        *counts.entry(caller.pid).or_default() += 1;
+    }
+    let most = counts.values().max()?;
+    waiting.iter().position(|caller| counts.get(&caller.pid) == Some(most))
 }
 
 /// The readable descriptors.
@@ -141,10 +155,9 @@ impl Handles {
     }
 
     fn wait(&self, waiting: &[Waiting]) -> Readable {
-        let room = waiting.len() < MAX_CONNECTIONS;
         let mut fds = vec![
             PollFd::new(&*self.stop, PollFlags::IN),
-            PollFd::new(&self.listener, if room { PollFlags::IN } else { PollFlags::empty() }),
+            PollFd::new(&self.listener, PollFlags::IN),
         ];
         fds.extend(waiting.iter().map(|w| PollFd::new(&w.socket, PollFlags::IN)));
         let until = waiting.iter().map(|w| w.until).min();
@@ -164,11 +177,20 @@ impl Handles {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.listener, flags) {
             Ok(socket) if peer_is_trusted(&socket, &self.path) => {
-                waiting.push(Waiting { socket, until: Instant::now() + PATIENCE });
+                if waiting.len() >= MAX_CONNECTIONS
+                    && let Some(at) = first_to_go(waiting)
+                {
+                    waiting.remove(at);
+                }
+                let pid = scm::peer_pid(&socket).map(|pid| pid.as_raw_nonzero().get());
+                waiting.push(Waiting { socket, pid, until: Instant::now() + PATIENCE });
             }
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(e) => {
                 tracing::warn!("{:?}: accept: {e}", self.path);
+                if let Some(at) = first_to_go(waiting) {
+                    waiting.remove(at);
+                }
                 std::thread::sleep(ACCEPT_PAUSE);
             }
         }
@@ -201,8 +223,7 @@ impl Handles {
         if ask.len() > MAX_ASK {
             return Err(wrong(format!("question: larger than {MAX_ASK} bytes")));
         }
-        let Ask { node, run } =
-            serde_json::from_slice(ask).map_err(|e| wrong(format!("question: {e}")))?;
+        let Ask { node, run } = json::read(ask).map_err(|e| wrong(format!("question: {e}")))?;
         let entry = || match &node {
             Some(node) if run => self.service.run_in(node, fds).map(|()| None),
             Some(node) => self.service.entry(node).map(Some),

@@ -8,14 +8,21 @@
 //! nothing. Async code stays inside this crate.
 #![forbid(unsafe_code)]
 
+mod bodies;
+mod calls;
 mod change;
 pub mod client;
+mod connections;
 mod document;
 mod entry;
 mod error;
 mod forward;
+mod gate;
 mod handler;
 mod handles;
+mod json;
+mod parameters;
+mod patient;
 mod pnpm;
 mod query;
 mod reply;
@@ -29,6 +36,7 @@ mod token;
 
 pub use client::Client;
 pub use error::{Error, Result};
+pub use gate::Gate;
 pub use routes::openapi;
 pub use server::{Server, serve, serve_lab, serve_probe};
 pub use token::Token;

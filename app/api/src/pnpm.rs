@@ -9,13 +9,13 @@ mod answers;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{FromRef, Path, Query, State};
+use axum::extract::{FromRef, FromRequestParts};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Json, Router};
 use netloom_marking::session::{Body, Configuration};
 use netloom_measure::{
     Error, Measures, Probe, Session, SessionId, State as SessionState, Summary, Wanted,
@@ -23,12 +23,17 @@ use netloom_measure::{
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
-use crate::handler::{Answer, WAIT_SLICE};
+use crate::bodies::Whole;
+use crate::calls::{Calls, Kind, Looks};
+use crate::connections::Held;
+use crate::handler::Answer;
+use crate::json;
+use crate::parameters::{Asked, FromQuery, Named, Query};
 use crate::query::wait;
 use crate::reply::{Problem, Rejection, Wrong};
 use answers::{Created, SessionStatus, summary};
@@ -42,11 +47,36 @@ pub(crate) struct Pnpm {
     find: Arc<Find>,
     /// Becomes true when the server ends.
     stopping: watch::Receiver<bool>,
+    calls: Arc<Calls>,
+    /// The connection of the request.
+    held: Held,
+}
+
+impl<S> FromRequestParts<S> for Pnpm
+where
+    S: Send + Sync,
+    Pnpm: FromRef<S>,
+{
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Pnpm, Self::Rejection> {
+        let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
+        Ok(Pnpm { held, ..Pnpm::from_ref(state) })
+    }
 }
 
 impl Pnpm {
-    pub(crate) fn new(find: Arc<Find>, stopping: watch::Receiver<bool>) -> Pnpm {
-        Pnpm { find, stopping }
+    pub(crate) fn new(find: Arc<Find>, stopping: watch::Receiver<bool>, calls: Arc<Calls>) -> Pnpm {
+        Pnpm { find, stopping, calls, held: Held::default() }
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        work: impl FnOnce(&Probe) -> Result<T, Rejection> + Send + 'static,
+    ) -> Result<T, Rejection> {
+        let find = Arc::clone(&self.find);
+        self.calls.run(kind, &self.held, move || work(&*find()?)).await
     }
 
     /// Runs a call that may block.
@@ -54,9 +84,7 @@ impl Pnpm {
         &self,
         work: impl FnOnce(&Probe) -> Result<T, Rejection> + Send + 'static,
     ) -> Result<T, Rejection> {
-        let find = Arc::clone(&self.find);
-        let run = move || work(&*find()?);
-        tokio::task::spawn_blocking(run).await.unwrap_or_else(|_| Err(Rejection::panicked()))
+        self.run(Kind::Long, work).await
     }
 }
 
@@ -84,10 +112,10 @@ where
 }
 
 /// Only these routes and their document, for a server of measurements alone.
-pub(crate) fn alone() -> Router<Pnpm> {
-    let (router, document) = router::<Pnpm>().split_for_parts();
+pub(crate) fn alone() -> OpenApiRouter<Pnpm> {
+    let router = router::<Pnpm>();
     let mut whole = crate::document::empty_document();
-    whole.merge(document);
+    whole.merge(router.get_openapi().clone());
     // Serialising plain data to memory does not fail.
     let text = whole.to_pretty_json().unwrap_or_default() + "\n";
     let answer = ([(header::CONTENT_TYPE, "application/json")], Bytes::from(text));
@@ -107,7 +135,7 @@ fn other_form(path: &str) -> String {
     (status = 200, description = "By number", body = Vec<Summary>),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn list(State(pnpm): State<Pnpm>) -> Answer<Vec<Summary>> {
+async fn list(pnpm: Pnpm) -> Answer<Vec<Summary>> {
     pnpm.call(|probe| Ok(Json(probe.list()))).await
 }
 
@@ -125,13 +153,10 @@ async fn list(State(pnpm): State<Pnpm>) -> Answer<Vec<Summary>> {
         (status = "default", description = "Not prepared", body = Problem),
     )
 )]
-async fn create(
-    State(pnpm): State<Pnpm>,
-    bytes: Bytes,
-) -> Result<impl IntoResponse + use<>, Rejection> {
+async fn create(pnpm: Pnpm, body: Whole) -> Result<impl IntoResponse + use<>, Rejection> {
     let id = pnpm
         .call(move |probe| {
-            let configuration = Configuration::read(&bytes).map_err(wrong_configuration)?;
+            let configuration = Configuration::read(body.bytes()).map_err(wrong_configuration)?;
             let names = (configuration.netifs.clone(), configuration.marking.clone());
             probe.create(configuration).map_err(|error| not_created(error, &names))
         })
@@ -171,11 +196,7 @@ fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> 
         (status = "default", description = "Not served", body = Problem),
     )
 )]
-async fn show(
-    State(pnpm): State<Pnpm>,
-    id: Result<Path<String>, PathRejection>,
-) -> Answer<SessionStatus> {
-    let Path(id) = id?;
+async fn show(pnpm: Pnpm, Named(id): Named<String>) -> Answer<SessionStatus> {
     let shown = move |probe: &Probe| {
         let (id, session) = find(probe, &id)?;
         Ok(Json(SessionStatus::of(id, &session)))
@@ -192,11 +213,7 @@ async fn show(
         (status = "default", description = "Not served", body = Problem),
     )
 )]
-async fn delete(
-    State(pnpm): State<Pnpm>,
-    id: Result<Path<String>, PathRejection>,
-) -> Answer<Created> {
-    let Path(id) = id?;
+async fn delete(pnpm: Pnpm, Named(id): Named<String>) -> Answer<Created> {
     let deleted = move |probe: &Probe| {
         let id = number(&id)?;
         probe.delete(id)?;
@@ -240,15 +257,10 @@ struct SetState {
         (status = "default", description = "Not done", body = Problem),
     )
 )]
-async fn set_state(
-    State(pnpm): State<Pnpm>,
-    id: Result<Path<String>, PathRejection>,
-    bytes: Bytes,
-) -> Answer<Summary> {
-    let Path(id) = id?;
+async fn set_state(pnpm: Pnpm, Named(id): Named<String>, body: Whole) -> Answer<Summary> {
     let set = move |probe: &Probe| {
         let (id, session) = find(probe, &id)?;
-        match order(&bytes)? {
+        match order(body.bytes())? {
             Order::Start => session.start().map_err(not_started)?,
             Order::Stop => stop(&session)?,
         }
@@ -262,8 +274,8 @@ fn order(bytes: &[u8]) -> Result<Order, Rejection> {
     let wrong = |path: &str, message: String| {
         Rejection::wrong("state", vec![Wrong { path: path.to_owned(), message }])
     };
-    let value: Value = serde_json::from_slice(bytes)
-        .map_err(|error| wrong("", format!("cannot be read as JSON: {error}")))?;
+    let value: Value =
+        json::read(bytes).map_err(|error| wrong("", format!("cannot be read as JSON: {error}")))?;
     let (path, word) = match &value {
         Value::Object(fields) => {
             if let Some(name) = fields.keys().find(|name| *name != "state") {
@@ -298,8 +310,7 @@ fn stop(session: &Session) -> Result<(), Rejection> {
 }
 
 /// Parameters for reading measures.
-#[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct MeasuresQuery {
     /// Only blocks from this number on; all that are kept if absent.
@@ -309,7 +320,11 @@ struct MeasuresQuery {
     wait_ms: Option<u64>,
 }
 
-type Queried = Result<Query<MeasuresQuery>, QueryRejection>;
+impl FromQuery for MeasuresQuery {
+    fn from_query(query: &Query) -> Result<MeasuresQuery, Rejection> {
+        Ok(MeasuresQuery { from: query.number("from")?, wait_ms: query.number("wait_ms")? })
+    }
+}
 
 /// Read the results of a session
 #[utoipa::path(get, path = "/pnpm/{id}/measures", tag = "measure",
@@ -322,12 +337,11 @@ type Queried = Result<Query<MeasuresQuery>, QueryRejection>;
     )
 )]
 async fn measures(
-    State(pnpm): State<Pnpm>,
-    path: Result<Path<String>, PathRejection>,
-    query: Queried,
+    pnpm: Pnpm,
+    Named(id): Named<String>,
+    Asked(query): Asked<MeasuresQuery>,
 ) -> Answer<Measures> {
-    let Path(id) = path?;
-    read(pnpm, Asked { id, netif: None, flow: None }, query?.0).await
+    read(pnpm, Selected { id, netif: None, flow: None }, query).await
 }
 
 /// Read the results of a session at an interface
@@ -345,12 +359,11 @@ async fn measures(
     )
 )]
 async fn measures_of_netif(
-    State(pnpm): State<Pnpm>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    query: Queried,
+    pnpm: Pnpm,
+    Named((id, netif)): Named<(String, String)>,
+    Asked(query): Asked<MeasuresQuery>,
 ) -> Answer<Measures> {
-    let Path((id, netif)) = path?;
-    read(pnpm, Asked { id, netif: Some(netif), flow: None }, query?.0).await
+    read(pnpm, Selected { id, netif: Some(netif), flow: None }, query).await
 }
 
 /// Read the results of a session for a filter
@@ -368,12 +381,11 @@ async fn measures_of_netif(
     )
 )]
 async fn measures_of_flow(
-    State(pnpm): State<Pnpm>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    query: Queried,
+    pnpm: Pnpm,
+    Named((id, flow)): Named<(String, String)>,
+    Asked(query): Asked<MeasuresQuery>,
 ) -> Answer<Measures> {
-    let Path((id, flow)) = path?;
-    read(pnpm, Asked { id, netif: None, flow: Some(flow) }, query?.0).await
+    read(pnpm, Selected { id, netif: None, flow: Some(flow) }, query).await
 }
 
 /// Read the results of a session for a filter at an interface
@@ -392,23 +404,22 @@ async fn measures_of_flow(
     )
 )]
 async fn measures_of_both(
-    State(pnpm): State<Pnpm>,
-    path: Result<Path<(String, String, String)>, PathRejection>,
-    query: Queried,
+    pnpm: Pnpm,
+    Named((id, netif, flow)): Named<(String, String, String)>,
+    Asked(query): Asked<MeasuresQuery>,
 ) -> Answer<Measures> {
-    let Path((id, netif, flow)) = path?;
-    read(pnpm, Asked { id, netif: Some(netif), flow: Some(flow) }, query?.0).await
+    read(pnpm, Selected { id, netif: Some(netif), flow: Some(flow) }, query).await
 }
 
 /// A selection as given in a path.
 #[derive(Clone)]
-struct Asked {
+struct Selected {
     id: String,
     netif: Option<String>,
     flow: Option<String>,
 }
 
-impl Asked {
+impl Selected {
     /// The selection with parsed numbers.
     fn wanted(&self, id: SessionId, from: u64) -> Result<Wanted, Rejection> {
         let flow = |text: &String| {
@@ -420,29 +431,26 @@ impl Asked {
     }
 }
 
-/// Reads measures, waiting in slices for the first block.
-async fn read(pnpm: Pnpm, asked: Asked, query: MeasuresQuery) -> Answer<Measures> {
+/// Reads measures, waiting for the first block.
+async fn read(pnpm: Pnpm, selected: Selected, query: MeasuresQuery) -> Answer<Measures> {
     let end = Instant::now() + wait(query.wait_ms)?;
     let from = query.from.unwrap_or(0);
+    let mut looks = Looks::new(end, &pnpm.held, &pnpm.stopping);
     loop {
-        let slice_end = end.min(Instant::now() + WAIT_SLICE);
-        let wait: Duration = slice_end.saturating_duration_since(Instant::now());
-        let last = Instant::now() >= end || *pnpm.stopping.borrow();
-        let asked = asked.clone();
+        let (selected, last) = (selected.clone(), looks.are_over());
         let look = move |probe: &Probe| {
-            let (id, session) = find(probe, &asked.id)?;
-            let wanted = asked.wanted(id, from)?;
+            let (id, session) = find(probe, &selected.id)?;
+            let wanted = selected.wanted(id, from)?;
             let runs = session.state() == SessionState::Running;
-            if !last && runs && session.blocks(from, wait).is_empty() {
+            if !last && runs && session.blocks(from, Duration::ZERO).is_empty() {
                 return Ok(None);
             }
             Ok(Some(probe.measures(id, &wanted)?))
         };
-        if let Some(measures) = pnpm.call(look).await? {
+        if let Some(measures) = pnpm.run(Kind::Look, look).await? {
             return Ok(Json(measures));
         }
-        // The service may give up early.
-        sleep_until(slice_end).await;
+        looks.pause().await;
     }
 }
 
@@ -477,6 +485,7 @@ mod tests {
             ("[\"start\"]", ""),
             ("\"pause\"", ""),
             ("null", ""),
+            ("{\"state\": \"start\", \"state\": \"stop\"}", ""),
             ("{}", "state"),
             ("{\"state\": 1}", "state"),
             ("{\"state\": \"Start\"}", "state"),

@@ -1,11 +1,11 @@
-//! Parameters of requests: their defaults and limits. Unknown parameters are refused.
+//! The parameters of routes: their defaults and limits.
 
 use std::time::Duration;
 
 use netloom_node::ping::Pace;
-use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::parameters::{FromQuery, Query};
 use crate::reply::Rejection;
 
 /// Longest time in milliseconds that a request may ask the server to wait.
@@ -21,8 +21,7 @@ const MAX_REQUESTS: u32 = 1000;
 const MAX_INTERVAL_MS: u64 = 1000;
 
 /// Parameters of a ping.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PingQuery {
     /// Address families to try, separated by commas: `4`, `6` or `4,6`, which is the default.
@@ -31,6 +30,15 @@ pub(crate) struct PingQuery {
     /// How long to wait for each answer in milliseconds; default 1000.
     #[param(minimum = 1, maximum = 60000)]
     timeout_ms: Option<u64>,
+}
+
+impl FromQuery for PingQuery {
+    fn from_query(query: &Query) -> Result<PingQuery, Rejection> {
+        Ok(PingQuery {
+            family: query.text("family").map(str::to_owned),
+            timeout_ms: query.number("timeout_ms")?,
+        })
+    }
 }
 
 impl PingQuery {
@@ -66,8 +74,7 @@ fn timeout(ms: Option<u64>) -> Result<Duration, Rejection> {
 }
 
 /// Parameters of pinging one node from another.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PairQuery {
     /// The destination node.
@@ -84,6 +91,19 @@ pub(crate) struct PairQuery {
     /// How long to wait for an answer in milliseconds; default 1000.
     #[param(minimum = 1, maximum = 60000)]
     timeout_ms: Option<u64>,
+}
+
+impl FromQuery for PairQuery {
+    fn from_query(query: &Query) -> Result<PairQuery, Rejection> {
+        let to = query.text("to").ok_or_else(|| missing("to"))?.to_owned();
+        Ok(PairQuery {
+            to,
+            family: query.text("family").map(str::to_owned),
+            count: query.number("count")?,
+            interval_ms: query.number("interval_ms")?,
+            timeout_ms: query.number("timeout_ms")?,
+        })
+    }
 }
 
 impl PairQuery {
@@ -105,49 +125,89 @@ impl PairQuery {
 }
 
 /// Parameters for reading a log.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogQuery {
-    /// Only output after this Unix time in nanoseconds; all if absent.
-    pub(crate) after_ns: Option<u64>,
+    /// Only output after the line with this `cursor`; all if absent.
+    after: Option<String>,
+    /// The same by Unix time in nanoseconds, for programs that read numbers of this size exactly.
+    after_ns: Option<u64>,
     /// How long to wait in milliseconds for output if there is none yet; default 0.
     #[param(maximum = 60000)]
     wait_ms: Option<u64>,
 }
 
+impl FromQuery for LogQuery {
+    fn from_query(query: &Query) -> Result<LogQuery, Rejection> {
+        Ok(LogQuery {
+            after: query.text("after").map(str::to_owned),
+            after_ns: query.number("after_ns")?,
+            wait_ms: query.number("wait_ms")?,
+        })
+    }
+}
+
 impl LogQuery {
+    /// After which time.
+    pub(crate) fn after(&self) -> Result<u64, Rejection> {
+        let refused = |why: &str| Err(Rejection::parameter("after", why));
+        match (&self.after, self.after_ns) {
+            (Some(_), Some(_)) => refused("is there beside \"after_ns\""),
+            (Some(cursor), None) => {
+                let known = cursor.bytes().all(|b| b.is_ascii_digit());
+                let read = known.then(|| cursor.parse().ok()).flatten();
+                read.map_or_else(|| refused("takes the `cursor` of a line"), Ok)
+            }
+            (None, after) => Ok(after.unwrap_or(0)),
+        }
+    }
+
     pub(crate) fn wait(&self) -> Result<Duration, Rejection> {
         wait(self.wait_ms)
     }
 }
 
 /// Parameters for removing a node.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeleteQuery {
     /// Remove it with everything that lives there; default false.
     pub(crate) force: Option<bool>,
 }
 
+impl FromQuery for DeleteQuery {
+    fn from_query(query: &Query) -> Result<DeleteQuery, Rejection> {
+        Ok(DeleteQuery { force: query.flag("force")? })
+    }
+}
+
 /// Parameters for removing a switch.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeleteSwitchQuery {
     /// Remove it even with ports on it; default false.
     pub(crate) force: Option<bool>,
 }
 
+impl FromQuery for DeleteSwitchQuery {
+    fn from_query(query: &Query) -> Result<DeleteSwitchQuery, Rejection> {
+        Ok(DeleteSwitchQuery { force: query.flag("force")? })
+    }
+}
+
 /// Parameters for recording fates of packets.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct NoteQuery {
     /// Number of latest fates kept in each direction; 0 stops recording.
     #[param(maximum = 1_000_000)]
     keep: usize,
+}
+
+impl FromQuery for NoteQuery {
+    fn from_query(query: &Query) -> Result<NoteQuery, Rejection> {
+        Ok(NoteQuery { keep: query.number("keep")?.ok_or_else(|| missing("keep"))? })
+    }
 }
 
 impl NoteQuery {
@@ -160,8 +220,7 @@ impl NoteQuery {
 }
 
 /// Parameters for reading fates of packets.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct FatesQuery {
     /// The sending end: 0 for the first, which is the default, or 1.
@@ -172,6 +231,16 @@ pub(crate) struct FatesQuery {
     /// How long to wait in milliseconds for fates if there are none yet; default 0.
     #[param(maximum = 60000)]
     wait_ms: Option<u64>,
+}
+
+impl FromQuery for FatesQuery {
+    fn from_query(query: &Query) -> Result<FatesQuery, Rejection> {
+        Ok(FatesQuery {
+            end: query.number("end")?,
+            after: query.number("after")?,
+            wait_ms: query.number("wait_ms")?,
+        })
+    }
 }
 
 impl FatesQuery {
@@ -185,6 +254,10 @@ impl FatesQuery {
     pub(crate) fn wait(&self) -> Result<Duration, Rejection> {
         wait(self.wait_ms)
     }
+}
+
+fn missing(name: &str) -> Rejection {
+    Rejection::parameter(name, "is missing")
 }
 
 /// Parses a time to wait.
@@ -219,7 +292,7 @@ mod tests {
             [0, 1, 60_000, 60_001, u64::MAX].map(timeout),
             [false, true, true, false, false]
         );
-        let wait = |ms| LogQuery { after_ns: None, wait_ms: Some(ms) }.wait().is_ok();
+        let wait = |ms| LogQuery { wait_ms: Some(ms), ..LogQuery::default() }.wait().is_ok();
         assert_eq!([0, 60_000, 60_001].map(wait), [true, true, false]);
         let keep = |keep| NoteQuery { keep }.keep().is_ok();
         assert_eq!([0, 1_000_000, 1_000_001, usize::MAX].map(keep), [true, true, false, false]);

@@ -1,7 +1,6 @@
 //! Turns errors into answers: the one place that assigns HTTP statuses to failures.
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use netloom_lab::Error;
@@ -59,14 +58,6 @@ impl Rejection {
     pub(crate) fn parameter(name: &str, why: &str) -> Rejection {
         Rejection::new(StatusCode::BAD_REQUEST, format!("parameter {name:?}: {why}"))
             .about("parameter", name)
-    }
-
-    /// An invalid body; names the wrong field.
-    pub(crate) fn body(rejection: &JsonRejection) -> Rejection {
-        // The rejection itself only says that it is one.
-        let source = std::error::Error::source(rejection);
-        let why = source.map_or_else(|| rejection.to_string(), ToString::to_string);
-        Rejection::new(StatusCode::BAD_REQUEST, format!("body: {why}"))
     }
 
     /// A body with several errors. The message names the first.
@@ -187,18 +178,6 @@ fn refused(error: &netloom_measure::Error) -> StatusCode {
 
 /// The interface has disappeared.
 const NODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
-
-impl From<QueryRejection> for Rejection {
-    fn from(rejection: QueryRejection) -> Rejection {
-        Rejection::new(StatusCode::BAD_REQUEST, describe(&rejection))
-    }
-}
-
-impl From<PathRejection> for Rejection {
-    fn from(rejection: PathRejection) -> Rejection {
-        Rejection::new(StatusCode::BAD_REQUEST, describe(&rejection))
-    }
-}
 
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {

@@ -1,67 +1,55 @@
 //! The HTTP thread: a single-threaded runtime, its connections and their limits.
 //!
-//! It listens on the socket of a lab, or on a port. No input can end it: headers, bodies and quick calls are
+//! It listens on the socket of a lab, or on a port. No input can end it: heads, bodies and quick calls are
 //! limited in size and time, connections in number, and a handler that panics answers 500. Calls to the
 //! service run on threads of their own.
 
-use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, header};
+use axum::middleware::from_fn_with_state;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use netloom_lab::Service;
 use netloom_measure::Probe;
-use netloom_sys::Failure;
+use netloom_sys::{Failure, scm};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, sleep, timeout_at};
+use utoipa_axum::router::OpenApiRouter;
 
+use crate::bodies::{Bodies, bounded};
+use crate::calls::MOST_THREADS;
+use crate::connections::{Connections, Doing, Peer, Place};
 use crate::forward::forward;
+use crate::gate::{Gate, admitted};
 use crate::handler::Lab;
+use crate::parameters::{Known, checked};
+use crate::patient::Patient;
 use crate::pnpm::{self, Pnpm};
-use crate::reply::Rejection;
-use crate::routes;
-use crate::socket::peer_is_trusted;
-use crate::{Result, Token};
+use crate::socket::{BACKLOG, peer_is_trusted};
+use crate::{Result, routes};
 
-/// Largest request body in bytes.
-const MAX_BODY: usize = 64 * 1024;
+/// Maximum size of a request's head.
+const MAX_HEAD: usize = 64 * 1024;
 
-/// Largest configuration of a measurement: some 65,536 filters.
-const MAX_CONFIGURATION: usize = 8 * 1024 * 1024;
-
-/// Largest plan: one of a million routes.
-const MAX_PLAN: usize = 256 * 1024 * 1024;
-
-/// Challenge to callers without the token (RFC 6750, section 3).
-const CHALLENGE: &str = "Bearer realm=\"netloom\"";
-
-/// Maximum number of connections; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 256;
-
-/// Maximum number of concurrent calls to the service; further ones wait.
-const MAX_CALLS: usize = 128;
+/// Maximum number of connections, and of those to the view from inside a node.
+const MAX_CONNECTIONS: usize = 384;
+const MAX_INSIDE: usize = 64;
 
 /// Pause after a failed accept, e.g. for lack of descriptors, since the next one would fail too.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
 /// Time limits.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +60,8 @@ pub(crate) struct Limits {
     pub(crate) call: Duration,
     /// For requests in progress when the server ends.
     pub(crate) grace: Duration,
+    /// Maximum number of connections.
+    pub(crate) connections: usize,
 }
 
 impl Default for Limits {
@@ -80,7 +70,16 @@ impl Default for Limits {
             request: Duration::from_secs(10),
             call: Duration::from_secs(30),
             grace: Duration::from_secs(2),
+            connections: MAX_CONNECTIONS,
         }
+    }
+}
+
+impl Limits {
+    /// Those of a server for a lab, or for a view of it from inside a node.
+    fn of(service: &dyn Service) -> Limits {
+        let connections = if service.is_whole() { MAX_CONNECTIONS } else { MAX_INSIDE };
+        Limits { connections, ..Limits::default() }
     }
 }
 
@@ -95,8 +94,8 @@ enum Listener {
 
 /// A connection that was accepted.
 enum Accepted {
-    Unix(UnixStream),
-    Tcp(TcpStream),
+    Unix(UnixStream, Peer),
+    Tcp(TcpStream, Peer),
     /// From another user.
     Refused,
 }
@@ -106,14 +105,17 @@ impl Listener {
         match self {
             Listener::Unix(listener, path) => {
                 let (stream, _) = listener.accept().await?;
-                let trusted = peer_is_trusted(&stream, path);
-                Ok(if trusted { Accepted::Unix(stream) } else { Accepted::Refused })
+                if !peer_is_trusted(&stream, path) {
+                    return Ok(Accepted::Refused);
+                }
+                let pid = scm::peer_pid(&stream).map(|pid| pid.as_raw_nonzero().get());
+                Ok(Accepted::Unix(stream, Peer::Process(pid)))
             }
             Listener::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, from) = listener.accept().await?;
                 // Answers are written whole; without this option they are late, not wrong.
                 let _ = stream.set_nodelay(true);
-                Ok(Accepted::Tcp(stream))
+                Ok(Accepted::Tcp(stream, Peer::at(from.ip())))
             }
         }
     }
@@ -143,59 +145,61 @@ impl Rest {
         path: PathBuf,
         service: Arc<dyn Service>,
         stopping: watch::Receiver<bool>,
-        limits: Limits,
     ) -> Result<Rest> {
+        let limits = Limits::of(&*service);
         let runtime = runtime()?;
         let entered = runtime.enter();
         let listener =
             UnixListener::from_std(socket.into()).map_err(|e| Failure::path(&path, "watch", e))?;
         drop(entered);
-        let lab = Lab { service, stopping: stopping.clone(), patience: limits.call };
-        let routes = later(move || with_bounds(routes::router().split_for_parts().0, lab, limits));
+        let bodies = Bodies::new(limits.request, service.is_whole());
+        let lab = Lab::new(service, stopping.clone(), limits.call);
+        let routes = later(move || whole(routes::router(), lab, bodies));
         Ok(Rest { runtime, listener: Listener::Unix(listener, path), routes, stopping, limits })
     }
 
-    /// Serves measurements on a port to callers with a token.
+    /// Serves measurements on a port to callers that the gate admits.
     pub(crate) fn probe(
         listener: std::net::TcpListener,
         probe: Arc<Probe>,
-        token: Token,
+        gate: Gate,
         stopping: watch::Receiver<bool>,
-        limits: Limits,
     ) -> Result<Rest> {
-        let pnpm = Pnpm::new(Arc::new(move || Ok(Arc::clone(&probe))), stopping.clone());
-        Rest::on_port(listener, with_bounds(pnpm::alone(), pnpm, limits), token, stopping, limits)
+        let find = Arc::new(move || Ok(Arc::clone(&probe)));
+        let pnpm = Pnpm::new(find, stopping.clone(), Arc::default());
+        let bodies = Bodies::new(Limits::default().request, false);
+        Rest::on_port(listener, whole(pnpm::alone(), pnpm, bodies), gate, stopping)
     }
 
-    /// Serves a lab on a port to callers with a token, through the lab's own socket.
+    /// Serves a lab on a port to callers that the gate admits, through the lab's own socket.
     pub(crate) fn lab(
         listener: std::net::TcpListener,
         socket: PathBuf,
-        token: Token,
+        gate: Gate,
         stopping: watch::Receiver<bool>,
-        limits: Limits,
     ) -> Result<Rest> {
         let router = Router::new().fallback(forward).with_state(Arc::new(socket));
-        let router = router.layer(from_fn_with_state(limits, bounded));
-        Rest::on_port(listener, router, token, stopping, limits)
+        let bodies = Bodies::new(Limits::default().request, true);
+        Rest::on_port(listener, within(bodies, router), gate, stopping)
     }
 
     fn on_port(
         listener: std::net::TcpListener,
         router: Router,
-        token: Token,
+        gate: Gate,
         stopping: watch::Receiver<bool>,
-        limits: Limits,
     ) -> Result<Rest> {
         let watched = |e| Failure::new("port", "watch", e);
         listener.set_nonblocking(true).map_err(watched)?;
+        // As many as the system allows: one that finds no room would come again after a second.
+        rustix::net::listen(&listener, BACKLOG).map_err(|e| watched(e.into()))?;
         let runtime = runtime()?;
         let entered = runtime.enter();
         let listener = TcpListener::from_std(listener).map_err(watched)?;
         drop(entered);
-        // Added last, so it runs first: without the token nothing of a request is read.
-        let router = router.layer(from_fn_with_state(Arc::new(token), authorized));
-        let routes = later(|| router);
+        // Added last, so it runs first: of a request that is not admitted nothing is read.
+        let router = router.layer(from_fn_with_state(Arc::new(gate), admitted));
+        let (routes, limits) = (later(|| router), Limits::default());
         Ok(Rest { runtime, listener: Listener::Tcp(listener), routes, stopping, limits })
     }
 
@@ -222,7 +226,7 @@ fn runtime() -> Result<Runtime> {
     let built = Builder::new_current_thread()
         .enable_all()
         .thread_name("netloom-call")
-        .max_blocking_threads(MAX_CALLS)
+        .max_blocking_threads(MOST_THREADS)
         .build();
     built.map_err(|e| Failure::new("api", "make runtime", e).into())
 }
@@ -232,24 +236,33 @@ async fn accept(
     routes: Routes,
     mut stopping: watch::Receiver<bool>,
     limits: Limits,
-    connections: &mut JoinSet<()>,
+    serving: &mut JoinSet<()>,
 ) {
+    let connections = Connections::new(limits.connections);
     loop {
-        let stopped = stopping.clone();
+        let (stopped, routes) = (stopping.clone(), Arc::clone(&routes));
+        let room = connections.has_room();
         tokio::select! {
             biased;
             _ = stopping.wait_for(|s| *s) => return,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok(Accepted::Unix(stream)) => {
-                    connections.spawn(connection(stream, Arc::clone(&routes), stopped, limits));
+            Some(_) = serving.join_next() => {}
+            () = connections.change(), if !room => {}
+            accepted = listener.accept(), if room => match accepted {
+                Ok(Accepted::Unix(stream, peer)) => {
+                    let place = connections.enter(peer);
+                    serving.spawn(connection(stream, (place, true), routes, stopped, limits));
+                    // What it sent is read before the next one is let in.
+                    yield_now().await;
                 }
-                Ok(Accepted::Tcp(stream)) => {
-                    connections.spawn(connection(stream, Arc::clone(&routes), stopped, limits));
+                Ok(Accepted::Tcp(stream, peer)) => {
+                    let place = connections.enter(peer);
+                    serving.spawn(connection(stream, (place, false), routes, stopped, limits));
+                    yield_now().await;
                 }
                 Ok(Accepted::Refused) => {}
                 Err(e) => {
                     tracing::warn!("{listener:?}: accept: {e}");
+                    connections.make_room();
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -257,23 +270,45 @@ async fn accept(
     }
 }
 
+/// Serves a connection; `trusted`: whether its caller may ask whatever it says, since a gate lets it in otherwise.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    (place, trusted): (Place, bool),
     routes: Routes,
     mut stopping: watch::Receiver<bool>,
     limits: Limits,
 ) {
-    let answer =
-        service_fn(move |request| TowerToHyperService::new(Router::clone(&routes)).call(request));
+    let held = place.held();
+    let answer = service_fn(move |mut request: axum::http::Request<_>| {
+        let held = held.clone();
+        if trusted {
+            held.admit();
+        }
+        held.does(Doing::Working);
+        request.extensions_mut().insert(held.clone());
+        let answered = TowerToHyperService::new(Router::clone(&routes)).call(request);
+        async move {
+            let answer = answered.await;
+            let leaves = held.does(Doing::Idle);
+            answer.map(|mut answer| {
+                if leaves {
+                    let close = HeaderValue::from_static("close");
+                    answer.headers_mut().insert(header::CONNECTION, close);
+                }
+                answer
+            })
+        }
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.request)
-        .max_buf_size(MAX_BODY)
-        .serve_connection(TokioIo::new(stream), answer);
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(Patient::new(stream, limits.call)), answer);
     let mut served = pin!(served);
     let stopped = async { stopping.wait_for(|s| *s).await.is_ok() };
     let result = tokio::select! {
         result = served.as_mut() => result,
+        () = place.given_up() => return,
         _ = stopped => {
             served.as_mut().graceful_shutdown();
             served.await
@@ -284,67 +319,31 @@ async fn connection(
     }
 }
 
-/// A router that answers everything, within its limits.
-fn with_bounds<S: Clone + Send + Sync + 'static>(
-    router: Router<S>,
+/// A router that answers everything, within its limits: only what is documented, and only with the documented parameters.
+fn whole<S: Clone + Send + Sync + 'static>(
+    routes: OpenApiRouter<S>,
     state: S,
-    limits: Limits,
+    bodies: Bodies,
 ) -> Router {
+    let (router, document) = routes.split_for_parts();
+    let known = Arc::new(Known::of(&document));
     let router = router
+        .route_layer(from_fn_with_state(known, checked))
         .fallback(routes::no_route)
         .method_not_allowed_fallback(routes::no_method)
         .with_state(state);
-    // The limit on bodies is applied below.
-    router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(limits, bounded))
+    within(bodies, router)
 }
 
-/// Passes callers with the token; closes the connection of others.
-async fn authorized(State(token): State<Arc<Token>>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(header::AUTHORIZATION);
-    if given.is_some_and(|value| token.is_in(value.as_bytes())) {
-        return next.run(request).await;
-    }
-    let words = if given.is_some() {
-        "authorization: not the token of this server"
-    } else {
-        "authorization: missing; send `Authorization: Bearer TOKEN`"
-    };
-    let headers = [(header::WWW_AUTHENTICATE, CHALLENGE), (header::CONNECTION, "close")];
-    (headers, Rejection::new(StatusCode::UNAUTHORIZED, words)).into_response()
-}
-
-/// Reads a request's body completely before anything else, and turns a panic into an answer.
-async fn bounded(State(limits): State<Limits>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let most = match parts.uri.path() {
-        "/v1/lab/apply" => MAX_PLAN,
-        path if path.starts_with("/pnpm") => MAX_CONFIGURATION,
-        _ => MAX_BODY,
-    };
-    let body = match timeout(limits.request, to_bytes(body, most)).await {
-        Ok(Ok(bytes)) => Body::from(bytes),
-        Ok(Err(_)) => return too_large(most).into_response(),
-        Err(_) => {
-            return Rejection::new(StatusCode::REQUEST_TIMEOUT, "body: not whole in time")
-                .into_response();
-        }
-    };
-    let mut answer = pin!(next.run(Request::from_parts(parts, body)));
-    poll_fn(move |cx| {
-        catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Rejection::panicked().into_response()))
-    })
-    .await
-}
-
-fn too_large(most: usize) -> Rejection {
-    let words = format!("body: larger than {most} bytes, or not readable");
-    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, words)
+/// A router to which bodies come whole.
+fn within(bodies: Bodies, router: Router) -> Router {
+    router.layer(from_fn_with_state(Arc::new(bodies), bounded))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::response::Response;
     use axum::routing::get;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream as StdStream;
@@ -353,6 +352,7 @@ mod tests {
         request: Duration::from_millis(30),
         call: Duration::from_secs(30),
         grace: Duration::from_secs(2),
+        connections: 1,
     };
 
     async fn fault() -> &'static str {
@@ -366,7 +366,7 @@ mod tests {
     /// Serves one connection that sends `bytes` and stays open; returns all answers.
     fn answer_to(bytes: &'static [u8], limits: Limits) -> String {
         let routes = Router::new().route("/fault", get(fault)).route("/slow", get(slow));
-        let router = with_bounds(routes, (), limits);
+        let router = within(Bodies::new(limits.request, false), routes);
         let (ours, mut callers) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         callers.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -375,7 +375,8 @@ mod tests {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let stream = UnixStream::from_std(ours).unwrap();
-                connection(stream, later(|| router), stopping, limits).await;
+                let place = Connections::new(1).enter(Peer::Process(None));
+                connection(stream, (place, true), later(|| router), stopping, limits).await;
             });
         });
         callers.write_all(bytes).unwrap();
@@ -391,6 +392,24 @@ mod tests {
         let answer = answer_to(b"GET /fault HTTP/1.1\r\nhost: x\r\n\r\n", SHORT);
         assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
         assert!(answer.contains("{\"error\":"), "{answer}");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_ends_the_connection() {
+        let long = async || "x".repeat(8 << 20);
+        let router = Router::new().route("/long", get(long));
+        let (ours, mut callers) = StdStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let (_stop, stopping) = watch::channel(false);
+        callers.write_all(b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let limits = Limits { call: Duration::from_millis(30), ..SHORT };
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stream = UnixStream::from_std(ours).unwrap();
+            let place = Connections::new(1).enter(Peer::Process(None));
+            let served = connection(stream, (place, true), later(|| router), stopping, limits);
+            tokio::time::timeout(Duration::from_secs(20), served).await.unwrap();
+        });
     }
 
     #[test]

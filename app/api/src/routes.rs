@@ -4,13 +4,13 @@
 //! interprets its parameters. Routes that change something are in [`change`], those about switches in
 //! [`switches`](crate::switches).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{FromRef, Path, Query, State};
+use axum::extract::FromRef;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use netloom_lab::Service;
 use netloom_lab::view::{
     LabStatus, LinkStatus, NodeStatus, PairReachability, Reachability, Repaired, SwitchStatus,
 };
@@ -25,6 +25,7 @@ use utoipa_axum::routes;
 use crate::change;
 use crate::document::empty_document;
 use crate::handler::{Answer, Lab};
+use crate::parameters::{Asked, Named};
 use crate::pnpm::{self, Pnpm};
 use crate::query::{LogQuery, PairQuery, PingQuery};
 use crate::reply::{Problem, Rejection};
@@ -59,7 +60,8 @@ pub(crate) fn router() -> OpenApiRouter<Lab> {
 impl FromRef<Lab> for Pnpm {
     fn from_ref(lab: &Lab) -> Pnpm {
         let service = Arc::clone(&lab.service);
-        Pnpm::new(Arc::new(move || service.probe().map_err(Rejection::from)), lab.stopping.clone())
+        let find = Arc::new(move || service.probe().map_err(Rejection::from));
+        Pnpm::new(find, lab.stopping.clone(), Arc::clone(&lab.calls))
     }
 }
 
@@ -74,7 +76,7 @@ pub fn openapi() -> String {
     (status = 200, description = "The lab with all its nodes, switches and links", body = LabStatus),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn status(State(lab): State<Lab>) -> Answer<LabStatus> {
+async fn status(lab: Lab) -> Answer<LabStatus> {
     lab.quick(|s| s.status()).await.map(Json)
 }
 
@@ -90,10 +92,12 @@ pub(crate) struct Ended {
 /// Answers when only the lab process is left, which then ends.
 #[utoipa::path(delete, path = "/v1/lab", tag = "lab", responses(
     (status = 200, description = "Nothing is left of it", body = Ended),
+    (status = 503, description = "Something else is done to the lab and does not end; `netloom down` ends the lab process",
+        body = Problem),
     (status = "default", description = "Something could not be removed", body = Problem),
 ))]
-async fn down(State(lab): State<Lab>) -> Answer<Ended> {
-    lab.call(|s| {
+async fn down(lab: Lab) -> Answer<Ended> {
+    lab.last_call(|s| {
         let name = s.plan().lab.clone();
         s.down().map(|()| Json(Ended { lab: name }))
     })
@@ -105,7 +109,7 @@ async fn down(State(lab): State<Lab>) -> Answer<Ended> {
     (status = 200, description = "The plan of the lab", body = Plan),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn plan(State(lab): State<Lab>) -> Result<Response, Rejection> {
+async fn plan(lab: Lab) -> Result<Response, Rejection> {
     let plan = lab.quick(|s| Ok(s.plan())).await?;
     Ok(Json(&*plan).into_response())
 }
@@ -115,7 +119,7 @@ async fn plan(State(lab): State<Lab>) -> Result<Response, Rejection> {
     (status = 200, description = "What was made anew", body = Repaired),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn repair(State(lab): State<Lab>) -> Answer<Repaired> {
+async fn repair(lab: Lab) -> Answer<Repaired> {
     lab.call(|s| s.repair()).await.map(Json)
 }
 
@@ -125,11 +129,7 @@ async fn repair(State(lab): State<Lab>) -> Answer<Repaired> {
     (status = 400, description = "A parameter cannot be used", body = Problem),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn ping(
-    State(lab): State<Lab>,
-    query: Result<Query<PingQuery>, QueryRejection>,
-) -> Answer<Reachability> {
-    let Query(query) = query?;
+async fn ping(lab: Lab, Asked(query): Asked<PingQuery>) -> Answer<Reachability> {
     let (families, timeout) = (query.families()?, query.timeout()?);
     lab.call(move |s| s.ping(&families, timeout)).await.map(Json)
 }
@@ -145,11 +145,10 @@ async fn ping(
     )
 )]
 async fn ping_pair(
-    State(lab): State<Lab>,
-    node: Result<Path<String>, PathRejection>,
-    query: Result<Query<PairQuery>, QueryRejection>,
+    lab: Lab,
+    Named(from): Named<String>,
+    Asked(query): Asked<PairQuery>,
 ) -> Answer<PairReachability> {
-    let (Path(from), Query(query)) = (node?, query?);
     let (families, pace) = (query.families()?, query.pace()?);
     lab.call(move |s| s.ping_pair(&from, &query.to, &families, pace)).await.map(Json)
 }
@@ -159,7 +158,7 @@ async fn ping_pair(
     (status = 200, description = "In the order of the file", body = Vec<NodeStatus>),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn nodes(State(lab): State<Lab>) -> Answer<Vec<NodeStatus>> {
+async fn nodes(lab: Lab) -> Answer<Vec<NodeStatus>> {
     lab.quick(|s| s.status()).await.map(|s| Json(s.nodes))
 }
 
@@ -172,38 +171,61 @@ async fn nodes(State(lab): State<Lab>) -> Answer<Vec<NodeStatus>> {
         (status = "default", description = "Not served", body = Problem),
     )
 )]
-async fn node(
-    State(lab): State<Lab>,
-    node: Result<Path<String>, PathRejection>,
-) -> Answer<NodeStatus> {
-    let Path(node) = node?;
+async fn node(lab: Lab, Named(node): Named<String>) -> Answer<NodeStatus> {
     lab.quick(move |s| s.node(&node)).await.map(Json)
 }
 
+/// A line of a program's output.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Line {
+    #[serde(flatten)]
+    record: Record,
+    /// Where it is, for the parameter `after`.
+    cursor: String,
+}
+
+impl From<Record> for Line {
+    fn from(record: Record) -> Line {
+        Line { cursor: record.time_ns.to_string(), record }
+    }
+}
+
 /// Read the output of a node's programs
+///
+/// Whoever reads on asks for what is after the `cursor` of the last line. Many JSON readers round numbers as large as
+/// `time_ns`: lines would be lost or come twice.
 #[utoipa::path(get, path = "/v1/nodes/{node}/log", tag = "parts",
     params(("node" = String, Path, description = "The node's name"), LogQuery),
     responses(
         (status = 200, description = "In order of time; empty when nothing came in time",
-            body = Vec<Record>),
+            body = Vec<Line>),
         (status = 400, description = "A parameter cannot be used", body = Problem),
         (status = 404, description = "No such node", body = Problem),
         (status = "default", description = "Not served", body = Problem),
     )
 )]
 async fn log(
-    State(lab): State<Lab>,
-    node: Result<Path<String>, PathRejection>,
-    query: Result<Query<LogQuery>, QueryRejection>,
-) -> Answer<Vec<Record>> {
-    let (Path(node), Query(query)) = (node?, query?);
-    let end = Instant::now() + query.wait()?;
-    let mut stopping = lab.stopping.clone();
-    tokio::select! {
-        biased;
-        records = lab.log(&node, query.after_ns.unwrap_or(0), end) => records.map(Json),
-        _ = stopping.wait_for(|s| *s) => Ok(Json(vec![])),
-    }
+    lab: Lab,
+    Named(node): Named<String>,
+    Asked(query): Asked<LogQuery>,
+) -> Answer<Vec<Line>> {
+    let (after, end) = (query.after()?, Instant::now() + query.wait()?);
+    // A log that has not changed is not read again.
+    let seen = Arc::new(Mutex::new(None));
+    let found = lab.wait_for(end, || {
+        let (node, seen) = (node.clone(), Arc::clone(&seen));
+        move |s: &dyn Service, last| {
+            let mark = s.log_mark(&node)?;
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.replace(mark) == Some(mark) {
+                return Ok(last.then(Vec::new));
+            }
+            let records = s.log(&node, after)?;
+            Ok((last || !records.is_empty()).then_some(records))
+        }
+    });
+    let records = found.await?.unwrap_or_default();
+    Ok(Json(records.into_iter().map(Line::from).collect()))
 }
 
 /// List all links with their state
@@ -211,7 +233,7 @@ async fn log(
     (status = 200, description = "In the order of the file", body = Vec<LinkStatus>),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn links(State(lab): State<Lab>) -> Answer<Vec<LinkStatus>> {
+async fn links(lab: Lab) -> Answer<Vec<LinkStatus>> {
     lab.quick(|s| s.status()).await.map(|s| Json(s.links))
 }
 
@@ -220,7 +242,7 @@ async fn links(State(lab): State<Lab>) -> Answer<Vec<LinkStatus>> {
     (status = 200, description = "In the order of the file", body = Vec<SwitchStatus>),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn switches(State(lab): State<Lab>) -> Answer<Vec<SwitchStatus>> {
+async fn switches(lab: Lab) -> Answer<Vec<SwitchStatus>> {
     lab.quick(|s| s.status()).await.map(|s| Json(s.switches))
 }
 

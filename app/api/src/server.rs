@@ -17,9 +17,9 @@ use rustix::net::SocketType;
 use tokio::sync::watch;
 
 use crate::handles::Handles;
-use crate::rest::{Limits, Rest};
+use crate::rest::Rest;
 use crate::socket::{self, Bound};
-use crate::{API_SOCKET, HANDLES_SOCKET, Result, Token};
+use crate::{API_SOCKET, Gate, HANDLES_SOCKET, Result};
 
 /// A lab or a probe being served. Dropping it stops it.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     let path = folder.join(API_SOCKET);
     let (listener, bound) = socket::listen(&path, SocketType::STREAM)?;
     server.sockets.push(bound);
-    let rest = Rest::new(listener, path, Arc::clone(&service), stopping, Limits::default())?;
+    let rest = Rest::new(listener, path, Arc::clone(&service), stopping)?;
 
     let path = folder.join(HANDLES_SOCKET);
     let (listener, bound) = socket::listen(&path, SocketType::SEQPACKET)?;
@@ -65,24 +65,24 @@ pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     Ok(server)
 }
 
-/// Serves a probe's measurements on a port to callers with the token, until [`Server::stop`].
+/// Serves a probe's measurements on a port to callers that the gate admits, until [`Server::stop`].
 ///
 /// Starts the thread `netloom-api`, and others as [`serve`] does. Anyone who can reach the port can hold a
-/// connection for ten seconds; all callers together have 256 at most.
+/// connection for ten seconds, unless somebody else needs it.
 ///
 /// # Errors
 /// Errors of the system.
-pub fn serve_probe(listener: TcpListener, probe: Arc<Probe>, token: Token) -> Result<Server> {
-    on_port(|stopping| Rest::probe(listener, probe, token, stopping, Limits::default()))
+pub fn serve_probe(listener: TcpListener, probe: Arc<Probe>, gate: Gate) -> Result<Server> {
+    on_port(|stopping| Rest::probe(listener, probe, gate, stopping))
 }
 
 /// Serves the running lab in `folder` on a port, as [`serve_probe`] does, with the answers of its socket.
 ///
 /// # Errors
 /// Errors of the system.
-pub fn serve_lab(listener: TcpListener, folder: &Path, token: Token) -> Result<Server> {
+pub fn serve_lab(listener: TcpListener, folder: &Path, gate: Gate) -> Result<Server> {
     let socket = folder.join(API_SOCKET);
-    on_port(|stopping| Rest::lab(listener, socket, token, stopping, Limits::default()))
+    on_port(|stopping| Rest::lab(listener, socket, gate, stopping))
 }
 
 fn on_port(make: impl FnOnce(watch::Receiver<bool>) -> Result<Rest>) -> Result<Server> {

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::{Error, Result};
 
 /// Backlog of a listening socket.
-const BACKLOG: i32 = 1024;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// The file of a listening socket; [`Bound::remove`] removes it unless another socket has replaced it.
 #[derive(Debug)]

@@ -4,16 +4,14 @@
 //! shared-memory switch goes to its process unchanged.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
 use netloom_flow::control::requests::{Shown, TraceWhat, Traced};
 use netloom_lab::view::{Changed, NewSwitch};
 use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{Answer as SwitchAnswer, Request};
 
-use crate::change::body;
+use crate::bodies::Sent;
 use crate::handler::{Answer, Lab};
+use crate::parameters::{Asked, Named};
 use crate::query::DeleteSwitchQuery;
 use crate::reply::Problem;
 
@@ -24,8 +22,7 @@ use crate::reply::Problem;
     (status = 409, description = "The name is taken", body = Problem),
     (status = "default", description = "Not made", body = Problem),
 ))]
-pub(crate) async fn create_switch(State(lab): State<Lab>, bytes: Bytes) -> Answer<Changed> {
-    let request: NewSwitch = body(&bytes)?;
+pub(crate) async fn create_switch(lab: Lab, Sent(request): Sent<NewSwitch>) -> Answer<Changed> {
     lab.call(move |s| s.create_switch(&request)).await.map(Json)
 }
 
@@ -43,11 +40,10 @@ pub(crate) async fn create_switch(State(lab): State<Lab>, bytes: Bytes) -> Answe
     )
 )]
 pub(crate) async fn delete_switch(
-    State(lab): State<Lab>,
-    switch: Result<Path<String>, PathRejection>,
-    query: Result<Query<DeleteSwitchQuery>, QueryRejection>,
+    lab: Lab,
+    Named(switch): Named<String>,
+    Asked(query): Asked<DeleteSwitchQuery>,
 ) -> Answer<Changed> {
-    let (Path(switch), Query(query)) = (switch?, query?);
     let force = query.force.unwrap_or(false);
     lab.call(move |s| s.delete_switch(&switch, force)).await.map(Json)
 }
@@ -68,12 +64,10 @@ pub(crate) async fn delete_switch(
     )
 )]
 pub(crate) async fn ask_switch(
-    State(lab): State<Lab>,
-    switch: Result<Path<String>, PathRejection>,
-    bytes: Bytes,
+    lab: Lab,
+    Named(switch): Named<String>,
+    Sent(request): Sent<Request>,
 ) -> Answer<SwitchAnswer> {
-    let Path(switch) = switch?;
-    let request: Request = body(&bytes)?;
     lab.call(move |s| s.ask_switch(&switch, &request)).await.map(Json)
 }
 
@@ -88,11 +82,7 @@ pub(crate) async fn ask_switch(
         (status = "default", description = "Not shown", body = Problem),
     )
 )]
-pub(crate) async fn show_openflow(
-    State(lab): State<Lab>,
-    switch: Result<Path<String>, PathRejection>,
-) -> Answer<Shown> {
-    let Path(switch) = switch?;
+pub(crate) async fn show_openflow(lab: Lab, Named(switch): Named<String>) -> Answer<Shown> {
     lab.call(move |s| s.show_openflow(&switch)).await.map(Json)
 }
 
@@ -105,7 +95,7 @@ pub(crate) async fn show_openflow(
     (status = 409, description = "The slicer's process is not there at the moment", body = Problem),
     (status = "default", description = "Not shown", body = Problem),
 ))]
-pub(crate) async fn show_slices(State(lab): State<Lab>) -> Answer<Sliced> {
+pub(crate) async fn show_slices(lab: Lab) -> Answer<Sliced> {
     lab.call(move |s| s.show_slices()).await.map(Json)
 }
 
@@ -125,11 +115,9 @@ pub(crate) async fn show_slices(State(lab): State<Lab>) -> Answer<Sliced> {
     )
 )]
 pub(crate) async fn trace_frame(
-    State(lab): State<Lab>,
-    switch: Result<Path<String>, PathRejection>,
-    bytes: Bytes,
+    lab: Lab,
+    Named(switch): Named<String>,
+    Sent(what): Sent<TraceWhat>,
 ) -> Answer<Traced> {
-    let Path(switch) = switch?;
-    let what: TraceWhat = body(&bytes)?;
     lab.call(move |s| s.trace_frame(&switch, &what)).await.map(Json)
 }

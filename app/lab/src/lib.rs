@@ -25,7 +25,7 @@ pub use events::Event;
 pub use keep::flows::OUTSIDE;
 pub use keep::switches::SwitchOptions;
 pub use launch::{listing, orphan};
-pub use service::Service;
+pub use service::{LogMark, Service};
 pub use stage::role::Role;
 pub use store::host_change::HostChange;
 pub use store::names;

@@ -19,8 +19,16 @@ use crate::view::{
     NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
 };
 
+/// Of both files of a log: its size, and when it was written last, in nanoseconds.
+pub type LogMark = [(u64, i128); 2];
+
 /// A running lab. All calls may block, and may come from several threads at once.
 pub trait Service: Send + Sync + 'static {
+    /// Whether this is the whole lab, not what a node sees of it.
+    fn is_whole(&self) -> bool {
+        true
+    }
+
     /// The current status.
     fn status(&self) -> Result<LabStatus>;
 
@@ -60,11 +68,17 @@ pub trait Service: Send + Sync + 'static {
         pace: Pace,
     ) -> Result<PairReachability>;
 
-    /// Output of a node's programs after `after_ns`; waits up to `wait` for some.
+    /// Output of a node's programs after `after_ns`.
     ///
     /// # Errors
     /// No such node.
-    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>>;
+    fn log(&self, node: &str, after_ns: u64) -> Result<Vec<Record>>;
+
+    /// The state of a node's log: while it is the same, so is the log. Much cheaper than reading that.
+    ///
+    /// # Errors
+    /// No such node.
+    fn log_mark(&self, node: &str) -> Result<LogMark>;
 
     /// Descriptors for entering a node.
     ///
@@ -124,9 +138,8 @@ pub trait Service: Send + Sync + 'static {
     /// that (`None`).
     fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()>;
 
-    /// Recorded fates of one direction with a sequence number above `after`, at most 4096; waits up to
-    /// `wait` for some.
-    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates>;
+    /// Recorded fates of one direction with a sequence number above `after`, at most 4096.
+    fn fates(&self, link: &str, end: usize, after: Option<u64>) -> Result<Fates>;
 
     /// Makes a switch.
     ///

@@ -95,7 +95,7 @@ const CASES: &[(&str, &str, &str, u16)] = &[
 ];
 
 /// Method, documented path, request, body, status.
-const BODIES: &[(&str, &str, &str, &str, u16)] = &[
+pub(crate) const BODIES: &[(&str, &str, &str, &str, u16)] = &[
     ("post", "/v1/nodes", "/v1/nodes", r#"{"name": "t/a"}"#, 200),
     (
         "post",
@@ -354,7 +354,7 @@ fn plans_and_records_have_the_documented_shape() {
 }
 
 /// Method and path of everything in the document.
-fn operations() -> BTreeSet<(String, String)> {
+pub(crate) fn operations() -> BTreeSet<(String, String)> {
     let document = document();
     let paths = document["paths"].as_object().unwrap();
     let methods = paths.iter().flat_map(|(path, item)| {

@@ -14,7 +14,7 @@ use netloom_lab::view::{
     NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability,
     Repaired,
 };
-use netloom_lab::{Error, Result, Service};
+use netloom_lab::{Error, LogMark, Result, Service};
 use netloom_measure::{Interfaces, Probe};
 use netloom_model::Plan;
 use netloom_model::lookup::LookupError;
@@ -34,10 +34,11 @@ pub(crate) struct Fake {
     pub(crate) fail: Mutex<Option<Error>>,
     /// `repair` panics.
     pub(crate) panics: Mutex<bool>,
+    /// `repair` takes until this is false.
+    pub(crate) busy: (Mutex<bool>, Condvar),
     /// Calls with their arguments.
     pub(crate) asked: Mutex<Vec<String>>,
     records: Mutex<Vec<Record>>,
-    written: Condvar,
     probe: Arc<Probe>,
 }
 
@@ -105,9 +106,9 @@ impl Fake {
             plan: Arc::new(plan()),
             fail: Mutex::new(None),
             panics: Mutex::new(false),
+            busy: (Mutex::new(false), Condvar::new()),
             asked: Mutex::new(vec![]),
             records: Mutex::new(vec![]),
-            written: Condvar::new(),
             probe: Arc::new(Probe::new("fake".into(), Arc::new(Loops))),
         }
     }
@@ -116,7 +117,6 @@ impl Fake {
     pub(crate) fn write(&self, time_ns: u64, text: &str) {
         let record = Record { time_ns, program: 0, name: None, text: text.to_owned() };
         self.records.lock().unwrap().push(record);
-        self.written.notify_all();
     }
 
     /// The files behind the `tasks` descriptors of an entry.
@@ -127,6 +127,12 @@ impl Fake {
     fn note(&self, call: impl Into<String>) -> Result<()> {
         self.asked.lock().unwrap().push(call.into());
         self.fail.lock().unwrap().take().map_or(Ok(()), Err)
+    }
+
+    /// Lets calls that take long end.
+    pub(crate) fn free(&self) {
+        *self.busy.0.lock().unwrap() = false;
+        self.busy.1.notify_all();
     }
 
     fn known_switch(&self, switch: &str) -> Result<()> {
@@ -205,6 +211,8 @@ impl Service for Fake {
         let panics = *self.panics.lock().unwrap();
         assert!(!panics, "as the test wants");
         self.note("repair")?;
+        let (busy, free) = &self.busy;
+        drop(free.wait_while(busy.lock().unwrap(), |busy| *busy).unwrap());
         Ok(Repaired {
             nodes: vec!["h1".into()],
             troubles: vec!["t".into()],
@@ -231,15 +239,16 @@ impl Service for Fake {
         Ok(pair_reachability())
     }
 
-    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
+    fn log(&self, node: &str, after_ns: u64) -> Result<Vec<Record>> {
         self.known(node)?;
-        let after = |all: &Vec<Record>| {
-            all.iter().filter(|r| r.time_ns > after_ns).cloned().collect::<Vec<_>>()
-        };
-        let records = self.records.lock().unwrap();
         self.asked.lock().unwrap().push(format!("log {node} {after_ns}"));
-        let waited = self.written.wait_timeout_while(records, wait, |all| after(all).is_empty());
-        Ok(after(&waited.unwrap().0))
+        let records = self.records.lock().unwrap();
+        Ok(records.iter().filter(|r| r.time_ns > after_ns).cloned().collect())
+    }
+
+    fn log_mark(&self, node: &str) -> Result<LogMark> {
+        self.known(node)?;
+        Ok([(self.records.lock().unwrap().len() as u64, 0), (0, 0)])
     }
 
     fn entry(&self, node: &str) -> Result<Entry> {
@@ -334,17 +343,14 @@ impl Service for Fake {
         self.note(format!("note {link} {keep:?}"))
     }
 
-    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
+    fn fates(&self, link: &str, end: usize, after: Option<u64>) -> Result<Fates> {
         self.known_link(link)?;
-        let records = self.records.lock().unwrap();
         self.asked.lock().unwrap().push(format!("fates {link} {end} {after:?}"));
         // A record is a packet: its time the sequence number, its text the fate.
-        let some = |all: &Vec<Record>| {
-            let later = all.iter().filter(|r| after.is_none_or(|after| r.time_ns > after));
-            later.map(|r| fate(r.time_ns, end, &r.text)).collect::<Vec<_>>()
-        };
-        let waited = self.written.wait_timeout_while(records, wait, |all| some(all).is_empty());
-        Ok(Fates { fates: some(&waited.unwrap().0), missed: 0 })
+        let records = self.records.lock().unwrap();
+        let later = records.iter().filter(|r| after.is_none_or(|after| r.time_ns > after));
+        let fates = later.map(|r| fate(r.time_ns, end, &r.text)).collect();
+        Ok(Fates { fates, missed: 0 })
     }
 
     fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {

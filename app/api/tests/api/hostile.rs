@@ -72,7 +72,7 @@ fn callers_that_stop_in_the_middle_hold_up_nobody() {
 }
 
 /// A connection to the socket of descriptors.
-fn packets(folder: &Path) -> OwnedFd {
+pub(crate) fn packets(folder: &Path) -> OwnedFd {
     let kind = SocketType::SEQPACKET;
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();

@@ -4,6 +4,7 @@
 
 mod calls;
 mod changes;
+mod crowds;
 mod document;
 mod entries;
 mod fake;
@@ -13,3 +14,4 @@ mod lifetime;
 mod pnpm;
 mod rights;
 mod shape;
+mod strict;

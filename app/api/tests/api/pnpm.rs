@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netloom_api::{Token, serve_probe};
+use netloom_api::{Gate, Token, serve_probe};
 use netloom_digest::splitmix::SplitMix64;
 use netloom_kit::{is_root, root_only};
 use netloom_measure::{Host, Probe};
@@ -213,7 +213,7 @@ fn configurations_may_be_long_but_not_endless() {
 }
 
 /// A request over TCP with these headers.
-fn ask(port: u16, line: &str, headers: &str) -> String {
+pub(crate) fn ask(port: u16, line: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let head = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
@@ -229,7 +229,8 @@ fn over_tcp_nothing_is_answered_without_the_token() {
     let port = listener.local_addr().unwrap().port();
     let token = Token::random().unwrap();
     let probe = Arc::new(Probe::new("host".into(), Arc::new(Host)));
-    let server = serve_probe(listener, probe, token.clone()).unwrap();
+    let server =
+        serve_probe(listener, probe, Gate::new(token.clone(), vec!["x".to_owned()])).unwrap();
     let right = format!("Authorization: Bearer {}\r\n", token.text());
     let wrong = format!("Authorization: Bearer {}\r\n", "0".repeat(64));
     for line in ["GET /pnpm/", "POST /pnpm/", "GET /nowhere", "GET /v1/openapi.json"] {

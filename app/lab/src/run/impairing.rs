@@ -1,7 +1,5 @@
 //! Impairments of a running link: shown, changed, and observed packet by packet.
 
-use std::time::{Duration, Instant};
-
 use netloom_impair::{Cause, Fate, Impairments};
 use netloom_model::impairment::{self, text};
 use netloom_model::lookup::find_link;
@@ -15,9 +13,6 @@ use crate::stage::absent;
 use crate::store::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
 use crate::{Error, Result, Service};
-
-/// Interval of checks for a caller that waits for fates.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Most fates of one answer.
 const MOST_FATES: usize = 4096;
@@ -109,30 +104,16 @@ impl Running {
     }
 
     /// See [`Service::fates`].
-    pub(crate) fn fates_of(
-        &self,
-        asked: &str,
-        end: usize,
-        after: Option<u64>,
-        wait: Duration,
-    ) -> Result<Fates> {
+    pub(crate) fn fates_of(&self, asked: &str, end: usize, after: Option<u64>) -> Result<Fates> {
         let state = self.state();
         let (at, named) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
         let from = named.unwrap_or(end);
-        let until = Instant::now() + wait;
-        loop {
-            let found = self
-                .kept
-                .keepers
-                .wires
-                .ask(link, from, |process, wire| process.fates(wire, 0, after, MOST_FATES))?;
-            if !found.records.is_empty() || Instant::now() >= until {
-                let fates = found.records.iter().map(|r| fate(from, r)).collect();
-                return Ok(Fates { fates, missed: found.missed });
-            }
-            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-        }
+        let wires = &self.kept.keepers.wires;
+        let found =
+            wires.ask(link, from, |process, wire| process.fates(wire, 0, after, MOST_FATES))?;
+        let fates = found.records.iter().map(|r| fate(from, r)).collect();
+        Ok(Fates { fates, missed: found.missed })
     }
 }
 

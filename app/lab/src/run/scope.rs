@@ -25,6 +25,7 @@ use netloom_switch::control::requests::{Answer, Request};
 use rustix::fs::{Mode, OFlags};
 
 use crate::run::running::Running;
+use crate::service::LogMark;
 use crate::store::state::{SCOPE_MARK, make_private_dir};
 use crate::view::{
     Applied, Apply, Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface,
@@ -274,6 +275,10 @@ impl Scoped {
 }
 
 impl Service for Scoped {
+    fn is_whole(&self) -> bool {
+        false
+    }
+
     fn status(&self) -> Result<LabStatus> {
         self.view(self.running.status()?)
     }
@@ -343,8 +348,12 @@ impl Service for Scoped {
         Ok(PairReachability { from: from.to_owned(), to: to.to_owned(), ..found })
     }
 
-    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
-        self.running.log(&self.below(node)?, after_ns, wait).map_err(|e| self.seen(e))
+    fn log(&self, node: &str, after_ns: u64) -> Result<Vec<Record>> {
+        self.running.log(&self.below(node)?, after_ns).map_err(|e| self.seen(e))
+    }
+
+    fn log_mark(&self, node: &str) -> Result<LogMark> {
+        self.running.log_mark(&self.below(node)?).map_err(|e| self.seen(e))
     }
 
     fn entry(&self, node: &str) -> Result<Entry> {
@@ -438,9 +447,9 @@ impl Service for Scoped {
         self.running.note(&self.link_here(link)?, keep).map_err(|e| self.seen(e))
     }
 
-    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
+    fn fates(&self, link: &str, end: usize, after: Option<u64>) -> Result<Fates> {
         let link = self.link_here(link)?;
-        self.running.fates_of(&link, end, after, wait).map_err(|e| self.seen(e))
+        self.running.fates_of(&link, end, after).map_err(|e| self.seen(e))
     }
 
     fn create_switch(&self, _: &NewSwitch) -> Result<Changed> {

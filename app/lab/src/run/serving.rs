@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
@@ -25,6 +27,7 @@ use netloom_sys::namespace;
 use crate::keep::slicers;
 use crate::run::running::{Made, Phase, Running};
 use crate::run::status::{self, Sources};
+use crate::service::LogMark;
 use crate::stage::users;
 use crate::view::{
     Applied, Apply, Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink,
@@ -32,11 +35,15 @@ use crate::view::{
 };
 use crate::{Error, Result, Service};
 
-/// Interval of checks of a node's log for a caller that waits.
-const LOG_LOOK: Duration = Duration::from_millis(40);
-
 /// Time limit for an init to accept a caller.
 const PASSING_ON: Duration = Duration::from_secs(5);
+
+impl Running {
+    /// The files of a node's log.
+    fn logs(&self, node: NodeId) -> [PathBuf; 2] {
+        log_names(node.get()).map(|name| self.folder.sockets().join(name))
+    }
+}
 
 impl Service for Running {
     fn status(&self) -> Result<LabStatus> {
@@ -87,7 +94,7 @@ impl Service for Running {
         self.ping_one(from, to, families, pace)
     }
 
-    fn log(&self, node: &str, after_ns: u64, wait: Duration) -> Result<Vec<Record>> {
+    fn log(&self, node: &str, after_ns: u64) -> Result<Vec<Record>> {
         let state = self.state();
         let planned = &state.plan.nodes[slot(&state.plan, node)?];
         // The only program around a machine shows its console.
@@ -102,24 +109,28 @@ impl Service for Running {
             }
         };
         let setups = planned.setup.len();
-        let index = planned.id;
-        let paths = log_names(index.get()).map(|n| self.folder.sockets().join(n));
-        let until = Instant::now() + wait;
-        loop {
-            let mut records = log::read(&paths);
-            records.retain(|r| r.time_ns > after_ns);
-            if !records.is_empty() || Instant::now() >= until {
-                for r in &mut records {
-                    let command = || match r.program.checked_sub(runs)? {
-                        setup if setup < setups => Some(format!("setup {}", setup + 1)),
-                        exec => Some(format!("exec {}", exec - setups + 1)),
-                    };
-                    r.name = names.get(r.program).cloned().or_else(command);
-                }
-                return Ok(records);
-            }
-            std::thread::sleep(LOG_LOOK.min(until.saturating_duration_since(Instant::now())));
+        let mut records = log::read(&self.logs(planned.id));
+        records.retain(|r| r.time_ns > after_ns);
+        for r in &mut records {
+            let command = || match r.program.checked_sub(runs)? {
+                setup if setup < setups => Some(format!("setup {}", setup + 1)),
+                exec => Some(format!("exec {}", exec - setups + 1)),
+            };
+            r.name = names.get(r.program).cloned().or_else(command);
         }
+        Ok(records)
+    }
+
+    fn log_mark(&self, node: &str) -> Result<LogMark> {
+        let state = self.state();
+        let id = state.plan.nodes[slot(&state.plan, node)?].id;
+        Ok(self.logs(id).map(|path| {
+            let found = std::fs::metadata(path);
+            let written = |at: &std::fs::Metadata| {
+                i128::from(at.mtime()) * 1_000_000_000 + i128::from(at.mtime_nsec())
+            };
+            found.map_or((0, 0), |found| (found.len(), written(&found)))
+        }))
     }
 
     fn entry(&self, node: &str) -> Result<Entry> {
@@ -218,8 +229,8 @@ impl Service for Running {
         self.note(link, keep)
     }
 
-    fn fates(&self, link: &str, end: usize, after: Option<u64>, wait: Duration) -> Result<Fates> {
-        self.fates_of(link, end, after, wait)
+    fn fates(&self, link: &str, end: usize, after: Option<u64>) -> Result<Fates> {
+        self.fates_of(link, end, after)
     }
 
     fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {

@@ -1,10 +1,22 @@
 //! What can be asked of a running lab, and what a change did.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use netloom_model::Plan;
 use netloom_model::merging::Step;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Pairs of which none has the key of another: the last would hide the others.
+fn pairs<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
+    let pairs = Vec::<(String, String)>::deserialize(from)?;
+    let mut seen = HashSet::new();
+    match pairs.iter().find(|(key, _)| !seen.insert(key)) {
+        None => Ok(pairs),
+        Some((key, _)) => Err(D::Error::custom(format_args!("{key:?} is given twice"))),
+    }
+}
 
 /// A node to make in a running lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +26,7 @@ pub struct NewNode {
     /// Its name; `PARENT/NAME` makes it a child.
     pub name: String,
     /// Settings, by key and value as `netloom node set` takes them.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pairs")]
     pub settings: Vec<(String, String)>,
     /// A directory to be the root of its file system.
     #[serde(default)]
@@ -37,10 +49,10 @@ pub struct NewLink {
     #[serde(default)]
     pub addresses: Vec<(String, String)>,
     /// Hardware addresses, by end in the same way.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pairs")]
     pub macs: Vec<(String, String)>,
     /// By key and value as in the lab file: `mtu`, `delay`, `loss`, …
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pairs")]
     pub settings: Vec<(String, String)>,
 }
 
@@ -53,7 +65,7 @@ pub struct NewSwitch {
     pub name: String,
     /// Settings, by key and value as in the lab file: `kind` (`shm` where nothing is said), `mode`,
     /// `group`, `arena`, `ageing`, `vde`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pairs")]
     pub settings: Vec<(String, String)>,
 }
 
@@ -64,6 +76,7 @@ pub struct NewSwitch {
 pub struct NodeSettings {
     /// By key and value: `cpu`, `weight`, `memory`, `processes`, `sockets`, `packets`, `bytes`,
     /// `charge-receive`, `children`, `privileged`, `ids`, `root`; the value `none` takes a limit away.
+    #[serde(deserialize_with = "pairs")]
     pub settings: Vec<(String, String)>,
 }
 
@@ -96,7 +109,7 @@ pub struct LinkSettings {
     #[serde(default)]
     pub clear: bool,
     /// By key and value as in the lab file; the value `none` takes one away.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pairs")]
     pub settings: Vec<(String, String)>,
     /// Take the whole link down, as if its cable were pulled, or up again.
     #[serde(default)]

@@ -23,6 +23,10 @@ pub(crate) struct Serve {
     /// (mode 0600). Without a file the token is printed once.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Also answer requests that address the server by this name; may be given several times. Addresses, `localhost` and
+    /// the machine's name always will do. Any other name is refused: a page in a browser may have pointed its own here.
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
     /// Name of this probe in its records. Default: the machine's name.
     #[arg(long)]
     pub(crate) name: Option<String>,

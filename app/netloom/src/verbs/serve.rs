@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use netloom_api::{Server, Token};
+use netloom_api::{Gate, Server, Token};
 use netloom_measure::{Host, Probe};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
@@ -40,13 +40,16 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
     let listener = TcpListener::bind(args.listen)
         .with_context(|| format!("address {}: listen", args.listen))?;
     let address = listener.local_addr().context("port: ask for its number")?;
+    raise_open_files();
+    let names = args.hosts.iter().cloned().chain([machine()]).collect();
+    let gate = Gate::new(token.clone(), names);
     let (server, path) = match &folder {
         Some(folder) => {
             // Check at once whether the lab answers.
             labs::connect_to(folder)?;
-            (netloom_api::serve_lab(listener, &folder.path(), token.clone())?, "/v1/lab")
+            (netloom_api::serve_lab(listener, &folder.path(), gate)?, "/v1/lab")
         }
-        None => (probe(listener, args, token.clone())?, "/pnpm/"),
+        None => (probe(listener, args, gate)?, "/pnpm/"),
     };
     if !address.ip().is_loopback() {
         tell_line!(
@@ -60,10 +63,18 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
 }
 
 /// Serves the interfaces of this namespace.
-fn probe(listener: TcpListener, args: &Serve, token: Token) -> Result<Server> {
+fn probe(listener: TcpListener, args: &Serve, gate: Gate) -> Result<Server> {
     let name = args.name.clone().unwrap_or_else(machine);
     let probe = Arc::new(Probe::new(name, Arc::new(Host)));
-    Ok(netloom_api::serve_probe(listener, probe, token)?)
+    Ok(netloom_api::serve_probe(listener, probe, gate)?)
+}
+
+/// Lets this process open as many files as it may: each connection is one, and another one to the lab.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // With fewer, connections give way earlier.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn machine() -> String {

@@ -1,0 +1,142 @@
+//! Who is let in over TCP: callers with the token, who mean this server, and are no page of a browser.
+//!
+//! Any process on the machine can connect to its ports, and any page that a browser shows can make it send requests there.
+//! Such a request says where the page is from (`Origin`), or by which name the browser found this address (`Host`); a name
+//! that is not this server's was pointed here by somebody else.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, Version, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::Token;
+use crate::connections::Held;
+use crate::reply::Rejection;
+
+/// Challenge to callers without the token (RFC 6750, section 3).
+const CHALLENGE: &str = "Bearer realm=\"netloom\"";
+
+/// Who is let in.
+#[derive(Debug)]
+pub struct Gate {
+    token: Token,
+    names: Vec<String>,
+}
+
+impl Gate {
+    /// Callers with this token that address the server by a literal address, as `localhost`, or by one of these names.
+    pub fn new(token: Token, names: Vec<String>) -> Gate {
+        Gate { token, names }
+    }
+
+    fn check(&self, version: Version, headers: &HeaderMap) -> Result<(), Rejection> {
+        let refused = |status, words: &str| Err(Rejection::new(status, words));
+        if headers.contains_key(header::ORIGIN) {
+            return refused(StatusCode::FORBIDDEN, "origin: pages of browsers are not answered");
+        }
+        let mut hosts = headers.get_all(header::HOST).iter();
+        match (hosts.next(), hosts.next()) {
+            (None, _) if version < Version::HTTP_11 => {}
+            (Some(host), None) if self.is_meant(host.as_bytes()) => {}
+            (Some(_), None) => {
+                let words =
+                    "host: not this server's name; use its address, or `netloom serve --host NAME`";
+                return refused(StatusCode::MISDIRECTED_REQUEST, words);
+            }
+            _ => return refused(StatusCode::BAD_REQUEST, "host: must be there once"),
+        }
+        match headers.get(header::AUTHORIZATION) {
+            Some(given) if self.token.is_in(given.as_bytes()) => Ok(()),
+            Some(_) => {
+                refused(StatusCode::UNAUTHORIZED, "authorization: not the token of this server")
+            }
+            None => {
+                let words = "authorization: missing; send `Authorization: Bearer TOKEN`";
+                refused(StatusCode::UNAUTHORIZED, words)
+            }
+        }
+    }
+
+    /// Whether the value of a `Host` header means this server.
+    fn is_meant(&self, host: &[u8]) -> bool {
+        let Ok(authority) = Authority::try_from(host) else { return false };
+        if authority.as_str().contains('@') {
+            return false;
+        }
+        let host = authority.host();
+        let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if address.unwrap_or(host).parse::<IpAddr>().is_ok() {
+            return true;
+        }
+        // The root of names may be written.
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let names = self.names.iter().map(String::as_str).chain(["localhost"]);
+        names.into_iter().any(|name| name.eq_ignore_ascii_case(host))
+    }
+}
+
+/// Passes on what the gate admits; closes the connection of others.
+pub(crate) async fn admitted(
+    State(gate): State<Arc<Gate>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match gate.check(request.version(), request.headers()) {
+        Ok(()) => {
+            if let Some(held) = request.extensions().get::<Held>() {
+                held.admit();
+            }
+            next.run(request).await
+        }
+        Err(rejection) => {
+            let close = [(header::CONNECTION, "close")];
+            let challenge = [(header::WWW_AUTHENTICATE, CHALLENGE)];
+            match rejection.status {
+                401 => (close, challenge, rejection).into_response(),
+                _ => (close, rejection).into_response(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_names_of_the_server_are_meant() {
+        let gate = Gate::new(Token::random().unwrap(), vec!["Box".to_owned(), "a.b".to_owned()]);
+        for good in [
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "[::1]:80",
+            "[::1]",
+            "192.0.2.1:1",
+            "localhost",
+            "LOCALHOST:8474",
+            "box",
+            "BOX.",
+            "a.b:1",
+        ] {
+            assert!(gate.is_meant(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "evil@localhost",
+            "127.0.0.1.evil.example",
+            "b",
+            "::1:80",
+            "a.b/",
+            "a b",
+            "\u{ff}",
+        ] {
+            assert!(!gate.is_meant(bad.as_bytes()), "{bad}");
+        }
+    }
+}
