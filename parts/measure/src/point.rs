@@ -11,6 +11,8 @@ use netloom_ebpf::Hook;
 use netloom_ebpf::measure::{Config, Counts, FlowBlock, Joined, Marking, Measure};
 use netloom_marking::session::{NamedFilter, flow_ids};
 use netloom_marking::{Record, Schedule};
+use netloom_sys::Failure;
+use rustix::io::Errno;
 
 use crate::background::Background;
 use crate::limits::patience;
@@ -67,11 +69,22 @@ fn failed(spot: &Spot, operation: &'static str, error: netloom_ebpf::Error) -> E
     }
 }
 
+/// Why a point was not attached: an interface runs only so many programs.
+fn refused(spot: &Spot, error: netloom_ebpf::Error) -> Error {
+    let full = |failure: &Failure| failure.raw_os_error() == Some(Errno::RANGE.raw_os_error());
+    if !matches!(&error, netloom_ebpf::Error::Failed(failure) if full(failure)) {
+        return failed(spot, "attach a point", error);
+    }
+    let object = format!("interface {:?}, {}", spot.netif, spot.direction.name());
+    let reason = "it runs 63 BPF programs, more the kernel does not allow: delete a session, or end a capture";
+    Error::TooMany { object, reason: reason.to_owned() }
+}
+
 impl Point {
     /// Attaches a point. `config` is the session's; the spot decides whether packets are marked.
     ///
     /// # Errors
-    /// Errors of the kernel; [`Error::NoInterface`].
+    /// Errors of the kernel; [`Error::NoInterface`]; [`Error::TooMany`].
     pub(crate) fn attach(
         interfaces: &dyn Interfaces,
         spot: &Spot,
@@ -306,7 +319,7 @@ fn attach(interfaces: &dyn Interfaces, spot: &Spot, config: &Config) -> Result<A
     let mut attached = None;
     let mut work = |ifindex| {
         let measure = Measure::attach(ifindex, spot.direction, config)
-            .map_err(|error| failed(spot, "attach a point", error))?;
+            .map_err(|error| refused(spot, error))?;
         let since = config.clock.now();
         let filters = config.filters.len();
         attached = Some(Attached { measure, ifindex, since, gone: false, filters });

@@ -4,8 +4,8 @@ use super::world;
 
 use std::sync::Arc;
 
-use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Clock;
+use netloom_ebpf::{Direction, Hook};
 use netloom_kit::root_only;
 use netloom_marking::session::Configuration;
 use netloom_measure::{
@@ -82,6 +82,30 @@ fn there_are_only_so_many_sessions() {
     probe.delete(ids[7]).unwrap();
     let next = probe.create(configuration("1", 4)).unwrap();
     assert!(!ids.contains(&next));
+}
+
+#[test]
+fn an_interface_that_runs_as_many_programs_as_it_can_is_told() {
+    root_only!("loads BPF programs");
+    // Other kernels have no such limit.
+    if Hook::probe() != Hook::Tcx {
+        return;
+    }
+    let pair = Pair::create();
+    let probe = probe(&Ends::of(&[&pair]));
+    let start = || {
+        let near = Configuration { netifs: vec!["near".to_owned()], ..configuration("1", 1000) };
+        let id = probe.create(near).unwrap();
+        probe.session(id).unwrap().start()
+    };
+    (1..MOST_SESSIONS).for_each(|_| start().unwrap());
+    // There may be one more session, but no interface has room for its program.
+    let more = start();
+    let Err(Error::TooMany { object, reason }) = &more else { panic!("{more:?}") };
+    assert!(
+        object.starts_with("interface \"near\"") && reason.contains("63 BPF programs"),
+        "{more:?}"
+    );
 }
 
 #[test]
