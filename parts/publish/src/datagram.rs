@@ -1,93 +1,220 @@
 //! UDP: each peer of the port of the host has a socket in the node; answers to it go back to the peer.
 //!
-//! A socket goes when nothing passed it for [`IDLE`]. Where nobody listens the kernel tells so at a later call; the datagram is then
-//! sent to the next place.
+//! One thread takes datagrams of peers, another one all answers. A socket goes when nothing passed it for [`IDLE`], or when
+//! a new peer needs one: then the one that is silent for longest of the address that has most of them. Where nobody
+//! listens the kernel tells so at a later call; the datagram is then sent to the next place.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Peers of a port at a time; datagrams of others are dropped.
-const MOST: usize = 256;
+use netloom_sys::{Failure, process};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::Result;
+use crate::seats::peer;
+
+/// Peers of a port at a time.
+const MOST: usize = 1024;
 
 /// How long a peer's socket stays without a datagram.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// How often silent ones are looked for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Answers of one peer that are passed on before the next one has its turn.
+const TURN: usize = 16;
+
 /// The longest datagram.
 const LONGEST: usize = 65_535;
 
-/// The stack of a thread.
-const STACK: usize = 192 << 10;
+/// A port of the host.
+pub(crate) struct Relay {
+    outer: UdpSocket,
+    places: Vec<SocketAddr>,
+    epoll: OwnedFd,
+    begun: Instant,
+    peers: Mutex<Peers>,
+}
 
-/// The sockets in the node, by peer.
-type Peers = Arc<Mutex<BTreeMap<SocketAddr, Arc<Peer>>>>;
+/// The sockets in the node.
+#[derive(Default)]
+struct Peers {
+    last: u64,
+    by_address: HashMap<SocketAddr, Arc<Peer>>,
+    by_id: HashMap<u64, Arc<Peer>>,
+    counts: HashMap<IpAddr, usize>,
+}
 
 /// A peer's socket in the node.
 struct Peer {
+    id: u64,
+    address: SocketAddr,
     socket: UdpSocket,
-    places: Vec<SocketAddr>,
+    /// When something passed it, in milliseconds.
+    used: AtomicU64,
     /// Which place it sends to, and the last datagram, which is sent again at the next.
     now: Mutex<(usize, Vec<u8>)>,
 }
 
-/// Takes datagrams for ever.
-pub(crate) fn take(outer: &Arc<UdpSocket>, places: &[SocketAddr]) {
-    let peers = Peers::default();
-    let mut datagram = vec![0; LONGEST];
-    loop {
-        let Ok((length, from)) = outer.recv_from(&mut datagram) else { continue };
-        if let Some(peer) = find(&peers, outer, from, places) {
-            peer.send(&datagram[..length]);
+impl Peers {
+    fn remove(&mut self, address: SocketAddr) {
+        let Some(gone) = self.by_address.remove(&address) else { return };
+        self.by_id.remove(&gone.id);
+        let of = peer(address.ip());
+        if let Some(count) = self.counts.get_mut(&of) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&of);
+            }
+        }
+    }
+
+    /// Removes the one that gives way to a new one.
+    fn make_room(&mut self) {
+        let most = self.counts.values().max();
+        let of_most = |one: &&Arc<Peer>| self.counts.get(&peer(one.address.ip())) == most;
+        let all = self.by_address.values().filter(of_most);
+        let first = all.min_by_key(|one| one.used.load(Ordering::Relaxed));
+        if let Some(address) = first.map(|one| one.address) {
+            self.remove(address);
         }
     }
 }
 
-fn find(
-    peers: &Peers,
-    outer: &Arc<UdpSocket>,
-    from: SocketAddr,
-    places: &[SocketAddr],
-) -> Option<Arc<Peer>> {
-    let mut all = peers.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(peer) = all.get(&from) {
-        return Some(Arc::clone(peer));
+impl Relay {
+    /// Between a port and these places.
+    pub(crate) fn new(outer: UdpSocket, places: Vec<SocketAddr>) -> Result<Arc<Relay>> {
+        let epoll =
+            epoll::create(CreateFlags::CLOEXEC).map_err(Failure::of("ports", "make an epoll"))?;
+        let (begun, peers) = (Instant::now(), Mutex::default());
+        Ok(Arc::new(Relay { outer, places, epoll, begun, peers }))
     }
-    if all.len() >= MOST {
-        return None;
+
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let peer = Arc::new(Peer::new(places.to_vec()).ok()?);
-    let (peers, outer, own) = (Arc::clone(peers), Arc::clone(outer), Arc::clone(&peer));
-    let answers = move || {
-        own.answers(&outer, from);
-        peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&from);
-    };
-    let thread = thread::Builder::new().name("netloom-port".into()).stack_size(STACK);
-    thread.spawn(answers).ok()?;
-    all.insert(from, Arc::clone(&peer));
-    Some(peer)
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes datagrams for ever.
+    pub(crate) fn take(&self) {
+        let mut datagram = vec![0; LONGEST];
+        loop {
+            let Ok((length, from)) = self.outer.recv_from(&mut datagram) else { continue };
+            if let Ok(peer) = self.find(from) {
+                peer.used.store(self.now(), Ordering::Relaxed);
+                peer.send(&datagram[..length], &self.places);
+            }
+        }
+    }
+
+    fn find(&self, from: SocketAddr) -> io::Result<Arc<Peer>> {
+        let mut peers = self.peers();
+        if let Some(peer) = peers.by_address.get(&from) {
+            return Ok(Arc::clone(peer));
+        }
+        if peers.by_address.len() >= MOST {
+            peers.make_room();
+        }
+        let to = self.places.first().ok_or(ErrorKind::AddrNotAvailable)?;
+        let socket = connected(to).or_else(|e| {
+            let full = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+            if !full.contains(&e.raw_os_error()) {
+                return Err(e);
+            }
+            peers.make_room();
+            connected(to)
+        })?;
+        peers.last += 1;
+        let id = peers.last;
+        epoll::add(&self.epoll, &socket, EventData::new_u64(id), EventFlags::IN)?;
+        let used = AtomicU64::new(self.now());
+        let new = Arc::new(Peer { id, address: from, socket, used, now: Mutex::default() });
+        peers.by_address.insert(from, Arc::clone(&new));
+        peers.by_id.insert(id, Arc::clone(&new));
+        *peers.counts.entry(peer(from.ip())).or_default() += 1;
+        Ok(new)
+    }
+
+    /// Passes answers on for ever.
+    pub(crate) fn answer(&self) {
+        let mut datagram = vec![0; LONGEST];
+        let mut events = Vec::with_capacity(256);
+        let mut look = Instant::now() + LOOK;
+        loop {
+            events.clear();
+            let wait = process::timespec(look.saturating_duration_since(Instant::now()));
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait));
+            for event in &events {
+                let peer = self.peers().by_id.get(&{ event.data }.u64()).map(Arc::clone);
+                if let Some(peer) = peer
+                    && !self.answers_of(&peer, &mut datagram)
+                {
+                    self.peers().remove(peer.address);
+                }
+            }
+            if look <= Instant::now() {
+                look = Instant::now() + LOOK;
+                self.sweep();
+            }
+        }
+    }
+
+    /// Passes answers of one peer on; `false`: nobody listens for it.
+    fn answers_of(&self, peer: &Peer, datagram: &mut [u8]) -> bool {
+        for _ in 0..TURN {
+            match peer.socket.recv(datagram) {
+                Ok(length) => {
+                    peer.used.store(self.now(), Ordering::Relaxed);
+                    let _ = self.outer.send_to(&datagram[..length], peer.address);
+                }
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+                    let mut now = peer.now.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !peer.next(&mut now, &self.places) {
+                        return false;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+
+    fn sweep(&self) {
+        let idle = u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX);
+        let now = self.now();
+        let mut peers = self.peers();
+        let silent = |one: &&Arc<Peer>| now.saturating_sub(one.used.load(Ordering::Relaxed)) > idle;
+        let gone: Vec<_> =
+            peers.by_address.values().filter(silent).map(|one| one.address).collect();
+        gone.into_iter().for_each(|address| peers.remove(address));
+    }
 }
 
 impl Peer {
-    fn new(places: Vec<SocketAddr>) -> io::Result<Peer> {
-        let socket = connected(places.first().ok_or(ErrorKind::AddrNotAvailable)?)?;
-        Ok(Peer { socket, places, now: Mutex::default() })
-    }
-
-    fn send(&self, datagram: &[u8]) {
+    fn send(&self, datagram: &[u8], places: &[SocketAddr]) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.1.clear();
         now.1.extend_from_slice(datagram);
         if self.socket.send(datagram).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
-            self.next(&mut now);
+            self.next(&mut now, places);
         }
     }
 
     /// Sends the last datagram to the next place, after one where nobody listens. `false`: there is none.
-    fn next(&self, now: &mut (usize, Vec<u8>)) -> bool {
-        while let Some(to) = self.places.get(now.0 + 1) {
+    fn next(&self, now: &mut (usize, Vec<u8>), places: &[SocketAddr]) -> bool {
+        while let Some(to) = places.get(now.0 + 1) {
             now.0 += 1;
             if turn(&self.socket, to).and_then(|()| self.socket.send(&now.1)).is_ok() {
                 return true;
@@ -95,31 +222,13 @@ impl Peer {
         }
         false
     }
-
-    /// Passes answers on until there were none for a while.
-    fn answers(&self, outer: &UdpSocket, to: SocketAddr) {
-        let mut datagram = vec![0; LONGEST];
-        loop {
-            match self.socket.recv(&mut datagram) {
-                Ok(length) => drop(outer.send_to(&datagram[..length], to)),
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-                    let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-                    if !self.next(&mut now) {
-                        return;
-                    }
-                }
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-        }
-    }
 }
 
 /// A socket for all places: one of IPv6 reaches those of IPv4, too, as mapped addresses.
 fn connected(to: &SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
         .or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
-    socket.set_read_timeout(Some(IDLE))?;
+    socket.set_nonblocking(true)?;
     turn(&socket, to)?;
     Ok(socket)
 }

@@ -1,19 +1,22 @@
 //! Published ports: what connects to a port of the host reaches a program in a node.
 //!
 //! One process a node ([`serve`](mod@serve)) listens on the host, enters the node's network, and connects there for each
-//! connection that it takes ([`stream`]) and each peer that sends a datagram ([`datagram`]). So no address, route or packet
-//! filter of the host is touched, an ordinary user can have it, and the node needs no way out. Programs that listen on the
-//! node's loopback alone are reached, too ([`inward`]).
+//! connection that it takes ([`door`]), which [`carry`] carries, and each peer that sends a datagram ([`datagram`]). So no
+//! address, route or packet filter of the host is touched, an ordinary user can have it, and the node needs no way out.
+//! Programs that listen on the node's loopback alone are reached, too ([`inward`]).
 //!
 //! Not here: which ports there are, and names in the lab file.
 //!
-//! Invariants: after its start the process has no capability; connections of one node never reach another.
+//! Invariants: after its start the process has no capability; connections of one node never reach another; the number of
+//! threads does not depend on that of connections, and a full table keeps nobody out ([`seats`]).
 
+mod carry;
 mod datagram;
+mod door;
 mod error;
 mod inward;
+mod seats;
 mod serve;
-mod stream;
 
 pub use error::{Error, Result};
 pub use serve::{listen, serve};

@@ -1,6 +1,6 @@
 //! The process: listens on the host, then lives in the node's network without any right.
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
@@ -10,15 +10,30 @@ use netloom_sys::{Failure, caps, namespace, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
-use crate::{Port, Protocol, Result, Spec, datagram, inward, stream};
+use crate::carry::Carrier;
+use crate::datagram::Relay;
+use crate::door::{Door, Doors};
+use crate::seats::Seats;
+use crate::{Port, Protocol, Result, Spec, inward};
 
 /// How often the lab's folder is looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 256;
+/// Connections that wait to be accepted: as many as the system allows.
+const BACKLOG: i32 = 4096;
+
+/// Connections of a node's ports at a time.
+const MOST: usize = 2048;
+
+/// Threads that carry them, for each processor and in all. Programs have one for each of their connections, and the scheduler
+/// shares time by threads: with one a processor, 16 connections with a question at a time carried a quarter less.
+const CARRIERS_EACH: usize = 3;
+const MOST_CARRIERS: usize = 16;
+
+/// Files that are open beside those of connections; datagrams take from both.
+const FILES_BESIDES: u64 = 128;
 
 /// The sockets of a node's ports on the host, in the order of the ports.
 ///
@@ -69,33 +84,54 @@ pub fn serve(spec: &Spec, space: OwnedFd) -> Result<()> {
     // The namespace is to end with the node.
     drop(space);
     caps::drop_all().map_err(Failure::of("ports", "drop capabilities"))?;
+    let most = room();
+    let mut doors = vec![];
     for (port, socket) in spec.ports.iter().zip(sockets) {
         let places = inward::places(port.to, &spec.addresses);
-        let object = format!("node {:?}: port {port}", spec.node);
-        thread::Builder::new()
-            .name("netloom-port".into())
-            .spawn(taking(port.protocol, socket, places))
-            .map_err(Failure::of(object, "start a thread"))?;
+        match port.protocol {
+            Protocol::Tcp => doors.push(Door { listener: TcpListener::from(socket), places }),
+            Protocol::Udp => {
+                let relay = Relay::new(UdpSocket::from(socket), places)?;
+                let other = Arc::clone(&relay);
+                start(move || relay.take())?;
+                start(move || other.answer())?;
+            }
+        }
+    }
+    if !doors.is_empty() {
+        take(doors, most)?;
     }
     while stays(spec, &signals)? {}
     Ok(())
 }
 
-fn taking(
-    protocol: Protocol,
-    socket: OwnedFd,
-    places: Vec<SocketAddr>,
-) -> Box<dyn FnOnce() + Send> {
-    match protocol {
-        Protocol::Tcp => {
-            let listener = TcpListener::from(socket);
-            Box::new(move || stream::take(&listener, &places))
-        }
-        Protocol::Udp => {
-            let socket = Arc::new(UdpSocket::from(socket));
-            Box::new(move || datagram::take(&socket, &places))
-        }
+/// Takes connections at TCP's ports: this many at a time, on a few threads.
+fn take(doors: Vec<Door>, most: usize) -> Result<()> {
+    let seats = Seats::new(most);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let count = (CARRIERS_EACH * processors).min(MOST_CARRIERS);
+    let carriers = (0..count).map(|_| Carrier::new()).collect::<Result<Vec<_>>>()?;
+    for carrier in &carriers {
+        let (carrier, seats) = (Arc::clone(carrier), Arc::clone(&seats));
+        start(move || carrier.run(&seats))?;
     }
+    let doors = Doors::new(doors, carriers, seats)?;
+    start(move || doors.run())
+}
+
+fn start(run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = thread::Builder::new().name("netloom-port".into()).spawn(run);
+    thread.map_err(Failure::of("ports", "start a thread"))?;
+    Ok(())
+}
+
+/// How many connections there may be, each with two descriptors; the limit of these is raised first.
+fn room() -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let room = usize::try_from(files.saturating_sub(FILES_BESIDES) / 2).unwrap_or(usize::MAX);
+    room.clamp(1, MOST)
 }
 
 fn stays(spec: &Spec, signals: &OwnedFd) -> Result<bool> {
