@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,7 +20,6 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::connections::{Doing, Held};
@@ -32,45 +32,43 @@ const MAX_BODY: usize = 64 * 1024;
 /// Largest configuration of a measurement: some 65,536 filters.
 const MAX_CONFIGURATION: usize = 8 * 1024 * 1024;
 
-/// Largest plan: one of some 300,000 routes.
-const MAX_PLAN: usize = 64 * 1024 * 1024;
+/// What large bodies have together, beside one plan.
+const BESIDES: usize = 2 * MAX_CONFIGURATION;
 
-/// What bodies larger than [`MAX_BODY`] have together.
-const TOGETHER: usize = MAX_PLAN + 2 * MAX_CONFIGURATION;
-
-/// The unit of reservations.
-const UNIT: usize = 1024;
+/// How long a plan may be at the moment, in bytes; 0 where none is taken.
+pub(crate) type MostPlan = dyn Fn() -> usize + Send + Sync;
 
 /// How bodies are read.
-#[derive(Debug)]
 pub(crate) struct Bodies {
     patience: Duration,
-    /// Whether a plan may be sent.
-    plans: bool,
-    together: Arc<Semaphore>,
+    plan: Box<MostPlan>,
+    /// Bytes that large bodies have.
+    room: Arc<AtomicUsize>,
 }
 
 impl Bodies {
-    /// `patience`: until a body is whole. `plans`: whether plans are taken.
-    pub(crate) fn new(patience: Duration, plans: bool) -> Bodies {
-        Bodies { patience, plans, together: Arc::new(Semaphore::new(TOGETHER / UNIT)) }
+    /// `patience`: until a body is whole.
+    pub(crate) fn new(patience: Duration, plan: Box<MostPlan>) -> Bodies {
+        Bodies { patience, plan, room: Arc::default() }
     }
 
-    fn most(&self, path: &str) -> usize {
-        match path {
-            "/v1/lab/apply" if self.plans => MAX_PLAN,
-            "/pnpm" | "/pnpm/" => MAX_CONFIGURATION,
+    async fn read(&self, path: &str, body: Body) -> Result<Whole, Rejection> {
+        let applies = path == "/v1/lab/apply";
+        let configures = matches!(path, "/pnpm" | "/pnpm/");
+        // It depends on the lab's own plan, so it is asked for only where it is needed.
+        let plan = if applies || configures { (self.plan)() } else { 0 };
+        let most = match (applies, configures) {
+            (true, _) => plan.max(MAX_BODY),
+            (_, true) => MAX_CONFIGURATION,
             _ => MAX_BODY,
-        }
-    }
-
-    async fn read(&self, body: Body, most: usize) -> Result<Whole, Rejection> {
+        };
+        let together = plan + BESIDES;
         let told = body.size_hint().exact().map(|told| usize::try_from(told).unwrap_or(usize::MAX));
         if told.is_some_and(|told| told > most) {
             return Err(too_large(most));
         }
-        let mut weight = Weight::default();
-        weight.hold(&self.together, told.unwrap_or(0))?;
+        let mut weight = Weight { room: Arc::clone(&self.room), held: 0 };
+        weight.hold(told.unwrap_or(0), together)?;
         let mut bytes = Vec::with_capacity(told.unwrap_or(0));
         let mut body = pin!(body);
         while let Some(frame) = body.frame().await {
@@ -81,10 +79,12 @@ impl Bodies {
             if data.len() > most - bytes.len() {
                 return Err(too_large(most));
             }
-            if bytes.capacity() - bytes.len() < data.len() {
-                // As the vector grows.
-                weight
-                    .hold(&self.together, (2 * bytes.capacity()).max(bytes.len() + data.len()))?;
+            let grown = bytes.len() + data.len();
+            if grown > bytes.capacity() {
+                // What the vector takes when it grows.
+                let capacity = grown.max(2 * bytes.capacity()).min(most);
+                weight.hold(capacity, together)?;
+                bytes.reserve_exact(capacity - bytes.len());
             }
             bytes.extend_from_slice(&data);
         }
@@ -98,26 +98,32 @@ fn too_large(most: usize) -> Rejection {
 }
 
 /// The memory that a body has reserved.
-#[derive(Debug, Default)]
-pub(crate) struct Weight(Option<OwnedSemaphorePermit>);
+#[derive(Debug)]
+pub(crate) struct Weight {
+    room: Arc<AtomicUsize>,
+    held: usize,
+}
 
 impl Weight {
-    /// Reserves memory for this many bytes in all.
-    fn hold(&mut self, together: &Arc<Semaphore>, bytes: usize) -> Result<(), Rejection> {
-        let held = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let units = if bytes > MAX_BODY { bytes.div_ceil(UNIT) } else { 0 };
-        let Some(more @ 1..) = units.checked_sub(held) else { return Ok(()) };
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        let Ok(permit) = Arc::clone(together).try_acquire_many_owned(more) else {
+    /// Reserves memory for this many bytes in all, if bodies have no more than `most` together.
+    fn hold(&mut self, bytes: usize, most: usize) -> Result<(), Rejection> {
+        // Small ones are bounded by the number of connections.
+        let wanted = if bytes > MAX_BODY { bytes } else { 0 };
+        let Some(more @ 1..) = wanted.checked_sub(self.held) else { return Ok(()) };
+        let fits = |used: usize| used.checked_add(more).filter(|used| *used <= most);
+        if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
             let words =
                 "body: the others that are worked on leave no memory for it; send it again later";
             return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, words));
-        };
-        match &mut self.0 {
-            Some(held) => held.merge(permit),
-            none => *none = Some(permit),
         }
+        self.held = wanted;
         Ok(())
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.room.fetch_sub(self.held, Ordering::Relaxed);
     }
 }
 
@@ -177,10 +183,9 @@ pub(crate) async fn bounded(
         return rejection.into_response();
     }
     let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
-    let most = bodies.most(parts.uri.path());
     // Who sends a body slowly gives way like who sends nothing.
     held.does(Doing::Idle);
-    let whole = match timeout(bodies.patience, bodies.read(body, most)).await {
+    let whole = match timeout(bodies.patience, bodies.read(parts.uri.path(), body)).await {
         Ok(Ok(whole)) => whole,
         Ok(Err(rejection)) => return rejection.into_response(),
         Err(_) => {
@@ -259,19 +264,21 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_once_and_given_back() {
-        let together = Arc::new(Semaphore::new(100));
-        let mut one = Weight::default();
-        one.hold(&together, MAX_BODY).unwrap();
-        assert_eq!(together.available_permits(), 100, "small ones take none");
-        one.hold(&together, 70 * UNIT).unwrap();
-        one.hold(&together, 80 * UNIT).unwrap();
-        one.hold(&together, 75 * UNIT).unwrap();
-        assert_eq!(together.available_permits(), 20);
-        let mut other = Weight::default();
-        assert_eq!(other.hold(&together, 90 * UNIT).unwrap_err().status, 503);
+        let room = Arc::new(AtomicUsize::new(0));
+        let weight = || Weight { room: Arc::clone(&room), held: 0 };
+        let used = || room.load(Ordering::Relaxed);
+        let mut one = weight();
+        one.hold(MAX_BODY, 0).unwrap();
+        assert_eq!(used(), 0, "small ones take none");
+        for bytes in [70_000, 80_000, 75_000] {
+            one.hold(bytes, 100_000).unwrap();
+        }
+        assert_eq!(used(), 80_000);
+        let mut other = weight();
+        assert_eq!(other.hold(70_000, 100_000).unwrap_err().status, 503);
         drop(one);
-        other.hold(&together, 90 * UNIT).unwrap();
+        other.hold(70_000, 100_000).unwrap();
         drop(other);
-        assert_eq!(together.available_permits(), 100);
+        assert_eq!(used(), 0);
     }
 }

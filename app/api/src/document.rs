@@ -9,9 +9,10 @@ use utoipa::OpenApi;
         description = "A running lab, over the UNIX socket `api.sock` (mode 0600) in the lab's \
                        folder. It answers root and the owner of the lab. Request bodies are JSON \
                        in UTF-8, whatever type they are said to have, and not compressed; where none is \
-                       described it is not used. One of more than 64 KiB is refused (8 MiB for `/pnpm/`, \
-                       64 MiB for a plan); large ones share a memory, and are answered 503 while others use it. A \
-                       parameter that is not described is refused, and so is a key that is there twice. \
+                       described it is not used. One of more than 64 KiB is refused (8 MiB for `/pnpm/`; \
+                       for a plan twice the size of the lab's, from 16 to 256 MiB); large ones share a \
+                       memory, and are answered 503 while others use it. A parameter that is not \
+                       described is refused, and so is a key that is there twice. \
                        Numbers may be above 2^53, which some readers of JSON round. A name in \
                        a path has all but letters, digits and `-._~` as `%XX`. What is under `/pnpm/` \
                        is served by `netloom serve`, too, over TCP, with `Authorization: Bearer TOKEN`; \

@@ -122,6 +122,7 @@ impl From<Error> for Rejection {
             }
             Error::DeadNode(node) => failure(StatusCode::CONFLICT).about("node", node),
             Error::Conflict { lab, .. } => failure(StatusCode::CONFLICT).about("lab", lab),
+            Error::Stuck { lab, .. } => failure(StatusCode::SERVICE_UNAVAILABLE).about("lab", lab),
             _ => match unsupported(&error) {
                 Some(feature) => failure(StatusCode::NOT_IMPLEMENTED).about("feature", feature),
                 None => failure(StatusCode::INTERNAL_SERVER_ERROR),
@@ -221,6 +222,7 @@ mod tests {
             (invalid, 400, None),
             (Error::DeadNode("h1".into()), 409, Some(("node", "h1"))),
             (conflict, 409, Some(("lab", "l"))),
+            (Error::Stuck { lab: "l".into(), seconds: 1 }, 503, Some(("lab", "l"))),
             (Error::Unsupported(missing()), 501, Some(("feature", "limits"))),
             (deep, 501, Some(("feature", "limits"))),
             (io, 500, None),

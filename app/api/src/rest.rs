@@ -48,6 +48,9 @@ const MAX_HEAD: usize = 64 * 1024;
 const MAX_CONNECTIONS: usize = 384;
 const MAX_INSIDE: usize = 64;
 
+/// The longest plan that is forwarded; the lab may take less.
+const FORWARDED_PLAN: usize = 256 << 20;
+
 /// Pause after a failed accept, e.g. for lack of descriptors, since the next one would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
@@ -76,9 +79,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Those of a server for a lab, or for a view of it from inside a node.
+    /// Those of a server for a lab, or for a view of it from inside a node, from where nothing can be applied.
     fn of(service: &dyn Service) -> Limits {
-        let connections = if service.is_whole() { MAX_CONNECTIONS } else { MAX_INSIDE };
+        let connections = if service.plan_limit() > 0 { MAX_CONNECTIONS } else { MAX_INSIDE };
         Limits { connections, ..Limits::default() }
     }
 }
@@ -152,7 +155,8 @@ impl Rest {
         let listener =
             UnixListener::from_std(socket.into()).map_err(|e| Failure::path(&path, "watch", e))?;
         drop(entered);
-        let bodies = Bodies::new(limits.request, service.is_whole());
+        let applies = Arc::clone(&service);
+        let bodies = Bodies::new(limits.request, Box::new(move || applies.plan_limit()));
         let lab = Lab::new(service, stopping.clone(), limits.call);
         let routes = later(move || whole(routes::router(), lab, bodies));
         Ok(Rest { runtime, listener: Listener::Unix(listener, path), routes, stopping, limits })
@@ -167,7 +171,7 @@ impl Rest {
     ) -> Result<Rest> {
         let find = Arc::new(move || Ok(Arc::clone(&probe)));
         let pnpm = Pnpm::new(find, stopping.clone(), Arc::default());
-        let bodies = Bodies::new(Limits::default().request, false);
+        let bodies = Bodies::new(Limits::default().request, Box::new(|| 0));
         Rest::on_port(listener, whole(pnpm::alone(), pnpm, bodies), gate, stopping)
     }
 
@@ -179,7 +183,7 @@ impl Rest {
         stopping: watch::Receiver<bool>,
     ) -> Result<Rest> {
         let router = Router::new().fallback(forward).with_state(Arc::new(socket));
-        let bodies = Bodies::new(Limits::default().request, true);
+        let bodies = Bodies::new(Limits::default().request, Box::new(|| FORWARDED_PLAN));
         Rest::on_port(listener, within(bodies, router), gate, stopping)
     }
 
@@ -366,7 +370,7 @@ mod tests {
     /// Serves one connection that sends `bytes` and stays open; returns all answers.
     fn answer_to(bytes: &'static [u8], limits: Limits) -> String {
         let routes = Router::new().route("/fault", get(fault)).route("/slow", get(slow));
-        let router = within(Bodies::new(limits.request, false), routes);
+        let router = within(Bodies::new(limits.request, Box::new(|| 0)), routes);
         let (ours, mut callers) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         callers.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

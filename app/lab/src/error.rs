@@ -82,6 +82,17 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// Something else is done to the lab and does not end.
+    #[error(
+        "lab {lab:?}: something else has been done to it for {seconds} s and does not end; `netloom down` ends the lab \
+         process and takes the lab down without it"
+    )]
+    Stuck {
+        /// The lab.
+        lab: String,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// Several failures; teardown goes on past each.
     #[error("{}", .0.iter().map(|e| netloom_sys::describe(e)).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Error>),

@@ -24,10 +24,8 @@ pub type LogMark = [(u64, i128); 2];
 
 /// A running lab. All calls may block, and may come from several threads at once.
 pub trait Service: Send + Sync + 'static {
-    /// Whether this is the whole lab, not what a node sees of it.
-    fn is_whole(&self) -> bool {
-        true
-    }
+    /// The longest plan that [`apply`](Service::apply) takes, as JSON in bytes; 0 where it takes none.
+    fn plan_limit(&self) -> usize;
 
     /// The current status.
     fn status(&self) -> Result<LabStatus>;

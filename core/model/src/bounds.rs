@@ -11,6 +11,9 @@ pub const MAX_DEPTH: usize = 8;
 /// Maximum links of a lab.
 pub const MAX_LINKS: usize = 262_144;
 
+/// The shortest time between two checks of a node.
+pub(crate) const SHORTEST_CHECK: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// The kernel's own bound on process numbers.
 pub(crate) const MAX_PROCESSES: i64 = 4_194_304;
 

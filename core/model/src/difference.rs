@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use self::facts::Fact;
 
 /// The type of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = KindOfPart))]
 pub enum Kind {
@@ -183,16 +183,20 @@ fn places<'a>(all: &[Object<'a>]) -> HashMap<&'a str, usize> {
 
 /// Facts have unique keys.
 fn changes(old: &[Fact], new: &[Fact]) -> Vec<Change> {
-    let find = |all: &[Fact], key: &str| all.iter().find(|f| f.key == key).map(|f| f.value.clone());
+    fn by_key(all: &[Fact]) -> HashMap<&str, &String> {
+        all.iter().map(|fact| (fact.key.as_str(), &fact.value)).collect()
+    }
+    let (before, after) = (by_key(old), by_key(new));
     let mut changes: Vec<Change> = Vec::new();
     for fact in new {
-        let before = find(old, &fact.key);
-        if before.as_ref() != Some(&fact.value) {
+        let before = before.get(fact.key.as_str()).copied();
+        if before != Some(&fact.value) {
             let (key, new) = (fact.key.clone(), Some(fact.value.clone()));
-            changes.push(Change { key, old: before, new, shown: fact.shown, how: fact.how });
+            let (shown, how) = (fact.shown, fact.how);
+            changes.push(Change { key, old: before.cloned(), new, shown, how });
         }
     }
-    let gone = old.iter().filter(|fact| find(new, &fact.key).is_none());
+    let gone = old.iter().filter(|fact| !after.contains_key(fact.key.as_str()));
     changes.extend(gone.map(|fact| Change {
         key: fact.key.clone(),
         old: Some(fact.value.clone()),

@@ -12,7 +12,6 @@ mod drift;
 mod how;
 mod identities;
 mod leftovers;
-mod sound;
 mod steps;
 mod way;
 
@@ -20,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::difference::{self, Change, How, Item, Kind};
 use crate::plan::form::{Allowed, LinkForm};
-use crate::plan::{LinkId, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode};
+use crate::plan::{LinkId, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, Slot};
 
 pub use self::drift::merge_over;
 pub use self::leftovers::with_leftovers;
@@ -135,7 +134,7 @@ pub fn merge(
         let (running, wanted) = (running.lab.clone(), wanted.lab.clone());
         return Err(Refusal::OtherLab { running, wanted });
     }
-    if let Some(problem) = sound::problem(wanted) {
+    if let Some(problem) = wanted.problem() {
         return Err(Refusal::Unsound { problem });
     }
     if running.scheme.is_none() || wanted.scheme.is_none() {
@@ -208,9 +207,14 @@ impl<'p> Fates<'p> {
 
     /// Makes nodes anew that are told of their links when they start.
     fn note_told(&mut self, running: &'p Plan, wanted: &'p Plan) {
+        let known: HashMap<&str, Slot> = running
+            .slots()
+            .zip(&running.nodes)
+            .map(|(at, node)| (node.name.as_str(), at))
+            .collect();
         let special = |node: &&PlannedNode| how::is_special(node);
         for (new, node) in wanted.slots().zip(&wanted.nodes).filter(|(_, node)| special(node)) {
-            let Some(old) = running.node(&node.name) else { continue };
+            let Some(old) = known.get(node.name.as_str()).copied() else { continue };
             if how::is_told_otherwise(running, old, wanted, new) {
                 let (key, how) = ("links".to_owned(), How::Anew);
                 let links = |told: &str| Some(told.to_owned());

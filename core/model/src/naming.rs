@@ -115,6 +115,26 @@ pub fn interface_name_problem(name: &str) -> Option<String> {
         .then(|| format!("interface name {shown} has {} bytes, at most 15 are allowed", name.len()))
 }
 
+/// A path inside a node: absolute, without `..`, and naming a file below `/`.
+pub(crate) fn inner_path_problem(path: &str) -> Option<&'static str> {
+    if !path.starts_with('/') {
+        Some("must be absolute")
+    } else if path.split('/').any(|part| part == "..") {
+        Some("must not hold `..`")
+    } else if path.contains('\0') {
+        Some("holds a NUL character")
+    } else if path.split('/').all(|part| part.is_empty() || part == ".") || path.ends_with('/') {
+        Some("must name a file")
+    } else {
+        None
+    }
+}
+
+/// Whether a path is in a directory that is the node's own, so that nothing of the host can be there.
+pub(crate) fn is_closed(path: &str) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|dir| std::path::Path::new(path).starts_with(dir))
+}
+
 /// `a/b/c` as `c.b.a`: a node's name in `/etc/hosts`.
 pub(crate) fn dotted(name: &str) -> String {
     name.rsplit('/').collect::<Vec<_>>().join(".")

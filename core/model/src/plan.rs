@@ -33,10 +33,12 @@ mod sharing;
 mod shortest;
 mod sliced;
 mod slots;
+mod sound;
 mod subtree;
 mod sysctl;
 #[cfg(test)]
 pub(crate) mod tests;
+mod weight;
 
 pub(crate) use build::charges_by_default;
 pub use door::WayBack;
@@ -97,7 +99,11 @@ pub struct Plan {
     /// In the order of the file.
     pub links: Vec<PlannedLink>,
     /// Slices of OpenFlow switches, in the order of the file; their ports by name, see [`Plan::ports_of_slices`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::slices::stored::slices"
+    )]
     pub slices: Vec<Slice>,
     /// The text of `/etc/hosts` in every node, while nodes have the addresses of the plan.
     pub hosts: String,

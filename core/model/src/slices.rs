@@ -11,6 +11,7 @@ mod policy;
 mod ports;
 mod read;
 mod spaces;
+pub(crate) mod stored;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,9 @@ pub(crate) const MOST_SLICES: usize = 64;
 /// Maximum number of spaces of a slice on a switch, after every list in them is spread.
 pub(crate) const MOST_SPACES: usize = 1024;
 
+/// Maximum number of spaces of a slice on all switches.
+pub(crate) const MOST_IN_ALL: usize = 8 * MOST_SPACES;
+
 /// A slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -43,6 +47,7 @@ pub struct Slice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
     /// By switch: its spaces there.
+    #[serde(deserialize_with = "stored::switches")]
     pub switches: BTreeMap<String, Vec<SliceSpace>>,
     /// By switch: the number that its controllers know the switch by, where the file gives one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -183,6 +183,10 @@ impl Fake {
 }
 
 impl Service for Fake {
+    fn plan_limit(&self) -> usize {
+        64 << 20
+    }
+
     fn status(&self) -> Result<LabStatus> {
         self.note("status")?;
         Ok(status())

@@ -266,7 +266,7 @@ fn a_log_is_paged_by_readers_that_round_numbers() {
         assert_eq!(status, 200, "{body}");
         let lines: Vec<Value> = serde_json::from_str(&body).unwrap();
         // As if each answer had room for seven.
-        let Some(last) = lines.iter().take(7).last() else { break };
+        let Some(last) = lines.iter().take(7).next_back() else { break };
         after = last["cursor"].as_str().unwrap().to_owned();
         seen.extend(lines.iter().take(7).map(|line| line["text"].as_str().unwrap().to_owned()));
     }

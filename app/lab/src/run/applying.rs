@@ -36,6 +36,9 @@ use crate::store::state::State;
 use crate::view::{Applied, Apply};
 use crate::{Error, Result};
 
+/// The longest plan that is kept for the next request, in bytes of JSON; longer ones, if the lab's own is.
+const KEPT_PLAN: usize = 8 << 20;
+
 /// When a group of steps was done, in milliseconds.
 #[derive(Default)]
 struct Times(Vec<(Stage, f64)>);
@@ -71,6 +74,10 @@ impl Running {
     /// See [`Service::apply`](crate::Service::apply).
     pub(crate) fn apply_plan(&self, mut request: Apply) -> Result<Applied> {
         let begun = Instant::now();
+        // A plan comes from outside: nothing of it is followed before all of it is known to be sound.
+        if let Some(reason) = request.plan.as_ref().and_then(Plan::problem) {
+            return Err(Error::Invalid { object: "plan".to_owned(), reason });
+        }
         let mut work = self.work();
         if work.spawner.is_none() {
             return Err(Error::NoLab(self.folder.name().to_owned()));
@@ -95,7 +102,8 @@ impl Running {
         let mut applied = looked.found.shown(&state);
         drop(state);
         if request.dry_run {
-            *self.looked_at() = Some(looked);
+            let most = KEPT_PLAN.max(2 * looked.state.plan.weight());
+            *self.looked_at() = (looked.found.wanted.weight() <= most).then_some(looked);
             return Ok(applied);
         }
         let found = looked.found;

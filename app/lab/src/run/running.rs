@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Weak;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use netloom_measure::Interfaces;
 use netloom_model::Plan;
@@ -35,6 +35,10 @@ use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::forget_reports;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
+
+/// How long taking the lab down waits for whatever else is done to it, and how often it looks.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
+const LAST_LOOK: Duration = Duration::from_millis(2);
 
 /// Time limit for a killed init to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -217,6 +221,25 @@ impl Running {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the work lock for taking the lab down, which must not wait for something that does not end.
+    ///
+    /// # Errors
+    /// It is not given up in time.
+    fn last_work(&self) -> Result<MutexGuard<'_, Work>> {
+        let end = Instant::now() + LAST_PATIENCE;
+        loop {
+            match self.work.try_lock() {
+                Ok(work) => return Ok(work),
+                Err(TryLockError::Poisoned(work)) => return Ok(work.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => {
+                    let seconds = LAST_PATIENCE.as_secs();
+                    return Err(Error::Stuck { lab: self.folder.name().to_owned(), seconds });
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LAST_LOOK),
+            }
+        }
+    }
+
     /// Lets one control plane move at a time.
     pub(crate) fn moves(&self) -> MutexGuard<'_, ()> {
         self.moves.lock().unwrap_or_else(PoisonError::into_inner)
@@ -391,7 +414,7 @@ impl Running {
     pub(crate) fn take_down(&self) -> Result<()> {
         self.kept.probing.end();
         self.kept.resolving.end();
-        let mut work = self.work();
+        let mut work = self.last_work()?;
         self.return_everything(&mut work);
         self.end_kept();
         // Without its client the spawner ends, so no more inits are made.

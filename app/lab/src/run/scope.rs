@@ -275,8 +275,8 @@ impl Scoped {
 }
 
 impl Service for Scoped {
-    fn is_whole(&self) -> bool {
-        false
+    fn plan_limit(&self) -> usize {
+        0
     }
 
     fn status(&self) -> Result<LabStatus> {

@@ -35,6 +35,10 @@ use crate::view::{
 };
 use crate::{Error, Result, Service};
 
+/// The longest plan that is taken, whatever the lab is like, and for the largest labs. 100,000 routes are 5.9 MB.
+const LEAST_PLAN: usize = 16 << 20;
+const MOST_PLAN: usize = 256 << 20;
+
 /// Time limit for an init to accept a caller.
 const PASSING_ON: Duration = Duration::from_secs(5);
 
@@ -46,6 +50,10 @@ impl Running {
 }
 
 impl Service for Running {
+    fn plan_limit(&self) -> usize {
+        (2 * self.state().plan.weight()).clamp(LEAST_PLAN, MOST_PLAN)
+    }
+
     fn status(&self) -> Result<LabStatus> {
         let state = self.state();
         let pids = self.pids(&state.plan);
@@ -268,8 +276,10 @@ impl Service for Running {
     fn down(&self) -> Result<()> {
         self.enter(Phase::Ended);
         let result = self.take_down();
-        // The lab process ends in any case: the next `down` finds what is left.
-        let _ = rustix::io::write(&self.ended, b".");
+        if !matches!(result, Err(Error::Stuck { .. })) {
+            // The lab process ends in any case: the next `down` finds what is left.
+            let _ = rustix::io::write(&self.ended, b".");
+        }
         result
     }
 }

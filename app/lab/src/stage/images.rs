@@ -131,7 +131,9 @@ pub(crate) fn release(state: &State, folder: &Folder) {
 
 /// The node whose image a node has: itself or the nearest around it, unless one between has a root of its own.
 fn holder(plan: &Plan, slot: Slot) -> Option<&PlannedNode> {
-    let up = std::iter::successors(Some(slot), |at| plan.node_at(*at)?.parent);
+    // Parents come before their children.
+    let around = |at: &Slot| plan.node_at(*at)?.parent.filter(|parent| parent < at);
+    let up = std::iter::successors(Some(slot), around);
     let own = up.filter_map(|at| plan.node_at(at)).find(|n| n.root.is_some() || n.image.is_some());
     own.filter(|node| node.image.is_some())
 }

@@ -56,7 +56,7 @@ pub(super) fn in_own_process(folder: &Folder) -> i32 {
 
 /// Takes a lab down and waits until its process has ended too. A process that does not answer is killed.
 pub(crate) fn take_down(folder: &Folder) -> Result<()> {
-    use netloom_api::Error::{Closed, Late, NotRunning, Silent};
+    use netloom_api::Error::{Closed, Late, NotRunning, Refused, Silent};
     let lab_process =
         folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
     let client = netloom_api::Client::connect(&folder.path());
@@ -74,7 +74,8 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
         {
             if folder.exists()? { without_process(folder) } else { Ok(()) }
         }
-        Err(Silent { .. } | Late { .. }) if !folder.is_scope() => {
+        // So is one that answers, and is at something that does not end.
+        Err(Silent { .. } | Late { .. } | Refused { status: 503, .. }) if !folder.is_scope() => {
             orphan::kill_lab_process(folder, &labs::tell)?;
             if folder.exists()? { without_process(folder) } else { Ok(()) }
         }

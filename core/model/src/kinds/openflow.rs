@@ -24,19 +24,19 @@ pub(crate) const WORD: &str = "openflow";
 pub(crate) const KEYS: KindKeys = KindKeys { kind: WORD, keys: keys::KEYS };
 
 /// Maximum number of ports: what fits into the tables that the fast path has for them.
-pub(super) const MOST_PORTS: usize = 1024;
+pub(crate) const MOST_PORTS: usize = 1024;
 
 /// The default of `tables`, and the greatest number that both versions can tell.
-pub(super) const MOST_TABLES: u8 = 254;
+pub(crate) const MOST_TABLES: u8 = 254;
 
 /// The default of `max-entries`, and its maximum.
-pub(super) const MOST_ENTRIES: u32 = 1_000_000;
+pub(crate) const MOST_ENTRIES: u32 = 1_000_000;
 
 /// Maximum of `auxiliary`.
-pub(super) const MOST_AUXILIARY: u8 = 8;
+pub(crate) const MOST_AUXILIARY: u8 = 8;
 
 /// Maximum number of controllers.
-pub(super) const MOST_CONTROLLERS: usize = 16;
+pub(crate) const MOST_CONTROLLERS: usize = 16;
 
 /// The options of a switch of kind `openflow`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

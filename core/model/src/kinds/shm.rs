@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::read::{RawShm, lock, read, vid};
+pub(crate) use self::read::{ARENA, MOST_AGEING, RawShm, lock, read, vid};
 use crate::file::table::KindKeys;
 
 /// The value of the key `kind`.
@@ -21,7 +21,7 @@ pub(crate) const WORD: &str = "shm";
 pub(crate) const KEYS: KindKeys = KindKeys { kind: WORD, keys: keys::KEYS };
 
 /// Maximum number of ports, including those of programs.
-pub(super) const MOST_PORTS: usize = netloom_bridge::MOST_PORTS as usize;
+pub(crate) const MOST_PORTS: usize = netloom_bridge::MOST_PORTS as usize;
 
 /// In a lock of a [`crate::lab::Switch`]: the address of the node's interface at the other end of the
 /// link. A plan has the address itself instead.

@@ -24,12 +24,14 @@ pub(crate) const KEYS: KindKeys = KindKeys { kind: WORD, keys: &TABLE };
 const MEMORY: u64 = 128 << 20;
 const LEAST_MEMORY: u64 = 32 << 20;
 const MOST_MEMORY: u64 = 1 << 40;
+pub(crate) const MEMORIES: std::ops::RangeInclusive<u64> = LEAST_MEMORY..=MOST_MEMORY;
 
 /// What a machine's process takes beside its guest's memory, at least.
 pub(crate) const BESIDE: u64 = 32 << 20;
 
 /// Maximum of `cpus`.
 const MOST_CPUS: i64 = 64;
+pub(crate) const CPUS: std::ops::RangeInclusive<i64> = 1..=MOST_CPUS;
 
 const ACCELERATORS: [&str; 4] = ["auto", "kvm", "tcg", "uml"];
 const MACHINES: [&str; 3] = ["pc", "q35", "microvm"];

@@ -2,10 +2,10 @@
 //!
 //! `made` is the plan of the file that was applied last; `running` has the changes by hand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Act, Machine, Merged, Refusal, Step, merge, parts_of, routes, steps, with_leftovers};
-use crate::difference::{Kind, difference};
+use crate::difference::{Item, Kind, difference};
 use crate::plan::Plan;
 use crate::setting::Settings;
 
@@ -25,10 +25,11 @@ pub fn merge_over(
     let own = if keep { with_settings(made, running, wanted) } else { wanted.clone() };
     let mut merged = merge(running, before, &own, machine)?;
     let by_file = difference(made, wanted);
+    let of_file: HashMap<(Kind, &str), &Item> =
+        by_file.items.iter().map(|item| ((item.kind, item.name.as_str()), item)).collect();
     for step in &mut merged.steps {
         let Some(kind) = step.kind else { continue };
-        let of_file = by_file.items.iter().find(|item| item.kind == kind && item.name == step.name);
-        step.drift = of_file.is_none_or(|item| {
+        step.drift = of_file.get(&(kind, step.name.as_str())).is_none_or(|item| {
             let same = |key: &str| item.changes.iter().any(|change| change.key == key);
             let both = item.old.is_some() && item.new.is_some();
             both && !step.changes.iter().any(|change| same(&change.key))
@@ -41,9 +42,11 @@ pub fn merge_over(
 /// not change the same object.
 fn with_settings(made: &Plan, running: &Plan, wanted: &Plan) -> Plan {
     let (by_hand, by_file) = (difference(made, running), difference(made, wanted));
+    let of_file: HashSet<(Kind, &str)> =
+        by_file.items.iter().map(|item| (item.kind, item.name.as_str())).collect();
     let mut plan = wanted.clone();
     for item in by_hand.items.iter().filter(|item| item.old.is_some() && item.new.is_some()) {
-        if by_file.items.iter().any(|of| of.kind == item.kind && of.name == item.name) {
+        if of_file.contains(&(item.kind, item.name.as_str())) {
             continue;
         }
         match (item.kind, item.new) {
@@ -60,6 +63,23 @@ fn with_settings(made: &Plan, running: &Plan, wanted: &Plan) -> Plan {
         }
     }
     plan
+}
+
+/// Routes that are decided again at most, unless the running lab has as many.
+const MOST_ROUTES: usize = 2_000_000;
+
+/// Refuses labs whose routes would take long to decide, or memory that nobody has.
+fn check_size(plan: &Plan, running: &Plan) -> Result<(), Refusal> {
+    let routes = |plan: &Plan| {
+        let routers = plan.nodes.iter().filter(|node| node.forwarding.any()).count();
+        routers.saturating_mul(plan.links.len() + plan.switches.len())
+    };
+    if routes(plan) <= MOST_ROUTES.max(2 * routes(running)) {
+        return Ok(());
+    }
+    let reason =
+        "the lab would be much larger than it is; `netloom up --replace FILE` brings it up";
+    Err(Refusal::Drift { reason: reason.to_owned() })
 }
 
 /// Leaves out the steps that are marked.
@@ -92,8 +112,10 @@ fn kept(mut merged: Merged, running: &Plan, before: Option<&Plan>) -> Result<Mer
     }
     let ids: BTreeSet<_> = plan.links.iter().map(|link| link.id).collect();
     merged.added.links.retain(|id| ids.contains(id));
-    merged.added.nodes.retain(|id| plan.slot_of(*id).is_some());
+    let ids: BTreeSet<_> = plan.nodes.iter().map(|node| node.id).collect();
+    merged.added.nodes.retain(|id| ids.contains(id));
     merged.added.switches.retain(|name| plan.switch(name).is_some());
+    check_size(&plan, running)?;
     plan.decide_routes().map_err(|reason| Refusal::Drift { reason })?;
     merged.target = plan;
     let routed = steps::of_routes(&routes(&merged, running, before));

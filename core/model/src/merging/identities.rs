@@ -9,7 +9,7 @@ use super::{Fates, Machine};
 use crate::difference::Kind;
 use crate::plan::form::next_index;
 use crate::plan::mac::Macs;
-use crate::plan::names::free_core_name;
+use crate::plan::names::CoreNames;
 use crate::plan::{
     LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot,
 };
@@ -35,8 +35,10 @@ impl Named {
         let link = |link: &PlannedLink| {
             links.get(link.name.as_str()).copied().filter(|_| staying(Kind::Link, &link.name))
         };
+        let switches: BTreeMap<&str, usize> =
+            running.switches.iter().enumerate().map(|(at, s)| (s.name.as_str(), at)).collect();
         let switch = |switch: &PlannedSwitch| {
-            let at = running.switches.iter().position(|s| s.name == switch.name);
+            let at = switches.get(switch.name.as_str()).copied();
             at.filter(|_| staying(Kind::Switch, &switch.name))
         };
         Named {
@@ -137,8 +139,9 @@ fn give_indexes(named: &Named, running: &Plan, target: &mut Plan, machine: &Mach
 fn name_switches(named: &Named, running: &Plan, target: &mut Plan) {
     let kept: BTreeSet<usize> = named.switches.iter().flatten().copied().collect();
     let of_kept = |at: &usize| &running.switches[*at];
-    let mut names: BTreeSet<String> = kept.iter().map(|at| of_kept(at).bridge.clone()).collect();
-    names.extend(kept_ports(named, running).into_iter().map(|(name, _)| name));
+    let kept_bridges = kept.iter().map(|at| of_kept(at).bridge.clone());
+    let kept_ports = kept_ports(named, running).into_iter().map(|(name, _)| name);
+    let mut names = CoreNames::with_taken(kept_bridges.chain(kept_ports));
     let mut indexes: BTreeSet<u32> = kept.iter().map(|at| of_kept(at).index).collect();
     // Those of removed ones are taken until they have gone.
     let mut next = running.switches.iter().map(|s| s.index).max().unwrap_or(1).max(1) + 1;
@@ -154,9 +157,8 @@ fn name_switches(named: &Named, running: &Plan, target: &mut Plan) {
         }
         switch.index = next;
         next += 1;
-        if !names.insert(switch.bridge.clone()) {
-            switch.bridge = free_core_name(None, "br", &names);
-            names.insert(switch.bridge.clone());
+        if !names.add(&switch.bridge) {
+            switch.bridge = names.take_like("br");
         }
     }
 }
@@ -175,16 +177,17 @@ fn kept_ports(named: &Named, running: &Plan) -> Vec<(String, [u8; 6])> {
 
 /// Ports that stay keep names, hardware addresses and numbers; no new one gets what those have, or what has not gone yet.
 fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
-    let mut names: BTreeSet<String> = target.switches.iter().map(|s| s.bridge.clone()).collect();
-    let ends = || running.links.iter().flat_map(|link| &link.ends);
-    names.extend(ends().filter_map(|end| match end {
+    let bridges = target.switches.iter().map(|s| s.bridge.clone());
+    let ends = running.links.iter().flat_map(|link| &link.ends);
+    let ports = ends.filter_map(|end| match end {
         PlannedEnd::Port { name, .. } | PlannedEnd::Nowhere { name, .. } => Some(name.clone()),
         _ => None,
-    }));
-    names.extend(target.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
+    });
+    let hosts = target.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
         PlannedEnd::Host { iface } => Some(iface.clone()),
         _ => None,
-    }));
+    });
+    let mut names = CoreNames::with_taken(bridges.chain(ports).chain(hosts));
     let own = target.nodes.iter().flat_map(|n| &n.interfaces).map(|i| i.mac);
     let taken = own.chain(kept_ports(named, running).into_iter().map(|(_, mac)| mac));
     let lab = target.lab.clone();
@@ -214,10 +217,9 @@ fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
                 }
                 continue;
             }
-            if names.contains(name.as_str()) {
-                *name = free_core_name(None, &port_like(id, side), &names);
+            if !names.add(name) {
+                *name = names.take_like(&port_like(id, side));
             }
-            names.insert(name.clone());
             let of = port.as_ref().map_or("nowhere", |(of, _)| of.name.as_str());
             *mac = macs.take("port", of, name);
             if let Some((of, Some(number))) = port {

@@ -1,10 +1,12 @@
 //! What a merge does, in words.
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde::{Deserialize, Serialize};
 
 use super::Fates;
 use crate::difference::{Change, Kind};
-use crate::plan::{Plan, PlannedEnd};
+use crate::plan::{Plan, PlannedEnd, PlannedNode};
 
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +108,7 @@ pub(super) fn steps(
         drift: false,
     };
     let (here, there) = (objects(running), objects(wanted));
+    let (old, new) = (by_name(running), by_name(wanted));
     let mut steps = Vec::new();
     for (kind, name) in there.iter().filter(|key| fates.added.contains(key)) {
         steps.push(step(Act::Add, *kind, name, &[], vec![]));
@@ -113,7 +116,7 @@ pub(super) fn steps(
     for key in &there {
         if let Some(changes) = fates.changes.get(key) {
             let ends = match key.0 {
-                Kind::Node => ends_programs(running, wanted, key.1),
+                Kind::Node => ends_programs(old.get(key.1), new.get(key.1)),
                 // Rules that are in it no more go.
                 Kind::Slice => changes.iter().any(|c| c.key.starts_with("switches.")),
                 Kind::Switch | Kind::Link => false,
@@ -122,10 +125,11 @@ pub(super) fn steps(
         }
     }
     steps.extend(of_routes(routed));
+    let companions = companions(fates, wanted);
     for key in &there {
         // What goes with another object is named there.
         if let Some(why) = fates.anew.get(key).filter(|why| !why.is_empty()) {
-            let with = companions(fates, wanted, *key);
+            let with = companions.get(key).cloned().unwrap_or_default();
             steps.push(step(Act::Anew, key.0, key.1, why, with));
         }
     }
@@ -136,11 +140,14 @@ pub(super) fn steps(
 }
 
 /// Whether a program of a node ends when the node becomes the wanted one, or what is connected to a port of it.
-fn ends_programs(running: &Plan, wanted: &Plan, node: &str) -> bool {
-    let find = |plan: &Plan| plan.node(node).and_then(|slot| plan.node_at(slot).cloned());
-    let (Some(old), Some(new)) = (find(running), find(wanted)) else { return false };
+fn ends_programs(old: Option<&&PlannedNode>, new: Option<&&PlannedNode>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return false };
     let goes = |program| old.env != new.env || !new.run.contains(program);
     old.run.iter().any(goes) || (old.ports != new.ports && !old.ports.is_empty())
+}
+
+fn by_name(plan: &Plan) -> HashMap<&str, &PlannedNode> {
+    plan.nodes.iter().map(|node| (node.name.as_str(), node)).collect()
 }
 
 /// The step of routes that follow from others, if there are any.
@@ -168,22 +175,36 @@ fn routed_words(names: &[String]) -> String {
     format!("{} and {} more nodes", first.join(", "), rest.len())
 }
 
-/// What is made anew with an object, and has no reason of its own.
-fn companions(fates: &Fates<'_>, plan: &Plan, (kind, name): (Kind, &str)) -> Vec<String> {
+/// By object that is made anew: what goes with it, and has no reason of its own.
+fn companions<'p>(fates: &Fates<'_>, plan: &'p Plan) -> HashMap<(Kind, &'p str), Vec<String>> {
     let goes = |kind, name: &str| fates.anew.get(&(kind, name)).is_some_and(Vec::is_empty);
-    let inside = format!("{name}/");
-    let is_here = |node: &str| kind == Kind::Node && (node == name || node.starts_with(&inside));
-    let nodes = plan.nodes.iter().filter(|n| is_here(&n.name) && goes(Kind::Node, &n.name));
-    let mut all: Vec<String> = nodes.map(|node| format!("node {}", node.name)).collect();
-    let touches = |end: &PlannedEnd| match end {
-        PlannedEnd::Node { node, .. } => plan.node_at(*node).is_some_and(|n| is_here(&n.name)),
-        PlannedEnd::Port { switch, .. } => {
-            kind == Kind::Switch && plan.switch_at(*switch).is_some_and(|s| s.name == name)
+    let mut all: HashMap<(Kind, &str), Vec<String>> = HashMap::new();
+    for node in plan.nodes.iter().filter(|node| goes(Kind::Node, &node.name)) {
+        for around in around(&node.name) {
+            all.entry((Kind::Node, around)).or_default().push(format!("node {}", node.name));
         }
-        _ => false,
-    };
-    let links = plan.links.iter();
-    let links = links.filter(|l| goes(Kind::Link, &l.name) && l.ends.iter().any(touches));
-    all.extend(links.map(|link| format!("link {}", link.name)));
+    }
+    for link in plan.links.iter().filter(|link| goes(Kind::Link, &link.name)) {
+        let holders = link.ends.iter().flat_map(|end| match end {
+            PlannedEnd::Node { node, .. } => {
+                let names = plan.node_at(*node).into_iter().flat_map(|node| around(&node.name));
+                names.map(|name| (Kind::Node, name)).collect()
+            }
+            PlannedEnd::Port { switch, .. } => {
+                let switch = plan.switch_at(*switch);
+                switch.map(|switch| (Kind::Switch, switch.name.as_str())).into_iter().collect()
+            }
+            _ => vec![],
+        });
+        for holder in holders.collect::<BTreeSet<_>>() {
+            all.entry(holder).or_default().push(format!("link {}", link.name));
+        }
+    }
     all
+}
+
+/// A node's name, and those of the nodes around it.
+fn around(name: &str) -> impl Iterator<Item = &str> {
+    let outer = name.match_indices('/').map(|(at, _)| &name[..at]);
+    std::iter::once(name).chain(outer)
 }

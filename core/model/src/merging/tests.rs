@@ -183,7 +183,7 @@ fn a_plan_that_contradicts_itself_is_refused() {
     refused(&|plan| plan.switches.clear(), "an end of it");
     refused(&|plan| plan.nodes[0].routes[0].interface = 9, "leads nowhere");
     refused(&|plan| plan.nodes[0].interfaces[0].name = "a/b".into(), "a/b");
-    refused(&|plan| plan.links[0].name = plan.links[1].name.clone(), "two links");
+    refused(&|plan| plan.links[0].name = plan.links[1].name.clone(), "two of the link");
 }
 
 #[test]
@@ -290,7 +290,8 @@ fn what_was_changed_by_hand_is_marked_and_can_be_kept() {
 fn settle(lab: &mut Lab, settings: &[u8]) {
     for (node, setting) in lab.nodes.iter_mut().zip(settings) {
         match setting % 5 {
-            0 => node.limits.memory = Some(u64::from(*setting) << 20),
+            // No less than a lab file may say.
+            0 => node.limits.memory = Some(u64::from(*setting).max(1) << 20),
             1 => node.storage = Some(u64::from(*setting) << 20),
             2 => {
                 node.env.insert("A".into(), setting.to_string());

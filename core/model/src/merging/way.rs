@@ -1,6 +1,7 @@
 //! What must go before anything is added: removed links that hold what an added or changed part gets, and doors.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 
@@ -45,12 +46,13 @@ pub(super) fn clear(merged: &mut Merged, running: &Plan) {
 /// Names and prefixes that added and changed links get.
 struct Given {
     names: BTreeMap<NodeId, BTreeSet<String>>,
-    prefixes: Vec<IpNet>,
+    /// By their first address and their length.
+    prefixes: BTreeSet<(IpAddr, u8)>,
 }
 
 impl Given {
     fn of(merged: &Merged) -> Given {
-        let mut given = Given { names: BTreeMap::new(), prefixes: vec![] };
+        let mut given = Given { names: BTreeMap::new(), prefixes: BTreeSet::new() };
         for link in &merged.target.links {
             let fresh = merged.added.links.contains(&link.id);
             if !fresh && !merged.changed.links.contains(&link.id) {
@@ -60,20 +62,28 @@ impl Given {
                 let PlannedEnd::Node { node, interface } = end else { continue };
                 let Some(node) = merged.target.node_at(*node) else { continue };
                 let Some(own) = node.interfaces.get(*interface) else { continue };
-                given.prefixes.extend(own.addresses.iter().map(IpNet::trunc));
+                let prefixes = own.addresses.iter().map(|net| (net.network(), net.prefix_len()));
+                given.prefixes.extend(prefixes);
                 if fresh {
                     given.names.entry(node.id).or_default().insert(own.name.clone());
                 }
             }
         }
-        given.prefixes.sort();
-        given.prefixes.dedup();
         given
     }
 
     fn needs(&self, node: NodeId, own: &Interface) -> bool {
         let named = self.names.get(&node).is_some_and(|names| names.contains(&own.name));
-        let overlaps = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
-        named || own.addresses.iter().any(|own| self.prefixes.iter().any(|p| overlaps(p, own)))
+        named || own.addresses.iter().any(|own| self.overlaps(own))
+    }
+
+    /// Whether a prefix overlaps one of these: of two that overlap, one contains the other.
+    fn overlaps(&self, own: &IpNet) -> bool {
+        let within = (own.network(), 0)..=(own.broadcast(), u8::MAX);
+        let around = |length: &u8| {
+            let wider = IpNet::new(own.addr(), *length);
+            wider.is_ok_and(|wider| self.prefixes.contains(&(wider.network(), *length)))
+        };
+        self.prefixes.range(within).next().is_some() || (0..own.prefix_len()).any(|n| around(&n))
     }
 }

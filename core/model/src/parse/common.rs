@@ -5,7 +5,7 @@ use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read
 use crate::file::Fields;
 use crate::file::values::{each_or_only, non_empty, owner};
 use crate::lab::{Program, Ready, Via};
-use crate::naming::{interface_name_problem, node_path_problem};
+use crate::naming::{inner_path_problem, interface_name_problem, node_path_problem};
 
 /// An argument list: a program and its arguments.
 pub(crate) fn command(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<String>> {
@@ -93,18 +93,9 @@ pub(crate) fn map<'y>(
 
 /// Checks a path inside a node: absolute, without `..`, and naming a file below `/`.
 pub(crate) fn check_inner_path(inner: &str, place: Place, path: &Path<'_>, report: &mut Report) {
-    let problem = if !inner.starts_with('/') {
-        "must be absolute"
-    } else if inner.split('/').any(|part| part == "..") {
-        "must not hold `..`"
-    } else if inner.contains('\0') {
-        "holds a NUL character"
-    } else if inner.split('/').all(|part| part.is_empty() || part == ".") || inner.ends_with('/') {
-        "must name a file"
-    } else {
-        return;
-    };
-    report.error(place, format!("{path}: the path {} {problem}", quote(inner)));
+    if let Some(problem) = inner_path_problem(inner) {
+        report.error(place, format!("{path}: the path {} {problem}", quote(inner)));
+    }
 }
 
 /// The conditions that every node can have: `tcp`, `exec`, `file`.

@@ -10,11 +10,8 @@ use crate::file::values::{each_or_only, non_empty, unusable};
 use crate::file::{Fields, choice, elsewhere};
 use crate::forwarding::{Forwarding, OneFamily};
 use crate::lab::{Bind, Node};
-use crate::naming::host_name_problem;
+use crate::naming::{host_name_problem, is_closed};
 use crate::published::{self, Published};
-
-/// Directories that are the node's own, so that nothing of the host can be there.
-const CLOSED: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The most loopback addresses of a node.
 const MOST_LOOPBACK: usize = 256;
@@ -130,7 +127,7 @@ fn binds(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<Bind> {
         };
         let path = path.key(&entry.key);
         check_inner_path(to, entry.place, &path, report);
-        if CLOSED.iter().any(|dir| std::path::Path::new(to).starts_with(dir)) {
+        if is_closed(to) {
             let message = format!("{path}: /proc, /sys and /dev are the node's own");
             report.error(entry.place, message);
         }

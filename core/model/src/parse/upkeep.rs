@@ -4,11 +4,9 @@ use netloom_config::{Kind, Node as Yaml, Path, Report, read};
 
 use super::common::{command, commands, conditions, runs};
 use super::keys::{EXEC, HEALTH};
+use crate::bounds::SHORTEST_CHECK;
 use crate::file::{Fields, elsewhere};
 use crate::lab::{Exec, Health, Node, Program, Ready};
-
-/// The shortest time between two checks.
-const SHORTEST: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Reads these keys of a node.
 pub(crate) fn read_upkeep(
@@ -57,7 +55,7 @@ fn health(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Health> 
         let Some(value) = fields.get(key) else { return };
         let path = path.key(key);
         match read::duration(value, &path, report) {
-            Some(time) if time < SHORTEST => {
+            Some(time) if time < SHORTEST_CHECK => {
                 report.error(value.place, format!("{path}: at least 100ms is needed"));
             }
             found => *of = found.unwrap_or(*of),

@@ -5,6 +5,7 @@
 //! to change to; FRR then wants root in its own group. All that the plan leaves open makes FRR quicker than its defaults,
 //! and keeps routes while a daemon restarts (RFC 3623, RFC 4724).
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
@@ -160,8 +161,8 @@ impl Plan {
 
     /// The addresses of other routers with BGP in a prefix of this one's interfaces, with their systems.
     fn bgp_neighbours(&self, slot: Slot) -> Vec<(IpAddr, u32)> {
-        let mine: Vec<&IpNet> =
-            self.nodes[slot].interfaces.iter().flat_map(|i| &i.addresses).collect();
+        let own = self.nodes[slot].interfaces.iter().flat_map(|i| &i.addresses);
+        let mine: HashSet<IpNet> = own.map(IpNet::trunc).collect();
         let others = self.slots().zip(&self.nodes).filter(|(other, _)| *other != slot);
         let mut found = Vec::new();
         for (_, node) in others {
@@ -169,7 +170,7 @@ impl Plan {
                 continue;
             };
             let theirs = node.interfaces.iter().flat_map(|i| &i.addresses);
-            let shared = theirs.filter(|net| mine.iter().any(|own| own.trunc() == net.trunc()));
+            let shared = theirs.filter(|net| mine.contains(&net.trunc()));
             found.extend(shared.map(|net| (net.addr(), bgp.system)));
         }
         found

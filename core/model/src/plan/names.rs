@@ -96,9 +96,19 @@ pub(crate) fn end_name(lab: &Lab, end: &End, interface: Option<&str>) -> String 
 }
 
 /// The names taken in the core namespace.
-struct CoreNames(HashSet<String>);
+pub(crate) struct CoreNames(HashSet<String>);
 
 impl CoreNames {
+    /// A namespace that has these.
+    pub(crate) fn with_taken(taken: impl Iterator<Item = String>) -> CoreNames {
+        CoreNames(taken.chain(RESERVED.iter().map(|name| (*name).to_owned())).collect())
+    }
+
+    /// Takes a name if it is free, and returns whether it was.
+    pub(crate) fn add(&mut self, name: &str) -> bool {
+        self.0.insert(name.to_owned())
+    }
+
     fn new(lab: &Lab) -> Self {
         let mut taken: HashSet<String> = RESERVED.iter().map(|n| (*n).to_owned()).collect();
         taken.extend(lab.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
@@ -114,7 +124,7 @@ impl CoreNames {
     }
 
     /// Takes this name, or the first free one with a number appended.
-    fn take_like(&mut self, name: &str) -> String {
+    pub(crate) fn take_like(&mut self, name: &str) -> String {
         let mut free = name.to_owned();
         let mut number = 0_usize;
         while !self.0.insert(free.clone()) {
@@ -132,8 +142,7 @@ pub(crate) fn free_core_name(
     other: &str,
     taken: &std::collections::BTreeSet<String>,
 ) -> String {
-    let reserved = RESERVED.iter().map(|name| (*name).to_owned());
-    let mut core = CoreNames(taken.iter().cloned().chain(reserved).collect());
+    let mut core = CoreNames::with_taken(taken.iter().cloned());
     readable.and_then(|name| core.take(name)).unwrap_or_else(|| core.take_like(other))
 }
 

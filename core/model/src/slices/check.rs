@@ -37,6 +37,11 @@ impl RawSlices {
         for raw in &mut self.0 {
             check_nodes(&raw.nodes, is_node, report);
             let name = raw.slice.name.clone();
+            if raw.parts.iter().map(|part| part.spaces.len()).sum::<usize>() > super::MOST_IN_ALL {
+                let most = super::MOST_IN_ALL;
+                let message = format!("slice {}: more than {most} spaces in all", quote(&name));
+                report.error(raw.place, message);
+            }
             raw.check_datapaths(report);
             for part in &mut raw.parts {
                 let Some(spaces) = part.check(&name, around, report) else { continue };

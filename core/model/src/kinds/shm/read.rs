@@ -21,8 +21,11 @@ const MOST_VDE: usize = netloom_vde::request::MOST_FOLDER;
 /// Maximum number of addresses that a port may be locked to.
 const MOST_LOCKED: usize = netloom_bridge::MOST_LOCKED;
 
+/// The longest time in seconds until an address is forgotten.
+pub(crate) const MOST_AGEING: u32 = 1_000_000;
+
 /// The minimum and maximum size of a ring: a frame of 64 KiB always fits.
-const ARENA: std::ops::RangeInclusive<u64> = 256 << 10..=64 << 20;
+pub(crate) const ARENA: std::ops::RangeInclusive<u64> = 256 << 10..=64 << 20;
 
 /// A switch in shared memory as read, with values that are checked when the whole file is known.
 #[derive(Debug, Default)]
@@ -93,7 +96,7 @@ fn arena(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
 
 fn ageing(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
     let time = read::duration(value, path, report)?;
-    if time.subsec_nanos() == 0 && time.as_secs() <= 1_000_000 {
+    if time.subsec_nanos() == 0 && time.as_secs() <= MOST_AGEING.into() {
         return u32::try_from(time.as_secs()).ok();
     }
     report.error(value.place, format!("{path}: expected whole seconds, 1000000 at most"));
