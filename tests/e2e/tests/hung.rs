@@ -1,7 +1,9 @@
 //! Lab processes and spawners that are stopped: nobody waits for them without bound, and the lab heals.
 
+use std::time::Duration;
+
 use netloom_kit::stop;
-use netloom_tests_e2e::live::kill_and_wait;
+use netloom_tests_e2e::live::{Held, kill_and_wait};
 use netloom_tests_e2e::{Machine, machine, pair, signal, with_command_line};
 use rustix::process::Signal;
 
@@ -37,6 +39,24 @@ fn down_takes_a_lab_from_a_stopped_process() {
     lab(&machine);
     stop(machine.lab_process());
     machine.ok("down").says("does not answer").says("is killed");
+    machine.untouched();
+}
+
+#[test]
+fn down_waits_for_no_change_that_does_not_end() {
+    let machine = machine!();
+    let (text, _) = lab(&machine);
+    let time = format!("{}.5", std::process::id());
+    let more =
+        text.replace("  b: {}\n", &format!("  b: {{}}\n  c: {{setup: [[sleep, '9{time}']]}}\n"));
+    let file = machine.scratch().file("more.yaml", &more);
+    let words = ["apply", "--yes", file.to_str().expect("a path in UTF-8")];
+    let mut applying = Held::start(machine.netloom(words));
+    applying.until("the change is at it", || {
+        with_command_line(&format!("sleep 9{time}")).first().copied()
+    });
+    machine.netloom(["down"]).bound(Duration::from_secs(60)).finish().code(0).says("is killed");
+    drop(applying);
     machine.untouched();
 }
 

@@ -10,7 +10,7 @@ use super::flags::number;
 use crate::workspace;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
-const KINDS: [(&str, &[(&str, &str)]); 12] = [
+const KINDS: [(&str, &[(&str, &str)]); 14] = [
     (
         "hostile member of a switch",
         &[
@@ -43,6 +43,8 @@ const KINDS: [(&str, &[(&str, &str)]); 12] = [
         "folders, links and processes of others where a lab's should be",
         &[("tests/e2e", "folders::"), ("host/sys", "trusted::tests::a_folder_exchanged")],
     ),
+    ("plans that cannot be true", &[("tests/e2e", "plans::")]),
+    ("crowds of connections", &[("tests/e2e", "crowds::")]),
     ("doors opened and closed at once", &[("tests/e2e", "doors::labs_of_several")]),
     (
         "kills",

@@ -1,0 +1,172 @@
+//! Plans from outside that cannot be true: each is answered at once, and the lab goes on.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use netloom_digest::splitmix::SplitMix64;
+use netloom_tests_e2e::{Machine, done, machine, rounds};
+use serde_json::{Value, json};
+
+const LAB: &str = "
+name: plans
+nodes:
+  a:
+    children: {limit: 4, nodes: {b: {}}}
+    env: {A: b}
+    files: {/etc/x: y}
+    run: [[sleep, infinity]]
+    ready: {exec: ['true']}
+    sysctls: {net.ipv4.tcp_ecn: 1}
+    loopback: 10.9.9.9
+  r: {forwarding: true}
+switches: {s: {}, m: {kind: shm, ports: {prog: {vlan: 7}}}, o: {kind: openflow}}
+links: [[a, s], [a, a/b], [r, s], [a/b, m], {ends: [r, o], delay: 5ms}, [a, o]]
+slices: {one: {switches: {o: [{vlan: 5}]}}}
+";
+
+/// How long an answer may take.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Values that stand for others, as text of JSON.
+const VALUES: [&str; 16] = [
+    "null",
+    "true",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "65536",
+    "4294967295",
+    "9007199254740993",
+    "18446744073709551615",
+    "1e300",
+    r#""""#,
+    r#"".."#,
+    r#""a""#,
+    "[]",
+    "{}",
+];
+
+/// What the lab answers on its socket, and how long that took.
+fn ask(machine: &Machine, line: &str, body: &str) -> (u16, Value, Duration) {
+    let begun = Instant::now();
+    let socket = machine.scratch().runtime_dir().join("plans/api.sock");
+    let mut stream = UnixStream::connect(socket).expect("the lab's socket");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+    let head = format!(
+        "{line} HTTP/1.1\r\nhost: lab\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream
+        .write_all(head.as_bytes())
+        .and_then(|()| stream.write_all(body.as_bytes()))
+        .expect("send");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let took = begun.elapsed();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    (status, serde_json::from_str(body).unwrap_or_default(), took)
+}
+
+/// What a dry run of a plan is answered.
+fn dry_run(machine: &Machine, plan: &Value) -> (u16, Value, Duration) {
+    ask(machine, "POST /v1/lab/apply", &json!({"dry_run": true, "plan": plan}).to_string())
+}
+
+fn place(plan: &Value, name: &str) -> usize {
+    let nodes = plan["nodes"].as_array().expect("nodes");
+    nodes.iter().position(|node| node["name"] == name).expect("a node of this name")
+}
+
+#[test]
+fn nodes_that_live_in_each_other_are_refused_and_the_lab_goes_on() {
+    let machine = machine!();
+    machine.up(LAB);
+    let (status, plan, _) = ask(&machine, "GET /v1/lab/plan", "");
+    assert_eq!(status, 200, "{plan}");
+    assert_eq!(dry_run(&machine, &plan).0, 200);
+    let (a, b) = (place(&plan, "a"), place(&plan, "a/b"));
+    for parents in [vec![(a, a)], vec![(b, b)], vec![(a, b)], vec![(a, b), (b, a)]] {
+        let mut plan = plan.clone();
+        for (node, parent) in &parents {
+            plan["nodes"][*node]["parent"] = json!(parent);
+        }
+        let (status, told, took) = dry_run(&machine, &plan);
+        assert!(status == 400 && took < AT_ONCE, "{parents:?}: {status} after {took:?}: {told}");
+        let told = told["error"].as_str().unwrap_or_default();
+        assert!(told.contains("the one that it lives in"), "{parents:?}: {told}");
+    }
+    machine.ok("status");
+    machine.down();
+}
+
+/// All places of a value, from the outside to the inside, as JSON pointers.
+fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+    all.push(at.to_owned());
+    match value {
+        Value::Array(list) => {
+            list.iter().enumerate().for_each(|(n, one)| places(one, &format!("{at}/{n}"), all));
+        }
+        Value::Object(map) => {
+            for (key, one) in map {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                places(one, &format!("{at}/{key}"), all);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Changes one place of a plan; returns the place and what stands there now.
+fn spoil(plan: &mut Value, random: &mut SplitMix64) -> String {
+    let mut all = vec![];
+    places(plan, "", &mut all);
+    let at = &all[1 + random.index(all.len() - 1)];
+    let elsewhere = plan.pointer(&all[random.index(all.len())]).cloned().unwrap_or_default();
+    let old = plan.pointer_mut(at).expect("a place of it");
+    *old = match (random.below(4), old.take()) {
+        (0, Value::Array(mut list)) if !list.is_empty() => {
+            let one = list[random.index(list.len())].clone();
+            list.extend(vec![one; 1 << random.below(9)]);
+            Value::Array(list)
+        }
+        (1, Value::Array(mut list)) if !list.is_empty() => {
+            list.remove(random.index(list.len()));
+            Value::Array(list)
+        }
+        (2, _) => elsewhere,
+        (3, Value::String(text)) => {
+            let end = ["", "\0", "/..", "\n"][random.index(4)];
+            Value::String(text.repeat(1 << random.below(12)) + end)
+        }
+        _ => serde_json::from_str(VALUES[random.index(VALUES.len())]).unwrap_or_default(),
+    };
+    format!("{at}: {}", old.to_string().chars().take(200).collect::<String>())
+}
+
+#[test]
+fn whatever_a_plan_says_a_dry_run_is_answered_at_once() {
+    let machine = machine!();
+    machine.up(LAB);
+    let (status, plan, _) = ask(&machine, "GET /v1/lab/plan", "");
+    assert_eq!(status, 200, "{plan}");
+    let mut random = SplitMix64::new(37);
+    let times = rounds(250);
+    let mut longest = Duration::ZERO;
+    for _ in 0..times {
+        let mut plan = plan.clone();
+        let what: Vec<_> = (0..=random.below(2)).map(|_| spoil(&mut plan, &mut random)).collect();
+        let (status, told, took) = dry_run(&machine, &plan);
+        assert!(matches!(status, 200 | 400 | 409 | 501), "{what:?}: {status}: {told}");
+        assert!(took < AT_ONCE, "{what:?}: {status} after {took:?}: {told}");
+        longest = longest.max(took);
+    }
+    let what = format!("plans that were changed, answered after {longest:?} or less");
+    done(&what, times);
+    let (status, now, _) = ask(&machine, "GET /v1/lab/plan", "");
+    assert!(status == 200 && now == plan, "a dry run changed the lab");
+    machine.ok("status");
+    machine.down();
+}
