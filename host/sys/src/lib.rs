@@ -22,6 +22,7 @@ pub mod inherited;
 pub mod journal;
 pub mod keyring;
 pub mod lookup;
+pub mod memory;
 mod mount_attributes;
 pub mod mountinfo;
 pub mod namespace;
