@@ -33,6 +33,13 @@ impl Stream {
         self.bytes.len() - self.start
     }
 
+    /// Gives back memory that was taken for more than waits now.
+    pub fn shrink(&mut self) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.shrink_to(2 * self.bytes.len());
+    }
+
     /// The next whole message, if it has arrived.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, Broken> {
         let waiting = self.bytes.get(self.start..).unwrap_or(&[]);

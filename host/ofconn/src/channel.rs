@@ -238,6 +238,12 @@ impl Channel {
         }
     }
 
+    /// Gives back memory that was taken for more than waits now.
+    pub fn rest(&mut self) {
+        self.stream.shrink();
+        self.queue.shrink_to(2 * self.queue.len());
+    }
+
     /// What its silence means, if the other end is asked for an echo after `span`, and given up after as long again. What
     /// has more to say, which nobody has read yet, is not silent.
     pub fn silence(&mut self, now: Time, span: Time, has_more: bool) -> Silence {

@@ -2,10 +2,11 @@
 //!
 //! Each append is one write, before whoever asked for the change is answered; so a process that is killed has lost
 //! nothing that it confirmed. The file is not forced to a disk: it need not outlive the machine's run. Written anew, it
-//! is made under another name and renamed, so it is always whole. Its mode is 0600. What records are is the caller's.
+//! is made under another name and renamed, so it is always whole; that may be done some at a time, while what changes is
+//! appended to both. Its mode is 0600. What records are is the caller's.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,8 @@ pub struct RecordFile {
     /// Whose it is, in failures.
     object: &'static str,
     file: Option<File>,
+    /// The one that is being written, and its bytes.
+    new: Option<(File, u64)>,
     /// Bytes now, and when it was written anew.
     length: u64,
     base: u64,
@@ -39,7 +42,7 @@ impl RecordFile {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".new");
         let (path, beside) = (path.to_owned(), beside.into());
-        RecordFile { path, beside, object, file: None, length: 0, base: 0 }
+        RecordFile { path, beside, object, file: None, new: None, length: 0, base: 0 }
     }
 
     /// Where it is.
@@ -70,20 +73,53 @@ impl RecordFile {
     /// # Errors
     /// The system refuses; the old content is then intact.
     pub fn rewrite(&mut self, mut next: impl FnMut(&mut Vec<u8>) -> bool) -> Result<(), Failure> {
+        self.begin()?;
+        let mut buffer = vec![];
+        while next(&mut buffer) {
+            if buffer.len() >= PIECE {
+                self.more(&buffer)?;
+                buffer.clear();
+            }
+        }
+        self.more(&buffer)?;
+        self.finish()
+    }
+
+    /// Begins to write another file that is to replace this one. What is appended meanwhile is in both.
+    ///
+    /// # Errors
+    /// The system refuses; the old content is then intact. The same holds for [`RecordFile::more`] and
+    /// [`RecordFile::finish`], after which one may begin anew.
+    pub fn begin(&mut self) -> Result<(), Failure> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&self.beside).map_err(self.failed("write"))?;
-        let mut writer = BufWriter::with_capacity(PIECE, file);
-        let (mut buffer, mut length) = (vec![], 0);
-        while next(&mut buffer) {
-            writer.write_all(&buffer).map_err(self.failed("write"))?;
-            length += buffer.len();
-            buffer.clear();
+        self.new = Some((file, 0));
+        Ok(())
+    }
+
+    /// Writes more records of it.
+    ///
+    /// # Errors
+    /// As [`RecordFile::begin`].
+    pub fn more(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Some((file, length)) = &mut self.new else { return Ok(()) };
+        *length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let wrote = file.write_all(bytes);
+        if wrote.is_err() {
+            self.new = None;
         }
-        let file = writer.into_inner().map_err(|e| self.failed("write")(e.into_error()))?;
+        wrote.map_err(self.failed("write"))
+    }
+
+    /// Puts it in the place of the old one.
+    ///
+    /// # Errors
+    /// As [`RecordFile::begin`].
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        let Some((file, length)) = self.new.take() else { return Ok(()) };
         std::fs::rename(&self.beside, &self.path).map_err(self.failed("write"))?;
-        self.length = u64::try_from(length).unwrap_or(u64::MAX);
-        (self.base, self.file) = (self.length, Some(file));
+        (self.length, self.base, self.file) = (length, length, Some(file));
         Ok(())
     }
 
@@ -101,7 +137,8 @@ impl RecordFile {
             // A part of it may have been written.
             self.file = None;
             self.failed("append to")(e)
-        })
+        })?;
+        self.more(bytes)
     }
 
     /// Whether it is to be written anew: most of it is no more than what has been replaced. Its content needs `needed` bytes.
@@ -141,6 +178,15 @@ mod tests {
         assert!(file.is_long(0) && !file.is_long(1 << 20));
         file.rewrite(of(&[])).unwrap();
         assert_eq!(file.read().unwrap().as_deref(), Some(&b""[..]));
+        file.append(b"old").unwrap();
+        file.begin().unwrap();
+        file.more(b"ab").unwrap();
+        file.append(b"new").unwrap();
+        assert_eq!(file.read().unwrap().as_deref(), Some(&b"oldnew"[..]));
+        file.more(b"cd").unwrap();
+        file.finish().unwrap();
+        file.append(b"er").unwrap();
+        assert_eq!(file.read().unwrap().as_deref(), Some(&b"abnewcder"[..]));
         let why = RecordFile::new(folder.path(), "a test: file").read().unwrap_err().to_string();
         assert!(why.starts_with("a test: file /"), "{why}");
     }
