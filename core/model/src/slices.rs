@@ -24,8 +24,21 @@ pub(crate) use self::ports::port;
 pub(crate) use self::read::{RawSlices, read};
 use crate::kinds::openflow::{Controller, DatapathId, TlsFiles};
 
-/// Maximum number of slices.
-pub(crate) const MOST_SLICES: usize = 64;
+/// Maximum number of slices: a switch tells 1,023 apart.
+pub(crate) const MOST_SLICES: usize = 1000;
+
+/// Flow entries that slices have on a switch where the file does not say how many: each has an equal share of so many in all
+/// places, with bounds. What a slicer keeps of them fits into half of 256 MiB.
+const ENTRIES: u32 = 60_000;
+const MOST_SHARE: u32 = 20_000;
+const LEAST_SHARE: u32 = 60;
+
+/// Groups and meters that a slice has on a switch by default, if it may have as many entries; and buckets for each group.
+const MOST_GROUPS: u32 = 1000;
+const BUCKETS: u32 = 10;
+
+/// Bytes by default for each entry.
+const BYTES: u64 = 2 * 1024;
 
 /// Maximum number of spaces of a slice on a switch, after every list in them is spread.
 pub(crate) const MOST_SPACES: usize = 1024;
@@ -66,6 +79,18 @@ pub struct SliceQuota {
     /// Flow entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<u32>,
+    /// Groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<u32>,
+    /// Buckets of all groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<u32>,
+    /// Meters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meters: Option<u32>,
+    /// Bytes of memory of the slicer for all of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// Packets to its controllers a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_ins: Option<u32>,
@@ -78,6 +103,37 @@ pub struct SliceQuota {
     /// Thousandths of a CPU for its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_milli: Option<u32>,
+}
+
+/// What a slice may have on each switch, with what is meant where the file says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Flow entries.
+    pub rules: u32,
+    /// Groups.
+    pub groups: u32,
+    /// Buckets of all groups.
+    pub buckets: u32,
+    /// Meters.
+    pub meters: u32,
+    /// Bytes of memory of the slicer for all of these.
+    pub memory: u64,
+}
+
+impl SliceQuota {
+    /// What a slice may have on each switch. `places`: how many switches each slice is on, summed up over all slices.
+    pub fn shares(&self, places: usize) -> Shares {
+        let places = u32::try_from(places).unwrap_or(u32::MAX).max(1);
+        let rules = self.rules.unwrap_or((ENTRIES / places).clamp(LEAST_SHARE, MOST_SHARE));
+        let groups = self.groups.unwrap_or(rules.min(MOST_GROUPS));
+        Shares {
+            rules,
+            groups,
+            buckets: self.buckets.unwrap_or(groups.saturating_mul(BUCKETS)),
+            meters: self.meters.unwrap_or(rules.min(MOST_GROUPS)),
+            memory: self.memory.unwrap_or(u64::from(rules) * BYTES),
+        }
+    }
 }
 
 /// Packets of a slice at a switch. All that is given must hold; of a list, one of its items.

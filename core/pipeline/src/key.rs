@@ -20,7 +20,7 @@
 //! | 15 | ipv6_nd_tll or arp_tha 48, none 16 |
 
 use netloom_openflow::matching::Prerequisite;
-use netloom_openflow::{Field, Oxm};
+use netloom_openflow::{Field, Match, Oxm};
 
 /// Words of a key.
 pub const WORDS: usize = 16;
@@ -171,6 +171,14 @@ impl Pattern {
             pattern.value.set(oxm.field, value);
         }
         pattern
+    }
+
+    /// From a match.
+    pub fn of(matching: &Match) -> Pattern {
+        match matching {
+            Match::Oxm(fields) => Pattern::new(fields),
+            Match::V10(_) => Pattern::new(&matching.to_oxm()),
+        }
     }
 
     /// Whether a packet with this key matches.

@@ -4,11 +4,11 @@
 //! its ethertype): then the same bits of a packet mean the same in all cubes that agree on the fields before them.
 //! The least number of fields comes first, which is the order of needs in the specification's numbers.
 
-use std::collections::BTreeMap;
-
 use netloom_openflow::matching::Prerequisite;
 use netloom_openflow::{Field, Oxm};
 use netloom_pipeline::FlowKey;
+
+use crate::work::Work;
 
 /// Parts that a difference is searched in at most.
 const MOST_PARTS: usize = 1 << 14;
@@ -16,8 +16,8 @@ const MOST_PARTS: usize = 1 << 14;
 /// Packets whose fields have these bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cube {
-    /// Value and mask of each field; the value is zero outside the mask, and no mask is empty.
-    fields: BTreeMap<Field, (u128, u128)>,
+    /// Value and mask of each field, in order; the value is zero outside the mask, and no mask is empty.
+    fields: Vec<(Field, (u128, u128))>,
 }
 
 impl Cube {
@@ -57,12 +57,25 @@ impl Cube {
 
     /// Value and mask of a field; `(0, 0)`: anything.
     pub fn get(&self, field: Field) -> (u128, u128) {
-        self.fields.get(&field).copied().unwrap_or((0, 0))
+        self.find(field).unwrap_or((0, 0))
+    }
+
+    fn find(&self, field: Field) -> Option<(u128, u128)> {
+        self.fields.iter().find(|(of, _)| *of == field).map(|(_, bits)| *bits)
+    }
+
+    /// Puts a field in its place.
+    fn put(&mut self, field: Field, bits: (u128, u128)) {
+        let at = self.fields.partition_point(|(of, _)| *of < field);
+        match self.fields.get_mut(at).filter(|(of, _)| *of == field) {
+            Some(place) => place.1 = bits,
+            None => self.fields.insert(at, (field, bits)),
+        }
     }
 
     /// The value of a field that is fixed.
     pub fn exact(&self, field: Field) -> Option<u128> {
-        self.fields.get(&field).filter(|(_, mask)| *mask == field.full()).map(|(value, _)| *value)
+        self.find(field).filter(|(_, mask)| *mask == field.full()).map(|(value, _)| value)
     }
 
     /// Fixes more bits; returns whether they agree with those before. If not, the cube is as it was.
@@ -75,28 +88,28 @@ impl Cube {
         if (old ^ value) & bits & mask != 0 {
             return false;
         }
-        self.fields.insert(field, (old | value & mask, bits | mask));
+        self.put(field, (old | value & mask, bits | mask));
         true
     }
 
     /// Forgets a field.
     pub fn free(&mut self, field: Field) {
-        self.fields.remove(&field);
+        self.fields.retain(|(of, _)| *of != field);
     }
 
     /// Gives a field one value.
     pub fn assign(&mut self, field: Field, value: u128) {
-        self.fields.insert(field, (value & field.full(), field.full()));
+        self.put(field, (value & field.full(), field.full()));
     }
 
     /// Forgets all fields but these.
     pub fn keep(&mut self, keep: &[Field]) {
-        self.fields.retain(|field, _| keep.contains(field));
+        self.fields.retain(|(field, _)| keep.contains(field));
     }
 
     /// The fields that it fixes bits of.
     pub fn constrained(&self) -> impl Iterator<Item = Field> {
-        self.fields.keys().copied()
+        self.fields.iter().map(|(field, _)| *field)
     }
 
     /// Whether a packet with this key is in it.
@@ -117,7 +130,7 @@ impl Cube {
 
     /// Whether a packet is in both.
     pub fn meets(&self, other: &Cube) -> bool {
-        let agrees = |(field, (value, mask)): (&Field, &(u128, u128))| {
+        let agrees = |(field, (value, mask)): &(Field, (u128, u128))| {
             let (old, bits) = other.get(*field);
             (old ^ value) & bits & mask == 0
         };
@@ -162,7 +175,7 @@ impl Cube {
         if untagged && (vid != 0 || self.get(Field::VlanPcp).0 != 0) {
             return false;
         }
-        self.fields.keys().all(|field| match field.needs() {
+        self.fields.iter().all(|(field, _)| match field.needs() {
             Prerequisite::Is(of, values) => match self.get(of) {
                 (_, 0) => true,
                 (value, mask) => values.iter().any(|of| of & mask == value),
@@ -193,24 +206,53 @@ impl Region {
     /// A part of a cube that is not in it. One that is covered by so many cubes that it takes too long to see counts as
     /// one that is not.
     pub fn lacks(&self, cube: &Cube) -> Option<Cube> {
-        // Depth first, so that memory stays small: a part and the first cube not yet taken from it.
-        let mut open = vec![(cube.clone(), 0)];
-        let mut left = MOST_PARTS;
-        while let Some((part, from)) = open.pop() {
-            left -= 1;
-            if left == 0 {
-                return Some(part);
-            }
-            // Mostly one cube has all of it.
-            if self.cubes.iter().skip(from).any(|own| part.is_within(own)) {
-                continue;
-            }
-            let mut rest = self.cubes.iter().enumerate().skip(from);
-            match rest.find(|(_, own)| own.meets(&part)) {
-                None => return Some(part),
-                Some((at, own)) => open.extend(part.without(own).into_iter().map(|p| (p, at + 1))),
+        let mut search = Search::of(cube.clone());
+        loop {
+            if let Some(found) = search.goes_on(self, &mut Work::all()) {
+                return found;
             }
         }
-        None
+    }
+}
+
+/// A search for a part of a cube that is not in a region, under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    /// Depth first, so that memory stays small: a part and the first cube not yet taken from it.
+    open: Vec<(Cube, usize)>,
+    left: usize,
+}
+
+impl Search {
+    pub(crate) fn of(cube: Cube) -> Search {
+        Search { open: vec![(cube, 0)], left: MOST_PARTS }
+    }
+
+    /// What was found, or that nothing is missing; `None`: it is to go on.
+    pub(crate) fn goes_on(&mut self, region: &Region, work: &mut Work) -> Option<Option<Cube>> {
+        while let Some((part, from)) = self.open.pop() {
+            self.left -= 1;
+            if self.left == 0 {
+                return Some(Some(part));
+            }
+            let cubes = region.cubes.get(from..).unwrap_or(&[]);
+            // Mostly one cube has all of it.
+            if let Some(at) = cubes.iter().position(|own| part.is_within(own)) {
+                work.spend(at + 1);
+                continue;
+            }
+            work.spend(2 * cubes.len() + 1);
+            match cubes.iter().position(|own| own.meets(&part)) {
+                None => return Some(Some(part)),
+                Some(at) => {
+                    let own = cubes.get(at).map(|own| part.without(own)).unwrap_or_default();
+                    self.open.extend(own.into_iter().map(|rest| (rest, from + at + 1)));
+                }
+            }
+            if !work.is_left() {
+                return None;
+            }
+        }
+        Some(None)
     }
 }

@@ -10,6 +10,7 @@ use netloom_pipeline::headers::{MPLS, PBB, VLAN};
 
 use crate::cube::Cube;
 use crate::fault::{self, Fault};
+use crate::fields::Fields;
 
 /// What is no header, and stays whatever happens to those.
 const BESIDE: [Field; 4] = [Field::InPort, Field::InPhyPort, Field::Metadata, Field::TunnelId];
@@ -56,36 +57,32 @@ const EXTENSIONS: [u128; 7] = [0, 43, 44, 50, 51, 59, 60];
 /// Packets on their way through a rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Packets {
-    /// As they came in.
-    pub(crate) origin: Cube,
     /// As they are now.
     pub(crate) now: Cube,
-    /// Fields that may have changed since.
-    pub(crate) written: Vec<Field>,
+    /// Fields that may have changed since they came in.
+    pub(crate) written: Fields,
     /// Whether they were not all of the slice as they came in.
     pub(crate) strange: bool,
 }
 
 impl Packets {
     pub(crate) fn new(origin: &Cube) -> Packets {
-        let mut origin = origin.clone();
-        origin.free(Field::Metadata);
-        Packets { now: origin.clone(), origin, written: vec![], strange: false }
+        let mut now = origin.clone();
+        now.free(Field::Metadata);
+        Packets { now, written: Fields::default(), strange: false }
     }
 
-    /// Which of those that came in become these.
-    pub(crate) fn before(&self, part: &Cube) -> Cube {
+    /// Which of those that came in, `origin`, become these.
+    pub(crate) fn before(&self, origin: &Cube, part: &Cube) -> Cube {
         let mut unchanged = part.clone();
-        for field in self.written.iter().chain(&[Field::InPort]) {
-            unchanged.free(*field);
+        for field in self.written.iter().chain([Field::InPort]) {
+            unchanged.free(field);
         }
-        self.origin.and(&unchanged).unwrap_or_else(|| self.origin.clone())
+        origin.and(&unchanged).unwrap_or_else(|| origin.clone())
     }
 
     fn note(&mut self, field: Field) {
-        if !self.written.contains(&field) {
-            self.written.push(field);
-        }
+        self.written.add(field);
     }
 
     /// The field may have any value now.

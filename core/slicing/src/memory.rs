@@ -15,7 +15,7 @@ use crate::SliceId;
 
 /// What the first record says.
 const MAGIC: u64 = u64::from_le_bytes(*b"netloomS");
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What is known of a switch.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +146,7 @@ impl Note<'_> {
 const OTHER: &str = "a record has another message than its kind";
 
 fn slice_of(r: &mut Reader<'_>) -> Result<SliceId, &'static str> {
-    u8::try_from(r.u32()?).map(SliceId).map_err(|_| "there is no slice with this number")
+    u16::try_from(r.u32()?).map(SliceId).map_err(|_| "there is no slice with this number")
 }
 
 impl Memory {
@@ -186,7 +186,9 @@ impl Memory {
 
     fn take(&mut self, kind: u8, r: &mut Reader<'_>) -> Result<(), &'static str> {
         if kind == 5 {
-            self.rules.remove(&r.u64()?);
+            let number = r.u64()?;
+            self.last[0] = self.last[0].max(number);
+            self.rules.remove(&number);
             return Ok(());
         }
         let slice = slice_of(r)?;

@@ -1,20 +1,24 @@
 //! The configuration of slices, checked: names, spaces that no two slices share, quotas.
 
+use std::collections::BTreeMap;
+
 use netloom_openflow::Field;
 
 use crate::Example;
 use crate::cube::{Cube, Region};
+use crate::fields::Fields;
+use crate::index::Index;
 use crate::mark::Key;
-use crate::space::Space;
+use crate::space::{MOST_CUBES, Space, Unusable};
 
-/// Slices of a switch at most: each has a value of the eight bits of metadata that mark its packets.
-const MOST_SLICES: usize = 255;
-/// Cubes of a slice at most.
-const MOST_CUBES: usize = 4096;
+/// Slices of a switch at most: each has a value of the ten bits of metadata that mark its packets.
+const MOST_SLICES: usize = 1023;
+/// Cubes of all slices of a switch at most: a step of a proof may look at them all.
+const MOST_IN_ALL: usize = 1 << 16;
 
 /// The number of a slice: its place in [`Slicing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SliceId(pub u8);
+pub struct SliceId(pub u16);
 
 /// A rate with a burst: a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,14 @@ pub struct Rate {
 pub struct Quota {
     /// Entries in the tables of the real switch: a rule may need several.
     pub rules: Option<u32>,
+    /// Groups.
+    pub groups: Option<u32>,
+    /// Buckets of all its groups, as the real switch has them: one that floods is several.
+    pub buckets: Option<u32>,
+    /// Meters.
+    pub meters: Option<u32>,
+    /// Bytes that its rules, groups and meters take here, about.
+    pub bytes: Option<u64>,
     /// Packets for its controller; those above are dropped and counted.
     pub packet_ins: Option<Rate>,
     /// Messages of its controller, or those for the switch that they become, if these are more; see
@@ -90,6 +102,15 @@ pub enum Error {
         /// The slice.
         name: String,
     },
+    /// Spaces of too many parts, together.
+    #[error(
+        "slice {name:?}: with it, the spaces of all slices of the switch have more than {MOST_IN_ALL} parts; take \
+         fewer ports, VLANs or ranges"
+    )]
+    TooFineTogether {
+        /// The slice with which they have.
+        name: String,
+    },
     /// A packet of two slices.
     #[error("slices {first:?} and {second:?} share packets: {example}")]
     Overlap {
@@ -119,6 +140,11 @@ pub struct Slicing {
     /// By number; none where a slice was.
     slices: Vec<Option<Slice>>,
     regions: Vec<Region>,
+    /// All cubes, by slice and place in its region.
+    index: Index<(SliceId, usize)>,
+    /// By slice, the fields that its spaces look at; and those that any does.
+    looks: Vec<Fields>,
+    looked: Fields,
     key: Key,
 }
 
@@ -139,30 +165,101 @@ impl Slicing {
         if slices.len() > MOST_SLICES {
             return Err(Error::TooMany { count: slices.len() });
         }
-        let mut regions: Vec<Region> = vec![];
-        for (at, slice) in slices.iter().enumerate() {
-            let Some(slice) = slice else {
-                regions.push(Region { cubes: vec![] });
-                continue;
-            };
-            let before = slices.iter().zip(&regions).take(at);
-            let before = before.filter_map(|(other, region)| Some((other.as_ref()?, region)));
-            if before.clone().any(|(other, _)| other.name == slice.name) {
-                return Err(Error::SameName { name: slice.name.clone() });
+        let mut all = Slicing::none(key);
+        for slice in slices {
+            if let Some(error) = all.push(slice, 1).into_iter().next() {
+                return Err(error);
             }
-            let region = region(slice)?;
-            for (other, taken) in before {
-                if let Some(shared) = shared(taken, &region) {
-                    return Err(Error::Overlap {
-                        first: other.name.clone(),
-                        second: slice.name.clone(),
-                        example: Box::new(Example::of(&shared)),
-                    });
+        }
+        let looks = |region: &Region| region.cubes.iter().flat_map(Cube::constrained).collect();
+        all.looks = all.regions.iter().map(looks).collect();
+        all.looked = all.looks.iter().flat_map(|looks| looks.iter()).collect();
+        Ok(all)
+    }
+
+    fn none(key: Key) -> Slicing {
+        Slicing {
+            slices: vec![],
+            regions: vec![],
+            index: Index::default(),
+            looks: vec![],
+            looked: Fields::default(),
+            key,
+        }
+    }
+
+    /// What is wrong with slices, each with the place of the later one that has to do with it.
+    pub fn faults(slices: Vec<Slice>) -> Vec<(usize, Error)> {
+        if slices.len() > MOST_SLICES {
+            return vec![(MOST_SLICES, Error::TooMany { count: slices.len() })];
+        }
+        let mut all = Slicing::none(Key([0; 16]));
+        let mut faults = vec![];
+        for (at, slice) in slices.into_iter().enumerate() {
+            let most = all.slices.len();
+            faults.extend(all.push(Some(slice), most).into_iter().map(|fault| (at, fault)));
+        }
+        faults
+    }
+
+    /// Adds a slice; returns what is wrong with it, so many overlaps at most. What is wrong is in no other's way.
+    fn push(&mut self, slice: Option<Slice>, overlaps: usize) -> Vec<Error> {
+        let Some(slice) = slice else {
+            self.slices.push(None);
+            self.regions.push(Region { cubes: vec![] });
+            return vec![];
+        };
+        let name = slice.name.clone();
+        let mut faults = vec![];
+        if self.slices.iter().flatten().any(|other| other.name == name) {
+            faults.push(Error::SameName { name: name.clone() });
+        }
+        let region = region(&slice).unwrap_or_else(|fault| {
+            faults.push(fault);
+            Region::default()
+        });
+        let before: usize = self.regions.iter().map(|region| region.cubes.len()).sum();
+        if before + region.cubes.len() > MOST_IN_ALL {
+            faults.push(Error::TooFineTogether { name });
+        } else {
+            faults.extend(self.overlaps(&slice, &region, overlaps));
+        }
+        // At most as many as there may be.
+        let id = SliceId(u16::try_from(self.slices.len()).unwrap_or(u16::MAX));
+        for (at, cube) in region.cubes.iter().enumerate() {
+            self.index.add(cube, (id, at));
+        }
+        self.slices.push(Some(slice));
+        self.regions.push(region);
+        faults
+    }
+
+    /// The slices that share packets with a new one: so many at most, in the order of their numbers.
+    fn overlaps(&self, slice: &Slice, region: &Region, most: usize) -> Vec<Error> {
+        let mut found: BTreeMap<SliceId, Cube> = BTreeMap::new();
+        for cube in &region.cubes {
+            for (other, at) in self.index.near(cube) {
+                let last = found.last_key_value().map(|(last, _)| *last);
+                let is_late = found.len() >= most && last.is_some_and(|last| other > last);
+                if is_late || found.contains_key(&other) {
+                    continue;
+                }
+                let taken = self.region(other).and_then(|region| region.cubes.get(at));
+                let shared = taken.and_then(|taken| taken.and(cube)).filter(Cube::is_possible);
+                found.extend(shared.map(|shared| (other, shared)));
+                if found.len() > most {
+                    found.pop_last();
                 }
             }
-            regions.push(region);
         }
-        Ok(Slicing { slices, regions, key })
+        let named = |(other, shared): (SliceId, Cube)| {
+            Some(Error::Overlap {
+                first: self.slice(other)?.name.clone(),
+                second: slice.name.clone(),
+                example: Box::new(Example::of(&shared)),
+            })
+        };
+        found.into_iter().filter_map(named).collect()
     }
 
     /// Their numbers.
@@ -173,8 +270,8 @@ impl Slicing {
 
     /// Their numbers, and those that nobody has between them.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = SliceId> + Clone + use<> {
-        // At most 255.
-        (0..u8::try_from(self.slices.len()).unwrap_or(u8::MAX)).map(SliceId)
+        // At most as many as there may be.
+        (0..u16::try_from(self.slices.len()).unwrap_or(u16::MAX)).map(SliceId)
     }
 
     /// A slice, if it is one of these.
@@ -196,43 +293,77 @@ impl Slicing {
         &self.key
     }
 
+    /// The cubes of other slices that may meet one, with these slices.
+    pub(crate) fn others(
+        &self,
+        cube: &Cube,
+        but: SliceId,
+    ) -> impl Iterator<Item = (SliceId, &Cube)> {
+        let others = self.index.near(cube).filter(move |(id, _)| *id != but);
+        others.filter_map(|(id, at)| Some((id, self.region(id)?.cubes.get(at)?)))
+    }
+
     /// The slice that a packet is of.
     pub fn owner(&self, key: &netloom_pipeline::FlowKey) -> Option<SliceId> {
-        self.numbers().find(|id| self.region(*id).is_some_and(|region| region.has(key)))
+        let (port, vlan) = (key.get(Field::InPort), key.get(Field::VlanVid));
+        let mut near = self.index.at(Some(port), Some(vlan));
+        let has = |(id, at): &(SliceId, usize)| {
+            let cube = self.region(*id).and_then(|region| region.cubes.get(*at));
+            cube.is_some_and(|cube| cube.has(key))
+        };
+        near.find(has).map(|(id, _)| id)
     }
 
     /// Whether any of its spaces, or of those of others, looks at a field.
     pub fn looks_at(&self, field: Field) -> bool {
-        let cubes = self.regions.iter().flat_map(|region| &region.cubes);
-        cubes.into_iter().any(|cube| cube.get(field).1 != 0)
+        self.looked.has(field)
+    }
+
+    /// Whether spaces of a slice look at one of these.
+    pub(crate) fn own_looks(&self, slice: SliceId, fields: Fields) -> bool {
+        self.looks.get(usize::from(slice.0)).is_some_and(|looks| looks.meets(fields))
+    }
+
+    /// Whether any spaces do.
+    pub(crate) fn any_looks(&self, fields: Fields) -> bool {
+        self.looked.meets(fields)
     }
 }
 
 fn region(slice: &Slice) -> Result<Region, Error> {
-    let mut cubes: Vec<Cube> = vec![];
+    let too_fine = || Error::TooFine { name: slice.name.clone() };
+    let (mut cubes, mut index): (Vec<Option<Cube>>, Index<usize>) = (vec![], Index::default());
+    let mut count = 0;
     for (at, space) in slice.spaces.iter().enumerate() {
-        let more = space.cubes().map_err(|why| Error::Space {
-            name: slice.name.clone(),
-            number: at + 1,
-            why: why.0,
+        let more = space.cubes().map_err(|why| match why {
+            Unusable::TooFine => too_fine(),
+            Unusable::Contradiction(why) => {
+                Error::Space { name: slice.name.clone(), number: at + 1, why }
+            }
         })?;
         for cube in more {
             // Only what is new, so that no packet has two entries of the same rule.
-            if cubes.iter().any(|old| cube.is_within(old)) {
+            let near: Vec<usize> = index.near(&cube).collect();
+            let old = |at: &usize| cubes.get(*at).and_then(Option::as_ref);
+            if near.iter().filter_map(old).any(|old| cube.is_within(old)) {
                 continue;
             }
-            cubes.retain(|old| !old.is_within(&cube));
-            cubes.push(cube);
-            if cubes.len() > MOST_CUBES {
-                return Err(Error::TooFine { name: slice.name.clone() });
+            for at in near {
+                let place = cubes.get_mut(at);
+                if let Some(place) = place
+                    && place.as_ref().is_some_and(|old| old.is_within(&cube))
+                {
+                    *place = None;
+                    count -= 1;
+                }
+            }
+            index.add(&cube, cubes.len());
+            cubes.push(Some(cube));
+            count += 1;
+            if count > MOST_CUBES {
+                return Err(too_fine());
             }
         }
     }
-    Ok(Region { cubes })
-}
-
-/// Packets of both.
-fn shared(one: &Region, other: &Region) -> Option<Cube> {
-    let pairs = one.cubes.iter().flat_map(|a| other.cubes.iter().map(move |b| (a, b)));
-    pairs.filter_map(|(a, b)| a.and(b)).find(Cube::is_possible)
+    Ok(Region { cubes: cubes.into_iter().flatten().collect() })
 }

@@ -79,9 +79,19 @@ pub struct Space {
     pub port_destination: Option<RangeInclusive<u16>>,
 }
 
-/// What cannot be a space.
+/// Cubes of a slice at most.
+pub(crate) const MOST_CUBES: usize = 4096;
+
+/// Why something cannot be a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Contradiction(pub(crate) &'static str);
+pub(crate) enum Unusable {
+    /// It contradicts itself.
+    Contradiction(&'static str),
+    /// It has more cubes than a slice may have.
+    TooFine,
+}
+
+use Unusable::Contradiction;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -114,7 +124,7 @@ pub(crate) fn prefixes(range: &RangeInclusive<u16>) -> Vec<(u128, u128)> {
 
 impl Space {
     /// The ethertypes that packets of it have, `[None]` for any.
-    fn ethertypes(&self) -> Result<Vec<Option<u16>>, Contradiction> {
+    fn ethertypes(&self) -> Result<Vec<Option<u16>>, Unusable> {
         let v4 = self.ipv4_source.is_some() || self.ipv4_destination.is_some();
         let v6 = self.ipv6_source.is_some() || self.ipv6_destination.is_some();
         let ip = self.protocol.is_some();
@@ -131,7 +141,7 @@ impl Space {
         }
     }
 
-    fn transport(&self) -> Result<Option<(Field, Field)>, Contradiction> {
+    fn transport(&self) -> Result<Option<(Field, Field)>, Unusable> {
         if self.port_source.is_none() && self.port_destination.is_none() {
             return Ok(None);
         }
@@ -148,7 +158,7 @@ impl Space {
         }
     }
 
-    fn check(&self) -> Result<(), Contradiction> {
+    fn check(&self) -> Result<(), Unusable> {
         let v4 = [self.ipv4_source, self.ipv4_destination];
         let v6 = [self.ipv6_source, self.ipv6_destination];
         if v4.iter().flatten().any(|prefix| prefix.length > 32)
@@ -169,7 +179,7 @@ impl Space {
     }
 
     /// The cubes of it.
-    pub(crate) fn cubes(&self) -> Result<Vec<Cube>, Contradiction> {
+    pub(crate) fn cubes(&self) -> Result<Vec<Cube>, Unusable> {
         self.check()?;
         let transport = self.transport()?;
         let mut cubes = vec![];
@@ -177,18 +187,18 @@ impl Space {
             cubes.push(self.headers(ethertype));
         }
         if let Some((source, destination)) = transport {
-            cubes = spread(cubes, source, self.port_source.as_ref().map(prefixes));
-            cubes = spread(cubes, destination, self.port_destination.as_ref().map(prefixes));
+            cubes = spread(cubes, source, self.port_source.as_ref().map(prefixes))?;
+            cubes = spread(cubes, destination, self.port_destination.as_ref().map(prefixes))?;
         }
         let vlan = |vlan: &Vlan| match vlan {
             Vlan::Untagged => (0, Field::VlanVid.full()),
             Vlan::Id(id) => (VID_PRESENT | u128::from(*id), Field::VlanVid.full()),
         };
         let vlans = self.vlans.as_ref().map(|all| all.iter().map(vlan).collect());
-        cubes = spread(cubes, Field::VlanVid, vlans);
+        cubes = spread(cubes, Field::VlanVid, vlans)?;
         let port = |port: &PortNumber| (u128::from(port.0), Field::InPort.full());
         let ports = self.ports.as_ref().map(|all| all.iter().map(port).collect());
-        Ok(spread(cubes, Field::InPort, ports))
+        spread(cubes, Field::InPort, ports)
     }
 
     /// Everything but what is a choice.
@@ -228,8 +238,17 @@ impl Space {
 }
 
 /// Each cube with each of the choices.
-fn spread(cubes: Vec<Cube>, field: Field, choices: Option<Vec<(u128, u128)>>) -> Vec<Cube> {
-    let Some(choices) = choices else { return cubes };
+fn spread(
+    cubes: Vec<Cube>,
+    field: Field,
+    choices: Option<Vec<(u128, u128)>>,
+) -> Result<Vec<Cube>, Unusable> {
+    let Some(mut choices) = choices else { return Ok(cubes) };
+    choices.sort_unstable();
+    choices.dedup();
+    if cubes.len().saturating_mul(choices.len()) > MOST_CUBES {
+        return Err(Unusable::TooFine);
+    }
     let mut all = vec![];
     for cube in cubes {
         for (value, mask) in &choices {
@@ -239,5 +258,5 @@ fn spread(cubes: Vec<Cube>, field: Field, choices: Option<Vec<(u128, u128)>>) ->
             }
         }
     }
-    all
+    Ok(all)
 }

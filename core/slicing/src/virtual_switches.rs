@@ -1,33 +1,40 @@
 //! One real switch and the virtual switches of all slices: the state machine between them. Its rooms: what a slice
-//! has (`member`), requests whose answers or errors are to be told apart (`pending`), what a message says in real
-//! numbers (`rewrite`), rules (`rules`, `flow_mod`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers
-//! (`answers`, `settings`), what is remembered for a later process, and what that finds (`resume`).
+//! has (`member`) and what of what it asked for is to be done still (`jobs`), requests whose answers or errors are to be told
+//! apart (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`, `flow_mod`, `removed`),
+//! `groups`, packets (`packets`), ports (`ports`), answers (`answers`, `settings`), what something takes (`weight`), what is
+//! remembered for a later process (`recollect`), and what that finds (`resume`).
 
 mod answers;
 mod flow_mod;
 mod groups;
+mod jobs;
+mod making;
 mod member;
 mod packets;
 mod pending;
 mod ports;
+mod recollect;
 mod removed;
 mod resume;
 mod rewrite;
 mod rules;
 mod settings;
+mod weight;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netloom_openflow::switch::Features;
 use netloom_openflow::{DecodeError, ErrorMessage, Message, Port, PortNumber, Reason, Version};
 
-use crate::proof::Proof;
+use crate::work::Work;
 use crate::{Error, Refusal, Slice, SliceId, Slicing, Time};
 
+use jobs::Job;
 use member::Member;
 use pending::{Kind, Pending};
-pub use resume::{Found, Resumed};
+pub use recollect::Written;
+pub use resume::{Found, Resumed, Resuming};
 use rules::Rules;
 
 /// What follows from an input, in order.
@@ -87,6 +94,14 @@ pub struct Counters {
     pub rules: u64,
     /// Entries of the real switch that these take.
     pub entries: u64,
+    /// Groups that it has.
+    pub groups: u64,
+    /// Buckets of these at the real switch.
+    pub buckets: u64,
+    /// Meters that it has.
+    pub meters: u64,
+    /// Bytes that all of these take here, about.
+    pub bytes: u64,
     /// Packets sent to its controller.
     pub packet_ins: u64,
     /// Packets that were not, because of its quota.
@@ -106,8 +121,12 @@ pub struct VirtualSwitches {
     features: Features,
     ports: BTreeMap<PortNumber, Port>,
     members: Vec<Member>,
+    /// Slices that have jobs.
+    busy: BTreeSet<SliceId>,
     rules: Rules,
     pending: Pending,
+    /// Whether any slice discovers links.
+    has_discovery: bool,
     /// Numbers of groups and meters of the real switch given so far.
     groups: u32,
     meters: u32,
@@ -120,7 +139,7 @@ struct Sent {
     xid: u32,
     now: Time,
     /// Its first bytes.
-    head: Vec<u8>,
+    head: Arc<[u8]>,
 }
 
 type Done = Result<(), Refusal>;
@@ -162,14 +181,18 @@ impl VirtualSwitches {
             }
             members.push(Member::new(slice, &ports));
         }
+        let mut slices = slicing.ids().filter_map(|id| slicing.slice(id));
+        let has_discovery = slices.any(|slice| slice.lldp);
         Ok(VirtualSwitches {
             slicing,
             version,
             features: Features { ports: vec![], ..features.clone() },
             ports,
+            busy: BTreeSet::new(),
+            rules: Rules::new(version, members.len()),
             members,
-            rules: Rules::new(version),
             pending: Pending::default(),
+            has_discovery,
             groups: 0,
             meters: 0,
         })
@@ -209,7 +232,8 @@ impl VirtualSwitches {
         out
     }
 
-    /// A controller that is connected sent a message. Hellos and the choice of a version are the caller's.
+    /// A controller that is connected sent a message. Hellos and the choice of a version are the caller's. All of it is
+    /// done, except what waits for answers of the switch.
     pub fn from_controller(
         &mut self,
         now: Time,
@@ -217,26 +241,48 @@ impl VirtualSwitches {
         xid: u32,
         message: Message,
     ) -> Vec<Out> {
+        let head = netloom_openflow::encode(self.version, xid, &message).unwrap_or_default();
+        self.begin_message(now, slice, xid, message, &head, &mut Work::all())
+    }
+
+    /// The same, with as much of it done as there is work: [`VirtualSwitches::proceed`] does the rest. `bytes` is the message
+    /// as it was sent, with this number, or the beginning of it. While the slice is busy ([`VirtualSwitches::is_busy`]) its
+    /// next messages are not to be read; one that comes in all the same waits.
+    pub fn begin_message(
+        &mut self,
+        now: Time,
+        slice: SliceId,
+        xid: u32,
+        message: Message,
+        bytes: &[u8],
+        work: &mut Work,
+    ) -> Vec<Out> {
         let mut out = vec![];
         let Some(member) = self.members.get_mut(usize::from(slice.0)) else {
             return vec![Out::Close { slice, reason: CloseReason::NoSlice }];
         };
         member.counters.messages += 1;
         let within = member.has_turn(now);
-        let head = netloom_openflow::encode(self.version, xid, &message).unwrap_or_default();
-        let head = head.get(..netloom_openflow::refusal::QUOTED).unwrap_or(&head).to_vec();
+        let head = bytes.get(..netloom_openflow::refusal::QUOTED).unwrap_or(bytes).into();
         let sent = Sent { slice, xid, now, head };
-        let done = match within {
-            true => self.controller(&sent, message, &mut out),
-            false => Err(Refusal::new(Reason::BadRequestEperm, "more messages than its quota")),
-        };
-        if let Err(refusal) = done {
-            self.refuse(&sent, refusal, &mut out);
+        if !within {
+            let words = "more messages than its quota";
+            self.refuse(&sent, Refusal::new(Reason::BadRequestEperm, words), &mut out);
+            return out;
         }
-        let orders = out.iter().filter(|one| matches!(one, Out::ToSwitch { .. })).count();
-        if let Some(member) = self.member(slice) {
-            member.pay(now, orders);
+        if self.is_busy(slice) {
+            self.push(sent, Job::Said(Box::new(message)));
+        } else {
+            match self.controller(&sent, message, work, &mut out) {
+                Ok(None) => {}
+                Ok(Some(job)) => self.push(sent, job),
+                Err(refusal) => self.refuse(&sent, refusal, &mut out),
+            }
         }
+        if self.is_busy(slice) {
+            self.work_on(slice, work, &mut out);
+        }
+        self.pay(now, slice, &out);
         out
     }
 
@@ -276,7 +322,7 @@ impl VirtualSwitches {
         let ErrorMessage { kind: of, code, .. } = error;
         let reason = error.reason(self.version).unwrap_or(Reason::BadRequestEperm);
         let told = match kind {
-            Kind::Rule(number) => self.rule_failed(number, now, out),
+            Kind::Rule(number) => self.rule_failed(sent.slice, number, now),
             Kind::Group(number) => self.group_failed(sent.slice, number),
             Kind::Meter(number) => self.meter_failed(sent.slice, number),
             Kind::Own => false,
@@ -284,7 +330,7 @@ impl VirtualSwitches {
             _ => true,
         };
         if told {
-            let error = ErrorMessage { kind: of, code, data: sent.head };
+            let error = ErrorMessage { kind: of, code, data: sent.head.to_vec() };
             self.tell(sent.slice, sent.xid, Message::Error(error), out);
         }
         let words = "the switch refused it";
@@ -302,10 +348,6 @@ impl VirtualSwitches {
         self.members.get(usize::from(slice.0)).ok_or_else(none)
     }
 
-    fn proof<'a>(&'a self, slice: SliceId, ports: &'a [PortNumber]) -> Proof<'a> {
-        Proof { slicing: &self.slicing, slice, ports }
-    }
-
     /// To a slice's controller, if it is there.
     fn tell(&self, slice: SliceId, xid: u32, message: Message, out: &mut Vec<Out>) {
         if self.members.get(usize::from(slice.0)).is_some_and(|member| member.connected) {
@@ -315,7 +357,7 @@ impl VirtualSwitches {
 
     /// To the switch, on behalf of a slice.
     fn order(&mut self, sent: &Sent, kind: Kind, message: Message, out: &mut Vec<Out>) {
-        let xid = self.pending.note(sent, kind);
+        let xid = self.pending.note(sent.clone(), kind);
         out.push(Out::ToSwitch { xid, message });
     }
 
@@ -333,11 +375,15 @@ impl VirtualSwitches {
         vec![]
     }
 
-    /// A slice's controller went away: its rules stay, nothing more is sent to it.
+    /// A slice's controller went away: its rules stay, what it ordered is done, nothing more is sent to it.
     pub fn disconnected(&mut self, now: Time, slice: SliceId) -> Vec<Out> {
         let _ = now;
         if let Some(member) = self.member(slice) {
             member.connected = false;
+            member.jobs.retain(|(_, job)| !job.answers());
+            if member.jobs.is_empty() {
+                self.busy.remove(&slice);
+            }
         }
         self.pending.forget(slice);
         vec![]
@@ -345,13 +391,17 @@ impl VirtualSwitches {
 
     /// Time passed.
     pub fn tick(&mut self, now: Time) -> Vec<Out> {
-        let _ = now;
-        vec![]
+        let mut out = vec![];
+        if self.pending.is_long() {
+            let sent = VirtualSwitches::own(SliceId(0), now);
+            self.order(&sent, Kind::Mark, Message::BarrierRequest, &mut out);
+        }
+        out
     }
 
     /// When [`VirtualSwitches::tick`] has something to do next, if nothing else happens.
     pub fn deadline(&self) -> Option<Time> {
-        None
+        self.pending.is_long().then_some(0)
     }
 
     /// Until when no message of a slice's controller is to be read, because its quota is used up; `None`: read on.
@@ -366,10 +416,25 @@ impl VirtualSwitches {
         self.pending.may_ask(slice)
     }
 
+    /// Bytes that a slice's rules, groups and meters take here, about.
+    fn bytes(&self, slice: SliceId) -> u64 {
+        let beside = self.of(slice).map_or(0, |one| one.groups.bytes + one.meters.bytes);
+        self.rules.count(slice).bytes + beside
+    }
+
     /// What a slice did.
     pub fn counters(&self, slice: SliceId) -> Counters {
         let Ok(member) = self.of(slice) else { return Counters::default() };
         let counts = self.rules.count(slice);
-        Counters { rules: counts.rules, entries: counts.entries, ..member.counters }
+        let wide = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        Counters {
+            rules: counts.rules,
+            entries: counts.entries,
+            groups: wide(member.groups.len()),
+            buckets: member.groups.buckets,
+            meters: wide(member.meters.len()),
+            bytes: self.bytes(slice),
+            ..member.counters
+        }
     }
 }

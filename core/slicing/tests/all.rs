@@ -19,3 +19,4 @@ mod rules;
 mod seeds;
 mod sets;
 mod views;
+mod work;

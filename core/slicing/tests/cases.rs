@@ -379,7 +379,7 @@ pub fn frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn event(version: Version) -> BoxedStrategy<Event> {
-    let whose = (0u8..3).prop_map(SliceId);
+    let whose = (0u16..3).prop_map(SliceId);
     let group = match version {
         Version::V10 => rule(version).boxed(),
         Version::V13 => group(version).boxed(),

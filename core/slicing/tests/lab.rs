@@ -14,7 +14,7 @@ use netloom_openflow::{
 use netloom_pipeline::{ConnectionId, Frame, Options, Outputs, Switch};
 use netloom_slicing::{
     Error, Found, Key, Memory, Out, Quota, Refusal, Resumed, Slice, SliceId, Slicing, Space,
-    VirtualSwitches, Vlan,
+    VirtualSwitches, Vlan, Work,
 };
 
 pub const A: SliceId = SliceId(0);
@@ -116,7 +116,7 @@ impl Lab {
     /// Carries messages to and fro until there are none.
     pub fn run(&mut self, out: Vec<Out>) {
         let mut open: std::collections::VecDeque<Out> = out.into();
-        while let Some(one) = open.pop_front() {
+        while let Some(one) = open.pop_front().or_else(|| self.proceed(&mut open)) {
             match one {
                 Out::ToSwitch { xid, message } => {
                     let bytes = encode(self.version, xid, &message)
@@ -137,6 +137,17 @@ impl Lab {
         self.memory.extend(self.slicer.take_notes());
     }
 
+    /// Goes on with what slices asked for; returns the first of what follows.
+    fn proceed(&mut self, open: &mut std::collections::VecDeque<Out>) -> Option<Out> {
+        loop {
+            let (slice, _) = self.slicer.unfinished().next()?;
+            open.extend(self.slicer.proceed(self.now, slice, &mut Work::all()));
+            if let Some(first) = open.pop_front() {
+                return Some(first);
+            }
+        }
+    }
+
     /// The slicer ends, and another one goes on with what it remembered, by these slices.
     pub fn restart(&mut self, slices: Vec<Slice>) -> Result<Resumed, Error> {
         let memory = Memory::read(&self.memory).unwrap().expect("something");
@@ -149,8 +160,8 @@ impl Lab {
             &features,
             &ports,
             self.now,
-            &memory,
-            &found,
+            memory,
+            found,
         )?;
         self.slicer = slicer;
         self.memory = self.slicer.remember();
@@ -161,6 +172,28 @@ impl Lab {
             self.run(out);
         }
         Ok(resumed)
+    }
+
+    /// The switch connects again; the slicer goes on in turns of so many steps, which are returned.
+    pub fn comes_back(&mut self, steps: u64) -> (Resumed, Vec<u64>) {
+        let (features, ports, found) = self.found();
+        let (slicing, nobody) = (Slicing::new(vec![], Key([7; 16])).unwrap(), &features);
+        let none = VirtualSwitches::new(Arc::new(slicing), self.version, nobody, &[], self.now);
+        let old = std::mem::replace(&mut self.slicer, none.unwrap().0);
+        let mut resuming = old.again(self.version, &features, &ports, found).unwrap();
+        let (mut turns, mut out) = (vec![], vec![]);
+        let mut turn = |act: &mut dyn FnMut(&mut Work) -> bool| {
+            let mut work = Work::steps(steps);
+            let done = act(&mut work);
+            turns.push(work.done());
+            done
+        };
+        while !turn(&mut |work| resuming.goes_on(self.now, work).unwrap()) {}
+        while !turn(&mut |work| resuming.carry_out(self.now, work, &mut out)) {}
+        let (slicer, resumed) = resuming.finish();
+        self.slicer = slicer;
+        self.run(out);
+        (resumed, turns)
     }
 
     /// What the switch says that it is and has.

@@ -27,7 +27,7 @@ fn slices() -> Vec<Slice> {
 pub fn try_slicer(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let version = if first & 1 == 0 { Version::V10 } else { Version::V13 };
-    let whose = SliceId(first >> 1 & 1);
+    let whose = SliceId(u16::from(first >> 1 & 1));
     let mut lab = Lab::new(version, slices());
     let mut stream = Stream::default();
     stream.push(bytes);

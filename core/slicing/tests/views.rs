@@ -278,6 +278,6 @@ fn tables_offer_metadata_without_the_tag() {
     };
     assert_eq!(tables.len(), 4);
     for table in tables {
-        assert_eq!((table.metadata_match, table.metadata_write), (u64::MAX >> 8, u64::MAX >> 8));
+        assert_eq!((table.metadata_match, table.metadata_write), (u64::MAX >> 10, u64::MAX >> 10));
     }
 }

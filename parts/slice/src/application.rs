@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use netloom_model::kinds::openflow;
-use netloom_model::slices;
+use netloom_model::slices::{self, Shares};
 use netloom_ofconn::{Controller, Target, Tls};
 use netloom_slicing::{Key, Memory, Quota, Rate, Slicing};
 use serde::{Deserialize, Serialize};
@@ -113,8 +113,17 @@ impl SlicePolicy {
         Bounds { messages: quota.messages, cpu_milli: quota.cpu_milli }
     }
 
+    /// What it may have on each switch, if all slices are in so many places.
+    pub(crate) fn shares(&self, places: usize) -> Shares {
+        self.slice.quota.shares(places)
+    }
+
     /// The slice on a switch, if it is there.
-    fn on(&self, switch: &SwitchPolicy) -> Result<Option<netloom_slicing::Slice>, String> {
+    fn on(
+        &self,
+        switch: &SwitchPolicy,
+        places: usize,
+    ) -> Result<Option<netloom_slicing::Slice>, String> {
         let Some(spaces) = self.slice.switches.get(&switch.name) else { return Ok(None) };
         let number = |port: &str| switch.ports.get(port).copied().or_else(|| port.parse().ok());
         let mut all = vec![];
@@ -122,12 +131,16 @@ impl SlicePolicy {
             let name = &self.slice.name;
             all.extend(space.spaces(number).map_err(|why| format!("slice {name:?}: {why}"))?);
         }
-        let quota = &self.slice.quota;
+        let (quota, shares) = (&self.slice.quota, self.shares(places));
         Ok(Some(netloom_slicing::Slice {
             name: self.slice.name.clone(),
             spaces: all,
             quota: Quota {
-                rules: quota.rules,
+                rules: Some(shares.rules),
+                groups: Some(shares.groups),
+                buckets: Some(shares.buckets),
+                meters: Some(shares.meters),
+                bytes: Some(shares.memory),
                 packet_ins: quota.packet_ins.map(rate),
                 kilobits: quota.rate.map(|bits| u32::try_from(bits / 1000).unwrap_or(u32::MAX)),
                 ..Quota::default()
@@ -194,8 +207,9 @@ impl Policy {
         memory: Option<&Memory>,
     ) -> Result<(Slicing, Vec<usize>), String> {
         let mut there = vec![];
+        let places = self.places();
         for (place, slice) in self.slices.iter().enumerate() {
-            there.extend(slice.on(switch)?.map(|slice| (slice, place)));
+            there.extend(slice.on(switch, places)?.map(|slice| (slice, place)));
         }
         let there = match memory {
             Some(memory) => memory.placed(there, |(slice, _)| &slice.name),
@@ -205,6 +219,11 @@ impl Policy {
         let slices = there.into_iter().map(|one| one.map(|(slice, _)| slice)).collect();
         let wrong = |e: netloom_slicing::Error| format!("switch {:?}: {e}", switch.name);
         Ok((Slicing::numbered(slices, key.clone()).map_err(wrong)?, places))
+    }
+
+    /// How many switches each slice is on, summed up.
+    pub(crate) fn places(&self) -> usize {
+        self.slices.iter().map(|slice| slice.slice.switches.len()).sum()
     }
 
     /// Checks that slices are apart on every switch.

@@ -12,8 +12,10 @@ use crate::system::{SECOND, clock};
 use crate::wire::{Side, Wire};
 use crate::{Error, Result};
 
-/// Queued bytes at which a connection that takes less than it asks for is closed.
+/// Queued bytes at which a connection that takes less than it asks for is closed, and those of all connections at which the
+/// one with most is.
 const MOST_QUEUED: usize = 32 << 20;
+const MOST_IN_ALL: usize = 64 << 20;
 
 impl Server {
     /// Takes over a connection; returns its number.
@@ -26,7 +28,7 @@ impl Server {
                 let version = self.reals.get(switch).map_or(Version::V13, |real| real.version);
                 greeting::hello(&[version])
             }
-            Side::Greeting(_) | Side::Switch => WithSwitch::begin(),
+            Side::Greeting(_) | Side::Beginning | Side::Switch => WithSwitch::begin(),
         };
         channel.post(first, now);
         self.watcher.add(&channel, Key::Channel(id), true, false)?;
@@ -55,31 +57,38 @@ impl Server {
         Error::refused("TLS: no authorities were named")
     }
 
-    /// A switch's messages, so many at most; returns whether more may wait.
-    pub(crate) fn serve_switch(&mut self, id: u64, most: usize) -> Result<bool> {
+    /// A switch's messages, so many at most, until then.
+    pub(crate) fn serve_switch(&mut self, id: u64, most: usize, end: Time) -> Result<()> {
         for _ in 0..most {
-            let Some(bytes) = self.next_message(id)? else { return Ok(false) };
+            let Some(bytes) = self.next_message(id)? else { break };
             let now = clock();
-            let Some(wire) = self.wires.get_mut(&id) else { return Ok(false) };
+            let Some(wire) = self.wires.get_mut(&id) else { break };
             match &mut wire.side {
+                Side::Beginning => {
+                    let Some(beginning) = self.beginnings.get_mut(&id) else { break };
+                    match beginning.hear(&bytes) {
+                        Ok(answer) => self.post_all(id, answer, now),
+                        Err(reason) => return self.close(id, &reason),
+                    }
+                }
                 Side::Greeting(with) => {
                     let heard = with.hear(&bytes);
                     self.greet(id, heard, now)?;
                 }
                 Side::Switch => {
-                    let Some(real) = self.reals.get_mut(&id) else { return Ok(false) };
+                    let Some(real) = self.reals.get_mut(&id) else { break };
                     match real.hear_switch(&bytes, now) {
                         Ok(to) => self.deliver(id, to, now),
-                        Err(reason) => {
-                            self.close(id, &reason)?;
-                            return Ok(false);
-                        }
+                        Err(reason) => return self.close(id, &reason),
                     }
                 }
-                Side::Slice { .. } => return Ok(false),
+                Side::Slice { .. } => break,
+            }
+            if clock() > end {
+                break;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn greet(&mut self, id: u64, heard: Heard<greeting::Told>, now: Time) -> Result<()> {
@@ -94,25 +103,30 @@ impl Server {
         Ok(())
     }
 
-    /// Messages for a virtual switch, so many at most; returns how many there were, and whether more may wait.
-    pub(crate) fn serve_slice(&mut self, id: u64, most: usize) -> Result<(u64, bool)> {
+    /// Messages for a virtual switch, so many at most, until then, and until one is not done at once; returns how many there
+    /// were.
+    pub(crate) fn serve_slice(&mut self, id: u64, most: usize, end: Time) -> Result<u64> {
         let mut count = 0;
         for _ in 0..most {
-            let Some(bytes) = self.next_message(id)? else { return Ok((count, false)) };
+            let Some(bytes) = self.next_message(id)? else { break };
             count += 1;
             let now = clock();
-            let Some(wire) = self.wires.get_mut(&id) else { return Ok((count, false)) };
+            let Some(wire) = self.wires.get_mut(&id) else { break };
             let Side::Slice { switch, slice, controls, greeted, .. } = &mut wire.side else {
-                return Ok((count, false));
+                break;
             };
             let (switch, slice, controls) = (*switch, *slice, *controls);
             let Some(real) = self.reals.get_mut(&switch) else {
                 self.close(id, "its switch is gone")?;
-                return Ok((count, false));
+                break;
             };
             if *greeted {
                 let to = real.hear_controller(slice, id, &bytes, now);
+                let waits = real.core.is_busy(slice) || !real.core.may_ask(slice);
                 self.deliver(switch, to, now);
+                if waits || clock() > end || !self.takes(switch) {
+                    break;
+                }
                 continue;
             }
             match greeting::with_controller(real.version, &bytes) {
@@ -129,7 +143,7 @@ impl Server {
                 }
             }
         }
-        Ok((count, true))
+        Ok(count)
     }
 
     fn next_message(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
@@ -180,6 +194,7 @@ impl Server {
 
     /// Writes what the connections take.
     pub(crate) fn flush(&mut self, now: Time) -> Result<()> {
+        let mut is_long = false;
         for id in std::mem::take(&mut self.unsent) {
             let Some(wire) = self.wires.get_mut(&id) else { continue };
             match wire.channel.flush(now) {
@@ -192,6 +207,7 @@ impl Server {
                     self.close(id, "it does not read")?;
                 }
                 Ok(()) => {
+                    is_long |= wire.channel.has_backlog();
                     if wire.channel.more && !wire.channel.is_paused() {
                         self.make_ready(id);
                     }
@@ -200,7 +216,20 @@ impl Server {
                 Err(Gone(reason)) => self.close(id, &reason)?,
             }
         }
-        Ok(())
+        if is_long { self.bound_queues() } else { Ok(()) }
+    }
+
+    /// All queues together are bounded.
+    fn bound_queues(&mut self) -> Result<()> {
+        loop {
+            let queues = || self.wires.iter().map(|(id, wire)| (wire.channel.queued(), *id));
+            let all: usize = queues().map(|(queued, _)| queued).sum();
+            let Some((_, longest)) = queues().max().filter(|_| all > MOST_IN_ALL) else {
+                return Ok(());
+            };
+            self.dropped += 1;
+            self.close(longest, "it does not read")?;
+        }
     }
 
     /// Tells epoll what a connection waits for.
@@ -223,6 +252,7 @@ impl Server {
         let now = clock();
         match wire.side {
             Side::Greeting(_) => self.trouble = Some(format!("{}: {reason}", wire.channel.peer)),
+            Side::Beginning => drop(self.beginnings.remove(&id)),
             Side::Switch => self.lost_switch(id)?,
             Side::Slice { switch, slice, .. } => {
                 if let Some(real) = self.reals.get_mut(&switch) {
@@ -242,10 +272,12 @@ impl Server {
         if self.is_abandoned() {
             self.stop = true;
         }
+        self.give_back();
         let span = Time::from(self.application.probe.max(1)) * SECOND;
         let mut next = Server::next_look(now);
         let mut wrong = vec![];
         for (id, wire) in &mut self.wires {
+            wire.channel.rest();
             let has_more = self.ready.contains(id);
             let at = match wire.channel.silence(now, span, has_more) {
                 Silence::Short(at) => at,
@@ -253,6 +285,7 @@ impl Server {
                     let version = match &wire.side {
                         // Before both said hello there is nothing to ask.
                         Side::Greeting(_) | Side::Slice { greeted: false, .. } => None,
+                        Side::Beginning => self.beginnings.get(id).map(|one| one.told.version),
                         Side::Switch => self.reals.get(id).map(|real| real.version),
                         Side::Slice { switch, .. } => {
                             self.reals.get(switch).map(|real| real.version)

@@ -2,6 +2,8 @@
 //! process remembered something of it. With a controller: hello in the one version that the switch speaks. Pure: messages
 //! in, messages out.
 
+use std::collections::VecDeque;
+
 use netloom_openflow::hello::{self, Hello};
 use netloom_openflow::meter::METER_ALL;
 use netloom_openflow::multipart::FlowRequest;
@@ -24,10 +26,10 @@ const GROUPS: u32 = 4;
 const METERS: u32 = 5;
 
 /// Most bytes of a description of what a switch has.
-const MOST_FOUND: usize = 256 << 20;
+const MOST_FOUND: usize = 64 << 20;
 
-/// Most messages that a switch says while it tells what it has.
-const MOST_EARLY: usize = 1 << 16;
+/// Most messages that a switch says while it tells what it has, or is gone on with.
+pub(crate) const MOST_EARLY: usize = 1 << 16;
 
 /// A message, written; only hellos and small requests are.
 fn written(version: Version, xid: u32, message: &Message) -> Vec<u8> {
@@ -60,7 +62,7 @@ pub(crate) struct Told {
     /// What it has, if it was asked, or why it does not tell.
     pub(crate) found: Option<Result<Found, String>>,
     /// What it said meanwhile.
-    pub(crate) early: Vec<(u32, Message)>,
+    pub(crate) early: VecDeque<(u32, Message)>,
 }
 
 /// The beginning with a switch.
@@ -190,7 +192,7 @@ impl WithSwitch {
 
 impl Told {
     fn new(version: Version, features: Features, ports: Vec<Port>) -> Told {
-        Told { version, features, ports, found: None, early: vec![] }
+        Told { version, features, ports, found: None, early: VecDeque::new() }
     }
 }
 
@@ -226,7 +228,7 @@ impl Looking {
                 if self.told.early.len() == MOST_EARLY {
                     return Ok(self.untold("it says too much meanwhile".into()));
                 }
-                self.told.early.push((header.xid, message));
+                self.told.early.push_back((header.xid, message));
                 self.goes_on()
             }
             Ok(_) => self.goes_on(),

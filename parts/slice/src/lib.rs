@@ -8,6 +8,7 @@
 
 pub mod application;
 mod arrivals;
+mod beginning;
 mod channels;
 pub mod control;
 mod dialling;

@@ -6,19 +6,22 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use netloom_ofconn::Time;
-use netloom_ofconn::record_file::RecordFile;
 use netloom_openflow::{Message, Version, decode, encode};
-use netloom_slicing::{Key, Out, Resumed, SliceId, VirtualSwitches};
+use netloom_slicing::{Key, Out, Resumed, SliceId, VirtualSwitches, Work};
 
 use crate::application::{Policy, SwitchPolicy};
 use crate::greeting::Told;
-use crate::memory::{self, Begun};
+use crate::memory::Keeping;
 use crate::window::Window;
 
 /// Refusals that are remembered of a slice.
 const REFUSALS: usize = 16;
+
+/// Steps of work that are done at a time: a fraction of a millisecond.
+pub(crate) const STEPS: u64 = 4000;
 
 /// Where a message goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +67,7 @@ pub(crate) struct Real {
     /// Sockets of virtual switches, to be removed.
     pub(crate) services: Vec<PathBuf>,
     /// What a later process has to know of it.
-    file: Option<RecordFile>,
+    pub(crate) keeping: Option<Keeping>,
     /// What became of what an earlier process had here.
     pub(crate) resumed: Option<Resumed>,
     /// Messages that its version lacks.
@@ -79,53 +82,63 @@ pub(crate) struct Service {
 }
 
 impl Real {
-    /// Begins with a switch, with what is in its file, if it has one; returns it, and what it is sent first.
+    /// Begins with a switch, which is emptied; returns it, and what it is sent first.
     ///
     /// # Errors
     /// In words: its slices cannot be had on it.
     pub(crate) fn begin(
         policy: &Policy,
         switch: &SwitchPolicy,
-        told: Told,
+        told: &Told,
         key: &Key,
         now: Time,
-        file: Option<RecordFile>,
+        keeping: Option<Keeping>,
     ) -> Result<(Real, Vec<To>), String> {
-        let Begun { mut core, out, places, resumed } =
-            memory::begin(policy, switch, &told, key, now, file.as_ref())?;
-        let slices = core.slicing().ids().zip(places).map(|(id, place)| {
-            let attached = Attached {
-                place,
-                connections: vec![],
-                controllers: vec![],
-                window: Window::default(),
-                refusals: VecDeque::new(),
-            };
-            (id, attached)
-        });
-        let slices = slices.collect();
-        let mut file = file;
-        if let Some(file) = &mut file {
+        let (slicing, places) = policy.slicing(switch, key, None)?;
+        let Told { version, features, ports, .. } = told;
+        let begun = VirtualSwitches::new(Arc::new(slicing), *version, features, ports, now);
+        let (mut core, out) = begun.map_err(|e| format!("switch {:?}: {e}", switch.name))?;
+        core.note_changes();
+        let places = core.slicing().ids().zip(places).collect();
+        let mut real = Real::of(switch, told, core, &places, keeping);
+        if let Some(keeping) = &mut real.keeping {
             // Before the switch is told anything.
-            memory::write(file, core.remember()).map_err(|e| netloom_sys::describe(&e))?;
+            let begun = keeping.begin().and_then(|()| {
+                while !keeping.goes_on(&real.core)? {}
+                Ok(())
+            });
+            begun.map_err(|e| netloom_sys::describe(&e))?;
         }
-        let mut real = Real {
+        let to = real.route(out);
+        Ok((real, to))
+    }
+
+    /// A switch with these virtual switches; `places` are those of its slices in the policy.
+    pub(crate) fn of(
+        switch: &SwitchPolicy,
+        told: &Told,
+        core: VirtualSwitches,
+        places: &BTreeMap<SliceId, usize>,
+        keeping: Option<Keeping>,
+    ) -> Real {
+        let attached = |place: usize| Attached {
+            place,
+            connections: vec![],
+            controllers: vec![],
+            window: Window::one_of(places.len()),
+            refusals: VecDeque::new(),
+        };
+        Real {
             name: switch.name.clone(),
             datapath: told.features.datapath_id,
             version: told.version,
             core,
-            slices,
-            file,
-            resumed,
+            slices: places.iter().map(|(id, place)| (*id, attached(*place))).collect(),
+            keeping,
+            resumed: None,
             services: vec![],
             lost: 0,
-        };
-        let mut to = real.route(out);
-        for (xid, message) in told.early {
-            let out = real.core.from_switch(now, xid, message);
-            to.extend(real.route(out));
         }
-        Ok((real, to))
     }
 
     /// Puts into its file what has changed.
@@ -133,14 +146,9 @@ impl Real {
     /// # Errors
     /// In words.
     pub(crate) fn save(&mut self) -> Result<(), String> {
-        let Some(file) = &mut self.file else { return Ok(()) };
         let notes = self.core.take_notes();
-        if notes.is_empty() {
-            return Ok(());
-        }
-        let appended = file.append(&notes);
-        let saved = if file.is_long(0) { memory::rewrite(file, &self.core) } else { appended };
-        saved.map_err(|e| netloom_sys::describe(&e))
+        let Some(keeping) = &mut self.keeping else { return Ok(()) };
+        keeping.save(&notes, &self.core).map_err(|e| netloom_sys::describe(&e))
     }
 
     /// The number here of a slice of the policy.
@@ -161,8 +169,13 @@ impl Real {
         if matches!(message, Message::EchoReply(_) | Message::Hello(_)) {
             return Ok(vec![]);
         }
-        let out = self.core.from_switch(now, header.xid, message);
-        Ok(self.route(out))
+        Ok(self.tell_core(now, header.xid, message))
+    }
+
+    /// What follows from a message of the switch.
+    pub(crate) fn tell_core(&mut self, now: Time, xid: u32, message: Message) -> Vec<To> {
+        let out = self.core.from_switch(now, xid, message);
+        self.route(out)
     }
 
     /// A connection of a slice sent a message.
@@ -182,7 +195,8 @@ impl Real {
             Ok((_, Message::EchoReply(_) | Message::Hello(_))) => return vec![],
             Ok((header, message)) => {
                 let xid = attached.window.put(from, header.xid);
-                self.core.from_controller(now, slice, xid, message)
+                let work = &mut Work::steps(STEPS);
+                self.core.begin_message(now, slice, xid, message, bytes, work)
             }
             Err(mut error) => {
                 if let Some(header) = &mut error.header {
@@ -192,6 +206,21 @@ impl Real {
             }
         };
         self.route(out)
+    }
+
+    /// Goes on with what a slice asked for.
+    pub(crate) fn proceed(&mut self, slice: SliceId, now: Time) -> Vec<To> {
+        let out = self.core.proceed(now, slice, &mut Work::steps(STEPS));
+        self.route(out)
+    }
+
+    /// The slices for which something is to be done, each with the connection that is to be answered, if it is that.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (SliceId, usize, Option<u64>)> {
+        self.core.unfinished().filter_map(|(slice, xid)| {
+            let attached = self.slices.get(&slice)?;
+            let asked = xid.and_then(|xid| attached.window.get(xid)).map(|(id, _)| id);
+            Some((slice, attached.place, asked))
+        })
     }
 
     /// A connection of a slice said hello.
@@ -220,6 +249,12 @@ impl Real {
         }
         let out = self.core.disconnected(now, slice);
         self.route(out)
+    }
+
+    /// When something is to be done by itself.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let writes = self.keeping.as_ref().is_some_and(Keeping::is_due);
+        if writes { Some(0) } else { self.core.deadline() }
     }
 
     /// Time passed.

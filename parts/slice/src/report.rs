@@ -66,9 +66,16 @@ impl Server {
     }
 
     fn virtual_shown(&self, place: usize, slice: &SlicePolicy, switch: &str) -> VirtualShown {
-        let most_entries = slice.slice.quota.rules;
-        let none =
-            VirtualShown { switch: switch.to_owned(), most_entries, ..VirtualShown::default() };
+        let shares = slice.shares(self.application.policy.places());
+        let none = VirtualShown {
+            switch: switch.to_owned(),
+            most_entries: Some(shares.rules),
+            most_groups: shares.groups,
+            most_buckets: shares.buckets,
+            most_meters: shares.meters,
+            most_memory: shares.memory,
+            ..VirtualShown::default()
+        };
         let Some((id, real)) = self.real(switch) else { return none };
         let Some(own) = real.slice_at(place) else { return none };
         let counters = real.core.counters(own);
@@ -87,6 +94,10 @@ impl Server {
             socket: socket.map(|path| path.display().to_string()),
             rules: counters.rules,
             entries: counters.entries,
+            groups: counters.groups,
+            buckets: counters.buckets,
+            meters: counters.meters,
+            memory: counters.bytes,
             refused: counters.refused,
             packet_ins: counters.packet_ins,
             packet_ins_dropped: counters.packet_ins_dropped,

@@ -16,11 +16,13 @@ use netloom_slicing::{Key as Secret, SliceId};
 use netloom_sys::{Failure, process};
 use rustix::process::Signal;
 
-use crate::application::{Application, Policy};
+use crate::application::{Application, Policy, SwitchPolicy};
+use crate::beginning::{Anew, Beginning, Parked, Progress};
 use crate::error::{CONTROL, SLICER};
 use crate::greeting::Told;
-use crate::memory;
-use crate::real::{Real, Service};
+use crate::memory::{self, Keeping};
+use crate::real::{Real, Service, To};
+use crate::serving::Doer;
 use crate::system::{self, SECOND, clock};
 use crate::turns::Turns;
 use crate::wire::{Side, Whose, Wire};
@@ -120,6 +122,16 @@ impl Listening {
     }
 }
 
+/// What slices take, and how often memory is to be given back still.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    bytes: u64,
+    due: u8,
+}
+
+/// So many bytes less are worth it to give memory back.
+const WORTH: u64 = 4 << 20;
+
 /// A slicer.
 pub(crate) struct Server {
     pub(crate) watcher: Watcher<Key>,
@@ -136,6 +148,9 @@ pub(crate) struct Server {
     pub(crate) wires: BTreeMap<u64, Wire>,
     /// Switches that said who they are, by their connection.
     pub(crate) reals: BTreeMap<u64, Real>,
+    /// Switches that one is going on with, by their connection; and those that are away, by their number.
+    pub(crate) beginnings: BTreeMap<u64, Beginning>,
+    pub(crate) parked: BTreeMap<u64, Parked>,
     /// Connections with messages to read, and those with some to write.
     pub(crate) ready: BTreeSet<u64>,
     pub(crate) unsent: BTreeSet<u64>,
@@ -146,8 +161,9 @@ pub(crate) struct Server {
     pub(crate) spare: Option<OwnedFd>,
     /// By place in the policy.
     pub(crate) turns: Vec<Turns>,
-    /// By slice: the connection that was served last.
-    pub(crate) last: BTreeMap<usize, u64>,
+    /// By slice: what was done last. And the switch that was served last.
+    pub(crate) last: BTreeMap<usize, Doer>,
+    pub(crate) last_switch: u64,
     /// When a slice that is held may go on.
     pub(crate) resume: Option<Time>,
     /// Where what connections send is read to.
@@ -160,6 +176,8 @@ pub(crate) struct Server {
     /// Seconds since 1970.
     pub(crate) since: u64,
     next: u64,
+    /// What slices took the last time that one looked, and whether memory is to be given back.
+    pub(crate) taken: Taken,
     /// When connections are looked at for silence.
     pub(crate) look: Time,
     pub(crate) stop: bool,
@@ -186,6 +204,8 @@ impl Server {
             ),
             wires: BTreeMap::new(),
             reals: BTreeMap::new(),
+            beginnings: BTreeMap::new(),
+            parked: BTreeMap::new(),
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
             peers: BTreeMap::new(),
@@ -194,6 +214,7 @@ impl Server {
             spare: None,
             turns: vec![],
             last: BTreeMap::new(),
+            last_switch: 0,
             resume: None,
             room: vec![0; READ],
             left_out: 0,
@@ -201,6 +222,7 @@ impl Server {
             trouble: None,
             since: system::now(),
             next: 0,
+            taken: Taken::default(),
             look: 0,
             stop: false,
         };
@@ -244,7 +266,7 @@ impl Server {
         let now = clock();
         let due = [Some(self.look), self.resume];
         let peers = self.peers.values().filter_map(Peer::deadline);
-        let cores = self.reals.values().filter_map(|real| real.core.deadline());
+        let cores = self.reals.values().filter_map(Real::deadline);
         let first = due.into_iter().flatten().chain(peers).chain(cores).min();
         first.map(|at| at.saturating_sub(now))
     }
@@ -307,32 +329,121 @@ impl Server {
         }
         let file = self.application.memory.as_ref();
         let file = file.map(|folder| memory::file(folder, datapath));
-        let is_known = file.as_ref().is_some_and(|file| file.path().exists());
-        if is_known && told.found.is_none() {
-            // An earlier process left something: what of it is true says the switch.
+        let is_in_file = file.as_ref().is_some_and(|file| file.path().exists());
+        if (is_in_file || self.parked.contains_key(&datapath)) && told.found.is_none() {
+            // Something is known of it: what of it is true says the switch.
             if let Some(Wire { side: Side::Greeting(with), .. }) = self.wires.get_mut(&id) {
                 let asked = with.look(told);
                 self.post_all(id, asked, now);
             }
             return Ok(());
         }
-        match Real::begin(&self.application.policy, &known, told, &self.secret, now, file) {
-            Ok((real, to)) => {
+        let parked = self.parked.remove(&datapath).filter(|parked| parked.name == known.name);
+        let begun = match (parked, file.map(Keeping::new)) {
+            (Some(parked), _) => Beginning::again(&known, told, parked),
+            (None, Some(keeping)) if is_in_file => {
+                let policy = &self.application.policy;
+                Beginning::remembered(policy, &known, told, &self.secret, keeping)
+            }
+            (None, keeping) => Err(Box::new(Anew { why: None, told, keeping })),
+        };
+        match begun {
+            Ok(beginning) => {
                 if let Some(wire) = self.wires.get_mut(&id) {
-                    wire.side = Side::Switch;
+                    wire.side = Side::Beginning;
                     wire.channel.heeds_all = true;
                 }
-                self.reals.insert(id, real);
-                self.heard_peer(id);
-                self.deliver(id, to, now);
-                self.trouble = None;
-                self.offer_services(id)?;
-                self.refresh_peers()
+                self.beginnings.insert(id, beginning);
+                Ok(())
+            }
+            Err(anew) => {
+                let Anew { why, told, keeping } = *anew;
+                if let Some(why) = why {
+                    memory::distrusted(&known, &why);
+                }
+                self.empty_switch(id, &known, &told, keeping, now)
+            }
+        }
+    }
+
+    /// Begins with a switch that is emptied.
+    fn empty_switch(
+        &mut self,
+        id: u64,
+        known: &SwitchPolicy,
+        told: &Told,
+        keeping: Option<Keeping>,
+        now: Time,
+    ) -> Result<()> {
+        match Real::begin(&self.application.policy, known, told, &self.secret, now, keeping) {
+            Ok((mut real, mut to)) => {
+                for (xid, message) in &told.early {
+                    to.extend(real.tell_core(now, *xid, message.clone()));
+                }
+                self.has_begun(id, real, to, now)
             }
             Err(why) => {
                 self.trouble = Some(why);
                 self.close(id, "its slices cannot be had on it")
             }
+        }
+    }
+
+    /// The slices of a switch have it.
+    fn has_begun(&mut self, id: u64, real: Real, to: Vec<To>, now: Time) -> Result<()> {
+        if let Some(wire) = self.wires.get_mut(&id) {
+            wire.side = Side::Switch;
+            wire.channel.heeds_all = true;
+        }
+        self.reals.insert(id, real);
+        self.heard_peer(id);
+        self.deliver(id, to, now);
+        self.trouble = None;
+        self.offer_services(id)?;
+        self.refresh_peers()
+    }
+
+    /// Goes on with switches of which something was known.
+    pub(crate) fn begin_more(&mut self) -> Result<()> {
+        let ids: Vec<u64> = self.beginnings.keys().copied().collect();
+        for id in ids {
+            let now = clock();
+            let takes = self.takes(id);
+            let Some(beginning) = self.beginnings.get_mut(&id) else { continue };
+            let (to, progress) = beginning.goes_on(now, takes);
+            self.deliver(id, to, now);
+            match progress {
+                Progress::On => {}
+                Progress::Done(mut real) => {
+                    let Some(mut beginning) = self.beginnings.remove(&id) else { continue };
+                    real.keeping = beginning.take_keeping();
+                    self.has_begun(id, *real, vec![], now)?;
+                }
+                Progress::Failed(why) => {
+                    let Some(beginning) = self.beginnings.remove(&id) else { continue };
+                    let (known, told, keeping) = beginning.over();
+                    memory::distrusted(&known, &why);
+                    self.empty_switch(id, &known, &told, keeping, now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives memory back that slices have given up; what they took is freed some time after it was.
+    pub(crate) fn give_back(&mut self) {
+        let each = |real: &Real| -> u64 {
+            let ids = real.slices.keys();
+            ids.map(|slice| real.core.counters(*slice).bytes).sum()
+        };
+        let bytes = self.reals.values().map(each).sum::<u64>();
+        if bytes + WORTH < self.taken.bytes {
+            self.taken.due = 2;
+        }
+        self.taken.bytes = bytes;
+        if self.taken.due > 0 {
+            self.taken.due -= 1;
+            netloom_sys::memory::give_back();
         }
     }
 
@@ -353,9 +464,10 @@ impl Server {
         );
         let places: Vec<u64> = places.map(|(id, _)| *id).collect();
         places.into_iter().for_each(|place| self.stop_listening(place));
-        for path in real.services {
+        for path in std::mem::take(&mut real.services) {
             let _ = std::fs::remove_file(path);
         }
+        self.parked.insert(real.datapath, Parked::of(real));
         self.refresh_peers()
     }
 
@@ -400,14 +512,25 @@ impl Server {
             policy.slices.iter().map(|slice| slice.slice.name.clone()).collect()
         };
         let renumbered = names(&old) != names(&self.application.policy);
-        let ids: Vec<u64> = self.reals.keys().copied().collect();
-        for id in ids {
-            let Some(real) = self.reals.get(&id) else { continue };
-            let now = self.application.policy.switch(real.datapath);
-            let same = now.is_some_and(|now| self.is_same(&old, now, real));
-            if renumbered || !same {
-                self.close(id, "its slices have changed")?;
-            }
+        let stays = |server: &Server, datapath: u64, name: &str| {
+            let now = server.application.policy.switch(datapath);
+            !renumbered && now.is_some_and(|now| server.is_same(&old, now, datapath, name))
+        };
+        let changed = |server: &Server, datapath: u64, name: &str| !stays(server, datapath, name);
+        // Of those what was proved is of no use.
+        let reals = self.reals.iter().filter(|(_, one)| changed(self, one.datapath, &one.name));
+        let reals: Vec<(u64, u64)> = reals.map(|(id, real)| (*id, real.datapath)).collect();
+        let parked = self.parked.iter().filter(|(at, one)| changed(self, **at, &one.name));
+        let parked: Vec<u64> = parked.map(|(datapath, _)| *datapath).collect();
+        let begun: Vec<u64> = self.beginnings.keys().copied().collect();
+        for (id, _) in &reals {
+            self.close(*id, "its slices have changed")?;
+        }
+        for id in begun {
+            self.close(id, "slices have changed")?;
+        }
+        for datapath in reals.into_iter().map(|(_, datapath)| datapath).chain(parked) {
+            self.parked.remove(&datapath);
         }
         let at = clock();
         if renumbered {
@@ -421,15 +544,15 @@ impl Server {
     }
 
     /// Whether a switch's slices are what they were.
-    fn is_same(&self, old: &Policy, now: &crate::SwitchPolicy, real: &Real) -> bool {
-        let there = |policy: &Policy, switch: &crate::SwitchPolicy| {
+    fn is_same(&self, old: &Policy, now: &SwitchPolicy, datapath: u64, name: &str) -> bool {
+        let there = |policy: &Policy, switch: &SwitchPolicy| {
             let (slicing, places) = policy.slicing(switch, &self.secret, None).ok()?;
             let slices: Vec<_> =
                 slicing.ids().filter_map(|id| slicing.slice(id).cloned()).collect();
             Some((slices, places))
         };
-        let before = old.switch(real.datapath).and_then(|switch| there(old, switch));
-        now.name == real.name && before.is_some() && before == there(&self.application.policy, now)
+        let before = old.switch(datapath).and_then(|switch| there(old, switch));
+        now.name == name && before.is_some() && before == there(&self.application.policy, now)
     }
 
     fn remove_sockets(&mut self) {

@@ -10,6 +10,8 @@ use crate::greeting::WithSwitch;
 pub(crate) enum Side {
     /// A switch that has not said who it is.
     Greeting(Box<WithSwitch>),
+    /// A switch with which it is being gone on.
+    Beginning,
     /// A switch.
     Switch,
     /// Somebody who speaks with a virtual switch.

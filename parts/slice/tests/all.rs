@@ -10,4 +10,5 @@ mod apart;
 mod hostile;
 mod killing;
 mod process;
+mod work;
 mod world;

@@ -36,7 +36,7 @@ fn each_has_a_switch_of_its_own() {
     assert!(switch.frame(2, &frame(2, 1)).is_empty());
     assert_eq!(switch.frame(3, &frame(3, 4)), [4]);
     let shown = slicer.of("red");
-    assert_eq!((shown.rules, shown.ports.len(), shown.most_entries), (1, 2, None));
+    assert_eq!((shown.rules, shown.ports.len(), shown.most_entries), (1, 2, Some(20_000)));
 }
 
 #[test]

@@ -197,6 +197,10 @@ pub(super) fn of_slice(slice: &Slice) -> Vec<Fact> {
     let controllers: Vec<String> = slice.controllers.iter().map(ToString::to_string).collect();
     facts.put_live("controllers", Some(controllers.join(" ")).filter(|all| !all.is_empty()));
     facts.put_live("rules", number(quota.rules));
+    facts.put_live("groups", number(quota.groups));
+    facts.put_live("buckets", number(quota.buckets));
+    facts.put_live("meters", number(quota.meters));
+    facts.put_live("memory", quota.memory.map(|bytes| format!("{bytes} bytes")));
     facts.put_live("packet-ins", quota.packet_ins.map(|rate| format!("{rate}/s")));
     facts.put_live("messages", quota.messages.map(|rate| format!("{rate}/s")));
     facts.put_live("rate", quota.rate.map(|rate| format!("{rate}bit")));

@@ -153,26 +153,16 @@ impl RawSpace {
     }
 }
 
-/// Reports slices that share packets, at the later one.
+/// Reports slices that share packets, each pair at the later one.
 fn check_apart(switch: &str, parts: &[(String, Place, Vec<Space>)], report: &mut Report) {
-    // Each pair, so that all errors are told.
-    for (at, (name, place, spaces)) in parts.iter().enumerate() {
-        let one = Slicing::new(vec![sliced(name, spaces)], Key([0; 16]));
-        if let Err(error @ Error::TooFine { .. }) = one {
-            report.error(*place, format!("switch {}: {error}", quote(switch)));
-            continue;
-        }
-        for (other, _, taken) in parts.iter().take(at) {
-            let both = vec![sliced(other, taken), sliced(name, spaces)];
-            if let Err(error @ Error::Overlap { .. }) = Slicing::new(both, Key([0; 16])) {
-                let help =
-                    "give them different ports, VLANs or addresses; `peer` and `within` bound the \
-                            other end, too"
-                        .to_owned();
-                let message = format!("switch {}: {error}", quote(switch));
-                report.error_with(*place, message, Some(help));
-            }
-        }
+    let slices = parts.iter().map(|(name, _, spaces)| sliced(name, spaces)).collect();
+    for (at, error) in Slicing::faults(slices) {
+        let Some((_, place, _)) = parts.get(at) else { continue };
+        let help = matches!(error, Error::Overlap { .. }).then(|| {
+            "give them different ports, VLANs or addresses; `peer` and `within` bound the other end, too"
+                .to_owned()
+        });
+        report.error_with(*place, format!("switch {}: {error}", quote(switch)), help);
     }
 }
 

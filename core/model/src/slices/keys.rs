@@ -1,6 +1,6 @@
 //! The keys of slices.
 
-use crate::file::table::{FOR, IF, Key, Object, Value, key};
+use crate::file::table::{BYTES, FOR, IF, Key, Object, Value, key};
 use crate::kinds::openflow::keys::{CONTROLLERS, TLS};
 
 /// A value, and what errors call it.
@@ -96,7 +96,29 @@ pub(crate) static SLICE: Object = Object {
         key(
             "rules",
             COUNT,
-            "How many flow entries it may have on each switch. Default: as many as there are.",
+            "How many flow entries it may have on each switch. Default: an equal share of 60000 for all slices on all \
+             switches, from 60 to 20000.",
+        ),
+        key(
+            "groups",
+            COUNT,
+            "How many groups it may have on each switch. Default: as many as `rules`, at most 1000.",
+        ),
+        key(
+            "buckets",
+            COUNT,
+            "How many buckets all its groups may have together on each switch. Default: ten for each of `groups`.",
+        ),
+        key(
+            "meters",
+            COUNT,
+            "How many meters it may have on each switch. Default: as many as `rules`, at most 1000.",
+        ),
+        key(
+            "memory",
+            BYTES,
+            "How much memory its rules, groups and meters on each switch may take in the slicer, like 16MiB. Default: \
+             2KiB for each of `rules`.",
         ),
         key(
             "packet-ins",

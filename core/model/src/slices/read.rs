@@ -159,9 +159,21 @@ fn datapaths(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<Str
 
 fn quota(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> SliceQuota {
     let mut quota = SliceQuota::default();
-    if let Some(value) = fields.get("rules") {
-        let rules = read::integer(value, &path.key("rules"), 1..=1_000_000, report);
-        quota.rules = rules.and_then(|rules| u32::try_from(rules).ok());
+    let mut count = |key: &'static str| {
+        let value = fields.get(key)?;
+        let count = read::integer(value, &path.key(key), 1..=1_000_000, report);
+        count.and_then(|count| u32::try_from(count).ok())
+    };
+    quota.rules = count("rules");
+    quota.groups = count("groups");
+    quota.buckets = count("buckets");
+    quota.meters = count("meters");
+    if let Some(value) = fields.get("memory") {
+        let at = path.key("memory");
+        quota.memory = read::bytes(value, &at, report);
+        if quota.memory.is_some_and(|bytes| bytes < LEAST_MEMORY) {
+            report.error(value.place, format!("{at}: at least {LEAST_MEMORY} bytes"));
+        }
     }
     let mut per_second = |key: &'static str| {
         let value = fields.get(key)?;
@@ -193,6 +205,9 @@ fn quota(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> SliceQuot
     }
     quota
 }
+
+/// Least memory of a slice: a rule of many entries takes some of it.
+const LEAST_MEMORY: u64 = 64 * 1024;
 
 fn parts(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<RawPart> {
     let what = "a map from names of switches to spaces";

@@ -1,4 +1,7 @@
 //! Statistics and descriptions: asked of the real switch, and what is the slice's of the answer, in its numbers.
+//!
+//! Answers go to the slice part by part, as they come. Where a slice has many rules, the switch is asked for a block of
+//! them at a time: what others ask for meanwhile is not behind all of them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +9,7 @@ use netloom_openflow::action::{GROUP_ALL, GROUP_ANY};
 use netloom_openflow::flow::Duration;
 use netloom_openflow::meter::METER_ALL;
 use netloom_openflow::multipart::{
-    Aggregate, FlowRequest, FlowStats, Gather, GroupDesc, GroupStats, MeterConfig, MeterStats,
+    Aggregate, FlowRequest, FlowStats, GroupDesc, GroupStats, MORE, MeterConfig, MeterStats,
     TableFeatures, TableProperty, TableStats, segments,
 };
 use netloom_openflow::port::Name;
@@ -17,14 +20,65 @@ use netloom_openflow::{
 };
 use netloom_pipeline::Pattern;
 
-use super::pending::{Asked, Kind, What};
-use super::rewrite::{TAG, tag};
-use super::rules::Filter;
-use super::{Done, Out, Refusal, Sent, VirtualSwitches};
+use super::jobs::{Job, Step};
+use super::pending::Kind;
+use super::rewrite::TAG;
+use super::rules::{Filter, Rule, cookies};
+use super::{Done, Out, Refusal, Sent, VirtualSwitches, weight};
 use crate::SliceId;
+use crate::work::Work;
 
-/// Bytes of an answer at most, counting each part as the longest.
-const MOST: usize = 64 << 20;
+/// Entries that the switch is asked for at once, about.
+const BLOCK: usize = 1024;
+
+/// Bits of the number of a rule, and the greatest one.
+const NUMBER_BITS: u32 = 42;
+const LAST: u64 = (1 << NUMBER_BITS) - 1;
+
+/// What a part of an answer has at most, in bytes that it takes in memory, which are more than those of its message. One
+/// that is longer alone is a part alone.
+const PART: usize = 48 * 1024;
+
+/// Entries that are told in a part at most.
+const MOST_TOLD: usize = 512;
+
+/// A request for an answer in parts, under way.
+#[derive(Debug)]
+pub(super) struct Asked {
+    what: What,
+    /// Whether the slice's next messages wait for it.
+    pub(super) holds: bool,
+}
+
+/// What the answer needs to become a slice's.
+#[derive(Debug)]
+enum What {
+    Flows(Box<Flows>),
+    Other,
+}
+
+/// Packets, bytes and age of the entries of a rule.
+type Sum = (u64, u64, Duration);
+
+/// Rules that are told, or summed up.
+#[derive(Debug)]
+pub(super) struct Flows {
+    filter: Filter,
+    /// Only their sums are asked for.
+    total: Option<Aggregate>,
+    /// The next rule to tell.
+    next: u64,
+    /// The last one of which the switch has told the entries; none: it is to be asked.
+    last: Option<u64>,
+    sums: BTreeMap<u64, Sum>,
+}
+
+/// Groups or meters that are told, from a number on.
+#[derive(Debug)]
+pub(super) enum Describing {
+    Groups(u32),
+    Meters(u32),
+}
 
 fn refuse(reason: Reason, words: &str) -> Refusal {
     Refusal::new(reason, words)
@@ -36,21 +90,30 @@ impl VirtualSwitches {
         sent: &Sent,
         request: MultipartRequest,
         out: &mut Vec<Out>,
-    ) -> Done {
+    ) -> Step {
         if let Some(reply) = self.known(sent.slice, &request.body) {
-            self.answer(sent.slice, sent.xid, reply, out);
-            return Ok(());
+            self.answer(sent, reply, false, out);
+            return Ok(None);
         }
-        let what = match &request.body {
-            Request::Flow(asked) => What::Flow(asked.clone()),
-            Request::Aggregate(asked) => What::Aggregate(asked.clone()),
-            _ => What::Other,
+        let what = match request.body {
+            Request::GroupDesc => return Ok(Some(Job::Describe(Describing::Groups(0)))),
+            Request::MeterConfig(METER_ALL) => {
+                return Ok(Some(Job::Describe(Describing::Meters(0))));
+            }
+            _ if self.pending.awaits_parts(sent.slice) => {
+                return Ok(Some(Job::Ask(Box::new(request))));
+            }
+            Request::Flow(asked) => self.flows_of(asked, None),
+            Request::Aggregate(asked) => self.flows_of(asked, Some(Aggregate::default())),
+            other => {
+                let body = self.real_request(sent.slice, other)?;
+                let kind = Kind::Answer(Box::new(Asked { what: What::Other, holds: false }));
+                let request = MultipartRequest { flags: 0, body };
+                self.order(sent, kind, Message::MultipartRequest(request), out);
+                return Ok(None);
+            }
         };
-        let body = self.real_request(sent.slice, request.body)?;
-        let asked = Box::new(Asked { what, parts: Gather::default() });
-        let request = MultipartRequest { flags: 0, body };
-        self.order(sent, Kind::Answer(asked), Message::MultipartRequest(request), out);
-        Ok(())
+        Ok(Some(Job::Flows(Box::new(what))))
     }
 
     /// What is answered without the switch.
@@ -58,26 +121,14 @@ impl VirtualSwitches {
         let member = self.of(slice).ok()?;
         Some(match asked {
             Request::PortDesc => Reply::PortDesc(self.seen_ports(slice)),
-            Request::GroupDesc => {
-                let all = member.groups.iter().map(|(group, (_, said))| GroupDesc {
-                    kind: said.kind,
-                    group: *group,
-                    buckets: said.buckets.clone(),
-                });
-                Reply::GroupDesc(all.collect())
-            }
-            Request::MeterConfig(asked) => {
-                let all = member.meters.iter().filter(|(m, _)| *asked == METER_ALL || asked == *m);
-                let all = all.map(|(meter, (_, said))| MeterConfig {
-                    flags: said.flags,
-                    meter: *meter,
-                    bands: said.bands.clone(),
-                });
-                Reply::MeterConfig(all.collect())
+            Request::MeterConfig(meter) if *meter != METER_ALL => {
+                let known = member.meters.get(*meter);
+                let config = |kept: &super::member::Kept<_>| config(*meter, kept);
+                Reply::MeterConfig(known.map(config).into_iter().collect())
             }
             // Statistics of a group that does not exist are none (section 7.3.5.9).
             Request::GroupStats(group)
-                if *group != GROUP_ALL && !member.groups.contains_key(group) =>
+                if *group != GROUP_ALL && member.groups.get(*group).is_none() =>
             {
                 Reply::GroupStats(vec![])
             }
@@ -94,21 +145,17 @@ impl VirtualSwitches {
         };
         let every = |port| matches!(port, PortNumber::ANY | PortNumber::ALL);
         Ok(match asked {
-            Request::Flow(asked) | Request::Aggregate(asked) => {
-                Request::Flow(self.all_of(slice, &asked))
-            }
             Request::PortStats(port) if every(port) => Request::PortStats(PortNumber::ANY),
             Request::PortStats(port) => Request::PortStats(real_port(port)?),
             Request::QueueStats { port, queue } if !every(port) => {
                 Request::QueueStats { port: real_port(port)?, queue }
             }
             Request::GroupStats(group) => {
-                let real = member.groups.get(&group).map(|(real, _)| *real);
-                Request::GroupStats(real.unwrap_or(GROUP_ALL))
+                Request::GroupStats(member.groups.real(group).unwrap_or(GROUP_ALL))
             }
             Request::MeterStats(METER_ALL) => Request::MeterStats(METER_ALL),
-            Request::MeterStats(meter) => match member.meters.get(&meter) {
-                Some((real, _)) => Request::MeterStats(*real),
+            Request::MeterStats(meter) => match member.meters.real(meter) {
+                Some(real) => Request::MeterStats(real),
                 None => return Err(refuse(Reason::MeterModFailedUnknownMeter, "no such meter")),
             },
             Request::TableFeatures(tables) if !tables.is_empty() => {
@@ -122,67 +169,241 @@ impl VirtualSwitches {
         })
     }
 
-    /// Asks for all entries of a slice in the tables that a request is about.
-    fn all_of(&self, slice: SliceId, asked: &FlowRequest) -> FlowRequest {
-        match self.version {
-            Version::V10 => FlowRequest {
-                table: asked.table,
-                ..FlowRequest::new(Match::V10(Match10::default()))
-            },
-            Version::V13 => FlowRequest {
-                table: asked.table,
-                cookie: tag(slice),
-                cookie_mask: TAG,
-                ..FlowRequest::new(Match::default())
-            },
+    fn flows_of(&self, asked: FlowRequest, total: Option<Aggregate>) -> Flows {
+        let v10 = self.version == Version::V10;
+        let filter = Filter {
+            table: asked.table,
+            pattern: Pattern::of(&asked.matching),
+            strict: None,
+            cookie: asked.cookie,
+            cookie_mask: if v10 { 0 } else { asked.cookie_mask },
+            out_port: asked.out_port,
+            out_group: if v10 { GROUP_ANY } else { asked.out_group },
+        };
+        Flows { filter, total, next: 0, last: None, sums: BTreeMap::new() }
+    }
+
+    /// Goes on to tell rules: asks for the entries of a block of them, or tells those that it knows.
+    pub(super) fn flows(
+        &mut self,
+        sent: &Sent,
+        mut flows: Box<Flows>,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Option<Job> {
+        let Some(last) = flows.last else {
+            let (body, last, holds) = self.block(sent.slice, &flows, work);
+            flows.last = Some(last);
+            let kind = Kind::Answer(Box::new(Asked { what: What::Flows(flows), holds }));
+            let request = MultipartRequest { flags: 0, body: Request::Flow(body) };
+            self.order(sent, kind, Message::MultipartRequest(request), out);
+            return None;
+        };
+        let told = self.told(sent.slice, &mut flows, last, work);
+        let mut rules = self.rules.range(sent.slice, last + 1..=u64::MAX);
+        let is_whole = flows.next > last;
+        let is_last = is_whole && rules.next().is_none();
+        if let Some(total) = &flows.total {
+            if is_last {
+                self.answer(sent, Reply::Aggregate(*total), false, out);
+            }
+        } else if is_last || !told.is_empty() {
+            self.answer(sent, Reply::Flow(told), !is_last, out);
+        }
+        if is_last {
+            return None;
+        }
+        if is_whole {
+            flows.last = None;
+            flows.sums.clear();
+        }
+        Some(Job::Flows(flows))
+    }
+
+    /// A request for entries of rules that are next, the last of these rules, and whether others are left.
+    fn block(&self, slice: SliceId, flows: &Flows, work: &mut Work) -> (FlowRequest, u64, bool) {
+        let table = flows.filter.table;
+        if self.version == Version::V10 {
+            let any = FlowRequest::new(Match::V10(Match10::default()));
+            let holds = self.rules.count(slice).entries > BLOCK as u64;
+            return (FlowRequest { table, ..any }, LAST, holds);
+        }
+        let (mut first, mut fits, mut entries, mut more) = (None, flows.next, 0, false);
+        for (number, rule) in self.rules.range(slice, flows.next..=u64::MAX) {
+            work.spend(1);
+            entries += rule.pieces.len();
+            if first.is_some() && entries > BLOCK {
+                more = true;
+                break;
+            }
+            first.get_or_insert(number);
+            fits = number;
+        }
+        let first = first.unwrap_or(flows.next);
+        let is_all = !more && flows.next == 0;
+        // The widest block that begins behind what was told, and has no more than fits.
+        let end = |bits: u32| first | ((1 << bits) - 1);
+        let fit = |bits: &u32| first >> bits << bits >= flows.next && (!more || end(*bits) <= fits);
+        let bits = match is_all {
+            true => NUMBER_BITS,
+            false => (0..NUMBER_BITS).rev().find(fit).unwrap_or(0),
+        };
+        let (cookie, cookie_mask) = cookies(slice, first >> bits << bits, bits);
+        let any = FlowRequest::new(Match::default());
+        let last = if !more && end(bits) >= fits { LAST } else { end(bits) };
+        (FlowRequest { table, cookie, cookie_mask, ..any }, last, !is_all)
+    }
+
+    /// The next rules of a block, with the sums over their entries; or these are added up.
+    fn told(
+        &self,
+        slice: SliceId,
+        flows: &mut Flows,
+        last: u64,
+        work: &mut Work,
+    ) -> Vec<FlowStats> {
+        let (mut told, mut bytes) = (vec![], 0);
+        for (number, rule) in self.rules.range(slice, flows.next..=last) {
+            work.spend(2);
+            if flows.filter.accepts(rule) {
+                let size = weight::boxed::<FlowStats>()
+                    + weight::matching(&rule.said.matching)
+                    + weight::instructions(&rule.said.instructions);
+                let is_full = bytes + size > PART || told.len() == MOST_TOLD;
+                if flows.total.is_none() && is_full && !told.is_empty() {
+                    return told;
+                }
+                bytes += size;
+                let sum = flows.sums.get(&number).copied().unwrap_or_default();
+                match &mut flows.total {
+                    Some(total) => add_up(total, rule, sum),
+                    None => {
+                        work.spend(10);
+                        told.push(self.stats(rule, sum));
+                    }
+                }
+            }
+            flows.next = number + 1;
+            if !work.is_left() {
+                return told;
+            }
+        }
+        flows.next = last + 1;
+        told
+    }
+
+    fn stats(&self, rule: &Rule, (packets, bytes, duration): Sum) -> FlowStats {
+        let v10 = self.version == Version::V10;
+        FlowStats {
+            table: rule.said.table,
+            duration,
+            priority: rule.said.priority,
+            idle_timeout: rule.said.idle_timeout,
+            hard_timeout: rule.said.hard_timeout,
+            flags: if v10 { Default::default() } else { rule.said.flags },
+            cookie: rule.said.cookie,
+            packets: packets.saturating_add(rule.packets),
+            bytes: bytes.saturating_add(rule.bytes),
+            matching: rule.said.matching.clone(),
+            instructions: rule.said.instructions.clone(),
         }
     }
 
-    fn answer(&self, slice: SliceId, xid: u32, reply: Reply, out: &mut Vec<Out>) {
-        // Nothing is longer than what the switch sent.
-        for part in segments(self.version, reply).unwrap_or_default() {
-            self.tell(slice, xid, Message::MultipartReply(part), out);
+    /// Goes on to tell groups or meters.
+    pub(super) fn describe(
+        &mut self,
+        sent: &Sent,
+        describing: Describing,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Option<Job> {
+        let member = self.of(sent.slice).ok()?;
+        let (mut bytes, mut left) = (0, None);
+        // What fits into a part; what does not is left.
+        let mut fits = |number: u32, size: u64| {
+            work.spend(10);
+            let first = bytes == 0;
+            bytes += size;
+            let fits = left.is_none() && (first || bytes <= PART as u64);
+            left = left.or((!fits).then_some(number));
+            fits
+        };
+        let reply = match describing {
+            Describing::Groups(from) => {
+                let all = member.groups.from(from);
+                let part = all.take_while(|(number, kept)| fits(*number, kept.bytes));
+                Reply::GroupDesc(part.map(|(group, kept)| desc(group, kept)).collect())
+            }
+            Describing::Meters(from) => {
+                let all = member.meters.from(from);
+                let part = all.take_while(|(number, kept)| fits(*number, kept.bytes));
+                Reply::MeterConfig(part.map(|(meter, kept)| config(meter, kept)).collect())
+            }
+        };
+        self.answer(sent, reply, left.is_some(), out);
+        let next = |from| match describing {
+            Describing::Groups(_) => Describing::Groups(from),
+            Describing::Meters(_) => Describing::Meters(from),
+        };
+        left.map(|from| Job::Describe(next(from)))
+    }
+
+    /// Answers, or with a part of an answer of which more follow.
+    fn answer(&self, sent: &Sent, reply: Reply, more: bool, out: &mut Vec<Out>) {
+        // Nothing is longer than what the switch sent, or a message said.
+        for mut part in segments(self.version, reply).unwrap_or_default() {
+            part.flags |= if more { MORE } else { 0 };
+            self.tell(sent.slice, sent.xid, Message::MultipartReply(part), out);
         }
     }
 
     pub(super) fn multipart_reply(&mut self, xid: u32, part: MultipartReply, out: &mut Vec<Out>) {
-        let Some((sent, kind)) = self.pending.take(xid) else { return };
-        let Kind::Answer(mut asked) = kind else {
-            self.pending.put(xid, sent, kind);
-            return;
-        };
-        match asked.parts.reply(part, usize::from(u16::MAX), MOST) {
-            Ok(None) => self.pending.put(xid, sent, Kind::Answer(asked)),
-            Ok(Some(reply)) => {
-                if let Some(reply) = self.seen_reply(sent.slice, &asked.what, reply) {
-                    self.answer(sent.slice, sent.xid, reply, out);
+        let more = part.flags & MORE != 0;
+        let VirtualSwitches { pending, rules, .. } = self;
+        let Some((sent, asked)) = pending.asked(xid) else { return };
+        let sent = sent.clone();
+        match (&mut asked.what, part.body) {
+            (What::Flows(flows), Reply::Flow(entries)) => {
+                for entry in entries {
+                    let Some((number, _, rule)) = rules.of_cookie(entry.cookie) else { continue };
+                    if rule.slice == sent.slice {
+                        add(flows.sums.entry(number).or_default(), &entry);
+                    }
+                }
+                if more {
+                    return;
+                }
+                if let Some((sent, Kind::Answer(asked))) = pending.take(xid)
+                    && let What::Flows(flows) = asked.what
+                {
+                    self.push_first(sent, Job::Flows(flows));
                 }
             }
-            Err(error) => {
-                let words = error.to_string();
-                let refusal = Refusal::new(Reason::BadRequestMultipartBufferOverflow, words);
-                self.refuse(&sent, refusal, out);
+            (What::Other, reply) => {
+                let reply = self.seen_reply(sent.slice, reply);
+                if !more {
+                    self.pending.take(xid);
+                }
+                if let Some(reply) = reply {
+                    self.answer(&sent, reply, more, out);
+                }
             }
+            (What::Flows(_), _) => drop(pending.take(xid)),
         }
     }
 
     /// What is the slice's of an answer.
-    fn seen_reply(&self, slice: SliceId, what: &What, reply: Reply) -> Option<Reply> {
+    fn seen_reply(&self, slice: SliceId, reply: Reply) -> Option<Reply> {
         let member = self.of(slice).ok()?;
         let numbered = |real: u32, all: &BTreeMap<u32, u32>| all.get(&real).copied();
-        let groups = || member.groups.iter().map(|(seen, (real, _))| (*real, *seen)).collect();
-        let meters = || member.meters.iter().map(|(seen, (real, _))| (*real, *seen)).collect();
+        let groups = || member.groups.all().map(|(seen, kept)| (kept.real, seen)).collect();
+        let meters = || member.meters.all().map(|(seen, kept)| (kept.real, seen)).collect();
         Some(match reply {
             Reply::Desc(mut desc) => {
                 let name = self.slicing.slice(slice).map(|slice| slice.name.as_str());
                 desc.datapath = Name::new(&format!("slice {}", name.unwrap_or_default()));
                 Reply::Desc(desc)
             }
-            Reply::Flow(all) => match what {
-                What::Flow(asked) => Reply::Flow(self.flows(slice, asked, all)),
-                What::Aggregate(asked) => Reply::Aggregate(sums(&self.flows(slice, asked, all))),
-                What::Other => return None,
-            },
             Reply::Table(all) => Reply::Table(self.tables(slice, all)),
             Reply::PortStats(mut all) => {
                 all.retain_mut(|one| {
@@ -224,57 +445,11 @@ impl VirtualSwitches {
         })
     }
 
-    /// Rules that a request is about, each once, with the sums over its entries.
-    fn flows(&self, slice: SliceId, asked: &FlowRequest, all: Vec<FlowStats>) -> Vec<FlowStats> {
-        let v10 = self.version == Version::V10;
-        let filter = Filter {
-            slice,
-            table: asked.table,
-            pattern: Pattern::new(&asked.matching.to_oxm()),
-            strict: None,
-            cookie: asked.cookie,
-            cookie_mask: if v10 { 0 } else { asked.cookie_mask },
-            out_port: asked.out_port,
-            out_group: if v10 { GROUP_ANY } else { asked.out_group },
-        };
-        let mut sums: BTreeMap<u64, (u64, u64, Duration)> = BTreeMap::new();
-        for entry in all {
-            let Some((number, _, _)) = self.rules.of_cookie(entry.cookie) else { continue };
-            let sum = sums.entry(number).or_default();
-            sum.0 = sum.0.saturating_add(entry.packets);
-            sum.1 = sum.1.saturating_add(entry.bytes);
-            let later = |one: Duration| (one.seconds, one.nanoseconds);
-            if later(entry.duration) > later(sum.2) {
-                sum.2 = entry.duration;
-            }
-        }
-        let mut flows = vec![];
-        for number in self.rules.chosen(&filter) {
-            let Some(rule) = self.rules.get(number) else { continue };
-            let (packets, bytes, duration) = sums.get(&number).copied().unwrap_or_default();
-            flows.push(FlowStats {
-                table: rule.said.table,
-                duration,
-                priority: rule.said.priority,
-                idle_timeout: rule.said.idle_timeout,
-                hard_timeout: rule.said.hard_timeout,
-                flags: if v10 { Default::default() } else { rule.said.flags },
-                cookie: rule.said.cookie,
-                packets: packets.saturating_add(rule.packets),
-                bytes: bytes.saturating_add(rule.bytes),
-                matching: rule.said.matching.clone(),
-                instructions: rule.said.instructions.clone(),
-            });
-        }
-        flows
-    }
-
     /// What is looked up in tables is not told apart by slice: not counted.
     fn tables(&self, slice: SliceId, mut all: Vec<TableStats>) -> Vec<TableStats> {
         let quota = self.slicing.slice(slice).and_then(|slice| slice.quota.rules);
         for table in &mut all {
-            let own = self.rules.of(slice).filter(|(_, rule)| rule.said.table == table.table);
-            table.active = u32::try_from(own.count()).unwrap_or(u32::MAX);
+            table.active = self.rules.in_table(slice, table.table);
             table.max_entries = table.max_entries.min(quota.unwrap_or(u32::MAX));
             (table.lookups, table.matched) = (u64::MAX, u64::MAX);
         }
@@ -317,12 +492,25 @@ impl VirtualSwitches {
     }
 }
 
-fn sums(flows: &[FlowStats]) -> Aggregate {
-    let mut all = Aggregate::default();
-    for flow in flows {
-        all.packets = all.packets.saturating_add(flow.packets);
-        all.bytes = all.bytes.saturating_add(flow.bytes);
-        all.flows += 1;
+fn add(sum: &mut Sum, entry: &FlowStats) {
+    sum.0 = sum.0.saturating_add(entry.packets);
+    sum.1 = sum.1.saturating_add(entry.bytes);
+    let later = |one: Duration| (one.seconds, one.nanoseconds);
+    if later(entry.duration) > later(sum.2) {
+        sum.2 = entry.duration;
     }
-    all
+}
+
+fn add_up(total: &mut Aggregate, rule: &Rule, (packets, bytes, _): Sum) {
+    total.packets = total.packets.saturating_add(packets).saturating_add(rule.packets);
+    total.bytes = total.bytes.saturating_add(bytes).saturating_add(rule.bytes);
+    total.flows += 1;
+}
+
+fn desc(group: u32, kept: &super::member::Kept<netloom_openflow::GroupMod>) -> GroupDesc {
+    GroupDesc { kind: kept.said.kind, group, buckets: kept.said.buckets.clone() }
+}
+
+fn config(meter: u32, kept: &super::member::Kept<netloom_openflow::MeterMod>) -> MeterConfig {
+    MeterConfig { flags: kept.said.flags, meter, bands: kept.said.bands.clone() }
 }

@@ -8,12 +8,14 @@ use netloom_openflow::async_config::AsyncConfig;
 use netloom_openflow::port::PortConfig;
 use netloom_openflow::role::Role;
 use netloom_openflow::switch::SwitchConfig;
-use netloom_openflow::{Field, GroupMod, MeterMod, Port, PortNumber, Version};
+use netloom_openflow::{Field, GroupMod, MeterMod, Port, PortNumber};
 
-use super::Counters;
+use super::jobs::Job;
+use super::{Counters, Sent};
 use crate::cube::Cube;
-use crate::memory::{Note, Remembered};
-use crate::{Rate, Slice, SliceId, Time};
+use crate::memory::Remembered;
+use crate::walk::Known;
+use crate::{Rate, Slice, Time};
 
 /// Buffers that a slice knows of at most.
 const MOST_BUFFERS: usize = 1024;
@@ -21,11 +23,83 @@ const SECOND: Time = 1_000_000_000;
 /// Wait at most before asking again.
 const LONGEST: Time = SECOND;
 
+/// A group or meter of a slice.
+#[derive(Debug)]
+pub(super) struct Kept<T> {
+    /// Its number at the real switch.
+    pub(super) real: u32,
+    /// What the slice said.
+    pub(super) said: T,
+    /// The buckets that the real one has.
+    pub(super) buckets: u64,
+    pub(super) bytes: u64,
+}
+
+impl Kept<()> {
+    pub(super) fn with<T>(self, said: T) -> Kept<T> {
+        Kept { real: self.real, said, buckets: self.buckets, bytes: self.bytes }
+    }
+}
+
+/// Groups or meters, by the slice's numbers.
+#[derive(Debug)]
+pub(super) struct Keeps<T> {
+    all: BTreeMap<u32, Kept<T>>,
+    pub(super) buckets: u64,
+    pub(super) bytes: u64,
+}
+
+impl<T> Default for Keeps<T> {
+    fn default() -> Keeps<T> {
+        Keeps { all: BTreeMap::new(), buckets: 0, bytes: 0 }
+    }
+}
+
+impl<T> Keeps<T> {
+    pub(super) fn get(&self, number: u32) -> Option<&Kept<T>> {
+        self.all.get(&number)
+    }
+
+    pub(super) fn real(&self, number: u32) -> Option<u32> {
+        self.get(number).map(|kept| kept.real)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn put(&mut self, number: u32, kept: Kept<T>) {
+        self.remove(number);
+        self.buckets += kept.buckets;
+        self.bytes += kept.bytes;
+        self.all.insert(number, kept);
+    }
+
+    pub(super) fn remove(&mut self, number: u32) -> Option<Kept<T>> {
+        let kept = self.all.remove(&number)?;
+        self.buckets -= kept.buckets;
+        self.bytes -= kept.bytes;
+        Some(kept)
+    }
+
+    /// All of them, from a number on.
+    pub(super) fn from(&self, number: u32) -> impl Iterator<Item = (u32, &Kept<T>)> {
+        self.all.range(number..).map(|(number, kept)| (*number, kept))
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &Kept<T>)> {
+        self.from(0)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) connected: bool,
-    /// Real ports, and the numbers that the controller sees.
+    /// Real ports, and the numbers that the controller sees; and the other way round.
     ports: BTreeMap<PortNumber, PortNumber>,
+    reals: BTreeMap<PortNumber, PortNumber>,
+    /// The real ports, in order.
+    all: Vec<PortNumber>,
     /// Whether every port of the switch is its.
     any_port: bool,
     /// Bits of the ports' configuration that are the slice's alone.
@@ -34,9 +108,8 @@ pub(super) struct Member {
     pub(super) generation: Option<u64>,
     pub(super) interests: AsyncConfig,
     pub(super) config: SwitchConfig,
-    /// Groups and meters: the slice's number, the real one, and what the slice said.
-    pub(super) groups: BTreeMap<u32, (u32, GroupMod)>,
-    pub(super) meters: BTreeMap<u32, (u32, MeterMod)>,
+    pub(super) groups: Keeps<GroupMod>,
+    pub(super) meters: Keeps<MeterMod>,
     /// The meter that all its packets pass.
     pub(super) rate: Option<u32>,
     /// Buffers that it was told of, with the packets in them, in the order in which it was.
@@ -44,8 +117,14 @@ pub(super) struct Member {
     messages: Option<(Rate, Bucket)>,
     /// Until when what it asked for before uses up its quota.
     paying: Time,
+    /// Whether the next message for the switch was counted with the one that it follows from.
+    counted: bool,
     pub(super) packet_ins: Option<Bucket>,
     pub(super) counters: Counters,
+    /// What was proved for all its packets.
+    known: Known,
+    /// What it asked for that is not done, in order.
+    pub(super) jobs: VecDeque<(Sent, Job)>,
 }
 
 fn bucket(rate: Option<Rate>) -> Option<Bucket> {
@@ -57,20 +136,25 @@ impl Member {
         let mut member = Member {
             connected: false,
             ports: BTreeMap::new(),
+            reals: BTreeMap::new(),
+            all: vec![],
             any_port: slice.spaces.iter().any(|space| space.ports.is_none()),
             port_config: BTreeMap::new(),
             role: Role::Equal,
             generation: None,
             interests: AsyncConfig::default(),
             config: SwitchConfig::default(),
-            groups: BTreeMap::new(),
-            meters: BTreeMap::new(),
+            groups: Keeps::default(),
+            meters: Keeps::default(),
             rate: None,
             buffers: VecDeque::new(),
             messages: slice.quota.messages.zip(bucket(slice.quota.messages)),
             paying: 0,
+            counted: false,
             packet_ins: bucket(slice.quota.packet_ins),
             counters: Counters::default(),
+            known: Known::default(),
+            jobs: VecDeque::new(),
         };
         let listed = slice.spaces.iter().flat_map(|space| space.ports.iter().flatten());
         for port in
@@ -89,11 +173,20 @@ impl Member {
         let number = match port {
             PortNumber::LOCAL => port,
             _ => {
-                let given = self.ports.values().filter(|port| !port.is_reserved());
-                PortNumber(given.map(|port| port.0).max().unwrap_or(0).saturating_add(1))
+                let given = self.reals.keys().rev().find(|port| !port.is_reserved());
+                PortNumber(given.map_or(0, |port| port.0).saturating_add(1))
             }
         };
-        self.ports.insert(port, number);
+        self.pair(port, number);
+    }
+
+    fn pair(&mut self, real: PortNumber, seen: PortNumber) {
+        self.ports.insert(real, seen);
+        self.reals.insert(seen, real);
+        if let Err(at) = self.all.binary_search(&real) {
+            self.all.insert(at, real);
+        }
+        self.known.forget_sets();
     }
 
     /// A port appeared.
@@ -103,39 +196,25 @@ impl Member {
         }
     }
 
-    /// What an earlier process had for the slice. Ports that the slice still has keep their numbers.
+    /// What an earlier process had for the slice, without groups. Ports that the slice still has keep their numbers.
     pub(super) fn recall(&mut self, before: &Remembered) {
         let new = std::mem::take(&mut self.ports);
+        self.reals.clear();
+        self.all.clear();
         let kept = before.ports.iter().filter(|(real, _)| new.contains_key(real) || self.any_port);
-        self.ports = kept.map(|(real, seen)| (*real, *seen)).collect();
+        for (real, seen) in kept.map(|(real, seen)| (*real, *seen)).collect::<Vec<_>>() {
+            self.pair(real, seen);
+        }
         new.into_keys().for_each(|real| self.number(real));
         let config = before.port_config.iter();
         let config = config.filter(|(real, _)| self.ports.contains_key(real));
         self.port_config = config.map(|(real, config)| (*real, *config)).collect();
-        self.groups.clone_from(&before.groups);
-        self.meters.clone_from(&before.meters);
         self.rate = before.rate;
     }
 
-    /// Writes what a later process has to know of it, beside its rules.
-    pub(super) fn write(&self, slice: SliceId, name: &str, version: Version, to: &mut Vec<u8>) {
-        let mut put = |note: Note<'_>| note.write(version, to);
-        put(Note::Slice { slice, name });
-        for (real, seen) in &self.ports {
-            put(Note::Port { slice, real: *real, seen: *seen });
-        }
-        for (real, config) in &self.port_config {
-            put(Note::PortConfig { slice, real: *real, config: *config });
-        }
-        for (real, said) in self.groups.values() {
-            put(Note::Group { slice, real: *real, said });
-        }
-        for (real, said) in self.meters.values() {
-            put(Note::Meter { slice, real: *real, said });
-        }
-        if let Some(meter) = self.rate {
-            put(Note::Rate { slice, meter });
-        }
+    /// Its real ports, with the numbers that its controller sees.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (PortNumber, PortNumber)> {
+        self.ports.iter().map(|(real, seen)| (*real, *seen))
     }
 
     /// A controller is there, with the settings of a new connection.
@@ -154,12 +233,17 @@ impl Member {
 
     /// The real port of a number in the slice.
     pub(super) fn real(&self, seen: PortNumber) -> Option<PortNumber> {
-        self.ports.iter().find(|(_, number)| **number == seen).map(|(real, _)| *real)
+        self.reals.get(&seen).copied()
     }
 
     /// All its real ports.
-    pub(super) fn all(&self) -> Vec<PortNumber> {
-        self.ports.keys().copied().collect()
+    pub(super) fn all(&self) -> &[PortNumber] {
+        &self.all
+    }
+
+    /// What is known of it, and its real ports.
+    pub(super) fn proving(&mut self) -> (&mut Known, &[PortNumber]) {
+        (&mut self.known, &self.all)
     }
 
     /// Whether a port takes part in the slice's floods.
@@ -196,20 +280,23 @@ impl Member {
 
     /// Whether its quota has room for a message, which it then uses.
     pub(super) fn has_turn(&mut self, now: Time) -> bool {
+        // One message for the switch that follows from it is counted with it.
+        self.counted = true;
         let Some((_, bucket)) = &mut self.messages else { return true };
         now >= self.paying && bucket.take(now, 1)
     }
 
     /// A message became so many for the switch: all but one, which was counted, are counted now.
     pub(super) fn pay(&mut self, now: Time, orders: usize) {
-        let Some((rate, bucket)) = &mut self.messages else { return };
-        let mut left = u64::try_from(orders).unwrap_or(u64::MAX).saturating_sub(1);
+        let Some((rate, bucket)) = self.messages.as_mut().filter(|_| orders > 0) else { return };
+        let mut left = u64::try_from(orders).unwrap_or(u64::MAX);
+        left -= u64::from(std::mem::take(&mut self.counted));
         while left > 0 && bucket.take(now, 1) {
             left -= 1;
         }
         if left > 0 {
             let pause = left.saturating_mul(SECOND) / rate.per_second.max(1);
-            self.paying = now.saturating_add(pause);
+            self.paying = now.max(self.paying).saturating_add(pause);
             // What comes in until then is spent.
             while left > 0 && bucket.take(self.paying, 1) {
                 left -= 1;

@@ -7,13 +7,24 @@ use netloom_openflow::port::PortConfig;
 use netloom_openflow::{Action, Field, Message, PacketIn, PacketOut, PortNumber, Reason};
 use netloom_pipeline::headers::parse;
 
+use super::jobs::{Job, Step};
 use super::pending::Kind;
 use super::rewrite::TAG;
-use super::{Done, Out, Refusal, Sent, VirtualSwitches};
+use super::{Out, Refusal, Sent, VirtualSwitches};
 use crate::cube::Cube;
 use crate::fault::{self, Fault};
 use crate::mark::{self, Marked};
+use crate::proof::Proof;
+use crate::walk::Walk;
+use crate::work::Work;
 use crate::{SliceId, Time};
+
+/// A packet of a controller, being proved.
+#[derive(Debug)]
+pub(super) struct Sending {
+    order: PacketOut,
+    walk: Walk,
+}
 
 /// What a frame is, at a port.
 fn packet_at(port: PortNumber, frame: &[u8]) -> Cube {
@@ -124,8 +135,9 @@ impl VirtualSwitches {
         &mut self,
         sent: &Sent,
         packet: PacketOut,
+        work: &mut Work,
         out: &mut Vec<Out>,
-    ) -> Done {
+    ) -> Step {
         let member = self.of(sent.slice)?;
         let in_port = match packet.in_port {
             reserved if reserved.is_reserved() && reserved != PortNumber::LOCAL => reserved,
@@ -138,31 +150,54 @@ impl VirtualSwitches {
         actions.tables = true;
         let actions = actions.list(&packet.actions)?;
         let mut data = packet.data;
-        match self.discovery(sent.slice, packet.buffer, &data, &actions) {
-            Some(marked) => data = marked,
-            None => self.prove_packet(sent, in_port, packet.buffer, &data, &actions)?,
-        }
-        if let Some(member) = self.member(sent.slice) {
-            member.take_buffer(packet.buffer);
-            member.counters.packet_outs += 1;
-        }
+        let walk = match self.discovery(sent.slice, packet.buffer, &data, &actions) {
+            Some(marked) => {
+                data = marked;
+                Walk::default()
+            }
+            None => {
+                let packet = self.packet_of(sent.slice, in_port, packet.buffer, &data)?;
+                Walk::packet(packet, &actions)
+            }
+        };
         let order = PacketOut { buffer: packet.buffer, in_port, actions, data };
-        self.order(sent, Kind::Order, Message::PacketOut(order), out);
-        Ok(())
+        self.send_packet(sent, Box::new(Sending { order, walk }), work, out)
     }
 
-    fn prove_packet(
+    /// Goes on with a packet.
+    pub(super) fn send_packet(
         &mut self,
         sent: &Sent,
+        mut sending: Box<Sending>,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Step {
+        let VirtualSwitches { slicing, members, .. } = self;
+        if let Some(member) = members.get_mut(usize::from(sent.slice.0)) {
+            let (known, ports) = member.proving();
+            let proof = Proof { slicing, slice: sent.slice, ports };
+            match sending.walk.goes_on(&proof, known, work) {
+                None => return Ok(Some(Job::Packet(sending))),
+                Some(done) => done?,
+            };
+            member.counters.packet_outs += 1;
+        }
+        self.order(sent, Kind::Order, Message::PacketOut(sending.order), out);
+        Ok(None)
+    }
+
+    /// What is known of a packet that is sent.
+    fn packet_of(
+        &mut self,
+        slice: SliceId,
         in_port: PortNumber,
         buffer: u32,
         data: &[u8],
-        actions: &[Action],
-    ) -> Done {
+    ) -> Result<Cube, Refusal> {
         let mut cube = match buffer {
             NO_BUFFER => packet_at(in_port, data),
             buffer => {
-                let taken = self.member(sent.slice).and_then(|member| member.take_buffer(buffer));
+                let taken = self.member(slice).and_then(|member| member.take_buffer(buffer));
                 let (port, mut cube) = taken.ok_or_else(|| {
                     let words = "the buffer is not the slice's";
                     Refusal::new(Reason::BadRequestBufferUnknown, words)
@@ -176,9 +211,7 @@ impl VirtualSwitches {
         if in_port.is_reserved() && in_port != PortNumber::LOCAL {
             cube.free(Field::InPort);
         }
-        let ports = self.of(sent.slice)?.all();
-        self.proof(sent.slice, &ports).packet(&cube, actions)?;
-        Ok(())
+        Ok(cube)
     }
 
     /// A packet of discovery with its mark, if it is one that only goes out.

@@ -57,12 +57,6 @@ impl VirtualSwitches {
         self.order(&sent, Kind::Own, Message::SetConfig(config), out);
     }
 
-    /// Whether any slice discovers links.
-    pub(super) fn has_discovery(&self) -> bool {
-        let slices = self.slicing.ids().filter_map(|id| self.slicing.slice(id));
-        slices.into_iter().any(|slice| slice.lldp)
-    }
-
     /// Packets of discovery at a port of a slice that discovers links come here, unless they are of a slice that does not.
     fn take_discovery(&mut self, now: Time, port: PortNumber, out: &mut Vec<Out>) {
         let sent = VirtualSwitches::own(SliceId(0), now);
@@ -150,7 +144,7 @@ impl VirtualSwitches {
                 self.tell(slice, 0, Message::PortStatus(status), out);
             }
             if !known {
-                self.flood_again(&VirtualSwitches::own(slice, now), out);
+                self.flood_again(&VirtualSwitches::own(slice, now));
             }
         }
     }
@@ -187,7 +181,7 @@ impl VirtualSwitches {
             self.order(sent, Kind::Order, Message::PortMod(order), out);
         }
         if old.has(PortConfig::NO_FLOOD) != new.has(PortConfig::NO_FLOOD) {
-            self.flood_again(&VirtualSwitches::own(sent.slice, sent.now), out);
+            self.flood_again(&VirtualSwitches::own(sent.slice, sent.now));
         }
         Ok(())
     }

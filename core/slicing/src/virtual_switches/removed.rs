@@ -7,6 +7,7 @@
 use netloom_openflow::flow::{FlowCommand, FlowFlags, FlowRemoved, RemovedReason};
 use netloom_openflow::{Message, flow::Duration};
 
+use super::jobs::Job;
 use super::rules::Rule;
 use super::{Out, Sent, VirtualSwitches};
 use crate::{SliceId, Time};
@@ -16,19 +17,19 @@ const SECOND: Time = 1_000_000_000;
 impl VirtualSwitches {
     /// What this program does by itself for a slice.
     pub(super) fn own(slice: SliceId, now: Time) -> Sent {
-        Sent { slice, xid: 0, now, head: vec![] }
+        Sent { slice, xid: 0, now, head: [].into() }
     }
 
     pub(super) fn flow_removed(&mut self, now: Time, removed: &FlowRemoved, out: &mut Vec<Out>) {
         let Some((number, at, rule)) = self.rules.of_cookie(removed.cookie) else { return };
         let (slice, dying) = (rule.slice, rule.dying.is_some());
-        let Some(rule) = self.rules.get_mut(number) else { return };
+        let Some(rule) = self.rules.get_mut(slice, number) else { return };
         rule.packets = rule.packets.saturating_add(removed.packets);
         rule.bytes = rule.bytes.saturating_add(removed.bytes);
         let idle = SECOND * Time::from(rule.said.idle_timeout);
         let several = rule.pieces.len() > 1;
         if let Some(piece) = rule.pieces.get_mut(at) {
-            piece.alive = false;
+            rule.alive -= usize::from(std::mem::take(&mut piece.alive));
             let quiet_since = match piece.quiet {
                 Some((from, _)) if removed.packets == 0 => from,
                 _ => now.saturating_sub(idle),
@@ -40,26 +41,33 @@ impl VirtualSwitches {
         if idles && several && !dying && !is_idle(rule, idle) {
             if let Some(piece) = rule.pieces.get_mut(at) {
                 piece.alive = true;
+                rule.alive += 1;
             }
-            self.rules.note(number);
+            self.rules.note(slice, number);
             self.install_piece(&sent, number, at, FlowCommand::Add, out);
             return;
         }
-        self.rules.dies(number, removed.reason);
-        if dying {
-            self.nothing_left(now, number, out);
+        let others = rule.alive > 0;
+        self.rules.dies(slice, number, removed.reason);
+        if dying || !others {
+            self.nothing_left(now, slice, number, out);
         } else {
-            self.uninstall(&sent, number, out);
+            self.push_first(sent, Job::Uninstall { number, piece: 0, forget: false });
         }
     }
 
     /// A rule without entries is gone.
-    pub(super) fn nothing_left(&mut self, now: Time, number: u64, out: &mut Vec<Out>) {
-        let left = self.rules.get(number).map_or(1, Rule::entries);
-        if left > 0 {
+    pub(super) fn nothing_left(
+        &mut self,
+        now: Time,
+        slice: SliceId,
+        number: u64,
+        out: &mut Vec<Out>,
+    ) {
+        if self.rules.get(slice, number).is_none_or(|rule| rule.alive > 0) {
             return;
         }
-        let Some(rule) = self.rules.remove(number) else { return };
+        let Some(rule) = self.rules.remove(slice, number) else { return };
         let reason = rule.dying.unwrap_or(RemovedReason::Delete);
         let told = rule.said.flags.has(FlowFlags::SEND_FLOW_REM)
             && self.of(rule.slice).is_ok_and(|member| {
@@ -85,17 +93,15 @@ impl VirtualSwitches {
     }
 
     /// The switch refused an entry: the rule is not there, and the slice is told once.
-    pub(super) fn rule_failed(&mut self, number: u64, now: Time, out: &mut Vec<Out>) -> bool {
-        let Some(rule) = self.rules.get_mut(number) else { return false };
-        let slice = rule.slice;
-        let fresh = rule.dying.is_none();
+    pub(super) fn rule_failed(&mut self, slice: SliceId, number: u64, now: Time) -> bool {
+        let Some(rule) = self.rules.get_mut(slice, number) else { return false };
         // Which entry it was is not known; one that is not there is not missed.
-        let sent = VirtualSwitches::own(slice, now);
         rule.said.flags = rule.said.flags.without(FlowFlags::SEND_FLOW_REM);
+        let fresh = rule.dying.is_none();
         if fresh {
-            self.rules.dies(number, RemovedReason::Delete);
-            self.uninstall(&sent, number, out);
-            self.rules.remove(number);
+            self.rules.dies(slice, number, RemovedReason::Delete);
+            let forget = Job::Uninstall { number, piece: 0, forget: true };
+            self.push_first(VirtualSwitches::own(slice, now), forget);
         }
         fresh
     }

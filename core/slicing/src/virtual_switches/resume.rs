@@ -1,10 +1,12 @@
-//! A later process goes on where an earlier one was: what slices said is remembered, and the switch tells what it has.
+//! A later process goes on where an earlier one was, or with a switch that connects again: what slices said is known, and
+//! the switch tells what it has.
 //!
-//! Rules are proved again, by the slices as they are now. Entries that a rule still needs stay as they are, so that no
-//! packet is lost; what is missing is made, what belongs to no rule is removed. A switch that has nothing of
-//! what is remembered has lost it: then [`Error::Memory`] says so, and one begins anew.
+//! What is remembered in a file is proved again, by the slices as they are now; what this process has proved itself, of the
+//! same slices, is not. Entries that a rule still needs stay as they are, so that no packet is lost; what is missing is made,
+//! what belongs to no rule is removed. A switch that has nothing of what is remembered has lost it: then [`Error::Memory`]
+//! says so, and one begins anew. All of it is done some at a time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};
@@ -12,13 +14,19 @@ use netloom_openflow::group::GroupCommand;
 use netloom_openflow::meter::{MeterCommand, MeterFlags};
 use netloom_openflow::multipart::{FlowStats, GroupDesc, MeterConfig};
 use netloom_openflow::switch::Features;
-use netloom_openflow::{GroupMod, Instruction, Match, Message, MeterMod, Port, Version};
+use netloom_openflow::{
+    Action, GroupMod, Instruction, Match, Message, MeterMod, Port, Version, action,
+};
 use netloom_pipeline::Pattern;
 
-use super::pending::Kind;
-use super::rules::cookie;
+use super::groups::{self, Grouping};
+use super::jobs::ORDER;
+use super::making::Making;
+use super::member::Kept;
+use super::pending::{Kind, Pending};
 use super::{Out, VirtualSwitches};
-use crate::memory::{Memory, Note};
+use crate::memory::{Memory, RuleSaid};
+use crate::work::Work;
 use crate::{Error, SliceId, Slicing, Time};
 
 /// What a switch has.
@@ -50,29 +58,76 @@ pub struct Resumed {
 /// What makes an entry the same to a switch.
 type Place = (u8, u16, Pattern);
 
-/// Whose an entry is.
-enum Wanted {
-    /// The rule's with this number, and which of its entries.
-    Rule(u64, usize),
-    /// The slicer's own.
-    Own(FlowMod),
+/// An entry of a rule: its slice, its number, which of its entries.
+type Entry = (SliceId, u64, usize);
+
+/// A switch with which it goes on, under way.
+#[derive(Debug)]
+pub struct Resuming {
+    switches: VirtualSwitches,
+    found: Found,
+    stage: Stage,
+    /// What an earlier process said of rules that are not proved yet.
+    said: VecDeque<(u64, RuleSaid)>,
+    lost: u64,
+    /// Entries that no rule has by their cookies.
+    strays: HashMap<Place, FlowStats>,
+    plan: Plan,
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+enum Stage {
+    /// The groups of slices, and one that is being proved.
+    Groups(VecDeque<(SliceId, u32)>, Option<(SliceId, u32, Box<Grouping>)>),
+    /// Rules that were said, and one that is being made.
+    Rules(Option<(u64, SliceId, Box<Making>)>),
+    /// Entries that the switch told.
+    Found,
+    /// Rules of a slice, from a number on: their entries that the switch did not tell.
+    Missing(SliceId, u64),
+    /// The switch is to be told.
+    Ready(Carry),
+}
+
+/// What the switch is told next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carry {
+    Stale,
+    Settings,
+    Meters,
+    Groups,
+    Rules,
+    Own,
+    NoGroups,
+    NoMeters,
+    Done,
 }
 
 /// What is to be done with the entries of a switch.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Plan {
-    stale: Vec<FlowMod>,
+    /// Whether it is begun, and anything was there that was expected.
+    begun: bool,
+    found: bool,
+    stale: VecDeque<FlowMod>,
+    meters: VecDeque<(SliceId, MeterMod)>,
+    groups: VecDeque<(SliceId, u32)>,
     /// Entries of rules that are made anew or changed.
-    rules: Vec<(u64, usize, FlowCommand)>,
-    own: Vec<FlowMod>,
-    /// How long each rule has been there.
-    ages: BTreeMap<u64, Time>,
+    rules: VecDeque<(Entry, FlowCommand)>,
+    own: VecDeque<FlowMod>,
+    no_groups: VecDeque<GroupMod>,
+    no_meters: VecDeque<u32>,
+    /// How long the rules have been there of which something is.
+    ages: BTreeMap<(SliceId, u64), Time>,
     kept: u64,
+    made: u64,
+    removed: u64,
 }
 
 fn place(version: Version, table: u8, priority: u16, matching: &Match) -> Place {
     let table = if version == Version::V10 { 0 } else { table };
-    (table, priority, Pattern::new(&matching.to_oxm()))
+    (table, priority, Pattern::of(matching))
 }
 
 /// Whether instructions do the same.
@@ -84,9 +139,13 @@ fn same(one: &[Instruction], other: &[Instruction]) -> bool {
     one.iter().filter(does).eq(other.iter().filter(does))
 }
 
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
 impl VirtualSwitches {
     /// Goes on with a switch of which an earlier process remembered something, and which says what it has. Slices keep the
-    /// numbers that they had ([`Memory::placed`]).
+    /// numbers that they had ([`Memory::placed`]). All at once; see [`VirtualSwitches::resuming`].
     ///
     /// # Errors
     /// As [`VirtualSwitches::new`]; [`Error::Memory`] if nothing remembered is true of the switch.
@@ -96,9 +155,30 @@ impl VirtualSwitches {
         features: &Features,
         ports: &[Port],
         now: Time,
-        memory: &Memory,
-        found: &Found,
+        memory: Memory,
+        found: Found,
     ) -> Result<(VirtualSwitches, Vec<Out>, Resumed), Error> {
+        let mut resuming =
+            VirtualSwitches::resuming(slicing, version, features, ports, memory, found)?;
+        while !resuming.goes_on(now, &mut Work::all())? {}
+        let mut out = vec![];
+        while !resuming.carry_out(now, &mut Work::all(), &mut out) {}
+        let (switches, resumed) = resuming.finish();
+        Ok((switches, out, resumed))
+    }
+
+    /// Begins to go on with such a switch. It is told nothing yet.
+    ///
+    /// # Errors
+    /// As [`VirtualSwitches::resume`].
+    pub fn resuming(
+        slicing: Arc<Slicing>,
+        version: Version,
+        features: &Features,
+        ports: &[Port],
+        mut memory: Memory,
+        found: Found,
+    ) -> Result<Resuming, Error> {
         if memory.datapath != features.datapath_id {
             return Err(Error::Memory("it is of another switch"));
         }
@@ -106,59 +186,68 @@ impl VirtualSwitches {
             return Err(Error::Memory("the switch spoke another version of OpenFlow"));
         }
         let mut switches = VirtualSwitches::bare(slicing, version, features, ports)?;
-        switches.recall(memory);
-        switches.recall_groups();
-        let mut lost = switches.recall_rules(now, memory);
-        let plan = switches.compare(found).ok_or(Error::Memory("the switch lost its entries"))?;
-        let (plan, expired) = switches.settle(now, plan);
-        lost += expired;
-        let resumed = Resumed {
-            rules: switches.rules.living().count().try_into().unwrap_or(u64::MAX),
-            lost,
-            kept: plan.kept,
-            made: u64::try_from(plan.rules.len() + plan.own.len()).unwrap_or(u64::MAX),
-            removed: u64::try_from(plan.stale.len()).unwrap_or(u64::MAX),
-        };
-        let mut out = vec![];
-        switches.carry_out(now, plan, found, &mut out);
-        Ok((switches, out, resumed))
+        let groups = switches.recall(&mut memory);
+        let is_of = |rule: &RuleSaid| switches.is_of(rule.slice, &memory);
+        let all = memory.rules.iter().map(|(number, said)| (*number, said.clone()));
+        let said: VecDeque<(u64, RuleSaid)> = all.filter(|(_, said)| is_of(said)).collect();
+        let lost = wide(memory.rules.len() - said.len());
+        Ok(Resuming::new(switches, found, Stage::Groups(groups, None), said, lost))
     }
 
-    /// Begins to collect what a later process has to know; returns all of it so far.
-    pub fn remember(&mut self) -> Vec<u8> {
-        self.rules.notes.begin();
-        self.remembered()
-    }
-
-    /// All that a later process has to know.
-    pub fn remembered(&self) -> Vec<u8> {
-        let mut bytes = vec![];
-        let last = [self.rules.last, u64::from(self.groups), u64::from(self.meters)];
-        Note::Begin { datapath: self.features.datapath_id, last }.write(self.version, &mut bytes);
-        for id in self.slicing.ids() {
-            let (Some(slice), Ok(member)) = (self.slicing.slice(id), self.of(id)) else { continue };
-            member.write(id, &slice.name, self.version, &mut bytes);
+    /// Begins to go on with the switch, which has connected again and says what it has. Nothing is proved again. It is told
+    /// nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if it is not the switch that it was.
+    pub fn again(
+        mut self,
+        version: Version,
+        features: &Features,
+        ports: &[Port],
+        found: Found,
+    ) -> Result<Resuming, Error> {
+        if self.features.datapath_id != features.datapath_id || self.version != version {
+            return Err(Error::Memory("it is of another switch"));
         }
-        self.rules.write(self.version, &mut bytes);
-        bytes
+        self.features = Features { ports: vec![], ..features.clone() };
+        let ports = ports.iter().chain(&features.ports);
+        self.ports = ports.map(|port| (port.number, *port)).collect();
+        self.pending = Pending::default();
+        self.busy.clear();
+        let numbers: Vec<_> = self.ports.keys().copied().collect();
+        for slice in self.slicing.ids() {
+            let Some(member) = self.member(slice) else { continue };
+            member.jobs.clear();
+            member.connected = false;
+            let before = member.all().len();
+            numbers.iter().for_each(|port| member.appeared(*port));
+            if member.all().len() != before {
+                // It is done when slices have their turns.
+                self.flood_again(&VirtualSwitches::own(slice, 0));
+            }
+        }
+        let (none, said) = (VecDeque::new(), VecDeque::new());
+        Ok(Resuming::new(self, found, Stage::Groups(none, None), said, 0))
     }
 
-    /// What a later process has to know of what has changed since.
-    pub fn take_notes(&mut self) -> Vec<u8> {
-        self.rules.notes.take()
-    }
-
-    /// What slices had beside rules.
-    fn recall(&mut self, memory: &Memory) {
+    /// What slices had beside rules; returns their groups, which are to be proved.
+    fn recall(&mut self, memory: &mut Memory) -> VecDeque<(SliceId, u32)> {
         let [rules, groups, meters] = memory.last;
         self.rules.last = rules;
         let number = |last: u64| u32::try_from(last).unwrap_or(u32::MAX);
         (self.groups, self.meters) = (number(groups), number(meters));
-        for (id, before) in &memory.slices {
-            if self.is_of(*id, memory)
-                && let Some(member) = self.member(*id)
-            {
-                member.recall(before);
+        let mut all = VecDeque::new();
+        for id in self.slicing.ids() {
+            let known = self.is_of(id, memory);
+            let before = memory.slices.get_mut(&id).filter(|_| known);
+            let (Some(before), Some(member)) = (before, self.member(id)) else { continue };
+            member.recall(before);
+            for (number, (real, said)) in std::mem::take(&mut before.groups) {
+                member.groups.put(number, Kept { real, said, buckets: 0, bytes: 0 });
+                all.push_back((id, number));
+            }
+            for (number, (real, said)) in std::mem::take(&mut before.meters) {
+                member.meters.put(number, groups::kept_meter(real, said));
             }
         }
         for id in self.slicing.ids() {
@@ -176,6 +265,7 @@ impl VirtualSwitches {
                 member.rate = meter;
             }
         }
+        all
     }
 
     /// Whether a slice of the memory is the one that has its number now.
@@ -184,212 +274,450 @@ impl VirtualSwitches {
         memory.slices.get(&id).is_some_and(|before| Some(before.name.as_str()) == now)
     }
 
-    /// Groups that are not possible any more are forgotten.
-    fn recall_groups(&mut self) {
+    /// Groups that use one that is not there are forgotten, and those that use these.
+    fn forget_users(&mut self) {
+        for id in self.slicing.ids() {
+            let Some(member) = self.member(id) else { continue };
+            let mut users: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+            let mut gone: Vec<u32> = vec![];
+            for (number, kept) in member.groups.all() {
+                for used in uses(&kept.said) {
+                    users.entry(used).or_default().push(number);
+                    gone.extend(member.groups.get(used).is_none().then_some(number));
+                }
+            }
+            while let Some(group) = gone.pop() {
+                if member.groups.remove(group).is_some() {
+                    gone.extend(users.get(&group).into_iter().flatten());
+                }
+            }
+        }
+    }
+}
+
+/// The groups that a group's buckets use.
+fn uses(said: &GroupMod) -> impl Iterator<Item = u32> {
+    said.buckets.iter().flat_map(|bucket| {
+        let through = bucket.actions.iter().filter_map(|action| match action {
+            Action::Group(group) => Some(*group),
+            _ => None,
+        });
+        let watched = Some(bucket.watch_group).filter(|group| *group != action::GROUP_ANY);
+        through.chain(watched)
+    })
+}
+
+impl Resuming {
+    fn new(
+        switches: VirtualSwitches,
+        found: Found,
+        stage: Stage,
+        said: VecDeque<(u64, RuleSaid)>,
+        lost: u64,
+    ) -> Resuming {
+        let (strays, plan) = (HashMap::new(), Plan::default());
+        Resuming { switches, found, stage, said, lost, strays, plan }
+    }
+
+    /// What it will go on with: to be remembered before the switch is told anything.
+    pub fn switches(&mut self) -> &mut VirtualSwitches {
+        &mut self.switches
+    }
+
+    /// Goes on, up to what the switch is to be told; returns whether it is known.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if nothing is true of the switch.
+    pub fn goes_on(&mut self, now: Time, work: &mut Work) -> Result<bool, Error> {
         loop {
-            // Those that use one that goes go, too.
-            let mut gone = vec![];
-            for id in self.slicing.ids() {
-                let Ok(member) = self.of(id) else { continue };
-                let wrong =
-                    member.groups.iter().filter(|(_, (_, said))| self.buckets(id, said).is_err());
-                gone.extend(wrong.map(|(group, _)| (id, *group)));
-            }
-            if gone.is_empty() {
-                return;
-            }
-            for (id, group) in gone {
-                if let Some(member) = self.member(id) {
-                    member.groups.remove(&group);
-                }
-            }
-        }
-    }
-
-    /// Proves the rules again; returns how many are not possible any more.
-    fn recall_rules(&mut self, now: Time, memory: &Memory) -> u64 {
-        let mut lost = 0;
-        for (number, before) in &memory.rules {
-            let made = match self.is_of(before.slice, memory) {
-                true => {
-                    self.made(&VirtualSwitches::own(before.slice, now), before.said.clone()).ok()
-                }
-                false => None,
+            let next = match &mut self.stage {
+                Stage::Groups(..) => self.prove_group(work),
+                Stage::Rules(_) => self.make_rule(now, work),
+                Stage::Found => self.look_at_found(work),
+                Stage::Missing(..) => self.look_for_missing(now, work)?,
+                Stage::Ready(_) => return Ok(true),
             };
-            let fits =
-                |rule: &super::rules::Rule| self.has_room(rule, self.rules.same(rule)).is_ok();
-            match made.filter(fits) {
-                Some(mut rule) => {
-                    (rule.packets, rule.bytes) = (before.packets, before.bytes);
-                    self.rules.put(*number, rule);
-                }
-                None => lost += 1,
+            if let Some(next) = next {
+                self.stage = next;
             }
-        }
-        lost
-    }
-
-    /// Compares the switch with what it should have; `None` if it has nothing of that.
-    fn compare(&self, found: &Found) -> Option<Plan> {
-        let mut wanted = self.wanted();
-        let expected = wanted.len();
-        let mut plan = Plan::default();
-        for flow in &found.flows {
-            let at = place(self.version, flow.table, flow.priority, &flow.matching);
-            match wanted.remove(&at) {
-                Some(Wanted::Rule(number, piece)) => self.is_there(flow, number, piece, &mut plan),
-                Some(Wanted::Own(entry))
-                    if flow.cookie != 0 || !same(&flow.instructions, &entry.instructions) =>
-                {
-                    plan.own.push(entry);
-                }
-                Some(Wanted::Own(_)) => plan.kept += 1,
-                None => plan.stale.push(FlowMod {
-                    table: flow.table,
-                    priority: flow.priority,
-                    ..FlowMod::new(FlowCommand::DeleteStrict, flow.matching.clone())
-                }),
+            if !work.is_left() {
+                return Ok(matches!(self.stage, Stage::Ready(_)));
             }
-        }
-        if expected > 0 && wanted.len() == expected {
-            return None;
-        }
-        let mut missing: Vec<(u64, usize)> = vec![];
-        for one in wanted.into_values() {
-            match one {
-                Wanted::Rule(number, piece) => missing.push((number, piece)),
-                Wanted::Own(entry) => plan.own.push(entry),
-            }
-        }
-        missing.sort_unstable();
-        plan.rules
-            .extend(missing.into_iter().map(|(number, piece)| (number, piece, FlowCommand::Add)));
-        Some(plan)
-    }
-
-    /// The entries that the switch should have.
-    fn wanted(&self) -> HashMap<Place, Wanted> {
-        let mut wanted = HashMap::new();
-        for (number, rule) in self.rules.living() {
-            for (at, piece) in rule.pieces.iter().enumerate() {
-                let place = place(self.version, rule.said.table, piece.priority, &piece.matching);
-                // Of rules that come to the same entry the later one has it.
-                wanted.insert(place, Wanted::Rule(number, at));
-            }
-        }
-        for port in self.ports.keys() {
-            for entry in self.discovery_entries(*port) {
-                let place = place(self.version, entry.table, entry.priority, &entry.matching);
-                wanted.insert(place, Wanted::Own(entry));
-            }
-        }
-        wanted
-    }
-
-    /// An entry of a rule is there; whether as it should be.
-    fn is_there(&self, flow: &FlowStats, number: u64, piece: usize, plan: &mut Plan) {
-        let Some(rule) = self.rules.get(number) else { return };
-        let age = plan.ages.entry(number).or_default();
-        let seconds = u64::from(flow.duration.seconds).saturating_mul(1_000_000_000);
-        *age = (*age).max(seconds.saturating_add(u64::from(flow.duration.nanoseconds)));
-        if flow.cookie != cookie(rule.slice, number, piece) {
-            plan.rules.push((number, piece, FlowCommand::Add));
-        } else if !same(&flow.instructions, &rule.instructions) {
-            plan.rules.push((number, piece, FlowCommand::ModifyStrict));
-        } else {
-            plan.kept += 1;
         }
     }
 
-    /// Rules get their ages. Those of which nothing is there, and which end by themselves, have ended.
-    fn settle(&mut self, now: Time, mut plan: Plan) -> (Plan, u64) {
-        for (number, age) in &plan.ages {
-            if let Some(rule) = self.rules.get_mut(*number) {
-                rule.since = now.saturating_sub(*age);
-            }
+    /// Groups that are not possible any more are forgotten.
+    fn prove_group(&mut self, work: &mut Work) -> Option<Stage> {
+        let Stage::Groups(all, open) = &mut self.stage else { return None };
+        let switches = &mut self.switches;
+        if open.is_none() {
+            let Some((slice, number)) = all.pop_front() else {
+                switches.forget_users();
+                return Some(Stage::Rules(None));
+            };
+            let kept = switches.of(slice).ok().and_then(|member| member.groups.get(number));
+            let grouping = kept.map(|kept| Box::new(Grouping::new(kept.said.clone())));
+            *open = grouping.map(|grouping| (slice, number, grouping));
         }
-        let ends = |number: &u64| {
-            let rule = self.rules.get(*number);
-            rule.is_some_and(|rule| rule.said.idle_timeout != 0 || rule.said.hard_timeout != 0)
+        let (slice, number, grouping) = open.as_mut()?;
+        let (slice, number) = (*slice, *number);
+        let made = match switches.make_group(slice, grouping, work) {
+            Ok(false) => return None,
+            Ok(true) => Some(grouping.kept()),
+            Err(_) => None,
         };
-        let missing = plan.rules.iter().map(|(number, ..)| *number);
-        let ended: BTreeSet<u64> =
-            missing.filter(|number| !plan.ages.contains_key(number)).filter(ends).collect();
-        plan.rules.retain(|(number, ..)| !ended.contains(number));
-        for number in &ended {
-            self.rules.remove(*number);
+        *open = None;
+        let member = switches.member(slice)?;
+        let gone = member.groups.remove(number)?;
+        if let Some(kept) = made {
+            member.groups.put(number, Kept { real: gone.real, ..kept.with(gone.said) });
         }
-        (plan, u64::try_from(ended.len()).unwrap_or(u64::MAX))
+        None
     }
 
-    /// Stale entries go first, so that nothing is open meanwhile; groups and meters that nobody needs go last, because the
-    /// switch removes with them what uses them.
-    fn carry_out(&mut self, now: Time, plan: Plan, found: &Found, out: &mut Vec<Out>) {
-        let own = VirtualSwitches::own(SliceId(0), now);
-        for entry in plan.stale {
-            self.order(&own, Kind::Own, Message::FlowMod(entry), out);
+    /// A rule that is not possible any more is lost.
+    fn make_rule(&mut self, now: Time, work: &mut Work) -> Option<Stage> {
+        let Stage::Rules(open) = &mut self.stage else { return None };
+        let switches = &mut self.switches;
+        if open.is_none() {
+            let Some((number, before)) = self.said.front() else {
+                return Some(Stage::Found);
+            };
+            let slice = before.slice;
+            match switches.making(slice, before.said.clone(), true) {
+                Ok(making) => *open = Some((*number, slice, Box::new(making))),
+                Err(_) => {
+                    self.lost += 1;
+                    self.said.pop_front();
+                    return None;
+                }
+            }
         }
-        self.configure(now, out);
-        let meters = self.meters_wanted();
-        let groups = self.groups_wanted();
+        let (number, slice, making) = open.as_mut()?;
+        let (number, slice) = (*number, *slice);
+        let made = match switches.make(slice, making, work) {
+            Ok(false) => return None,
+            Ok(true) => Some(making.rule(&VirtualSwitches::own(slice, now))),
+            Err(_) => None,
+        };
+        *open = None;
+        let (_, before) = self.said.pop_front()?;
+        let fits = made.filter(|rule| {
+            let replaced = switches.rules.same_as(rule);
+            switches.has_room(rule, replaced).is_ok()
+        });
+        match fits {
+            Some(mut rule) => {
+                (rule.packets, rule.bytes) = (before.packets, before.bytes);
+                switches.rules.put(number, rule);
+            }
+            None => self.lost += 1,
+        }
+        None
+    }
+
+    /// Looks at entries that the switch has: whether they are a rule's, and as they should be.
+    fn look_at_found(&mut self, work: &mut Work) -> Option<Stage> {
+        if !self.plan.begun {
+            self.expect();
+        }
+        while let Some(flow) = self.found.flows.pop() {
+            work.spend(6);
+            if !self.is_of_rule(&flow) {
+                let at = self.place(flow.table, flow.priority, &flow.matching);
+                self.strays.insert(at, flow);
+            }
+            if !work.is_left() {
+                return None;
+            }
+        }
+        self.found.flows = vec![];
+        Some(Stage::Missing(SliceId(0), 0))
+    }
+
+    /// Nothing is known of entries before the switch tells them; those that are on their way out are gone.
+    fn expect(&mut self) {
+        let rules = &mut self.switches.rules;
+        rules.forget_dying();
+        rules.each_living(|rule| {
+            rule.pieces.iter_mut().for_each(|piece| piece.alive = false);
+            rule.alive = 0;
+        });
+        self.plan.begun = true;
+    }
+
+    fn place(&self, table: u8, priority: u16, matching: &Match) -> Place {
+        place(self.switches.version, table, priority, matching)
+    }
+
+    /// Whether an entry is of a rule, by its cookie and its place.
+    fn is_of_rule(&mut self, flow: &FlowStats) -> bool {
+        let version = self.switches.version;
+        let rules = &mut self.switches.rules;
+        let Some((number, at, rule)) = rules.of_cookie(flow.cookie) else { return false };
+        let slice = rule.slice;
+        let Some(piece) = rule.pieces.get(at) else { return false };
+        let here = place(version, rule.said.table, piece.priority, &piece.matching);
+        if piece.alive || here != place(version, flow.table, flow.priority, &flow.matching) {
+            return false;
+        }
+        let is_right = same(&flow.instructions, &rule.instructions);
+        self.note_age((slice, number), flow);
+        self.is_there((slice, number, at));
+        if is_right {
+            self.plan.kept += 1;
+        } else {
+            self.plan.rules.push_back(((slice, number, at), FlowCommand::ModifyStrict));
+        }
+        true
+    }
+
+    fn is_there(&mut self, (slice, number, at): Entry) {
+        if let Some(rule) = self.switches.rules.get_mut(slice, number)
+            && let Some(piece) = rule.pieces.get_mut(at)
+        {
+            rule.alive += usize::from(!std::mem::replace(&mut piece.alive, true));
+        }
+    }
+
+    fn note_age(&mut self, rule: (SliceId, u64), flow: &FlowStats) {
+        self.plan.found = true;
+        let seconds = u64::from(flow.duration.seconds).saturating_mul(1_000_000_000);
+        let age = self.plan.ages.entry(rule).or_default();
+        *age = (*age).max(seconds.saturating_add(u64::from(flow.duration.nanoseconds)));
+    }
+
+    /// Looks for entries of rules that the switch did not tell as theirs.
+    fn look_for_missing(&mut self, now: Time, work: &mut Work) -> Result<Option<Stage>, Error> {
+        let Stage::Missing(slice, next) = self.stage else { return Ok(None) };
+        if usize::from(slice.0) >= self.switches.members.len() {
+            self.look_for_own();
+            let nothing = self.switches.rules.living().next().is_none();
+            let expected = !nothing || !self.plan.own.is_empty();
+            if expected && !self.plan.found {
+                return Err(Error::Memory("the switch lost its entries"));
+            }
+            self.settle();
+            return Ok(Some(Stage::Ready(Carry::Stale)));
+        }
+        let found = self.switches.rules.range(slice, next..=u64::MAX).next();
+        let Some((number, rule)) = found else {
+            return Ok(Some(Stage::Missing(SliceId(slice.0 + 1), 0)));
+        };
+        work.spend(2 + rule.pieces.len());
+        let table = rule.said.table;
+        let missing: Vec<(usize, Place)> = rule
+            .pieces
+            .iter()
+            .enumerate()
+            .filter(|(_, piece)| !piece.alive)
+            .map(|(at, piece)| (at, self.place(table, piece.priority, &piece.matching)))
+            .collect();
+        for (at, place) in missing {
+            // An entry that stood for a rule before takes the new one's place.
+            if let Some(stray) = self.strays.remove(&place) {
+                self.note_age((slice, number), &stray);
+            }
+            self.plan.rules.push_back(((slice, number, at), FlowCommand::Add));
+        }
+        self.end_or_age(now, slice, number);
+        Ok(Some(Stage::Missing(slice, number + 1)))
+    }
+
+    /// A rule gets its age. One of which nothing is there, and which ends by itself, has ended.
+    fn end_or_age(&mut self, now: Time, slice: SliceId, number: u64) {
+        let age = self.plan.ages.get(&(slice, number)).copied();
+        let rules = &mut self.switches.rules;
+        let Some(rule) = rules.get_mut(slice, number) else { return };
+        if let Some(age) = age {
+            rule.since = now.saturating_sub(age);
+            return;
+        }
+        if rule.said.idle_timeout != 0 || rule.said.hard_timeout != 0 {
+            rules.remove(slice, number);
+            self.lost += 1;
+            while self
+                .plan
+                .rules
+                .back()
+                .is_some_and(|((of, at, _), _)| (*of, *at) == (slice, number))
+            {
+                self.plan.rules.pop_back();
+            }
+        }
+    }
+
+    /// Looks for the slicer's own entries.
+    fn look_for_own(&mut self) {
+        let ports: Vec<_> = self.switches.ports.keys().copied().collect();
+        for entry in ports.into_iter().flat_map(|port| self.switches.discovery_entries(port)) {
+            let at = self.place(entry.table, entry.priority, &entry.matching);
+            let stray = self.strays.remove(&at);
+            self.plan.found |= stray.is_some();
+            let is_right = stray.is_some_and(|stray| {
+                stray.cookie == 0 && same(&stray.instructions, &entry.instructions)
+            });
+            if is_right {
+                self.plan.kept += 1;
+            } else {
+                self.plan.own.push_back(entry);
+            }
+        }
+    }
+
+    /// What the switch is to be told beside rules.
+    fn settle(&mut self) {
+        let plan = &mut self.plan;
+        let stale = self.strays.drain().map(|(_, flow)| FlowMod {
+            table: flow.table,
+            priority: flow.priority,
+            ..FlowMod::new(FlowCommand::DeleteStrict, flow.matching)
+        });
+        plan.stale = stale.collect();
+        let (meters, groups) = (self.switches.meters_wanted(), self.switches.groups_had());
+        let known: BTreeMap<u32, &MeterConfig> =
+            self.found.meters.iter().map(|known| (known.meter, known)).collect();
         for (real, (slice, order)) in &meters {
-            let known = found.meters.iter().find(|known| known.meter == *real);
-            let command = match known {
+            let command = match known.get(real) {
                 Some(known) if known.bands == order.bands && known.flags == order.flags => continue,
                 Some(_) => MeterCommand::Modify,
                 None => MeterCommand::Add,
             };
-            let order = MeterMod { command, ..order.clone() };
-            self.order(
-                &VirtualSwitches::own(*slice, now),
-                Kind::Own,
-                Message::MeterMod(order),
-                out,
-            );
+            plan.meters.push_back((*slice, MeterMod { command, ..order.clone() }));
         }
-        for (real, (slice, order)) in &groups {
-            let known = found.groups.iter().find(|known| known.group == *real);
-            let command = match known {
-                Some(known) if known.buckets == order.buckets && known.kind == order.kind => {
-                    continue;
-                }
-                Some(_) => GroupCommand::Modify,
-                None => GroupCommand::Add,
-            };
-            let order = GroupMod { command, ..order.clone() };
-            self.order(
-                &VirtualSwitches::own(*slice, now),
-                Kind::Own,
-                Message::GroupMod(order),
-                out,
-            );
-        }
-        for (number, piece, command) in plan.rules {
-            let Some(slice) = self.rules.get(number).map(|rule| rule.slice) else { continue };
-            self.install_piece(&VirtualSwitches::own(slice, now), number, piece, command, out);
-        }
-        for entry in plan.own {
-            self.order(&own, Kind::Own, Message::FlowMod(entry), out);
-        }
-        for known in found.groups.iter().filter(|known| !groups.contains_key(&known.group)) {
-            let (command, kind, group) = (GroupCommand::Delete, known.kind, known.group);
-            let order = GroupMod { command, kind, group, buckets: vec![] };
-            self.order(&own, Kind::Attempt, Message::GroupMod(order), out);
-        }
-        for known in found.meters.iter().filter(|known| !meters.contains_key(&known.meter)) {
-            let (command, flags) = (MeterCommand::Delete, MeterFlags::default());
-            let order = MeterMod { command, flags, meter: known.meter, bands: vec![] };
-            self.order(&own, Kind::Attempt, Message::MeterMod(order), out);
-        }
+        plan.no_meters =
+            known.keys().copied().filter(|meter| !meters.contains_key(meter)).collect();
+        let had: BTreeSet<u32> = groups.iter().map(|(_, _, real)| *real).collect();
+        plan.groups = groups.iter().map(|(slice, number, _)| (*slice, *number)).collect();
+        let gone = self.found.groups.iter().filter(|known| !had.contains(&known.group));
+        let delete = |known: &GroupDesc| GroupMod {
+            command: GroupCommand::Delete,
+            kind: known.kind,
+            group: known.group,
+            buckets: vec![],
+        };
+        plan.no_groups = gone.map(delete).collect();
+        plan.made = wide(plan.rules.len() + plan.own.len());
+        plan.removed = wide(plan.stale.len());
     }
 
+    /// Tells the switch some of what it is to be told; returns whether it was told all. Stale entries go first, so that
+    /// nothing is open meanwhile; groups and meters that nobody needs go last, because the switch removes with them what uses
+    /// them.
+    pub fn carry_out(&mut self, now: Time, work: &mut Work, out: &mut Vec<Out>) -> bool {
+        while let Stage::Ready(carry) = self.stage {
+            if carry == Carry::Done {
+                return true;
+            }
+            if let Some(next) = self.carry(carry, now, work, out) {
+                self.stage = Stage::Ready(next);
+            }
+            work.spend(ORDER);
+            if !work.is_left() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Tells the switch one thing; what is next, if nothing of that kind is left.
+    fn carry(
+        &mut self,
+        carry: Carry,
+        now: Time,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Option<Carry> {
+        let Resuming { switches, plan, .. } = self;
+        let own = VirtualSwitches::own(SliceId(0), now);
+        let (sent, kind, message) = match carry {
+            Carry::Stale => {
+                let Some(entry) = plan.stale.pop_front() else { return Some(Carry::Settings) };
+                (own, Kind::Own, Message::FlowMod(entry))
+            }
+            Carry::Settings => {
+                switches.configure(now, out);
+                return Some(Carry::Meters);
+            }
+            Carry::Meters => {
+                let Some((slice, order)) = plan.meters.pop_front() else {
+                    return Some(Carry::Groups);
+                };
+                (VirtualSwitches::own(slice, now), Kind::Own, Message::MeterMod(order))
+            }
+            Carry::Groups => {
+                let Some((slice, number)) = plan.groups.pop_front() else {
+                    self.found.groups = vec![];
+                    return Some(Carry::Rules);
+                };
+                let order = self.group_order(slice, number, work)?;
+                (VirtualSwitches::own(slice, now), Kind::Own, Message::GroupMod(order))
+            }
+            Carry::Rules => {
+                let Some(((slice, number, piece), command)) = plan.rules.pop_front() else {
+                    return Some(Carry::Own);
+                };
+                let sent = VirtualSwitches::own(slice, now);
+                switches.install_piece(&sent, number, piece, command, out);
+                self.is_there((slice, number, piece));
+                return None;
+            }
+            Carry::Own => {
+                let Some(entry) = plan.own.pop_front() else { return Some(Carry::NoGroups) };
+                (own, Kind::Own, Message::FlowMod(entry))
+            }
+            Carry::NoGroups => {
+                let Some(order) = plan.no_groups.pop_front() else { return Some(Carry::NoMeters) };
+                (own, Kind::Attempt, Message::GroupMod(order))
+            }
+            Carry::NoMeters => {
+                let Some(meter) = plan.no_meters.pop_front() else { return Some(Carry::Done) };
+                let (command, flags) = (MeterCommand::Delete, MeterFlags::default());
+                let order = MeterMod { command, flags, meter, bands: vec![] };
+                (own, Kind::Attempt, Message::MeterMod(order))
+            }
+            Carry::Done => return Some(Carry::Done),
+        };
+        self.switches.order(&sent, kind, message, out);
+        None
+    }
+
+    /// What makes a group that the switch lacks, or has in another way.
+    fn group_order(&self, slice: SliceId, number: u32, work: &mut Work) -> Option<GroupMod> {
+        let kept = self.switches.of(slice).ok()?.groups.get(number)?;
+        let buckets = self.switches.all_real_buckets(slice, &kept.said).ok()?;
+        work.spend(buckets.len());
+        let known = self.found.groups.iter().find(|known| known.group == kept.real);
+        let command = match known {
+            Some(known) if known.buckets == buckets && known.kind == kept.said.kind => return None,
+            Some(_) => GroupCommand::Modify,
+            None => GroupCommand::Add,
+        };
+        Some(GroupMod { command, kind: kept.said.kind, group: kept.real, buckets })
+    }
+
+    /// Goes on with the switch, which was told everything.
+    pub fn finish(self) -> (VirtualSwitches, Resumed) {
+        let Resuming { switches, plan, lost, .. } = self;
+        let resumed = Resumed {
+            rules: wide(switches.rules.living().count()),
+            lost,
+            kept: plan.kept,
+            made: plan.made,
+            removed: plan.removed,
+        };
+        (switches, resumed)
+    }
+}
+
+impl VirtualSwitches {
     /// The meters that the switch should have, by real number.
     fn meters_wanted(&self) -> BTreeMap<u32, (SliceId, MeterMod)> {
         let mut all = BTreeMap::new();
         for id in self.slicing.ids() {
             let Ok(member) = self.of(id) else { continue };
-            for (real, said) in member.meters.values() {
-                all.insert(*real, (id, MeterMod { meter: *real, ..said.clone() }));
+            for (_, kept) in member.meters.all() {
+                all.insert(kept.real, (id, MeterMod { meter: kept.real, ..kept.said.clone() }));
             }
             let rate = self.slicing.slice(id).and_then(|slice| slice.quota.kilobits);
             if let Some((meter, kilobits)) = member.rate.zip(rate) {
@@ -399,16 +727,12 @@ impl VirtualSwitches {
         all
     }
 
-    /// The groups that the switch should have.
-    fn groups_wanted(&self) -> BTreeMap<u32, (SliceId, GroupMod)> {
-        let mut all = BTreeMap::new();
-        for id in self.slicing.ids() {
-            let Ok(member) = self.of(id) else { continue };
-            for (real, said) in member.groups.values() {
-                let Ok(buckets) = self.buckets(id, said) else { continue };
-                all.insert(*real, (id, GroupMod { group: *real, buckets, ..said.clone() }));
-            }
-        }
-        all
+    /// The groups of slices, with their numbers there and at the switch.
+    fn groups_had(&self) -> Vec<(SliceId, u32, u32)> {
+        let members = self.slicing.ids().filter_map(|id| Some((id, self.of(id).ok()?)));
+        let groups = members.flat_map(|(id, member)| {
+            member.groups.all().map(move |(number, kept)| (id, number, kept.real))
+        });
+        groups.collect()
     }
 }

@@ -1,6 +1,6 @@
 //! What a slice's messages say, in numbers of the real switch: matches narrowed to the slice, actions and instructions.
 //!
-//! Packets of a slice have its tag in the upper eight bits of the metadata in all tables but the first, where the
+//! Packets of a slice have its tag in the upper ten bits of the metadata in all tables but the first, where the
 //! entries that let them go on write it. These bits are not the controllers'.
 
 use netloom_openflow::{
@@ -14,15 +14,23 @@ use crate::fault::{self, Fault};
 use crate::{Example, Quota, SliceId};
 
 /// The bits of the metadata that tell slices apart.
-pub(super) const TAG: u64 = 0xff << 56;
+pub(super) const TAG: u64 = 0x3ff << SHIFT;
+const SHIFT: u32 = 54;
 /// Entries of one rule at most.
 pub(super) const MOST_PIECES: usize = 4096;
+/// Actions of one list at most: no message has more.
+const MOST_ACTIONS: usize = (u16::MAX / 8) as usize;
 /// Bytes of a packet that are asked for at least, so that its headers can be read.
 pub(super) const LEAST: u16 = 128;
 
 /// The tag of a slice, which is not zero.
 pub(super) fn tag(slice: SliceId) -> u64 {
-    (u64::from(slice.0) + 1) << 56
+    (u64::from(slice.0) + 1) << SHIFT
+}
+
+/// The slice of a tag.
+pub(super) fn tagged(number: u64) -> Option<SliceId> {
+    u16::try_from(number >> SHIFT).ok()?.checked_sub(1).map(SliceId)
 }
 
 fn refuse(reason: Reason, words: impl Into<String>) -> Refusal {
@@ -49,7 +57,7 @@ pub(super) fn matched(matching: &Match, member: &Member) -> Result<Cube, Refusal
                 if value & u128::from(TAG) != 0
                     || oxm.mask.is_some_and(|m| m & u128::from(TAG) != 0)
                 {
-                    let words = "the upper eight bits of the metadata tell slices apart";
+                    let words = "the upper ten bits of the metadata tell slices apart";
                     return Err(refuse(Reason::BadMatchBadMask, words));
                 }
                 mask &= !u128::from(TAG);
@@ -66,14 +74,16 @@ pub(super) fn matched(matching: &Match, member: &Member) -> Result<Cube, Refusal
 /// The matches of the real entries for a cube of one.
 pub(super) fn sayable(cube: &Cube, version: Version) -> Result<Vec<Match>, Refusal> {
     let mut all = vec![cube.clone()];
+    let mut bits = 0;
     for field in cube.constrained() {
         let (value, mask) = cube.get(field);
         let free = field.full() & !mask;
         if field.maskable() || free == 0 {
             continue;
         }
-        if free.count_ones() > MOST_PIECES.ilog2() {
-            let words = format!("a range of {field} needs more than {MOST_PIECES} entries");
+        bits += free.count_ones();
+        if bits > MOST_PIECES.ilog2() {
+            let words = format!("its ranges up to {field} need more than {MOST_PIECES} entries");
             return Err(refuse(Reason::FlowModFailedTableFull, words));
         }
         let values: Vec<u128> = subsets(free).map(|bits| value | bits).collect();
@@ -134,6 +144,10 @@ impl Actions<'_> {
         let mut all = vec![];
         for action in actions {
             self.one(action, &mut all)?;
+            if all.len() > MOST_ACTIONS {
+                let words = "by the slice's ports it has more actions than a message can have";
+                return Err(refuse(Reason::BadActionTooMany, words));
+            }
         }
         Ok(self.queued(all))
     }
@@ -150,11 +164,11 @@ impl Actions<'_> {
             // Its own queue is that of all its packets.
             Action::SetQueue(_) if self.quota.queue.is_some() => {}
             Action::Group(group) => {
-                let Some((real, _)) = self.member.groups.get(group) else {
+                let Some(real) = self.member.groups.real(*group) else {
                     let words = format!("group {group} does not exist in the slice");
                     return Err(refuse(Reason::BadActionBadOutGroup, words));
                 };
-                all.push(Action::Group(*real));
+                all.push(Action::Group(real));
             }
             Action::Experimenter { .. } => {
                 let words = "nothing can be proved of an experimenter's action";
@@ -180,12 +194,12 @@ impl Actions<'_> {
             PortNumber::TABLE if self.tables => all.push(Action::Output { port, max_len }),
             PortNumber::FLOOD | PortNumber::NORMAL => {
                 self.flooded = true;
-                let ports = member.all().into_iter().filter(|port| member.floods(*port));
+                let ports = member.all().iter().copied().filter(|port| member.floods(*port));
                 all.extend(ports.map(Action::output));
             }
             PortNumber::ALL => {
                 self.flooded = true;
-                let ports = member.all().into_iter().filter(|port| *port != PortNumber::LOCAL);
+                let ports = member.all().iter().copied().filter(|port| *port != PortNumber::LOCAL);
                 all.extend(ports.map(Action::output));
             }
             port if fault::is(Fault::Ports) => all.push(Action::output(port)),
@@ -266,8 +280,7 @@ impl Actions<'_> {
             let words = "the meter of the first table is that of the slice's rate";
             return Err(refuse(Reason::BadInstructionUnsupInst, words));
         }
-        let real = self.member.meters.get(&meter).map(|(real, _)| *real);
-        real.ok_or_else(|| {
+        self.member.meters.real(meter).ok_or_else(|| {
             refuse(Reason::MeterModFailedInvalidMeter, format!("meter {meter} does not exist"))
         })
     }
@@ -276,7 +289,7 @@ impl Actions<'_> {
 /// What a controller writes, without the bits that are not its.
 fn metadata_of(value: u64, mask: u64) -> Result<(u64, u64), Refusal> {
     if value & TAG != 0 {
-        let words = "the upper eight bits of the metadata tell slices apart";
+        let words = "the upper ten bits of the metadata tell slices apart";
         return Err(refuse(Reason::BadInstructionUnsupMetadataMask, words));
     }
     Ok((value, mask & !TAG))

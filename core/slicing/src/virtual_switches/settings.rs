@@ -4,13 +4,21 @@ use netloom_openflow::role::{Role, RoleMessage};
 use netloom_openflow::switch::{Capabilities, Features, Fragments, SwitchConfig};
 use netloom_openflow::{Message, Reason, Version};
 
+use super::jobs::Step;
 use super::pending::Kind;
 use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::SliceId;
+use crate::work::Work;
 
 impl VirtualSwitches {
-    /// Does what a controller asks for.
-    pub(super) fn controller(&mut self, sent: &Sent, message: Message, out: &mut Vec<Out>) -> Done {
+    /// Does what a controller asks for; returns what is left of it.
+    pub(super) fn controller(
+        &mut self,
+        sent: &Sent,
+        message: Message,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Step {
         self.may(sent, &message)?;
         let answer = |out: &mut Vec<Out>, this: &VirtualSwitches, message| {
             this.tell(sent.slice, sent.xid, message, out);
@@ -26,16 +34,18 @@ impl VirtualSwitches {
                 answer(out, self, Message::GetConfigReply(config));
             }
             Message::SetConfig(config) => self.set_config(sent, config)?,
-            Message::PacketOut(packet) => self.packet_out(sent, packet, out)?,
-            Message::FlowMod(change) => self.flow_mod(sent, change, out)?,
-            Message::GroupMod(change) => self.group_mod(sent, change, out)?,
-            Message::MeterMod(change) => self.meter_mod(sent, change, out)?,
+            Message::PacketOut(packet) => return self.packet_out(sent, packet, work, out),
+            Message::FlowMod(change) => return self.flow_mod(sent, change, work, out),
+            Message::GroupMod(change) => return self.group_mod(sent, change, work, out),
+            Message::MeterMod(change) => return self.meter_mod(sent, change, work, out),
             Message::PortMod(change) => self.port_mod(sent, &change, out)?,
             Message::TableMod(_) => {
                 let words = "tables are shared";
                 return Err(Refusal::new(Reason::TableModFailedEperm, words));
             }
-            Message::MultipartRequest(request) => self.multipart_request(sent, request, out)?,
+            Message::MultipartRequest(request) => {
+                return self.multipart_request(sent, request, out);
+            }
             Message::BarrierRequest => {
                 self.order(sent, Kind::Barrier, Message::BarrierRequest, out);
             }
@@ -61,7 +71,7 @@ impl VirtualSwitches {
             // Hellos, answers to echo requests and errors.
             _ => {}
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Whether its role allows a message.

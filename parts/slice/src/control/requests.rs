@@ -142,13 +142,29 @@ pub struct VirtualShown {
     /// Where it can be spoken with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// How many entries of the real switch it may take; none: as many as there are.
+    /// How many entries of the real switch it may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_entries: Option<u32>,
+    /// How many groups it may have.
+    pub most_groups: u32,
+    /// How many buckets all of them may have.
+    pub most_buckets: u32,
+    /// How many meters it may have.
+    pub most_meters: u32,
+    /// How many bytes of the slicer's memory all of these may take.
+    pub most_memory: u64,
     /// Rules that it has.
     pub rules: u64,
     /// Entries of the real switch that these take.
     pub entries: u64,
+    /// Groups that it has.
+    pub groups: u64,
+    /// Buckets of these at the real switch.
+    pub buckets: u64,
+    /// Meters that it has.
+    pub meters: u64,
+    /// Bytes of the slicer's memory that all of these take.
+    pub memory: u64,
     /// Messages that were refused.
     pub refused: u64,
     /// Packets sent to its controllers.

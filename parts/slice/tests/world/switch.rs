@@ -20,6 +20,8 @@ struct Inner {
     tables: Tables,
     out: Outputs,
     next: u64,
+    /// Its connection is to end, and another one is to begin.
+    again: bool,
 }
 
 /// A switch.
@@ -49,7 +51,8 @@ impl Switch {
         for number in 1..=4 {
             tables.set_port(port(number), &[], nanoseconds(begun), &mut out);
         }
-        let inner = Arc::new(Mutex::new(Inner { tables, out: Outputs::default(), next: 0 }));
+        let inner =
+            Arc::new(Mutex::new(Inner { tables, out: Outputs::default(), next: 0, again: false }));
         let stop = Arc::new(AtomicBool::new(false));
         let (of_thread, ended) = (Arc::clone(&inner), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
@@ -67,6 +70,16 @@ impl Switch {
     pub fn entries(&self) -> usize {
         let inner = self.inner.lock().expect("the switch");
         inner.tables.rules().filter(|rule| rule.priority != u16::MAX).count()
+    }
+
+    /// How many groups it has.
+    pub fn groups(&self) -> usize {
+        self.inner.lock().expect("the switch").tables.groups().count()
+    }
+
+    /// Ends its connection, and makes another one.
+    pub fn reconnect(&self) {
+        self.inner.lock().expect("the switch").again = true;
     }
 
     /// A frame comes in; returns the ports that it leaves by.
@@ -93,6 +106,9 @@ fn converse(socket: &UnixStream, inner: &Mutex<Inner>, stop: &AtomicBool, begun:
     'talk: while !stop.load(Ordering::Relaxed) {
         let queued: Vec<Vec<u8>> = {
             let mut inner = inner.lock().expect("the switch");
+            if std::mem::take(&mut inner.again) {
+                break 'talk;
+            }
             let all = std::mem::take(&mut inner.out.messages);
             all.into_iter().filter(|(to, _)| *to == id).map(|(_, bytes)| bytes).collect()
         };
@@ -113,6 +129,7 @@ fn converse(socket: &UnixStream, inner: &Mutex<Inner>, stop: &AtomicBool, begun:
             tables.message(id, bytes, nanoseconds(begun), out);
         }
     }
+    let _ = socket.shutdown(std::net::Shutdown::Both);
     let mut inner = inner.lock().expect("the switch");
     let Inner { tables, out, .. } = &mut *inner;
     tables.disconnect(id, out);

@@ -1,0 +1,160 @@
+//! What slices asked for and is not done yet: each does a part at a time, so that others have their turns meanwhile.
+//!
+//! A slice's messages are done in their order: the next one begins when all before it are done. Only answers of the switch
+//! that fit into one part are not waited for.
+
+use netloom_openflow::{Message, MultipartRequest};
+
+use super::answers::{Describing, Flows};
+use super::flow_mod::{Adding, Deleting, Following, Modifying};
+use super::groups::Grouping;
+use super::packets::Sending;
+use super::{Out, Refusal, Sent, VirtualSwitches};
+use crate::work::Work;
+use crate::{SliceId, Time};
+
+/// What a message for the switch takes, in steps of work.
+pub(super) const ORDER: usize = 20;
+
+/// Something that a slice asked for, or that is to be done for it.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// A message that is not begun.
+    Said(Box<Message>),
+    Add(Box<Adding>),
+    Modify(Box<Modifying>),
+    Delete(Box<Deleting>),
+    /// A rule is dying: its entries from this one on are to go. It is waited until they are gone, or forgotten at once.
+    Uninstall {
+        number: u64,
+        piece: usize,
+        forget: bool,
+    },
+    Follow(Box<Following>),
+    Group(Box<Grouping>),
+    /// These groups are to go, the last first.
+    NoGroups(Vec<u32>),
+    NoMeters(Vec<u32>),
+    Packet(Box<Sending>),
+    /// A request for an answer in parts, while another one is awaited.
+    Ask(Box<MultipartRequest>),
+    Flows(Box<Flows>),
+    Describe(Describing),
+}
+
+impl Job {
+    /// Whether it does nothing but answer.
+    pub(super) fn answers(&self) -> bool {
+        matches!(self, Job::Ask(_) | Job::Flows(_) | Job::Describe(_))
+    }
+}
+
+/// What is left, if it is not done.
+pub(super) type Step = Result<Option<Job>, Refusal>;
+
+impl VirtualSwitches {
+    /// Puts something behind what a slice asked for before.
+    pub(super) fn push(&mut self, sent: Sent, job: Job) {
+        let slice = sent.slice;
+        if let Some(member) = self.member(slice) {
+            member.jobs.push_back((sent, job));
+            self.busy.insert(slice);
+        }
+    }
+
+    /// Puts something before what a slice asked for.
+    pub(super) fn push_first(&mut self, sent: Sent, job: Job) {
+        let slice = sent.slice;
+        if let Some(member) = self.member(slice) {
+            member.jobs.push_front((sent, job));
+            self.busy.insert(slice);
+        }
+    }
+
+    /// Whether a slice's messages are to wait, because what it asked for before is not done.
+    pub fn is_busy(&self, slice: SliceId) -> bool {
+        self.busy.contains(&slice) || self.pending.holds(slice)
+    }
+
+    /// The slices for which [`VirtualSwitches::proceed`] has something to do; if it is to answer a message, with the number
+    /// of that.
+    pub fn unfinished(&self) -> impl Iterator<Item = (SliceId, Option<u32>)> {
+        self.busy.iter().filter(|slice| self.may_proceed(**slice)).filter_map(|slice| {
+            let (sent, job) = self.of(*slice).ok()?.jobs.front()?;
+            Some((*slice, job.answers().then_some(sent.xid)))
+        })
+    }
+
+    fn may_proceed(&self, slice: SliceId) -> bool {
+        let front = self.of(slice).ok().and_then(|member| member.jobs.front());
+        match front {
+            None => false,
+            Some((_, Job::Ask(_))) => !self.pending.awaits_parts(slice),
+            Some(_) => !self.pending.holds(slice),
+        }
+    }
+
+    /// Goes on with what a slice asked for.
+    pub fn proceed(&mut self, now: Time, slice: SliceId, work: &mut Work) -> Vec<Out> {
+        let mut out = vec![];
+        self.work_on(slice, work, &mut out);
+        self.pay(now, slice, &out);
+        out
+    }
+
+    pub(super) fn work_on(&mut self, slice: SliceId, work: &mut Work, out: &mut Vec<Out>) {
+        while self.may_proceed(slice) && work.is_left() {
+            let next = self.member(slice).and_then(|member| member.jobs.pop_front());
+            let Some((sent, job)) = next else { break };
+            work.spend(1);
+            let left = match self.step(&sent, job, work, out) {
+                Ok(left) => left,
+                Err(refusal) => {
+                    self.refuse(&sent, refusal, out);
+                    None
+                }
+            };
+            if let Some(job) = left {
+                self.push_first(sent, job);
+            }
+        }
+        if self.of(slice).is_ok_and(|member| member.jobs.is_empty()) {
+            self.busy.remove(&slice);
+        }
+    }
+
+    /// What a slice asked for counts as the messages for the switch that it became.
+    pub(super) fn pay(&mut self, now: Time, slice: SliceId, out: &[Out]) {
+        let orders = out.iter().filter(|one| matches!(one, Out::ToSwitch { .. })).count();
+        if let Some(member) = self.member(slice) {
+            member.pay(now, orders);
+        }
+    }
+
+    fn step(&mut self, sent: &Sent, job: Job, work: &mut Work, out: &mut Vec<Out>) -> Step {
+        match job {
+            Job::Said(message) => self.controller(sent, *message, work, out),
+            Job::Add(mut adding) => match self.adding(sent, &mut adding, work, out)? {
+                true => Ok(None),
+                false => Ok(Some(Job::Add(adding))),
+            },
+            Job::Modify(modifying) => self.modify(sent, modifying, work, out),
+            Job::Delete(deleting) => self.delete(sent, deleting, work, out),
+            Job::Uninstall { number, piece, forget } => {
+                let left = self.uninstall(sent, number, piece, work, out);
+                if left.is_none() && forget {
+                    self.rules.remove(sent.slice, number);
+                }
+                Ok(left.map(|piece| Job::Uninstall { number, piece, forget }))
+            }
+            Job::Follow(following) => self.follow(sent, following, work, out),
+            Job::Group(grouping) => self.group(sent, grouping, work, out),
+            Job::NoGroups(groups) => Ok(self.delete_groups(sent, groups, work, out)),
+            Job::NoMeters(meters) => Ok(self.delete_meters(sent, meters, work, out)),
+            Job::Packet(sending) => self.send_packet(sent, sending, work, out),
+            Job::Ask(request) => self.multipart_request(sent, *request, out),
+            Job::Flows(flows) => Ok(self.flows(sent, flows, work, out)),
+            Job::Describe(describing) => Ok(self.describe(sent, describing, work, out)),
+        }
+    }
+}
