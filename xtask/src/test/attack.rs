@@ -25,7 +25,10 @@ const KINDS: [(&str, &[(&str, &str)]); 14] = [
     ),
     (
         "hostile controller of a slice",
-        &[("parts/slice", "integration::hostile::whatever_a_controller")],
+        &[
+            ("parts/slice", "integration::hostile::whatever_a_controller"),
+            ("parts/slice", "integration::work::groups_that_take_long"),
+        ],
     ),
     ("races of a program under guard", &[("parts/guard", "integration::race::")]),
     ("storm", &[("parts/switch", "integration::relaying::who_floods")]),
