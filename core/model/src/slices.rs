@@ -12,6 +12,8 @@ mod ports;
 mod read;
 mod spaces;
 pub(crate) mod stored;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

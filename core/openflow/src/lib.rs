@@ -33,6 +33,7 @@ pub mod role;
 pub mod stream;
 pub mod switch;
 pub mod text;
+pub mod weight;
 mod wire;
 
 pub use action::Action;

@@ -24,6 +24,7 @@ mod rule;
 mod switch;
 mod table;
 mod trace;
+mod work;
 
 pub use example::frame as example;
 pub use key::{FlowKey, Pattern};
@@ -33,6 +34,7 @@ pub use switch::{
     SavedMeter, SavedRule, SavedSettings, Switch,
 };
 pub use trace::{Drop, Effect, Growth, Step, Trace};
+pub use work::Work;
 
 #[cfg(test)]
 extern crate self as netloom_pipeline;

@@ -8,7 +8,7 @@ use netloom_openflow::matching::Prerequisite;
 use netloom_openflow::{Field, Oxm};
 use netloom_pipeline::FlowKey;
 
-use crate::work::Work;
+use crate::Work;
 
 /// Parts that a difference is searched in at most.
 const MOST_PARTS: usize = 1 << 14;

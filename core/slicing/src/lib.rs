@@ -24,19 +24,18 @@ mod slicing;
 mod space;
 mod virtual_switches;
 mod walk;
-mod work;
 
 pub use cube::{Cube, Region};
 pub use example::Example;
 pub use mark::Key;
 pub use memory::Memory;
+pub use netloom_pipeline::Work;
 pub use refusal::Refusal;
 pub use slicing::{Error, Quota, Rate, Slice, SliceId, Slicing};
 pub use space::{MacMask, Prefix4, Prefix6, Space, Vlan};
 pub use virtual_switches::{
     CloseReason, Counters, Found, Out, Resumed, Resuming, VirtualSwitches, Written,
 };
-pub use work::Work;
 
 /// Nanoseconds of any clock that does not go back.
 pub type Time = u64;

@@ -13,6 +13,8 @@ use crate::space::{MOST_CUBES, Space, Unusable};
 
 /// Slices of a switch at most: each has a value of the ten bits of metadata that mark its packets.
 const MOST_SLICES: usize = 1023;
+/// Slices that one shares packets with of which it is told.
+const MOST_TOLD: usize = 16;
 /// Cubes of all slices of a switch at most: a step of a proof may look at them all.
 const MOST_IN_ALL: usize = 1 << 16;
 
@@ -188,7 +190,8 @@ impl Slicing {
         }
     }
 
-    /// What is wrong with slices, each with the place of the later one that has to do with it.
+    /// What is wrong with slices, each with the place of the later one that has to do with it. Of the slices that one shares
+    /// packets with, some are told.
     pub fn faults(slices: Vec<Slice>) -> Vec<(usize, Error)> {
         if slices.len() > MOST_SLICES {
             return vec![(MOST_SLICES, Error::TooMany { count: slices.len() })];
@@ -196,8 +199,7 @@ impl Slicing {
         let mut all = Slicing::none(Key([0; 16]));
         let mut faults = vec![];
         for (at, slice) in slices.into_iter().enumerate() {
-            let most = all.slices.len();
-            faults.extend(all.push(Some(slice), most).into_iter().map(|fault| (at, fault)));
+            faults.extend(all.push(Some(slice), MOST_TOLD).into_iter().map(|fault| (at, fault)));
         }
         faults
     }

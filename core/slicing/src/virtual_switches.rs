@@ -1,15 +1,17 @@
 //! One real switch and the virtual switches of all slices: the state machine between them. Its rooms: what a slice
 //! has (`member`) and what of what it asked for is to be done still (`jobs`), requests whose answers or errors are to be told
-//! apart (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`, `flow_mod`, `removed`),
-//! `groups`, packets (`packets`), ports (`ports`), answers (`answers`, `settings`), what something takes (`weight`), what is
+//! apart (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`, `flow_mod`, `modify`,
+//! `delete`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers (`answers`, `settings`), what is
 //! remembered for a later process (`recollect`), and what that finds (`resume`).
 
 mod answers;
+mod delete;
 mod flow_mod;
 mod groups;
 mod jobs;
 mod making;
 mod member;
+mod modify;
 mod packets;
 mod pending;
 mod ports;
@@ -19,7 +21,6 @@ mod resume;
 mod rewrite;
 mod rules;
 mod settings;
-mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,10 +28,10 @@ use std::sync::Arc;
 use netloom_openflow::switch::Features;
 use netloom_openflow::{DecodeError, ErrorMessage, Message, Port, PortNumber, Reason, Version};
 
-use crate::work::Work;
-use crate::{Error, Refusal, Slice, SliceId, Slicing, Time};
+use crate::{Error, Refusal, Slice, SliceId, Slicing, Time, Work};
 
-use jobs::Job;
+use answers::Asked;
+use jobs::{Job, ORDER, Step};
 use member::Member;
 use pending::{Kind, Pending};
 pub use recollect::Written;

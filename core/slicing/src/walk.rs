@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use netloom_openflow::{Action, Bucket, Field, Instruction, PortNumber, Reason, text};
 
+use crate::Work;
 use crate::cube::{Cube, Region, Search};
 use crate::effect::Packets;
 use crate::fault::{self, Fault};
 use crate::proof::{Breach, Findings, Proof, ordered, unknown};
-use crate::work::Work;
 use crate::{Example, SliceId};
 
 /// Action sets that are remembered to be proved, and actions of them.

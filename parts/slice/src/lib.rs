@@ -20,6 +20,7 @@ mod real;
 mod report;
 mod server;
 mod serving;
+mod switches;
 mod system;
 mod turns;
 mod window;

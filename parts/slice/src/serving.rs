@@ -10,7 +10,7 @@ use netloom_slicing::SliceId;
 use crate::Result;
 use crate::server::Server;
 use crate::system::{clock, cpu_ns};
-use crate::turns;
+use crate::turns::{self, Doer};
 use crate::wire::{Side, Wire};
 
 /// How long switches are served before slices have their turns, and slices before switches have.
@@ -27,15 +27,6 @@ const OF_SLICE: usize = 16;
 
 /// Queued bytes for a switch beyond which slices wait: what another one orders is behind them.
 const AHEAD: usize = 64 * 1024;
-
-/// What a slice does: it says something, or goes on with what it asked for of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Doer {
-    /// By this connection.
-    Wire(u64),
-    /// As this slice of the switch with this connection.
-    Job(u64, SliceId),
-}
 
 impl Server {
     /// Notes that a connection has messages.

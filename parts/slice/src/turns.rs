@@ -6,12 +6,22 @@
 //! in as arguments.
 
 use netloom_ofconn::Time;
+use netloom_slicing::SliceId;
 
 /// Nanoseconds in a second.
 const SECOND: i128 = 1_000_000_000;
 
 /// An allowance holds what comes in so long, and a message or a turn at least.
 const HELD: i128 = SECOND / 10;
+
+/// What a slice does: it says something, or goes on with what it asked for of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doer {
+    /// By this connection.
+    Wire(u64),
+    /// As this slice of the switch with this connection.
+    Job(u64, SliceId),
+}
 
 /// Something that comes at a rate, is saved for a tenth of a second, and is paid back when too much was taken.
 #[derive(Clone, Copy, Debug)]

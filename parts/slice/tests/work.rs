@@ -6,8 +6,10 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use netloom_openflow::action::GROUP_ALL;
 use netloom_openflow::flow::FlowCommand;
 use netloom_openflow::group::{GroupCommand, GroupType};
+use netloom_openflow::meter::{METER_ALL, MeterCommand};
 use netloom_openflow::multipart::{FlowRequest, MultipartRequest, Request};
 use netloom_openflow::{
     Action, Bucket, Field, FlowMod, GroupMod, Instruction, Match, Message, Oxm, PortNumber, Reply,
@@ -169,7 +171,8 @@ fn fill(slicer: &Slicer, slice: &str, actions: &str) -> Peer {
 
 #[test]
 fn a_flood_of_rules_is_bounded_and_its_memory_given_back() {
-    let slicer = Slicer::with(&two(""), |application| application.probe = 1);
+    // Those that fill it answer no echo request.
+    let slicer = Slicer::with(&two(""), |application| application.probe = 60);
     let switch = Switch::start(slicer.openflow());
     slicer.ready();
     let first = resident(&slicer);
@@ -280,4 +283,75 @@ fn a_switch_that_comes_back_holds_up_nobody() {
     let groups = red.ask(&ask(Request::GroupDesc));
     let Message::MultipartReply(part) = groups else { panic!("{groups:?}") };
     assert!(matches!(part.body, Reply::GroupDesc(_)));
+}
+
+/// Messages of other kinds, many in one write.
+#[test]
+fn other_writes_hold_up_no_other_slice() {
+    let slicer = Slicer::start(&of_vlans(300));
+    let _switch = Switch::start(slicer.openflow());
+    slicer.ready();
+    let repeat = |count: u32, one: &dyn Fn(u32) -> Message| -> Vec<u8> {
+        (1..=count).flat_map(|number| bytes(&one(number))).collect()
+    };
+    // Each group goes through the one before.
+    let through = |number: u32| match number {
+        1 => group(1, buckets(1, true)),
+        _ => group(number, vec![Bucket::new(0, vec![Action::Group(number - 1)])]),
+    };
+    is_soon("a chain of 1,000 groups", &slicer, &repeat(1000, &through));
+    let meter = |number: u32| {
+        let said = format!("meter={number},kbps,band=type=drop,rate=100");
+        Message::MeterMod(text::meter(MeterCommand::Add, &said).expect("a meter"))
+    };
+    is_soon("1,000 meters", &slicer, &repeat(1000, &meter));
+    let entry = |number: u32| {
+        let to = std::net::Ipv4Addr::from(number);
+        flow(&format!("ip,nw_dst={to},dl_vlan={},actions=output:2", number % 299 + 1))
+    };
+    is_soon("5,000 rules", &slicer, &repeat(5000, &entry));
+    for (what, body) in [
+        ("features of tables", Request::TableFeatures(vec![])),
+        ("descriptions of groups", Request::GroupDesc),
+        ("statistics of groups", Request::GroupStats(GROUP_ALL)),
+        ("meters", Request::MeterConfig(METER_ALL)),
+        ("sums", Request::Aggregate(FlowRequest::new(Match::default()))),
+        ("entries", Request::Flow(FlowRequest::new(Match::default()))),
+    ] {
+        is_soon(what, &slicer, &repeat(30, &|_| ask(body.clone())));
+    }
+    let modify = text::flow(FlowCommand::Modify, "actions=drop", V13).expect("all entries");
+    is_soon("modifications", &slicer, &repeat(10, &|_| Message::FlowMod(modify.clone())));
+    let overlap = |number: u32| {
+        let said = format!("check_overlap,priority=7,tcp,tp_dst={number},actions=drop");
+        flow(&said)
+    };
+    is_soon("looks for overlaps", &slicer, &repeat(300, &overlap));
+    let delete = text::flow(FlowCommand::Delete, "", V13).expect("all entries");
+    is_soon("deletions", &slicer, &repeat(100, &|_| Message::FlowMod(delete.clone())));
+}
+
+/// Connections that order much and go at once, again and again.
+#[test]
+fn connections_that_come_and_go_hold_up_no_other_slice() {
+    let slicer = Slicer::start(&of_vlans(300));
+    let _switch = Switch::start(slicer.openflow());
+    slicer.ready();
+    let all: Vec<u8> =
+        (1..=20).flat_map(|number| bytes(&group(number, buckets(100, false)))).collect();
+    let first = resident(&slicer);
+    let mut blue = slicer.peer("blue");
+    let mut times = vec![];
+    for _ in 0..100 {
+        let red = slicer.peer("red");
+        (&red.socket).write_all(&all).expect("written");
+        drop(red);
+        let begun = Instant::now();
+        blue.ask(&Message::EchoRequest(vec![1]));
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    println!("{first} KiB before, {} KiB after, {:?}", resident(&slicer), times.last());
+    assert!(times.get(98).is_some_and(|at| *at < SOON), "{times:?}");
+    assert!(resident(&slicer) < MOST_MEMORY / 2);
 }

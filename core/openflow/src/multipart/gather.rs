@@ -86,6 +86,11 @@ pub enum GatherError {
 }
 
 impl<T> Gather<T> {
+    /// How many bytes of parts wait for others.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds a part of `bytes` bytes; returns the whole when it was the last. After an error it is empty.
     fn add(
         &mut self,

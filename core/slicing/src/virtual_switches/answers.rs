@@ -16,17 +16,16 @@ use netloom_openflow::port::Name;
 use netloom_openflow::queue::QueueConfig;
 use netloom_openflow::{
     Match, Message, MultipartReply, MultipartRequest, PortNumber, Reason, Reply, Request, Version,
-    matching::Match10,
+    matching::Match10, weight,
 };
 use netloom_pipeline::Pattern;
 
-use super::jobs::{Job, Step};
 use super::pending::Kind;
 use super::rewrite::TAG;
 use super::rules::{Filter, Rule, cookies};
-use super::{Done, Out, Refusal, Sent, VirtualSwitches, weight};
+use super::{Done, Job, Out, Refusal, Sent, Step, VirtualSwitches};
 use crate::SliceId;
-use crate::work::Work;
+use crate::Work;
 
 /// Entries that the switch is asked for at once, about.
 const BLOCK: usize = 1024;

@@ -1,24 +1,18 @@
 //! Changes of a slice's tables: narrowed, proved, and made of as many entries of the real switch as the slice's space
 //! needs. Each is done in parts: a rule may need many entries, and a change may be about many rules.
 
-use std::sync::Arc;
-
 use netloom_openflow::action::GROUP_ANY;
-use netloom_openflow::flow::{FlowCommand, FlowFlags, FlowMod, NO_BUFFER, RemovedReason};
-use netloom_openflow::{
-    Action, Instruction, Match, Message, PacketOut, PortNumber, Reason, Version,
-};
+use netloom_openflow::flow::{FlowCommand, FlowFlags, FlowMod, NO_BUFFER};
+use netloom_openflow::{Action, Message, PacketOut, PortNumber, Reason, Version};
 use netloom_pipeline::Pattern;
 
-use super::jobs::{Job, ORDER, Step};
+use super::delete::Deleting;
 use super::making::Making;
+use super::modify::Modifying;
 use super::pending::Kind;
-use super::rewrite::{TAG, tag};
 use super::rules::{Filter, Rule, cookie};
-use super::{Done, Out, Refusal, Sent, VirtualSwitches};
-use crate::proof::Findings;
-use crate::work::Work;
-use crate::{SliceId, refusal};
+use super::{Done, Job, ORDER, Out, Refusal, Sent, Step, VirtualSwitches};
+use crate::{SliceId, Work, refusal};
 
 fn refuse(reason: Reason, words: impl Into<String>) -> Refusal {
     Refusal::new(reason, words)
@@ -42,56 +36,6 @@ enum Stage {
     Installing(u64, usize),
 }
 
-/// Rules that are to do something else.
-#[derive(Debug)]
-pub(super) struct Modifying {
-    change: FlowMod,
-    filter: Filter,
-    /// The next rule to look at, and those that were found, the last first.
-    next: u64,
-    found: Option<Vec<u64>>,
-    making: Option<(u64, Making)>,
-    /// What they are to do. Nothing is changed unless all can be.
-    made: Vec<(u64, Made)>,
-    changing: bool,
-    /// The rule whose entries are changed, and the next of these.
-    installing: Option<(u64, usize)>,
-    buffer: Option<(u32, PortNumber)>,
-}
-
-/// What a rule becomes.
-#[derive(Clone, Debug)]
-struct Made {
-    instructions: Arc<[Instruction]>,
-    findings: Findings,
-    floods: bool,
-}
-
-/// Rules that are to go.
-#[derive(Debug)]
-pub(super) struct Deleting {
-    filter: Filter,
-    next: u64,
-    /// Whether the switch was told to delete all that the slice has.
-    at_once: bool,
-    /// The rule whose entries are deleted, and the next of these.
-    removing: Option<(u64, usize)>,
-}
-
-/// Rules that list the slice's ports, which have changed.
-#[derive(Debug, Default)]
-pub(super) struct Following {
-    next: u64,
-    making: Option<(u64, Making)>,
-    installing: Option<(u64, usize)>,
-}
-
-impl Following {
-    pub(super) fn has_begun(&self) -> bool {
-        self.next > 0
-    }
-}
-
 impl VirtualSwitches {
     pub(super) fn flow_mod(
         &mut self,
@@ -104,23 +48,12 @@ impl VirtualSwitches {
             FlowCommand::Add => self.begin_adding(sent, change, work, out),
             FlowCommand::Modify | FlowCommand::ModifyStrict => {
                 let filter = self.filter(&change);
-                let modifying = Modifying {
-                    change,
-                    filter,
-                    next: 0,
-                    found: None,
-                    making: None,
-                    made: vec![],
-                    changing: false,
-                    installing: None,
-                    buffer: None,
-                };
+                let modifying = Modifying::new(change, filter);
                 self.modify(sent, Box::new(modifying), work, out)
             }
             FlowCommand::Delete | FlowCommand::DeleteStrict => {
                 let filter = self.filter(&change);
-                let deleting = Deleting { filter, next: 0, at_once: false, removing: None };
-                self.delete(sent, Box::new(deleting), work, out)
+                self.delete(sent, Box::new(Deleting::new(filter)), work, out)
             }
             FlowCommand::Other(_) => {
                 let refusal = refuse(Reason::FlowModFailedBadCommand, "unknown command");
@@ -129,7 +62,7 @@ impl VirtualSwitches {
         }
     }
 
-    fn begin_adding(
+    pub(super) fn begin_adding(
         &mut self,
         sent: &Sent,
         change: FlowMod,
@@ -283,7 +216,7 @@ impl VirtualSwitches {
     }
 
     /// The buffer of a flow mod, which it uses up, and the packet's port.
-    fn buffer(
+    pub(super) fn buffer(
         &mut self,
         slice: SliceId,
         buffer: u32,
@@ -297,14 +230,20 @@ impl VirtualSwitches {
     }
 
     /// Sends a buffered packet through the tables (section 7.3.4.1: a flow mod with a buffer does that).
-    fn send_buffered(&mut self, sent: &Sent, buffer: u32, in_port: PortNumber, out: &mut Vec<Out>) {
+    pub(super) fn send_buffered(
+        &mut self,
+        sent: &Sent,
+        buffer: u32,
+        in_port: PortNumber,
+        out: &mut Vec<Out>,
+    ) {
         let actions = vec![Action::output(PortNumber::TABLE)];
         let packet = PacketOut { buffer, in_port, actions, data: vec![] };
         self.order(sent, Kind::Order, Message::PacketOut(packet), out);
     }
 
     /// Sends the entries of a rule from one on; returns the next one, if the work is done before.
-    fn install(
+    pub(super) fn install(
         &mut self,
         sent: &Sent,
         number: u64,
@@ -358,219 +297,14 @@ impl VirtualSwitches {
         self.order(sent, Kind::Rule(number), Message::FlowMod(change), out);
     }
 
-    pub(super) fn modify(
-        &mut self,
-        sent: &Sent,
-        mut modifying: Box<Modifying>,
-        work: &mut Work,
-        out: &mut Vec<Out>,
-    ) -> Step {
-        if !self.find(sent.slice, &mut modifying, work) {
-            return Ok(Some(Job::Modify(modifying)));
-        }
-        let nothing = modifying.found.as_ref().is_some_and(Vec::is_empty);
-        let fresh = modifying.made.is_empty() && !modifying.changing;
-        if nothing && fresh && modifying.making.is_none() && self.version == Version::V10 {
-            // 1.0 adds what it cannot modify.
-            return self.begin_adding(sent, modifying.change, work, out);
-        }
-        match self.modified(sent, &mut modifying, work, out) {
-            Ok(true) => Ok(None),
-            Ok(false) => Ok(Some(Job::Modify(modifying))),
-            Err(refusal) => Err(refusal.about("rule", &refusal::flow(&modifying.change))),
-        }
-    }
-
-    /// Finds the rules that a change is about; returns whether all were.
-    fn find(&self, slice: SliceId, modifying: &mut Modifying, work: &mut Work) -> bool {
-        if modifying.found.as_ref().is_some_and(|_| modifying.next == u64::MAX) {
-            return true;
-        }
-        let Modifying { filter, next, found, .. } = modifying;
-        let found = found.get_or_insert_default();
-        if let Some(place) = self.exactly(slice, filter) {
-            found.extend(place);
-            *next = u64::MAX;
-            return true;
-        }
-        for (number, rule) in self.rules.range(slice, *next..=u64::MAX) {
-            work.spend(4);
-            found.extend(filter.accepts(rule).then_some(number));
-            if !work.is_left() {
-                *next = number + 1;
-                return false;
-            }
-        }
-        found.reverse();
-        *next = u64::MAX;
-        true
-    }
-
     /// The one rule that a strict filter of one table is about, if it is one; none if the filter is wider.
-    fn exactly(&self, slice: SliceId, filter: &Filter) -> Option<Option<u64>> {
+    pub(super) fn exactly(&self, slice: SliceId, filter: &Filter) -> Option<Option<u64>> {
         let priority =
             filter.strict.filter(|_| filter.table != netloom_openflow::flow::TABLE_ALL)?;
         let same = self.rules.same(slice, filter.table, priority, &filter.pattern);
         Some(same.filter(|number| {
             self.rules.get(slice, *number).is_some_and(|rule| filter.accepts(rule))
         }))
-    }
-
-    fn modified(
-        &mut self,
-        sent: &Sent,
-        modifying: &mut Modifying,
-        work: &mut Work,
-        out: &mut Vec<Out>,
-    ) -> Result<bool, Refusal> {
-        if !modifying.changing {
-            if !self.prove_all(sent, modifying, work)? {
-                return Ok(false);
-            }
-            self.fit(sent.slice, modifying)?;
-            modifying.buffer = self.buffer(sent.slice, modifying.change.buffer)?;
-            modifying.made.reverse();
-            modifying.changing = true;
-        }
-        loop {
-            if let Some((number, piece)) = modifying.installing.take() {
-                let command = FlowCommand::ModifyStrict;
-                let left = self.install(sent, number, piece, command, work, out);
-                modifying.installing = left.map(|piece| (number, piece));
-                if !work.is_left() {
-                    return Ok(false);
-                }
-            }
-            let Some((number, made)) = modifying.made.pop() else { break };
-            let (v10, change) = (self.version == Version::V10, &modifying.change);
-            self.remade(sent.slice, number, made, |said| {
-                said.instructions.clone_from(&change.instructions);
-                if v10 {
-                    said.cookie = change.cookie;
-                }
-            });
-            modifying.installing = Some((number, 0));
-        }
-        if let Some((id, port)) = modifying.buffer.take() {
-            self.send_buffered(sent, id, port, out);
-        }
-        Ok(true)
-    }
-
-    /// Proves what all rules are to do; returns whether it is done.
-    fn prove_all(
-        &mut self,
-        sent: &Sent,
-        modifying: &mut Modifying,
-        work: &mut Work,
-    ) -> Result<bool, Refusal> {
-        loop {
-            if modifying.making.is_none() {
-                let next = modifying.found.as_mut().and_then(Vec::pop);
-                let Some(number) = next else { return Ok(true) };
-                let Some(rule) = self.rules.get(sent.slice, number) else { continue };
-                let mut said = rule.said.clone();
-                said.instructions.clone_from(&modifying.change.instructions);
-                let making = self.making(sent.slice, said, false).map_err(|wrong| wrong.0)?;
-                modifying.making = Some((number, making));
-            }
-            if let Some((number, making)) = &mut modifying.making {
-                if !self.make(sent.slice, making, work)? {
-                    return Ok(false);
-                }
-                let mut made = made(making);
-                // Rules of a table mostly come to the same.
-                if let Some((_, last)) = modifying.made.last()
-                    && last.instructions == made.instructions
-                {
-                    made.instructions = Arc::clone(&last.instructions);
-                }
-                modifying.made.push((*number, made));
-                modifying.making = None;
-            }
-            if !work.is_left() {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Whether the quota has room for what rules are to do.
-    fn fit(&self, slice: SliceId, modifying: &Modifying) -> Done {
-        let (mut freed, mut taken) = (0u64, 0u64);
-        for (number, made) in &modifying.made {
-            let Some(rule) = self.rules.get(slice, *number) else { continue };
-            freed = freed.saturating_add(weigh(&rule.said.instructions, &rule.instructions));
-            taken = taken.saturating_add(weigh(&modifying.change.instructions, &made.instructions));
-        }
-        self.has_memory(slice, freed, taken, Reason::FlowModFailedTableFull)
-    }
-
-    fn remade(&mut self, slice: SliceId, number: u64, made: Made, say: impl FnOnce(&mut FlowMod)) {
-        self.rules.change(slice, number, |rule| {
-            say(&mut rule.said);
-            rule.instructions = made.instructions;
-            rule.findings = made.findings;
-            rule.floods = made.floods;
-        });
-    }
-
-    /// The slice's ports, or what takes part in floods, changed: rules that list them follow.
-    pub(super) fn flood_again(&mut self, sent: &Sent) {
-        let is_new = |(_, job): &(Sent, Job)| match job {
-            Job::Follow(following) => !following.has_begun(),
-            _ => false,
-        };
-        let waits = self.of(sent.slice).is_ok_and(|member| member.jobs.iter().any(is_new));
-        if !waits {
-            self.push(sent.clone(), Job::Follow(Box::default()));
-        }
-    }
-
-    pub(super) fn follow(
-        &mut self,
-        sent: &Sent,
-        mut following: Box<Following>,
-        work: &mut Work,
-        out: &mut Vec<Out>,
-    ) -> Step {
-        loop {
-            if let Some((number, piece)) = following.installing.take() {
-                let command = FlowCommand::ModifyStrict;
-                let left = self.install(sent, number, piece, command, work, out);
-                following.installing = left.map(|piece| (number, piece));
-            } else if let Some((number, mut making)) = following.making.take() {
-                match self.make(sent.slice, &mut making, work) {
-                    Ok(false) => following.making = Some((number, making)),
-                    Ok(true) => {
-                        self.remade(sent.slice, number, made(&mut making), |_| {});
-                        following.installing = Some((number, 0));
-                    }
-                    Err(refusal) => self.stays_as_it_was(sent, refusal, out),
-                }
-            } else {
-                let mut rules = self.rules.range(sent.slice, following.next..=u64::MAX);
-                let mut looked = 1;
-                let found = rules.find(|(_, rule)| {
-                    looked += 1;
-                    rule.floods && rule.dying.is_none()
-                });
-                work.spend(looked);
-                let Some((number, rule)) = found else { return Ok(None) };
-                following.next = number + 1;
-                match self.making(sent.slice, rule.said.clone(), false) {
-                    Ok(making) => following.making = Some((number, making)),
-                    Err(wrong) => self.stays_as_it_was(sent, wrong.0, out),
-                }
-            }
-            if !work.is_left() {
-                return Ok(Some(Job::Follow(following)));
-            }
-        }
-    }
-
-    /// By the new port a rule would leave the slice: without it, it is as it was.
-    fn stays_as_it_was(&self, sent: &Sent, refusal: Refusal, out: &mut Vec<Out>) {
-        out.push(Out::Refused { slice: sent.slice, xid: 0, refusal: Box::new(refusal) });
     }
 
     fn filter(&self, change: &FlowMod) -> Filter {
@@ -588,114 +322,4 @@ impl VirtualSwitches {
             out_group: if deletes && !v10 { change.out_group } else { GROUP_ANY },
         }
     }
-
-    pub(super) fn delete(
-        &mut self,
-        sent: &Sent,
-        mut deleting: Box<Deleting>,
-        work: &mut Work,
-        out: &mut Vec<Out>,
-    ) -> Step {
-        if let Some(one) = self.exactly(sent.slice, &deleting.filter) {
-            let Some(number) = one else { return Ok(None) };
-            self.rules.dies(sent.slice, number, RemovedReason::Delete);
-            let left = self.uninstall(sent, number, 0, work, out);
-            return Ok(left.map(|piece| Job::Uninstall { number, piece, forget: false }));
-        }
-        loop {
-            if let Some((number, piece)) = deleting.removing.take() {
-                let left = self.uninstall(sent, number, piece, work, out);
-                deleting.removing = left.map(|piece| (number, piece));
-            } else {
-                let Some((last, accepted)) = self.next_of(sent.slice, &deleting, work) else {
-                    return Ok(None);
-                };
-                deleting.next = last + 1;
-                if accepted {
-                    self.let_die(sent, last, &mut deleting, out);
-                }
-            }
-            if !work.is_left() {
-                return Ok(Some(Job::Delete(deleting)));
-            }
-        }
-    }
-
-    /// The next rule that is to go, or the last that was looked at.
-    fn next_of(&self, slice: SliceId, deleting: &Deleting, work: &mut Work) -> Option<(u64, bool)> {
-        let mut last = None;
-        for (number, rule) in self.rules.range(slice, deleting.next..=u64::MAX) {
-            work.spend(4);
-            let accepted = deleting.filter.accepts(rule);
-            last = Some((number, accepted));
-            if accepted || !work.is_left() {
-                break;
-            }
-        }
-        last
-    }
-
-    /// A rule is to go. If all are, the switch is told so once.
-    fn let_die(&mut self, sent: &Sent, number: u64, deleting: &mut Deleting, out: &mut Vec<Out>) {
-        if !deleting.at_once && deleting.filter.is_all() && self.version == Version::V13 {
-            let all = FlowMod {
-                cookie: tag(sent.slice),
-                cookie_mask: TAG,
-                table: deleting.filter.table,
-                ..FlowMod::new(FlowCommand::Delete, Match::default())
-            };
-            self.order(sent, Kind::Order, Message::FlowMod(all), out);
-            deleting.at_once = true;
-        }
-        self.rules.dies(sent.slice, number, RemovedReason::Delete);
-        if deleting.at_once {
-            self.nothing_left(sent.now, sent.slice, number, out);
-        } else {
-            deleting.removing = Some((number, 0));
-        }
-    }
-
-    /// Removes the entries of a rule that is dying, from one on; returns the next one, if the work is done before.
-    pub(super) fn uninstall(
-        &mut self,
-        sent: &Sent,
-        number: u64,
-        from: usize,
-        work: &mut Work,
-        out: &mut Vec<Out>,
-    ) -> Option<usize> {
-        let rule = self.rules.get(sent.slice, number)?;
-        for piece in from..rule.pieces.len() {
-            if !work.is_left() {
-                return Some(piece);
-            }
-            self.uninstall_piece(sent, number, piece, out);
-            work.spend(ORDER);
-        }
-        self.nothing_left(sent.now, sent.slice, number, out);
-        None
-    }
-
-    fn uninstall_piece(&mut self, sent: &Sent, number: u64, at: usize, out: &mut Vec<Out>) {
-        let Some(rule) = self.rules.get(sent.slice, number) else { return };
-        let Some(piece) = rule.pieces.get(at).filter(|piece| piece.alive) else { return };
-        let change = FlowMod {
-            cookie: cookie(rule.slice, number, at),
-            cookie_mask: if self.version == Version::V13 { u64::MAX } else { 0 },
-            table: rule.said.table,
-            priority: piece.priority,
-            ..FlowMod::new(FlowCommand::DeleteStrict, piece.matching.clone())
-        };
-        self.order(sent, Kind::Order, Message::FlowMod(change), out);
-    }
-}
-
-fn made(making: &mut Making) -> Made {
-    let instructions = std::mem::take(&mut making.instructions).into();
-    Made { instructions, findings: making.findings, floods: making.floods }
-}
-
-fn weigh(said: &[Instruction], real: &[Instruction]) -> u64 {
-    let bytes = super::weight::instructions(said) + super::weight::instructions(real);
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }

@@ -5,17 +5,16 @@ use netloom_openflow::action::{GROUP_ALL, GROUP_ANY, GROUP_MAX};
 use netloom_openflow::group::{GroupCommand, GroupType};
 use netloom_openflow::meter::{Band, BandKind, METER_ALL, METER_MAX, MeterCommand, MeterFlags};
 use netloom_openflow::{
-    Action, Bucket, GroupMod, Message, MeterMod, PortNumber, Reason, Version, encode,
+    Action, Bucket, GroupMod, Message, MeterMod, PortNumber, Reason, Version, encode, weight,
 };
 
-use super::jobs::{Job, ORDER, Step};
 use super::member::Kept;
 use super::pending::Kind;
-use super::{Done, Out, Refusal, Sent, VirtualSwitches, weight};
+use super::{Done, Job, ORDER, Out, Refusal, Sent, Step, VirtualSwitches};
+use crate::Work;
 use crate::memory::Note;
 use crate::proof::Proof;
 use crate::walk::Walk;
-use crate::work::Work;
 use crate::{Quota, SliceId, Time, refusal};
 
 /// Buckets of so many bytes in memory at most are within a message, whatever they are.

@@ -6,11 +6,13 @@
 use netloom_openflow::{Message, MultipartRequest};
 
 use super::answers::{Describing, Flows};
-use super::flow_mod::{Adding, Deleting, Following, Modifying};
+use super::delete::Deleting;
+use super::flow_mod::Adding;
 use super::groups::Grouping;
+use super::modify::{Following, Modifying};
 use super::packets::Sending;
 use super::{Out, Refusal, Sent, VirtualSwitches};
-use crate::work::Work;
+use crate::Work;
 use crate::{SliceId, Time};
 
 /// What a message for the switch takes, in steps of work.

@@ -2,17 +2,17 @@
 //! left at any point, and goes on later.
 
 use netloom_openflow::flow::FlowMod;
-use netloom_openflow::{Field, Instruction, Match, Message, Reason, Version, encode};
+use netloom_openflow::{Field, Instruction, Match, Message, Reason, Version, encode, weight};
 
 use super::rewrite::{self, MOST_PIECES, TAG, tag};
 use super::rules::{Piece, Rule};
 use super::{Refusal, Sent, VirtualSwitches};
+use crate::Work;
 use crate::cube::Cube;
 use crate::fault::{self, Fault};
 use crate::mark;
 use crate::proof::{Findings, Proof};
 use crate::walk::Walk;
-use crate::work::Work;
 use crate::{Example, SliceId};
 
 /// Instructions of so many bytes in memory at most are within a message, whatever they are, with any match.
@@ -251,7 +251,7 @@ impl VirtualSwitches {
 
     /// Whether messages have room for a rule's entries, and statistics for what was said.
     fn is_sayable(&self, making: &Making) -> Result<(), Refusal> {
-        let long = |all: &[Instruction]| super::weight::instructions(all) > SHORT;
+        let long = |all: &[Instruction]| weight::instructions(all) > SHORT;
         if !long(&making.instructions) && !long(&making.said.instructions) {
             return Ok(());
         }
@@ -264,7 +264,7 @@ impl VirtualSwitches {
             bytes.is_ok_and(|bytes| bytes.len() <= LONGEST)
         };
         let longest = making.pieces.iter().flatten();
-        let longest = longest.max_by_key(|piece| super::weight::matching(&piece.matching));
+        let longest = longest.max_by_key(|piece| weight::matching(&piece.matching));
         let real = longest.is_none_or(|piece| fits(&piece.matching, &making.instructions));
         if real && fits(&making.said.matching, &making.said.instructions) {
             return Ok(());

@@ -10,8 +10,7 @@ use netloom_openflow::role::Role;
 use netloom_openflow::switch::SwitchConfig;
 use netloom_openflow::{Field, GroupMod, MeterMod, Port, PortNumber};
 
-use super::jobs::Job;
-use super::{Counters, Sent};
+use super::{Counters, Job, Sent};
 use crate::cube::Cube;
 use crate::memory::Remembered;
 use crate::walk::Known;

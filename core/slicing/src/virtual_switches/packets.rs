@@ -7,16 +7,15 @@ use netloom_openflow::port::PortConfig;
 use netloom_openflow::{Action, Field, Message, PacketIn, PacketOut, PortNumber, Reason};
 use netloom_pipeline::headers::parse;
 
-use super::jobs::{Job, Step};
 use super::pending::Kind;
 use super::rewrite::TAG;
-use super::{Out, Refusal, Sent, VirtualSwitches};
+use super::{Job, Out, Refusal, Sent, Step, VirtualSwitches};
+use crate::Work;
 use crate::cube::Cube;
 use crate::fault::{self, Fault};
 use crate::mark::{self, Marked};
 use crate::proof::Proof;
 use crate::walk::Walk;
-use crate::work::Work;
 use crate::{SliceId, Time};
 
 /// A packet of a controller, being proved.

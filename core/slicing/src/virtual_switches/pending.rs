@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use netloom_openflow::PortNumber;
 
-use super::Sent;
-use super::answers::Asked;
+use super::{Asked, Sent};
 use crate::SliceId;
 
 /// Requests that are kept. A switch is not sent more while it has not taken some hundred kilobytes.

@@ -4,30 +4,28 @@
 //! What is remembered in a file is proved again, by the slices as they are now; what this process has proved itself, of the
 //! same slices, is not. Entries that a rule still needs stay as they are, so that no packet is lost; what is missing is made,
 //! what belongs to no rule is removed. A switch that has nothing of what is remembered has lost it: then [`Error::Memory`]
-//! says so, and one begins anew. All of it is done some at a time.
+//! says so, and one begins anew. All of it is done some at a time: what slices said here, what the switch has in `found`, what it
+//! is told in `carry`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+mod carry;
+mod found;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};
-use netloom_openflow::group::GroupCommand;
-use netloom_openflow::meter::{MeterCommand, MeterFlags};
 use netloom_openflow::multipart::{FlowStats, GroupDesc, MeterConfig};
 use netloom_openflow::switch::Features;
-use netloom_openflow::{
-    Action, GroupMod, Instruction, Match, Message, MeterMod, Port, Version, action,
-};
+use netloom_openflow::{Action, GroupMod, Instruction, Match, MeterMod, Port, Version, action};
 use netloom_pipeline::Pattern;
 
 use super::groups::{self, Grouping};
-use super::jobs::ORDER;
 use super::making::Making;
 use super::member::Kept;
-use super::pending::{Kind, Pending};
+use super::pending::Pending;
 use super::{Out, VirtualSwitches};
 use crate::memory::{Memory, RuleSaid};
-use crate::work::Work;
-use crate::{Error, SliceId, Slicing, Time};
+use crate::{Error, SliceId, Slicing, Time, Work};
 
 /// What a switch has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -416,286 +414,6 @@ impl Resuming {
         None
     }
 
-    /// Looks at entries that the switch has: whether they are a rule's, and as they should be.
-    fn look_at_found(&mut self, work: &mut Work) -> Option<Stage> {
-        if !self.plan.begun {
-            self.expect();
-        }
-        while let Some(flow) = self.found.flows.pop() {
-            work.spend(6);
-            if !self.is_of_rule(&flow) {
-                let at = self.place(flow.table, flow.priority, &flow.matching);
-                self.strays.insert(at, flow);
-            }
-            if !work.is_left() {
-                return None;
-            }
-        }
-        self.found.flows = vec![];
-        Some(Stage::Missing(SliceId(0), 0))
-    }
-
-    /// Nothing is known of entries before the switch tells them; those that are on their way out are gone.
-    fn expect(&mut self) {
-        let rules = &mut self.switches.rules;
-        rules.forget_dying();
-        rules.each_living(|rule| {
-            rule.pieces.iter_mut().for_each(|piece| piece.alive = false);
-            rule.alive = 0;
-        });
-        self.plan.begun = true;
-    }
-
-    fn place(&self, table: u8, priority: u16, matching: &Match) -> Place {
-        place(self.switches.version, table, priority, matching)
-    }
-
-    /// Whether an entry is of a rule, by its cookie and its place.
-    fn is_of_rule(&mut self, flow: &FlowStats) -> bool {
-        let version = self.switches.version;
-        let rules = &mut self.switches.rules;
-        let Some((number, at, rule)) = rules.of_cookie(flow.cookie) else { return false };
-        let slice = rule.slice;
-        let Some(piece) = rule.pieces.get(at) else { return false };
-        let here = place(version, rule.said.table, piece.priority, &piece.matching);
-        if piece.alive || here != place(version, flow.table, flow.priority, &flow.matching) {
-            return false;
-        }
-        let is_right = same(&flow.instructions, &rule.instructions);
-        self.note_age((slice, number), flow);
-        self.is_there((slice, number, at));
-        if is_right {
-            self.plan.kept += 1;
-        } else {
-            self.plan.rules.push_back(((slice, number, at), FlowCommand::ModifyStrict));
-        }
-        true
-    }
-
-    fn is_there(&mut self, (slice, number, at): Entry) {
-        if let Some(rule) = self.switches.rules.get_mut(slice, number)
-            && let Some(piece) = rule.pieces.get_mut(at)
-        {
-            rule.alive += usize::from(!std::mem::replace(&mut piece.alive, true));
-        }
-    }
-
-    fn note_age(&mut self, rule: (SliceId, u64), flow: &FlowStats) {
-        self.plan.found = true;
-        let seconds = u64::from(flow.duration.seconds).saturating_mul(1_000_000_000);
-        let age = self.plan.ages.entry(rule).or_default();
-        *age = (*age).max(seconds.saturating_add(u64::from(flow.duration.nanoseconds)));
-    }
-
-    /// Looks for entries of rules that the switch did not tell as theirs.
-    fn look_for_missing(&mut self, now: Time, work: &mut Work) -> Result<Option<Stage>, Error> {
-        let Stage::Missing(slice, next) = self.stage else { return Ok(None) };
-        if usize::from(slice.0) >= self.switches.members.len() {
-            self.look_for_own();
-            let nothing = self.switches.rules.living().next().is_none();
-            let expected = !nothing || !self.plan.own.is_empty();
-            if expected && !self.plan.found {
-                return Err(Error::Memory("the switch lost its entries"));
-            }
-            self.settle();
-            return Ok(Some(Stage::Ready(Carry::Stale)));
-        }
-        let found = self.switches.rules.range(slice, next..=u64::MAX).next();
-        let Some((number, rule)) = found else {
-            return Ok(Some(Stage::Missing(SliceId(slice.0 + 1), 0)));
-        };
-        work.spend(2 + rule.pieces.len());
-        let table = rule.said.table;
-        let missing: Vec<(usize, Place)> = rule
-            .pieces
-            .iter()
-            .enumerate()
-            .filter(|(_, piece)| !piece.alive)
-            .map(|(at, piece)| (at, self.place(table, piece.priority, &piece.matching)))
-            .collect();
-        for (at, place) in missing {
-            // An entry that stood for a rule before takes the new one's place.
-            if let Some(stray) = self.strays.remove(&place) {
-                self.note_age((slice, number), &stray);
-            }
-            self.plan.rules.push_back(((slice, number, at), FlowCommand::Add));
-        }
-        self.end_or_age(now, slice, number);
-        Ok(Some(Stage::Missing(slice, number + 1)))
-    }
-
-    /// A rule gets its age. One of which nothing is there, and which ends by itself, has ended.
-    fn end_or_age(&mut self, now: Time, slice: SliceId, number: u64) {
-        let age = self.plan.ages.get(&(slice, number)).copied();
-        let rules = &mut self.switches.rules;
-        let Some(rule) = rules.get_mut(slice, number) else { return };
-        if let Some(age) = age {
-            rule.since = now.saturating_sub(age);
-            return;
-        }
-        if rule.said.idle_timeout != 0 || rule.said.hard_timeout != 0 {
-            rules.remove(slice, number);
-            self.lost += 1;
-            while self
-                .plan
-                .rules
-                .back()
-                .is_some_and(|((of, at, _), _)| (*of, *at) == (slice, number))
-            {
-                self.plan.rules.pop_back();
-            }
-        }
-    }
-
-    /// Looks for the slicer's own entries.
-    fn look_for_own(&mut self) {
-        let ports: Vec<_> = self.switches.ports.keys().copied().collect();
-        for entry in ports.into_iter().flat_map(|port| self.switches.discovery_entries(port)) {
-            let at = self.place(entry.table, entry.priority, &entry.matching);
-            let stray = self.strays.remove(&at);
-            self.plan.found |= stray.is_some();
-            let is_right = stray.is_some_and(|stray| {
-                stray.cookie == 0 && same(&stray.instructions, &entry.instructions)
-            });
-            if is_right {
-                self.plan.kept += 1;
-            } else {
-                self.plan.own.push_back(entry);
-            }
-        }
-    }
-
-    /// What the switch is to be told beside rules.
-    fn settle(&mut self) {
-        let plan = &mut self.plan;
-        let stale = self.strays.drain().map(|(_, flow)| FlowMod {
-            table: flow.table,
-            priority: flow.priority,
-            ..FlowMod::new(FlowCommand::DeleteStrict, flow.matching)
-        });
-        plan.stale = stale.collect();
-        let (meters, groups) = (self.switches.meters_wanted(), self.switches.groups_had());
-        let known: BTreeMap<u32, &MeterConfig> =
-            self.found.meters.iter().map(|known| (known.meter, known)).collect();
-        for (real, (slice, order)) in &meters {
-            let command = match known.get(real) {
-                Some(known) if known.bands == order.bands && known.flags == order.flags => continue,
-                Some(_) => MeterCommand::Modify,
-                None => MeterCommand::Add,
-            };
-            plan.meters.push_back((*slice, MeterMod { command, ..order.clone() }));
-        }
-        plan.no_meters =
-            known.keys().copied().filter(|meter| !meters.contains_key(meter)).collect();
-        let had: BTreeSet<u32> = groups.iter().map(|(_, _, real)| *real).collect();
-        plan.groups = groups.iter().map(|(slice, number, _)| (*slice, *number)).collect();
-        let gone = self.found.groups.iter().filter(|known| !had.contains(&known.group));
-        let delete = |known: &GroupDesc| GroupMod {
-            command: GroupCommand::Delete,
-            kind: known.kind,
-            group: known.group,
-            buckets: vec![],
-        };
-        plan.no_groups = gone.map(delete).collect();
-        plan.made = wide(plan.rules.len() + plan.own.len());
-        plan.removed = wide(plan.stale.len());
-    }
-
-    /// Tells the switch some of what it is to be told; returns whether it was told all. Stale entries go first, so that
-    /// nothing is open meanwhile; groups and meters that nobody needs go last, because the switch removes with them what uses
-    /// them.
-    pub fn carry_out(&mut self, now: Time, work: &mut Work, out: &mut Vec<Out>) -> bool {
-        while let Stage::Ready(carry) = self.stage {
-            if carry == Carry::Done {
-                return true;
-            }
-            if let Some(next) = self.carry(carry, now, work, out) {
-                self.stage = Stage::Ready(next);
-            }
-            work.spend(ORDER);
-            if !work.is_left() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Tells the switch one thing; what is next, if nothing of that kind is left.
-    fn carry(
-        &mut self,
-        carry: Carry,
-        now: Time,
-        work: &mut Work,
-        out: &mut Vec<Out>,
-    ) -> Option<Carry> {
-        let Resuming { switches, plan, .. } = self;
-        let own = VirtualSwitches::own(SliceId(0), now);
-        let (sent, kind, message) = match carry {
-            Carry::Stale => {
-                let Some(entry) = plan.stale.pop_front() else { return Some(Carry::Settings) };
-                (own, Kind::Own, Message::FlowMod(entry))
-            }
-            Carry::Settings => {
-                switches.configure(now, out);
-                return Some(Carry::Meters);
-            }
-            Carry::Meters => {
-                let Some((slice, order)) = plan.meters.pop_front() else {
-                    return Some(Carry::Groups);
-                };
-                (VirtualSwitches::own(slice, now), Kind::Own, Message::MeterMod(order))
-            }
-            Carry::Groups => {
-                let Some((slice, number)) = plan.groups.pop_front() else {
-                    self.found.groups = vec![];
-                    return Some(Carry::Rules);
-                };
-                let order = self.group_order(slice, number, work)?;
-                (VirtualSwitches::own(slice, now), Kind::Own, Message::GroupMod(order))
-            }
-            Carry::Rules => {
-                let Some(((slice, number, piece), command)) = plan.rules.pop_front() else {
-                    return Some(Carry::Own);
-                };
-                let sent = VirtualSwitches::own(slice, now);
-                switches.install_piece(&sent, number, piece, command, out);
-                self.is_there((slice, number, piece));
-                return None;
-            }
-            Carry::Own => {
-                let Some(entry) = plan.own.pop_front() else { return Some(Carry::NoGroups) };
-                (own, Kind::Own, Message::FlowMod(entry))
-            }
-            Carry::NoGroups => {
-                let Some(order) = plan.no_groups.pop_front() else { return Some(Carry::NoMeters) };
-                (own, Kind::Attempt, Message::GroupMod(order))
-            }
-            Carry::NoMeters => {
-                let Some(meter) = plan.no_meters.pop_front() else { return Some(Carry::Done) };
-                let (command, flags) = (MeterCommand::Delete, MeterFlags::default());
-                let order = MeterMod { command, flags, meter, bands: vec![] };
-                (own, Kind::Attempt, Message::MeterMod(order))
-            }
-            Carry::Done => return Some(Carry::Done),
-        };
-        self.switches.order(&sent, kind, message, out);
-        None
-    }
-
-    /// What makes a group that the switch lacks, or has in another way.
-    fn group_order(&self, slice: SliceId, number: u32, work: &mut Work) -> Option<GroupMod> {
-        let kept = self.switches.of(slice).ok()?.groups.get(number)?;
-        let buckets = self.switches.all_real_buckets(slice, &kept.said).ok()?;
-        work.spend(buckets.len());
-        let known = self.found.groups.iter().find(|known| known.group == kept.real);
-        let command = match known {
-            Some(known) if known.buckets == buckets && known.kind == kept.said.kind => return None,
-            Some(_) => GroupCommand::Modify,
-            None => GroupCommand::Add,
-        };
-        Some(GroupMod { command, kind: kept.said.kind, group: kept.real, buckets })
-    }
-
     /// Goes on with the switch, which was told everything.
     pub fn finish(self) -> (VirtualSwitches, Resumed) {
         let Resuming { switches, plan, lost, .. } = self;
@@ -707,32 +425,5 @@ impl Resuming {
             removed: plan.removed,
         };
         (switches, resumed)
-    }
-}
-
-impl VirtualSwitches {
-    /// The meters that the switch should have, by real number.
-    fn meters_wanted(&self) -> BTreeMap<u32, (SliceId, MeterMod)> {
-        let mut all = BTreeMap::new();
-        for id in self.slicing.ids() {
-            let Ok(member) = self.of(id) else { continue };
-            for (_, kept) in member.meters.all() {
-                all.insert(kept.real, (id, MeterMod { meter: kept.real, ..kept.said.clone() }));
-            }
-            let rate = self.slicing.slice(id).and_then(|slice| slice.quota.kilobits);
-            if let Some((meter, kilobits)) = member.rate.zip(rate) {
-                all.insert(meter, (id, VirtualSwitches::rate_order(meter, kilobits)));
-            }
-        }
-        all
-    }
-
-    /// The groups of slices, with their numbers there and at the switch.
-    fn groups_had(&self) -> Vec<(SliceId, u32, u32)> {
-        let members = self.slicing.ids().filter_map(|id| Some((id, self.of(id).ok()?)));
-        let groups = members.flat_map(|(id, member)| {
-            member.groups.all().map(move |(number, kept)| (id, number, kept.real))
-        });
-        groups.collect()
     }
 }

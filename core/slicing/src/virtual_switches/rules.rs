@@ -12,11 +12,10 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use netloom_openflow::action::GROUP_ANY;
 use netloom_openflow::flow::{FlowMod, RemovedReason, TABLE_ALL};
-use netloom_openflow::{Action, Instruction, Match, PortNumber, Version};
+use netloom_openflow::{Action, Instruction, Match, PortNumber, Version, weight};
 use netloom_pipeline::Pattern;
 
 use super::rewrite::{TAG, tag, tagged};
-use super::weight;
 use crate::memory::{Note, Notes};
 use crate::proof::Findings;
 use crate::{SliceId, Time};

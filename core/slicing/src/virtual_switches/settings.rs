@@ -4,11 +4,10 @@ use netloom_openflow::role::{Role, RoleMessage};
 use netloom_openflow::switch::{Capabilities, Features, Fragments, SwitchConfig};
 use netloom_openflow::{Message, Reason, Version};
 
-use super::jobs::Step;
 use super::pending::Kind;
-use super::{Done, Out, Refusal, Sent, VirtualSwitches};
+use super::{Done, Out, Refusal, Sent, Step, VirtualSwitches};
 use crate::SliceId;
-use crate::work::Work;
+use crate::Work;
 
 impl VirtualSwitches {
     /// Does what a controller asks for; returns what is left of it.

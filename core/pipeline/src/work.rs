@@ -1,7 +1,7 @@
 //! Work, in steps: how much may be done before others have their turn.
 //!
-//! A step is about what it takes to compare two cubes, some 50 ns. Whoever does something long asks between its parts
-//! whether there is work left, and goes on from there at its next turn.
+//! A step takes some 50 ns. What takes long asks between its parts whether there is work left, and goes on from there
+//! at its next turn.
 
 /// Work that may be done, and that was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Work {
     }
 
     /// Something took so many steps.
-    pub(crate) fn spend(&mut self, steps: usize) {
+    pub fn spend(&mut self, steps: usize) {
         self.done = self.done.saturating_add(u64::try_from(steps).unwrap_or(u64::MAX));
     }
 

@@ -1,0 +1,285 @@
+//! Modifications of rules: what they are to do is proved for all of them before one changes. And rules that list the
+//! slice's ports, which follow these.
+
+use std::sync::Arc;
+
+use netloom_openflow::flow::{FlowCommand, FlowMod};
+use netloom_openflow::{Instruction, PortNumber, Reason, Version, weight};
+
+use super::making::Making;
+use super::rules::Filter;
+use super::{Done, Job, Out, Refusal, Sent, Step, VirtualSwitches};
+use crate::proof::Findings;
+use crate::{SliceId, Work, refusal};
+
+/// Rules that are to do something else.
+#[derive(Debug)]
+pub(super) struct Modifying {
+    change: FlowMod,
+    filter: Filter,
+    /// The next rule to look at, and those that were found, the last first.
+    next: u64,
+    found: Option<Vec<u64>>,
+    making: Option<(u64, Making)>,
+    /// What they are to do. Nothing is changed unless all can be.
+    made: Vec<(u64, Made)>,
+    changing: bool,
+    /// The rule whose entries are changed, and the next of these.
+    installing: Option<(u64, usize)>,
+    buffer: Option<(u32, PortNumber)>,
+}
+
+impl Modifying {
+    pub(super) fn new(change: FlowMod, filter: Filter) -> Modifying {
+        Modifying {
+            change,
+            filter,
+            next: 0,
+            found: None,
+            making: None,
+            made: vec![],
+            changing: false,
+            installing: None,
+            buffer: None,
+        }
+    }
+}
+
+/// What a rule becomes.
+#[derive(Clone, Debug)]
+struct Made {
+    instructions: Arc<[Instruction]>,
+    findings: Findings,
+    floods: bool,
+}
+
+/// Rules that list the slice's ports, which have changed.
+#[derive(Debug, Default)]
+pub(super) struct Following {
+    next: u64,
+    making: Option<(u64, Making)>,
+    installing: Option<(u64, usize)>,
+}
+
+impl Following {
+    pub(super) fn has_begun(&self) -> bool {
+        self.next > 0
+    }
+}
+
+impl VirtualSwitches {
+    pub(super) fn modify(
+        &mut self,
+        sent: &Sent,
+        mut modifying: Box<Modifying>,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Step {
+        if !self.find(sent.slice, &mut modifying, work) {
+            return Ok(Some(Job::Modify(modifying)));
+        }
+        let nothing = modifying.found.as_ref().is_some_and(Vec::is_empty);
+        let fresh = modifying.made.is_empty() && !modifying.changing;
+        if nothing && fresh && modifying.making.is_none() && self.version == Version::V10 {
+            // 1.0 adds what it cannot modify.
+            return self.begin_adding(sent, modifying.change, work, out);
+        }
+        match self.modified(sent, &mut modifying, work, out) {
+            Ok(true) => Ok(None),
+            Ok(false) => Ok(Some(Job::Modify(modifying))),
+            Err(refusal) => Err(refusal.about("rule", &refusal::flow(&modifying.change))),
+        }
+    }
+
+    /// Finds the rules that a change is about; returns whether all were.
+    fn find(&self, slice: SliceId, modifying: &mut Modifying, work: &mut Work) -> bool {
+        if modifying.found.as_ref().is_some_and(|_| modifying.next == u64::MAX) {
+            return true;
+        }
+        let Modifying { filter, next, found, .. } = modifying;
+        let found = found.get_or_insert_default();
+        if let Some(place) = self.exactly(slice, filter) {
+            found.extend(place);
+            *next = u64::MAX;
+            return true;
+        }
+        for (number, rule) in self.rules.range(slice, *next..=u64::MAX) {
+            work.spend(4);
+            found.extend(filter.accepts(rule).then_some(number));
+            if !work.is_left() {
+                *next = number + 1;
+                return false;
+            }
+        }
+        found.reverse();
+        *next = u64::MAX;
+        true
+    }
+
+    fn modified(
+        &mut self,
+        sent: &Sent,
+        modifying: &mut Modifying,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Result<bool, Refusal> {
+        if !modifying.changing {
+            if !self.prove_all(sent, modifying, work)? {
+                return Ok(false);
+            }
+            self.fit(sent.slice, modifying)?;
+            modifying.buffer = self.buffer(sent.slice, modifying.change.buffer)?;
+            modifying.made.reverse();
+            modifying.changing = true;
+        }
+        loop {
+            if let Some((number, piece)) = modifying.installing.take() {
+                let command = FlowCommand::ModifyStrict;
+                let left = self.install(sent, number, piece, command, work, out);
+                modifying.installing = left.map(|piece| (number, piece));
+                if !work.is_left() {
+                    return Ok(false);
+                }
+            }
+            let Some((number, made)) = modifying.made.pop() else { break };
+            let (v10, change) = (self.version == Version::V10, &modifying.change);
+            self.remade(sent.slice, number, made, |said| {
+                said.instructions.clone_from(&change.instructions);
+                if v10 {
+                    said.cookie = change.cookie;
+                }
+            });
+            modifying.installing = Some((number, 0));
+        }
+        if let Some((id, port)) = modifying.buffer.take() {
+            self.send_buffered(sent, id, port, out);
+        }
+        Ok(true)
+    }
+
+    /// Proves what all rules are to do; returns whether it is done.
+    fn prove_all(
+        &mut self,
+        sent: &Sent,
+        modifying: &mut Modifying,
+        work: &mut Work,
+    ) -> Result<bool, Refusal> {
+        loop {
+            if modifying.making.is_none() {
+                let next = modifying.found.as_mut().and_then(Vec::pop);
+                let Some(number) = next else { return Ok(true) };
+                let Some(rule) = self.rules.get(sent.slice, number) else { continue };
+                let mut said = rule.said.clone();
+                said.instructions.clone_from(&modifying.change.instructions);
+                let making = self.making(sent.slice, said, false).map_err(|wrong| wrong.0)?;
+                modifying.making = Some((number, making));
+            }
+            if let Some((number, making)) = &mut modifying.making {
+                if !self.make(sent.slice, making, work)? {
+                    return Ok(false);
+                }
+                let mut made = made(making);
+                // Rules of a table mostly come to the same.
+                if let Some((_, last)) = modifying.made.last()
+                    && last.instructions == made.instructions
+                {
+                    made.instructions = Arc::clone(&last.instructions);
+                }
+                modifying.made.push((*number, made));
+                modifying.making = None;
+            }
+            if !work.is_left() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Whether the quota has room for what rules are to do.
+    fn fit(&self, slice: SliceId, modifying: &Modifying) -> Done {
+        let (mut freed, mut taken) = (0u64, 0u64);
+        for (number, made) in &modifying.made {
+            let Some(rule) = self.rules.get(slice, *number) else { continue };
+            freed = freed.saturating_add(weigh(&rule.said.instructions, &rule.instructions));
+            taken = taken.saturating_add(weigh(&modifying.change.instructions, &made.instructions));
+        }
+        self.has_memory(slice, freed, taken, Reason::FlowModFailedTableFull)
+    }
+
+    fn remade(&mut self, slice: SliceId, number: u64, made: Made, say: impl FnOnce(&mut FlowMod)) {
+        self.rules.change(slice, number, |rule| {
+            say(&mut rule.said);
+            rule.instructions = made.instructions;
+            rule.findings = made.findings;
+            rule.floods = made.floods;
+        });
+    }
+
+    /// The slice's ports, or what takes part in floods, changed: rules that list them follow.
+    pub(super) fn flood_again(&mut self, sent: &Sent) {
+        let is_new = |(_, job): &(Sent, Job)| match job {
+            Job::Follow(following) => !following.has_begun(),
+            _ => false,
+        };
+        let waits = self.of(sent.slice).is_ok_and(|member| member.jobs.iter().any(is_new));
+        if !waits {
+            self.push(sent.clone(), Job::Follow(Box::default()));
+        }
+    }
+
+    pub(super) fn follow(
+        &mut self,
+        sent: &Sent,
+        mut following: Box<Following>,
+        work: &mut Work,
+        out: &mut Vec<Out>,
+    ) -> Step {
+        loop {
+            if let Some((number, piece)) = following.installing.take() {
+                let command = FlowCommand::ModifyStrict;
+                let left = self.install(sent, number, piece, command, work, out);
+                following.installing = left.map(|piece| (number, piece));
+            } else if let Some((number, mut making)) = following.making.take() {
+                match self.make(sent.slice, &mut making, work) {
+                    Ok(false) => following.making = Some((number, making)),
+                    Ok(true) => {
+                        self.remade(sent.slice, number, made(&mut making), |_| {});
+                        following.installing = Some((number, 0));
+                    }
+                    Err(refusal) => self.stays_as_it_was(sent, refusal, out),
+                }
+            } else {
+                let mut rules = self.rules.range(sent.slice, following.next..=u64::MAX);
+                let mut looked = 1;
+                let found = rules.find(|(_, rule)| {
+                    looked += 1;
+                    rule.floods && rule.dying.is_none()
+                });
+                work.spend(looked);
+                let Some((number, rule)) = found else { return Ok(None) };
+                following.next = number + 1;
+                match self.making(sent.slice, rule.said.clone(), false) {
+                    Ok(making) => following.making = Some((number, making)),
+                    Err(wrong) => self.stays_as_it_was(sent, wrong.0, out),
+                }
+            }
+            if !work.is_left() {
+                return Ok(Some(Job::Follow(following)));
+            }
+        }
+    }
+
+    /// By the new port a rule would leave the slice: without it, it is as it was.
+    fn stays_as_it_was(&self, sent: &Sent, refusal: Refusal, out: &mut Vec<Out>) {
+        out.push(Out::Refused { slice: sent.slice, xid: 0, refusal: Box::new(refusal) });
+    }
+}
+
+fn made(making: &mut Making) -> Made {
+    let instructions = std::mem::take(&mut making.instructions).into();
+    Made { instructions, findings: making.findings, floods: making.floods }
+}
+
+fn weigh(said: &[Instruction], real: &[Instruction]) -> u64 {
+    let bytes = weight::instructions(said) + weight::instructions(real);
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
