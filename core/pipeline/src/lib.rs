@@ -24,14 +24,15 @@ mod rule;
 mod switch;
 mod table;
 mod trace;
+mod uses;
 mod work;
 
 pub use example::frame as example;
 pub use key::{FlowKey, Pattern};
 pub use rule::{Rule, RuleId, Time};
 pub use switch::{
-    Affected, Change, ConnectionId, FailMode, Frame, Options, Outputs, ReadMessage, SavedGroup,
-    SavedMeter, SavedRule, SavedSettings, Switch,
+    Affected, Change, ConnectionId, FailMode, Frame, Options, Outputs, Place, ReadMessage,
+    SavedGroup, SavedMeter, SavedRule, SavedSettings, Switch,
 };
 pub use trace::{Drop, Effect, Growth, Step, Trace};
 pub use work::Work;

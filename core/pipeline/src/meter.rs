@@ -37,7 +37,9 @@ pub(crate) enum Verdict {
 const SCALE: u64 = 1_000_000_000;
 
 impl Meter {
-    pub(crate) fn new(flags: MeterFlags, bands: Vec<Band>, now: Time) -> Meter {
+    pub(crate) fn new(flags: MeterFlags, bands: &[Band], now: Time) -> Meter {
+        // A copy, as of a group's buckets.
+        let bands = bands.to_vec();
         let mut meter = Meter {
             flags,
             tokens: vec![],
@@ -123,12 +125,12 @@ mod tests {
     #[test]
     fn the_rate_holds_for_small_and_large_packets() {
         for bytes in [60, 1500] {
-            let mut meter = Meter::new(MeterFlags::KBPS, vec![band(10_000, BandKind::Drop)], SCALE);
+            let mut meter = Meter::new(MeterFlags::KBPS, &[band(10_000, BandKind::Drop)], SCALE);
             let bits = passed(&mut meter, bytes, 10_000) * bytes * 8;
             // A tenth of a second was saved up.
             assert!((11_000_000 - 8 * bytes..=11_000_000).contains(&bits), "{bits}");
         }
-        let mut meter = Meter::new(MeterFlags::PKTPS, vec![band(100, BandKind::Drop)], SCALE);
+        let mut meter = Meter::new(MeterFlags::PKTPS, &[band(100, BandKind::Drop)], SCALE);
         assert_eq!(passed(&mut meter, 60, 1_000_000), 109);
         assert_eq!(meter.applied, [(891, 891 * 60)]);
         assert_eq!((meter.packets, meter.bytes), (1000, 60_000));
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn the_highest_exceeded_band_applies() {
         let bands = vec![band(10, BandKind::DscpRemark(1)), band(100, BandKind::Drop)];
-        let mut meter = Meter::new(MeterFlags::PKTPS, bands, 0);
+        let mut meter = Meter::new(MeterFlags::PKTPS, &bands, 0);
         let verdicts: Vec<_> = (0..12).map(|_| meter.pass(60, 0)).collect();
         assert_eq!(verdicts[0], Verdict::Pass);
         assert_eq!(verdicts[1..10], [Verdict::Remark(1); 9]);
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn a_burst_is_what_is_given() {
         let bands = vec![Band { rate: 1, burst: 5, kind: BandKind::Drop }];
-        let mut meter = Meter::new(MeterFlags::PKTPS | MeterFlags::BURST, bands, 0);
+        let mut meter = Meter::new(MeterFlags::PKTPS | MeterFlags::BURST, &bands, 0);
         let passed = (0..9).filter(|_| meter.pass(60, 0) == Verdict::Pass).count();
         assert_eq!(passed, 5);
     }

@@ -145,9 +145,12 @@ impl Rule {
             || self.actions().any(|action| *action == Action::Group(group))
     }
 
-    /// Whether it goes through this meter.
-    pub(crate) fn uses_meter(&self, meter: u32) -> bool {
-        self.instructions.contains(&Instruction::Meter(meter))
+    /// The meter that it goes through.
+    pub(crate) fn meter(&self) -> Option<u32> {
+        self.instructions.iter().find_map(|instruction| match instruction {
+            Instruction::Meter(meter) => Some(*meter),
+            _ => None,
+        })
     }
 }
 

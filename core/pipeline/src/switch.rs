@@ -1,7 +1,7 @@
 //! The switch: what it has, what goes in, what comes out. Its rooms: connections and their messages
-//! (`control`, `roles`, `notify`), state that controllers change (`flow_mod`, `group_mod`, `ports`), answers (`stats`, `features`),
-//! packets (`walk`, `output`), time (`expire`), what outlives its process (`saved`), and which results a change is
-//! about (`affected`).
+//! (`control`, `roles`, `notify`), state that controllers change (`flow_mod`, `group_mod`, `ports`), answers (`stats`,
+//! `features`), what is done some at a time (`task`, `jobs`), packets (`walk`, `output`), time (`expire`), what outlives its
+//! process (`saved`), and which results a change is about (`affected`).
 
 mod affected;
 mod control;
@@ -9,12 +9,14 @@ mod expire;
 mod features;
 mod flow_mod;
 mod group_mod;
+mod jobs;
 mod notify;
 mod output;
 mod ports;
 mod roles;
 mod saved;
 mod stats;
+mod task;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +33,14 @@ use crate::meter::Meter;
 use crate::rule::{Rule, RuleId, Time};
 use crate::table::{Deadline, Table};
 use crate::trace::{Trace, grown};
+use crate::uses::Uses;
 
 pub use affected::Affected;
 pub use control::ReadMessage;
+pub use jobs::Place;
 pub use saved::{Change, SavedGroup, SavedMeter, SavedRule, SavedSettings};
 
+use jobs::Job;
 use ports::PortState;
 use roles::Connection;
 
@@ -67,6 +72,8 @@ pub struct Options {
     pub tables: u8,
     /// How many entries a table can have.
     pub max_entries: u32,
+    /// How many bytes of memory all entries, groups and meters may take, about.
+    pub memory: usize,
     /// How many groups of each kind there can be.
     pub max_groups: u32,
     /// How many meters there can be.
@@ -89,7 +96,8 @@ impl Default for Options {
             datapath_id: 1,
             versions: vec![Version::V10, Version::V13],
             tables: 254,
-            max_entries: 1_000_000,
+            max_entries: 100_000,
+            memory: 128 << 20,
             max_groups: 65_536,
             max_meters: 65_536,
             buffers: 16_384,
@@ -146,6 +154,10 @@ pub struct Switch {
     tables: Vec<Table>,
     groups: Groups,
     meters: BTreeMap<u32, Meter>,
+    /// What entries, groups and meters take.
+    uses: Uses,
+    /// What messages asked for that is not done, by their connection.
+    jobs: BTreeMap<ConnectionId, Job>,
     ports: BTreeMap<PortNumber, PortState>,
     connections: BTreeMap<ConnectionId, Connection>,
     buffers: Buffers,
@@ -172,6 +184,8 @@ impl Switch {
             tables: vec![Table::default(); usize::from(options.tables)],
             groups: Groups::default(),
             meters: BTreeMap::new(),
+            uses: Uses::default(),
+            jobs: BTreeMap::new(),
             ports: BTreeMap::new(),
             connections: BTreeMap::new(),
             buffers: Buffers::new(options.buffers),
@@ -206,6 +220,16 @@ impl Switch {
     pub fn entries(&self) -> u64 {
         let lengths = self.tables.iter().map(Table::len);
         u64::try_from(lengths.sum::<usize>()).unwrap_or(u64::MAX)
+    }
+
+    /// How many bytes of memory entries, groups and meters take, about.
+    pub fn bytes(&self) -> usize {
+        self.uses.bytes
+    }
+
+    /// Whether there is memory for something of so many bytes, in the place of something else.
+    fn has_memory(&self, freed: usize, taken: usize) -> bool {
+        taken <= freed || self.uses.bytes.saturating_add(taken - freed) <= self.options.memory
     }
 
     /// A flow entry, if it still exists.

@@ -33,6 +33,12 @@ impl Hasher for WordHasher {
     }
 }
 
+/// Slots that a table keeps room for.
+const LEAST: usize = 1024;
+
+/// Masks that are passed in the time of a step.
+const MASKS: usize = 8;
+
 fn hash_of(value: &FlowKey) -> u64 {
     let mut hasher = WordHasher::default();
     value.hash(&mut hasher);
@@ -73,7 +79,12 @@ struct Placed {
 
 impl Tuple {
     fn best(&self) -> u16 {
-        self.priorities.last_key_value().map_or(0, |(priority, _)| *priority)
+        self.best_of_some().unwrap_or(0)
+    }
+
+    /// The best priority, if there is an entry.
+    fn best_of_some(&self) -> Option<u16> {
+        self.priorities.last_key_value().map(|(priority, _)| *priority)
     }
 }
 
@@ -111,6 +122,8 @@ pub(crate) struct Table {
     used: Vec<u64>,
     free: BTreeSet<u32>,
     tuples: Vec<Tuple>,
+    /// Entries and masks that were passed on the way to one that was removed, since the start.
+    passed: usize,
     /// Packets looked up.
     pub(crate) lookups: u64,
     /// Packets that matched.
@@ -184,10 +197,14 @@ impl Table {
         self.mark(slot, true);
         let index = self.tuple(&pattern.mask);
         if let Some(tuple) = self.tuples.get_mut(index) {
+            let before = tuple.best_of_some();
             *tuple.priorities.entry(at.0).or_default() += 1;
+            let moves = tuple.best_of_some() != before;
+            self.link(index, &pattern.value, at, slot);
+            if moves {
+                self.place(index);
+            }
         }
-        self.link(index, &pattern.value, at, slot);
-        self.sort();
         id
     }
 
@@ -218,7 +235,7 @@ impl Table {
 
     /// Takes an entry that is in its slot out of its chain.
     fn unlink(&mut self, tuple: usize, value: &FlowKey, slot: u32) {
-        let Table { tuples, slots, .. } = self;
+        let Table { tuples, slots, passed, .. } = self;
         let Some(tuple) = tuples.get_mut(tuple) else { return };
         let hash = hash_of(value);
         let next = placed_at(slots, slot).and_then(|placed| placed.next);
@@ -235,6 +252,7 @@ impl Table {
         }
         let mut before = found.get().first;
         while let Some(after) = placed_at(slots, before).and_then(|placed| placed.next) {
+            *passed += 1;
             if after == slot {
                 set_next(slots, before, next);
                 return;
@@ -253,20 +271,25 @@ impl Table {
         self.tuples.len() - 1
     }
 
-    /// Tuples by their best priority; mostly sorted already.
-    fn sort(&mut self) {
-        self.tuples.sort_by_key(|tuple| std::cmp::Reverse(tuple.best()));
+    /// Puts a tuple whose best priority has changed where it belongs among the others, which are sorted.
+    fn place(&mut self, index: usize) {
+        let tuple = self.tuples.remove(index);
+        let best = tuple.best();
+        let at = self.tuples.partition_point(|other| other.best() >= best);
+        self.tuples.insert(at, tuple);
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, id: RuleId) -> Option<Rule> {
         let pattern = self.get(id)?.pattern;
         let index = self.tuples.iter().position(|tuple| tuple.mask == pattern.mask)?;
+        self.passed += self.tuples.len() / MASKS;
         self.unlink(index, &pattern.value, id.slot);
         let Placed { rule, .. } = self.slots.get_mut(usize::try_from(id.slot).ok()?)?.take()?;
         self.mark(id.slot, false);
         self.free.insert(id.slot);
         let tuple = self.tuples.get_mut(index)?;
+        let before = tuple.best_of_some();
         if let Some(count) = tuple.priorities.get_mut(&rule.priority) {
             *count -= 1;
             if *count == 0 {
@@ -275,9 +298,46 @@ impl Table {
         }
         if tuple.chains.is_empty() {
             self.tuples.remove(index);
+        } else if tuple.best_of_some() != before {
+            self.place(index);
         }
-        self.sort();
+        self.shrink();
         Some(rule)
+    }
+
+    /// Gives up slots behind the last entry, and memory that was taken for many more entries than there are.
+    fn shrink(&mut self) {
+        if self.len() == 0 {
+            (self.slots, self.used) = (vec![], vec![]);
+            self.free.clear();
+        }
+        while let Some(None) = self.slots.last() {
+            self.slots.pop();
+            let last = self.slots.len();
+            self.free.remove(&u32::try_from(last).unwrap_or(u32::MAX));
+        }
+        if self.slots.capacity() > LEAST && self.slots.capacity() / 4 > self.slots.len() {
+            self.slots.shrink_to(2 * self.slots.len());
+            let words = self.slots.len().div_ceil(64);
+            self.used.truncate(words);
+            self.used.shrink_to(2 * words);
+        }
+    }
+
+    /// What it took to find entries that were removed, in steps, since the start.
+    pub(crate) fn passed(&self) -> usize {
+        self.passed
+    }
+
+    /// The entry in this slot or in the next one after it that has one.
+    pub(crate) fn at_or_after(&self, slot: u32) -> Option<&Rule> {
+        let (mut word, bit) = (usize::try_from(slot / 64).ok()?, slot % 64);
+        let mut bits = self.used.get(word)? & u64::MAX << bit;
+        while bits == 0 {
+            word += 1;
+            bits = *self.used.get(word)?;
+        }
+        self.at(u32::try_from(word).ok()? * 64 + bits.trailing_zeros())
     }
 
     /// The entry for a packet; the bits that decided are added to `consulted`.

@@ -14,6 +14,7 @@ mod detours;
 mod edits;
 mod frames;
 mod groups;
+mod jobs;
 mod outside;
 mod seeds;
 mod tables;

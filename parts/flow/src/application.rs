@@ -78,7 +78,7 @@ impl Application {
     }
 
     const fn max_entries() -> u32 {
-        1_000_000
+        100_000
     }
 
     const fn waiting() -> u32 {

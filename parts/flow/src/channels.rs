@@ -1,5 +1,6 @@
 //! Connections that speak OpenFlow: served in turn, asked for echoes, closed when they take nothing.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
 use netloom_ofconn::tls::Configs;
@@ -18,11 +19,12 @@ use crate::system::{SECOND, clock};
 
 use crate::{Error, Result};
 
-/// Messages of a connection in a turn.
+/// Messages of a connection in a turn, and how long they are served.
 const MESSAGES: usize = 256;
+const SHARE: Time = 500_000;
 
 /// Most bytes that wait for all connections together; beyond it the one with most is closed.
-const MOST_QUEUED: usize = 256 << 20;
+const MOST_QUEUED: usize = 64 << 20;
 
 /// Most connections that others made; beyond it the one that has been silent longest makes room.
 const MOST_SERVICES: usize = 2048;
@@ -113,35 +115,79 @@ impl Server {
         }
     }
 
-    /// Reads a connection's messages, a bounded number.
+    /// Does what a connection asks for, for a bounded time.
     pub(crate) fn serve_channel(&mut self, id: u64) -> Result<()> {
         let now = clock();
         for _ in 0..MESSAGES {
-            let Some(channel) = self.channels.get_mut(&id) else { break };
-            match channel.next(&mut self.room, now) {
-                Ok(Some(message)) => {
-                    let first = channel.received == 1;
-                    if first {
-                        self.heard_controller(id);
-                    }
-                    if message.get(1).is_some_and(|kind| ANSWERS.contains(kind)) {
-                        self.unwanted.answered();
-                    }
-                    self.engine.message(ConnectionId(id), &message, now)?;
-                    self.post();
-                    if first {
-                        self.add_auxiliary(id, now);
-                    }
-                }
-                Ok(None) => {
+            if self.engine.switch.is_busy(ConnectionId(id)) {
+                if !self.goes_on(id) {
+                    // Until the other end takes more.
                     self.ready.remove(&id);
                     self.watch_channel(id);
                     return Ok(());
                 }
-                Err(Gone(reason)) => return self.close_channel(id, &reason),
+                self.engine.proceed(ConnectionId(id), clock())?;
+                self.post();
+            } else if !self.serve_message(id, now)? {
+                return Ok(());
+            }
+            if clock() > now + SHARE {
+                return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Whether what a connection asked for may go on: it takes the answers, or is gone.
+    fn goes_on(&self, id: u64) -> bool {
+        self.channels.get(&id).is_none_or(|channel| !channel.is_paused())
+    }
+
+    /// Connections with messages to read, and none that is not done.
+    pub(crate) fn with_messages(&self) -> BTreeSet<u64> {
+        let is_busy = |id: u64| self.engine.switch.is_busy(ConnectionId(id));
+        self.ready.iter().copied().filter(|id| !is_busy(*id)).collect()
+    }
+
+    /// Whether a connection has something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.with_messages().is_empty() || self.unfinished().next().is_some()
+    }
+
+    /// Those whose messages are not done and may go on. All that are gone have one turn: the oldest.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = u64> {
+        let all = || self.engine.switch.unfinished().map(|ConnectionId(id)| id);
+        let gone = all().find(|id| !self.channels.contains_key(id));
+        let here = all().filter(|id| self.channels.contains_key(id) && self.goes_on(*id));
+        here.chain(gone)
+    }
+
+    /// Reads a connection's next message; returns whether there was one.
+    fn serve_message(&mut self, id: u64, now: Time) -> Result<bool> {
+        let Some(channel) = self.channels.get_mut(&id) else { return Ok(false) };
+        match channel.next(&mut self.room, now) {
+            Ok(Some(message)) => {
+                let first = channel.received == 1;
+                if first {
+                    self.heard_controller(id);
+                }
+                if message.get(1).is_some_and(|kind| ANSWERS.contains(kind)) {
+                    self.unwanted.answered();
+                }
+                self.engine.message(ConnectionId(id), &message, now)?;
+                self.post();
+                if first {
+                    self.add_auxiliary(id, now);
+                }
+                Ok(true)
+            }
+            Ok(None) => {
+                self.ready.remove(&id);
+                self.watch_channel(id);
+                Ok(false)
+            }
+            Err(Gone(reason)) => self.close_channel(id, &reason).map(|()| false),
+        }
     }
 
     /// Brings what the tables say to the connections' queues.
@@ -248,7 +294,8 @@ impl Server {
         let mut next = Server::next_look(now);
         let mut wrong = vec![];
         for (id, channel) in &mut self.channels {
-            let at = match channel.silence(now, span, false) {
+            let busy = self.engine.switch.is_busy(ConnectionId(*id));
+            let at = match channel.silence(now, span, busy) {
                 Silence::Short(at) => at,
                 Silence::Long(at) => {
                     // Before both said hello there is nothing to ask.

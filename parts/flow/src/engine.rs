@@ -13,7 +13,7 @@ use netloom_openflow::role::Role;
 use netloom_openflow::{PortNumber, Version};
 use netloom_packet::{Segmenter, VnetHeader, checksum};
 use netloom_pipeline::{
-    Affected, ConnectionId, FlowKey, Outputs, ReadMessage, Switch, Time, Trace, example,
+    Affected, ConnectionId, FlowKey, Outputs, ReadMessage, Switch, Time, Trace, Work, example,
 };
 
 use crate::Result;
@@ -25,6 +25,9 @@ const FULL: Time = 1_000_000_000;
 /// Kept results that are looked at for changes: at once, and in a microsecond.
 const MOST_LOOKS: u64 = 1 << 18;
 const LOOKS: u64 = 4;
+
+/// Steps of a message about many entries that are done at once: a tenth of a millisecond.
+const STEPS: u64 = 4096;
 
 /// A kept result, to credit.
 struct Kept {
@@ -269,6 +272,17 @@ impl Engine {
         self.note_beyond(steps, |switch, out| switch.read_message(id, message, now, out))?;
         self.send();
         Ok(effect)
+    }
+
+    /// Goes on with what a connection's message asked for, for a bounded time.
+    pub(crate) fn proceed(&mut self, id: ConnectionId, now: Time) -> Result<()> {
+        let affected = self.switch.affected_next(id, &mut Work::steps(STEPS));
+        let gives_up = self.keeps() && affected.steps() > 0;
+        let steps = if gives_up { self.give_up(Some(affected), now)? } else { 0 };
+        let work = &mut Work::steps(STEPS);
+        self.note_beyond(steps, |switch, out| switch.proceed(id, work, now, out))?;
+        self.send();
+        Ok(())
     }
 
     fn effect(&self, id: ConnectionId, bytes: &[u8]) -> Effect {

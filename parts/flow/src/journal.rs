@@ -4,7 +4,7 @@ use std::path::Path;
 
 use netloom_ofconn::record_file::RecordFile;
 
-use crate::state::{Content, Record};
+use crate::state::Content;
 use crate::{Error, Result};
 
 /// The file in errors.
@@ -32,16 +32,28 @@ impl Journal {
         Ok((whole > 0).then_some(content))
     }
 
-    /// Replaces the file.
+    /// Begins to write another file that is to replace this one; what is appended meanwhile is in both.
     ///
     /// # Errors
-    /// [`Error::Failed`]; the old content is then intact.
-    pub(crate) fn rewrite(&mut self, mut records: impl Iterator<Item = Record>) -> Result<()> {
-        let next = |buffer: &mut Vec<u8>| {
-            // What cannot be said cannot have been asked for by a message either.
-            records.next().map(|record| record.write(buffer)).is_some()
-        };
-        Ok(self.0.rewrite(next)?)
+    /// [`Error::Failed`]; the old content is then intact. The same holds for [`Journal::more`] and [`Journal::finish`].
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        Ok(self.0.begin()?)
+    }
+
+    /// Writes more records of it, already as bytes.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub(crate) fn more(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.0.more(bytes)?)
+    }
+
+    /// Puts it in the place of the old one.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        Ok(self.0.finish()?)
     }
 
     /// Appends records, already as bytes.

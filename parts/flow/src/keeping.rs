@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use netloom_pipeline::Time;
+use netloom_pipeline::{Place, Time};
 
 use crate::journal::Journal;
 use crate::state::SavedPort;
@@ -29,6 +29,16 @@ pub(crate) struct Keeping {
     pub(crate) entries: (u64, u64),
     /// Ports are being added that an earlier process had.
     pub(crate) restoring: bool,
+    /// What comes next in the file that is being written anew.
+    pub(crate) rewriting: Option<Rewriting>,
+}
+
+/// What comes next in a file that is written anew: groups and meters from a number on, then entries from a place on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rewriting {
+    Groups(u32),
+    Meters(u32),
+    Rules(Place),
 }
 
 impl Keeping {
@@ -42,12 +52,18 @@ impl Keeping {
             buffer: vec![],
             entries: (0, 0),
             restoring: false,
+            rewriting: None,
         }
     }
 
     /// When [`Server::save_counters`] is to be called.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.due
+    }
+
+    /// Whether the file is being written anew.
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.rewriting.is_some()
     }
 
     /// About how many bytes so many entries need.

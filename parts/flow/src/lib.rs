@@ -30,6 +30,7 @@ mod ports;
 mod report;
 mod saving;
 mod server;
+mod spare;
 pub mod state;
 mod system;
 mod unwanted;

@@ -6,12 +6,12 @@
 use std::time::Instant;
 
 use netloom_openflow::PortNumber;
-use netloom_pipeline::{Change, Time};
+use netloom_pipeline::{Change, Place, Time};
 use netloom_sys::describe;
 
 use crate::Result;
 use crate::control::PortSpec;
-use crate::keeping::PAUSE;
+use crate::keeping::{PAUSE, Rewriting};
 use crate::server::Server;
 use crate::state::{Content, Count, Record, SavedPort};
 use crate::system::clock;
@@ -21,6 +21,17 @@ const SHARE: Time = 100;
 
 /// Counters of entries in a record.
 const COUNTS: usize = 4096;
+
+/// Bytes of the file that are written at once.
+const PIECE: usize = 64 << 10;
+
+/// Where entries begin in a file that is written anew.
+const FIRST_RULE: Rewriting = Rewriting::Rules(Place::FIRST);
+
+/// Appends a record. What cannot be said cannot have been asked for by a message either.
+fn put(record: &Record, to: &mut Vec<u8>) {
+    let _ = record.write(to);
+}
 
 impl Server {
     /// Begins with what an earlier process knew.
@@ -108,17 +119,28 @@ impl Server {
                 self.keeping.entries.1 += u64::try_from(bytes).unwrap_or_default();
             }
         }
-        if self.keeping.buffer.is_empty() {
-            return;
-        }
-        let bytes = std::mem::take(&mut self.keeping.buffer);
-        let appended = self.keeping.journal.append(&bytes);
-        self.keeping.buffer = bytes;
-        self.keeping.buffer.clear();
-        let needed = self.keeping.needed(self.engine.switch.entries());
-        let long = self.keeping.journal.is_long(needed);
-        let done = if long { self.rewrite() } else { appended };
+        let done = self.append().and_then(|()| self.rewrite_some());
         self.note_trouble(done);
+    }
+
+    /// Appends what is to be saved. A file that cannot be appended to is written anew before anybody is answered.
+    fn append(&mut self) -> Result<()> {
+        if self.keeping.buffer.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = std::mem::take(&mut self.keeping.buffer);
+        let appended = self.keeping.journal.append(&bytes);
+        bytes.clear();
+        bytes.shrink_to(PIECE);
+        self.keeping.buffer = bytes;
+        if appended.is_err() {
+            return self.rewrite();
+        }
+        let needed = self.keeping.needed(self.engine.switch.entries());
+        if !self.keeping.is_rewriting() && self.keeping.journal.is_long(needed) {
+            self.begin_rewriting()?;
+        }
+        Ok(())
     }
 
     fn note_trouble(&mut self, done: Result<()>) {
@@ -157,22 +179,73 @@ impl Server {
 
     /// Writes the file anew.
     fn rewrite(&mut self) -> Result<()> {
+        self.begin_rewriting()?;
+        while self.keeping.is_rewriting() {
+            self.rewrite_some()?;
+        }
+        Ok(())
+    }
+
+    /// Begins to write the file anew, with what is said first.
+    fn begin_rewriting(&mut self) -> Result<()> {
         let begin =
             Record::Begin { datapath: self.application.datapath, processes: self.takeovers + 1 };
         let switch = &self.engine.switch;
-        let numbers: Vec<PortNumber> = switch.ports().map(|port| port.number).collect();
-        let ports = numbers.into_iter().filter_map(|number| self.port_record(number));
+        let ports = switch.ports().filter_map(|port| self.port_record(port.number));
         let ports = ports.chain(self.keeping.ports.values().cloned()).map(Record::Port);
-        let records: Vec<Record> = [begin, Record::Settings(Box::new(switch.settings()))]
-            .into_iter()
-            .chain(ports)
-            .collect();
-        let records = records
-            .into_iter()
-            .chain(switch.groups().map(|group| Record::Group(Box::new(group))))
-            .chain(switch.meters().map(|meter| Record::Meter(Box::new(meter))))
-            .chain(switch.rules().map(|rule| Record::Rule(Box::new(rule.saved()))));
-        self.keeping.journal.rewrite(records)
+        let settings = Record::Settings(Box::new(switch.settings()));
+        let mut bytes = vec![];
+        for record in [begin, settings].into_iter().chain(ports) {
+            put(&record, &mut bytes);
+        }
+        self.keeping.rewriting = None;
+        self.keeping.journal.begin()?;
+        self.keeping.journal.more(&bytes)?;
+        self.keeping.rewriting = Some(Rewriting::Groups(0));
+        Ok(())
+    }
+
+    /// Goes on to write the file anew, if it is being written.
+    fn rewrite_some(&mut self) -> Result<()> {
+        // An error ends it; the old file goes on, and grows until it is tried again.
+        let Some(mut next) = self.keeping.rewriting.take() else { return Ok(()) };
+        let switch = &self.engine.switch;
+        let mut bytes = vec![];
+        let mut is_done = false;
+        while bytes.len() < PIECE && !is_done {
+            next = match next {
+                Rewriting::Groups(from) => match switch.groups_from(from).next() {
+                    Some(group) => {
+                        let number = group.change.group;
+                        put(&Record::Group(Box::new(group)), &mut bytes);
+                        Rewriting::Groups(number + 1)
+                    }
+                    None => Rewriting::Meters(0),
+                },
+                Rewriting::Meters(from) => match switch.meters_from(from).next() {
+                    Some(meter) => {
+                        let number = meter.change.meter;
+                        put(&Record::Meter(Box::new(meter)), &mut bytes);
+                        // The last numbers are those of meters of the switch itself.
+                        number.checked_add(1).map_or(FIRST_RULE, Rewriting::Meters)
+                    }
+                    None => FIRST_RULE,
+                },
+                Rewriting::Rules(mut place) => {
+                    match switch.next_rule(&mut place) {
+                        Some(rule) => put(&Record::Rule(Box::new(rule.saved())), &mut bytes),
+                        None => is_done = true,
+                    }
+                    Rewriting::Rules(place)
+                }
+            };
+        }
+        self.keeping.journal.more(&bytes)?;
+        if is_done {
+            return self.keeping.journal.finish();
+        }
+        self.keeping.rewriting = Some(next);
+        Ok(())
     }
 
     /// Saves counters, if it is time.

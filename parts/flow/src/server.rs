@@ -24,6 +24,7 @@ use crate::keeping::Keeping;
 use crate::listeners::Listeners;
 use crate::pace::Pace;
 use crate::ports::Ports;
+use crate::spare::Spare;
 use crate::system::{self, SECOND, clock};
 use crate::unwanted::{Spent, Unwanted};
 use crate::{Result, planes};
@@ -36,6 +37,10 @@ const FRAMES: usize = 64;
 
 /// How long connections are served in a turn.
 const TURN: Time = 2_000_000;
+
+/// Bytes that entries, groups and meters may take together, and how many more for each entry that a table may have.
+const LEAST_MEMORY: usize = 128 << 20;
+const ENTRY: usize = 1 << 10;
 
 /// Interval of checks whether the folder still exists.
 const LOOK: Time = 5 * SECOND;
@@ -179,6 +184,7 @@ pub(crate) struct Server {
     pub(crate) keeping: Keeping,
     pace: Pace,
     pub(crate) unwanted: Unwanted,
+    spare: Spare,
     /// Until when no frames are taken, which are not waited for then.
     resting: Option<Time>,
     pub(crate) channels: BTreeMap<u64, Channel>,
@@ -198,8 +204,9 @@ pub(crate) struct Server {
     next: u64,
     /// When connections are looked at for silence.
     pub(crate) look: Time,
-    /// The connection that was served last.
+    /// The connections whose messages were read last, and whose message was gone on with.
     served: u64,
+    proceeded: u64,
     pub(crate) stop: bool,
 }
 
@@ -219,6 +226,7 @@ impl Server {
             keeping: Keeping::new(&application.state),
             pace: Pace::default(),
             unwanted: Unwanted::default(),
+            spare: Spare::default(),
             resting: None,
             channels: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -233,6 +241,7 @@ impl Server {
             next: 0,
             look: 0,
             served: 0,
+            proceeded: 0,
             stop: false,
             identity: identity(folder),
             folder: folder.to_owned(),
@@ -307,11 +316,12 @@ impl Server {
 
     /// How long nothing happens by itself.
     fn pause(&self) -> Option<Time> {
-        if !self.ready.is_empty() {
+        if self.has_work() || self.keeping.is_rewriting() {
             return Some(0);
         }
         let now = clock();
         let due = [
+            self.spare.deadline(),
             self.engine.switch.deadline(),
             self.controllers.deadline(),
             self.keeping.deadline(),
@@ -348,14 +358,24 @@ impl Server {
         Ok(())
     }
 
-    /// Serves connections in turn, for a bounded time.
+    /// Serves connections in turn, for a bounded time: first those with messages, then what takes long, so that nobody waits
+    /// for all that does.
     fn serve_channels(&mut self, start: Time) -> Result<()> {
-        let after = self.ready.range(self.served + 1..).copied();
-        let order: Vec<u64> = after.chain(self.ready.range(..=self.served).copied()).collect();
-        for id in order {
+        let until = start + TURN / 2;
+        let with_messages = self.with_messages();
+        for id in in_turn(&with_messages, self.served) {
             self.served = id;
             self.serve_channel(id)?;
-            if clock() > start + TURN {
+            if clock() > until {
+                break;
+            }
+        }
+        let until = clock() + TURN / 2;
+        let unfinished = self.unfinished().collect();
+        for id in in_turn(&unfinished, self.proceeded) {
+            self.proceeded = id;
+            self.serve_channel(id)?;
+            if clock() > until {
                 break;
             }
         }
@@ -366,6 +386,7 @@ impl Server {
     fn finish_turn(&mut self) -> Result<()> {
         self.post();
         self.save();
+        self.spare.look(self.engine.switch.bytes(), clock());
         self.flush_channels(clock())?;
         self.resting = self.unwanted.pause(clock(), spent).or(self.resting);
         if self.resting.is_some() {
@@ -391,6 +412,11 @@ impl Server {
     }
 }
 
+/// Connections in their order, from the one behind another on.
+fn in_turn(all: &BTreeSet<u64>, last: u64) -> impl Iterator<Item = u64> {
+    all.range(last + 1..).chain(all.range(..=last)).copied()
+}
+
 /// What this thread has spent; `None` if the kernel does not count.
 fn spent() -> Option<Spent> {
     let (ran, waited) =
@@ -400,10 +426,12 @@ fn spent() -> Option<Spent> {
 
 /// What the tables are to be.
 fn options(application: &Application) -> Options {
+    let entries = usize::try_from(application.max_entries).unwrap_or(usize::MAX);
     let mut options = Options {
         datapath_id: application.datapath,
         tables: application.tables,
         max_entries: application.max_entries,
+        memory: LEAST_MEMORY.max(entries.saturating_mul(ENTRY)),
         seed: application.datapath,
         ..Options::default()
     };

@@ -19,4 +19,5 @@ mod killing;
 mod ports;
 mod process;
 mod secure;
+mod work;
 mod world;

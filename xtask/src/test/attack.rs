@@ -21,7 +21,10 @@ const KINDS: [(&str, &[(&str, &str)]); 14] = [
     ),
     (
         "hostile peer of an OpenFlow switch",
-        &[("parts/flow", "integration::hostile::nonsense_costs")],
+        &[
+            ("parts/flow", "integration::hostile::nonsense_costs"),
+            ("parts/flow", "integration::work::connections_that_come"),
+        ],
     ),
     (
         "hostile controller of a slice",

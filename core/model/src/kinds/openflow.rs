@@ -30,6 +30,7 @@ pub(crate) const MOST_PORTS: usize = 1024;
 pub(crate) const MOST_TABLES: u8 = 254;
 
 /// The default of `max-entries`, and its maximum.
+pub(super) const ENTRIES: u32 = 100_000;
 pub(crate) const MOST_ENTRIES: u32 = 1_000_000;
 
 /// Maximum of `auxiliary`.
@@ -110,7 +111,7 @@ impl Default for OpenflowSwitch {
             fail: FailMode::Standalone,
             versions: vec![OpenflowVersion::V10, OpenflowVersion::V13],
             tables: MOST_TABLES,
-            max_entries: MOST_ENTRIES,
+            max_entries: ENTRIES,
             auxiliary: 0,
             tls: None,
         }
@@ -256,7 +257,7 @@ mod tests {
             ..OpenflowSwitch::default()
         };
         let text = serde_json::to_string(&switch).unwrap();
-        let expected = r#"{"datapath":"0000000000000001","controllers":["node:c0:6653"],"fail":"standalone","versions":["1.0","1.3"],"tables":254,"max-entries":1000000}"#;
+        let expected = r#"{"datapath":"0000000000000001","controllers":["node:c0:6653"],"fail":"standalone","versions":["1.0","1.3"],"tables":254,"max-entries":100000}"#;
         assert_eq!(text, expected);
         assert_eq!(serde_json::from_str::<OpenflowSwitch>(&text).unwrap(), switch);
     }

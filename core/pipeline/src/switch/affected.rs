@@ -13,6 +13,7 @@ use netloom_openflow::flow::{FlowCommand, FlowMod};
 use netloom_openflow::group::GroupCommand;
 use netloom_openflow::{Field, GroupMod, Message, PortNumber, Version};
 
+use super::expire::MOST_DUE;
 use super::{ConnectionId, ReadMessage, Switch};
 use crate::key::{FlowKey, Pattern};
 use crate::rule::{RuleId, Time};
@@ -73,7 +74,7 @@ impl Affected {
         self.steps
     }
 
-    fn of_rules(mut rules: Vec<RuleId>, steps: u64) -> Affected {
+    pub(super) fn of_rules(mut rules: Vec<RuleId>, steps: u64) -> Affected {
         rules.sort_unstable();
         Affected { rules, steps, ..Affected::default() }
     }
@@ -105,7 +106,9 @@ impl Switch {
         if deletes && !self.groups.0.contains_key(&group) {
             return Some(Affected { steps: 1, ..Affected::default() });
         }
-        let users = self.rules().filter(|rule| deletes && rule.uses_group(group));
+        // Of many entries, those that use it go later.
+        let used = deletes && self.uses.groups.of(group) > 0 && self.has_few();
+        let users = self.rules().filter(|rule| used && rule.uses_group(group));
         let users: Vec<RuleId> = users.map(|rule| rule.id).collect();
         let steps = u64::try_from(users.len()).unwrap_or(u64::MAX).saturating_add(1);
         Some(Affected { groups: vec![group], ..Affected::of_rules(users, steps) })
@@ -127,6 +130,10 @@ impl Switch {
         if change.command == FlowCommand::Add {
             return added();
         }
+        if !self.is_at_once(change) {
+            // What changes later is known then.
+            return Affected::default();
+        }
         let chosen = self.chosen(change, version);
         let modifies = matches!(change.command, FlowCommand::Modify | FlowCommand::ModifyStrict);
         // 1.0 adds what it cannot modify.
@@ -141,7 +148,7 @@ impl Switch {
         if self.learning.has_old(now) {
             return None;
         }
-        let due = self.deadlines.iter().take_while(|(at, _)| *at <= now);
+        let due = self.deadlines.iter().take_while(|(at, _)| *at <= now).take(MOST_DUE);
         let rules: Vec<RuleId> = due.map(|(_, id)| *id).collect();
         let steps = u64::try_from(rules.len()).unwrap_or(u64::MAX);
         Some(Affected::of_rules(rules, steps))

@@ -13,9 +13,14 @@ use netloom_openflow::{
 
 use super::{ConnectionId, Outputs, Switch};
 use crate::rule::Time;
+use crate::work::Work;
 
-/// Bytes of a request in parts.
+/// Bytes of a request in parts, and of all that are not whole yet.
 const MOST_GATHERED: usize = 1 << 20;
+const MOST_GATHERED_BY_ALL: usize = 4 << 20;
+
+/// Steps of an answer that are done at once.
+const AT_ONCE: u64 = 4096;
 
 type Read = Result<(Header, Message), DecodeError>;
 
@@ -42,9 +47,11 @@ impl Switch {
     /// A connection sent a message, as long as its header says.
     pub fn message(&mut self, id: ConnectionId, bytes: &[u8], now: Time, out: &mut Outputs) {
         self.read_message(id, ReadMessage::of(bytes), now, out);
+        self.finish(id, now, out);
     }
 
-    /// The same with a message that has been read.
+    /// The same with a message that has been read. One about many entries, groups or meters is only begun if there are
+    /// many: the connection [is busy](Switch::is_busy) then, and [`Switch::proceed`] goes on with it.
     pub fn read_message(
         &mut self,
         id: ConnectionId,
@@ -53,6 +60,8 @@ impl Switch {
         out: &mut Outputs,
     ) {
         let ReadMessage { bytes, read } = message;
+        // Answers stay in order, whatever the caller does.
+        self.finish(id, now, out);
         let Some(connection) = self.connections.get(&id) else { return };
         let Some(version) = connection.version else {
             self.opening(id, read, out);
@@ -69,6 +78,7 @@ impl Switch {
                     let error = ErrorMessage::new(version, reason, bytes);
                     out.send(id, version, header.xid, &Message::Error(error));
                 }
+                self.quote(id, bytes);
             }
             Err(refused) => {
                 let error = refused.answer(version, bytes);
@@ -123,15 +133,15 @@ impl Switch {
                 None
             }
             Message::FlowMod(change) => {
-                self.flow_mod(&change, version, now, out)?;
+                self.flow_mod(id, header.xid, change, version, now, out)?;
                 None
             }
             Message::GroupMod(change) => {
-                self.group_mod(change, now, out)?;
+                self.group_mod(id, header.xid, change, now, out)?;
                 None
             }
             Message::MeterMod(change) => {
-                self.meter_mod(change, now, out)?;
+                self.meter_mod(id, header.xid, change, now, out)?;
                 None
             }
             Message::PortMod(change) => {
@@ -256,9 +266,13 @@ impl Switch {
         if request.flags & !MORE != 0 {
             return Err(Reason::BadRequestBadMultipart);
         }
+        let gathered: usize = self.connections.values().map(|one| one.gather.bytes()).sum();
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let bytes = usize::from(header.length);
-        let whole = connection.gather.request(request, bytes, MOST_GATHERED);
+        let left = MOST_GATHERED_BY_ALL.saturating_sub(gathered) + connection.gather.bytes();
+        // One that comes whole is not gathered.
+        let most = MOST_GATHERED.min(left.max(bytes));
+        let whole = connection.gather.request(request, bytes, most);
         let body = match whole {
             Ok(Some(body)) => body,
             Ok(None) => return Ok(()),
@@ -267,6 +281,11 @@ impl Switch {
             }
             Err(GatherError::Mixed) => return Err(Reason::BadRequestBadMultipart),
         };
+        if let Some(task) = self.task(&body)? {
+            self.begin_job(id, version, header.xid, task);
+            self.proceed(id, &mut Work::steps(AT_ONCE), now, out);
+            return Ok(());
+        }
         let reply = self.answer(body, version, now)?;
         match netloom_openflow::multipart::segments(version, reply) {
             Ok(parts) => {

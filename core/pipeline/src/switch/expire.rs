@@ -8,6 +8,10 @@ use netloom_openflow::flow::RemovedReason;
 use super::{Outputs, Switch};
 use crate::rule::Time;
 
+/// Entries whose time has come that are looked at at once, and steps of what that takes.
+pub(super) const MOST_DUE: usize = 256;
+const STEPS: usize = 8192;
+
 impl Switch {
     /// When [`Switch::tick`] is to be called, at the latest.
     pub fn deadline(&self) -> Option<Time> {
@@ -22,10 +26,10 @@ impl Switch {
     }
 
     fn postpone_rules(&mut self, now: Time) -> bool {
-        while let Some((at, id)) = self.deadlines.first().copied() {
-            if at > now {
+        for _ in 0..STEPS {
+            let Some((_, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) else {
                 return false;
-            }
+            };
             let table = self.tables.get_mut(usize::from(id.table));
             let Some(rule) = table.and_then(|table| table.get_mut(id)) else {
                 self.deadlines.pop_first();
@@ -42,17 +46,20 @@ impl Switch {
         false
     }
 
-    /// Removes entries whose time has come.
+    /// Removes entries whose time has come; of many some, and the others when it is called again
+    /// ([`Switch::deadline`] has passed then).
     pub fn tick(&mut self, now: Time, out: &mut Outputs) {
         if self.learning.age(now) {
             self.changed();
         }
-        while let Some((at, id)) = self.deadlines.first().copied() {
-            if at > now {
+        let mut steps = 0;
+        for _ in 0..MOST_DUE {
+            let Some((_, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) else {
                 return;
-            }
+            };
             self.deadlines.pop_first();
             let table = self.tables.get_mut(usize::from(id.table));
+            let before = table.as_ref().map_or(0, |table| table.passed());
             let Some(rule) = table.and_then(|table| table.get_mut(id)) else { continue };
             rule.scheduled = rule.expires();
             let Some(end) = rule.scheduled else { continue };
@@ -67,6 +74,11 @@ impl Switch {
             };
             self.remove(id, reason, now, out);
             self.changed();
+            let table = self.tables.get(usize::from(id.table));
+            steps += table.map_or(0, |table| table.passed()) - before;
+            if steps > STEPS {
+                return;
+            }
         }
     }
 }

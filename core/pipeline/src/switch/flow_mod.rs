@@ -1,42 +1,23 @@
 //! Changes of flow tables (sections 6.4 and 7.3.4.1; 1.0.0 section 4.6).
 
-use netloom_openflow::action::GROUP_ANY;
 use netloom_openflow::flow::{
     FlowCommand, FlowFlags, FlowMod, NO_BUFFER, RemovedReason, TABLE_ALL,
 };
 use netloom_openflow::matching::check as check_fields;
-use netloom_openflow::{Action, Match, PortNumber, Reason, Version};
+use netloom_openflow::{Action, Match, Reason, Version};
 
-use super::{Change, Outputs, Switch};
+use super::task::{Chosen, Modifying, Task, filter};
+use super::{Change, ConnectionId, Outputs, Switch};
 use crate::check::{self, Known};
-use crate::key::Pattern;
 use crate::rule::{Rule, RuleId, Time, in_order};
-
-/// Which entries a request is about.
-pub(super) struct Filter {
-    /// The table, or all.
-    pub(super) table: u8,
-    pub(super) pattern: Pattern,
-    pub(super) cookie: u64,
-    pub(super) cookie_mask: u64,
-    pub(super) out_port: PortNumber,
-    pub(super) out_group: u32,
-}
-
-impl Filter {
-    pub(super) fn accepts(&self, rule: &Rule) -> bool {
-        (self.table == TABLE_ALL || self.table == rule.id.table)
-            && rule.cookie & self.cookie_mask == self.cookie & self.cookie_mask
-            && self.pattern.is_wider(&rule.pattern)
-            && rule.outputs_to(self.out_port)
-            && rule.uses_group(self.out_group)
-    }
-}
+use crate::uses;
 
 impl Switch {
     pub(super) fn flow_mod(
         &mut self,
-        change: &FlowMod,
+        id: ConnectionId,
+        xid: u32,
+        change: FlowMod,
         version: Version,
         now: Time,
         out: &mut Outputs,
@@ -47,13 +28,24 @@ impl Switch {
             return Err(Reason::FlowModFailedBadTableId);
         }
         if !deletes {
-            self.check_rule(change, version)?;
+            self.check_rule(&change, version)?;
+        }
+        if !self.is_at_once(&change) {
+            let filter = filter(&change, version);
+            let task = match deletes {
+                true => Task::Delete(Chosen::Filter(Box::new(filter)), RemovedReason::Delete),
+                false => Task::Modify(Box::new(Modifying::new(change, filter))),
+            };
+            self.begin_job(id, version, xid, task);
+            return Ok(());
         }
         match change.command {
-            FlowCommand::Add => self.add(change, version, now)?,
-            FlowCommand::Modify | FlowCommand::ModifyStrict => self.modify(change, version, now)?,
+            FlowCommand::Add => self.add(&change, version, now)?,
+            FlowCommand::Modify | FlowCommand::ModifyStrict => {
+                self.modify(&change, version, now)?
+            }
             FlowCommand::Delete | FlowCommand::DeleteStrict => {
-                self.delete(change, version, now, out);
+                self.delete(&change, version, now, out);
             }
             FlowCommand::Other(_) => return Err(Reason::FlowModFailedBadCommand),
         }
@@ -63,6 +55,11 @@ impl Switch {
             self.resume(&bytes, in_port, now, out);
         }
         Ok(())
+    }
+
+    /// Whether a change is made at once: it concerns an entry or two, or there are few.
+    pub(super) fn is_at_once(&self, change: &FlowMod) -> bool {
+        self.has_few() || !matches!(change.command, FlowCommand::Modify | FlowCommand::Delete)
     }
 
     fn check_rule(&self, change: &FlowMod, version: Version) -> Result<(), Reason> {
@@ -99,21 +96,31 @@ impl Switch {
         check::list(actions, &[], version, false, &known)
     }
 
-    fn add(&mut self, change: &FlowMod, version: Version, now: Time) -> Result<(), Reason> {
+    pub(super) fn add(
+        &mut self,
+        change: &FlowMod,
+        version: Version,
+        now: Time,
+    ) -> Result<(), Reason> {
         let most = self.max_entries(change.table);
         let mut rule = Rule::new(change, version, now);
         let index = usize::from(change.table);
-        let table = self.tables.get_mut(index).ok_or(Reason::FlowModFailedBadTableId)?;
+        let table = self.tables.get(index).ok_or(Reason::FlowModFailedBadTableId)?;
         if change.flags.has(FlowFlags::CHECK_OVERLAP)
             && table.overlaps(&rule.pattern, rule.priority)
         {
             return Err(Reason::FlowModFailedOverlap);
         }
-        let same = table.find(&rule.pattern, rule.priority).map(|rule| rule.id);
-        if same.is_none() && table.len() >= usize::try_from(most).unwrap_or(usize::MAX) {
+        let same = table.find(&rule.pattern, rule.priority);
+        let freed = same.map_or(0, uses::of_rule);
+        let same = same.map(|rule| rule.id);
+        let is_full = same.is_none() && table.len() >= usize::try_from(most).unwrap_or(usize::MAX);
+        if is_full || !self.has_memory(freed, uses::of_rule(&rule)) {
             return Err(Reason::FlowModFailedTableFull);
         }
+        let table = self.tables.get_mut(index).ok_or(Reason::FlowModFailedBadTableId)?;
         if let Some(old) = same.and_then(|id| table.remove(id)) {
+            self.uses.rule_goes(&old);
             if version == Version::V13 && !change.flags.has(FlowFlags::RESET_COUNTS) {
                 (rule.packets, rule.bytes) = (old.packets, old.bytes);
             }
@@ -135,6 +142,7 @@ impl Switch {
     pub(super) fn put(&mut self, rule: Rule, table: u8, number: u64) -> Option<RuleId> {
         let scheduled = rule.expires();
         let rule = Rule { scheduled, ..rule };
+        self.uses.rule_comes(&rule);
         let id = self.tables.get_mut(usize::from(table))?.insert(rule, table, number);
         if let Some(at) = scheduled {
             self.deadlines.insert((at, id));
@@ -150,21 +158,8 @@ impl Switch {
 
     /// The entries that a modification or deletion is about.
     pub(super) fn chosen(&self, change: &FlowMod, version: Version) -> Vec<RuleId> {
-        let fields = change.matching.to_oxm();
-        let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
-        let strict =
-            matches!(change.command, FlowCommand::ModifyStrict | FlowCommand::DeleteStrict);
-        let v10 = version == Version::V10;
-        let filter = Filter {
-            // 1.0 knows no tables.
-            table: if v10 { TABLE_ALL } else { change.table },
-            pattern: Pattern::new(&fields),
-            cookie: change.cookie,
-            cookie_mask: if v10 { 0 } else { change.cookie_mask },
-            out_port: if deletes { change.out_port } else { PortNumber::ANY },
-            out_group: if deletes && !v10 { change.out_group } else { GROUP_ANY },
-        };
-        if strict {
+        let filter = filter(change, version);
+        if matches!(change.command, FlowCommand::ModifyStrict | FlowCommand::DeleteStrict) {
             let found = self.tables.iter().filter_map(|t| t.find(&filter.pattern, change.priority));
             return found.filter(|rule| filter.accepts(rule)).map(|rule| rule.id).collect();
         }
@@ -178,26 +173,37 @@ impl Switch {
             // 1.0 adds what it cannot modify; later versions do nothing.
             return if version == Version::V10 { self.add(change, version, now) } else { Ok(()) };
         }
-        for id in chosen {
-            let table = self.tables.get_mut(usize::from(id.table));
-            let Some(rule) = table.and_then(|table| table.get_mut(id)) else { continue };
-            rule.instructions = in_order(&change.instructions);
-            rule.said.clone_from(&change.instructions);
-            if rule.version != version {
-                rule.matching = match version {
-                    Version::V10 => Match::V10(rule.matching.to_10().0),
-                    Version::V13 => Match::Oxm(rule.matching.to_oxm()),
-                };
-                rule.version = version;
-            }
-            if version == Version::V10 {
-                rule.cookie = change.cookie;
-            } else if change.flags.has(FlowFlags::RESET_COUNTS) {
-                (rule.packets, rule.bytes) = (0, 0);
-            }
-            self.note(Change::Rule(id));
+        let said = chosen.iter().filter_map(|id| self.rule(*id)).map(|rule| &rule.said);
+        let freed = said.map(|said| uses::of_instructions(said)).sum();
+        let taken = chosen.len() * uses::of_instructions(&change.instructions);
+        if !self.has_memory(freed, taken) {
+            return Err(Reason::FlowModFailedTableFull);
         }
+        chosen.into_iter().for_each(|id| self.modify_one(id, change, version));
         Ok(())
+    }
+
+    /// Modifies an entry, if it still exists.
+    pub(super) fn modify_one(&mut self, id: RuleId, change: &FlowMod, version: Version) {
+        let table = self.tables.get_mut(usize::from(id.table));
+        let Some(rule) = table.and_then(|table| table.get_mut(id)) else { return };
+        self.uses.rule_goes(rule);
+        rule.instructions = in_order(&change.instructions);
+        rule.said = change.instructions.clone();
+        if rule.version != version {
+            rule.matching = match version {
+                Version::V10 => Match::V10(rule.matching.to_10().0),
+                Version::V13 => Match::Oxm(rule.matching.to_oxm()),
+            };
+            rule.version = version;
+        }
+        if version == Version::V10 {
+            rule.cookie = change.cookie;
+        } else if change.flags.has(FlowFlags::RESET_COUNTS) {
+            (rule.packets, rule.bytes) = (0, 0);
+        }
+        self.uses.rule_comes(rule);
+        self.note(Change::Rule(id));
     }
 
     fn delete(&mut self, change: &FlowMod, version: Version, now: Time, out: &mut Outputs) {
@@ -216,6 +222,7 @@ impl Switch {
     ) {
         let table = self.tables.get_mut(usize::from(id.table));
         let Some(rule) = table.and_then(|table| table.remove(id)) else { return };
+        self.uses.rule_goes(&rule);
         self.forget_deadline(&rule);
         self.note(Change::RuleGone(rule.id.number));
         self.tell_removed(&rule, reason, now, out);

@@ -1,5 +1,7 @@
 //! Changes of groups and meters (sections 6.5 and 6.6, 7.3.4.2, 7.3.4.4).
 
+use std::collections::BTreeSet;
+
 use netloom_openflow::action::{GROUP_ALL, GROUP_ANY, GROUP_MAX};
 use netloom_openflow::flow::RemovedReason;
 use netloom_openflow::group::{GroupCommand, GroupMod, GroupType};
@@ -9,10 +11,12 @@ use netloom_openflow::meter::{
 };
 use netloom_openflow::{Bucket, PortNumber, Reason, Version};
 
-use super::{Change, Outputs, Switch};
+use super::task::{Chosen, Task};
+use super::{Change, ConnectionId, Outputs, Switch};
 use crate::group::Group;
 use crate::meter::Meter;
-use crate::rule::{Rule, Time};
+use crate::rule::Time;
+use crate::uses;
 
 /// Buckets that a group may have.
 const MOST_BUCKETS: usize = 2048;
@@ -22,13 +26,19 @@ pub(super) const MOST_BANDS: u8 = 16;
 impl Switch {
     pub(super) fn group_mod(
         &mut self,
+        id: ConnectionId,
+        xid: u32,
         change: GroupMod,
         now: Time,
         out: &mut Outputs,
     ) -> Result<(), Reason> {
         let number = change.group;
         match change.command {
-            GroupCommand::Delete => self.delete_groups(number, now, out)?,
+            GroupCommand::Delete => {
+                let gone = self.delete_groups(number)?;
+                let gone = Chosen::Groups(gone);
+                self.remove_users((id, xid), gone, RemovedReason::GroupDelete, now, out);
+            }
             GroupCommand::Add if self.groups.0.contains_key(&number) => {
                 return Err(Reason::GroupModFailedGroupExists);
             }
@@ -38,7 +48,10 @@ impl Switch {
             GroupCommand::Add | GroupCommand::Modify => {
                 let created = self.groups.0.get(&number).map_or(now, |group| group.created);
                 let group = self.checked_group(change, created)?;
-                self.groups.0.insert(number, group);
+                self.uses.group_comes(&group);
+                if let Some(old) = self.groups.0.insert(number, group) {
+                    self.uses.group_goes(&old);
+                }
                 self.note(Change::Group(number));
             }
             GroupCommand::Other(_) => return Err(Reason::GroupModFailedBadCommand),
@@ -60,6 +73,13 @@ impl Switch {
         if buckets.len() > MOST_BUCKETS {
             return Err(Reason::GroupModFailedOutOfBuckets);
         }
+        let old = self.groups.0.get(&number).map(|group| uses::of_buckets(&group.buckets));
+        if !self.has_memory(old.unwrap_or(0), uses::of_buckets(&buckets)) {
+            return Err(match old {
+                Some(_) => Reason::GroupModFailedOutOfBuckets,
+                None => Reason::GroupModFailedOutOfGroups,
+            });
+        }
         if kind == GroupType::Indirect && buckets.len() != 1 {
             return Err(Reason::GroupModFailedInvalidGroup);
         }
@@ -67,7 +87,7 @@ impl Switch {
             check_bucket(kind, bucket)?;
             self.check_watched(number, bucket)?;
         }
-        let group = Group::new(kind, buckets, created);
+        let group = Group::new(kind, &buckets, created);
         // A loop is told before a group that does not exist yet: it may be itself.
         if self.groups.would_loop(number, &group) {
             return Err(Reason::GroupModFailedLoop);
@@ -86,74 +106,55 @@ impl Switch {
         if known && usable { Ok(()) } else { Err(Reason::GroupModFailedBadWatch) }
     }
 
-    fn delete_groups(&mut self, number: u32, now: Time, out: &mut Outputs) -> Result<(), Reason> {
-        if number == GROUP_ALL {
-            let all: Vec<u32> = std::mem::take(&mut self.groups.0).into_keys().collect();
-            for group in all {
-                self.note(Change::Group(group));
-                self.remove_users(
-                    |rule| rule.uses_group(group),
-                    RemovedReason::GroupDelete,
-                    now,
-                    out,
-                );
+    /// Removes a group, or all; returns those that entries use.
+    fn delete_groups(&mut self, number: u32) -> Result<BTreeSet<u32>, Reason> {
+        let gone = match number {
+            GROUP_ALL => std::mem::take(&mut self.groups.0),
+            _ if number > GROUP_MAX => return Err(Reason::GroupModFailedInvalidGroup),
+            _ if self.uses.chained.of(number) > 0 && self.groups.0.contains_key(&number) => {
+                return Err(Reason::GroupModFailedChainedGroup);
             }
-            return Ok(());
+            // Deleting what does not exist is no error.
+            _ => self.groups.0.remove(&number).map(|group| (number, group)).into_iter().collect(),
+        };
+        for (number, group) in &gone {
+            self.uses.group_goes(group);
+            self.note(Change::Group(*number));
         }
-        if number > GROUP_MAX {
-            return Err(Reason::GroupModFailedInvalidGroup);
-        }
-        // Deleting what does not exist is no error.
-        if !self.groups.0.contains_key(&number) {
-            return Ok(());
-        }
-        if self.groups.references(number) > 0 {
-            return Err(Reason::GroupModFailedChainedGroup);
-        }
-        self.groups.0.remove(&number);
-        self.note(Change::Group(number));
-        self.remove_users(|rule| rule.uses_group(number), RemovedReason::GroupDelete, now, out);
-        Ok(())
+        Ok(gone.into_keys().filter(|group| self.uses.groups.of(*group) > 0).collect())
     }
 
-    /// Removes the entries that use what is gone.
+    /// Removes the entries that use what is gone: at once, or some at a time.
     fn remove_users(
         &mut self,
-        uses: impl Fn(&Rule) -> bool,
+        (id, xid): (ConnectionId, u32),
+        gone: Chosen,
         reason: RemovedReason,
         now: Time,
         out: &mut Outputs,
     ) {
-        let users: Vec<_> = self.rules().filter(|rule| uses(rule)).map(|rule| rule.id).collect();
-        for id in users {
-            self.remove(id, reason, now, out);
+        if !gone.is_empty() {
+            // Only 1.3 has groups and meters.
+            self.begin_job(id, Version::V13, xid, Task::Delete(gone, reason));
+            if self.has_few() {
+                self.finish(id, now, out);
+            }
         }
     }
 
     pub(super) fn meter_mod(
         &mut self,
+        id: ConnectionId,
+        xid: u32,
         change: MeterMod,
         now: Time,
         out: &mut Outputs,
     ) -> Result<(), Reason> {
         let number = change.meter;
         match change.command {
-            MeterCommand::Delete if number == METER_ALL => {
-                for meter in std::mem::take(&mut self.meters).into_keys() {
-                    self.note(Change::Meter(meter));
-                    self.remove_users(
-                        |rule| rule.uses_meter(meter),
-                        RemovedReason::Delete,
-                        now,
-                        out,
-                    );
-                }
-            }
             MeterCommand::Delete => {
-                // Deleting what does not exist is no error.
-                self.meters.remove(&number);
-                self.note(Change::Meter(number));
-                self.remove_users(|rule| rule.uses_meter(number), RemovedReason::Delete, now, out);
+                let gone = Chosen::Meters(self.delete_meters(number));
+                self.remove_users((id, xid), gone, RemovedReason::Delete, now, out);
             }
             MeterCommand::Add if self.meters.contains_key(&number) => {
                 return Err(Reason::MeterModFailedMeterExists);
@@ -163,11 +164,17 @@ impl Switch {
             }
             MeterCommand::Add | MeterCommand::Modify => {
                 self.check_meter(&change)?;
-                let mut meter = Meter::new(change.flags, change.bands, now);
+                let mut meter = Meter::new(change.flags, &change.bands, now);
+                let freed = self.meters.get(&number).map_or(0, uses::of_meter);
+                if !self.has_memory(freed, uses::of_meter(&meter)) {
+                    return Err(Reason::MeterModFailedOutOfMeters);
+                }
                 if let Some(old) = self.meters.get(&number) {
+                    self.uses.meter_goes(old);
                     (meter.created, meter.packets, meter.bytes) =
                         (old.created, old.packets, old.bytes);
                 }
+                self.uses.meter_comes(&meter);
                 self.meters.insert(number, meter);
                 self.note(Change::Meter(number));
             }
@@ -175,6 +182,20 @@ impl Switch {
         }
         self.changed();
         Ok(())
+    }
+
+    /// Removes a meter, or all; returns those that entries use. Deleting what does not exist is no error.
+    fn delete_meters(&mut self, number: u32) -> BTreeSet<u32> {
+        let gone: Vec<(u32, Meter)> = match number {
+            METER_ALL => std::mem::take(&mut self.meters).into_iter().collect(),
+            _ => self.meters.remove(&number).map(|meter| (number, meter)).into_iter().collect(),
+        };
+        for (number, meter) in &gone {
+            self.uses.meter_goes(meter);
+            self.note(Change::Meter(*number));
+        }
+        let used = gone.into_iter().map(|(number, _)| number);
+        used.filter(|meter| self.uses.meters.of(*meter) > 0).collect()
     }
 
     fn check_meter(&self, change: &MeterMod) -> Result<(), Reason> {

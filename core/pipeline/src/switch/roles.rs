@@ -105,6 +105,7 @@ impl Switch {
         if self.connections.remove(&id).is_none() {
             return;
         }
+        self.leave_job(id);
         let belongs =
             |connection: &Connection| connection.auxiliary.is_some_and(|(main, _)| main == id);
         let orphans: Vec<_> =

@@ -172,6 +172,11 @@ impl Switch {
         self.groups.0.iter().map(|(number, group)| saved_group(*number, group))
     }
 
+    /// The groups from a number on.
+    pub fn groups_from(&self, from: u32) -> impl Iterator<Item = SavedGroup> {
+        self.groups.0.range(from..).map(|(number, group)| saved_group(*number, group))
+    }
+
     /// A group.
     pub fn group_saved(&self, number: u32) -> Option<SavedGroup> {
         self.groups.0.get(&number).map(|group| saved_group(number, group))
@@ -180,6 +185,11 @@ impl Switch {
     /// The meters.
     pub fn meters(&self) -> impl Iterator<Item = SavedMeter> {
         self.meters.iter().map(|(number, meter)| saved_meter(*number, meter))
+    }
+
+    /// The meters from a number on.
+    pub fn meters_from(&self, from: u32) -> impl Iterator<Item = SavedMeter> {
+        self.meters.range(from..).map(|(number, meter)| saved_meter(*number, meter))
     }
 
     /// A meter.
@@ -238,7 +248,7 @@ impl Switch {
     /// Why no switch can have it.
     pub fn restore_group(&mut self, saved: SavedGroup) -> Result<(), Reason> {
         let SavedGroup { change, created, counters, buckets } = saved;
-        let mut group = Group::new(change.kind, change.buckets, created);
+        let mut group = Group::new(change.kind, &change.buckets, created);
         if change.group > netloom_openflow::action::GROUP_MAX {
             return Err(Reason::GroupModFailedInvalidGroup);
         }
@@ -249,7 +259,10 @@ impl Switch {
         if buckets.len() == group.counters.len() {
             group.counters = buckets;
         }
-        self.groups.0.insert(change.group, group);
+        self.uses.group_comes(&group);
+        if let Some(old) = self.groups.0.insert(change.group, group) {
+            self.uses.group_goes(&old);
+        }
         self.changed();
         Ok(())
     }
@@ -257,13 +270,16 @@ impl Switch {
     /// Puts a meter back, with full bands.
     pub fn restore_meter(&mut self, saved: SavedMeter, now: Time) {
         let SavedMeter { change, created, counters, bands } = saved;
-        let mut meter = Meter::new(change.flags, change.bands, now);
+        let mut meter = Meter::new(change.flags, &change.bands, now);
         meter.created = created;
         (meter.packets, meter.bytes) = counters;
         if bands.len() == meter.applied.len() {
             meter.applied = bands;
         }
-        self.meters.insert(change.meter, meter);
+        self.uses.meter_comes(&meter);
+        if let Some(old) = self.meters.insert(change.meter, meter) {
+            self.uses.meter_goes(&old);
+        }
         self.changed();
     }
 

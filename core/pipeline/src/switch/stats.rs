@@ -13,14 +13,16 @@ use netloom_openflow::port::Name;
 use netloom_openflow::queue::QUEUE_ALL;
 use netloom_openflow::{Instruction, PortNumber, Reason, Reply, Request, Version};
 
-use super::flow_mod::Filter;
 use super::ports::described;
+use super::task::{BYTES, Filter, Listed, TOLD, Task};
 use super::{Switch, features};
 use crate::convert;
 use crate::group::Group;
 use crate::key::Pattern;
 use crate::meter::Meter;
 use crate::rule::{Rule, Time};
+use crate::uses::{self, Uses};
+use crate::work::Work;
 
 fn since(created: Time, now: Time) -> Duration {
     Duration::from_nanoseconds(now.saturating_sub(created))
@@ -44,30 +46,31 @@ impl Switch {
     ) -> Result<Reply, Reason> {
         Ok(match request {
             Request::Desc => Reply::Desc(Box::new(self.in_words())),
-            Request::Flow(request) => {
-                let stats = |rule: &Rule| flow_stats(rule, version, now);
-                Reply::Flow(self.filtered(&request)?.map(stats).collect())
-            }
-            Request::Aggregate(request) => Reply::Aggregate(self.sums(&request)?),
+            // What is about many is done some at a time.
+            Request::Flow(_)
+            | Request::Aggregate(_)
+            | Request::GroupDesc
+            | Request::GroupStats(GROUP_ALL | GROUP_ANY)
+            | Request::MeterStats(METER_ALL)
+            | Request::MeterConfig(METER_ALL) => return Err(Reason::BadRequestBadMultipart),
             Request::Table => Reply::Table(self.table_stats(version)),
             Request::PortStats(port) => Reply::PortStats(self.port_stats(port, version, now)?),
             Request::QueueStats { port, queue } => {
                 Reply::QueueStats(self.queue_stats(port, queue, version, now)?)
             }
-            Request::GroupStats(group) => Reply::GroupStats(self.group_stats(group, now)),
-            Request::GroupDesc => Reply::GroupDesc(self.group_descs()),
-            Request::GroupFeatures => Reply::GroupFeatures(self.group_features()),
-            Request::MeterStats(meter) => {
-                let stats = |(number, meter): (&u32, &Meter)| self.meter_stats(*number, meter, now);
-                Reply::MeterStats(self.chosen_meters(meter)?.map(stats).collect())
+            Request::GroupStats(number) => {
+                let group = self.groups.0.get(&number);
+                let stats = group.map(|group| self.group_stats(number, group, now));
+                Reply::GroupStats(stats.into_iter().collect())
             }
-            Request::MeterConfig(meter) => {
-                let config = |(number, meter): (&u32, &Meter)| MeterConfig {
-                    flags: meter.flags,
-                    meter: *number,
-                    bands: meter.bands.clone(),
-                };
-                Reply::MeterConfig(self.chosen_meters(meter)?.map(config).collect())
+            Request::GroupFeatures => Reply::GroupFeatures(self.group_features()),
+            Request::MeterStats(number) => {
+                let meter = self.meters.get(&number).ok_or(Reason::MeterModFailedUnknownMeter)?;
+                Reply::MeterStats(vec![self.meter_stats(number, meter, now)])
+            }
+            Request::MeterConfig(number) => {
+                let meter = self.meters.get(&number).ok_or(Reason::MeterModFailedUnknownMeter)?;
+                Reply::MeterConfig(vec![meter_config(number, meter)])
             }
             Request::MeterFeatures => Reply::MeterFeatures(MeterFeatures {
                 max_meters: self.options.max_meters,
@@ -101,33 +104,67 @@ impl Switch {
         }
     }
 
-    /// The entries that a request is about.
-    fn filtered(&self, request: &FlowRequest) -> Result<impl Iterator<Item = &Rule>, Reason> {
-        if request.table != TABLE_ALL && request.table >= self.options.tables {
-            // 1.0's table of emergencies, which is empty.
-            if request.table != 0xfe {
-                return Err(Reason::BadRequestBadTableId);
+    /// What a request about many asks for, if it is one.
+    pub(super) fn task(&self, request: &Request) -> Result<Option<Task>, Reason> {
+        Ok(Some(match request {
+            Request::Flow(request) => Task::Tell(Box::new(self.asked_filter(request)?)),
+            Request::Aggregate(request) => {
+                Task::Sum(Box::new(self.asked_filter(request)?), Aggregate::default())
             }
+            Request::GroupDesc => Task::List(Listed::GroupDescs, 0),
+            Request::GroupStats(GROUP_ALL | GROUP_ANY) => Task::List(Listed::GroupStats, 0),
+            Request::MeterStats(METER_ALL) => Task::List(Listed::MeterStats, 0),
+            Request::MeterConfig(METER_ALL) => Task::List(Listed::MeterConfigs, 0),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn asked_filter(&self, request: &FlowRequest) -> Result<Filter, Reason> {
+        // 0xfe is 1.0's table of emergencies, which is empty.
+        let known = request.table < self.options.tables || request.table == 0xfe;
+        if request.table != TABLE_ALL && !known {
+            return Err(Reason::BadRequestBadTableId);
         }
-        let filter = Filter {
+        Ok(Filter {
             table: request.table,
             pattern: Pattern::new(&request.matching.to_oxm()),
             cookie: request.cookie,
             cookie_mask: request.cookie_mask,
             out_port: request.out_port,
             out_group: request.out_group,
-        };
-        Ok(self.rules().filter(move |rule| filter.accepts(rule)))
+        })
     }
 
-    fn sums(&self, request: &FlowRequest) -> Result<Aggregate, Reason> {
-        let mut sums = Aggregate::default();
-        for rule in self.filtered(request)? {
-            sums.packets += rule.packets;
-            sums.bytes += rule.bytes;
-            sums.flows += 1;
+    /// Groups or meters from a number on, as long as there is work; and the number of the next one.
+    pub(super) fn list(
+        &self,
+        listed: Listed,
+        from: u32,
+        work: &mut Work,
+        now: Time,
+    ) -> (Reply, Option<u32>) {
+        let (groups, meters) = (self.groups.0.range(from..), self.meters.range(from..));
+        let of_group = |group: &Group| uses::of_buckets(&group.buckets);
+        match listed {
+            Listed::GroupStats => {
+                let one = |number: u32, group: &Group| self.group_stats(number, group, now);
+                let (told, left) = take(groups, of_group, one, work);
+                (Reply::GroupStats(told), left)
+            }
+            Listed::GroupDescs => {
+                let (told, left) = take(groups, of_group, group_desc, work);
+                (Reply::GroupDesc(told), left)
+            }
+            Listed::MeterStats => {
+                let one = |number: u32, meter: &Meter| self.meter_stats(number, meter, now);
+                let (told, left) = take(meters, uses::of_meter, one, work);
+                (Reply::MeterStats(told), left)
+            }
+            Listed::MeterConfigs => {
+                let (told, left) = take(meters, uses::of_meter, meter_config, work);
+                (Reply::MeterConfig(told), left)
+            }
         }
-        Ok(sums)
     }
 
     fn table_stats(&self, version: Version) -> Vec<TableStats> {
@@ -205,29 +242,16 @@ impl Switch {
         Ok(all)
     }
 
-    fn group_stats(&self, number: u32, now: Time) -> Vec<GroupStats> {
-        let all = matches!(number, GROUP_ALL | GROUP_ANY);
-        let one = |(id, group): (&u32, &Group)| GroupStats {
-            group: *id,
-            references: count(
-                self.rules().filter(|rule| rule.uses_group(*id)).count()
-                    + self.groups.references(*id),
-            ),
+    fn group_stats(&self, number: u32, group: &Group, now: Time) -> GroupStats {
+        let Uses { groups, chained, .. } = &self.uses;
+        GroupStats {
+            group: number,
+            references: groups.of(number).saturating_add(chained.of(number)),
             packets: group.packets,
             bytes: group.bytes,
             duration: since(group.created, now),
             buckets: group.counters.clone(),
-        };
-        self.groups.0.iter().filter(|(id, _)| all || **id == number).map(one).collect()
-    }
-
-    fn group_descs(&self) -> Vec<GroupDesc> {
-        let one = |(id, group): (&u32, &Group)| GroupDesc {
-            kind: group.kind,
-            group: *id,
-            buckets: group.buckets.clone(),
-        };
-        self.groups.0.iter().map(one).collect()
+        }
     }
 
     fn group_features(&self) -> GroupFeatures {
@@ -243,18 +267,10 @@ impl Switch {
         }
     }
 
-    fn chosen_meters(&self, number: u32) -> Result<impl Iterator<Item = (&u32, &Meter)>, Reason> {
-        let all = number == METER_ALL;
-        if !all && !self.meters.contains_key(&number) {
-            return Err(Reason::MeterModFailedUnknownMeter);
-        }
-        Ok(self.meters.iter().filter(move |(id, _)| all || **id == number))
-    }
-
     fn meter_stats(&self, number: u32, meter: &Meter, now: Time) -> MeterStats {
         MeterStats {
             meter: number,
-            flows: count(self.rules().filter(|rule| rule.uses_meter(number)).count()),
+            flows: self.uses.meters.of(number),
             packets: meter.packets,
             bytes: meter.bytes,
             duration: since(meter.created, now),
@@ -263,7 +279,33 @@ impl Switch {
     }
 }
 
-fn flow_stats(rule: &Rule, version: Version, now: Time) -> FlowStats {
+/// Groups or meters from one on, as long as there is work, as `one` tells them; and the number of the next.
+fn take<'a, O: 'a, T>(
+    mut all: impl Iterator<Item = (&'a u32, &'a O)>,
+    bytes: impl Fn(&O) -> usize,
+    one: impl Fn(u32, &O) -> T,
+    work: &mut Work,
+) -> (Vec<T>, Option<u32>) {
+    let mut told = vec![];
+    for (number, object) in &mut all {
+        if !work.is_left() {
+            return (told, Some(*number));
+        }
+        work.spend(TOLD + bytes(object) / BYTES);
+        told.push(one(*number, object));
+    }
+    (told, None)
+}
+
+fn group_desc(number: u32, group: &Group) -> GroupDesc {
+    GroupDesc { kind: group.kind, group: number, buckets: group.buckets.clone() }
+}
+
+fn meter_config(number: u32, meter: &Meter) -> MeterConfig {
+    MeterConfig { flags: meter.flags, meter: number, bands: meter.bands.clone() }
+}
+
+pub(super) fn flow_stats(rule: &Rule, version: Version, now: Time) -> FlowStats {
     let instructions: Vec<Instruction> = convert::instructions(rule, version);
     FlowStats {
         table: rule.id.table,

@@ -159,6 +159,9 @@ impl Switch {
             tables: self.tables.clone(),
             groups: self.groups.clone(),
             meters: self.meters.clone(),
+            uses: self.uses.clone(),
+            // Nobody waits for what is tried.
+            jobs: Default::default(),
             ports: self.ports.clone(),
             connections: self.connections.clone(),
             buffers: self.buffers.clone(),

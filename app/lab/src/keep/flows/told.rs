@@ -26,6 +26,9 @@ pub(super) fn space_of(node: &str) -> String {
 /// How many small frames may wait for the tables of a router's plane: at 100,000 a second, 80 ms.
 const WAITING: u32 = 8192;
 
+/// Entries that a table of a plane may have: for all routes and neighbours of its kernel.
+const ROUTES: u32 = 1_000_000;
+
 /// How a switch begins.
 pub(super) fn application(plan: &Plan, folder: &Folder, wanted: &Wanted<'_>) -> Application {
     match wanted {
@@ -36,6 +39,7 @@ pub(super) fn application(plan: &Plan, folder: &Folder, wanted: &Wanted<'_>) -> 
             Application {
                 versions: vec![Version::V13],
                 tables: 4,
+                max_entries: ROUTES,
                 waiting: WAITING,
                 fail: Fail::Secure,
                 openflow: folder.flow_socket(&name),

@@ -49,7 +49,9 @@ pub(super) static KEYS: &[Key] = &[
     key(
         "max-entries",
         Value::Integer(1, MOST_ENTRIES as i64),
-        "openflow: how many flow entries each table may have. Default 1000000.",
+        "openflow: how many flow entries each table may have. All entries, groups and meters together take at most \
+         128 MiB, or 1 KiB for each of these entries if that is more. What is beyond is refused: the table is full. \
+         Default 100000.",
     ),
     key(
         "auxiliary",
