@@ -94,17 +94,22 @@ pub trait Setup {
 /// opening a device may have any effect.
 pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
-    let check = |found: std::fs::Metadata| match found.is_file() {
-        true => Ok(()),
-        false => Err(std::io::Error::other("it is not a regular file")),
-    };
-    check(std::fs::metadata(path)?)?;
+    check_regular(&std::fs::metadata(path)?)?;
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = std::fs::File::options().read(true).custom_flags(flags).open(path)?;
     // The path may lead to something else meanwhile.
-    check(file.metadata()?)?;
+    check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+fn check_regular(found: &std::fs::Metadata) -> std::io::Result<()> {
+    let is = match found.file_type() {
+        file if file.is_file() => return Ok(()),
+        file if file.is_dir() => "it is a directory",
+        _ => "it is not a regular file",
+    };
+    Err(std::io::Error::other(is))
 }
 
 /// As [`open_regular`], for a file that a lab names: no link of another user is followed.
@@ -114,14 +119,12 @@ pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
 pub fn open_of_lab(path: &Path) -> std::io::Result<std::fs::File> {
     let flags =
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let is_file = |file: std::fs::File| match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(std::io::Error::other("it is not a regular file")),
-    };
+    let open = |flags| crate::lookup::open_by_own_links(path, flags).map(std::fs::File::from);
     // Opening a device may have any effect.
-    let found = crate::lookup::open_by_own_links(path, rustix::fs::OFlags::PATH)?;
-    is_file(found.into())?;
-    is_file(crate::lookup::open_by_own_links(path, flags)?.into())
+    check_regular(&open(rustix::fs::OFlags::PATH)?.metadata()?)?;
+    let file = open(flags)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
 }
 
 /// Whether an owner was refused because the user namespace maps no such user or group.

@@ -101,10 +101,12 @@ fn what_is_no_regular_file_is_refused_at_once() {
         0,
     )
     .expect("make a FIFO");
-    for from in [fifo.to_str().expect("a plain name"), "/dev/zero", "/etc"] {
+    let wrong = [fifo.to_str().expect("a plain name"), "/dev/zero", "/etc"];
+    let whys = ["it is not a regular file", "it is not a regular file", "it is a directory"];
+    for (from, why) in wrong.into_iter().zip(whys) {
         let file = machine.file(&pair(&format!("files: {{/srv/x: {{from: {from:?}}}}}")));
         let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
-        refused.says(from).says("it is not a regular file");
+        refused.says(from).says(why);
     }
     machine.untouched();
 }

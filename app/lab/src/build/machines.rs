@@ -79,9 +79,6 @@ pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<
 
 /// Whether a file can be read by whoever starts the lab.
 pub(crate) fn check_file(path: &Path) -> std::result::Result<(), String> {
-    if path.is_dir() {
-        return Err("it is a directory".to_owned());
-    }
     open_regular(path).map(drop).map_err(|e| netloom_sys::describe(&e))
 }
 
