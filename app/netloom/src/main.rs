@@ -70,13 +70,13 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         if cause.is::<netloom_sys::Unsupported>() {
             return 3;
         }
-        match cause.downcast_ref() {
-            Some(
-                netloom_measure::Error::Invalid { .. }
-                | netloom_measure::Error::Period { .. }
-                | netloom_measure::Error::Marking(_),
-            ) => return 2,
-            _ => {}
+        if let Some(
+            netloom_measure::Error::Invalid { .. }
+            | netloom_measure::Error::Period { .. }
+            | netloom_measure::Error::Marking(_),
+        ) = cause.downcast_ref()
+        {
+            return 2;
         }
         if let Some(netloom_image::Error::Name(_)) = cause.downcast_ref() {
             return 2;
