@@ -1,5 +1,5 @@
 //! One real switch and the virtual switches of all slices: the state machine between them. Its rooms: what a slice
-//! has (`member`) and what of what it asked for is to be done still (`jobs`), requests whose answers or errors are to be told
+//! has (`member`) and what of what it asked for is to be done still (`jobs`, `tasks`), requests whose answers or errors are to be told
 //! apart (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`, `flow_mod`, `modify`,
 //! `delete`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers (`answers`, `settings`), what is
 //! remembered for a later process (`recollect`), and what that finds (`resume`).
@@ -21,8 +21,9 @@ mod resume;
 mod rewrite;
 mod rules;
 mod settings;
+mod tasks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use netloom_openflow::switch::Features;
@@ -30,8 +31,7 @@ use netloom_openflow::{DecodeError, ErrorMessage, Message, Port, PortNumber, Rea
 
 use crate::{Error, Refusal, Slice, SliceId, Slicing, Time, Work};
 
-use answers::Asked;
-use jobs::{Job, ORDER, Step};
+use jobs::{Job, Jobs};
 use member::Member;
 use pending::{Kind, Pending};
 pub use recollect::Written;
@@ -122,8 +122,8 @@ pub struct VirtualSwitches {
     features: Features,
     ports: BTreeMap<PortNumber, Port>,
     members: Vec<Member>,
-    /// Slices that have jobs.
-    busy: BTreeSet<SliceId>,
+    /// What slices asked for that is not done.
+    jobs: Jobs,
     rules: Rules,
     pending: Pending,
     /// Whether any slice discovers links.
@@ -189,7 +189,7 @@ impl VirtualSwitches {
             version,
             features: Features { ports: vec![], ..features.clone() },
             ports,
-            busy: BTreeSet::new(),
+            jobs: Jobs::new(),
             rules: Rules::new(version, members.len()),
             members,
             pending: Pending::default(),
@@ -381,9 +381,11 @@ impl VirtualSwitches {
         let _ = now;
         if let Some(member) = self.member(slice) {
             member.connected = false;
-            member.jobs.retain(|(_, job)| !job.answers());
-            if member.jobs.is_empty() {
-                self.busy.remove(&slice);
+        }
+        if let Some(jobs) = self.jobs.get_mut(&slice) {
+            jobs.retain(|(_, job)| !job.answers());
+            if jobs.is_empty() {
+                self.jobs.remove(&slice);
             }
         }
         self.pending.forget(slice);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use netloom_oci::{Digest, Source};
+use netloom_oci::Source;
 use netloom_sys::Failure;
 use serde::Serialize;
 
@@ -119,13 +119,6 @@ pub fn prune(store: &Store, all: bool) -> Result<Removed> {
     drop(held);
     unpacker::clean(store);
     Ok(removed)
-}
-
-/// Whether an image or a lab needs a packed layer.
-pub(crate) fn needs(store: &Store, blob: &Digest) -> bool {
-    let of_labs = pins::noted(store).into_iter().flat_map(|pin| pin.images);
-    let mut images = store.records().into_iter().chain(of_labs);
-    images.any(|record| record.layers.iter().any(|layer| layer.blob == *blob))
 }
 
 /// Moves layers that no image and no lab needs to where they are removed, and removes packed ones.

@@ -68,8 +68,15 @@ pub fn all(store: &Store) -> Vec<Pin> {
     found
 }
 
-/// All pins, also of labs that are being made: nothing is removed.
-pub(crate) fn noted(store: &Store) -> Vec<Pin> {
+/// Whether an image or a lab needs a packed layer.
+pub(crate) fn need(store: &Store, blob: &Digest) -> bool {
+    let of_labs = noted(store).into_iter().flat_map(|pin| pin.images);
+    let mut images = store.records().into_iter().chain(of_labs);
+    images.any(|record| record.layers.iter().any(|layer| layer.blob == *blob))
+}
+
+/// All pins, also of labs that are coming up: nothing is removed.
+fn noted(store: &Store) -> Vec<Pin> {
     let files = fs::read_dir(store.at("pins")).into_iter().flatten().flatten();
     files.filter_map(|entry| store::read(&entry.path()).ok()).collect()
 }

@@ -13,7 +13,7 @@ use crate::options::{Limits, Owners};
 use crate::tar::{self, Trouble};
 use crate::tree::Tree;
 use crate::unpacking::Plain;
-use crate::{Error, Layer, Result, Store, keeping, store};
+use crate::{Error, Layer, Result, Store, pins, store};
 
 /// The tree of a layer's folder, and what stands beside it.
 const TREE: &str = "fs";
@@ -94,7 +94,7 @@ impl Job<'_> {
         if let Err(e) = &done {
             store::remove_tree(&staged);
             let is_refused = matches!(e, Error::Layer { .. } | Error::Digest { .. });
-            if is_refused && !keeping::needs(self.store, &layer.blob) {
+            if is_refused && !pins::need(self.store, &layer.blob) {
                 let _ = std::fs::remove_file(self.store.blob(&layer.blob));
             }
         }

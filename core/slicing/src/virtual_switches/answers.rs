@@ -20,10 +20,12 @@ use netloom_openflow::{
 };
 use netloom_pipeline::Pattern;
 
+use super::jobs::{Job, Step};
 use super::pending::Kind;
 use super::rewrite::TAG;
 use super::rules::{Filter, Rule, cookies};
-use super::{Done, Job, Out, Refusal, Sent, Step, VirtualSwitches};
+use super::tasks::{Asked, Describing, Flows, Sum, What};
+use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::SliceId;
 use crate::Work;
 
@@ -40,44 +42,6 @@ const PART: usize = 48 * 1024;
 
 /// Entries that are told in a part at most.
 const MOST_TOLD: usize = 512;
-
-/// A request for an answer in parts, under way.
-#[derive(Debug)]
-pub(super) struct Asked {
-    what: What,
-    /// Whether the slice's next messages wait for it.
-    pub(super) holds: bool,
-}
-
-/// What the answer needs to become a slice's.
-#[derive(Debug)]
-enum What {
-    Flows(Box<Flows>),
-    Other,
-}
-
-/// Packets, bytes and age of the entries of a rule.
-type Sum = (u64, u64, Duration);
-
-/// Rules that are told, or summed up.
-#[derive(Debug)]
-pub(super) struct Flows {
-    filter: Filter,
-    /// Only their sums are asked for.
-    total: Option<Aggregate>,
-    /// The next rule to tell.
-    next: u64,
-    /// The last one of which the switch has told the entries; none: it is to be asked.
-    last: Option<u64>,
-    sums: BTreeMap<u64, Sum>,
-}
-
-/// Groups or meters that are told, from a number on.
-#[derive(Debug)]
-pub(super) enum Describing {
-    Groups(u32),
-    Meters(u32),
-}
 
 fn refuse(reason: Reason, words: &str) -> Refusal {
     Refusal::new(reason, words)

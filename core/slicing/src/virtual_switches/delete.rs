@@ -3,22 +3,13 @@
 use netloom_openflow::flow::{FlowCommand, FlowMod, RemovedReason};
 use netloom_openflow::{Match, Message, Version};
 
+use super::jobs::{Job, ORDER, Step};
 use super::pending::Kind;
 use super::rewrite::{TAG, tag};
 use super::rules::{Filter, cookie};
-use super::{Job, ORDER, Out, Sent, Step, VirtualSwitches};
+use super::tasks::Deleting;
+use super::{Out, Sent, VirtualSwitches};
 use crate::{SliceId, Work};
-
-/// Rules that are to go.
-#[derive(Debug)]
-pub(super) struct Deleting {
-    filter: Filter,
-    next: u64,
-    /// Whether the switch was told to delete all that the slice has.
-    at_once: bool,
-    /// The rule whose entries are deleted, and the next of these.
-    removing: Option<(u64, usize)>,
-}
 
 impl Deleting {
     pub(super) fn new(filter: Filter) -> Deleting {

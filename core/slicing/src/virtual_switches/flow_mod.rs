@@ -6,34 +6,15 @@ use netloom_openflow::flow::{FlowCommand, FlowFlags, FlowMod, NO_BUFFER};
 use netloom_openflow::{Action, Message, PacketOut, PortNumber, Reason, Version};
 use netloom_pipeline::Pattern;
 
-use super::delete::Deleting;
-use super::making::Making;
-use super::modify::Modifying;
+use super::jobs::{Job, ORDER, Step};
 use super::pending::Kind;
 use super::rules::{Filter, Rule, cookie};
-use super::{Done, Job, ORDER, Out, Refusal, Sent, Step, VirtualSwitches};
+use super::tasks::{Adding, Deleting, Modifying, Stage};
+use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::{SliceId, Work, refusal};
 
 fn refuse(reason: Reason, words: impl Into<String>) -> Refusal {
     Refusal::new(reason, words)
-}
-
-/// A rule that is to be there.
-#[derive(Debug)]
-pub(super) struct Adding {
-    making: Making,
-    stage: Stage,
-    /// A packet that the rule is for, and its port.
-    buffer: Option<(u32, PortNumber)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    Making,
-    /// Rules from this number on are looked at for overlaps.
-    Looking(u64),
-    /// The rule has this number; this entry of it is next.
-    Installing(u64, usize),
 }
 
 impl VirtualSwitches {

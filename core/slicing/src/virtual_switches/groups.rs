@@ -8,9 +8,11 @@ use netloom_openflow::{
     Action, Bucket, GroupMod, Message, MeterMod, PortNumber, Reason, Version, encode, weight,
 };
 
+use super::jobs::{Job, ORDER, Step};
 use super::member::Kept;
 use super::pending::Kind;
-use super::{Done, Job, ORDER, Out, Refusal, Sent, Step, VirtualSwitches};
+use super::tasks::Grouping;
+use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::Work;
 use crate::memory::Note;
 use crate::proof::Proof;
@@ -22,18 +24,6 @@ const SHORT: usize = 32 * 1024;
 
 /// Bytes of a message that a group may take: the answer that describes it has some more.
 const LONGEST: usize = u16::MAX as usize - 16;
-
-/// A group that is being made.
-#[derive(Debug)]
-pub(super) struct Grouping {
-    change: GroupMod,
-    /// Its buckets in real numbers, of those that were said before this one.
-    buckets: Vec<Bucket>,
-    /// The actions in these.
-    actions: usize,
-    next: usize,
-    walk: Option<Walk>,
-}
 
 impl Grouping {
     pub(super) fn new(change: GroupMod) -> Grouping {

@@ -3,14 +3,11 @@
 //! A slice's messages are done in their order: the next one begins when all before it are done. Only answers of the switch
 //! that fit into one part are not waited for.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use netloom_openflow::{Message, MultipartRequest};
 
-use super::answers::{Describing, Flows};
-use super::delete::Deleting;
-use super::flow_mod::Adding;
-use super::groups::Grouping;
-use super::modify::{Following, Modifying};
-use super::packets::Sending;
+use super::tasks::{Adding, Deleting, Describing, Flows, Following, Grouping, Modifying, Sending};
 use super::{Out, Refusal, Sent, VirtualSwitches};
 use crate::Work;
 use crate::{SliceId, Time};
@@ -51,45 +48,44 @@ impl Job {
     }
 }
 
+/// Of the slices that have any, in the order in which they are done.
+pub(super) type Jobs = BTreeMap<SliceId, VecDeque<(Sent, Job)>>;
+
 /// What is left, if it is not done.
 pub(super) type Step = Result<Option<Job>, Refusal>;
 
 impl VirtualSwitches {
     /// Puts something behind what a slice asked for before.
     pub(super) fn push(&mut self, sent: Sent, job: Job) {
-        let slice = sent.slice;
-        if let Some(member) = self.member(slice) {
-            member.jobs.push_back((sent, job));
-            self.busy.insert(slice);
+        if self.of(sent.slice).is_ok() {
+            self.jobs.entry(sent.slice).or_default().push_back((sent, job));
         }
     }
 
     /// Puts something before what a slice asked for.
     pub(super) fn push_first(&mut self, sent: Sent, job: Job) {
-        let slice = sent.slice;
-        if let Some(member) = self.member(slice) {
-            member.jobs.push_front((sent, job));
-            self.busy.insert(slice);
+        if self.of(sent.slice).is_ok() {
+            self.jobs.entry(sent.slice).or_default().push_front((sent, job));
         }
     }
 
     /// Whether a slice's messages are to wait, because what it asked for before is not done.
     pub fn is_busy(&self, slice: SliceId) -> bool {
-        self.busy.contains(&slice) || self.pending.holds(slice)
+        self.jobs.contains_key(&slice) || self.pending.holds(slice)
     }
 
     /// The slices for which [`VirtualSwitches::proceed`] has something to do; if it is to answer a message, with the number
     /// of that.
     pub fn unfinished(&self) -> impl Iterator<Item = (SliceId, Option<u32>)> {
-        self.busy.iter().filter(|slice| self.may_proceed(**slice)).filter_map(|slice| {
-            let (sent, job) = self.of(*slice).ok()?.jobs.front()?;
+        let may = self.jobs.iter().filter(|(slice, _)| self.may_proceed(**slice));
+        may.filter_map(|(slice, jobs)| {
+            let (sent, job) = jobs.front()?;
             Some((*slice, job.answers().then_some(sent.xid)))
         })
     }
 
     fn may_proceed(&self, slice: SliceId) -> bool {
-        let front = self.of(slice).ok().and_then(|member| member.jobs.front());
-        match front {
+        match self.jobs.get(&slice).and_then(VecDeque::front) {
             None => false,
             Some((_, Job::Ask(_))) => !self.pending.awaits_parts(slice),
             Some(_) => !self.pending.holds(slice),
@@ -106,7 +102,7 @@ impl VirtualSwitches {
 
     pub(super) fn work_on(&mut self, slice: SliceId, work: &mut Work, out: &mut Vec<Out>) {
         while self.may_proceed(slice) && work.is_left() {
-            let next = self.member(slice).and_then(|member| member.jobs.pop_front());
+            let next = self.jobs.get_mut(&slice).and_then(VecDeque::pop_front);
             let Some((sent, job)) = next else { break };
             work.spend(1);
             let left = match self.step(&sent, job, work, out) {
@@ -120,8 +116,8 @@ impl VirtualSwitches {
                 self.push_first(sent, job);
             }
         }
-        if self.of(slice).is_ok_and(|member| member.jobs.is_empty()) {
-            self.busy.remove(&slice);
+        if self.jobs.get(&slice).is_some_and(VecDeque::is_empty) {
+            self.jobs.remove(&slice);
         }
     }
 

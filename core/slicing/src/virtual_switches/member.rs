@@ -10,7 +10,7 @@ use netloom_openflow::role::Role;
 use netloom_openflow::switch::SwitchConfig;
 use netloom_openflow::{Field, GroupMod, MeterMod, Port, PortNumber};
 
-use super::{Counters, Job, Sent};
+use super::Counters;
 use crate::cube::Cube;
 use crate::memory::Remembered;
 use crate::walk::Known;
@@ -122,8 +122,6 @@ pub(super) struct Member {
     pub(super) counters: Counters,
     /// What was proved for all its packets.
     known: Known,
-    /// What it asked for that is not done, in order.
-    pub(super) jobs: VecDeque<(Sent, Job)>,
 }
 
 fn bucket(rate: Option<Rate>) -> Option<Bucket> {
@@ -153,7 +151,6 @@ impl Member {
             packet_ins: bucket(slice.quota.packet_ins),
             counters: Counters::default(),
             known: Known::default(),
-            jobs: VecDeque::new(),
         };
         let listed = slice.spaces.iter().flat_map(|space| space.ports.iter().flatten());
         for port in

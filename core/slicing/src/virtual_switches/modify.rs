@@ -4,30 +4,14 @@
 use std::sync::Arc;
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};
-use netloom_openflow::{Instruction, PortNumber, Reason, Version, weight};
+use netloom_openflow::{Instruction, Reason, Version, weight};
 
+use super::jobs::{Job, Step};
 use super::making::Making;
 use super::rules::Filter;
-use super::{Done, Job, Out, Refusal, Sent, Step, VirtualSwitches};
-use crate::proof::Findings;
+use super::tasks::{Following, Made, Modifying};
+use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::{SliceId, Work, refusal};
-
-/// Rules that are to do something else.
-#[derive(Debug)]
-pub(super) struct Modifying {
-    change: FlowMod,
-    filter: Filter,
-    /// The next rule to look at, and those that were found, the last first.
-    next: u64,
-    found: Option<Vec<u64>>,
-    making: Option<(u64, Making)>,
-    /// What they are to do. Nothing is changed unless all can be.
-    made: Vec<(u64, Made)>,
-    changing: bool,
-    /// The rule whose entries are changed, and the next of these.
-    installing: Option<(u64, usize)>,
-    buffer: Option<(u32, PortNumber)>,
-}
 
 impl Modifying {
     pub(super) fn new(change: FlowMod, filter: Filter) -> Modifying {
@@ -43,22 +27,6 @@ impl Modifying {
             buffer: None,
         }
     }
-}
-
-/// What a rule becomes.
-#[derive(Clone, Debug)]
-struct Made {
-    instructions: Arc<[Instruction]>,
-    findings: Findings,
-    floods: bool,
-}
-
-/// Rules that list the slice's ports, which have changed.
-#[derive(Debug, Default)]
-pub(super) struct Following {
-    next: u64,
-    making: Option<(u64, Making)>,
-    installing: Option<(u64, usize)>,
 }
 
 impl Following {
@@ -220,7 +188,7 @@ impl VirtualSwitches {
             Job::Follow(following) => !following.has_begun(),
             _ => false,
         };
-        let waits = self.of(sent.slice).is_ok_and(|member| member.jobs.iter().any(is_new));
+        let waits = self.jobs.get(&sent.slice).is_some_and(|jobs| jobs.iter().any(is_new));
         if !waits {
             self.push(sent.clone(), Job::Follow(Box::default()));
         }

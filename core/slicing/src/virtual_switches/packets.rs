@@ -7,9 +7,11 @@ use netloom_openflow::port::PortConfig;
 use netloom_openflow::{Action, Field, Message, PacketIn, PacketOut, PortNumber, Reason};
 use netloom_pipeline::headers::parse;
 
+use super::jobs::{Job, Step};
 use super::pending::Kind;
 use super::rewrite::TAG;
-use super::{Job, Out, Refusal, Sent, Step, VirtualSwitches};
+use super::tasks::Sending;
+use super::{Out, Refusal, Sent, VirtualSwitches};
 use crate::Work;
 use crate::cube::Cube;
 use crate::fault::{self, Fault};
@@ -17,13 +19,6 @@ use crate::mark::{self, Marked};
 use crate::proof::Proof;
 use crate::walk::Walk;
 use crate::{SliceId, Time};
-
-/// A packet of a controller, being proved.
-#[derive(Debug)]
-pub(super) struct Sending {
-    order: PacketOut,
-    walk: Walk,
-}
 
 /// What a frame is, at a port.
 fn packet_at(port: PortNumber, frame: &[u8]) -> Cube {

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use netloom_openflow::PortNumber;
 
-use super::{Asked, Sent};
+use super::Sent;
+use super::tasks::Asked;
 use crate::SliceId;
 
 /// Requests that are kept. A switch is not sent more while it has not taken some hundred kilobytes.

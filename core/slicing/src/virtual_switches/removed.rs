@@ -7,8 +7,9 @@
 use netloom_openflow::flow::{FlowCommand, FlowFlags, FlowRemoved, RemovedReason};
 use netloom_openflow::{Message, flow::Duration};
 
+use super::jobs::Job;
 use super::rules::Rule;
-use super::{Job, Out, Sent, VirtualSwitches};
+use super::{Out, Sent, VirtualSwitches};
 use crate::{SliceId, Time};
 
 const SECOND: Time = 1_000_000_000;

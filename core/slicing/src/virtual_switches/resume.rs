@@ -19,10 +19,11 @@ use netloom_openflow::switch::Features;
 use netloom_openflow::{Action, GroupMod, Instruction, Match, MeterMod, Port, Version, action};
 use netloom_pipeline::Pattern;
 
-use super::groups::{self, Grouping};
+use super::groups;
 use super::making::Making;
 use super::member::Kept;
 use super::pending::Pending;
+use super::tasks::Grouping;
 use super::{Out, VirtualSwitches};
 use crate::memory::{Memory, RuleSaid};
 use crate::{Error, SliceId, Slicing, Time, Work};
@@ -211,11 +212,10 @@ impl VirtualSwitches {
         let ports = ports.iter().chain(&features.ports);
         self.ports = ports.map(|port| (port.number, *port)).collect();
         self.pending = Pending::default();
-        self.busy.clear();
+        self.jobs.clear();
         let numbers: Vec<_> = self.ports.keys().copied().collect();
         for slice in self.slicing.ids() {
             let Some(member) = self.member(slice) else { continue };
-            member.jobs.clear();
             member.connected = false;
             let before = member.all().len();
             numbers.iter().for_each(|port| member.appeared(*port));

@@ -4,8 +4,9 @@ use netloom_openflow::role::{Role, RoleMessage};
 use netloom_openflow::switch::{Capabilities, Features, Fragments, SwitchConfig};
 use netloom_openflow::{Message, Reason, Version};
 
+use super::jobs::Step;
 use super::pending::Kind;
-use super::{Done, Out, Refusal, Sent, Step, VirtualSwitches};
+use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::SliceId;
 use crate::Work;
 

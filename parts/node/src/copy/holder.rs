@@ -17,13 +17,14 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::walk::MAX_DEPTH;
-
 /// How names of holders begin; 16 hexadecimal digits follow.
 const PREFIX: &str = ".netloom-cp-";
 
 /// Attempts at finding an unused name.
 const NAMES: usize = 16;
+
+/// Maximum nesting of directories that are copied, and so removed. Each level costs two descriptors during the copy.
+pub(super) const MAX_DEPTH: usize = 256;
 
 /// The name of what a holder holds.
 pub(super) const INNER: &CStr = c"copy";

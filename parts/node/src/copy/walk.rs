@@ -17,13 +17,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::content::Meter;
-use super::holder::{self, Holder, INNER};
+use super::holder::{self, Holder, INNER, MAX_DEPTH};
 use super::place::{Given, below};
 use super::{Bounds, Summary, content, fail};
 use crate::{Error, Result};
-
-/// Maximum nesting of directories. Each level costs two descriptors during the copy.
-pub(super) const MAX_DEPTH: usize = 256;
 
 /// Copies the file or tree at `from`.
 pub(super) fn copy(from: &Given<'_>, to: &Given<'_>, bounds: Bounds<'_>) -> Result<Summary> {

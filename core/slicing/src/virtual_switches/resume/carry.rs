@@ -5,8 +5,9 @@ use netloom_openflow::meter::{MeterCommand, MeterFlags};
 use netloom_openflow::{GroupMod, Message, MeterMod};
 
 use super::{Carry, Resuming, Stage};
+use crate::virtual_switches::jobs::ORDER;
 use crate::virtual_switches::pending::Kind;
-use crate::virtual_switches::{ORDER, Out, VirtualSwitches};
+use crate::virtual_switches::{Out, VirtualSwitches};
 use crate::{SliceId, Time, Work};
 
 impl Resuming {
