@@ -146,6 +146,7 @@ fn nonsense_is_refused_and_changes_nothing() {
         machine.refused(&format!("node create fresh {setting}"), 2, &["node \"fresh\"", key]);
     }
     machine.refused("node set a cpu", 2, &["KEY=VALUE"]);
+    machine.refused("node set a cpu=10% cpu=20%", 2, &["node \"a\": \"cpu\" is given twice"]);
     machine.refused("node set a", 2, &[]);
     machine.refused("node set nobody cpu=10%", 1, &["nobody"]);
     machine.refused("node set a proceses=5", 2, &["did you mean \"processes\""]);

@@ -7,6 +7,7 @@ use netloom_lab::view::{
     Changed, MoveInterface, NewNode, NodeSettings, NodeStatus, ProgramView, ProtectView,
 };
 
+use super::adhoc::each_once;
 use super::{adhoc, enter, figures};
 use crate::flags::{self, Node, NodeCreate, Setting};
 use crate::labs;
@@ -20,6 +21,7 @@ pub(crate) fn node(lab: Option<&str>, verb: Node) -> Result<i32> {
         Node::List(args) => list(&labs::connect(lab)?.status()?.nodes, args.json)?,
         Node::Show(args) => show(&labs::connect(lab)?.node(&args.node)?, args.json)?,
         Node::Set(args) => {
+            each_once("node", &args.node, &args.settings)?;
             let settings = args.settings.into_iter().map(from_here).collect::<Result<_>>()?;
             told(&labs::connect(lab)?.set_node(&args.node, &NodeSettings { settings })?);
         }
@@ -45,6 +47,7 @@ fn create(lab: Option<&str>, args: NodeCreate) -> Result<()> {
 
 /// The requested node; its root may also be given as a setting.
 fn new_node(args: NodeCreate) -> Result<NewNode> {
+    each_once("node", &args.name, &args.settings)?;
     let root = args.root.as_deref().map(absolute).transpose()?;
     let mut request = NewNode { name: args.name, settings: vec![], root };
     for setting in args.settings {

@@ -15,7 +15,7 @@ use netloom_switch::control::requests::{Answer, MacTable, PortKey, PortShown, Re
 use netloom_switch::rules::{Direction, Mirror, Source, Vlan};
 use serde::Serialize;
 
-use super::adhoc;
+use super::adhoc::{self, each_once};
 use crate::flags::{
     MirrorAdd, MirrorChange, MirrorDirection, PortVlan, Switch, SwitchCreate, SwitchMac,
     SwitchMirror, SwitchPort,
@@ -73,6 +73,7 @@ fn told(changed: &Changed) {
 }
 
 fn create(lab: Option<&str>, args: SwitchCreate) -> Result<()> {
+    each_once("switch", &args.name, &args.settings)?;
     let request = NewSwitch { name: args.name, settings: args.settings };
     told(&adhoc::make(lab, |client| client.create_switch(&request))?);
     Ok(())
@@ -159,6 +160,7 @@ fn port(client: &Client, args: &SwitchPort) -> Result<()> {
         return order(client, switch, &Request::Disconnect { port: port.clone() });
     }
     if !settings.is_empty() {
+        each_once("port", port, settings)?;
         let change = settings::change(settings)?;
         return order(client, switch, &Request::SetPort { port: port.clone(), change });
     }
