@@ -264,6 +264,7 @@ trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
 mkfifo open
 timeout 20 nsenter -t $far -n busybox nc -l -p 5000 <>open >got &
 got=$!
+until nsenter -t $far -n ss -Hltn sport = 5000 | grep -q .; do kill -0 $got; sleep 0.05; done
 "$NETLOOM_BIN" exec beside -- ping -c 1 -W 30 198.51.100.1
 "$NETLOOM_BIN" exec beside -- timeout 10 sh -c 'head -c 4000000 /dev/zero | busybox nc 198.51.100.1 5000'
 wait $got
