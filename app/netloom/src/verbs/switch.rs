@@ -160,7 +160,7 @@ fn port(client: &Client, args: &SwitchPort) -> Result<()> {
         return order(client, switch, &Request::Disconnect { port: port.clone() });
     }
     if !settings.is_empty() {
-        each_once("port", port, settings)?;
+        each_once("switch", switch, settings)?;
         let change = settings::change(settings)?;
         return order(client, switch, &Request::SetPort { port: port.clone(), change });
     }
