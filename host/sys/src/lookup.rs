@@ -76,7 +76,8 @@ fn open_step_by_step(
 const MOST_LINKS: usize = 40;
 
 /// Opens a path like open(2), but follows no symbolic link of another user: whoever has made a link can change where it
-/// leads, and this process may read what its maker may not. Links of root and of the owner of `/` are followed.
+/// leads, and this process may read what its maker may not. Links of root and of the owner of `/` are followed, and where
+/// sudo(8) gave the rights, those of who called it: a lab of one's own is brought up by `sudo netloom up`.
 ///
 /// # Errors
 /// As open(2); a link of another user is named, with its owner.
@@ -86,6 +87,11 @@ pub fn open_by_own_links(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         Err(Errno::LOOP | Errno::NOSYS) => follow(&full, flags),
         opened => Ok(opened?),
     }
+}
+
+/// Who called sudo(8), if root's rights are from there. Nobody but root or the caller chooses root's environment.
+fn caller(own: u32, sudo: Option<&str>) -> Option<u32> {
+    (own == 0).then_some(sudo?)?.parse().ok()
 }
 
 /// The walk of [`open_by_own_links`], a name at a time.
@@ -99,6 +105,8 @@ fn follow(full: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     };
     let (mut at, mut shown, mut left, mut links) = (root()?, PathBuf::from("/"), names(full), 0);
     let above = rustix::fs::fstat(&at)?.st_uid;
+    let own = rustix::process::geteuid().as_raw();
+    let caller = caller(own, std::env::var("SUDO_UID").ok().as_deref());
     while let Some(name) = left.pop() {
         let found = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = rustix::fs::openat(&at, &name, found, Mode::empty())?;
@@ -115,7 +123,7 @@ fn follow(full: &Path, flags: OFlags) -> io::Result<OwnedFd> {
             at = found;
             continue;
         }
-        if ![0, above, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
+        if ![0, above, own].contains(&stat.st_uid) && caller != Some(stat.st_uid) {
             let why = "who can change where it leads; name what it leads to";
             let uid = stat.st_uid;
             return Err(io::Error::other(format!("{shown:?} is a link of user {uid}, {why}")));
@@ -140,6 +148,13 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+
+    #[test]
+    fn only_root_has_its_rights_from_sudo() {
+        assert_eq!(caller(0, Some("1000")), Some(1000));
+        assert_eq!(caller(1001, Some("1000")), None);
+        assert_eq!([caller(0, None), caller(0, Some("x"))], [None, None]);
+    }
 
     #[test]
     fn renames_elsewhere_disturb_no_lookup() {
