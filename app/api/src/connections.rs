@@ -64,7 +64,8 @@ struct Entry {
     peer: Peer,
     known: bool,
     doing: Doing,
-    /// When it last began to do something else, in [`All::turn`].
+    /// When its request began, or its last one ended, in [`All::turn`]. A request that waits, looks and waits on is as old as
+    /// before.
     since: u64,
     leaving: bool,
     signs: Arc<Signs>,
@@ -239,7 +240,10 @@ impl Held {
         let mut all = self.connections.all();
         let turn = all.next();
         let Some(entry) = all.entries.get_mut(&self.id) else { return true };
-        (entry.doing, entry.since) = (doing, turn);
+        if [entry.doing, doing].contains(&Doing::Idle) {
+            entry.since = turn;
+        }
+        entry.doing = doing;
         let leaving = entry.leaving;
         drop(all);
         self.connections.changed.notify_one();
