@@ -1,7 +1,7 @@
 //! Whatever one slice writes, the others are answered soon, nobody is cut off, and memory stays within bounds.
 //!
-//! How much is done in a turn is counted by `core/slicing/tests/work.rs`, on any machine. Times here have wide bounds, since a
-//! test shares its machine; each is printed, and `cargo xtask test attack` runs more rounds of them.
+//! How much is done in a turn is counted by `core/slicing/tests/work.rs`, on any machine. Here the slicer's processor time is
+//! bounded, since a test shares its machine; times are printed, and `cargo xtask test attack` runs more rounds of them.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -20,8 +20,9 @@ use super::world::{Peer, Slicer, Switch, two, wait};
 
 const V13: Version = Version::V13;
 
-/// What 99 of 100 answers for another slice may take on a machine that others use, too; idle it is some 3 ms.
-const SOON: Duration = Duration::from_millis(500);
+/// How long the slicer may work at most while another slice waits for its answer: builds for tests are slow. It is processor
+/// time, since the machine has other work.
+const SOON: Duration = Duration::from_millis(250);
 
 /// What a slicer may take, in KiB.
 const MOST_MEMORY: u64 = 256 * 1024;
@@ -64,8 +65,9 @@ fn ask(body: Request) -> Message {
 }
 
 /// Writes something as a slice, and asks for echoes as another until it is done, which is as long as its barrier is not
-/// answered. Returns the times of the echoes, the shortest first.
-fn beside(slicer: &Slicer, written: &[u8]) -> Vec<Duration> {
+/// answered. Returns the times of the echoes, the shortest first, and how long the slicer worked at most during one.
+fn beside(slicer: &Slicer, written: &[u8]) -> (Vec<Duration>, Duration) {
+    let pid = slicer.show().pid;
     let (mut red, mut blue) = (slicer.peer("red"), slicer.peer("blue"));
     let mut writer = red.socket.try_clone().expect("a descriptor");
     let (written, barrier) = (written.to_vec(), bytes(&Message::BarrierRequest));
@@ -76,25 +78,34 @@ fn beside(slicer: &Slicer, written: &[u8]) -> Vec<Duration> {
     let done = std::thread::spawn(move || {
         while !matches!(red.hear().expect("it is not cut off"), (7, Message::BarrierReply)) {}
     });
-    let mut times = vec![];
+    let (mut times, mut most) = (vec![], Duration::ZERO);
     while !done.is_finished() || times.len() < 500 {
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), worked(pid));
         blue.ask(&Message::EchoRequest(vec![1]));
         times.push(begun.elapsed());
+        most = most.max(worked(pid) - before);
     }
     writing.join().expect("written");
     done.join().expect("done");
     times.sort_unstable();
-    times
+    (times, most)
+}
+
+/// Processor time that a process used so far, of all its threads; proc_pid_stat(5), fields 14 and 15.
+fn worked(pid: impl std::fmt::Display) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("its times");
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+    Duration::from_millis(ticks.sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second())
 }
 
 /// The same, with what must hold.
 fn is_soon(what: &str, slicer: &Slicer, written: &[u8]) {
-    let times = beside(slicer, written);
+    let (times, most) = beside(slicer, written);
     let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
-    let longest = times.last();
-    println!("{what}: {} echoes, median {:?}, p99 {:?}, {longest:?}", times.len(), at(50), at(99));
-    assert!(at(99) < SOON, "{what}: {:?}", at(99));
+    let (count, median, p99) = (times.len(), at(50), at(99));
+    println!("{what}: {count} echoes, median {median:?}, p99 {p99:?}, {most:?} of work at most");
+    assert!(most < SOON, "{what}: {most:?} of work");
     assert_eq!(slicer.show().dropped, 0, "{what}: nobody is cut off");
 }
 
@@ -310,6 +321,7 @@ fn other_writes_hold_up_no_other_slice() {
         flow(&format!("ip,nw_dst={to},dl_vlan={},actions=output:2", number % 299 + 1))
     };
     is_soon("5,000 rules", &slicer, &repeat(5000, &entry));
+    let times = netloom_kit::rounds(5);
     for (what, body) in [
         ("features of tables", Request::TableFeatures(vec![])),
         ("descriptions of groups", Request::GroupDesc),
@@ -318,7 +330,7 @@ fn other_writes_hold_up_no_other_slice() {
         ("sums", Request::Aggregate(FlowRequest::new(Match::default()))),
         ("entries", Request::Flow(FlowRequest::new(Match::default()))),
     ] {
-        is_soon(what, &slicer, &repeat(30, &|_| ask(body.clone())));
+        is_soon(what, &slicer, &repeat(times, &|_| ask(body.clone())));
     }
     let modify = text::flow(FlowCommand::Modify, "actions=drop", V13).expect("all entries");
     is_soon("modifications", &slicer, &repeat(10, &|_| Message::FlowMod(modify.clone())));
@@ -341,17 +353,16 @@ fn connections_that_come_and_go_hold_up_no_other_slice() {
         (1..=20).flat_map(|number| bytes(&group(number, buckets(100, false)))).collect();
     let first = resident(&slicer);
     let mut blue = slicer.peer("blue");
-    let mut times = vec![];
+    let (pid, mut most) = (slicer.show().pid, Duration::ZERO);
     for _ in 0..100 {
         let red = slicer.peer("red");
         (&red.socket).write_all(&all).expect("written");
         drop(red);
-        let begun = Instant::now();
+        let before = worked(pid);
         blue.ask(&Message::EchoRequest(vec![1]));
-        times.push(begun.elapsed());
+        most = most.max(worked(pid) - before);
     }
-    times.sort_unstable();
-    println!("{first} KiB before, {} KiB after, {:?}", resident(&slicer), times.last());
-    assert!(times.get(98).is_some_and(|at| *at < SOON), "{times:?}");
+    println!("{first} KiB before, {} KiB after, {most:?} of work at most", resident(&slicer));
+    assert!(most < SOON, "{most:?}");
     assert!(resident(&slicer) < MOST_MEMORY / 2);
 }

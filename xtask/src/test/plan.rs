@@ -123,6 +123,10 @@ impl Selection {
 
     /// Whether a test is requested as this job's user.
     pub(super) fn wants_as(&self, job: &Job, test: &str) -> bool {
+        let full = format!("{}: {test}", job.built.dir.display());
+        if job.user == User::Root && ONCE.iter().any(|begin| full.starts_with(begin)) {
+            return false;
+        }
         let listed = |only: &Names| job.rung == Rung::Peers || only.contains(&job.full(test));
         self.only.as_ref().is_none_or(listed)
     }
@@ -191,6 +195,9 @@ fn rung_of(dir: &Path) -> Rung {
         Rung::Unit
     }
 }
+
+/// Tests that run as ordinary user alone: what a process does with messages on a socket, for a minute of processor time.
+const ONCE: [&str; 2] = ["parts/flow: integration::work::", "parts/slice: integration::work::"];
 
 /// Crates that touch Linux run as both users, pure ones once.
 fn users(dir: &Path, rights: Rights) -> Vec<User> {
