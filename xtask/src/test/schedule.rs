@@ -1,7 +1,7 @@
 //! Scheduling: suites are divided into units, and workers run units side by side, longest first.
 //!
 //! A test that touches the kernel is a unit with its own process, so nothing that it does to its process
-//! affects another test. The tests of a pure crate are one unit. Three times as many units run at once as there are
+//! affects another test. The tests of a pure crate are one unit. Twice as many units run at once as there are
 //! CPUs, and more while they leave [`room`](super::room).
 
 use std::collections::BTreeMap;
@@ -164,7 +164,7 @@ fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
 /// Number of tests run side by side: a test mostly waits, for blocks, bounds and processes.
 fn side_by_side() -> Limits {
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
-    Limits { few: 3 * cpus, many: 6 * cpus }
+    Limits { few: 2 * cpus, many: 6 * cpus }
 }
 
 /// Runs all units.
