@@ -16,7 +16,7 @@ use super::hostile::packets;
 use super::http::{connect, exchange, parse, request, request_with};
 
 /// Much less than the time after which a silent connection is closed, also on a busy machine.
-const SOON: Duration = Duration::from_secs(2);
+const SOON: Duration = Duration::from_secs(5);
 
 /// More connections than a server takes.
 const MANY: usize = 900;
@@ -57,10 +57,12 @@ fn calls_that_wait_keep_nobody_waiting_and_are_answered_when_their_place_is_need
     for _ in 0..5 {
         assert_eq!(soon("status", || client.status().unwrap()), status());
     }
-    // The first gave way: it has an answer like one whose time is over, and may ask again elsewhere.
+    // The first gave way: it has an answer like one whose time is over, and may ask again elsewhere; or it is told that it had
+    // no turn yet, on a busy machine.
     let mut answer = vec![];
     soon("an answer", || polls[0].read_to_end(&mut answer).unwrap());
-    assert_eq!(parse(&answer), (200, "[]".to_owned()));
+    let (code, body) = parse(&answer);
+    assert!((code == 200 && body == "[]") || code == 503, "{code} {body}");
     // The last wait on, and hear what comes.
     served.fake.write(10, "now");
     let mut last = [0; 4096];
