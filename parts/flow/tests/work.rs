@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netloom_kit::isolated;
+use netloom_kit::{isolated, worked};
 use netloom_openflow::action::GROUP_ALL;
 use netloom_openflow::flow::FlowCommand;
 use netloom_openflow::group::{GroupCommand, GroupType};
@@ -43,15 +43,6 @@ fn resident(switch: &Switch) -> u64 {
     let status = std::fs::read_to_string(path).expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its memory");
     line.trim().trim_end_matches(" kB").parse().expect("KiB")
-}
-
-/// Processor time that it used so far, of all its threads; proc_pid_stat(5), fields 14 and 15.
-fn worked(switch: &Switch) -> Duration {
-    let path = format!("/proc/{}/stat", switch.pid());
-    let stat = std::fs::read_to_string(path).expect("its times");
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    let ticks = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
-    Duration::from_millis(ticks.sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second())
 }
 
 /// A switch that closes no connection soon because it answers no echo request.
@@ -125,10 +116,10 @@ fn is_soon(what: &str, switch: &Switch, messages: &[u8]) {
         let begun = Instant::now();
         let (mut waits, mut longest) = (vec![], Duration::ZERO);
         while !done.load(Ordering::Relaxed) {
-            let (sent, before) = (Instant::now(), worked(switch));
+            let (sent, before) = (Instant::now(), worked(switch.pid()));
             other.barrier();
             waits.push(sent.elapsed());
-            longest = longest.max(worked(switch) - before);
+            longest = longest.max(worked(switch.pid()) - before);
         }
         waits.sort_unstable();
         let p99 = waits[(waits.len() * 99 / 100).min(waits.len() - 1)];
@@ -247,9 +238,9 @@ fn connections_that_come_order_and_go_hold_up_nobody() {
             let mut one = switch.peer();
             one.write(&modify);
             drop(one);
-            let before = worked(&switch);
+            let before = worked(switch.pid());
             peer.barrier();
-            longest = longest.max(worked(&switch) - before);
+            longest = longest.max(worked(switch.pid()) - before);
         }
         println!("others wait for {longest:?} of work at most");
         assert!(longest < SOON, "{longest:?}");

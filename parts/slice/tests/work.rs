@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use netloom_kit::worked;
 use netloom_openflow::action::GROUP_ALL;
 use netloom_openflow::flow::FlowCommand;
 use netloom_openflow::group::{GroupCommand, GroupType};
@@ -89,14 +90,6 @@ fn beside(slicer: &Slicer, written: &[u8]) -> (Vec<Duration>, Duration) {
     done.join().expect("done");
     times.sort_unstable();
     (times, most)
-}
-
-/// Processor time that a process used so far, of all its threads; proc_pid_stat(5), fields 14 and 15.
-fn worked(pid: impl std::fmt::Display) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("its times");
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    let ticks = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
-    Duration::from_millis(ticks.sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second())
 }
 
 /// The same, with what must hold.

@@ -83,6 +83,19 @@ fn runtime_dir(environ: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
+/// Processor time that a process used so far, of all its threads; proc_pid_stat(5), fields 14 and 15.
+///
+/// # Panics
+/// There is no such process.
+pub fn worked(pid: impl std::fmt::Display) -> std::time::Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("its times");
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+    std::time::Duration::from_millis(
+        ticks.sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -263,6 +263,19 @@ fn every_documented_operation_has_a_good_case() {
     assert_eq!(plain.chain(bodies).chain(measured).collect::<BTreeSet<_>>(), operations());
 }
 
+/// A route of the document with objects that the fake has.
+pub(crate) fn at(path: &str) -> String {
+    let names = [
+        ("{node}", "h1"),
+        ("{link}", "l"),
+        ("{switch}", "s%201"),
+        ("{id}", "1"),
+        ("{netif}", "h1:eth0"),
+        ("{flow}", "0"),
+    ];
+    names.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value))
+}
+
 #[test]
 fn the_router_has_the_documented_routes_and_methods_and_no_others() {
     let served = Served::new();
@@ -270,17 +283,7 @@ fn the_router_has_the_documented_routes_and_methods_and_no_others() {
     let paths: BTreeSet<&String> = operations.iter().map(|(_, path)| path).collect();
     for path in paths {
         for method in ["get", "post", "put", "patch", "delete"] {
-            let mut uri = path.clone();
-            for (name, value) in [
-                ("{node}", "h1"),
-                ("{link}", "l"),
-                ("{switch}", "s%201"),
-                ("{id}", "1"),
-                ("{netif}", "h1:eth0"),
-                ("{flow}", "0"),
-            ] {
-                uri = uri.replace(name, value);
-            }
+            let uri = at(path);
             let (status, body) = request(served.path(), &method.to_uppercase(), &uri);
             // Without body and parameters some are refused, but by their own handler.
             let routed = status != 405 && !body.contains("no such route");

@@ -8,23 +8,10 @@ use netloom_api::{Gate, Token, serve_probe};
 use netloom_measure::{Host, Probe};
 use serde_json::Value;
 
-use super::document::{BODIES, operations};
+use super::document::{BODIES, at, operations};
 use super::fake::Served;
 use super::http::{exchange, parse, request, request_with};
 use super::pnpm::ask;
-
-/// A route of the document with objects that the fake has.
-pub(crate) fn at(path: &str) -> String {
-    let names = [
-        ("{node}", "h1"),
-        ("{link}", "l"),
-        ("{switch}", "s%201"),
-        ("{id}", "1"),
-        ("{netif}", "h1:eth0"),
-        ("{flow}", "0"),
-    ];
-    names.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value))
-}
 
 /// The refusal of an answer, which is JSON and has no word of what it was made with.
 fn refusal(answer: &str) -> String {
