@@ -207,7 +207,7 @@ struct Attended {
     socket: OwnedFd,
     maker: OwnedFd,
     signals: OwnedFd,
-    /// The caller's terminal, which is given back to all if the supervisor does not.
+    /// The caller's terminal, if the program could open it by its name.
     outer: Option<OwnedFd>,
 }
 
@@ -245,13 +245,20 @@ impl Attended {
             Ok(Received::Value(Told::Continue, _)) => self.signal(Signal::CONT.as_raw()),
             Ok(Received::Malformed(_)) => {}
             Ok(Received::Ended) | Err(_) => {
-                process::end_descendants();
-                if let Some(outer) = &self.outer {
-                    // One that is gone is nobody's.
-                    let _ = ioctl_tiocnxcl(outer);
-                }
+                self.end_all();
                 process::exit_now(1)
             }
+        }
+    }
+
+    /// Ends all that the program has started, and then lets others open the caller's terminal again. A supervisor that was
+    /// killed cannot, and whether it was is not known: its end also hangs up the program's terminal, so the program may
+    /// be seen to end first.
+    fn end_all(&self) {
+        process::end_descendants();
+        if let Some(outer) = &self.outer {
+            // A terminal that is gone needs nothing.
+            let _ = ioctl_tiocnxcl(outer);
         }
     }
 
@@ -281,7 +288,7 @@ impl Attended {
             }
             let signal = status.terminating_signal().map(|signal| 128 + signal);
             let code = status.exit_status().or(signal).unwrap_or(1);
-            process::end_descendants();
+            self.end_all();
             report(&self.socket, &Event::Ended(code), &[]);
             process::exit_now(0)
         }

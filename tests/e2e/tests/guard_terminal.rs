@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 
+use netloom_tests_e2e::live::gone;
 use netloom_tests_e2e::{
-    Machine, Run, Terminal, is_root, kill, machine, needs, ordinary_only, wait_until,
+    Machine, Run, Terminal, is_root, kill, machine, needs, ordinary_only, processes, wait_until,
     with_command_line,
 };
 
@@ -96,6 +97,21 @@ impl Attacked {
         Attacked { shown, server, pipe, done }
     }
 
+    /// The process of guard that asks: the parent of its deputy.
+    fn guard(&self) -> i32 {
+        let all = processes();
+        let mut guards = with_command_line(&self.server.url());
+        guards.retain(|pid| all.get(pid).is_some_and(|process| process.comm == "netloom"));
+        let deputy = guards.iter().find(|pid| guards.contains(&all[pid].parent));
+        all[deputy.expect("guard and its deputy run")].parent
+    }
+
+    /// Guard was killed: others open the terminal again.
+    fn back_after_a_kill(self) {
+        self.shown.expect_times("back", 1);
+        assert_eq!(self.shown.finish().code(), Some(137));
+    }
+
     /// Attacks while a question is shown; who sees it says no.
     fn attacked(mut self) {
         go(&self.pipe);
@@ -161,12 +177,27 @@ fn a_killed_guard_leaves_the_terminal_to_others() {
     needs!("curl", "python3", "userns", "landlock-tcp", "setpriv");
     let machine = machine!();
     let attacked = Attacked::start(&machine, WITHOUT_USERNS);
-    let mut guards = with_command_line(&attacked.server.url());
-    let comm = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    guards.retain(|pid| comm(*pid) == "netloom\n");
-    kill(guards.into_iter().min().expect("guard runs"));
-    attacked.shown.expect_times("back", 1);
-    assert_eq!(attacked.shown.finish().code(), Some(137));
+    kill(attacked.guard());
+    attacked.back_after_a_kill();
+    machine.untouched();
+}
+
+/// A program that has ended by itself leaves guard alone with the terminal: also then a kill gives it back.
+#[test]
+fn a_guard_killed_after_its_program_leaves_the_terminal_to_others() {
+    ordinary_only!("root opens any terminal");
+    needs!("curl", "python3", "userns", "landlock-tcp", "setpriv");
+    let machine = machine!();
+    let attacked = Attacked::start(&machine, WITHOUT_USERNS);
+    let guard = attacked.guard();
+    netloom_kit::stop(guard);
+    let children =
+        |parent| processes().into_values().filter(move |process| process.parent == parent);
+    let deputy = children(guard).next().expect("guard has a deputy").pid;
+    children(deputy).for_each(|program| kill(program.pid));
+    wait_until("the deputy has ended", SOON, || gone(deputy).then_some(()));
+    kill(guard);
+    attacked.back_after_a_kill();
     machine.untouched();
 }
 
