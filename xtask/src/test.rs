@@ -96,13 +96,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let units = schedule::units(&jobs, &selection)?;
     let units = schedule::repeated(units, flags.times);
     let _load = load::Load::start(flags.beside)?;
-    let mut ran: lacking::Names = units.iter().flat_map(schedule::Unit::names).collect();
-    let mut done = schedule::run(&units, &stage, &selection, &judge)?;
-    if selection.has_kernel() {
-        // Alone: a translated guest takes all that it gets.
-        done.total.add(kernel::sample(&built, &judge)?);
-        ran.insert(plan::GUEST.to_owned());
-    }
+    let ran: lacking::Names = units.iter().flat_map(schedule::Unit::names).collect();
+    let with =
+        schedule::With { built: &built, stage: &stage, selection: &selection, judge: &judge };
+    let done = schedule::run(&units, with)?;
     if !flags.only_peers && !flags.required {
         let skipped = done.total.skipped.iter().filter(|(_, reason)| judge.is_for_peer(reason));
         lacking::update(&ran, &skipped.map(|(test, _)| test.clone()).collect())?;
@@ -137,9 +134,6 @@ fn list(selection: &Selection) -> Result<()> {
     let mut names: lacking::Names = units.iter().flat_map(schedule::Unit::names).collect();
     if selection.has_examples() {
         names.extend(execute::doc_names()?);
-    }
-    if selection.has_kernel() {
-        names.insert(plan::GUEST.to_owned());
     }
     names.iter().for_each(|name| println!("{name}"));
     Ok(())

@@ -12,22 +12,32 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 use super::execute::{self, Outcome};
-use super::outcome;
-use super::plan::{Job, Rung, Selection};
+use super::plan::{GUEST, Job, Rung, Selection};
 use super::room::{Limits, Room};
 use super::skips::Judge;
 use super::stage::Stage;
 use super::user::User;
-use crate::workspace;
+use super::{kernel, outcome};
+use crate::workspace::{self, Artifacts};
 
 /// A worker's unit of work.
 #[derive(Clone, Debug)]
 pub(super) struct Unit<'a> {
-    /// `None` for the tests in doc comments.
-    pub(super) job: Option<&'a Job>,
+    what: What<'a>,
     /// Names of tests.
-    pub(super) tests: Vec<String>,
+    tests: Vec<String>,
     rank: usize,
+}
+
+/// What a unit runs.
+#[derive(Clone, Copy, Debug)]
+enum What<'a> {
+    /// Tests of an executable.
+    Tests(&'a Job),
+    /// The tests in doc comments.
+    Documentation,
+    /// The sample of tests under another kernel.
+    Guest,
 }
 
 /// Results of all units.
@@ -75,10 +85,13 @@ impl Done {
 }
 
 impl Unit<'_> {
-    /// The full names of its tests.
-    pub(super) fn names(&self) -> impl Iterator<Item = String> {
-        let job = self.job;
-        self.tests.iter().filter_map(move |test| Some(job?.full(test)))
+    /// The full names of its tests, as far as these are known before.
+    pub(super) fn names(&self) -> Vec<String> {
+        match self.what {
+            What::Tests(job) => self.tests.iter().map(|test| job.full(test)).collect(),
+            What::Documentation => vec![],
+            What::Guest => vec![GUEST.to_owned()],
+        }
     }
 
     /// Its title for people.
@@ -91,7 +104,11 @@ impl Unit<'_> {
 
     /// The suite that it belongs to.
     fn suite(&self) -> String {
-        self.job.map_or_else(|| "documentation examples".to_owned(), Job::title)
+        match self.what {
+            What::Tests(job) => job.title(),
+            What::Documentation => "documentation examples".to_owned(),
+            What::Guest => "kernel".to_owned(),
+        }
     }
 }
 
@@ -113,17 +130,20 @@ pub(super) fn units<'a>(jobs: &'a [Job], selection: &Selection) -> Result<Vec<Un
             if !names.is_empty() {
                 let known = longest.iter().position(|line| *line == job.prefix());
                 let rank = known.unwrap_or(longest.len() + 2);
-                units.push(Unit { job: Some(job), tests: names, rank });
+                units.push(Unit { what: What::Tests(job), tests: names, rank });
             }
             continue;
         }
         for name in names {
             let rank = rank(job, &name, &longest);
-            units.push(Unit { job: Some(job), tests: vec![name], rank });
+            units.push(Unit { what: What::Tests(job), tests: vec![name], rank });
         }
     }
-    if selection.has_examples() {
-        units.push(Unit { job: None, tests: vec![], rank: 0 });
+    // Each takes a minute or more.
+    let more =
+        [(selection.has_examples(), What::Documentation), (selection.has_kernel(), What::Guest)];
+    for (_, what) in more.into_iter().filter(|(wanted, _)| *wanted) {
+        units.push(Unit { what, tests: vec![], rank: 0 });
     }
     units.sort_by_key(|unit| unit.rank);
     Ok(units)
@@ -167,24 +187,23 @@ fn side_by_side() -> Limits {
     Limits { few: 2 * cpus, many: 6 * cpus }
 }
 
+/// What units are run with.
+#[derive(Clone, Copy)]
+pub(super) struct With<'a> {
+    pub(super) built: &'a Artifacts,
+    pub(super) stage: &'a Stage,
+    pub(super) selection: &'a Selection,
+    pub(super) judge: &'a Judge<'a>,
+}
+
 /// Runs all units.
-pub(super) fn run(
-    units: &[Unit],
-    stage: &Stage,
-    selection: &Selection,
-    judge: &Judge<'_>,
-) -> Result<Done> {
+pub(super) fn run(units: &[Unit], with: With<'_>) -> Result<Done> {
     let done = Mutex::new(Done::new(units));
-    work_off(units, side_by_side(), (stage, selection, judge), &done)?;
+    work_off(units, side_by_side(), with, &done)?;
     done.into_inner().map_err(|_| anyhow!("a worker panicked"))
 }
 
-fn work_off(
-    units: &[Unit],
-    limits: Limits,
-    (stage, selection, judge): (&Stage, &Selection, &Judge<'_>),
-    done: &Mutex<Done>,
-) -> Result<()> {
+fn work_off(units: &[Unit], limits: Limits, with: With<'_>, done: &Mutex<Done>) -> Result<()> {
     let (next, room) = (Mutex::new(0..units.len()), Room::new(limits));
     std::thread::scope(|scope| -> Result<()> {
         let work = |worker: usize| -> Result<()> {
@@ -193,10 +212,7 @@ fn work_off(
                 let taken = next.lock().map_err(|_| anyhow!("a worker panicked"))?.next();
                 let Some(unit) = taken.map(|unit| &units[unit]) else { return Ok(()) };
                 let start = Instant::now();
-                let (mut outcome, cpu) = one(unit, worker, stage, selection)?;
-                if let Some(job) = unit.job {
-                    judge.judge(job.user, &mut outcome)?;
-                }
+                let (outcome, cpu) = one(unit, worker, with)?;
                 let mut done = done.lock().map_err(|_| anyhow!("a worker panicked"))?;
                 done.add(unit, outcome, start.elapsed(), cpu);
             }
@@ -210,15 +226,16 @@ fn work_off(
     })
 }
 
-fn one(
-    unit: &Unit,
-    worker: usize,
-    stage: &Stage,
-    selection: &Selection,
-) -> Result<(Outcome, Duration)> {
-    match unit.job {
-        Some(job) => execute::run(job, &unit.tests, worker, stage, selection),
-        // rustdoc runs them within processes of its own.
-        None => Ok((execute::doc_tests()?, Duration::ZERO)),
+fn one(unit: &Unit, worker: usize, with: With<'_>) -> Result<(Outcome, Duration)> {
+    match unit.what {
+        What::Tests(job) => {
+            let (mut outcome, cpu) =
+                execute::run(job, &unit.tests, worker, with.stage, with.selection)?;
+            with.judge.judge(job.user, &mut outcome)?;
+            Ok((outcome, cpu))
+        }
+        // What these take is taken by processes that are not theirs alone.
+        What::Documentation => Ok((execute::doc_tests()?, Duration::ZERO)),
+        What::Guest => Ok((kernel::sample(with.built, with.judge)?, Duration::ZERO)),
     }
 }

@@ -133,7 +133,8 @@ fn split(text: &str, indices: &[String]) -> Result<Vec<Piece>, Problem> {
     let mut pieces = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find(['{', '}']) {
+    // By bytes: a text may be long, and is split for each value of a `for` around it.
+    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'{' | b'}')) {
         plain.push_str(&rest[..at]);
         let from = &rest[at..];
         if from.starts_with("{{") || from.starts_with("}}") {
