@@ -23,6 +23,7 @@ pub mod view;
 pub use error::{Error, Result};
 pub use events::Event;
 pub use keep::flows::OUTSIDE;
+pub use keep::neighbours::lacking as lacking_neighbours;
 pub use keep::switches::SwitchOptions;
 pub use launch::{listing, orphan};
 pub use service::{LogMark, Service};

@@ -56,6 +56,7 @@ mod links;
 mod logs;
 mod measure;
 mod measure_while;
+mod neighbours;
 mod openflow;
 mod openflow_beside;
 mod own_user;

@@ -16,11 +16,6 @@ use netloom_sys::{namespace, sysctl};
 use crate::stage::spaces::{LOOPBACK, Spaces, inside, on_a_thread, open, run};
 use crate::{Error, Result};
 
-/// The largest number of interfaces of a lab whose nodes learn their neighbours. The kernel has one table of learnt
-/// neighbours for all namespaces (`net.ipv4.neigh.default.gc_thresh3`, 1024 by default), which larger
-/// labs would overflow; permanent entries do not count.
-const LEARNT_NEIGHBOURS: usize = 400;
-
 /// Which part of a node to configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -41,8 +36,7 @@ pub(crate) fn configure(
     work: &[(Slot, Scope)],
     links: &[LinkSlot],
 ) -> Result<()> {
-    let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
-    let fixed_neighbours = interfaces > LEARNT_NEIGHBOURS;
+    let fixed_neighbours = plan.fixes_neighbours();
     on_a_thread(|| {
         let mut batch = Batch::new();
         for &(index, scope) in work {
@@ -97,8 +91,7 @@ pub(crate) fn give_neighbours(
     node: Slot,
     links: &[LinkSlot],
 ) -> Result<()> {
-    let interfaces: usize = plan.nodes.iter().map(|n| n.interfaces.len()).sum();
-    if interfaces <= LEARNT_NEIGHBOURS {
+    if !plan.fixes_neighbours() {
         return Ok(());
     }
     let object = format!("node {:?}", plan.nodes[node].name);

@@ -22,6 +22,12 @@ pub(super) fn features(root: bool) -> Vec<Feature> {
             state: delegation(root),
         },
         Feature {
+            name: "tables of neighbours",
+            purpose: "switches with many nodes that all talk to each other",
+            instead: "some 30 nodes on one switch",
+            state: neighbours(root),
+        },
+        Feature {
             name: "guard",
             purpose: "guard: deciding about a program's network calls",
             instead: "a node of a lab without doors, whose programs reach nothing outside",
@@ -55,6 +61,17 @@ fn delegation(root: bool) -> Result<String, Unsupported> {
             needs: "start it with: systemd-run --user --scope -p Delegate=yes netloom …".into(),
         }),
     }
+}
+
+/// How many neighbours all namespaces may learn together.
+fn neighbours(root: bool) -> Result<String, Unsupported> {
+    let told = crate::keep::neighbours::told().ok_or_else(|| Unsupported {
+        feature: "tables of neighbours",
+        reason: "their limits (net.ipv4.neigh.default.gc_thresh3) cannot be read in this network namespace".into(),
+        needs: "see and raise them where the machine's own network is".into(),
+    })?;
+    let more = if root { "; root's labs raise them as they need" } else { "" };
+    Ok(told + more)
 }
 
 /// Whether calls can be decided about, and what is not as good as it could be.

@@ -7,7 +7,6 @@
 //! the lab's own ([`outside`]) and change nothing of the host.
 
 mod following;
-mod ledger;
 mod opening;
 mod outside;
 
@@ -16,13 +15,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use ledger::Ledger;
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_netlink::{Batch, Change, DeleteLink, Socket, nat};
 
 use crate::build::keeper::{Context, Ground, Keeper};
+use crate::keep::ledger::Ledger;
 use crate::stage::host;
 use crate::stage::spaces::{on_a_thread, run};
 use crate::store::host_change::{BRIDGE, HostChange, MARK};
@@ -47,8 +46,7 @@ impl Doors {
     pub(crate) fn close(&self, folder: &Folder) -> Result<()> {
         *self.outside() = None;
         outside::end_process(folder)?;
-        self.restore_host(folder)?;
-        folder.write_host_changes(&[])
+        give_back(folder)
     }
 
     /// Makes what is outside fit the lab's current plan, if it fitted `old`.
@@ -129,8 +127,7 @@ impl Keeper for Doors {
             *self.outside() = None;
             return outside::end_process(ground.folder);
         }
-        self.restore_host(ground.folder)?;
-        ground.folder.write_host_changes(&[])
+        give_back(ground.folder)
     }
 
     fn restore_host(&self, folder: &Folder) -> Result<()> {
@@ -186,6 +183,14 @@ fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
     IpNet::aggregate(&all)
 }
 
+/// Undoes what the doors of a lab have changed of the host. Limits that were raised for the lab stay until it ends.
+fn give_back(folder: &Folder) -> Result<()> {
+    let (limits, changes): (Vec<_>, Vec<_>) =
+        folder.read_host_changes()?.into_iter().partition(HostChange::is_limit);
+    Error::of_all(close(folder, &changes))?;
+    folder.write_host_changes(&limits)
+}
+
 /// Undoes changes of the host, last first, but NAT tables at the end: until forwarding is off again on a host that
 /// did not forward, they block other forwarding. Continues past failures and returns them.
 fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
@@ -239,7 +244,7 @@ fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()>
         HostChange::Nat(table) => {
             nat::remove(table).map_err(Error::of(format!("NAT table {table:?}"), "remove"))
         }
-        HostChange::Sysctl { path, old } => Ledger::open()?.release(path, old, &folder.path()),
+        HostChange::Sysctl { path, old, .. } => Ledger::open()?.release(path, old, &folder.path()),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::keep::doors::Doors;
 use crate::keep::flows::Flows;
 use crate::keep::guards::Guards;
 use crate::keep::namespaces::Namespaces;
+use crate::keep::neighbours::Neighbours;
 use crate::keep::ports::Ports;
 use crate::keep::routers::Routers;
 use crate::keep::slicers::Slicers;
@@ -23,11 +24,12 @@ pub(crate) struct Keepers {
     pub(crate) routers: Routers,
     pub(crate) ports: Ports,
     pub(crate) namespaces: Namespaces,
+    pub(crate) neighbours: Neighbours,
 }
 
 impl Keepers {
     /// All keepers, in the order in which they attach.
-    pub(crate) fn all(&self) -> [&dyn Keeper; 9] {
+    pub(crate) fn all(&self) -> [&dyn Keeper; 10] {
         // Switches connect to their slicer. Whether a wire can be put in at an OpenFlow switch depends on how that gets its frames.
         [
             &self.doors,
@@ -39,6 +41,7 @@ impl Keepers {
             &self.routers,
             &self.ports,
             &self.namespaces,
+            &self.neighbours,
         ]
     }
 }

@@ -11,6 +11,18 @@ pub(crate) mod settings {
     pub(crate) const FORWARDING: [&str; 2] =
         ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
+    /// Limits of the kernel's tables of learnt neighbours, which all namespaces share; by family (arp(7)). Above the first
+    /// the kernel looks for old entries with each new one, and above the second it refuses new ones.
+    pub(crate) const NEIGHBOURS: [[&str; 2]; 2] = [
+        ["net/ipv4/neigh/default/gc_thresh2", "net/ipv4/neigh/default/gc_thresh3"],
+        ["net/ipv6/neigh/default/gc_thresh2", "net/ipv6/neigh/default/gc_thresh3"],
+    ];
+
+    /// Whether a setting is a limit, which labs raise by what each needs.
+    pub(crate) fn is_limit(path: &str) -> bool {
+        NEIGHBOURS.as_flattened().contains(&path)
+    }
+
     const OF_INTERFACES: [&str; 2] = ["net/ipv4/conf/*/forwarding", "net/ipv6/conf/*/accept_ra"];
 
     /// Forwarding of IPv4 from an interface.
@@ -32,7 +44,7 @@ pub(crate) mod settings {
                 super::is_interface(name) && !["all", "default"].contains(&name)
             })
         };
-        FORWARDING.contains(&path) || OF_INTERFACES.into_iter().any(of_interface)
+        FORWARDING.contains(&path) || is_limit(path) || OF_INTERFACES.into_iter().any(of_interface)
     }
 }
 
@@ -74,6 +86,9 @@ pub enum HostChange {
         path: String,
         /// Its value before any lab set it.
         old: String,
+        /// By how much a limit is raised for this lab; other settings have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        more: Option<u32>,
     },
 }
 
@@ -87,10 +102,18 @@ impl HostChange {
                 let hash = table.strip_prefix(netloom_netlink::nat::TABLE_PREFIX);
                 hash.is_some_and(|hash| hash.len() == TABLE_HASH && is_hexadecimal(hash))
             }
-            HostChange::Sysctl { path, old } => {
+            HostChange::Sysctl { path, old, more } if settings::is_limit(path) => {
+                more.is_some() && old.parse::<u32>().is_ok()
+            }
+            HostChange::Sysctl { path, old, .. } => {
                 settings::are_ours(path) && old.parse::<u8>().is_ok()
             }
         }
+    }
+
+    /// Whether a limit was raised.
+    pub(crate) fn is_limit(&self) -> bool {
+        matches!(self, HostChange::Sysctl { path, .. } if settings::is_limit(path))
     }
 }
 
@@ -114,7 +137,7 @@ mod tests {
     use super::*;
 
     fn sysctl(path: &str, old: &str) -> HostChange {
-        HostChange::Sysctl { path: path.to_owned(), old: old.to_owned() }
+        HostChange::Sysctl { path: path.to_owned(), old: old.to_owned(), more: None }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use anyhow::Result;
 use netloom_lab::view::{Family, PairFamily, PairReachability, Reachability};
 use netloom_node::ping::Pace;
 
+use super::up;
 use crate::flags::Ping;
 use crate::labs;
 use crate::output::{or_dash, print, print_json, table};
@@ -72,13 +73,19 @@ fn pair_text(found: &PairReachability) -> String {
 
 /// `netloom ping --all`
 fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
-    let found = labs::connect(lab)?.ping(families, Duration::from_millis(args.timeout))?;
+    let client = labs::connect(lab)?;
+    let found = client.ping(families, Duration::from_millis(args.timeout))?;
     if args.json {
         print_json(&found)?;
     } else {
         print(&text(&found))?;
     }
     let all = found.families.iter().all(|f| f.answered == f.asked);
+    if !all {
+        // What would take long to find: no node's own tables or counters show it.
+        let plan = client.plan()?;
+        up::tell_lacking(&plan.lab, plan.neighbours());
+    }
     Ok(i32::from(!all))
 }
 

@@ -10,7 +10,7 @@ use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::view::LabState;
 use netloom_lab::{Folder, Service, State, runtime_dir};
 use netloom_model::Plan;
-use netloom_model::plan::PlannedNode;
+use netloom_model::plan::{Neighbours, PlannedNode};
 use netloom_sys::process;
 
 use super::{figures, logs::Reader};
@@ -44,6 +44,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     let name = wish.new_name(args.name.as_deref())?;
     let plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
+    let neighbours = plan.neighbours();
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
     let said;
     match bring_up(launch, plan, args, false)? {
@@ -52,6 +53,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             tell_notes(&name, &notes);
             let (nodes, links) = (output::count(nodes, "node"), output::count(links, "link"));
             output::print(&format!("lab {name}: {nodes}, {links} up in {}\n", took()))?;
+            tell_lacking(&name, neighbours);
         }
         Outcome::Up { made, changed, troubles, notes, .. } => {
             said = troubles;
@@ -129,6 +131,13 @@ fn tell_notes(lab: &str, notes: &[String]) {
         let count = output::count(notes.len(), "command");
         tell_line!("netloom: lab {lab:?}: {count} of `exec` failed");
         notes.iter().for_each(|story| tell_line!("{story}"));
+    }
+}
+
+/// Warns of nodes that may not reach each other, since the kernel has no room for all neighbours.
+pub(crate) fn tell_lacking(lab: &str, neighbours: Neighbours) {
+    if let Some(why) = netloom_lab::lacking_neighbours(neighbours) {
+        tell_line!("netloom: warning: lab {lab:?}: {why}");
     }
 }
 
@@ -243,6 +252,7 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     let name = wish.new_name(args.name.as_deref())?;
     let plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
     let name = plan.lab.clone();
+    let neighbours = plan.neighbours();
     let talkers: Vec<String> =
         plan.nodes.iter().filter(|n| talks(n)).map(|n| n.name.clone()).collect();
     let signals = super::ending()?;
@@ -251,6 +261,7 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     };
     tell_notes(&name, &notes);
     tell_troubles(&name, &troubles);
+    tell_lacking(&name, neighbours);
     tell_line!("lab {name}: up; Ctrl-C takes it down");
     let folder = Folder::new(&runtime_dir()?, &name);
     let shown = show_logs(&folder, &talkers, &signals, &life);

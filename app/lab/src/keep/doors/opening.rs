@@ -12,10 +12,10 @@ use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
 };
 
-use super::ledger::Ledger;
 use super::{FIRST_INDEX, lab_prefixes};
 use crate::build::keeper::Ground;
 use crate::build::links::end;
+use crate::keep::ledger::Ledger;
 use crate::stage::spaces::{on_a_thread, run};
 use crate::store::host_change::settings::{self, FORWARDING};
 use crate::store::host_change::{BRIDGE, DOOR, HostChange, LINK_HASH, MARK, PORT};
@@ -310,7 +310,7 @@ impl<'a> Opening<'a> {
         if old == value {
             return Ok(());
         }
-        self.note(HostChange::Sysctl { path: path.to_owned(), old })?;
+        self.note(HostChange::Sysctl { path: path.to_owned(), old, more: None })?;
         self.ledger.take(path, value, &self.folder.path())
     }
 

@@ -6,7 +6,7 @@ use super::build_lab::{LabBuilder, two_sites};
 use super::simulator::{Place, Simulator};
 use crate::forwarding::Forwarding;
 use crate::lab::Lab;
-use crate::plan::{Plan, PlanError, plan};
+use crate::plan::{Neighbours, Plan, PlanError, plan};
 
 /// A torus of routers.
 fn torus(side: usize) -> Lab {
@@ -206,4 +206,26 @@ fn routes_with_the_same_next_hops_share_them() {
         // Equal lists may come with different first hops.
         assert!(before <= 2 * contents.len() && before < 40, "{}: {before}", node.name);
     }
+}
+
+/// What the kernel's tables of learnt neighbours hold when all nodes of a segment talk to each other.
+#[test]
+fn learnt_neighbours_are_counted_by_segment() {
+    let mut lab = LabBuilder::new();
+    lab.switch("s").switch("t").link("s", "t").host("a").host("b").link("a", "b");
+    for number in 0..40 {
+        let name = format!("n{number}");
+        lab.host(&name);
+        lab.link(&name, if number % 2 == 0 { "s" } else { "t" });
+    }
+    let learnt = plan(&lab.lab).unwrap().neighbours();
+    // Forty that all see each other, and two; IPv6 has a link-local address beside each.
+    assert_eq!(learnt, Neighbours { ipv4: 40 * 39 + 2, ipv6: 2 * (40 * 39 + 2) });
+    // The outer end of a door is one more.
+    lab.link("s", "internet");
+    assert_eq!(plan(&lab.lab).unwrap().neighbours().ipv4, 41 * 40 + 2);
+    // Of a large lab only those on switches are learnt.
+    let ring = plan(&torus(16)).unwrap();
+    assert!(ring.fixes_neighbours());
+    assert_eq!(ring.neighbours(), Neighbours::default());
 }

@@ -1,5 +1,5 @@
 //! Which labs need which sysctl of the host: counted for the whole machine, across runtime directories, so
-//! that the last user, and none before, restores the old value.
+//! that the last user, and none before, restores the old value. A limit is raised by the sum of what its users need.
 //!
 //! One file for each network namespace that acts as the host, in a folder of root's that is locked for each
 //! change and removed with its last file. A user is a lab's folder. It counts only while its own list of
@@ -31,11 +31,22 @@ struct Entry {
     users: Vec<PathBuf>,
 }
 
+impl Entry {
+    /// The value of a limit: the old one, and what each user needs beside it.
+    fn raised(&self, path: &str) -> Option<String> {
+        let old: u32 = self.old.parse().ok().filter(|_| settings::is_limit(path))?;
+        let more = self.users.iter().filter_map(|user| needs(user, path));
+        let sum = more.fold(old, u32::saturating_add);
+        // The kernel's are `int`.
+        Some(sum.min(i32::MAX.unsigned_abs()).to_string())
+    }
+}
+
 type Entries = BTreeMap<String, Entry>;
 
 /// The count of one network namespace.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     home: PathBuf,
     /// `/proc/sys`.
     settings: PathBuf,
@@ -50,7 +61,7 @@ struct Locked {
 
 impl Ledger {
     /// The ledger of the calling process's network namespace.
-    pub(super) fn open() -> Result<Ledger> {
+    pub(crate) fn open() -> Result<Ledger> {
         let space = "/proc/self/ns/net";
         let inode = fs::metadata(space).map_err(Error::at(space, "look at"))?.ino();
         Ok(Ledger::at(Path::new(HOME), Path::new("/proc/sys"), inode))
@@ -61,8 +72,9 @@ impl Ledger {
         Ledger { home: home.to_owned(), settings: settings.to_owned(), file }
     }
 
-    /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes has it already.
-    pub(super) fn take(&self, path: &str, value: &str, user: &Path) -> Result<()> {
+    /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes has it already. A limit is raised
+    /// by what that list says instead.
+    pub(crate) fn take(&self, path: &str, value: &str, user: &Path) -> Result<()> {
         self.locked(|locked, entries| {
             match entries.get_mut(path) {
                 Some(entry) if entry.users.iter().any(|known| known == user) => {}
@@ -74,25 +86,30 @@ impl Ledger {
             }
             // Recorded before it is done.
             self.write(locked, entries)?;
-            self.set(path, value)
+            match entries.get(path).and_then(|entry| entry.raised(path)) {
+                Some(raised) => self.set(path, &raised),
+                None => self.set(path, value),
+            }
         })
     }
 
     /// Releases the lab in `user`. `old` is the value that it found, for a sysctl that was not counted.
-    pub(super) fn release(&self, path: &str, old: &str, user: &Path) -> Result<()> {
+    pub(crate) fn release(&self, path: &str, old: &str, user: &Path) -> Result<()> {
         self.locked(|locked, entries| {
             let Some(entry) = entries.get_mut(path) else { return self.set(path, old) };
             entry.users.retain(|known| known != user);
             if entry.users.is_empty() {
                 self.set(path, &entry.old.clone())?;
                 entries.remove(path);
+            } else if let Some(raised) = entry.raised(path) {
+                self.set(path, &raised)?;
             }
             self.write(locked, entries)
         })
     }
 
     /// Whether a lab has set a sysctl, and the value before.
-    pub(super) fn before(&self, path: &str) -> Result<Option<String>> {
+    pub(crate) fn before(&self, path: &str) -> Result<Option<String>> {
         self.locked(|_, entries| Ok(entries.get(path).map(|entry| entry.old.clone())))
     }
 
@@ -104,10 +121,13 @@ impl Ledger {
         let mut entries: Entries = entries.unwrap_or_default();
         let before = entries.clone();
         for (path, entry) in &mut entries {
-            entry.users.retain(|user| needs(user, path));
-        }
-        for (path, entry) in entries.iter().filter(|(_, entry)| entry.users.is_empty()) {
-            self.set(path, &entry.old)?;
+            let users = entry.users.len();
+            entry.users.retain(|user| needs(user, path).is_some());
+            if entry.users.is_empty() {
+                self.set(path, &entry.old)?;
+            } else if let Some(raised) = entry.raised(path).filter(|_| users > entry.users.len()) {
+                self.set(path, &raised)?;
+            }
         }
         entries.retain(|_, entry| !entry.users.is_empty());
         if entries != before {
@@ -150,7 +170,7 @@ impl Ledger {
     }
 
     /// The value of a sysctl; `None` if the kernel has none of that name.
-    pub(super) fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.settings.join(path)).ok().map(|text| text.trim().to_owned())
     }
 
@@ -173,14 +193,14 @@ impl Ledger {
     }
 }
 
-/// Whether the list of the lab in this folder has a sysctl.
-fn needs(user: &Path, path: &str) -> bool {
-    let (Some(runtime), Some(name)) = (user.parent(), user.file_name().and_then(|n| n.to_str()))
-    else {
-        return false;
-    };
+/// Whether the list of the lab in this folder has a sysctl, and by how much it raises a limit.
+fn needs(user: &Path, path: &str) -> Option<u32> {
+    let (runtime, name) = (user.parent()?, user.file_name()?.to_str()?);
     let changes = Folder::new(runtime, name).read_host_changes().unwrap_or_default();
-    changes.iter().any(|change| matches!(change, HostChange::Sysctl { path: p, .. } if p == path))
+    changes.iter().find_map(|change| match change {
+        HostChange::Sysctl { path: known, more, .. } if known == path => Some(more.unwrap_or(0)),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -213,7 +233,8 @@ mod tests {
             let runtime = self.0.path().join(runtime);
             let folder = Folder::new(&runtime, "lab");
             folder.create().unwrap();
-            let change = HostChange::Sysctl { path: PATH.to_owned(), old: "0".to_owned() };
+            let change =
+                HostChange::Sysctl { path: PATH.to_owned(), old: "0".to_owned(), more: None };
             folder.write_host_changes(&[change]).unwrap();
             folder.path()
         }
@@ -266,6 +287,40 @@ mod tests {
         ledger.release(PATH, "0", &lab).unwrap();
         ledger.release(PATH, "0", &lab).unwrap();
         assert_eq!(machine.value(), "0");
+    }
+
+    #[test]
+    fn a_limit_is_raised_by_what_all_its_users_need() {
+        let (machine, path) = (Machine::new(), settings::NEIGHBOURS[0][1]);
+        let (file, ledger) = (machine.0.path().join("sys").join(path), machine.ledger());
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "1024").unwrap();
+        let lab = |name: &str, more: u32| {
+            let user = machine.lab(name);
+            let folder = Folder::new(user.parent().unwrap(), "lab");
+            let change = HostChange::Sysctl {
+                path: path.to_owned(),
+                old: "1024".to_owned(),
+                more: Some(more),
+            };
+            assert!(change.is_ours());
+            folder.write_host_changes(&[change]).unwrap();
+            ledger.take(path, "", &user).unwrap();
+            user
+        };
+        let value = || ledger.read(path).unwrap();
+        let (a, b) = (lab("a", 1560), lab("b", 40));
+        assert_eq!(value(), "2624");
+        ledger.release(path, "1024", &a).unwrap();
+        assert_eq!(value(), "1064");
+        // One that goes without a release no longer counts with the next look.
+        let c = lab("c", u32::MAX);
+        assert_eq!(value(), i32::MAX.to_string());
+        fs::remove_dir_all(&c).unwrap();
+        ledger.before(path).unwrap();
+        assert_eq!(value(), "1064");
+        ledger.release(path, "1024", &b).unwrap();
+        assert_eq!(value(), "1024");
     }
 
     #[test]
