@@ -4,7 +4,8 @@
 //! init then mounts a bounded tmpfs for the node's writes, mounts the node's own view, and makes that its
 //! root ([`Shared::enter`], [`Shared::finish`]). As root, one overlay covers `/` and one each file system
 //! mounted below it. In a user namespace mounts below `/` are locked to it, so each top-level directory gets
-//! its own overlay and program directories are bind-mounted read-only. See overlayfs.rst,
+//! its own overlay and program directories are bind-mounted read-only. What the host has mounted decides what
+//! nodes see, never whether they come up, and `/tmp` and `/var/tmp` are always the node's own. See overlayfs.rst,
 //! mount_namespaces(7).
 
 mod trees;
@@ -12,16 +13,16 @@ mod trees;
 use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
-use netloom_sys::Result;
 use netloom_sys::mountinfo::Mount;
 use netloom_sys::setup::{Access, Setup};
+use netloom_sys::{Failure, Result};
 use rustix::mount::MountFlags;
 
 use crate::files::{Files, inside};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 use crate::{dev, skeleton};
 pub use trees::Tree;
-use trees::{OWN, below_root, top_level};
+use trees::{OWN, SCRATCH, below_root, top_level};
 
 /// The text of /etc/resolv.conf in a node that does not reach `internet`.
 pub const NO_NAME_SERVERS: &str = "# names of this lab are in /etc/hosts\n";
@@ -296,9 +297,13 @@ impl Shared {
             self.overlay(setup, root, merged)?;
         }
         if !spec.has_own_root() {
+            let mut shown = Vec::new();
             for tree in &self.trees {
-                self.mount_tree(setup, tree, merged, &mut layers)?;
+                let layer = if matches!(tree, Tree::Overlay(..)) { layers.next() } else { None };
+                let writable = self.mount_tree(setup, tree, merged, layer)?;
+                shown.push(ShownTree { at: tree.path(), layer, writable });
             }
+            self.open_scratch(setup, own, merged, &shown)?;
         }
         for dir in OWN {
             setup.mkdir(&inside(merged, Path::new(dir)), 0o755)?;
@@ -306,31 +311,109 @@ impl Shared {
         Ok(())
     }
 
-    fn mount_tree<'a>(
+    /// Shows a part of the host's tree, and says whether the node may write there.
+    fn mount_tree(
         &self,
         setup: &impl Setup,
         tree: &Tree,
         merged: &Path,
-        layers: &mut impl Iterator<Item = &'a Layer>,
-    ) -> Result<()> {
+        layer: Option<&Layer>,
+    ) -> Result<bool> {
+        let target = inside(merged, tree.path());
         match tree {
-            Tree::Link(at, to) => setup.symlink(to, &inside(merged, at)),
-            Tree::Own(at) => setup.mkdir(&inside(merged, at), 0o755),
+            Tree::Link(_, to) => setup.symlink(to, &target).map(|()| true),
+            Tree::Own(at) => {
+                let is_scratch = SCRATCH.iter().any(|dir| Path::new(dir) == at);
+                setup.mkdir(&target, if is_scratch { 0o1777 } else { 0o755 }).map(|()| true)
+            }
             Tree::Bind(at) => {
-                let target = inside(merged, at);
                 self.mount_point(setup, &target)?;
-                show_read_only(setup, at, &target)
+                match self.show_read_only(setup, at, merged) {
+                    // Without its programs no node is of use.
+                    Err(refused) if self.user => Err(refused),
+                    _ => Ok(false),
+                }
             }
             Tree::Overlay(at, _) => {
-                let target = inside(merged, at);
                 self.mount_point(setup, &target)?;
-                match layers.next().map(|layer| self.overlay(setup, layer, &target)) {
-                    Some(Ok(())) => Ok(()),
-                    // Not every file system can be a lower layer; mounts below it lock others.
-                    _ => show_read_only(setup, at, &target),
+                if layer.is_some_and(|layer| self.overlay(setup, layer, &target).is_ok()) {
+                    return Ok(true);
+                }
+                // Not every file system can be a lower layer; mounts below it lock others. What cannot be shown at all,
+                // because it is gone or its server is, is left out.
+                let _ = self.show_read_only(setup, at, merged);
+                if let Some(layer) = layer {
+                    self.show_placed(setup, layer, &target)?;
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Shows a directory of the host as it is, at its path in the node. In a user namespace that is with what is mounted
+    /// below it, which must be read-only, too; elsewhere such mounts are trees of their own.
+    fn show_read_only(&self, setup: &impl Setup, at: &Path, merged: &Path) -> Result<()> {
+        if self.user {
+            return setup.show(at, merged, at, false);
+        }
+        let target = inside(merged, at);
+        setup.bind(at, &target, false)?;
+        setup.read_only(&target)
+    }
+
+    /// Shows files that were placed in a layer which is not mounted, each over the host's. Those that every node has are left
+    /// out where the host has none.
+    fn show_placed(&self, setup: &impl Setup, layer: &Layer, target: &Path) -> Result<()> {
+        let own = std::iter::once(&layer.upper);
+        for from in layer.lower.iter().filter(|lower| lower.starts_with(&self.base)).chain(own) {
+            for file in files_below(from) {
+                let name = file.strip_prefix(from).unwrap_or(&file);
+                let (at, path) = (target.join(name), layer.at.join(name));
+                if SCRATCH.iter().any(|dir| path.starts_with(dir)) {
+                    continue;
+                }
+                // A link would be followed in the host's tree.
+                if at.symlink_metadata().is_ok_and(|found| found.is_file()) {
+                    setup.bind(&file, &at, false)?;
+                } else if *from == layer.upper && path != Path::new("/etc/resolv.conf") {
+                    let shown = layer.at.display();
+                    let why = format!("{shown} is read-only here: something is mounted in it");
+                    return Err(Failure::new(format!("file {path:?}"), "put it in", why).into());
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Gives the node a `/tmp` and a `/var/tmp` of its own where the host's could only be shown read-only.
+    fn open_scratch(
+        &self,
+        setup: &impl Setup,
+        own: &Path,
+        merged: &Path,
+        shown: &[ShownTree<'_>],
+    ) -> Result<()> {
+        for (index, dir) in SCRATCH.iter().map(Path::new).enumerate() {
+            let around = shown.iter().filter(|tree| dir.starts_with(tree.at));
+            let nearest = around.max_by_key(|tree| tree.at.components().count());
+            let Some(tree) = nearest.filter(|tree| !tree.writable) else { continue };
+            // A link of the host leads elsewhere.
+            if !std::fs::canonicalize(dir).is_ok_and(|real| real == dir) {
+                continue;
+            }
+            let backing = match tree.layer {
+                // Files may have been placed there.
+                Some(layer) => {
+                    let within = dir.strip_prefix(tree.at).unwrap_or(dir);
+                    // Without a slash at the end where the layer is that directory's own.
+                    layer.upper.iter().chain(within.iter()).collect()
+                }
+                None => own.join(format!("scratch{index}")),
+            };
+            setup.mkdir(&backing, 0o1777)?;
+            setup.bind(&backing, &inside(merged, dir), false)?;
+        }
+        Ok(())
     }
 
     /// In a user namespace the root is an empty directory of the node's own.
@@ -466,9 +549,27 @@ struct Layer {
     access: Access,
 }
 
-fn show_read_only(setup: &impl Setup, from: &Path, target: &Path) -> Result<()> {
-    setup.bind(from, target, true)?;
-    setup.read_only(target)
+/// A part of the host's tree as a node has it.
+struct ShownTree<'a> {
+    at: &'a Path,
+    layer: Option<&'a Layer>,
+    writable: bool,
+}
+
+/// The regular files in a directory and those below it.
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => left.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    files
 }
 
 #[cfg(test)]
@@ -519,8 +620,34 @@ mod tests {
     fn what_cannot_be_a_layer_is_shown_read_only() {
         let trees = vec![Tree::Overlay("/home".into(), Access::root(0o755))];
         let steps = steps(false, trees, &["/b/merged/home"]);
-        let bound = position(&steps, "rbind /home /b/merged/home");
+        let bound = position(&steps, "bind /home /b/merged/home");
         assert_eq!(steps[bound + 1], "read-only /b/merged/home");
+    }
+
+    #[test]
+    fn what_can_only_be_read_has_a_scratch_directory_of_the_nodes_own() {
+        let trees = || {
+            let open = Access::root(0o1777);
+            let var = Tree::Overlay("/var".into(), Access::root(0o755));
+            vec![Tree::Overlay("/tmp".into(), open), var]
+        };
+        let all = steps(true, trees(), &["/b/merged/tmp", "/b/merged/var"]);
+        for (step, next) in [
+            ("show /tmp /b/merged /tmp ro", None),
+            ("show /var /b/merged /var ro", None),
+            ("mkdir /b/7/u1 1777", Some("bind /b/7/u1 /b/merged/tmp")),
+            ("mkdir /b/7/u2/tmp 1777", Some("bind /b/7/u2/tmp /b/merged/var/tmp")),
+        ] {
+            // A layer's own directory is made before, too.
+            let at = all.iter().rposition(|s| s == step).expect(step);
+            assert!(next.is_none_or(|next| all[at + 1] == next), "{step}: {all:#?}");
+        }
+        // What can be written is as the host's.
+        let all = steps(true, trees(), &["/b/merged/var"]);
+        assert!(!all.iter().any(|s| s == "bind /b/7/u1 /b/merged/tmp"), "{all:#?}");
+        // As root, where the host's own is read-only.
+        let all = steps(false, vec![Tree::Bind("/tmp".into())], &[]);
+        position(&all, "bind /b/7/scratch0 /b/merged/tmp");
     }
 
     #[test]
@@ -538,7 +665,7 @@ mod tests {
             "symlink /b/merged/bin -> usr/bin",
             "mount overlay /b/merged/etc lowerdir=/b/shared/etc:/etc,",
             "mkdir /b/merged/root",
-            "read-only /b/merged/usr",
+            "show /usr /b/merged /usr ro",
         ] {
             position(&steps, step);
         }

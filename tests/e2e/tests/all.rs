@@ -57,6 +57,7 @@ mod logs;
 mod measure;
 mod measure_while;
 mod neighbours;
+mod mounts;
 mod openflow;
 mod openflow_beside;
 mod own_user;

@@ -18,6 +18,9 @@ const FILE_SYSTEMS: [&str; 14] = [
 /// Directories that a node gets of its own: nothing of the host shows there.
 pub(super) const OWN: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
+/// Directories in which every node may write, whatever the host's are like.
+pub(super) const SCRATCH: [&str; 2] = ["/tmp", "/var/tmp"];
+
 /// Directories of programs. In a user namespace they are not writable anyway.
 const PROGRAMS: [&str; 9] =
     ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "boot", "lost+found"];
@@ -36,25 +39,47 @@ pub enum Tree {
     Link(PathBuf, String),
 }
 
-/// File systems mounted below `/` that nodes should see, parents before children.
+impl Tree {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Tree::Overlay(path, _) | Tree::Bind(path) | Tree::Own(path) | Tree::Link(path, _) => {
+                path
+            }
+        }
+    }
+}
+
+/// File systems mounted below `/` that nodes should see, parents before children. One that is mounted within another
+/// that they do not see is left out, too: nodes have no place for it.
 pub(super) fn below_root(mounts: &[Mount]) -> Vec<Tree> {
-    let hidden = |p: &Path| OWN.iter().any(|o| p.starts_with(o)) || p.starts_with("/boot/efi");
-    let mut trees: Vec<(PathBuf, Tree)> = mounts
-        .iter()
-        .filter(|m| m.path != Path::new("/") && !hidden(&m.path) && m.path.is_dir())
-        .filter(|m| FILE_SYSTEMS.contains(&m.fstype.as_str()) || m.fstype.starts_with("fuse."))
-        .map(|m| {
-            let tree = if m.read_only {
-                Tree::Bind(m.path.clone())
-            } else {
-                Tree::Overlay(m.path.clone(), access_of(&m.path, false))
-            };
-            (m.path.clone(), tree)
-        })
-        .collect();
-    trees.sort_by(|a, b| a.0.cmp(&b.0));
-    trees.dedup_by(|a, b| a.0 == b.0);
-    trees.into_iter().map(|(_, tree)| tree).collect()
+    let mut all: Vec<&Mount> = mounts.iter().filter(|m| m.path != Path::new("/")).collect();
+    // Of several at one place the last counts: it covers the others.
+    all.reverse();
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    all.dedup_by(|a, b| a.path == b.path);
+    let mut trees = Vec::new();
+    let mut unseen: Vec<&Path> = Vec::new();
+    for mount in all {
+        if unseen.iter().any(|above| mount.path.starts_with(above)) {
+            continue;
+        }
+        match is_seen(mount) {
+            true if mount.read_only => trees.push(Tree::Bind(mount.path.clone())),
+            true => trees.push(Tree::Overlay(mount.path.clone(), access_of(&mount.path, false))),
+            false => unseen.push(&mount.path),
+        }
+    }
+    trees
+}
+
+/// Whether nodes see a mount of the host.
+fn is_seen(mount: &Mount) -> bool {
+    let path = &mount.path;
+    let hidden = OWN.iter().any(|own| path.starts_with(own)) || path.starts_with("/boot/efi");
+    let has_files =
+        FILE_SYSTEMS.contains(&mount.fstype.as_str()) || mount.fstype.starts_with("fuse.");
+    !hidden && has_files && path.is_dir()
 }
 
 /// The entries of `/`, for user namespaces.
@@ -83,8 +108,45 @@ pub(super) fn top_level() -> Vec<Tree> {
         }
     }
     // A fixed order makes runs reproducible.
-    trees.sort_by_key(|t| match t {
-        Tree::Overlay(p, _) | Tree::Bind(p) | Tree::Own(p) | Tree::Link(p, _) => p.clone(),
-    });
+    trees.sort_by(|a, b| a.path().cmp(b.path()));
     trees
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(path: &Path, fstype: &str, read_only: bool) -> Mount {
+        let (path, fstype) = (path.to_owned(), fstype.to_owned());
+        let (root, source, super_options) = ("/".into(), "none".into(), String::new());
+        Mount { path, root, fstype, read_only, source, super_options }
+    }
+
+    #[test]
+    fn what_is_mounted_in_something_unseen_is_unseen() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let mounts = [
+            mount(Path::new("/"), "ext4", false),
+            mount(&at("sys"), "sysfs", false),
+            mount(&at("sys/fs/cgroup"), "tmpfs", false),
+            mount(&at("system"), "tmpfs", false),
+            mount(&at("covered"), "sysfs", false),
+            mount(&at("covered/old"), "tmpfs", false),
+            mount(&at("covered"), "ext4", true),
+            mount(&at("covers"), "ext4", false),
+            mount(&at("covers"), "proc", false),
+            mount(&folder.path().join("gone/deep"), "tmpfs", false),
+        ];
+        let seen = [
+            Tree::Bind(at("covered")),
+            Tree::Overlay(at("covered/old"), access_of(&at("covered/old"), false)),
+            Tree::Overlay(at("system"), access_of(&at("system"), false)),
+        ];
+        assert_eq!(below_root(&mounts), seen);
+    }
 }
