@@ -5,6 +5,7 @@
 //! lab process continues if its maker is killed; on its maker's request it takes down what it made.
 
 pub(crate) mod comparing;
+pub mod free_addresses;
 pub(crate) mod lab_main;
 pub mod listing;
 pub mod orphan;

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::Result;
 use netloom_config::printable;
+use netloom_model::lab::Pool;
 use netloom_model::{Lab, MAX_BYTES, Plan};
 
 use crate::flags::Importing;
@@ -65,13 +66,27 @@ fn stem(path: &Path) -> String {
 
 /// Reads and plans a lab file.
 pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
-    plan_with(path, name, &Importing::default())
+    plan_of(&lab(path, name)?, path)
 }
 
-/// [`plan`] of a file that may be another program's.
-pub(crate) fn plan_with(path: &Path, name: Option<&str>, how: &Importing) -> Result<Plan> {
+/// The plan of a file, which may be another program's, for a lab that is up here or shall be.
+pub(crate) fn plan_here(path: &Path, name: Option<&str>, how: &Importing) -> Result<Plan> {
     let lab = lab_with(path, name, how)?;
-    netloom_model::plan::plan(&lab)
+    let plan = plan_of(&lab, path)?;
+    with_free_addresses(&lab, plan)
+}
+
+/// The plan of a lab with addresses that nobody has on this machine, if its doors need them.
+pub(crate) fn with_free_addresses(lab: &Lab, plan: Plan) -> Result<Plan> {
+    let again = |variant| {
+        let pool = Pool { variant, ..lab.pool };
+        netloom_model::plan::plan(&Lab { pool, ..lab.clone() }).ok()
+    };
+    Ok(netloom_lab::launch::free_addresses::find(&netloom_lab::runtime_dir()?, plan, again)?)
+}
+
+fn plan_of(lab: &Lab, path: &Path) -> Result<Plan> {
+    netloom_model::plan::plan(lab)
         .map_err(|e| crate::Usage(format!("{}: error: {e}", shown(path))).into())
 }
 

@@ -63,6 +63,14 @@ pub struct Pool {
     /// Default `fd00::/8`; at most /32. Absent when the lab has no IPv6 (`ipv6: none`).
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub ipv6: Option<Ipv6Net>,
+    /// Which assignment of addresses from these: others than 0 are for labs whose addresses the host has.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub variant: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(variant: &u32) -> bool {
+    *variant == 0
 }
 
 /// Omits a rare property from JSON where it is false.

@@ -72,6 +72,58 @@ fn doors_open_and_close() {
     machine.down();
 }
 
+/// Nodes behind a router, and one at a door of its own.
+const TWICE: &str = "
+name: doors
+nodes: {inside: {}, r: {forwarding: true}, alone: {}}
+switches: {lan: {}}
+links:
+  - [inside, lan]
+  - [lan, r]
+  - [r, internet]
+  - [alone, internet]
+";
+
+/// The same file twice, and once more where an address of the first is also the host's.
+const TWICE_SCRIPT: &str = r#"
+trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
+"$NETLOOM_BIN" up "$1"
+"$NETLOOM_BIN" up --name other "$1"
+for lab in doors other; do
+    for node in inside alone r; do "$NETLOOM_BIN" -l $lab exec $node -- ping -4 -c 1 -W 30 203.0.113.9; done
+    "$NETLOOM_BIN" up --name $lab "$1" | grep 'runs already$'
+    "$NETLOOM_BIN" apply --check --name $lab "$1"
+    "$NETLOOM_BIN" -l $lab exec inside -- ip -4 -o address show dev eth0 >$lab.addresses
+done
+! cmp -s doors.addresses other.addresses
+# A link made later is within the same assignment.
+"$NETLOOM_BIN" -l other link create alone lan
+"$NETLOOM_BIN" -l other exec alone -- ping -4 -c 1 -W 30 inside
+"$NETLOOM_BIN" down doors
+"$NETLOOM_BIN" -l other exec inside -- ping -4 -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" down other
+ip addr add $(awk '{print $4}' doors.addresses) dev uplink
+"$NETLOOM_BIN" up "$1"
+"$NETLOOM_BIN" exec inside -- ping -4 -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" down doors
+"$NETLOOM_BIN" up "$2" 2>refused && exit 1
+grep -F 'the host has the address 203.0.113.1/24' refused
+trap 'kill $far' EXIT
+"#;
+
+/// An address of the host by hand.
+const TAKEN: &str = "name: taken\nnodes: {a: {}}\nlinks:\n  - ends: [a, internet]\n    addresses: {a: 203.0.113.2/24}\n";
+
+#[test]
+fn labs_of_the_same_nodes_have_doors_beside_each_other() {
+    root_only!("opens doors to the host");
+    let machine = machine!();
+    let twice = machine.file(TWICE);
+    let taken = machine.scratch().file("taken.yaml", TAKEN);
+    on_a_host(&machine, TWICE_SCRIPT).args([&twice, &taken]).finish().code(0);
+    machine.down();
+}
+
 /// An OpenFlow switch with a door.
 const FLOWS: &str = "
 name: doors

@@ -191,6 +191,18 @@ fn give_back(folder: &Folder) -> Result<()> {
     folder.write_host_changes(&limits)
 }
 
+/// Whether nobody on this machine has addresses of a lab that is to be made.
+pub(crate) fn has_free_addresses(folder: &Folder, plan: &Plan, user: bool) -> Result<bool> {
+    if user {
+        return Ok(outside::check_prefixes(plan).is_ok());
+    }
+    let doors = Opening::of(folder, plan)?;
+    on_a_thread(|| {
+        let mut socket = Socket::open().map_err(Error::of("host", "open a netlink socket"))?;
+        Ok(doors.overlap(&mut socket)?.is_none())
+    })
+}
+
 /// Undoes changes of the host, last first, but NAT tables at the end: until forwarding is off again on a host that
 /// did not forward, they block other forwarding. Continues past failures and returns them.
 fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {

@@ -42,7 +42,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     // Fork the spawner while this process is small.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
+    let plan = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let neighbours = plan.neighbours();
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
@@ -250,7 +250,7 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     }
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let plan = source::plan_with(&args.file, name.as_deref(), &args.importing)?;
+    let plan = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
     let name = plan.lab.clone();
     let neighbours = plan.neighbours();
     let talkers: Vec<String> =

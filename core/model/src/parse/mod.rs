@@ -169,7 +169,7 @@ fn pool(node: Option<&Yaml>, report: &mut Report) -> Pool {
     const IPV4: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(10, 0, 0, 0), 8);
     const IPV6: Ipv6Net =
         Ipv6Net::new_assert(std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8);
-    let mut pool = Pool { ipv4: Some(IPV4), ipv6: Some(IPV6) };
+    let mut pool = Pool { ipv4: Some(IPV4), ipv6: Some(IPV6), variant: 0 };
     let Some(node) = node else { return pool };
     let path = Path::Root.key("pool");
     let Some(fields) = Fields::open(node, &path, &POOL, report) else { return pool };

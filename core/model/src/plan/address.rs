@@ -168,6 +168,7 @@ impl View<'_> {
         };
         let Some(pool) = pool else { return Ok((prefixes, Vec::new())) };
         let mut allocator = Allocator::new(pool, &self.all_by_hand(), known)?;
+        allocator.variant = self.lab.pool.variant;
         let mut parallel = HashMap::new();
         self.take_for_switches(&mut allocator, &mut prefixes);
         self.take_for_links(&mut allocator, &mut parallel, &mut prefixes);

@@ -78,6 +78,8 @@ pub(crate) struct Allocator {
     /// Every block so far.
     pub(crate) blocks: Vec<Block>,
     of_owner: HashMap<usize, Owned>,
+    /// [`crate::lab::Pool::variant`].
+    pub(crate) variant: u32,
 }
 
 /// The blocks of one owner.
@@ -121,6 +123,7 @@ impl Allocator {
             segment_len,
             blocks: Vec::new(),
             of_owner: HashMap::new(),
+            variant: 0,
         };
         for region in std::iter::once(&mut new.switches).chain(&mut new.owners) {
             let blocks = known.iter().map(|block| &block.prefix);
@@ -135,9 +138,17 @@ impl Allocator {
         Ok(new)
     }
 
+    /// The slot that these names prefer.
+    fn wish(&self, names: &[&str]) -> u64 {
+        let variant = self.variant.to_string();
+        let others: &[&str] = if self.variant == 0 { &[] } else { &["variant", &variant] };
+        hash(&[names, others].concat())
+    }
+
     /// The prefix of a switch's segment.
     pub(crate) fn switch(&mut self, name: &str) -> Option<IpNet> {
-        let slot = self.switches.take(hash(&["switch", name]))?;
+        let wish = self.wish(&["switch", name]);
+        let slot = self.switches.take(wish)?;
         let len = if self.family == Family::V4 { slot.prefix_len() } else { self.segment_len };
         Some(self.family.net(range(&slot).0, len))
     }
@@ -159,8 +170,10 @@ impl Allocator {
             own.full += 1;
         }
         let ordinal = own.blocks.len().to_string();
+        let block_wish = self.wish(&["owner", owner.1, &ordinal]);
+        let own = self.of_owner.entry(owner.0).or_default();
         let from = self.owners.as_mut().unwrap_or(&mut self.switches);
-        let prefix = from.take(hash(&["owner", owner.1, &ordinal]))?;
+        let prefix = from.take(block_wish)?;
         let mut region = Region::new(&prefix, self.segment_len);
         let segment = region.take(wish)?;
         let index = self.blocks.len();

@@ -9,7 +9,7 @@ use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, WayBack};
 use netloom_netlink::{
-    Address, Batch, BridgeSpec, Change, EndSpec, LinkInfo, Route, Socket, VethSpec, nat,
+    Address, Batch, BridgeSpec, Change, EndSpec, Family, LinkInfo, Route, Socket, VethSpec, nat,
 };
 
 use super::{FIRST_INDEX, lab_prefixes};
@@ -314,28 +314,48 @@ impl<'a> Opening<'a> {
         self.ledger.take(path, value, &self.folder.path())
     }
 
-    /// A lab whose addresses are also the host's would cut it off from its own network. The ends of its own doors are none of
-    /// these.
+    /// A lab whose addresses are also the host's would cut it off from its own network.
     fn check_overlap(&self, socket: &mut Socket) -> Result<()> {
+        self.overlap(socket)?.map_or(Ok(()), |(taken, prefix)| {
+            Err(self.refused(&format!(
+                "internet: {taken}, the lab the prefix {prefix}; give the lab another `pool:`, or other addresses \
+                 where they are given by hand"
+            )))
+        })
+    }
+
+    /// Who has a prefix of the lab already: the host itself, or another lab behind its doors. The ends of the lab's own doors are
+    /// none of these.
+    pub(super) fn overlap(&self, socket: &mut Socket) -> Result<Option<(String, IpNet)>> {
         let prefixes = lab_prefixes(self.plan);
         let addresses = socket.addresses().map_err(Error::of("host", "read addresses"))?;
         let links = socket.links().map_err(Error::of("host", "list links"))?;
+        let name = |index: u32| {
+            links.iter().find(|link| link.index == index).map_or("", |link| link.name.as_str())
+        };
         let is_own = |index: u32| {
-            let name = links.iter().find(|link| link.index == index).map(|link| link.name.as_str());
-            let made = |change: &HostChange| matches!(change, HostChange::Link(made) if Some(made.as_str()) == name);
+            let name = name(index);
+            let made =
+                |change: &HostChange| matches!(change, HostChange::Link(made) if made == name);
             self.changes.iter().any(made)
         };
-        let clash = addresses.iter().filter(|a| !is_own(a.link)).find_map(|a| {
-            let p = prefixes.iter().find(|p| p.contains(&a.address.addr()))?;
-            Some((a.address, *p))
-        });
-        match clash {
-            None => Ok(()),
-            Some((address, prefix)) => Err(self.refused(&format!(
-                "internet: the host has the address {address}, the lab the prefix {prefix}; give \
-                 the lab another `pool:`"
-            ))),
+        for found in addresses.iter().filter(|found| !is_own(found.link)) {
+            if let Some(prefix) = prefixes.iter().find(|p| p.contains(&found.address.addr())) {
+                return Ok(Some((format!("the host has the address {}", found.address), *prefix)));
+            }
         }
+        let door = format!("{MARK}{DOOR}");
+        for family in [Family::V4, Family::V6] {
+            for route in socket.routes(family).map_err(Error::of("host", "read routes"))? {
+                let others = |index: &u32| name(*index).starts_with(&door) && !is_own(*index);
+                let overlaps = |p: &&IpNet| p.contains(&route.to) || route.to.contains(*p);
+                let prefix = prefixes.iter().find(overlaps);
+                if let (true, Some(prefix)) = (route.links.iter().any(others), prefix) {
+                    return Ok(Some((format!("another lab has the prefix {}", route.to), *prefix)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn refused(&self, reason: &str) -> Error {

@@ -30,7 +30,7 @@ pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) ->
     let launch = Launch::begin()?;
     let signals = super::super::ending()?;
     let lab = source::lab(file, Some(name))?;
-    let plan = netloom_model::plan::plan(&lab)?;
+    let plan = source::with_free_addresses(&lab, netloom_model::plan::plan(&lab)?)?;
     let options = Options {
         runtime: runtime_dir()?,
         base: source::base(file),

@@ -17,6 +17,7 @@ impl LabBuilder {
         let pool = Pool {
             ipv4: Some("10.0.0.0/8".parse().unwrap()),
             ipv6: Some("fd00::/8".parse().unwrap()),
+            variant: 0,
         };
         let lab = Lab {
             name: "test".into(),

@@ -229,6 +229,28 @@ fn automatic_prefixes_keep_out_of_those_by_hand() {
 }
 
 #[test]
+fn another_variant_has_other_prefixes_of_the_same_pool() {
+    let of = |variant| {
+        let mut lab = two_sites();
+        lab.pool.variant = variant;
+        plan(&lab).unwrap()
+    };
+    let prefixes = |plan: &Plan| -> HashSet<IpNet> {
+        let interfaces = plan.nodes.iter().flat_map(|node| &node.interfaces);
+        interfaces.flat_map(|interface| &interface.addresses).map(IpNet::trunc).collect()
+    };
+    let usual = prefixes(&of(0));
+    let other = prefixes(&of(1));
+    assert_eq!(usual.len(), other.len());
+    assert!(usual.is_disjoint(&other), "{usual:?} {other:?}");
+    let pools = [net("10.0.0.0/8"), net("fd00::/8")];
+    assert!(other.iter().all(|prefix| pools.iter().any(|pool| pool.contains(prefix))));
+    // Nothing is said where nothing was chosen, as before there was a choice.
+    assert!(!serde_json::to_string(&of(0)).unwrap().contains("variant"));
+    assert_eq!(of(1).scheme.unwrap().pool.variant, 1);
+}
+
+#[test]
 fn a_busy_owner_has_several_blocks() {
     let mut lab = LabBuilder::new();
     lab.router("hub").router("far").link("hub", "far");
