@@ -17,6 +17,7 @@ def main():
     sys.path[0] = HERE
     sys.path.insert(1, os.path.dirname(script))
     os.environ["NETLOOM_MININET_SCRIPT"] = script
+    os.environ["NETLOOM_MININET_SHOWN"] = sys.argv[1]
     sys.argv = sys.argv[1:]
     from mininet import _record, net as nets
 

@@ -177,6 +177,70 @@ fn a_script_of_mininet_runs_whole() {
     machine.untouched();
 }
 
+/// Functions and classes of a script's own, which take what Mininet 2.3.1 gives them and nothing else (`mininet/net.py`:
+/// `addController`, `addHost`, `addLink`), and a host's process.
+const OWN_CLASSES: &str = r"
+import json, os, subprocess
+from mininet.link import TCLink
+from mininet.net import Mininet
+from mininet.node import Host, OVSSwitch, RemoteController
+from mininet.topo import SingleSwitchTopo
+
+class Mine(Host):
+    def __init__(self, name, ip=None):
+        Host.__init__(self, name, ip=ip)
+
+class Wire(TCLink):
+    def __init__(self, node1, node2):
+        TCLink.__init__(self, node1, node2, delay='1ms')
+
+net = Mininet(topo=SingleSwitchTopo(2), host=Mine, link=Wire,
+              switch=lambda name, **given: OVSSwitch(name, failMode='standalone', **given),
+              controller=lambda name: RemoteController(name, ip='127.0.0.1', port=6699))
+more = net.addController('c1', controller=lambda name: RemoteController(name, ip='127.0.0.1', port=6700))
+print('controllers', [c.name for c in net.controllers])
+h1, h2 = net.get('h1', 'h2')
+print('nobody', os.path.exists('/proc/%d' % h1.pid))
+net.start()
+status = json.loads(subprocess.check_output([os.environ['NETLOOM_PROGRAM'], 'status', '--json']))
+print('own', [h1.pid, h2.pid] == [node['pid'] for node in status['nodes']])
+net.stop()
+";
+
+#[test]
+fn functions_and_classes_of_a_script_are_called_as_mininet_calls_them() {
+    needs!("python3");
+    let machine = machine!();
+    let script = machine.scratch().file("own.py", OWN_CLASSES);
+    let run = machine.netloom(["run".as_ref(), script.as_os_str()]).bound(BOUND).finish().code(0);
+    let said = run.text();
+    for line in ["controllers ['c0', 'c1']\n", "nobody False\n", "own True\n"] {
+        assert!(said.contains(line), "{line:?}: {said}");
+    }
+    machine.untouched();
+}
+
+/// Something that no lab has.
+const PINNED: &str = "
+from mininet.net import Mininet
+net = Mininet(autoPinCpus=True)
+net.addHost('h1')
+net.start()
+net.stop()
+";
+
+#[test]
+fn a_script_comes_up_by_the_flags_of_run_and_is_named_in_what_is_said() {
+    needs!("python3");
+    let machine = machine!();
+    machine.scratch().file("pinned.py", PINNED);
+    machine.netloom(["run", "pinned.py"]).bound(BOUND).finish().code(0);
+    let refused = machine.netloom(["run", "--strict", "pinned.py"]).bound(BOUND).finish().code(2);
+    assert!(!refused.errors().contains("record.json"), "{refused}");
+    refused.says("netloom: ./pinned.py: 1 item is left out of the lab, which --strict refuses");
+    machine.untouched();
+}
+
 #[test]
 fn an_import_writes_a_file_and_tells_of_every_item() {
     let machine = machine!();

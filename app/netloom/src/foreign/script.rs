@@ -13,6 +13,7 @@ use netloom_foreign::STAND_IN;
 use netloom_sys::{Unsupported, process};
 
 use super::{Lab, Refused};
+use crate::flags::Up;
 
 /// How long a script may take until its network is known.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -95,12 +96,24 @@ pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
     }
 }
 
-/// Runs a whole script; its hosts, switches and links are a lab of this name. Returns the script's exit code.
-pub(crate) fn run(lab: &Lab, name: &str) -> Result<i32> {
+/// Runs a whole script; its hosts, switches and links are a lab of this name, which comes up as these flags say. Returns the
+/// script's exit code.
+pub(crate) fn run(lab: &Lab, name: &str, args: &Up) -> Result<i32> {
     let folder = Folder::new()?;
     let program = std::env::current_exe().context("find netloom's own program")?;
     let mut command = command(&folder, &lab.folder.join(&lab.file), "run");
     command.env("NETLOOM_PROGRAM", program).env("NETLOOM_MININET_LAB", name);
+    let flags = [
+        ("--ignore-limits", args.ignore_limits),
+        ("--replace", args.replace),
+        ("--keep", args.keep),
+        ("--strict", args.importing.strict),
+    ];
+    let flags: Vec<&str> = flags.into_iter().filter(|(_, on)| *on).map(|(flag, _)| flag).collect();
+    command.env("NETLOOM_MININET_UP", serde_json::to_string(&flags)?);
+    if let Some(topo) = &args.importing.topo {
+        command.env("NETLOOM_MININET_TOPO", topo);
+    }
     let status = start(lab, command)?.wait().context("wait for python3")?;
     Ok(status.code().unwrap_or(1))
 }

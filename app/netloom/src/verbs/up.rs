@@ -246,7 +246,8 @@ fn talks(node: &PlannedNode) -> bool {
 pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     if let Some(script) = foreign::find(&args.file).filter(|lab| lab.file.ends_with(".py")) {
         let name = wish.new_name(args.name.as_deref())?;
-        return foreign::run(&script, &name.unwrap_or_else(|| script.usual_name()));
+        let name = name.unwrap_or_else(|| script.usual_name());
+        return foreign::run(&script, &name, args);
     }
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;

@@ -14,12 +14,16 @@ from mininet import _record
 NETLOOM = os.environ.get("NETLOOM_PROGRAM", "netloom")
 
 
-def netloom(*words, check=True):
-    """Runs a verb of netloom; its output."""
+def netloom(*words, check=True, record=None):
+    """Runs a verb of netloom; its output. What it says of a record it says of the script."""
     done = subprocess.run([NETLOOM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL, text=True, check=False)
     if check and done.returncode != 0:
-        sys.stderr.write(done.stderr)
+        said = done.stderr
+        if record:
+            shown = os.environ.get("NETLOOM_MININET_SHOWN", "the script")
+            said = said.replace(record, shown).replace(os.path.basename(record), shown)
+        sys.stderr.write(said)
         raise SystemExit(done.returncode)
     return done.stdout
 
@@ -91,13 +95,16 @@ class Live:
         path = os.path.join(folder, "record.json")
         try:
             _record.write(net, path)
-            netloom("up", "--name", self.lab, path)
+            words = json.loads(os.environ.get("NETLOOM_MININET_UP", "[]"))
+            netloom("up", "--name", self.lab, *words, path, record=path)
         finally:
             os.unlink(path)
             os.rmdir(folder)
         status = json.loads(netloom("status", self.lab, "--json"))
         for node in status.get("nodes", []):
             known = net.nameToNode.get(node["name"])
+            if known is not None:
+                known._pid = node.get("pid")
             for interface in node.get("interfaces", []):
                 intf = known.nameToIntf.get(interface["name"]) if known else None
                 if intf is not None:

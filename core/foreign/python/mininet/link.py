@@ -83,14 +83,14 @@ class Link:
 
     def __init__(self, node1, node2, port1=None, port2=None, intfName1=None, intfName2=None,
                  addr1=None, addr2=None, intf=None, cls1=None, cls2=None, params1=None,
-                 params2=None, fast=True, line=None, **params):
+                 params2=None, fast=True, **params):
         given = {
             "port1": port1, "port2": port2, "intfName1": intfName1, "intfName2": intfName2,
             "addr1": addr1, "addr2": addr2, "params1": params1, "params2": params2, "cls": type(self),
         }
         given.update(params)
         self._entry = {
-            "line": line or _record.line(),
+            "line": _record.line(),
             "node1": node1.name,
             "node2": node2.name,
             "params": _record.params(given),

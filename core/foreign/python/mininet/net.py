@@ -31,6 +31,7 @@ class Mininet:
         self.nextIP = 1
         self.hosts, self.switches, self.controllers, self.links = [], [], [], []
         self.nameToNode = {}
+        self.inNamespace, self.listenPort = inNamespace, listenPort
         self.built, self._started, self._live = False, False, None
         self._options = {"line": _record.line(), "autoStaticArp": autoStaticArp, "ipBase": ipBase,
                          "autoPinCpus": autoPinCpus, "inNamespace": inNamespace}
@@ -42,6 +43,13 @@ class Mininet:
     def _line(self, params):
         return params.pop("line", None) or _record.line()
 
+    def _take(self, node, line):
+        """Takes a node that a class or function of the script's own may have made, from the arguments that Mininet gives."""
+        node.net = self
+        node._entry["line"] = line
+        self.nameToNode[node.name] = node
+        return node
+
     def addHost(self, name, cls=None, **params):
         made = {"ip": "%s/%s" % (ipAdd(self.nextIP, self.prefixLen, self.ipBaseNum), self.prefixLen)}
         if self.autoSetMacs:
@@ -50,16 +58,16 @@ class Mininet:
         made.update(params)
         line = self._line(made)
         cls = cls or self.host
-        node = cls(name, net=self, line=line, **made)
+        node = self._take(cls(name, **made), line)
         self.hosts.append(node)
-        self.nameToNode[name] = node
         return node
 
     def addSwitch(self, name, cls=None, **params):
         line = self._line(params)
-        node = (cls or self.switch)(name, net=self, line=line, **params)
+        made = {"listenPort": self.listenPort, "inNamespace": self.inNamespace}
+        made.update(params)
+        node = self._take((cls or self.switch)(name, **made), line)
         self.switches.append(node)
-        self.nameToNode[name] = node
         return node
 
     def addController(self, name="c0", controller=None, **params):
@@ -72,10 +80,8 @@ class Mininet:
         elif isinstance(controller, Controller):
             node = controller
         else:
-            node = controller(name, line=line, **params)
-        node.net = self
-        self.controllers.append(node)
-        self.nameToNode[node.name] = node
+            node = controller(name, **params)
+        self.controllers.append(self._take(node, line))
         return node
 
     def addNAT(self, name="nat0", connect=True, inNamespace=False, **params):
@@ -92,8 +98,10 @@ class Mininet:
         node1 = self[node1] if isinstance(node1, str) else node1
         node2 = self[node2] if isinstance(node2, str) else node2
         line = self._line(params)
-        cls = cls or self.link
-        link = cls(node1, node2, port1=port1, port2=port2, line=line, **params)
+        ports = {"port1": port1, "port2": port2}
+        params = dict({port: number for port, number in ports.items() if number is not None}, **params)
+        link = (cls or self.link)(node1, node2, **params)
+        link._entry["line"] = line
         self.links.append(link)
         return link
 

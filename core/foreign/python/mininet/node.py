@@ -5,6 +5,9 @@ import subprocess
 
 from mininet import _record
 
+#: The number of no process: beyond the largest that Linux gives.
+NOBODY = 1 << 22
+
 
 class Node:
     """A host. Commands run in a shell of its own that lives as long as the network."""
@@ -12,14 +15,20 @@ class Node:
     kind = "host"
     portBase = 0
 
-    def __init__(self, name, inNamespace=True, line=None, net=None, **params):
-        self.name, self.inNamespace, self.net = name, inNamespace, net
+    def __init__(self, name, inNamespace=True, **params):
+        self.name, self.inNamespace, self.net, self._pid = name, inNamespace, None, None
         self.params = params
         self.intfs, self.ports, self.nameToIntf = {}, {}, {}
-        self.waiting, self.shell, self.pid, self.lastCmd = False, None, os.getpid(), None
+        self.waiting, self.shell, self.lastCmd = False, None, None
         self.defaultIP = params.get("ip")
         given = dict(params, cls=type(self))
-        self._entry = {"line": line or _record.line(), "name": name, "params": _record.params(given)}
+        self._entry = {"line": _record.line(), "name": name, "params": _record.params(given)}
+
+    @property
+    def pid(self):
+        """The process in whose namespaces the node is. A host has one while the network runs; nothing may enter the
+        machine's own namespaces in its place. Switches and controllers are the machine's, as Mininet's are."""
+        return (self._pid or NOBODY) if self.kind == "host" else os.getpid()
 
     def __str__(self):
         return self.name
