@@ -182,7 +182,7 @@ fn search(pair: &Pair<'_>, cells: &[Cell], manner: &Manner) -> Result<Results> {
     let mut round = 0;
     while results.searches.values().any(|search| search.next().is_some()) {
         round += 1;
-        eprintln!("bench capture: round {round}");
+        progress!("bench capture: round {round}");
         for cell in cells {
             one(pair, *cell, manner, start, &mut results)?;
         }

@@ -45,7 +45,7 @@ pub(crate) fn run(options: Options, folder: Option<&Path>) -> Result<Report> {
     let (mut results, mut notes) = (Results::new(), BTreeMap::new());
     let time = Duration::from_secs(if options.quick { 90 } else { 300 });
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench disk: round {}, {} ways", round + 1, chosen.len());
+        progress!("bench disk: round {}, {} ways", round + 1, chosen.len());
         for way in &chosen {
             let written =
                 folder.write(*way).with_context(|| format!("{}: {way}", path.display()))?;

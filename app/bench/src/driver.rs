@@ -115,7 +115,7 @@ impl Drop for Driver {
         let mut down = self.command();
         down.args(["down", "--all"]).stdin(Stdio::null()).stdout(Stdio::null());
         if let Err(error) = down.status() {
-            eprintln!("bench: take labs down: {error}");
+            progress!("bench: take labs down: {error}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let time = Duration::from_secs(if options.quick { 60 } else { 200 });
     let one_round = |round: usize, results: &mut Results| {
         let plan = plan(round, options.quick);
-        eprintln!("bench flood: round {}, {} cells", round + 1, plan.len());
+        progress!("bench flood: round {}, {} cells", round + 1, plan.len());
         for cell in plan {
             results.entry(cell).or_default().push(field.measure(cell)?);
         }

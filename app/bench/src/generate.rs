@@ -95,7 +95,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut results = Results::default();
     let time = Duration::from_secs(if options.quick { 95 } else { 300 });
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench generate: round {}, {} cells", round + 1, cells.len());
+        progress!("bench generate: round {}, {} cells", round + 1, cells.len());
         cells.iter().try_for_each(|cell| measure(*cell, &pair, &config, results))?;
         cells.reverse();
         Ok(())

@@ -106,7 +106,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let time = Duration::from_secs(if options.quick { 80 } else { 300 });
     let mut results = Results::new();
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench guard: round {}, {} cells", round + 1, plan.len());
+        progress!("bench guard: round {}, {} cells", round + 1, plan.len());
         for cell in &plan {
             measure(&driver, *cell, count, results)?;
         }

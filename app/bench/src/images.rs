@@ -59,7 +59,7 @@ fn few(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
     let work = if peer.is_some() { Some(ip::Work::new(FEW)?) } else { None };
     let mut all = (Times::default(), Times::default());
     let one_round = |round: usize, (ours, theirs): &mut (Times, Times)| {
-        eprintln!("bench images: {FEW} nodes, round {}", round + 1);
+        progress!("bench images: {FEW} nodes, round {}", round + 1);
         operations(driver, round, ours)?;
         if let Some(work) = &work {
             add(theirs, work.operations(round)?);
@@ -101,7 +101,7 @@ fn many_figures(many: &Many, report: &mut Report) {
 fn many(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
     driver.up(&driver.lab_file(LAB, &lab_file(MANY, ""))?)?;
     let one_round = |round: usize, many: &mut Many| {
-        eprintln!("bench images: {MANY} nodes, round {}", round + 1);
+        progress!("bench images: {MANY} nodes, round {}", round + 1);
         operations(driver, round, &mut many.times)?;
         many.status.push(1000.0 * driver.time(&["status", LAB])?);
         many.json.push(1000.0 * driver.time(&["status", LAB, "--json"])?);
@@ -129,7 +129,7 @@ type Weights = [Vec<f64>; KINDS.len()];
 fn memory(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
     let mut all = Weights::default();
     let one_round = |round: usize, all: &mut Weights| {
-        eprintln!("bench images: memory, round {}", round + 1);
+        progress!("bench images: memory, round {}", round + 1);
         for ((_, settings), figures) in KINDS.iter().zip(all) {
             figures.push(weigh(driver, settings)?);
         }

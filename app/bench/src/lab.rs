@@ -80,7 +80,7 @@ fn pair(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
 /// The shortest use of a lab that is up: a program that does nothing.
 fn exec(driver: &Driver, time: Duration, report: &mut Report) -> Result<()> {
     let what = "exec, 2 nodes + 1 link";
-    eprintln!("bench lab: {what}");
+    progress!("bench lab: {what}");
     driver.up(&driver.lab_file(shape::LAB, &PAIR.lab_file())?)?;
     let mut times = Vec::new();
     let one_round = |_: usize, times: &mut Vec<f64>| {
@@ -195,5 +195,5 @@ fn rows(shape: Shape, who: &str, times: &Times, note: &str, report: &mut Report)
 }
 
 fn progress(shape: Shape, round: usize) {
-    eprintln!("bench lab: {}, round {}", shape.title(), round + 1);
+    progress!("bench lab: {}, round {}", shape.title(), round + 1);
 }

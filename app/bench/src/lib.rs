@@ -7,6 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+/// A line about what is measured now, on standard error; lost if nobody reads it any more.
+macro_rules! progress {
+    ($($words:tt)*) => { netloom_sys::journal::line(format_args!($($words)*)) };
+}
+
 mod capture;
 mod daemon;
 mod disk;

@@ -82,7 +82,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
 fn all_costs(mut costs: Vec<Cost>, seconds: u64, results: &mut Results) -> Result<()> {
     let mut trials = Trials::load(&costs)?;
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench measure: costs, round {}, {} cells", round + 1, costs.len());
+        progress!("bench measure: costs, round {}, {} cells", round + 1, costs.len());
         for cost in &costs {
             let ns = trials.measure(*cost)?;
             results.costs.entry(*cost).or_default().push(ns);
@@ -95,7 +95,7 @@ fn all_costs(mut costs: Vec<Cost>, seconds: u64, results: &mut Results) -> Resul
 
 fn all_turns(pair: &Pair<'_>, seconds: u64, results: &mut Results) -> Result<()> {
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench measure: unmeasured TCP, round {}", round + 1);
+        progress!("bench measure: unmeasured TCP, round {}", round + 1);
         results.turns.push(unmeasured::measure(pair)?);
         Ok(())
     };
@@ -109,7 +109,7 @@ fn all_rates(
     results: &mut Results,
 ) -> Result<()> {
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench measure: rates, round {}, {} cells", round + 1, paths.len());
+        progress!("bench measure: rates, round {}, {} cells", round + 1, paths.len());
         for path in &paths {
             let rate = rates::measure(pair, *path)?;
             results.rates.entry(*path).or_default().push(rate);
@@ -123,7 +123,7 @@ fn all_rates(
 fn all_delays(pair: &Pair<'_>, seconds: u64, results: &mut Results) -> Result<()> {
     let mut delays = delays::all();
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench measure: delays, round {}, {} cells", round + 1, delays.len());
+        progress!("bench measure: delays, round {}, {} cells", round + 1, delays.len());
         for delay in delays {
             let told = delays::measure(pair, delay)?;
             results.delays.entry(delay).or_default().push(told);

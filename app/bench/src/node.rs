@@ -59,7 +59,7 @@ fn throughput(
     own: u32,
     report: &mut Report,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
-    eprintln!("bench node: TCP over lo, MTU {mtu}");
+    progress!("bench node: TCP over lo, MTU {mtu}");
     let what = format!("TCP over lo, MTU {mtu}");
     let plain = mtu != own;
     let (node, host) = alternate(
@@ -78,7 +78,7 @@ fn throughput(
 }
 
 fn packets(driver: &Driver, own: u32, report: &mut Report) -> Result<()> {
-    eprintln!("bench node: ICMP echo flood");
+    progress!("bench node: ICMP echo flood");
     let (node, host) = alternate(
         || in_node(driver, own, "flood"),
         || if is_root() { on_host(driver, "flood") } else { in_plain(driver, own, "flood") },

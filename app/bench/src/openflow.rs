@@ -118,7 +118,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut results = Results::default();
     let time = Duration::from_secs(if options.quick { 100 } else { 200 });
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench openflow: round {}, {} cells", round + 1, cells.len());
+        progress!("bench openflow: round {}, {} cells", round + 1, cells.len());
         cells.iter().try_for_each(|cell| measure(*cell, &labs, results))?;
         cells.reverse();
         Ok(())

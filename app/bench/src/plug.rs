@@ -66,7 +66,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut results = Results::new();
     let time = Duration::from_secs(if options.quick { 90 } else { 200 });
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench plug: round {}, {} cells", round + 1, plan.len());
+        progress!("bench plug: round {}, {} cells", round + 1, plan.len());
         for cell in &plan {
             let Some(place) = places.get(&(cell.way, cell.card)) else { continue };
             let ways = match cell.rate {

@@ -107,7 +107,7 @@ fn forwarding(options: Options, driver: &Driver, report: &mut Report) -> Result<
         if !cells.iter().any(|cell| cell.2 == way) {
             continue;
         }
-        eprintln!("bench router: {} comes up", way.title());
+        progress!("bench router: {} comes up", way.title());
         match Ground::up(driver, way) {
             Ok(ground) => drop(grounds.insert(way, ground)),
             Err(why) => {
@@ -118,7 +118,7 @@ fn forwarding(options: Options, driver: &Driver, report: &mut Report) -> Result<
     }
     let mut results = Results::new();
     rounds(options, ROUNDS, Duration::from_secs(24), |number| {
-        eprintln!("bench router: round {}, {} cells", number + 1, cells.len());
+        progress!("bench router: round {}, {} cells", number + 1, cells.len());
         let mut turns = Results::new();
         for cell in in_turn(&cells) {
             let Some(ground) = grounds.get(&cell.2).filter(|_| !failed.contains_key(&cell)) else {

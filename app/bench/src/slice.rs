@@ -68,7 +68,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut results = Results::default();
     let time = Duration::from_secs(if options.quick { 35 } else { 150 });
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench slice: round {}, {} cells", round + 1, cells.len());
+        progress!("bench slice: round {}, {} cells", round + 1, cells.len());
         let proved = proofs::time(RULES)?;
         results.proofs.push(proved.median);
         results.worst = results.worst.max(proved.worst);

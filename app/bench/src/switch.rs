@@ -92,7 +92,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut results = Results::default();
     let time = Duration::from_secs(if options.quick { 85 } else { 250 });
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench switch: round {}, {} cells", round + 1, cells.len());
+        progress!("bench switch: round {}, {} cells", round + 1, cells.len());
         cells.iter().try_for_each(|cell| measure(*cell, &switches, &labs, results))?;
         cells.reverse();
         // Datagrams are paced by the streams of the same round.

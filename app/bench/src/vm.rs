@@ -46,7 +46,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut rates = Rates::default();
     let time = Duration::from_secs(if options.quick { 10 } else { 60 });
     let one_round = |round: usize, rates: &mut Rates| {
-        eprintln!("bench vm: round {}, the port alone", round + 1);
+        progress!("bench vm: round {}, the port alone", round + 1);
         rates.round(&driver)
     };
     rounds(time, &mut rates, one_round, Rates::figures)?;
@@ -66,7 +66,7 @@ fn boots(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
     }
     let mut times = vec![];
     let one_round = |round: usize, times: &mut Vec<f64>| {
-        eprintln!("bench vm: round {}, a machine boots", round + 1);
+        progress!("bench vm: round {}, a machine boots", round + 1);
         times.push(boot::boot(driver)?);
         Ok(())
     };
@@ -96,7 +96,7 @@ fn streams(options: Options, driver: &Driver, report: &mut Report) -> Result<()>
     let note = |way: Way| way.machine(&qemu, &kernel, &uml);
     let (mut pairs, mut failed) = (BTreeMap::new(), BTreeMap::new());
     for way in Way::ALL {
-        eprintln!("bench vm: two guests, {}: {}", way.what(), way.title());
+        progress!("bench vm: two guests, {}: {}", way.what(), way.title());
         match Machines::up(driver, &image, way, 2) {
             Ok(pair) => drop(pairs.insert(way, pair)),
             Err(why) => drop(failed.insert(way, format!("{why:#}"))),
@@ -138,7 +138,7 @@ fn in_rounds(
     if !pairs.is_empty() {
         let time = Duration::from_secs(if options.quick { 15 } else { 240 });
         let one_round = |round: usize, streams: &mut Streams| {
-            eprintln!("bench vm: round {}, {} pairs of guests", round + 1, pairs.len());
+            progress!("bench vm: round {}, {} pairs of guests", round + 1, pairs.len());
             pairs.retain(|way, pair| match pair.streams(2) {
                 Ok(rate) => {
                     streams.entry(*way).or_default().push(rate);

@@ -76,7 +76,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     let mut results = Results { seed, ..Results::default() };
     let time = Duration::from_secs(if options.quick { 80 } else { 200 });
     let round = |round: usize, results: &mut Results| {
-        eprintln!("bench wire: round {}", round + 1);
+        progress!("bench wire: round {}", round + 1);
         one_round(&paths, &who, options, results)
     };
     rounds(time, &mut results, round, values)?;

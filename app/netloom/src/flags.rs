@@ -52,7 +52,7 @@ pub(crate) use test::Test;
 #[derive(Debug, Parser)]
 #[command(name = "netloom", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Exit status: 0 done; 1 failed while running; 2 wrong usage or invalid \
-                        file; 3 not supported on this machine; 4 `apply --check` found a difference.\n\nSignals: verbs that run until stopped \
+                        file; 3 not supported on this machine; 4 `apply --check` found a difference, or `guard --frozen` refused something.\n\nSignals: verbs that run until stopped \
                         end on SIGTERM, and on SIGINT and SIGHUP unless their caller ignores \
                         these, as shells do for background jobs of scripts.")]
 pub(crate) struct Cli {

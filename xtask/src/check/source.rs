@@ -13,7 +13,8 @@ const FUNCTION_LINES: usize = 60;
 const UNSAFE_HOMES: &[&str] = &["host/", "parts/vdeplug/"];
 
 /// Folders of processes that must survive an unwritable standard error.
-const SERVING: &[&str] = &["core/", "host/", "parts/", "app/lab/", "app/session/", "app/api/"];
+const SERVING: &[&str] =
+    &["core/", "host/", "parts/", "app/lab/", "app/session/", "app/api/", "app/bench/"];
 
 /// Findings in the sources.
 #[derive(Debug, Default)]

@@ -71,7 +71,7 @@ pub(super) fn measure(driver: &Driver, pair: &Pair<'_>, report: &mut Report) -> 
     fields.retain(|field| missing(field.cell()).is_none());
     let mut results = Results::new();
     let one_round = |round: usize, results: &mut Results| {
-        eprintln!("bench capture: table, round {}, {} fields", round + 1, fields.len());
+        progress!("bench capture: table, round {}, {} fields", round + 1, fields.len());
         for field in &fields {
             let traffic = match field.made() {
                 Some(made) => Traffic::Made(made),

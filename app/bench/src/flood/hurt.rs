@@ -54,7 +54,7 @@ pub(super) fn run(options: &Options, driver: &Driver, report: &mut Report) -> Re
         if number % 2 == 1 {
             cells.reverse();
         }
-        eprintln!("bench flood: storms, round {}, {} cells", number + 1, cells.len());
+        progress!("bench flood: storms, round {}, {} cells", number + 1, cells.len());
         for (guard, flood) in cells {
             results.entry((guard, flood)).or_default().push(storms.measure(guard, flood)?);
         }

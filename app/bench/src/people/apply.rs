@@ -17,7 +17,7 @@ pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Resu
     let driver = Driver::new(exe)?;
     let time = Duration::from_secs(if options.quick { 20 } else { 60 });
     let what = format!("one link more, {}", RING.title());
-    eprintln!("bench people: {what}");
+    progress!("bench people: {what}");
     let less = RING.lab_file();
     let more = format!("{less}  - [n0, n500]\n");
     let file = driver.lab_file(LAB, &less)?;

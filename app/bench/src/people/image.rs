@@ -54,7 +54,7 @@ fn nodes(options: Options, driver: &Driver, report: &mut Report) -> Result<()> {
         Ok(1000.0 * seconds)
     };
     let one_round = |round: usize, all: &mut [Vec<f64>; 3]| {
-        eprintln!("bench people: {NODES} nodes, round {}", round + 1);
+        progress!("bench people: {NODES} nodes, round {}", round + 1);
         let (bare, image) = match round % 2 {
             0 => (up(&bare)?, up(&of_image)?),
             _ => {
@@ -97,7 +97,7 @@ fn unpacking(options: Options, driver: &Driver, report: &mut Report) -> Result<(
     let name = format!("{}/large:1", images.serve()?);
     let mut all: [Vec<f64>; 2] = Default::default();
     let one_round = |round: usize, all: &mut [Vec<f64>; 2]| {
-        eprintln!("bench people: {megabytes} MiB, round {}", round + 1);
+        progress!("bench people: {megabytes} MiB, round {}", round + 1);
         for turn in [round % 2, 1 - round % 2] {
             all[turn].push(match turn {
                 0 => pull(driver, &name)?,

@@ -92,7 +92,7 @@ pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Resu
     }
     let mut all = Rates::default();
     let one_round = |round: usize, all: &mut Rates| {
-        eprintln!("bench people: {what}, round {}", round + 1);
+        progress!("bench people: {what}, round {}", round + 1);
         for (all, rate) in all.iter_mut().zip(on_a_host(exe, round)?) {
             all.push(rate);
         }

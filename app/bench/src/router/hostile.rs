@@ -41,7 +41,7 @@ pub(super) fn run(options: Options, driver: &Driver, report: &mut Report) -> Res
     }
     let (mut results, mut capacities) = (Results::new(), BTreeMap::<Plane, Vec<f64>>::new());
     rounds(options, ROUNDS, Duration::from_secs(20), |round| {
-        eprintln!("bench router: round {}, a victim and its neighbours", round + 1);
+        progress!("bench router: round {}, a victim and its neighbours", round + 1);
         let mut hostile = Hostile::ALL;
         if round % 2 == 1 {
             hostile.reverse();

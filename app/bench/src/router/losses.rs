@@ -82,7 +82,7 @@ pub(super) fn run(
     };
     let mut lost = BTreeMap::<Event, Vec<f64>>::new();
     let measured = rounds(options, ROUNDS, Duration::ZERO, |round| {
-        eprintln!(
+        progress!(
             "bench router: round {}, the control node is killed, made again, moved",
             round + 1
         );

@@ -69,7 +69,7 @@ pub(super) fn run(options: Options, driver: &Driver, report: &mut Report) -> Res
     let (mut times, mut rates) =
         (BTreeMap::<Where, Vec<f64>>::new(), BTreeMap::<Where, Vec<f64>>::new());
     rounds(options, ROUNDS, Duration::from_secs(8), |round| {
-        eprintln!("bench router: round {}, pi and triad", round + 1);
+        progress!("bench router: round {}, pi and triad", round + 1);
         for at in &places {
             times.entry(*at).or_default().push(pi(driver, *at, digits, digest)?);
         }

@@ -52,7 +52,7 @@ pub(super) fn run(
     std::fs::write(&file, batch()).context("write the routes")?;
     let mut seen: BTreeMap<Way, Vec<Figures>> = BTreeMap::new();
     for round in 0..ROUNDS {
-        eprintln!("bench router: 100,000 routes, round {}", round + 1);
+        progress!("bench router: 100,000 routes, round {}", round + 1);
         for way in WAYS {
             let Some((ground, place)) = grounds.get(&way).and_then(|g| Some((g, g.router()?)))
             else {

@@ -245,7 +245,7 @@ impl<'a> Switches<'a> {
 impl Drop for Switches<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.driver.time(&["-l", "default", "switch", "delete", SWITCH]) {
-            eprintln!("bench switch: delete the switch: {}", netloom_sys::describe(&*error));
+            progress!("bench switch: delete the switch: {}", netloom_sys::describe(&*error));
         }
         // A process just stopped may still hold its folder.
         sleep(Duration::from_millis(10));

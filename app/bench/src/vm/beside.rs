@@ -28,7 +28,7 @@ pub(super) fn rows(
     report: &mut Report,
 ) {
     for way in WAYS {
-        eprintln!("bench vm: a guest and a node, {}, {}", way.guests(), way.title());
+        progress!("bench vm: a guest and a node, {}, {}", way.guests(), way.title());
         let what = [
             format!("TCP from a guest to a node, {}", way.guests()),
             format!("TCP from a node to a guest, {}", way.guests()),

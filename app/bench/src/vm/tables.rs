@@ -105,7 +105,7 @@ pub(super) fn all(
     const COUNTS: [usize; 4] = [2, 4, 6, 8];
     let mut dropped = None;
     for way in Way::ALL {
-        eprintln!("bench vm: up to 8 guests, {}, {}", way.guests(), way.title());
+        progress!("bench vm: up to 8 guests, {}, {}", way.guests(), way.title());
         let found = Machines::up(driver, image, way, 8)
             .and_then(|mut machines| rows(&mut machines, way, &COUNTS, false, &note(way), report));
         if way.is_uml() || way.is_own() || matches!(way, Way::Tap | Way::Vswitch) {
