@@ -22,6 +22,17 @@ pub enum Error {
     /// An image cannot be brought.
     #[error(transparent)]
     Image(#[from] netloom_container::Error),
+    /// An image is not here and cannot be brought, nor perhaps can others.
+    #[error(
+        "{first}{also}; `netloom image load FILE` takes images from files, and --host-programs runs this machine's \
+         programs in a lab of another program"
+    )]
+    NoImage {
+        /// Why the first cannot.
+        first: String,
+        /// The others that are not here, in words.
+        also: String,
+    },
     /// This machine or this user lacks something.
     #[error("{0}")]
     Unsupported(#[from] Unsupported),

@@ -453,7 +453,7 @@ pub(crate) struct Copy {
     /// A path, or NODE:PATH.
     #[arg(value_name = "SRC")]
     pub(crate) source: String,
-    /// A path, or NODE:PATH.
+    /// A path, or NODE:PATH; `-` writes a file of the node to standard output.
     #[arg(value_name = "DST")]
     pub(crate) destination: String,
     /// The most bytes to write, like 64MiB or 2GB; holes of files do not count. Else as many as are free.

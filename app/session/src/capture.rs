@@ -17,6 +17,7 @@ use std::time::Duration;
 use netloom_capture::engine::Wish;
 use netloom_capture::{End, EngineKind, Format, Options, Pipeline, Report, Source, Target};
 use netloom_model::lookup::target::{self, Space};
+use netloom_sys::Failure;
 
 use crate::{Error, Result, Spaces};
 use filter::Filter;
@@ -97,6 +98,10 @@ impl Prepared {
     /// # Errors
     /// An interface is not there, or cannot be captured from as requested.
     pub fn open(mut self) -> Result<Opened> {
+        if let Some(folder) = &self.wanted.statistics {
+            std::fs::create_dir_all(folder)
+                .map_err(|e| netloom_sys::Error::from(Failure::path(folder, "make", e)))?;
+        }
         self.spaces.enter()?;
         let plan = self.spaces.plan();
         let (mut sources, choices) =

@@ -39,6 +39,12 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Its whole name in an OCI layout, if it has one: others than containerd often write a tag alone.
+    pub fn whole_name(&self) -> Option<&str> {
+        let given = self.annotations.get("io.containerd.image.name").map(String::as_str);
+        given.or_else(|| self.name().filter(|name| name.contains(['/', ':'])))
+    }
+
     /// Its name in an OCI layout.
     pub fn name(&self) -> Option<&str> {
         self.annotations.get("org.opencontainers.image.ref.name").map(String::as_str)

@@ -14,7 +14,7 @@ use netloom_oci::entry;
 use netloom_oci::manifest::{Config, Descriptor, Document, MOST_BYTES, choose};
 use netloom_oci::media::Packing;
 use netloom_oci::tape::{BLOCK, Kind, Step, Tape, padding};
-use netloom_oci::{Digest, Hasher, Source};
+use netloom_oci::{Digest, Hasher, Reference, Source};
 use netloom_sys::Failure;
 
 use crate::error::wrong_digest;
@@ -25,8 +25,11 @@ use crate::{Error, Layer, Record, Result, Store, docker, record};
 /// As many files as an archive of images may have.
 const MOST_FILES: usize = 100_000;
 
+/// An image's record, and the names that its archive or folder gives it.
+type Taken = (Record, Vec<String>);
+
 /// Takes an image into the store; returns its record, whose layers are there as blobs.
-pub(crate) fn take(store: &Store, source: &Source, patience: Patience) -> Result<Record> {
+pub(crate) fn take(store: &Store, source: &Source, patience: Patience) -> Result<Taken> {
     let image = source.to_string();
     let (path, name) = match source {
         Source::Registry(_) => return Err(Error::image(&image, "is in a registry")),
@@ -46,7 +49,7 @@ pub(crate) fn take(store: &Store, source: &Source, patience: Patience) -> Result
     take_from(store, &image, &path, name.as_deref())
 }
 
-fn take_from(store: &Store, image: &str, path: &Path, name: Option<&str>) -> Result<Record> {
+fn take_from(store: &Store, image: &str, path: &Path, name: Option<&str>) -> Result<Taken> {
     let found = fs::metadata(path).map_err(|e| Failure::path(path, "open", e))?;
     if found.is_dir() {
         let bundle = Bundle::Folder(path.to_owned());
@@ -63,7 +66,7 @@ fn take_from(store: &Store, image: &str, path: &Path, name: Option<&str>) -> Res
         } else if bundle.has(INDEX) {
             taking.layout(name)
         } else {
-            taking.root(&file)
+            Ok((taking.root(&file)?, vec![]))
         }
     });
     crate::store::remove_tree(&folder);
@@ -272,11 +275,12 @@ impl Taking<'_> {
     }
 
     /// An OCI layout.
-    fn layout(&self, name: Option<&str>) -> Result<Record> {
+    fn layout(&self, name: Option<&str>) -> Result<Taken> {
         let mark = self.bundle.read(LAYOUT).and_then(|_| self.bundle.read(INDEX));
         let text = mark
             .map_err(|e| Error::image(self.image, format!("it is no OCI layout: {INDEX}: {e}")))?;
         let mut entry = pick_of_layout(&text, name).map_err(|e| self.refused(e))?;
+        let names = familiar(entry.whole_name());
         for _ in 0..netloom_oci::manifest::DEEPEST {
             let text = self.document(&entry)?;
             let media = Some(entry.media_type.as_str());
@@ -292,7 +296,7 @@ impl Taking<'_> {
                         let name = blob_name(&layer.blob);
                         self.layer(&name, Some((&layer.blob, layer.bytes)))?;
                     }
-                    return Ok(record);
+                    return Ok((record, names));
                 }
             }
         }
@@ -300,7 +304,7 @@ impl Taking<'_> {
     }
 
     /// An archive of `docker save`.
-    fn saved(&self, name: Option<&str>) -> Result<Record> {
+    fn saved(&self, name: Option<&str>) -> Result<Taken> {
         let text = self.bundle.read(SAVED).map_err(self.wrong(SAVED))?;
         let all = saved(&text).map_err(|e| self.refused(e))?;
         let chosen = pick(&all, name).map_err(|e| self.refused(e))?;
@@ -324,7 +328,8 @@ impl Taking<'_> {
                 chain: diff_id.clone(),
             });
         }
-        Ok(record::with(self.image, digest, config, layers))
+        let names = familiar(chosen.repo_tags.iter().flatten().map(String::as_str));
+        Ok((record::with(self.image, digest, config, layers), names))
     }
 
     /// A root as a tar archive: one layer.
@@ -395,6 +400,12 @@ impl Taking<'_> {
             file.write_all(&buffer[..count]).map_err(|e| Failure::path(to, "write", e))?;
         }
     }
+}
+
+/// Names of an archive as lab files have them; others than names of images are left out.
+fn familiar<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let familiar = |name: &str| name.parse::<Reference>().ok().map(|name| name.familiar());
+    names.into_iter().filter_map(familiar).collect()
 }
 
 fn blob_name(digest: &Digest) -> String {

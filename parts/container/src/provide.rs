@@ -43,22 +43,8 @@ pub fn provide(
     options: &Options,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Record> {
-    named(store, source, None, options, tell)
-}
-
-/// As [`provide`], and keeps the image under another name.
-///
-/// # Errors
-/// As there.
-pub fn named(
-    store: &Store,
-    source: &Source,
-    as_name: Option<&Source>,
-    options: &Options,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<Record> {
     let _held = store.share()?;
-    let name = as_name.unwrap_or(source).to_string();
+    let name = source.to_string();
     let known = store.record(&name).filter(|_| options.pull != Pull::Always);
     if let Some(record) = &known {
         let has = |layer: &crate::Layer| unpack::is_there(store, layer, options.owners);
@@ -83,7 +69,7 @@ pub fn named(
             record
         }
         _ => {
-            let record = local::take(store, source, options.patience)?;
+            let (record, _) = local::take(store, source, options.patience)?;
             bring(store, &record, None, options, tell)?;
             record
         }
@@ -91,6 +77,34 @@ pub fn named(
     let record = Record { name, ..record };
     store.keep(&record)?;
     Ok(record)
+}
+
+/// Takes an image that is on this machine, and keeps it under this name, else under those that its archive gives it, else
+/// under that of its source. This process must have one thread.
+///
+/// # Errors
+/// As for [`provide`].
+pub fn load(
+    store: &Store,
+    source: &Source,
+    as_name: Option<&Source>,
+    options: &Options,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<Vec<Record>> {
+    let _held = store.share()?;
+    tell(&Progress { image: source.to_string(), ..Progress::default() });
+    let (record, own) = local::take(store, source, options.patience)?;
+    bring(store, &record, None, options, tell)?;
+    let names = match as_name {
+        Some(name) => vec![name.to_string()],
+        None if own.is_empty() => vec![source.to_string()],
+        None => own,
+    };
+    let keep = |name| {
+        let record = Record { name, ..record.clone() };
+        store.keep(&record).map(|()| record)
+    };
+    names.into_iter().map(keep).collect()
 }
 
 /// Fetches the layers of a registry's image that are not packed in the store, without unpacking them. Nothing is kept
@@ -123,7 +137,7 @@ pub fn fetch(store: &Store, reference: &Reference, patience: Patience) -> Result
 /// As for [`provide`].
 pub fn take(store: &Store, source: &Source, patience: Patience) -> Result<Record> {
     let _held = store.share()?;
-    local::take(store, source, patience)
+    local::take(store, source, patience).map(|(record, _)| record)
 }
 
 /// Keeps an image, whose layers are there, under its name.

@@ -13,10 +13,11 @@
 mod content;
 mod holder;
 mod place;
+mod stream;
 mod walk;
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use netloom_sys::{Failure, process};
@@ -112,6 +113,21 @@ pub fn out_of_node(
     let from = Given::new(Side::Node(root), source.as_ref());
     let to = Given::new(Side::Host, destination.as_os_str());
     walk::copy(&from, &to, bounds)
+}
+
+/// Writes a regular file of a node to an open file of the caller's, such as its standard output.
+///
+/// # Errors
+/// It is no regular file, longer than the bounds allow, or the output is closed.
+pub fn out_to(
+    root: BorrowedFd<'_>,
+    source: &str,
+    output: impl AsFd,
+    bounds: Bounds<'_>,
+) -> Result<Summary> {
+    let from = Given::new(Side::Node(root), source.as_ref());
+    let bytes = stream::stream(&from, output, bounds)?;
+    Ok(Summary { files: 1, bytes, ..Summary::default() })
 }
 
 /// For `map_err` on system calls.

@@ -19,6 +19,7 @@ use netloom_sys::{disposition, keyring, namespace};
 use rustix::process::{Pid, Signal};
 
 use crate::error::failed;
+use crate::interpreter;
 use crate::users::Users;
 use crate::{Error, Result};
 
@@ -277,7 +278,8 @@ impl Program<'_> {
             error = Command::new(PLAIN_SHELL).envs(node_environment(entry)).exec();
         }
         let name = task.argv.first().map_or("", String::as_str);
-        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {error}", entry.node));
+        let words = interpreter::words(&error, name, std::env::var("PATH").ok().as_deref());
+        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {words}", entry.node));
         let missing = error.kind() == io::ErrorKind::NotFound;
         process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
     }

@@ -18,6 +18,7 @@ mod error;
 mod files;
 mod health;
 pub mod init;
+mod interpreter;
 mod living;
 pub mod log;
 mod people;

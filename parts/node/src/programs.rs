@@ -17,6 +17,7 @@ use netloom_sys::process::Exit;
 use rustix::process::{Pid, Signal};
 
 use crate::control::ProgramState;
+use crate::interpreter;
 use crate::log::Writer;
 pub(crate) use command::command;
 use command::{signal_of, spawn};
@@ -323,7 +324,10 @@ impl Programs {
                 Ok(())
             }
             Err(e) => {
-                let words = format!("{}: start: {e}", slot.name());
+                let program = slot.program.command.first().map_or("", String::as_str);
+                let path = env.iter().find(|(key, _)| key == "PATH").map(|(_, path)| path.as_str());
+                let why = interpreter::words(&e, program, path);
+                let words = format!("{}: start: {why}", slot.name());
                 self.note(index, &words);
                 Err(words)
             }

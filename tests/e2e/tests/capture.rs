@@ -331,7 +331,6 @@ fn statistics_are_a_line_a_second() {
     let machine = machine!();
     machine.up(LAB);
     let folder = machine.scratch().path().join("figures");
-    std::fs::create_dir(&folder).expect("make a folder");
     let args = format!("a:eth0 b --statistics {}", folder.display());
     let capture = Capturing::start(&machine, &args, "some.pcapng");
     machine.datagrams("a", "b", 0, 100);

@@ -27,6 +27,28 @@ fn files_and_directories_go_both_ways() {
 }
 
 #[test]
+fn a_file_goes_to_standard_output() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    let dir = machine.scratch().path().to_owned();
+    let hosts = machine.exec("a", &["cat", "/etc/hosts"]).ok();
+    assert_eq!(machine.netloom(["cp", "a:/etc/hosts", "-"]).ok(), hosts);
+    assert!(!dir.join("-").exists());
+    machine.netloom(["cp", "a:/etc/hosts", "./-"]).ok();
+    assert_eq!(std::fs::read_to_string(dir.join("-")).expect("a file"), hosts);
+    // Nothing else has a place there, and nobody waits for a FIFO's writer.
+    machine.exec("a", &["mkfifo", "/tmp/fifo"]).ok();
+    for other in ["a:/etc", "a:/tmp/fifo", "a:/dev/zero"] {
+        let refused = machine.netloom(["cp", other, "-"]).finish().code(1);
+        refused.says("only a regular file goes to standard output");
+    }
+    machine.netloom(["cp", "--max", "1", "a:/etc/hosts", "-"]).finish().code(1).says("--max");
+    let words = machine.netloom(["cp", "-", "a:/tmp/x"]).finish().code(2);
+    words.says("netloom exec a -- sh -c 'cat > /tmp/x'");
+    machine.down();
+}
+
+#[test]
 fn errors_name_the_object() {
     let machine = machine!();
     machine.up(&pair(""));

@@ -65,7 +65,58 @@ fn an_image_that_is_not_here_is_not_fetched_when_the_lab_says_never() {
     let file = machine.file("name: none\nnodes: {a: {image: none, pull: never}}\n");
     let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
     refused.says("image \"none:latest\": is not here; get it with: netloom image pull none:latest");
+    // Of several all are named at once, with what else can be done.
+    let file = machine.file(
+        "name: none\nnodes: {a: {image: none, pull: never}, b: {image: other, pull: never}, c: {image: none, pull: never}}\n",
+    );
+    let refused = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
+    refused
+        .says("\"none:latest\": is not here")
+        .says("; not here either: \"other:latest\"; `netloom image load");
     machine.untouched();
+}
+
+#[test]
+fn an_archive_is_loaded_by_a_lab_file_s_words_under_its_own_name() {
+    needs!("python3", "busybox");
+    let machine = machine!();
+    let path = archive(machine.scratch(), "box.tar", &json!([]), &json!({}));
+    let names = || {
+        let all = machine.netloom(["image", "list", "--json"]).finish().code(0).json();
+        let all = all.as_array().expect("a list").clone();
+        all.iter()
+            .map(|image| image["name"].as_str().expect("a name").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let prefixed = format!("docker-archive:{}", path.display());
+    for (words, loaded) in [
+        (vec![prefixed.clone()], "test/box:1"),
+        (vec![path.display().to_string()], "test/box:1"),
+        (vec!["docker-archive:box.tar:test/box:1".to_owned()], "test/box:1"),
+        (
+            vec![
+                prefixed.clone(),
+                "--select".into(),
+                "test/box:1".into(),
+                "--name".into(),
+                "own:2".into(),
+            ],
+            "own:2",
+        ),
+    ] {
+        let told = machine.netloom(["image", "load"].map(str::to_owned).into_iter().chain(words));
+        let told = told.finish().code(0).text();
+        assert!(told.starts_with(&format!("{loaded}  ")), "{told}");
+    }
+    assert_eq!(names(), ["own:2", "test/box:1"]);
+    // What it lacks to start a program is named.
+    machine.up("name: lack\nnodes:\n  a: {image: \"own:2\", run: [], files: {/bin/odd: {text: \"#!/bin/ash4\\n\", mode: '0755'}}}\n");
+    let refused = machine.exec("a", &["odd"]).finish().code(127);
+    refused.says("/bin/odd is there, and /bin/ash4, which runs it, is not");
+    machine.netloom(["down"]).finish().code(0);
+    let words = ["image", "load", "docker-archive:box.tar:test/box:1", "--select", "x"];
+    machine.netloom(words).finish().code(2).says("leave --select out");
+    machine.down();
 }
 
 #[test]

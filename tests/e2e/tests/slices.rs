@@ -130,6 +130,33 @@ fn slices_go_on_without_their_lab_process_and_nothing_is_left_of_them() {
 }
 
 #[test]
+fn one_slice_is_shown_by_its_name() {
+    let machine = machine!();
+    up(&machine);
+    for verb in ["show", "stats"] {
+        let all = machine.ok(&format!("slice {verb} --json")).json();
+        let one = machine.ok(&format!("slice {verb} red --json")).json();
+        let names = |told: &Value| {
+            let list = told.get("slices").unwrap_or(told).as_array().expect("a list").clone();
+            list.iter().map(|s| s["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(&all), names(&one)),
+            (vec!["red".into(), "blue".into()], vec!["red".into()])
+        );
+    }
+    let refused = machine.netloom(["slice", "show", "green"]).finish().code(2);
+    refused.says("slice \"green\": lab \"sliced\" has red, blue");
+    // A path is a file of slices.
+    machine
+        .netloom(["slice", "show", "./red"])
+        .finish()
+        .code(1)
+        .says("no slicer runs with this file");
+    machine.down();
+}
+
+#[test]
 fn a_slice_sends_no_more_than_its_rate_and_the_other_all_of_its_packets() {
     let machine = machine!();
     machine.up(&LAB.replace("rate: 1gbit", "rate: 400kbit"));

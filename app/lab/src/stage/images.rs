@@ -51,12 +51,41 @@ pub(crate) fn bring(
     let many = users::wants_many(plan) && Given::find().is_ok();
     let owners = owners(user, many);
     let mut records = BTreeMap::new();
-    for (name, when) in wanted {
+    for (name, when) in &wanted {
         let source: Source = name.parse().map_err(netloom_container::Error::from)?;
-        let record = get(&store, &source, (when, owners), tell)?;
-        records.insert(name, (source, record));
+        match get(&store, &source, (*when, owners), tell) {
+            Ok(record) => drop(records.insert(name.clone(), (source, record))),
+            Err(Error::Image(source)) => return Err(not_here(&store, &wanted, name, source)),
+            Err(other) => return Err(other),
+        }
     }
     Ok(Some(Brought { store, records }))
+}
+
+/// The failure to bring an image, with the others of the lab that are not here either.
+fn not_here(
+    store: &Store,
+    wanted: &BTreeMap<String, PullWhen>,
+    failed: &str,
+    error: netloom_container::Error,
+) -> Error {
+    use netloom_container::Error as E;
+    if !matches!(
+        error,
+        E::Missing { .. } | E::Registry { .. } | E::NotFound { .. } | E::Denied { .. }
+    ) {
+        return Error::Image(error);
+    }
+    let is_here = |name: &str| {
+        name.parse::<Source>().is_ok_and(|source| store.record(&source.to_string()).is_some())
+    };
+    let others = wanted.keys().filter(|name| *name != failed && !is_here(name));
+    let others: Vec<String> = others.map(|name| format!("{name:?}")).collect();
+    let also = match others.as_slice() {
+        [] => String::new(),
+        others => format!("; not here either: {}", others.join(", ")),
+    };
+    Error::NoImage { first: netloom_sys::describe(&error), also }
 }
 
 /// Whose the files are in a lab of root, or of an ordinary user with one id or many.

@@ -10,7 +10,7 @@ use netloom_config::likely;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["targets", "all"]).required(true))]
 #[command(
-    after_help = "A TARGET is NODE:IFACE, NODE (all its interfaces), link:NAME, switch:S, switch:S/PORT (or S, S/PORT) or \
+    after_help = "A TARGET is NODE:IFACE, NODE (all its interfaces), link:NAME (or NAME), switch:S, switch:S/PORT (or S, S/PORT) or \
                         host:IFACE. Filters are libpcap's (pcap-filter(7)), with names of nodes for hosts and \
                         `flow:FROM->TO`, e.g. 'flow:h1->web:80/tcp'.\n\
                         Exit status: 0 when every frame is accounted for, 1 when the capture failed."
@@ -68,7 +68,7 @@ pub(crate) struct Capture {
     pub(crate) memory: u64,
     #[command(flatten)]
     pub(crate) files: CaptureFiles,
-    /// Write a file for each interface into this folder, a line per second: Unix time, Gb/s, frames received, frames
+    /// Write a file for each interface into this folder, which is made if it is missing, a line per second: Unix time, Gb/s, frames received, frames
     /// lost.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) statistics: Option<PathBuf>,

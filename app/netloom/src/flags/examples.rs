@@ -631,6 +631,7 @@ const USES: &[Uses] = &[
         &[
             ("netloom cp app.conf web:/etc/app.conf", "into a node"),
             ("netloom cp web:/var/log/app.log .", "out of one"),
+            ("netloom cp web:/etc/hosts - | head", "to standard output"),
         ],
     ),
     Uses {

@@ -12,7 +12,7 @@ use super::capture::time;
 // `generate`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A TARGET is NODE:IFACE, a NODE with one interface, link:NAME, switch:S (shared memory) or \
+    after_help = "A TARGET is NODE:IFACE, a NODE with one interface, link:NAME (or NAME), switch:S (shared memory) or \
                         host:IFACE. Frames carry a number and their time, so that `generate TARGET --receive` at \
                         another place tells what was lost, reordered or late.\n\
                         Sizes are as RFC 2544 has them, with the frame check sequence: 64 gives 60 bytes to the \

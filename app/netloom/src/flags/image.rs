@@ -47,13 +47,13 @@ pub(crate) struct ImagePull {
                   an ID (`docker-daemon:sha256:HEX`)."
 )]
 pub(crate) struct ImageLoad {
-    /// A file or a folder, or `docker-daemon:NAME`.
+    /// A file or a folder; or as in a lab file: `oci:DIR[:NAME]`, `docker-archive:FILE[:NAME]`, `docker-daemon:NAME`.
     #[arg(value_name = "PATH")]
     pub(crate) path: std::path::PathBuf,
     /// Which of several images in it.
     #[arg(long, value_name = "NAME")]
     pub(crate) select: Option<String>,
-    /// What it is called from now on, as in a lab file.
+    /// What it is called from now on, as in a lab file. Default: the names that the file or folder gives it.
     #[arg(long, value_name = "IMAGE")]
     pub(crate) name: Option<String>,
     /// Print as JSON.

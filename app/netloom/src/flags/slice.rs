@@ -20,8 +20,9 @@ pub(crate) enum Slice {
 /// `slice show`, `slice stats`.
 #[derive(Debug, Args)]
 pub(crate) struct SliceShow {
-    /// The file of slices of a slicer that runs for itself. Default: the lab's slicer.
-    pub(crate) file: Option<PathBuf>,
+    /// A slice of the lab, or the file of slices of a slicer that runs for itself. Default: all slices of the lab.
+    #[arg(value_name = "SLICE|FILE")]
+    pub(crate) what: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -80,6 +81,6 @@ mod tests {
         for wrong in [&["run"][..], &["check"], &["run", "p.yaml", "--key", "k"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
-        assert!(matches!(parse(&["show"]).unwrap(), Slice::Show(show) if show.file.is_none()));
+        assert!(matches!(parse(&["show"]).unwrap(), Slice::Show(show) if show.what.is_none()));
     }
 }

@@ -31,6 +31,24 @@ pub(crate) fn cp(lab: Option<&str>, args: &Copy) -> Result<i32> {
             let root = root(&entry, node)?;
             ended(args, |bounds| copy::into_node(root.as_fd(), Path::new(from), to, bounds))?
         }
+        (Side::Node(node, from), Side::Standard) => {
+            let client = labs::connect(lab)?;
+            let entry = client.entry(node)?;
+            if entry.machine {
+                let words = ["cat", "--", from].map(str::to_owned);
+                let most = args.max.unwrap_or(u64::MAX);
+                return enter::run(&client, &entry, &enter::of_machine_with(most, words.into()));
+            }
+            let root = root(&entry, node)?;
+            let output = std::io::stdout();
+            ended(args, |bounds| copy::out_to(root.as_fd(), from, &output, bounds))?
+        }
+        (Side::Standard, Side::Node(node, to)) => {
+            let words = format!(
+                "SRC is a file: for the standard input write netloom exec {node} -- sh -c 'cat > {to}'"
+            );
+            return Err(Usage(words).into());
+        }
         (Side::Node(node, from), Side::Host(to)) => {
             let client = labs::connect(lab)?;
             let entry = client.entry(node)?;
@@ -89,6 +107,8 @@ fn ended(
 
 enum Side<'a> {
     Host(&'a str),
+    /// `-`; a file of this name is `./-`.
+    Standard,
     Node(&'a str, &'a str),
 }
 
@@ -96,6 +116,7 @@ enum Side<'a> {
 fn side(text: &str) -> Side<'_> {
     match text.split_once(':') {
         Some((node, path)) if !node.is_empty() && !node.contains('/') => Side::Node(node, path),
+        None if text == "-" => Side::Standard,
         _ => Side::Host(text),
     }
 }

@@ -57,7 +57,11 @@ fn stats(lab: Option<&str>, args: &SliceShow) -> Result<i32> {
 }
 
 fn ask(lab: Option<&str>, args: &SliceShow) -> Result<Shown> {
-    let (socket, whose) = match &args.file {
+    let (file, slice) = match args.what.as_deref() {
+        Some(what) if is_slice(what) => (None, what.to_str()),
+        what => (what, None),
+    };
+    let (socket, whose) = match file {
         Some(file) => (folder_of(file)?.join("control"), format!("{file:?}")),
         None => {
             let folder = labs::chosen(lab)?;
@@ -65,12 +69,30 @@ fn ask(lab: Option<&str>, args: &SliceShow) -> Result<Shown> {
         }
     };
     match Connection::open(&socket)? {
-        Some(connection) => Ok(connection.show()?),
-        None if args.file.is_some() => {
+        Some(connection) => only(connection.show()?, slice, &whose),
+        None if file.is_some() => {
             bail!("{whose}: no slicer runs with this file; `netloom slice run FILE` starts one")
         }
         None => bail!("{whose} has no slicer: its file has no `slices`"),
     }
+}
+
+/// Whether a word is a slice's name: no path, no file that is there, and none whose slicer runs.
+fn is_slice(what: &Path) -> bool {
+    let is_word = what.extension().is_none() && what.components().count() == 1;
+    is_word && !what.exists() && folder_of(what).is_ok_and(|folder| !folder.exists())
+}
+
+/// What is shown, of this slice alone if one is named.
+fn only(mut shown: Shown, slice: Option<&str>, whose: &str) -> Result<Shown> {
+    let Some(name) = slice else { return Ok(shown) };
+    let all: Vec<String> = shown.slices.iter().map(|slice| slice.name.clone()).collect();
+    shown.slices.retain(|slice| slice.name == name);
+    if shown.slices.is_empty() {
+        let all = all.join(", ");
+        return Err(Usage(format!("slice {name:?}: {whose} has {all}; or name a file")).into());
+    }
+    Ok(shown)
 }
 
 /// The folder of a slicer with this file.

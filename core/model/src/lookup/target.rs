@@ -1,7 +1,7 @@
 //! Resolves a TARGET: a name for places in a lab and on the host where frames pass.
 //!
 //! A target is `NODE:IFACE`, `NODE` (all its interfaces), `link:NAME`, `switch:S`, `switch:S/PORT` or
-//! `host:IFACE`; `S` and `S/PORT` if no node has that name. [`resolve`] finds them in the plan of a lab;
+//! `host:IFACE`; `S`, `S/PORT` and a link's `NAME` if no node has that name. [`resolve`] finds them in the plan of a lab;
 //! opening shows whether an interface currently exists. A frame that crosses a target passes its points
 //! once, except a node with several interfaces, through which a forwarded frame goes twice.
 
@@ -117,6 +117,11 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
             return self::switch(plan, switch, port);
         }
     }
+    // A link's name may begin like the end of one, and is given by both ends, too.
+    let is_end = interface.is_some_and(|interface| has_interface(plan, name, interface));
+    if plan.node(text).is_none() && !is_end && lookup::find_link(plan, text).is_ok() {
+        return link(plan, text);
+    }
     let node = &plan.nodes[lookup::slot(plan, name)?];
     let mut target = Target::default();
     for found in node.interfaces.iter().filter(|i| interface.is_none_or(|name| i.name == name)) {
@@ -131,6 +136,11 @@ pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
         return Err(LookupError::Invalid { object: format!("node {name:?}"), reason });
     }
     Ok(target)
+}
+
+fn has_interface(plan: &Plan, node: &str, interface: &str) -> bool {
+    let node = plan.node(node).map(|at| &plan.nodes[at]);
+    node.is_some_and(|node| node.interfaces.iter().any(|i| i.name == interface))
 }
 
 /// An interface of a node, or its card that is a port of a switch.
@@ -283,7 +293,7 @@ mod tests {
     fn plan() -> Plan {
         let text = "name: t\nnodes: {h1: {}, h2: {}, r: {forwarding: true}, alone: {}}\n\
                     switches: {s1: {}, s2: {}, m: {kind: shm}}\n\
-                    links: [[h1, s1], [h2, s1], [s1, s2], [s2, r], [h1, m], [r, m]]\n";
+                    links: [[h1, s1], {ends: [h2, s1], name: h2-s1}, [s1, s2], [s2, r], [h1, m], [r, m]]\n";
         let lab = crate::parse("t.yaml", text.as_bytes(), "t").unwrap();
         crate::plan::plan(&lab).unwrap()
     }
@@ -302,6 +312,10 @@ mod tests {
             ("r", &["r:eth0", "r:eth1"]),
             ("link:h1:eth0--s1", &["h1:eth0"]),
             ("link:s1--s2", &["s1/s2"]),
+            ("h1:eth0--s1", &["h1:eth0"]),
+            ("s1--s2", &["s1/s2"]),
+            ("r,m", &["r:eth1"]),
+            ("h2-s1", &["h2:eth0"]),
             ("switch:s1", &["s1/h1:eth0", "s1/h2:eth0", "s1/s2"]),
             ("s1", &["s1/h1:eth0", "s1/h2:eth0", "s1/s2"]),
             ("s1/h2:eth0", &["s1/h2:eth0"]),

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal};
 use rustix::termios::{Winsize, isatty, tcsetwinsize};
 
 use super::{Event, MAX_MESSAGE, Order, Told, tell};
+use crate::interpreter;
 
 /// Exit statuses as a shell gives them: the program does not exist (127), or cannot be run (126).
 const NOT_FOUND: i32 = 127;
@@ -113,7 +114,9 @@ impl Deputy {
         let mut command = Command::new(name);
         command.args(order.argv.iter().skip(1)).env_clear();
         let error = command.envs(order.env.iter().map(|(k, v)| (k, v))).exec();
-        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {error}", order.node));
+        let path = order.env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_str());
+        let words = interpreter::words(&error, name, path);
+        netloom_sys::journal::line(format_args!("netloom: node {:?}: {name}: {words}", order.node));
         let missing = error.kind() == io::ErrorKind::NotFound;
         process::exit_now(if missing { NOT_FOUND } else { NOT_RUNNABLE })
     }

@@ -13,6 +13,9 @@ use crate::output::{self, ProgressLine};
 /// Characters of a progress bar.
 const BAR: usize = 24;
 
+/// What names of images on this machine begin with, as lab files have them.
+const PREFIXES: [&str; 4] = ["oci:", "docker-archive:", "oci-archive:", "docker-daemon:"];
+
 fn store() -> Result<Store> {
     Ok(Store::open(&Store::folder()?)?)
 }
@@ -71,10 +74,16 @@ fn bar(progress: &Progress) -> String {
 fn place(args: &ImageLoad) -> Result<Source> {
     let select = args.select.clone();
     let text = args.path.to_string_lossy();
-    if text.starts_with("docker-daemon:") {
-        return match select {
-            Some(_) => Err(Usage("--select is for folders and archives".to_owned()).into()),
-            None => source(&text),
+    let is_prefixed = PREFIXES.iter().any(|prefix| text.starts_with(prefix));
+    if is_prefixed && !args.path.exists() {
+        return match (source(&text)?, select) {
+            (source, None) => Ok(source),
+            (Source::Layout(path, None), select) => Ok(Source::Layout(path, select)),
+            (Source::Archive(path, None), select) => Ok(Source::Archive(path, select)),
+            (Source::Layout(..) | Source::Archive(..), _) => {
+                Err(Usage(format!("{text}: names an image already; leave --select out")).into())
+            }
+            _ => Err(Usage("--select is for folders and archives".to_owned()).into()),
         };
     }
     let path = std::path::absolute(&args.path)?.to_string_lossy().into_owned();
@@ -95,14 +104,14 @@ pub(super) fn load(args: &ImageLoad) -> Result<i32> {
     let store = store()?;
     let options = Options::with(usual_owners(), Pull::Always);
     let mut line = ProgressLine::new();
-    let record = provide::named(&store, &source, name.as_ref(), &options, &mut |progress| {
+    let loaded = provide::load(&store, &source, name.as_ref(), &options, &mut |progress| {
         line.show(&bar(progress));
     });
     line.clear();
-    let record = record?;
+    let loaded = loaded?;
     match args.json {
-        true => output::print_json(&record)?,
-        false => output::print(&told(&record))?,
+        true => output::print_json(&loaded)?,
+        false => output::print(&loaded.iter().map(told).collect::<String>())?,
     }
     Ok(0)
 }
