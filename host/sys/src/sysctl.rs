@@ -6,6 +6,11 @@
 use std::io;
 use std::path::Path;
 
+/// Reads a setting; `None` if the kernel has none of this name.
+pub fn get(path: &str) -> Option<String> {
+    std::fs::read_to_string(full(path)).ok().map(|text| text.trim().to_owned())
+}
+
 /// Writes a setting. Failure is ignored for a path with a leading `-`, and for IPv6 settings if the
 /// kernel has no IPv6.
 ///

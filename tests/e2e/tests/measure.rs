@@ -477,7 +477,19 @@ fn what_cannot_be_measured_is_told() {
         machine.down();
         skip!("root-only: loads BPF programs");
     }
-    machine.exec("r1", &["ip", "route", "flush", "root", "0/0", "table", "main"]).ok();
+    let r1 = |words: &str| {
+        machine.exec("r1", &["sh", "-c", words]).ok();
+    };
+    // The kernel's refusal is the same for each.
+    r1("sysctl -w net.ipv4.ip_forward=0");
+    machine.refused("measure h1 web", 1, &["come by \"eth0\": it does not forward"]);
+    r1("sysctl -w net.ipv4.ip_forward=1 net.ipv4.conf.eth0.rp_filter=1");
+    r1("ip route add $(getent ahostsv4 h1 | head -n 1 | cut -d' ' -f 1)/32 dev eth1");
+    machine.refused("measure h1 web", 1, &["by another interface, and rp_filter is on"]);
+    r1("ip route del $(getent ahostsv4 h1 | head -n 1 | cut -d' ' -f 1)/32 dev eth1");
+    r1("ip rule add pref 5 iif eth0 prohibit");
+    machine.refused("measure h1 web", 1, &["it has a route, and does not tell why"]);
+    r1("ip rule del pref 5; ip route flush root 0/0 table main");
     machine.refused("measure h1 web", 1, &["node \"r1\" has no route to"]);
     machine.exec("h1", &["ip", "route", "del", "default"]).ok();
     machine.refused("measure h1 web", 1, &["way from h1 to web: node \"h1\" has no route to"]);

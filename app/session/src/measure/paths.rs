@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use netloom_lab::view::LinkStatus;
-use netloom_model::lookup::path::{self, Finder, Next, PacketPath, Passage, Question};
+use netloom_model::lookup::path::{
+    self, Answer, Finder, Next, PacketPath, Passage, Question, Stop,
+};
 use netloom_model::lookup::target::Space;
 use netloom_model::plan::PlannedNode;
 use netloom_netlink::{Found, Lookup, Socket};
+use netloom_sys::sysctl;
 
 use super::note::Note;
 use crate::spaces::run_in;
@@ -212,7 +215,7 @@ fn named(wired: &[(String, usize)]) -> impl Iterator<Item = (&str, usize)> {
 }
 
 /// The next hop according to a node's kernel; according to the plan if that is a guest's.
-pub(super) fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Option<Next>> {
+pub(super) fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Answer> {
     let (_, plan) = spaces.lab()?;
     if path::node(plan, question.node)?.kind.as_vm().is_some() {
         let planned = path::by_plan(plan, question)?;
@@ -231,12 +234,43 @@ pub(super) fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Optio
             None => None,
         };
         let found = socket.route_to(&Lookup { to: question.to, forwarded })?;
-        let Some(Found::Leaves { link, via, source }) = found else { return Ok(None) };
+        let Some(Found::Leaves { link, via, source }) = found else {
+            return Ok(Err(stop(&mut socket, question)?));
+        };
         let left = socket.link(link)?;
         let gone = || Error::unfit(format!("link {link}"), "it is gone");
-        Ok(Some(Next { interface: left.ok_or_else(gone)?.name, via, source }))
+        Ok(Ok(Next { interface: left.ok_or_else(gone)?.name, via, source }))
     });
     Ok(asked.map_err(Error::asking(question.node, operation))?)
+}
+
+/// Why a node sends packets no further, asked in its network. Of forwarded packets the kernel's refusal alone does not tell:
+/// it is the same without a route, without forwarding, and from the reverse path filter.
+fn stop(socket: &mut Socket, question: &Question<'_>) -> netloom_netlink::Result<Stop> {
+    let Some((source, interface)) = question.forwarded else { return Ok(Stop::NoRoute) };
+    let mut own = |to| socket.route_to(&Lookup { to, forwarded: None });
+    if !matches!(own(question.to)?, Some(Found::Leaves { .. })) {
+        return Ok(Stop::NoRoute);
+    }
+    let family = if question.to.is_ipv4() { "ipv4" } else { "ipv6" };
+    let setting = |of: &str, name: &str| {
+        let value = sysctl::get(&format!("net/{family}/conf/{of}/{name}"));
+        value.and_then(|value| value.parse::<u8>().ok()).unwrap_or(0)
+    };
+    if setting(interface, "forwarding") == 0 {
+        return Ok(Stop::NotForwarding);
+    }
+    // Of both the larger counts (ip-sysctl.rst): 1 wants the way back by this interface, 2 any.
+    let filter = setting("all", "rp_filter").max(setting(interface, "rp_filter"));
+    let back = own(source)?;
+    let index = socket.index_of(interface)?;
+    let by = |link| matches!(back, Some(Found::Leaves { link: way, .. }) if way == link);
+    let refused = match filter {
+        1 => !by(index),
+        2 => back.is_none(),
+        _ => false,
+    };
+    Ok(if refused { Stop::ReversePath } else { Stop::Unknown })
 }
 
 /// Directions of links that have a wire now.

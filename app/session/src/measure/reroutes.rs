@@ -159,7 +159,7 @@ impl Watched {
         let mut ends = false;
         let mut ask = |question: &Question<'_>| {
             let found = next(spaces, question);
-            ends |= matches!(found, Ok(None));
+            ends |= matches!(found, Ok(Err(_)));
             found
         };
         match finder.find((from, to), (source, self.pair.1), &mut ask) {

@@ -101,13 +101,46 @@ pub fn branch<'p>(plan: &'p Plan, way: &PacketPath) -> Option<(&'p str, usize)> 
     several.next()
 }
 
+/// Why a node sends packets no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It has no route, or one that drops packets.
+    NoRoute,
+    /// It has a route, but does not forward what comes by that interface.
+    NotForwarding,
+    /// It has a route, but its own way back to the source is another one, which its reverse path filter refuses
+    /// (RFC 3704, section 2).
+    ReversePath,
+    /// It has a route, and its kernel does not tell why it drops such packets.
+    Unknown,
+}
+
+impl Stop {
+    /// The reason in words.
+    fn words(self, question: &Question<'_>) -> String {
+        let Question { node, to, forwarded } = question;
+        let Some((source, interface)) = forwarded else {
+            return format!("node {node:?} has no route to {to}");
+        };
+        let drops =
+            format!("node {node:?} drops packets of {source} for {to} that come by {interface:?}");
+        match self {
+            Stop::NoRoute => format!("node {node:?} has no route to {to} for packets of {source}"),
+            Stop::NotForwarding => format!("{drops}: it does not forward"),
+            Stop::ReversePath => {
+                format!("{drops}: it sends to {source} by another interface, and rp_filter is on")
+            }
+            Stop::Unknown => format!("{drops}: it has a route, and does not tell why"),
+        }
+    }
+}
+
 /// The next hop by the plan, for a node whose kernel cannot be asked: the guest of a virtual machine. The longest prefix of
-/// its segments and routes counts; of several next hops the first is taken. Whether it forwards is the guest's matter. `None`
-/// without a route.
+/// its segments and routes counts; of several next hops the first is taken. Whether it forwards is the guest's matter.
 ///
 /// # Errors
 /// [`LookupError::NoNode`].
-pub fn by_plan(plan: &Plan, question: &Question<'_>) -> Result<Option<Next>> {
+pub fn by_plan(plan: &Plan, question: &Question<'_>) -> Result<Answer> {
     let node = node(plan, question.node)?;
     let source = |of: &crate::plan::Interface| {
         let own = of.addresses.iter().map(ipnet::IpNet::addr);
@@ -124,15 +157,19 @@ pub fn by_plan(plan: &Plan, question: &Question<'_>) -> Result<Option<Next>> {
     // Of equal ones the last counts: the segment.
     let all = routes.chain(segments).filter(|(.., net)| net.contains(&question.to));
     let best = all.max_by_key(|(length, ..)| *length);
-    Ok(best.map(|(_, interface, via, _)| Next {
+    let next = best.map(|(_, interface, via, _)| Next {
         interface: interface.name.clone(),
         via,
         source: source(interface),
-    }))
+    });
+    Ok(next.ok_or(Stop::NoRoute))
 }
 
-/// Answers questions; `None` without a route.
-pub type Routes<'a, E> = dyn FnMut(&Question<'_>) -> std::result::Result<Option<Next>, E> + 'a;
+/// Where packets go next, or why they do not.
+pub type Answer = std::result::Result<Next, Stop>;
+
+/// Answers questions.
+pub type Routes<'a, E> = dyn FnMut(&Question<'_>) -> std::result::Result<Answer, E> + 'a;
 
 /// Finds paths in a plan.
 #[derive(Debug)]
@@ -178,13 +215,7 @@ impl<'a> Finder<'a> {
             }
             let forwarded = found_source.zip(came.as_deref());
             let question = Question { node, to: destination, forwarded };
-            let next = routes(&question)?.ok_or_else(|| match forwarded {
-                None => fail(format!("node {node:?} has no route to {destination}")),
-                Some((source, _)) => fail(format!(
-                    "node {node:?} has no route to {destination} for packets of {source}, or does not \
-                     forward"
-                )),
-            })?;
+            let next = routes(&question)?.map_err(|stop| fail(stop.words(&question)))?;
             if found_source.is_none() {
                 // Only the sender itself chooses a source address.
                 found_source = Some(next.source.ok_or_else(|| {

@@ -8,11 +8,11 @@ fn plan(text: &str) -> Plan {
 }
 
 /// Answers like a kernel with the plan's addresses and routes.
-fn planned(plan: &Plan) -> impl FnMut(&Question<'_>) -> Result<Option<Next>> + '_ {
+fn planned(plan: &Plan) -> impl FnMut(&Question<'_>) -> Result<Answer> + '_ {
     |question| {
         let node = &plan.nodes[plan.node(question.node).unwrap()];
         if question.forwarded.is_some() && !node.forwarding.any() {
-            return Ok(None);
+            return Ok(Err(Stop::NotForwarding));
         }
         let to = question.to;
         let on_link = node.interfaces.iter().find_map(|i| {
@@ -27,11 +27,12 @@ fn planned(plan: &Plan) -> impl FnMut(&Question<'_>) -> Result<Option<Next>> + '
             Some((interface, best.via, own.addr()))
         };
         let found = on_link.or_else(routed);
-        Ok(found.map(|(interface, via, source)| Next {
+        let next = found.map(|(interface, via, source)| Next {
             interface: interface.name.clone(),
             via,
             source: question.forwarded.is_none().then_some(source),
-        }))
+        });
+        Ok(next.ok_or(Stop::NoRoute))
     }
 }
 
@@ -59,7 +60,11 @@ fn a_guest_s_next_hop_is_the_plan_s() {
         assert_eq!(finder.find::<LookupError>((from, to), ends, guest).unwrap(), own);
     }
     let nowhere = Question { node: "h1", to: "192.0.2.1".parse().unwrap(), forwarded: None };
-    assert!(by_plan(&plan, &nowhere).unwrap().is_none_or(|next| next.via.is_some()));
+    assert!(
+        by_plan(&plan, &nowhere)
+            .unwrap()
+            .map_or_else(|stop| stop == Stop::NoRoute, |next| next.via.is_some())
+    );
     assert!(by_plan(&plan, &Question { node: "x", ..nowhere }).is_err());
 }
 
@@ -148,36 +153,45 @@ fn what_ends_a_way_is_named() {
     let refused = |routes: &mut Routes<'_, LookupError>| {
         finder.find(("h1", "web"), (None, to), routes).unwrap_err().to_string()
     };
-    let none = refused(&mut |_| Ok(None));
+    let none = refused(&mut |_| Ok(Err(Stop::NoRoute)));
     assert_eq!(none, format!("way from h1 to web: node \"h1\" has no route to {to}"));
-    let mut kernel = planned(&plan);
-    let cut = refused(&mut |q| if q.node == "r1" { Ok(None) } else { kernel(q) });
-    assert!(
-        cut.contains("node \"r1\" has no route to") && cut.contains("does not forward"),
-        "{cut}"
-    );
+    for (stop, why) in [
+        (Stop::NoRoute, "node \"r1\" has no route to"),
+        (Stop::NotForwarding, "come by \"eth0\": it does not forward"),
+        (Stop::ReversePath, "by another interface, and rp_filter is on"),
+        (Stop::Unknown, "it has a route, and does not tell why"),
+    ] {
+        let mut kernel = planned(&plan);
+        let cut = refused(&mut |q| if q.node == "r1" { Ok(Err(stop)) } else { kernel(q) });
+        assert!(cut.contains(why), "{cut}");
+    }
     let next = |interface: &str, via: Option<&str>| Next {
         interface: interface.into(),
         via: via.map(|via| via.parse().unwrap()),
         source: Some(address(&plan, "h1")),
     };
-    let odd = refused(&mut |_| Ok(Some(next("tun0", None))));
+    let odd = refused(&mut |_| Ok(Ok(next("tun0", None))));
     assert!(odd.contains("by interface \"tun0\", which is of no link"), "{odd}");
-    let nobody = refused(&mut |_| Ok(Some(next("eth0", Some("192.0.2.1")))));
+    let nobody = refused(&mut |_| Ok(Ok(next("eth0", Some("192.0.2.1")))));
     assert!(nobody.contains("hands packets to 192.0.2.1, which is no node's"), "{nobody}");
-    let unlinked = refused(&mut |_| Ok(Some(next("eth0", None))));
+    let unlinked = refused(&mut |_| Ok(Ok(next("eth0", None))));
     assert!(unlinked.contains(&format!("no link leads from h1:eth0 to {to}")), "{unlinked}");
     let (h2, h1) = (address(&plan, "h2"), address(&plan, "h1"));
     let circle = refused(&mut |q| {
         let via = if q.node == "h1" { h2 } else { h1 };
-        Ok(Some(Next { via: Some(via), ..next("eth0", None) }))
+        Ok(Ok(Next { via: Some(via), ..next("eth0", None) }))
     });
     assert!(circle.contains("come to node \"h1\" again"), "{circle}");
     for (from, to) in [("h9", "web"), ("h1", "h9")] {
-        let error = finder.find((from, to), (None, h1), &mut |_| Ok(None)).unwrap_err();
+        let error =
+            finder.find((from, to), (None, h1), &mut |_| Ok(Err(Stop::NoRoute))).unwrap_err();
         assert!(matches!(&error, LookupError::NoNode { node, .. } if node == "h9"), "{error}");
     }
-    assert!(finder.find(("h1", "h1"), (None, h1), &mut |_| Ok::<_, LookupError>(None)).is_err());
+    assert!(
+        finder
+            .find(("h1", "h1"), (None, h1), &mut |_| Ok::<_, LookupError>(Err(Stop::NoRoute)))
+            .is_err()
+    );
 }
 
 #[test]
