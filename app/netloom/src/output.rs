@@ -84,6 +84,19 @@ pub(crate) fn notes(notes: &[String]) {
     }
 }
 
+/// How many warnings of a kind are printed.
+const MOST_WARNINGS: usize = 8;
+
+/// Prints what is probably not meant in a lab to standard error.
+pub(crate) fn warnings(hints: &[String]) {
+    for hint in hints.iter().take(MOST_WARNINGS) {
+        tell_line!("warning: {hint}");
+    }
+    if let Some(more) = hints.len().checked_sub(MOST_WARNINGS).filter(|more| *more > 0) {
+        tell_line!("warning: {more} more nodes like these");
+    }
+}
+
 /// A value, or `-` if unknown.
 pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".into(), show)

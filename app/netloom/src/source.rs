@@ -69,11 +69,22 @@ pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
     plan_of(&lab(path, name)?, path)
 }
 
-/// The plan of a file, which may be another program's, for a lab that is up here or shall be.
-pub(crate) fn plan_here(path: &Path, name: Option<&str>, how: &Importing) -> Result<Plan> {
+/// The plan of a file, and what is probably not meant in it.
+pub(crate) fn checked(path: &Path) -> Result<(Plan, Vec<String>)> {
+    let lab = lab(path, None)?;
+    Ok((plan_of(&lab, path)?, netloom_model::plan::hints(&lab)))
+}
+
+/// The plan of a file, which may be another program's, for a lab that is up here or shall be; and what is probably not meant in
+/// it.
+pub(crate) fn plan_here(
+    path: &Path,
+    name: Option<&str>,
+    how: &Importing,
+) -> Result<(Plan, Vec<String>)> {
     let lab = lab_with(path, name, how)?;
-    let plan = plan_of(&lab, path)?;
-    with_free_addresses(&lab, plan)
+    let plan = with_free_addresses(&lab, plan_of(&lab, path)?)?;
+    Ok((plan, netloom_model::plan::hints(&lab)))
 }
 
 /// The plan of a lab with addresses that nobody has on this machine, if its doors need them.

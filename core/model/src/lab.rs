@@ -94,6 +94,9 @@ pub struct Node {
     pub children: Option<u32>,
     /// A router: forwards between its interfaces, gets routes and is a default gateway, in both families or one.
     pub forwarding: Forwarding,
+    /// The file says what it forwards, which may be nothing.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub forwarding_given: bool,
     /// Its host name; the last part of its name when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,

@@ -239,7 +239,10 @@ impl Programs {
             None => return Ok(Execs::Running(vec![])),
             Some(Exit::Code(0)) => return self.exec_from(index + 1),
             Some(exit) if self.exec_until.is_some() => ended_words(exit),
-            Some(_) => format!("took longer than {} ms", self.execs[index].1.as_millis()),
+            Some(_) => format!(
+                "took longer than {} ms; a server, which does not end, goes to `run`",
+                self.execs[index].1.as_millis()
+            ),
         };
         let words = format!("{} {words}", self.slots[at].name());
         let last: Vec<String> = self.slots[at].last_lines.iter().cloned().collect();

@@ -1,6 +1,6 @@
 //! `check`: every wrong file gives exactly its expected output, exit code 2, and makes nothing.
 
-use netloom_tests_e2e::{Machine, workspace_root};
+use netloom_tests_e2e::{Machine, machine, workspace_root};
 
 #[test]
 fn every_bad_file_gives_its_expected_output() {
@@ -40,6 +40,39 @@ fn every_example_is_valid() {
         }
     }
     assert!(files.len() >= 5, "only {} examples", files.len());
-    machine.netloom(["check"]).args(&files).finish().code(0);
+    let told = machine.netloom(["check"]).args(&files).finish().code(0);
+    assert_eq!(told.errors(), "", "an example has something that is probably not meant");
     machine.untouched();
+}
+
+#[test]
+fn what_is_probably_not_meant_is_a_warning() {
+    let lab = |forwarding: &str| {
+        format!(
+            "name: between\nnodes: {{a: {{}}, m: {{{forwarding}}}, b: {{}}}}\nlinks: [[a, m], [m, b]]\n\
+             expect:\n  - reaches: [a, m]\n  - {{reaches: [a, b], within: 100ms}}\n"
+        )
+    };
+    let warning = "node \"m\" joins the networks of \"a\" and \"b\" and does not forward between them; write \
+                   `forwarding: true`, or `forwarding: false` if that is meant";
+    let machine = machine!();
+    machine.file(&lab(""));
+    machine.netloom(["check", "lab.yaml"]).finish().code(0).says(warning);
+    machine.netloom(["up", "lab.yaml"]).finish().code(0).says(&format!("warning: {warning}\n"));
+    // Once is enough.
+    let again = machine.netloom(["up", "lab.yaml"]).finish().code(0);
+    assert_eq!(again.errors(), "");
+    let tested = machine.netloom(["test", "lab.yaml"]).finish().code(1).text();
+    let failed = tested.split("FAIL").nth(1).expect("a step that does not hold");
+    assert_eq!(
+        (tested.matches(warning).count(), failed.matches(warning).count()),
+        (1, 1),
+        "{tested}"
+    );
+    for decided in ["forwarding: true", "forwarding: false"] {
+        machine.file(&lab(decided));
+        let told = machine.netloom(["check", "lab.yaml"]).finish().code(0);
+        assert_eq!(told.errors(), "", "{decided}");
+    }
+    machine.down();
 }

@@ -19,6 +19,17 @@ fn exit_codes_and_signals_are_kept() {
 }
 
 #[test]
+fn a_command_in_one_word_is_told_apart() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    let refused = machine.exec("a", &["ping -c1 b"]).finish().code(127);
+    refused
+        .says("ping -c1 b: ")
+        .says("write ping and its arguments as words of their own, or sh -c");
+    machine.down();
+}
+
+#[test]
 fn streams_are_the_callers_own() {
     let machine = machine!();
     machine.up(&pair(""));

@@ -120,6 +120,11 @@ fn flow_entries_decide_who_reaches_whom() {
     for part in ["priority=32768,in_port=1,actions=output:2", "leaves by", "2 b:eth0"] {
         assert!(trace.contains(part), "{trace}");
     }
+    // Why nothing takes a frame where nobody makes entries.
+    let missed = machine.ok("flow trace s in_port=c,arp").text();
+    let why = "controllers  the switch has none: entries come from `netloom flow add` alone";
+    assert!(missed.contains("no entry matches") && missed.contains(why), "{missed}");
+    assert!(!trace.contains("controllers"), "{trace}");
     for words in ["in_port=c:eth0,arp", "in_port=c,arp", "--port c --frame 00"] {
         let trace = machine.ok(&format!("flow trace s {words} --json")).json();
         assert_eq!((&trace["port"], &trace["sent"]), (&json!(3), &json!([])), "{trace}");

@@ -15,14 +15,17 @@ use crate::{completing, labs, man, output, source};
 pub(crate) fn check(args: &Check) -> Result<i32> {
     let mut code = 0;
     for path in &args.files {
-        match source::plan(path, None) {
-            Ok(plan) => output::print(&format!(
-                "{}: good: {}, {}, {}\n",
-                source::shown(path),
-                output::count(plan.nodes.len(), "node"),
-                output::count(plan.switches.len(), "switch"),
-                output::count(plan.links.len(), "link")
-            ))?,
+        match source::checked(path) {
+            Ok((plan, hints)) => {
+                output::print(&format!(
+                    "{}: good: {}, {}, {}\n",
+                    source::shown(path),
+                    output::count(plan.nodes.len(), "node"),
+                    output::count(plan.switches.len(), "switch"),
+                    output::count(plan.links.len(), "link")
+                ))?;
+                output::warnings(&hints);
+            }
             Err(error) => {
                 match error.downcast_ref::<netloom_config::Diagnostics>() {
                     Some(diagnostics) => output::print(&format!("{diagnostics}\n"))?,

@@ -42,7 +42,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     // Fork the spawner while this process is small.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let plan = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
+    let (plan, hints) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let neighbours = plan.neighbours();
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
@@ -51,6 +51,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
         Outcome::Up { adopted: false, troubles, notes, .. } => {
             said = troubles;
             tell_notes(&name, &notes);
+            output::warnings(&hints);
             let (nodes, links) = (output::count(nodes, "node"), output::count(links, "link"));
             output::print(&format!("lab {name}: {nodes}, {links} up in {}\n", took()))?;
             tell_lacking(&name, neighbours);
@@ -251,7 +252,8 @@ pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
     }
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let plan = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
+    let (plan, hints) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
+    output::warnings(&hints);
     let name = plan.lab.clone();
     let neighbours = plan.neighbours();
     let talkers: Vec<String> =

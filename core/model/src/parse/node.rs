@@ -48,6 +48,7 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
     let node = &mut body.node;
     if let Some(value) = fields.get("forwarding") {
         node.forwarding = forwarding(value, &path.key("forwarding"), report);
+        node.forwarding_given = true;
         if !node.forwarding.any() && node.kind.as_router().is_some() {
             let message = format!("{}: a router forwards", path.key("forwarding"));
             report.error(value.place, message);

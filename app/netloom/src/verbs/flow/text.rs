@@ -246,6 +246,23 @@ pub(super) fn ports(all: &[Port]) -> String {
     table(&head, all.iter().map(row).collect())
 }
 
+/// What a switch says of a packet for its controllers that none takes.
+const NOT_TAKEN: &str = "no controller takes it";
+
+/// Why nobody makes entries in a switch, if nobody does.
+fn unled(switch: &Shown) -> Option<String> {
+    let own = &switch.controllers;
+    if own.iter().any(|own| own.connection.is_some()) || !switch.connections.is_empty() {
+        return None;
+    }
+    let none = own.first().map(|first| match &first.reason {
+        Some(reason) => format!("none is connected ({}: {reason})", first.target),
+        None => format!("none is connected ({})", first.target),
+    });
+    let none = none.unwrap_or_else(|| "the switch has none".to_owned());
+    Some(format!("{none}: entries come from `netloom flow add` alone"))
+}
+
 /// What would happen to a frame.
 pub(super) fn trace(traced: &Traced, switch: &Shown) -> String {
     let name = |number: u32| {
@@ -272,6 +289,11 @@ pub(super) fn trace(traced: &Traced, switch: &Shown) -> String {
         lines.push(("to controllers", traced.packet_ins.to_string()));
     }
     lines.extend(traced.drops.iter().map(|why| ("dropped", why.clone())));
+    let is_missed = traced.steps.iter().any(|step| step.entry.is_none());
+    let is_untaken = traced.drops.iter().any(|why| why == NOT_TAKEN);
+    if is_missed || is_untaken {
+        lines.extend(unled(switch).map(|why| ("controllers", why)));
+    }
     lines.push((
         "decided by",
         if traced.decided_by.is_empty() { "-".into() } else { traced.decided_by.clone() },
@@ -283,7 +305,7 @@ pub(super) fn trace(traced: &Traced, switch: &Shown) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netloom_flow::control::requests::{PortShown, TraceSent, TraceStep};
+    use netloom_flow::control::requests::{ControllerShown, PortShown, TraceSent, TraceStep};
     use netloom_openflow::Version;
     use netloom_openflow::text::flow;
 
@@ -356,8 +378,23 @@ table        1: no entry matches
 does         output:2
 leaves by    2 h2:eth0
 dropped      no entry matches
+controllers  the switch has none: entries come from `netloom flow add` alone
 decided by   in_port=1,arp
 ";
         assert_eq!(trace(&traced, &shown), expected);
+        let controller = |connection| ControllerShown {
+            target: "tcp:127.0.0.1:6653".into(),
+            reason: Some("Connection refused".into()),
+            connection,
+            ..ControllerShown::default()
+        };
+        let told = |controllers| trace(&traced, &Shown { controllers, ..shown.clone() });
+        let none =
+            "controllers  none is connected (tcp:127.0.0.1:6653: Connection refused): entries come";
+        assert!(told(vec![controller(None)]).contains(none));
+        assert!(!told(vec![controller(Some(Default::default()))]).contains("controllers"));
+        let dropped =
+            Traced { steps: vec![step(0, Some("priority=5,arp,actions=drop"))], ..traced };
+        assert!(!trace(&dropped, &shown).contains("controllers"));
     }
 }

@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::Result;
 use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::{Folder, runtime_dir};
-use netloom_model::Plan;
-use netloom_model::expect::Step as Expected;
+use netloom_model::expect::What;
+use netloom_model::{Lab, Plan};
 use netloom_session::probe::Asked;
 
 use super::checker::Checker;
@@ -55,7 +55,7 @@ pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) ->
         }
     };
     let folder = Folder::new(&runtime_dir()?, name);
-    let tested = take_steps(&folder, &plan, &lab.expect, &signals);
+    let tested = take_steps(&folder, (&plan, &lab), &signals);
     let down = down::take_down(&folder);
     drop(life);
     let all_hold = match tested {
@@ -103,11 +103,11 @@ fn since(begun: Instant) -> u64 {
 }
 
 /// Takes all steps; returns whether all hold.
-fn take_steps(folder: &Folder, plan: &Plan, steps: &[Expected], signals: &OwnedFd) -> Result<bool> {
+fn take_steps(folder: &Folder, (plan, lab): (&Plan, &Lab), signals: &OwnedFd) -> Result<bool> {
     let client = labs::connect_to(folder)?;
     let checker = Checker::new(&client, plan, signals);
     let mut all_hold = true;
-    for step in steps {
+    for step in &lab.expect {
         let begun = Instant::now();
         let (holds, seen) = match checker.take(step) {
             Ok(found) => found,
@@ -115,6 +115,8 @@ fn take_steps(folder: &Folder, plan: &Plan, steps: &[Expected], signals: &OwnedF
             Err(Cut::Interrupted) => anyhow::bail!("interrupted"),
         };
         all_hold &= holds;
+        let hints = if holds { vec![] } else { hints(lab, &step.what) };
+        let seen = hints.iter().fold(seen, |seen, hint| format!("{seen}\n{hint}"));
         let (name, expected) = (step.title(), step.what.words());
         tell(&Line::Step(Step { name, holds, expected, seen, ms: since(begun) }))?;
     }
@@ -125,6 +127,14 @@ fn take_steps(folder: &Folder, plan: &Plan, steps: &[Expected], signals: &OwnedF
         }
     }
     Ok(all_hold)
+}
+
+/// Why nodes may not reach each other.
+fn hints(lab: &Lab, what: &What) -> Vec<String> {
+    match what {
+        What::Reaches(_) => netloom_model::plan::hints(lab),
+        _ => vec![],
+    }
 }
 
 /// The last lines of all programs, by time.
