@@ -121,8 +121,10 @@ pub fn prune(store: &Store, all: bool) -> Result<Removed> {
     Ok(removed)
 }
 
-/// Moves layers that no image and no lab needs to where they are removed, and removes packed ones.
+/// Moves layers that no image and no lab needs to where they are removed, and removes packed ones. The store is held
+/// alone.
 fn drop_unneeded(store: &Store) -> Result<Removed> {
+    pins::sweep(store);
     let mut needed = store.records();
     needed.extend(pins::all(store).into_iter().flat_map(|pin| pin.images));
     let layers = || needed.iter().flat_map(|record| &record.layers);

@@ -53,19 +53,20 @@ pub fn release(store: &Store, folder: &Path) {
     let _ = fs::remove_file(place(store, folder));
 }
 
-/// The pins that count; others are removed.
+/// The pins that count, by lab. Others stay: one may be that of a lab that is coming up, whose state is not written yet.
 pub fn all(store: &Store) -> Vec<Pin> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(store.at("pins")).into_iter().flatten().flatten() {
-        match store::read::<Pin>(&entry.path()) {
-            Ok(pin) if pin.counts() => found.push(pin),
-            _ => {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
-    }
+    let mut found: Vec<Pin> = noted(store).into_iter().filter(Pin::counts).collect();
     found.sort_by(|a, b| a.lab.cmp(&b.lab));
     found
+}
+
+/// Removes the pins that do not count. Who calls holds the store alone, so that no lab is coming up.
+pub(crate) fn sweep(store: &Store) {
+    for entry in fs::read_dir(store.at("pins")).into_iter().flatten().flatten() {
+        if !store::read::<Pin>(&entry.path()).is_ok_and(|pin| pin.counts()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Whether an image or a lab needs a packed layer.
@@ -75,7 +76,7 @@ pub(crate) fn need(store: &Store, blob: &Digest) -> bool {
     images.any(|record| record.layers.iter().any(|layer| layer.blob == *blob))
 }
 
-/// All pins, also of labs that are coming up: nothing is removed.
+/// All pins, also of labs that are coming up.
 fn noted(store: &Store) -> Vec<Pin> {
     let files = fs::read_dir(store.at("pins")).into_iter().flatten().flatten();
     files.filter_map(|entry| store::read(&entry.path()).ok()).collect()

@@ -1,7 +1,7 @@
 //! What is removed, and what stays.
 
 use netloom_container::keeping::{find, list, prune, remove};
-use netloom_container::pins::{Pin, all, pin, release};
+use netloom_container::pins::{Pin, all, hold, pin, release};
 use netloom_container::{Record, Store, unpack};
 
 use super::support::{Scratch, Tar, image, nothing_is_half_made, owners, scratch};
@@ -60,6 +60,25 @@ fn an_image_that_a_lab_uses_stays() {
     assert_eq!(prune(&scratch.store, true).unwrap().images, ["used:1"]);
     assert!(all(&scratch.store).is_empty());
     release(&scratch.store, lab.path());
+}
+
+/// A lab holds the store from its pin until its state is written, and whoever lists images does not wait for it.
+#[test]
+fn the_pin_of_a_lab_that_is_coming_up_stays_when_images_are_listed() {
+    let scratch = scratch();
+    let record = kept(&scratch, "used:1", &[Tar::new().file("a", 0o644, "a").end()]);
+    let lab = tempfile::tempdir().unwrap();
+    let hold = hold(&scratch.store).unwrap();
+    let of_lab = Pin { lab: "lab".to_owned(), folder: lab.path().to_owned(), images: vec![record] };
+    pin(&scratch.store, &of_lab).unwrap();
+    assert!(all(&scratch.store).is_empty());
+    assert_eq!(names(&scratch.store), ["used:1"]);
+    assert!(find(&scratch.store, "used:1").unwrap().labs.is_empty());
+    std::fs::write(lab.path().join("state.json"), "{}").unwrap();
+    drop(hold);
+    let refused = remove(&scratch.store, &["used:1".to_owned()]).unwrap_err().to_string();
+    assert!(refused.contains("lab \"lab\" uses it"), "{refused}");
+    assert!(prune(&scratch.store, true).unwrap().images.is_empty());
 }
 
 #[test]
