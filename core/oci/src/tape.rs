@@ -108,6 +108,8 @@ struct Said {
 pub struct Tape {
     said: Said,
     awaited: Option<Text>,
+    /// Bytes of text about the next entry so far.
+    text: u64,
     /// A sparse entry whose map goes on.
     open: Option<Box<Entry>>,
     /// A block of zeros came.
@@ -145,10 +147,12 @@ impl Tape {
             _ => None,
         };
         match text {
-            Some(_) if size > MOST_TEXT => {
-                Err(Error::Archive(format!("{size} bytes of text about one entry")))
-            }
             Some(text) => {
+                self.text = self.text.saturating_add(size);
+                if self.text > MOST_TEXT {
+                    let why = format!("{} bytes of text about one entry", self.text);
+                    return Err(Error::Archive(why));
+                }
                 self.awaited = Some(text);
                 Ok(Step::Text(size))
             }
@@ -193,6 +197,7 @@ impl Tape {
 
     fn entry(&mut self, block: &[u8; BLOCK], size: u64) -> Result<Step> {
         let said = std::mem::take(&mut self.said);
+        self.text = 0;
         let is_ustar = &block[257..262] == b"ustar";
         let mut path = said.path.unwrap_or_else(|| {
             let name = until_nul(&block[..100]);
@@ -473,6 +478,23 @@ mod tests {
             tape.block(&header("x", b'x', 9)).unwrap();
             assert!(tape.text(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn texts_about_one_entry_are_bounded_together() {
+        let mut tape = Tape::default();
+        for flag in [b'x', b'g', b'L', b'K'] {
+            let part = header("x", flag, MOST_TEXT / 4);
+            assert_eq!(tape.block(&part).unwrap(), Step::Text(MOST_TEXT / 4));
+            tape.text(b"").unwrap();
+        }
+        let bomb = tape.block(&header("x", b'x', 1)).unwrap_err();
+        assert!(bomb.to_string().contains("1048577 bytes of text"), "{bomb}");
+        let mut tape = Tape::default();
+        tape.block(&header("x", b'x', MOST_TEXT)).unwrap();
+        tape.text(b"").unwrap();
+        entry(&mut tape, &header("x", b'0', 0));
+        assert_eq!(tape.block(&header("x", b'x', 1)).unwrap(), Step::Text(1));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Docker on this machine, by its socket: `GET /images/NAME/get` of its API gives the archive of `docker save`.
 //!
 //! A name may be an image's ID (`sha256:HEX`). Where Docker listens is `$DOCKER_HOST`, which has to be a socket, or the
-//! usual places. What is in the archive is checked by whoever takes it.
+//! usual places. In a runtime folder that another user can exchange nobody is asked. What is in the archive is checked by
+//! whoever takes it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use netloom_oci::Reference;
 use netloom_sys::Failure;
+use netloom_sys::trusted::TrustedDir;
+use rustix::fs::FileType;
 
 use crate::options::Patience;
 use crate::transport::{self, Answer, Bounds};
@@ -68,7 +71,18 @@ fn said(answer: &mut Answer) -> String {
 /// Where Docker listens.
 fn socket() -> std::result::Result<PathBuf, String> {
     let set = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
-    choose(set("DOCKER_HOST").as_deref(), set("XDG_RUNTIME_DIR").as_deref(), Path::exists)
+    let is_there = |path: &Path| match path == Path::new(USUAL) {
+        true => path.exists(),
+        false => is_own(path),
+    };
+    choose(set("DOCKER_HOST").as_deref(), set("XDG_RUNTIME_DIR").as_deref(), is_there)
+}
+
+/// Whether there is a socket that no other user has put there, or can exchange.
+fn is_own(socket: &Path) -> bool {
+    let folder = socket.parent().and_then(|folder| TrustedDir::open(folder).ok().flatten());
+    let kind = folder.zip(socket.file_name()).and_then(|(folder, name)| folder.kind(name));
+    kind == Some(FileType::Socket)
 }
 
 fn choose(
@@ -109,5 +123,25 @@ mod tests {
         assert_eq!(choose(None, Some("/run/user/7"), only(USUAL)), at(USUAL));
         let refused = choose(Some("tcp://10.0.0.1:2375"), None, only(USUAL)).unwrap_err();
         assert!(refused.starts_with("$DOCKER_HOST is \"tcp://10.0.0.1:2375\""), "{refused}");
+    }
+
+    #[test]
+    fn a_socket_that_others_can_exchange_is_not_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = folder.path().join("runtime");
+        std::fs::create_dir(&runtime).unwrap();
+        let socket = runtime.join("docker.sock");
+        assert!(!is_own(&socket));
+        let _docker = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert!(is_own(&socket));
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&runtime, open).unwrap();
+        assert!(!is_own(&socket));
+        if netloom_kit::is_root() {
+            let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(&runtime, closed).unwrap();
+            std::os::unix::fs::chown(&runtime, Some(1), None).unwrap();
+            assert!(!is_own(&socket));
+        }
     }
 }

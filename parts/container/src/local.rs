@@ -11,19 +11,21 @@ use std::path::{Path, PathBuf};
 
 use netloom_oci::archive::{INDEX, LAYOUT, SAVED, pick, pick_of_layout, saved};
 use netloom_oci::entry;
-use netloom_oci::manifest::{Config, Descriptor, Document, MOST_BYTES, choose};
+use netloom_oci::manifest::{Config, Descriptor, Document, LARGEST_LAYER, MOST_BYTES, choose};
 use netloom_oci::media::Packing;
 use netloom_oci::tape::{BLOCK, Kind, Step, Tape, padding};
 use netloom_oci::{Digest, Hasher, Reference, Source};
 use netloom_sys::Failure;
+use netloom_sys::setup::open_of_lab;
 
 use crate::error::wrong_digest;
 use crate::options::{Patience, platform};
 use crate::unpacking::Plain;
 use crate::{Error, Layer, Record, Result, Store, docker, record};
 
-/// As many files as an archive of images may have.
+/// As many files as an archive of images may have, and the longest name of one that is looked for.
 const MOST_FILES: usize = 100_000;
+const LONGEST: usize = 255;
 
 /// An image's record, and the names that its archive or folder gives it.
 type Taken = (Record, Vec<String>);
@@ -55,8 +57,7 @@ fn take_from(store: &Store, image: &str, path: &Path, name: Option<&str>) -> Res
         let bundle = Bundle::Folder(path.to_owned());
         return Taking { store, image, bundle: &bundle }.layout(name);
     }
-    let file =
-        netloom_sys::setup::open_regular(path).map_err(|e| Failure::path(path, "open", e))?;
+    let file = open_of_lab(path).map_err(|e| Failure::path(path, "open", e))?;
     let (folder, _held) = store.stage("archive")?;
     let done = open_plain(&file, &folder).and_then(|plain| {
         let bundle = Bundle::look_through(plain, image)?;
@@ -114,7 +115,7 @@ impl Bundle {
         let length = file.seek(SeekFrom::End(0)).map_err(io_wrong)?;
         file.seek(SeekFrom::Start(0)).map_err(io_wrong)?;
         let mut at = 0_u64;
-        while at + BLOCK as u64 <= length {
+        while length.saturating_sub(at) >= BLOCK as u64 {
             let mut block = [0; BLOCK];
             file.read_exact_at(&mut block, at).map_err(io_wrong)?;
             at += BLOCK as u64;
@@ -132,7 +133,7 @@ impl Bundle {
                 }
                 Step::Entry(found) => {
                     // A root has any names; those of images' archives are plain.
-                    if let Some(name) = name_of(&found.path) {
+                    if let Some(name) = name_of(&found.path).filter(|name| name.len() <= LONGEST) {
                         match found.kind {
                             Kind::File => drop(files.insert(name, (at, found.size))),
                             Kind::Symbolic | Kind::Hard => {
@@ -179,24 +180,26 @@ impl Bundle {
         }
     }
 
-    /// Opens a file.
-    fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
+    /// Opens a file, and says how long it is.
+    fn open(&self, name: &str) -> io::Result<(Box<dyn Read + '_>, u64)> {
         match self {
             Bundle::Folder(folder) => {
-                Ok(Box::new(netloom_sys::setup::open_regular(&folder.join(name))?))
+                let file = open_of_lab(&folder.join(name))?;
+                let length = file.metadata()?.len();
+                Ok((Box::new(file), length))
             }
             Bundle::Archive { file, .. } => {
                 let none =
                     || io::Error::new(io::ErrorKind::NotFound, "the archive has no such file");
                 let (at, left) = self.find(name).ok_or_else(none)?;
-                Ok(Box::new(Part { file, at, left }))
+                Ok((Box::new(Part { file, at, left }), left))
             }
         }
     }
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
-        self.open(name)?.take(MOST_BYTES + 1).read_to_end(&mut text)?;
+        self.open(name)?.0.take(MOST_BYTES + 1).read_to_end(&mut text)?;
         match text.len() as u64 > MOST_BYTES {
             true => Err(io::Error::other("it is larger than 4 MiB")),
             false => Ok(text),
@@ -336,7 +339,7 @@ impl Taking<'_> {
     fn root(&self, file: &File) -> Result<Record> {
         let length = file.metadata().map_err(self.wrong("archive"))?.len();
         let whole = || Part { file, at: 0, left: length };
-        let (blob, bytes, packing) = self.keep(&mut whole(), "archive", None)?;
+        let (blob, bytes, packing) = self.keep(&mut whole(), length, ("archive", None))?;
         let again = file.try_clone().map_err(self.wrong("archive"))?;
         (&again).seek(SeekFrom::Start(0)).map_err(self.wrong("archive"))?;
         let plain = Plain::of(again, packing, crate::Limits::default().bytes);
@@ -358,26 +361,58 @@ impl Taking<'_> {
         {
             return Ok((digest.clone(), bytes, Packing::Plain));
         }
-        let mut from = self.bundle.open(name).map_err(self.wrong(name))?;
-        self.keep(&mut from, name, known)
+        let (mut from, length) = self.bundle.open(name).map_err(self.wrong(name))?;
+        self.keep(&mut from, length, (name, known))
+    }
+
+    /// Whether a file of this length may be taken: as it was said to be, and no longer than there is room.
+    fn admit(&self, length: u64, (name, known): (&str, Option<u64>)) -> Result<()> {
+        let refused = |why| Err(Error::image(self.image, format!("{name}: {why}")));
+        match known {
+            Some(said) if said != length => {
+                return refused(format!(
+                    "it has {length} bytes, and not {said}, as its manifest says"
+                ));
+            }
+            None if length > LARGEST_LAYER => {
+                return refused(format!("its {length} bytes are more than a layer may have"));
+            }
+            _ => {}
+        }
+        let root = self.store.root();
+        let found = rustix::fs::statvfs(root).map_err(|e| Failure::path(root, "look at", e))?;
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        // Without blocks it has no bound, or none that it tells.
+        match found.f_blocks > 0 && length > free {
+            true => refused(format!("its {length} bytes do not fit: {free} are free in {root:?}")),
+            false => Ok(()),
+        }
     }
 
     fn keep(
         &self,
         from: &mut dyn Read,
-        name: &str,
-        known: Option<(&Digest, u64)>,
+        length: u64,
+        (name, known): (&str, Option<(&Digest, u64)>),
     ) -> Result<(Digest, u64, Packing)> {
+        self.admit(length, (name, known.map(|(_, bytes)| bytes)))?;
         let (folder, _held) = self.store.stage("blob")?;
         let path = folder.join("blob");
-        let done = self.copy(from, &path, name).and_then(|(digest, bytes, packing)| {
-            if let Some((expected, _)) = known.filter(|(expected, _)| **expected != digest) {
-                return Err(wrong_digest(self.image, &format!("layer {name}"), expected, &digest));
-            }
-            let place = self.store.blob(&digest);
-            fs::rename(&path, &place).map_err(|e| Failure::path(&place, "put", e))?;
-            Ok((digest, bytes, packing))
-        });
+        // It may grow meanwhile.
+        let done =
+            self.copy(&mut from.take(length), &path, name).and_then(|(digest, bytes, packing)| {
+                if let Some((expected, _)) = known.filter(|(expected, _)| **expected != digest) {
+                    return Err(wrong_digest(
+                        self.image,
+                        &format!("layer {name}"),
+                        expected,
+                        &digest,
+                    ));
+                }
+                let place = self.store.blob(&digest);
+                fs::rename(&path, &place).map_err(|e| Failure::path(&place, "put", e))?;
+                Ok((digest, bytes, packing))
+            });
         crate::store::remove_tree(&folder);
         done
     }

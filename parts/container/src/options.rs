@@ -46,11 +46,13 @@ pub struct Limits {
     pub bytes: u64,
     /// Entries of its archive.
     pub entries: u64,
+    /// Bytes of the paths of its directories, which are kept until all is unpacked.
+    pub paths: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { bytes: 64 << 30, entries: 4_000_000 }
+        Limits { bytes: 64 << 30, entries: 4_000_000, paths: 256 << 20 }
     }
 }
 

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use netloom_oci::Digest;
 use netloom_sys::Failure;
+use netloom_sys::trusted::TrustedDir;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -70,9 +71,8 @@ impl Store {
     /// # Errors
     /// It cannot be made, or is another user's.
     pub fn open(root: &Path) -> Result<Store> {
-        let mut builder = fs::DirBuilder::new();
-        builder.mode(0o700).recursive(true);
-        builder.create(root).map_err(|e| Failure::path(root, "make folder", e))?;
+        // Others would put into it what is unpacked, and have removed what they want.
+        TrustedDir::make_in_home(root).map_err(|e| Failure::path(root, "keep images in", e))?;
         let found = fs::symlink_metadata(root).map_err(|e| Failure::path(root, "look at", e))?;
         if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
             let why = "it must be this user's, and closed to others (mode 0700)";

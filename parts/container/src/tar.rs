@@ -40,6 +40,11 @@ pub(crate) fn apply(
             return Err(about(Some(&entry))(Wrong::new("read", why)));
         }
         one(from, tree, &entry, limits).map_err(about(Some(&entry)))?;
+        if tree.kept() > limits.paths {
+            let why =
+                format!("the paths of its directories are longer than {} bytes", limits.paths);
+            return Err(about(Some(&entry))(Wrong::new("read", why)));
+        }
         if count % BETWEEN == 0 {
             tell(from.come());
         }

@@ -4,7 +4,7 @@
 //! beneath the root without following a symbolic link (openat2(2)); those that the archive's paths mean are resolved
 //! before, as `netloom_oci::resolve` says. See overlayfs.rst for marks.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,9 @@ struct Last {
     folder: std::rc::Rc<OwnedFd>,
 }
 
+/// Known directories are looked at again from this number on, so that they take bounded memory.
+const MOST_WAYS: usize = 10_000;
+
 /// The tree.
 pub(crate) struct Tree {
     path: PathBuf,
@@ -53,10 +56,12 @@ pub(crate) struct Tree {
     /// Directories that are there.
     ways: HashSet<Vec<u8>>,
     /// Directories that hide those below.
-    opaque: HashSet<Vec<u8>>,
+    opaque: BTreeSet<Vec<u8>>,
     /// The layer hides all layers below.
     pub(crate) hides_all: bool,
-    times: Vec<(Vec<u8>, i64)>,
+    times: BTreeMap<Vec<u8>, i64>,
+    /// Bytes of the paths in `opaque` and `times`.
+    kept: usize,
 }
 
 impl Tree {
@@ -73,9 +78,10 @@ impl Tree {
             below,
             last: None,
             ways: HashSet::new(),
-            opaque: HashSet::new(),
+            opaque: BTreeSet::new(),
             hides_all: false,
-            times: Vec::new(),
+            times: BTreeMap::new(),
+            kept: 0,
         };
         tree.begin().map_err(|wrong| Failure::path(path, wrong.step, wrong.why))?;
         Ok(tree)
@@ -209,9 +215,22 @@ impl Tree {
                 }
                 None => self.make_like_below(upto)?,
             }
-            self.ways.insert(text);
+            self.know(text);
         }
         Ok(())
+    }
+
+    /// Notes a directory that is there.
+    fn know(&mut self, text: Vec<u8>) {
+        if self.ways.len() >= MOST_WAYS {
+            self.ways.clear();
+        }
+        self.ways.insert(text);
+    }
+
+    /// Bytes of the paths that are kept until all is unpacked.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept
     }
 
     fn make_like_below(&mut self, real: &[Vec<u8>]) -> Done {
@@ -251,13 +270,22 @@ impl Tree {
         }
         // What is known of paths below it no longer holds.
         (self.last, self.ways) = (None, HashSet::new());
-        let text = below::text(real);
-        let within = |path: &Vec<u8>| {
-            path.starts_with(&text) && path.get(text.len()).is_none_or(|next| *next == b'/')
-        };
-        self.opaque.retain(|path| !within(path));
-        self.times.retain(|(path, _)| !within(path));
+        self.forget(&below::text(real));
         Ok(())
+    }
+
+    /// Forgets what is kept of a path and all below it.
+    fn forget(&mut self, text: &[u8]) {
+        let (begin, end) = ([text, b"/"].concat(), [text, b"0"].concat());
+        let itself = || [text.to_vec()];
+        let opaque = self.opaque.range(begin.clone()..end.clone()).cloned();
+        for path in opaque.chain(itself()).collect::<Vec<_>>() {
+            self.kept -= if self.opaque.remove(&path) { path.len() } else { 0 };
+        }
+        let times = self.times.range(begin..end).map(|(path, _)| path.clone());
+        for path in times.chain(itself()).collect::<Vec<_>>() {
+            self.kept -= self.times.remove(&path).map_or(0, |_| path.len());
+        }
     }
 
     /// Marks a directory of this layer, which hides those below from here on.
@@ -275,6 +303,7 @@ impl Tree {
             .map_err(Wrong::of("open its directory"))?;
         rustix::fs::fsetxattr(&folder, self.owners.opaque(), b"y", XattrFlags::empty())
             .map_err(Wrong::of("hide what is below"))?;
+        self.kept += text.len();
         self.opaque.insert(text);
         Ok(())
     }
@@ -349,8 +378,10 @@ impl Tree {
             .map_err(Wrong::of("open"))?;
         self.dress(&folder, entry, true)?;
         let text = below::text(&place.real);
-        self.times.push((text.clone(), entry.mtime));
-        self.ways.insert(text);
+        if self.times.insert(text.clone(), entry.mtime).is_none() {
+            self.kept += text.len();
+        }
+        self.know(text);
         Ok(())
     }
 

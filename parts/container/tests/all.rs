@@ -1,6 +1,7 @@
 //! Images are fetched, taken, unpacked and kept: see each module.
 
 mod faults;
+mod folder;
 mod hostile;
 mod layers;
 mod local;

@@ -62,6 +62,26 @@ fn bombs_end_at_their_bounds() {
 }
 
 #[test]
+fn paths_that_are_kept_are_bounded() {
+    let scratch = scratch();
+    let long = "n".repeat(90);
+    let tar = (0..20).fold(Tar::new(), |tar, n| tar.dir(&format!("{long}{n:02}"), 0o755));
+    // The same one again, and one that goes with what is in it, take no more.
+    let tar = (0..30).fold(tar, |tar, _| tar.dir(&format!("{long}00"), 0o755));
+    let tar =
+        (0..30).fold(tar, |tar, _| tar.dir("d", 0o755).dir("d/e", 0o755).file("d", 0o644, ""));
+    let layer = tar.dir("last", 0o755).end();
+    let few = Limits { paths: 20 * 92, ..Limits::default() };
+    let refused = refusal(&scratch, std::slice::from_ref(&layer), few);
+    let why = "entry \"d\": read: the paths of its directories are longer than 1840 bytes";
+    assert!(refused.contains(why), "{refused}");
+    let enough = Limits { paths: 20 * 92 + 5, ..Limits::default() };
+    let record = image(&scratch.store, &[layer]);
+    unpack::unpack(&scratch.store, &record, owners(), enough).unwrap();
+    nothing_is_half_made(&scratch.store);
+}
+
+#[test]
 fn a_layer_that_is_another_is_refused() {
     let scratch = scratch();
     let layer = Tar::new().file("x", 0o644, "x").end();

@@ -1,10 +1,11 @@
 //! Images of folders and archives.
 
 use netloom_container::provide;
+use netloom_kit::root_only;
 use netloom_oci::{Digest, Source};
 
 use super::support::server::documents;
-use super::support::{Scratch, Tar, scratch};
+use super::support::{Scratch, Tar, nothing_is_half_made, scratch};
 
 fn layers() -> Vec<Vec<u8>> {
     vec![
@@ -91,12 +92,70 @@ fn blobs_of_a_folder_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     layout(folder.path());
     let layer = folder.path().join("blobs/sha256").join(Digest::of(&layers()[1]).hex());
-    std::fs::write(&layer, b"another").unwrap();
+    let length = layers()[1].len();
+    std::fs::write(&layer, vec![b'x'; length]).unwrap();
     let refused = taken(&scratch, &format!("oci:{}:1", folder.path().display())).unwrap_err();
     assert!(refused.contains("its content is sha256:"), "{refused}");
+    // One that is all holes would fill this disk.
+    std::fs::File::create(&layer).unwrap().set_len(1 << 40).unwrap();
+    let refused = taken(&scratch, &format!("oci:{}:1", folder.path().display())).unwrap_err();
+    let words = format!("it has 1099511627776 bytes, and not {length}, as its manifest says");
+    assert!(refused.contains(&words), "{refused}");
     std::fs::remove_file(&layer).unwrap();
     let refused = taken(&scratch, &format!("oci:{}:1", folder.path().display())).unwrap_err();
     assert!(refused.contains("blobs/sha256/"), "{refused}");
     let refused = taken(&scratch, "oci:/nonexistent").unwrap_err();
     assert!(refused.contains("/nonexistent"), "{refused}");
+}
+
+#[test]
+fn an_archive_of_holes_is_not_taken() {
+    let scratch = scratch();
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("root.tar");
+    std::fs::write(&archive, &layers()[0]).unwrap();
+    std::fs::File::options().write(true).open(&archive).unwrap().set_len(1 << 40).unwrap();
+    let refused = taken(&scratch, &format!("docker-archive:{}", archive.display())).unwrap_err();
+    assert!(
+        refused.contains("its 1099511627776 bytes are more than a layer may have"),
+        "{refused}"
+    );
+    nothing_is_half_made(&scratch.store);
+}
+
+#[test]
+fn an_entry_that_ends_where_numbers_do_ends_its_archive() {
+    let scratch = scratch();
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("root.tar");
+    // Behind the text, its block and the header nothing is left of 64 bits.
+    let size = (u64::MAX - 511 - 3 * 512).to_string();
+    let tar = Tar::new().pax(&[("size", &size)]).raw("x", b'0', 0o644, "", 0).end();
+    std::fs::write(&archive, tar).unwrap();
+    let record = taken(&scratch, &format!("docker-archive:{}", archive.display())).unwrap();
+    assert_eq!(record.layers.len(), 1);
+}
+
+/// Root could read what the links lead to.
+#[test]
+fn links_of_another_user_in_a_folder_are_not_followed() {
+    root_only!("makes links of another user");
+    let scratch = scratch();
+    let folder = tempfile::tempdir().unwrap();
+    layout(folder.path());
+    let layer = folder.path().join("blobs/sha256").join(Digest::of(&layers()[1]).hex());
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::rename(&layer, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &layer).unwrap();
+    let image = format!("oci:{}:1", folder.path().display());
+    taken(&scratch, &image).unwrap();
+    let other = super::support::scratch();
+    std::os::unix::fs::lchown(&layer, Some(1), Some(1)).unwrap();
+    let refused = taken(&other, &image).unwrap_err();
+    assert!(refused.contains("is a link of user 1, who can change where it leads"), "{refused}");
+    let archive = folder.path().join("link.tar");
+    std::os::unix::fs::symlink(&elsewhere, &archive).unwrap();
+    std::os::unix::fs::lchown(&archive, Some(1), Some(1)).unwrap();
+    let refused = taken(&other, &format!("docker-archive:{}", archive.display())).unwrap_err();
+    assert!(refused.contains("is a link of user 1"), "{refused}");
 }
