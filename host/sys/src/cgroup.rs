@@ -31,6 +31,8 @@ pub use usage::Usage;
 
 /// On version 2, the leaf for the processes of a node that has children.
 const OWN: &str = "own";
+/// The kernel's numbers of file systems of groups, statfs(2).
+const KINDS: [i64; 2] = [0x27_e0eb, 0x6367_7270];
 /// Attempts to create the common level while other labs remove it.
 const LEVEL_TRIES: usize = 16;
 
@@ -179,6 +181,18 @@ impl Groups {
             first = first.and(remove_tree(h, &self.dir(h, node)));
         }
         first
+    }
+
+    /// A place of these groups that is none: a directory of another file system, or one that the name leads to. Groups that
+    /// were read from a file are asked before anything is removed.
+    pub fn astray(&self) -> Option<&Path> {
+        let is_plain = Path::new(&self.id).file_name().is_some_and(|name| name == &*self.id);
+        let is_one = |h: &Hierarchy| match rustix::fs::statfs(&h.base) {
+            Ok(found) => KINDS.contains(&found.f_type),
+            // There is nothing to remove.
+            Err(e) => e == rustix::io::Errno::NOENT,
+        };
+        self.hierarchies.iter().find(|h| !is_plain || !is_one(h)).map(|h| h.base.as_path())
     }
 
     /// Removes the lab's groups with all nodes' remaining ones, continues past errors, returns the first.

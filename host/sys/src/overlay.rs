@@ -73,7 +73,8 @@ fn one_by_one(
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), "source", "overlay")?;
     for path in lower {
-        fsconfig_set_string(context.as_fd(), "lowerdir+", escape(path).as_str())?;
+        // It is one layer, in which nothing is escaped.
+        fsconfig_set_string(context.as_fd(), "lowerdir+", *path)?;
     }
     if let Some((upper, work)) = writes {
         fsconfig_set_string(context.as_fd(), "upperdir", escape(upper).as_str())?;
@@ -115,6 +116,37 @@ fn escape(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_may_have_any_name() {
+        netloom_kit::root_only!("mounts");
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for count in [2, FEW + 2] {
+            let layers: Vec<PathBuf> =
+                (0..count).map(|n| path(&format!("a:b,c\\d {n} of {count}"))).collect();
+            let own = path(&format!("own:,\\{count}"));
+            for made in layers.iter().chain([&own.join("upper"), &own.join("work")]) {
+                std::fs::create_dir_all(made).unwrap();
+            }
+            for (n, layer) in layers.iter().enumerate() {
+                std::fs::write(layer.join(n.to_string()), "").unwrap();
+            }
+            let target = path(&format!("target{count}"));
+            std::fs::create_dir(&target).unwrap();
+            let seen = std::thread::scope(|scope| {
+                let mounted = scope.spawn(|| {
+                    crate::namespace::private_mounts().unwrap();
+                    let lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
+                    let (upper, work) = (own.join("upper"), own.join("work"));
+                    mount(&lower, Some((&upper, &work)), &target, false).unwrap();
+                    std::fs::read_dir(&target).unwrap().count()
+                });
+                mounted.join().unwrap()
+            });
+            assert_eq!(seen, count);
+        }
+    }
 
     #[test]
     fn separators_of_overlay_options_are_escaped() {

@@ -127,6 +127,59 @@ pub fn open_of_lab(path: &Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
+/// The content of such a file.
+///
+/// # Errors
+/// As [`open_of_lab`].
+pub fn read_of_lab(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut content = Vec::new();
+    open_of_lab(path)?.read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Copies such a file into another one, if there is room for it: one that is mostly holes would fill that.
+///
+/// # Errors
+/// As [`open_of_lab`]; it does not fit.
+pub fn copy_of_lab(from: &Path, to: &mut std::fs::File) -> std::io::Result<()> {
+    let mut source = open_of_lab(from)?;
+    let size = source.metadata()?.len();
+    // Without blocks it has no bound, or none that it tells.
+    let room = rustix::fs::fstatvfs(&*to).ok().filter(|room| room.f_blocks > 0);
+    let free = room.map_or(u64::MAX, |room| room.f_bavail.saturating_mul(room.f_frsize));
+    if size > free {
+        let why = format!("its {size} bytes do not fit: {free} are free there");
+        return Err(std::io::Error::other(why));
+    }
+    std::io::copy(&mut source, to).map(drop)
+}
+
+/// The most bytes that [`bounded_text`] reads.
+const MOST_TEXT: u64 = 4 << 20;
+
+/// The text of a file that programs of a node may have put there: a device would have no end, and a FIFO would wait for its
+/// writer. `open` opens it.
+///
+/// # Errors
+/// It cannot be opened or is not a regular file, has more than 4 MiB, or is no text.
+pub fn bounded_text(
+    open: impl Fn(rustix::fs::OFlags) -> rustix::io::Result<std::os::fd::OwnedFd>,
+) -> std::io::Result<String> {
+    use rustix::fs::OFlags;
+    use std::io::Read;
+    let open = |flags| open(flags).map(std::fs::File::from);
+    check_regular(&open(OFlags::PATH)?.metadata()?)?;
+    let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    check_regular(&file.metadata()?)?;
+    let mut text = String::new();
+    file.take(MOST_TEXT + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MOST_TEXT {
+        true => Err(std::io::Error::other("it is larger than 4 MiB")),
+        false => Ok(text),
+    }
+}
+
 /// Whether an owner was refused because the user namespace maps no such user or group.
 pub fn is_unmapped(error: &Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
@@ -204,10 +257,7 @@ impl Setup for Real {
     }
 
     fn copy(&self, from: &Path, to: &Path, mode: u32) -> Result<()> {
-        let copied = open_of_lab(from).and_then(|mut source| {
-            let mut target = std::fs::File::create(to)?;
-            std::io::copy(&mut source, &mut target)
-        });
+        let copied = std::fs::File::create(to).and_then(|mut to| copy_of_lab(from, &mut to));
         copied.map_err(|e| Failure::path(from, "copy", e))?;
         rustix::fs::chmod(to, Mode::from_raw_mode(mode))
             .map_err(|e| Failure::path(to, "set permissions of file", e).into())
