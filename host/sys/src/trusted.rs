@@ -6,10 +6,13 @@
 //! made them. The last component, and every name below it, is never a link: a single component opened with
 //! `O_NOFOLLOW` is what `RESOLVE_NO_SYMLINKS` of openat2(2) is for a path, also in sandboxes without that call.
 //!
+//! What a file system of another user's says of owners is not believed (FUSE).
+//!
 //! Invariant: no other user can change what a checked path leads to, so it stays true for calls that take a path. In a
 //! user namespace without root's id, root's files and strangers' look alike on the path, never at its end. Does not
 //! judge the content of files. See path_resolution(7).
 
+mod served;
 mod tree;
 mod walk;
 
@@ -23,7 +26,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::{Error, Failure, Result};
-use walk::{Missing, Walk};
+pub(crate) use served::judge as judge_served;
+use walk::{Group, Missing, Walk};
 
 /// A directory that only this user and root can fill or exchange; all names in it are single components.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ impl TrustedDir {
     /// # Errors
     /// [`Error::Untrusted`] names what others can fill or exchange, before anything in it was read.
     pub fn open(path: &Path) -> Result<Option<TrustedDir>> {
-        Ok(Walk::to(path, Missing::IsNone)?.map(|(found, _)| found))
+        Ok(Walk::to(path, Missing::IsNone, Group::MayNot)?.map(|(found, _)| found))
     }
 
     /// The same, made with mode 0700 if missing, as are those above it. Also returns whether this call made it.
@@ -46,8 +50,21 @@ impl TrustedDir {
     /// # Errors
     /// As [`TrustedDir::open`].
     pub fn make(path: &Path) -> Result<(TrustedDir, bool)> {
+        TrustedDir::make_as(path, Group::MayNot)
+    }
+
+    /// As [`TrustedDir::make`], for a folder in a home: those above it may be writable by this user's own group, as homes are
+    /// where each user has a group.
+    ///
+    /// # Errors
+    /// As [`TrustedDir::open`].
+    pub fn make_in_home(path: &Path) -> Result<TrustedDir> {
+        TrustedDir::make_as(path, Group::MayWrite).map(|(made, _)| made)
+    }
+
+    fn make_as(path: &Path, group: Group) -> Result<(TrustedDir, bool)> {
         let gone = || Failure::path(path, "make folder", Errno::NOENT).into();
-        Walk::to(path, Missing::IsMade)?.ok_or_else(gone)
+        Walk::to(path, Missing::IsMade, group)?.ok_or_else(gone)
     }
 
     /// The directory of this name in it.

@@ -1,11 +1,12 @@
 //! Strangers' folders, links and exchanges, and whole files and trees.
 
 use std::fs::{self, Permissions};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::linux::fs::MetadataExt;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netloom_kit::root_only;
+use netloom_kit::{needs, root_only};
 use rustix::fs::{CWD, RenameFlags};
 
 use super::*;
@@ -206,4 +207,90 @@ fn a_folder_exchanged_for_a_link_while_it_is_removed_leads_to_nothing() {
         dir.remove_all(name).unwrap();
     }
     assert_eq!(fs::read_to_string(precious.join("file")).unwrap(), "kept");
+}
+
+/// A file system whose only directory is said to be this process's own, until it is unmounted.
+fn serve(requests: OwnedFd, asked: u32) {
+    const GETATTR: u32 = 3;
+    const STATFS: u32 = 17;
+    const INIT: u32 = 26;
+    let mut request = vec![0; 64 << 10];
+    while let Ok(length) = rustix::io::read(&requests, &mut request) {
+        assert!(length >= 40, "a header has 40 bytes");
+        let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
+        let answer: Vec<u32> = match word(4) {
+            // Version 7.31, and no wishes.
+            INIT => [7, 31].into_iter().chain([0; 14]).collect(),
+            GETATTR => {
+                let owner = rustix::process::geteuid().as_raw();
+                let (number, rest) = ([0, 0, 0, 0, 1], [0; 14]);
+                let kind = [0o40700, 2, owner, 0, 0, 4096, 0];
+                number.into_iter().chain(rest).chain(kind).collect()
+            }
+            STATFS if asked == 0 => vec![0; 20],
+            _ => vec![],
+        };
+        let error = if answer.is_empty() { -Errno::NOSYS.raw_os_error() } else { 0 };
+        let body: Vec<u8> = answer.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut whole = u32::try_from(16 + body.len()).unwrap().to_le_bytes().to_vec();
+        whole.extend(error.to_le_bytes());
+        whole.extend_from_slice(&request[8..16]);
+        whole.extend(body);
+        let _ = rustix::io::write(&requests, &whole);
+    }
+}
+
+#[test]
+fn a_file_system_that_a_stranger_serves_is_not_believed() {
+    root_only!("mounts a file system for somebody else");
+    needs!("fuse");
+    for (user, statfs) in [(STRANGER, 0), (STRANGER, 1), (0, 0)] {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("labs");
+        fs::create_dir(&path).unwrap();
+        let opened = std::thread::scope(|scope| {
+            let mounted = scope.spawn(|| {
+                crate::namespace::private_mounts().unwrap();
+                let requests =
+                    fs::File::options().read(true).write(true).open("/dev/fuse").unwrap();
+                let fd = requests.as_raw_fd();
+                let options =
+                    format!("fd={fd},rootmode=40000,user_id={user},group_id={user},allow_other");
+                let options = std::ffi::CString::new(options).unwrap();
+                let flags = rustix::mount::MountFlags::NOSUID | rustix::mount::MountFlags::NODEV;
+                rustix::mount::mount("x", &path, "fuse", flags, Some(options.as_c_str())).unwrap();
+                let server = scope.spawn(move || serve(requests.into(), statfs));
+                // Even to itself it is this user's, and nobody else's to write to.
+                let found = fs::metadata(&path).unwrap();
+                let mode = found.permissions().mode() & 0o7777;
+                let seen = (found.st_uid(), mode);
+                let opened = TrustedDir::open(&path).map(|found| found.is_some());
+                rustix::mount::unmount(&path, rustix::mount::UnmountFlags::DETACH).unwrap();
+                server.join().unwrap();
+                (seen, opened)
+            });
+            mounted.join().unwrap()
+        });
+        let (seen, opened) = opened;
+        assert_eq!(seen, (rustix::process::geteuid().as_raw(), 0o700));
+        match (user, statfs) {
+            (0, _) => assert!(opened.unwrap()),
+            (_, 0) => {
+                let why = "it is on a file system that user 1 serves, who can put anything there";
+                assert_eq!(opened.unwrap_err().to_string(), format!("{path:?}: {why}"));
+            }
+            (..) => {
+                assert_eq!(opened.unwrap_err().raw_os_error(), Some(Errno::NOSYS.raw_os_error()))
+            }
+        }
+    }
+}
+
+#[test]
+fn links_of_proc_are_not_followed() {
+    let base = tempfile::tempdir().unwrap();
+    fs::create_dir(base.path().join("labs")).unwrap();
+    let folder = fs::File::open(base.path()).unwrap();
+    let path = format!("/proc/{}/fd/{}/labs", std::process::id(), folder.as_raw_fd());
+    assert!(refused(Path::new(&path)).contains("it is a link of /proc, which leads elsewhere"));
 }

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{TrustedDir, shown, stat_of};
+use super::{TrustedDir, served, shown, stat_of};
 use crate::{Error, Failure, Result};
 
 /// As many links as the kernel follows in one path.
@@ -17,12 +17,20 @@ const MOST_LINKS: usize = 40;
 /// The sticky bit, and the bits by which others write.
 const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o022;
+const GROUP_WRITES: u32 = 0o020;
 
 /// What a component that does not exist means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     IsNone,
     IsMade,
+}
+
+/// Whether members of this user's group, which is often the user's alone, may write to the user's folders on the path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    MayWrite,
+    MayNot,
 }
 
 /// A walk that has come to a directory.
@@ -33,20 +41,29 @@ pub(super) struct Walk {
     left: Vec<OsString>,
     missing: Missing,
     links: usize,
+    /// The file system of the directory come to.
+    device: u64,
     /// The owner of `/`, who is above everybody here.
     above: u32,
     /// Whether the directory come to was made by this walk.
     made: bool,
+    group: Group,
 }
 
 impl Walk {
     /// The directory at a path, and whether this made it.
-    pub(super) fn to(path: &Path, missing: Missing) -> Result<Option<(TrustedDir, bool)>> {
+    pub(super) fn to(
+        path: &Path,
+        missing: Missing,
+        group: Group,
+    ) -> Result<Option<(TrustedDir, bool)>> {
         let full = std::path::absolute(path).map_err(|e| Failure::path(path, "complete", e))?;
         let at = root()?;
         let found = stat_of(&at, Path::new("/"))?;
         let (above, left) = (found.st_uid, components(&full));
-        let mut walk = Walk { at, path: "/".into(), left, missing, links: 0, above, made: false };
+        let (path, device) = ("/".into(), found.st_dev);
+        let mut walk =
+            Walk { at, path, left, missing, links: 0, device, above, made: false, group };
         walk.judge(&found, Path::new("/"))?;
         while let Some(name) = walk.left.pop() {
             if !walk.step(name)? {
@@ -74,6 +91,11 @@ impl Walk {
             opened => opened.map_err(Failure::of(shown(&path), "open"))?,
         };
         let found = stat_of(&fd, &path)?;
+        // The owner of `/` is root outside, and has been asked there.
+        if found.st_dev != self.device && self.above == 0 {
+            served::judge(&fd, &path)?;
+        }
+        self.device = found.st_dev;
         if FileType::from_raw_mode(found.st_mode).is_symlink() && !self.left.is_empty() {
             return self.follow(fd, &found, &path).map(|()| true);
         }
@@ -93,6 +115,7 @@ impl Walk {
     /// Puts what a link says before what is left.
     fn follow(&mut self, link: OwnedFd, found: &Stat, path: &Path) -> Result<()> {
         self.judge_owner(found, path, "it is a symbolic link", "change where it leads")?;
+        served::judge_link(&link, path)?;
         self.links += 1;
         if self.links > MOST_LINKS {
             return Err(Failure::path(path, "follow", Errno::LOOP).into());
@@ -114,7 +137,11 @@ impl Walk {
         }
         is_directory(found, path)?;
         self.judge_owner(found, path, "it is a folder", "exchange what is in it")?;
+        let is_of_group = found.st_uid == rustix::process::geteuid().as_raw()
+            && found.st_gid == rustix::process::getegid().as_raw()
+            && found.st_mode & OTHERS_WRITE == GROUP_WRITES;
         match found.st_mode & STICKY {
+            0 if self.group == Group::MayWrite && is_of_group => Ok(()),
             0 => is_closed(found, path),
             _ => Ok(()),
         }
@@ -163,7 +190,7 @@ fn is_closed(found: &Stat, path: &Path) -> Result<()> {
     }
 }
 
-fn untrusted(path: &Path, reason: String) -> Error {
+pub(super) fn untrusted(path: &Path, reason: String) -> Error {
     Error::Untrusted { path: path.to_owned(), reason }
 }
 
