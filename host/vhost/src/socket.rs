@@ -11,7 +11,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_sys::{Failure, private_socket, scm};
+use netloom_sys::private_socket::{self, Named};
+use netloom_sys::{Failure, scm};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags, SocketType};
@@ -56,8 +57,9 @@ impl Listener {
         let file = (path.to_owned(), identity(path).unwrap_or_default());
         let listener = Listener { socket, file: Some(file) };
         if let Some(owner) = owner {
-            std::os::unix::fs::chown(path, Some(owner), None)
-                .map_err(failed("give to its user"))?;
+            Named::hold(path)
+                .and_then(|named| named.give(Some(owner), None))
+                .map_err(|e| failed("give to its user")(e.into()))?;
         }
         Ok(listener)
     }

@@ -293,7 +293,7 @@ impl Server {
 /// Whether the port's process has certainly ended. If its pid has been reused, the port is awaited for its
 /// full time.
 fn has_ended(known: &Known) -> bool {
-    let found = Pid::from_raw(known.pid).map(rustix::process::test_kill_process);
+    let found = Pid::from_raw(known.pid.max(0)).map(rustix::process::test_kill_process);
     found == Some(Err(rustix::io::Errno::SRCH))
 }
 

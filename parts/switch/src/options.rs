@@ -1,12 +1,12 @@
 //! Options of a switch.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use netloom_shm::protocol::{Channel, Listener};
 use netloom_sys::Failure;
+use netloom_sys::private_socket::Named;
 use rustix::io::Errno;
 
 use crate::Result;
@@ -57,7 +57,8 @@ pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd> {
         other => other,
     };
     let listener = listener.map_err(Failure::of(SWITCH, "make the socket"))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o777))
+    Named::hold(path)
+        .and_then(|named| named.set_mode(mode & 0o777))
         .map_err(|e| Failure::new(SWITCH, "set the socket's mode", e))?;
     let fd = listener.as_fd().try_clone_to_owned();
     fd.map_err(|e| Failure::new(SWITCH, "copy a descriptor", e).into())

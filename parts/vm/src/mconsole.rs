@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use netloom_sys::private_socket::Named;
 use netloom_sys::process::wait_readable;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -38,8 +39,7 @@ fn ask(socket: &Path, own: &Path, word: &str) -> Result<()> {
     let address = SocketAddrUnix::new(own).map_err(failed(object, "name"))?;
     rustix::net::bind(&client, &address).map_err(failed(object, "bind"))?;
     // The machine's user answers.
-    rustix::fs::chmod(own, rustix::fs::Mode::from_raw_mode(0o666))
-        .map_err(failed(object, "open"))?;
+    Named::hold(own).and_then(|named| named.set_mode(0o666)).map_err(failed(object, "open"))?;
     let machine = SocketAddrUnix::new(socket).map_err(failed(object, "name"))?;
     rustix::net::sendto(&client, &request(word), SendFlags::NOSIGNAL, &machine)
         .map_err(failed(object, "ask"))?;

@@ -47,7 +47,11 @@ const KINDS: [(&str, &[(&str, &str)]); 14] = [
     ("processes born into a node", &[("tests/e2e", "walls::a_")]),
     (
         "folders, links and processes of others where a lab's should be",
-        &[("tests/e2e", "folders::"), ("host/sys", "trusted::tests::a_folder_exchanged")],
+        &[
+            ("tests/e2e", "folders::"),
+            ("host/sys", "trusted::tests::a_folder_exchanged"),
+            ("parts/switch", "classic::folder::tests::what_others_put"),
+        ],
     ),
     ("plans that cannot be true", &[("tests/e2e", "plans::")]),
     ("crowds of connections", &[("tests/e2e", "crowds::")]),

@@ -13,7 +13,8 @@ use netloom_flow::Application;
 use netloom_lab::{Folder, OUTSIDE, Role, SwitchOptions};
 use netloom_plug::{Kind, Lock, Options};
 use netloom_switch::classic;
-use netloom_sys::{caps, private_socket, process};
+use netloom_sys::private_socket::{self, Named};
+use netloom_sys::{caps, process};
 use rustix::net::{SocketFlags, SocketType};
 
 use crate::flags::PortKind;
@@ -79,7 +80,8 @@ pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -
     let listener = netloom_switch::listen(socket, options.mode)?;
     if let Some(group) = options.group {
         // Members of the group also need access to the socket.
-        std::os::unix::fs::chown(socket, None, Some(group))
+        Named::hold(socket)
+            .and_then(|named| named.give(None, Some(group)))
             .with_context(|| format!("{socket:?}: give it to group {group}"))?;
     }
     settle(&[listener.as_fd()])?;

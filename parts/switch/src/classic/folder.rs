@@ -1,17 +1,20 @@
 //! The folder that clients know a switch by, and its sockets.
 //!
 //! One that nobody serves any more is taken over; one that somebody serves, that is another user's, or that
-//! holds other files is refused and left as it is.
+//! holds other files of its own user is refused and left as it is. Who may join may write there: owner and mode are set of
+//! sockets that are held, the folder is sticky, and what others put there goes with it.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use netloom_sys::private_socket::Named;
 use netloom_sys::{Failure, namespace};
 use netloom_vde::request;
+use rustix::fs::{Gid, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -21,6 +24,10 @@ use crate::{Error, Result};
 pub const CONTROL: &str = "ctl";
 /// The name of the console's socket.
 pub const CONSOLE: &str = "mgmt";
+
+/// What is done to files here, in words.
+const GIVE: &str = "give to its group";
+const SET_MODE: &str = "set the mode of";
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -49,6 +56,8 @@ impl Folder {
             Ok(()) => {}
             Err(Errno::EXIST) => {
                 examine(path)?;
+                // Until all is in place nobody else may write there.
+                allow_folder(path, 0o700, None)?;
                 // Clients remove their own sockets; theirs may still be in use, and harm nobody.
                 sweep(path, is_known);
             }
@@ -56,7 +65,8 @@ impl Folder {
         }
         let control = listen(&path.join(CONTROL), mode & 0o666, group)?;
         let console = listen(&path.join(CONSOLE), 0o600, None)?;
-        allow(path, 0o2000 | searchable(mode), group)?;
+        // Sticky: who may make sockets there takes away none of others'.
+        allow_folder(path, 0o3000 | searchable(mode), group)?;
         let identity = identity(&path.join(CONTROL)).unwrap_or_default();
         Ok(Folder { path: path.to_owned(), mode: mode & 0o666, group, control, console, identity })
     }
@@ -88,10 +98,11 @@ impl Folder {
             Err(e) => return Err(e.into()),
         }
         rustix::net::bind(socket, &SocketAddrUnix::new(&path)?)?;
-        let own = !namespace::may_be_outside(uid)
-            && std::os::unix::fs::chown(&path, Some(uid), self.group).is_ok();
+        let named = Named::hold(&path)?;
+        let own = !namespace::may_be_outside(uid) && named.give(Some(uid), self.group).is_ok();
         let mode = if own { self.mode & 0o700 } else { self.mode };
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode | 0o600)).map(|()| path)
+        named.set_mode(mode | 0o600)?;
+        Ok(path)
     }
 
     /// Removes the folder, unless it is another's by now.
@@ -153,6 +164,10 @@ fn examine(path: &Path) -> Result<()> {
     }
     for entry in fs::read_dir(path).map_err(looked)? {
         let entry = entry.map_err(looked)?;
+        // Whoever may join may put anything there; that keeps nobody else out.
+        if is_another_users(&entry) {
+            continue;
+        }
         let is_socket = entry.file_type().map_err(looked)?.is_socket();
         let name = entry.file_name();
         let known = name.to_str().is_some_and(|name| is_known(name) || name.starts_with('.'));
@@ -183,14 +198,25 @@ fn is_served(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes sockets with such names.
+/// Removes sockets with such names, and what other users have put there that is no socket.
 fn sweep(path: &Path, names: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
-        if is_socket && entry.file_name().to_str().is_some_and(&names) {
-            let _ = fs::remove_file(entry.path());
+        let Ok(kind) = entry.file_type() else { continue };
+        let goes = match kind.is_socket() {
+            true => entry.file_name().to_str().is_some_and(&names),
+            false => is_another_users(&entry),
+        };
+        match kind.is_dir() {
+            _ if !goes => {}
+            true => drop(fs::remove_dir_all(entry.path())),
+            false => drop(fs::remove_file(entry.path())),
         }
     }
+}
+
+fn is_another_users(entry: &fs::DirEntry) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    entry.metadata().is_ok_and(|found| found.uid() != own)
 }
 
 fn stream() -> io::Result<OwnedFd> {
@@ -210,13 +236,23 @@ fn listen(path: &Path, mode: u32, group: Option<u32>) -> Result<OwnedFd> {
 }
 
 fn allow(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
+    let named = Named::hold(path).map_err(|e| Failure::path(path, SET_MODE, e))?;
     if group.is_some() {
-        std::os::unix::fs::chown(path, None, group)
-            .map_err(|e| Failure::path(path, "give to its group", e))?;
+        named.give(None, group).map_err(|e| Failure::path(path, GIVE, e))?;
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        .map_err(|e| Failure::path(path, "set the mode of", e))?;
-    Ok(())
+    Ok(named.set_mode(mode).map_err(|e| Failure::path(path, SET_MODE, e))?)
+}
+
+fn allow_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(path, flags, Mode::empty());
+    let folder = folder.map_err(|e| Failure::path(path, "open", e))?;
+    if let Some(group) = group {
+        rustix::fs::fchown(&folder, None, Some(Gid::from_raw(group)))
+            .map_err(|e| Failure::path(path, GIVE, e))?;
+    }
+    let mode = Mode::from_raw_mode(mode);
+    Ok(rustix::fs::fchmod(&folder, mode).map_err(|e| Failure::path(path, SET_MODE, e))?)
 }
 
 /// The mode of a folder for sockets of this mode: whoever may use one may search the folder.

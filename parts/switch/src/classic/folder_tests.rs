@@ -1,5 +1,7 @@
 //! Folders that are made, taken over, and refused.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 fn place() -> tempfile::TempDir {
@@ -14,10 +16,10 @@ fn text<T>(result: Result<T>) -> String {
 fn a_folder_has_the_modes_of_vde_switch() {
     let place = place();
     for (mode, folder, socket) in [
-        (0o600, 0o2700, 0o600),
-        (0o660, 0o2770, 0o660),
-        (0o666, 0o2777, 0o666),
-        (0o622, 0o2733, 0o622),
+        (0o600, 0o3700, 0o600),
+        (0o660, 0o3770, 0o660),
+        (0o666, 0o3777, 0o666),
+        (0o622, 0o3733, 0o622),
     ] {
         let path = place.path().join(format!("{mode:o}"));
         let made = Folder::make(&path, mode, None).unwrap();
@@ -85,4 +87,58 @@ fn another_users_folder_is_refused() {
     std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
     let said = text(Folder::make(&path, 0o600, None));
     assert!(said.contains("is user 65534's"), "{said}");
+}
+
+/// Who may join may write to the folder: a link in the place of a socket leads to no other file.
+#[test]
+fn what_others_put_in_the_place_of_a_socket_is_not_changed() {
+    let place = place();
+    let (path, file) = (place.path().join("sw"), place.path().join("file"));
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let made = Folder::make(&path, 0o666, None).unwrap();
+    let own = rustix::process::geteuid().as_raw();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let data = path.join("001.6");
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = fs::remove_file(&data);
+                let _ = std::os::unix::fs::symlink(&file, &data);
+            }
+        });
+        for _ in 0..netloom_kit::rounds(500) {
+            let kind = SocketType::DGRAM;
+            let data = rustix::net::socket(AddressFamily::UNIX, kind, None).unwrap();
+            let _ = made.name_data(&data, "001.6", own);
+            assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    netloom_kit::done("sockets beside who exchanges them", netloom_kit::rounds(500));
+    made.remove();
+}
+
+#[test]
+fn what_others_leave_in_a_folder_goes_with_it() {
+    netloom_kit::root_only!("makes files of another user");
+    let place = place();
+    let path = place.path().join("sw");
+    let fill = || {
+        fs::create_dir_all(path.join("folder/inner")).unwrap();
+        fs::write(path.join("letter"), "").unwrap();
+        std::os::unix::fs::symlink(place.path(), path.join("link")).unwrap();
+        for name in ["folder", "letter", "link"] {
+            std::os::unix::fs::lchown(path.join(name), Some(1), Some(1)).unwrap();
+        }
+    };
+    let made = Folder::make(&path, 0o666, None).unwrap();
+    fill();
+    // As after a kill.
+    drop(made);
+    let again = Folder::make(&path, 0o666, None).unwrap();
+    assert!(!path.join("letter").exists());
+    fill();
+    again.remove();
+    assert!(!path.exists() && place.path().exists());
 }
