@@ -22,7 +22,7 @@ use rustls::{
     ServerConnection, SignatureScheme,
 };
 
-use netloom_sys::setup::open_regular;
+use netloom_sys::setup::open_of_lab;
 
 use crate::target::Tls;
 use crate::{Error, Result};
@@ -118,7 +118,7 @@ impl Configs {
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let wrong = |reason: String| Error::refused(format!("{}: {reason}", path.display()));
-    let file = open_regular(path).map_err(|e| wrong(e.to_string()))?;
+    let file = open_of_lab(path).map_err(|e| wrong(e.to_string()))?;
     let all = CertificateDer::pem_reader_iter(BufReader::new(file));
     let all: std::result::Result<Vec<_>, _> = all.collect();
     let all = all.map_err(|e| wrong(e.to_string()))?;
@@ -129,7 +129,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 fn private(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let shown = path.display();
     let wrong = |reason: String| Error::refused(format!("{shown}: {reason}"));
-    let file = open_regular(path).map_err(|e| wrong(e.to_string()))?;
+    let file = open_of_lab(path).map_err(|e| wrong(e.to_string()))?;
     let mode = file.metadata().map_err(|e| wrong(e.to_string()))?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(wrong(format!(

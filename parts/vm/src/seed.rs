@@ -12,6 +12,7 @@ use std::path::Path;
 
 use fatfs::{FileSystem, FormatVolumeOptions, FsOptions};
 use netloom_model::plan::{Interface, PlannedNode};
+use netloom_sys::setup::read_of_lab;
 
 use crate::Result;
 use crate::error::failed;
@@ -56,7 +57,7 @@ fn fill(file: &File, files: &[(&str, Vec<u8>)]) -> std::io::Result<()> {
 
 fn files(spec: &Spec) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let user = match &spec.machine().storage.user_data {
-        Some(path) => std::fs::read(path).map_err(failed(path.display().to_string(), "read"))?,
+        Some(path) => read_of_lab(path).map_err(failed(path.display().to_string(), "read"))?,
         None => b"#cloud-config\n{}\n".to_vec(),
     };
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();

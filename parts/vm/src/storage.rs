@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use netloom_model::kinds::vm::{Board, Bus, Machine};
 use netloom_qcow2::{Disk, Format, HEAD};
 use netloom_sys::describe;
-use netloom_sys::setup::open_regular;
+use netloom_sys::lookup::open_by_own_links;
+use netloom_sys::setup::open_of_lab;
+use rustix::fs::OFlags;
 use serde_json::json;
 
 use crate::error::failed;
@@ -58,7 +60,7 @@ pub fn make_kept(machine: &Machine) -> std::result::Result<(), String> {
 
 /// What the disk in a file is.
 fn look(path: &Path) -> std::result::Result<Disk, String> {
-    let file = open_regular(path).map_err(|e| describe(&e))?;
+    let file = open_of_lab(path).map_err(|e| describe(&e))?;
     let length = file.metadata().map_err(|e| describe(&e))?.len();
     let disk = netloom_qcow2::look(&beginning(file)?, length).map_err(|e| e.to_string())?;
     // Any bytes are a raw disk; a guest that never starts would be all that tells.
@@ -69,8 +71,7 @@ fn look(path: &Path) -> std::result::Result<Disk, String> {
 }
 
 fn check_kept(keep: &Path, disk: &Path, of: Disk) -> std::result::Result<(), String> {
-    open_regular(keep).map_err(|e| describe(&e))?;
-    let file = OpenOptions::new().read(true).write(true).open(keep).map_err(|e| describe(&e))?;
+    let file = open_both_ways(keep).map_err(|e| describe(&e))?;
     let layer = netloom_qcow2::look_at_layer(&beginning(file)?).map_err(|e| e.to_string())?;
     if Path::new(&layer.below) != disk {
         return Err(format!("it keeps what was written to another disk, {}", layer.below));
@@ -84,6 +85,14 @@ fn check_kept(keep: &Path, disk: &Path, of: Disk) -> std::result::Result<(), Str
         ));
     }
     Ok(())
+}
+
+/// Opens a file of a lab to read and write it.
+fn open_both_ways(path: &Path) -> std::io::Result<File> {
+    // It is a regular file.
+    open_of_lab(path)?;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(open_by_own_links(path, flags)?.into())
 }
 
 fn beginning(file: File) -> std::result::Result<Vec<u8>, String> {
@@ -177,7 +186,7 @@ impl Drives {
 
     /// Opens a file for QEMU; returns its description.
     fn add_file(&mut self, path: &Path, writable: bool) -> Result<serde_json::Value> {
-        let file = OpenOptions::new().read(true).write(writable).open(path);
+        let file = if writable { open_both_ways(path) } else { open_of_lab(path) };
         let file = file.map_err(failed(path.display().to_string(), "open"))?;
         let set = self.fds.len() + 1;
         self.words.extend(["-add-fd".to_owned(), format!("fd={},set={set}", file.as_raw_fd())]);

@@ -9,7 +9,7 @@ use netloom_model::kinds::vm::Machine;
 use netloom_model::lab::{Program, Ready};
 use netloom_model::plan::PlannedNode;
 use netloom_node::spec::NodeSpec;
-use netloom_sys::setup::open_regular;
+use netloom_sys::setup::open_of_lab;
 use netloom_vm::{SPEC, STATE, Spec, VERB};
 
 use crate::{Error, Result};
@@ -79,7 +79,7 @@ pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<
 
 /// Whether a file can be read by whoever starts the lab.
 pub(crate) fn check_file(path: &Path) -> std::result::Result<(), String> {
-    open_regular(path).map(drop).map_err(|e| netloom_sys::describe(&e))
+    open_of_lab(path).map(drop).map_err(|e| netloom_sys::describe(&e))
 }
 
 #[cfg(test)]
@@ -103,5 +103,33 @@ mod tests {
         let machine = Machine { storage, ..Machine::default() };
         let (key, _, reason) = netloom_vm::storage::check(&machine).unwrap_err();
         assert_eq!((key, reason.as_str()), ("disk", "it is not a regular file"));
+    }
+
+    #[test]
+    fn no_link_of_another_user_leads_to_a_file_of_a_machine() {
+        use std::os::unix::fs::{lchown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("disk"), vec![0; 1 << 20]).unwrap();
+        let [disk, keep] = ["disk", "keep"].map(|name| Some(path(name)));
+        let storage = netloom_model::kinds::vm::Storage { disk, keep, ..Default::default() };
+        let mut machine = Machine { storage, ..Machine::default() };
+        netloom_vm::storage::make_kept(&machine).unwrap();
+        for name in ["disk", "keep"] {
+            symlink(path(name), path(&format!("to-{name}"))).unwrap();
+        }
+        machine.storage.keep = Some(path("to-keep"));
+        check_file(&path("to-disk")).unwrap();
+        netloom_vm::storage::check(&machine).unwrap();
+        // Only root can give things away.
+        if ["to-disk", "to-keep"].iter().all(|name| lchown(path(name), Some(1), Some(1)).is_ok()) {
+            let why = "is a link of user 1, who can change where it leads";
+            assert!(check_file(&path("to-disk")).unwrap_err().contains(why));
+            let (key, _, reason) = netloom_vm::storage::check(&machine).unwrap_err();
+            assert!(key == "keep" && reason.contains(why), "{key}: {reason}");
+            machine.storage.disk = Some(path("to-disk"));
+            let (key, _, reason) = netloom_vm::storage::check(&machine).unwrap_err();
+            assert!(key == "disk" && reason.contains(why), "{key}: {reason}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Everything below the lab's folder is opened from that folder's descriptor, and nothing of it leads out
 //! (`open_beneath`). Links to files that stay below are followed, those to folders are not, so that no folder is walked in
-//! a circle. Paths that a lab file names outside of its folder are the caller's, who sees them in the account.
+//! a circle. Paths that a lab file names outside of its folder are the caller's, who sees them in the account; links of
+//! another user on them are not followed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use netloom_foreign::{Files, Found, MOST_BYTES};
-use netloom_sys::lookup::open_beneath;
+use netloom_sys::lookup::{open_beneath, open_by_own_links};
 use netloom_sys::setup::open_regular;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -54,7 +55,13 @@ impl Disk {
             Some(root) if !outside => open_beneath(root, Path::new(path), flags),
             Some(_) => {
                 let flags = flags | OFlags::CLOEXEC;
-                rustix::fs::openat(CWD, self.folder.join(path), flags, Mode::empty())
+                let full = self.folder.join(path);
+                if flags.contains(OFlags::PATH | OFlags::NOFOLLOW) {
+                    return rustix::fs::openat(CWD, full, flags, Mode::empty());
+                }
+                // One of another user leads where that wants.
+                open_by_own_links(&full, flags)
+                    .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::XDEV))
             }
         }
     }
@@ -149,5 +156,23 @@ mod tests {
         assert_eq!(disk.look("r1/\u{fffd}"), None);
         // What a lab file names outside is the host's.
         assert_eq!(disk.read("../secret").as_deref(), Some(&b"secret"[..]));
+        symlink("secret", scratch.path().join("own")).expect("make a link");
+        assert_eq!(disk.read("../own").as_deref(), Some(&b"secret"[..]));
+    }
+
+    #[test]
+    fn no_link_of_another_user_is_followed_outside_of_the_folder() {
+        netloom_kit::root_only!("makes a link of another user");
+        let scratch = netloom_kit::Scratch::new();
+        let (lab, link) = (scratch.path().join("lab"), scratch.path().join("link"));
+        fs::create_dir(&lab).expect("make a folder");
+        let secret = scratch.file("secret", "secret");
+        symlink(&secret, &link).expect("make a link");
+        std::os::unix::fs::lchown(&link, Some(1), Some(1)).expect("give it away");
+        let disk = Disk::new(&lab);
+        for path in ["../link", link.to_str().expect("a path in UTF-8")] {
+            assert_eq!((disk.look(path), disk.read(path)), (Some(Found::Away), None), "{path}");
+            assert_eq!(disk.target(path), Some(secret.to_string_lossy().into_owned()));
+        }
     }
 }

@@ -11,6 +11,7 @@ use netloom_model::kinds::vm::{Accel, Board, Machine as Options};
 use netloom_model::plan::Interface;
 use netloom_netlink::Socket;
 use netloom_sys::process;
+use netloom_sys::setup::{open_of_lab, read_of_lab};
 use rustix::fs::{Gid, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal};
@@ -120,7 +121,8 @@ fn make_folder() -> Result<()> {
 /// Ends what a machine left whose process was killed.
 fn end_remains() {
     let noted = fs::read_to_string(Spec::file("group")).ok();
-    let group = noted.and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let group = noted.and_then(|text| text.parse().ok()).filter(|group| *group > 0);
+    let group = group.and_then(Pid::from_raw);
     if let Some(group) = group {
         // Usually there is nobody left.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
@@ -250,14 +252,16 @@ fn readable(path: PathBuf, name: &str) -> Result<PathBuf> {
         return Ok(path);
     }
     let copy = Spec::file(name);
-    fs::copy(&path, &copy)
+    let given = |to: &mut fs::File| std::io::copy(&mut open_of_lab(&path)?, to);
+    fs::File::create(&copy)
+        .and_then(|mut to| given(&mut to))
         .and_then(|_| fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)))
         .map_err(failed(path.display().to_string(), "copy into the node"))?;
     Ok(copy)
 }
 
 fn own_initrd(spec: &Spec, path: &Path) -> Result<PathBuf> {
-    let given = fs::read(path).map_err(failed(path.display().to_string(), "read"))?;
+    let given = read_of_lab(path).map_err(failed(path.display().to_string(), "read"))?;
     let hosts = fs::read("/etc/hosts").unwrap_or_default();
     let own = Spec::file("initrd");
     fs::write(&own, initrd::with_network(&given, &spec.node, hosts))
