@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
 use netloom_sys::lookup::open_within;
-use netloom_sys::setup::{Access, Setup, is_unmapped};
+use netloom_sys::setup::{Access, Setup, bounded_text, is_unmapped};
 use netloom_sys::{Error, Failure, Result};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
@@ -151,8 +151,7 @@ impl<S: Setup> Files<'_, S> {
         // Links in it resolve in the node's own root, never outside.
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(self.lower, directory, Mode::empty())?;
-        let found = open_within(&root, path, OFlags::RDONLY, ResolveFlags::IN_ROOT)?;
-        io::read_to_string(fs::File::from(found))
+        bounded_text(|flags| open_within(&root, path, flags, ResolveFlags::IN_ROOT))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Users and groups by the node's own lists (passwd(5), group(5)), never by the host's name services.
 
-use std::fs;
-
 use netloom_sys::process::Identity;
+use netloom_sys::setup::bounded_text;
+use rustix::fs::{Mode, OFlags};
 
 /// The lists.
 pub(crate) const USERS: &str = "/etc/passwd";
@@ -24,7 +24,10 @@ pub(crate) struct Person {
 /// # Errors
 /// Who is in no list.
 pub(crate) fn find(user: &str, group: Option<&str>) -> Result<Person, String> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let read = |path: &str| {
+        let open = |flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+        bounded_text(open).unwrap_or_default()
+    };
     find_in(&read(USERS), &read(GROUPS), user, group)
 }
 

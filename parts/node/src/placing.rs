@@ -11,6 +11,7 @@ use std::path::{Component, Path};
 
 use netloom_model::lab::{FileContent, FileSpec};
 use netloom_sys::lookup::open_within;
+use netloom_sys::setup::{bounded_text, copy_of_lab};
 use netloom_sys::{Failure, random};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
@@ -96,8 +97,7 @@ fn write(
     match &file.content {
         FileContent::Text(text) => made.write_all(text.as_bytes())?,
         FileContent::From(path) => {
-            let mut from = netloom_sys::setup::open_of_lab(path)?;
-            io::copy(&mut from, &mut made)?;
+            copy_of_lab(path, &mut made)?;
         }
     }
     let number = |name: &Option<String>, list| match name {
@@ -120,8 +120,7 @@ fn number_of(root: BorrowedFd<'_>, name: &str, list: &str) -> io::Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let found = open(root, Path::new(list), OFlags::RDONLY)?;
-    let text = io::read_to_string(File::from(found))?;
+    let text = bounded_text(|flags| open(root, Path::new(list), flags))?;
     let none = || io::Error::other(format!("no {name:?} in the node's {list}"));
     number_in(&text, name).ok_or_else(none)
 }
@@ -167,5 +166,28 @@ mod tests {
         assert!(netloom_sys::describe(&refused).contains("/file/x"));
         let left = std::fs::read_dir(root.join("etc/a")).unwrap().count();
         assert_eq!(left, 1, "no temporary file is left");
+    }
+
+    /// What a node's programs make of its lists keeps nobody waiting outside, and takes no memory there.
+    #[test]
+    fn lists_that_are_no_files_are_not_read() {
+        let folder = netloom_kit::Scratch::new();
+        let root = folder.path();
+        std::fs::create_dir(root.join("etc")).unwrap();
+        let opened = rustix::fs::open(root, OFlags::PATH, Mode::empty()).unwrap();
+        let file = FileSpec { owner: Some("somebody".to_owned()), ..spec("/x", "text") };
+        let refused = |why: &str| {
+            let refused = place(opened.as_fd(), &file, Users::Pretended).unwrap_err();
+            let words = netloom_sys::describe(&refused);
+            assert!(words.contains(why), "{words}");
+        };
+        let list = root.join("etc/passwd");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &list, Mode::RUSR | Mode::WUSR).unwrap();
+        refused("it is not a regular file");
+        std::fs::remove_file(&list).unwrap();
+        File::create(&list).unwrap().set_len(1 << 40).unwrap();
+        refused("it is larger than 4 MiB");
+        std::fs::write(&list, "somebody:x:7:7::/:\n").unwrap();
+        place(opened.as_fd(), &file, Users::Pretended).unwrap();
     }
 }

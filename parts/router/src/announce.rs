@@ -5,17 +5,19 @@
 //! process the program goes on alone, and neighbours see a router that comes back.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use netloom_sys::journal;
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, RawProtocol, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, connect, getsockname, send, socket_with, sockopt};
 use serde::{Deserialize, Serialize};
 
 use crate::Interface;
-use crate::daemons::FOLDER;
+use crate::daemons;
 use crate::grace::{ALL_V4, ALL_V6, PROTOCOL, Restart, sequence};
 
 /// How often it is looked for such a file while one may come, and how long that is after a sign of it.
@@ -40,7 +42,7 @@ pub struct Ospf {
 /// Looks for daemons that restart.
 pub(crate) struct Announcer {
     ospf: Option<Ospf>,
-    folder: Option<PathBuf>,
+    root: Option<PathBuf>,
     interfaces: Vec<Interface>,
     until: Instant,
 }
@@ -53,7 +55,7 @@ impl Announcer {
     pub(crate) fn new(spec: &crate::Spec) -> Announcer {
         Announcer {
             ospf: spec.ospf,
-            folder: spec.root.as_deref().map(|root| root.join(FOLDER)),
+            root: spec.root.clone(),
             interfaces: spec.interfaces.clone(),
             until: Instant::now() + EXPECTED,
         }
@@ -71,12 +73,12 @@ impl Announcer {
 
     /// Announces the restart of daemons that wait for it.
     pub(crate) fn look(&self) {
-        let (Some(ospf), Some(folder)) = (self.ospf, &self.folder) else { return };
+        let (Some(ospf), Some(root)) = (self.ospf, &self.root) else { return };
+        let Ok(folder) = daemons::open(root, "") else { return };
         for (name, is_ipv4) in DAEMONS {
-            let file = folder.join(name);
-            if file.exists() {
+            if rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                 self.announce(ospf, is_ipv4);
-                remove(&file);
+                remove(&folder, name);
             }
         }
     }
@@ -107,13 +109,13 @@ impl Announcer {
     }
 }
 
-fn remove(file: &Path) {
-    if let Err(e) = std::fs::remove_file(file) {
-        journal::line(format_args!("{}: remove: {e}", file.display()));
+fn remove(folder: &OwnedFd, name: &str) {
+    if let Err(e) = rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        journal::line(format_args!("{name}: remove: {e}"));
     }
 }
 
-fn raw(family: AddressFamily) -> rustix::io::Result<std::os::fd::OwnedFd> {
+fn raw(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
     let protocol = RawProtocol::new(u32::from(PROTOCOL)).map(Protocol::from_raw);
     socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
 }
@@ -143,4 +145,31 @@ fn say_v6(restart: &Restart, interface: u32) -> rustix::io::Result<()> {
         return Err(Errno::ADDRNOTAVAIL);
     };
     send(&socket, &restart.packet_v6(*from.ip(), interface), SendFlags::empty()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_has_as_its_folder_removes_nothing_outside_of_it() {
+        let root = std::env::temp_dir().join(format!("netloom-announce-{}", std::process::id()));
+        let (run, elsewhere) = (root.join("node/run"), root.join("elsewhere"));
+        std::fs::create_dir_all(&run).unwrap();
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, run.join("frr")).unwrap();
+        std::fs::write(elsewhere.join(DAEMONS[0].0), "").unwrap();
+        let ospf = Ospf { router: Ipv4Addr::LOCALHOST, area: 0, grace: 1 };
+        let root_of_node = Some(root.join("node"));
+        let until = Instant::now();
+        let announcer =
+            Announcer { ospf: Some(ospf), root: root_of_node, interfaces: vec![], until };
+        announcer.look();
+        assert!(elsewhere.join(DAEMONS[0].0).exists());
+        std::fs::remove_file(run.join("frr")).unwrap();
+        std::fs::rename(&elsewhere, run.join("frr")).unwrap();
+        announcer.look();
+        assert!(!run.join("frr").join(DAEMONS[0].0).exists());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }
