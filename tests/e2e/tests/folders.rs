@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use netloom_kit::again;
 use netloom_tests_e2e::{
-    Finished, Machine, Run, Scratch, done, is_root, machine, root_only, rounds,
+    Finished, Machine, Run, Scratch, done, is_root, machine, needs, root_only, rounds,
 };
 use rustix::fs::{CWD, FlockOperation, Mode, RenameFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -71,20 +71,17 @@ impl Victim {
     }
 
     fn netloom(&self, words: &str) -> Run {
+        self.netloom_with(words, None)
+    }
+
+    fn netloom_with(&self, words: &str, variable: Option<&str>) -> Run {
         let user = self.uid.to_string();
         let file = self.file.to_str().expect("a path in UTF-8");
         let words = words.split(' ').map(|word| if word == "FILE" { file } else { word });
         Run::new("env")
-            .args([
-                "-u",
-                "NETLOOM_RUNTIME_DIR",
-                "-u",
-                "XDG_RUNTIME_DIR",
-                "setpriv",
-                "--reuid",
-                &user,
-            ])
-            .args(["--regid", &user, "--clear-groups"])
+            .args(["-u", "NETLOOM_RUNTIME_DIR", "-u", "XDG_RUNTIME_DIR"])
+            .args(variable)
+            .args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"])
             .args([netloom_kit::Binary::find().path()])
             .args(words)
             .env("HOME", self.scratch.path())
@@ -191,6 +188,20 @@ fn a_folder_of_labs_that_a_stranger_made_is_refused_by_every_verb() {
 }
 
 #[test]
+fn a_folder_of_labs_may_be_named_from_where_one_is() {
+    root_only!("is another user");
+    needs!("userns", "setpriv");
+    let victim = Victim::new();
+    let runtime = Some("XDG_RUNTIME_DIR=.");
+    fs::set_permissions(victim.scratch.path(), fs::Permissions::from_mode(0o700))
+        .expect("close it");
+    victim.netloom_with("up FILE", runtime).finish().code(0);
+    let id = victim.netloom_with("exec a -- id -u", runtime).finish().code(0).text();
+    assert_eq!(id, "0\n");
+    victim.netloom_with("down", runtime).finish().code(0);
+}
+
+#[test]
 fn a_folder_and_a_link_that_a_stranger_exchanges_lead_nowhere() {
     root_only!("makes folders of several users");
     let victim = Victim::new();
@@ -279,6 +290,32 @@ fn a_state_undoes_only_what_netloom_does() {
         let refused = machine.netloom(["down", "lab"]).finish().code(1);
         refused.says("host.json").says("is not a change that netloom makes");
         assert_eq!(fs::read_to_string(&target).expect("the target"), "kept", "{change}");
+        fs::remove_dir_all(&lab).expect("remove it");
+    }
+    machine.untouched();
+}
+
+#[test]
+fn a_state_removes_only_cgroups() {
+    let machine = machine!();
+    machine.up("name: lab\nnodes: {a: {}}\n");
+    let lab = machine.scratch().runtime_dir().join("lab");
+    let text = fs::read(lab.join("state.json")).expect("the state of a lab");
+    machine.netloom(["down", "lab"]).finish().code(0);
+    let site = machine.scratch().path().join("site");
+    for (base, id) in [(site.clone(), "lab"), ("/sys/fs/cgroup".into(), "../../../../site")] {
+        let empty = site.join("netloom/lab/empty");
+        fs::create_dir_all(&empty).expect("make a folder");
+        let mut state: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let one = serde_json::json!({"version": "V2", "base": base, "controllers": ["pids"]});
+        let groups = state["groups"].as_object_mut().expect("its groups");
+        groups.insert("hierarchies".into(), serde_json::json!([one]));
+        groups.insert("id".into(), id.into());
+        let lab = lab_folder(&machine);
+        fs::write(lab.join("state.json"), state.to_string()).expect("write");
+        let refused = machine.netloom(["down", "lab"]).finish().code(1);
+        refused.says("the state has its cgroups there, where none are");
+        assert!(empty.is_dir(), "{id}");
         fs::remove_dir_all(&lab).expect("remove it");
     }
     machine.untouched();

@@ -406,6 +406,20 @@ fn a_folder_of_kathara_carries_nothing_of_the_host_into_a_node() {
 }
 
 #[test]
+fn a_file_of_holes_does_not_fill_a_node() {
+    let machine = machine!();
+    let folder = machine.scratch().path().join("lab");
+    std::fs::create_dir_all(folder.join("pc1")).unwrap();
+    std::fs::write(folder.join("lab.conf"), "pc1[0]=A\n").unwrap();
+    std::fs::File::create(folder.join("pc1/holes")).unwrap().set_len(1 << 40).unwrap();
+    let args = ["up".as_ref(), "--host-programs".as_ref(), folder.as_os_str()];
+    let refused = machine.netloom(args).bound(BOUND).finish().code(1);
+    let words = refused.errors();
+    assert!(words.contains("pc1/holes\": copy: its 1099511627776 bytes do not fit"), "{words}");
+    machine.untouched();
+}
+
+#[test]
 fn what_a_topology_takes_of_the_host_is_told() {
     let machine = machine!();
     let file = machine.scratch().path().join("x.clab.yml");

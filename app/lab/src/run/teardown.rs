@@ -110,6 +110,10 @@ fn remove_rest(keepers: &Keepers, folder: &Folder, state: Option<&State>) -> Vec
 /// Removes a lab's cgroups. An unfinished init may still be in one: it does not listen yet, so it was not found,
 /// and it is about to end with its spawner.
 fn remove_groups(groups: &Groups) -> Result<()> {
+    if let Some(place) = groups.astray() {
+        let reason = "the state has its cgroups there, where none are; nothing there is removed";
+        return Err(Error::Invalid { object: format!("{place:?}"), reason: reason.to_owned() });
+    }
     let until = Instant::now() + KERNEL_TIMEOUT;
     loop {
         let Err(refused) = groups.remove() else { return Ok(()) };

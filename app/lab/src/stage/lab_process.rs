@@ -50,7 +50,7 @@ pub(crate) fn spawner(folder: &Folder, pid: i32) -> Option<OwnedFd> {
 /// A process that has this name and the lab's lock among its open files, both of which only the kernel says. Its
 /// descriptor is opened before, so that a number that is used again proves nothing.
 fn with_lock(folder: &Folder, pid: i32, name: &str) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(pid)?;
+    let pid = Pid::from_raw(pid.max(0))?;
     let pidfd = process::pidfd(pid).ok()?;
     if process::name_of(pid)? != name {
         return None;

@@ -37,6 +37,10 @@ pub(crate) use places::{FLOWS, SLICER, SOCKETS, VDE_LOCK};
 /// The file that marks a folder as a node's view of its lab.
 pub(crate) const SCOPE_MARK: &str = "scope";
 
+/// A socket that each lab has in its folder, and the most bytes of a socket's path (unix(7)).
+const LONGEST: &str = "handles.sock";
+const MOST_SOCKET: usize = 107;
+
 /// The file whose lock is the lab's.
 pub(crate) const LOCK: &str = "lock";
 
@@ -154,22 +158,21 @@ impl Names {
 /// # Errors
 /// [`Error::Untrusted`]: others than this user and root can fill it, or exchange it for another.
 pub fn runtime_dir() -> Result<PathBuf> {
-    let path = named_runtime_dir();
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let named = named_runtime_dir(set, rustix::process::geteuid().as_raw());
+    // The lab process has another working directory.
+    let path = std::path::absolute(&named).unwrap_or(named);
     TrustedDir::open(&path).map_err(Error::in_runtime(&path))?;
     Ok(path)
 }
 
-fn named_runtime_dir() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    if let Some(dir) = set("NETLOOM_RUNTIME_DIR") {
-        return std::path::absolute(&dir).unwrap_or(dir);
-    }
-    let uid = rustix::process::geteuid();
-    if uid.is_root() {
-        return "/run/netloom".into();
-    }
-    set("XDG_RUNTIME_DIR")
-        .map_or_else(|| format!("/tmp/netloom-{}", uid.as_raw()).into(), |d| d.join("netloom"))
+fn named_runtime_dir(set: impl Fn(&str) -> Option<PathBuf>, uid: u32) -> PathBuf {
+    let of_user = || match (uid, set("XDG_RUNTIME_DIR")) {
+        (0, _) => "/run/netloom".into(),
+        (_, Some(dir)) => dir.join("netloom"),
+        (uid, None) => format!("/tmp/netloom-{uid}").into(),
+    };
+    set("NETLOOM_RUNTIME_DIR").unwrap_or_else(of_user)
 }
 
 /// The folder of one lab. Before anything in it is read, written or removed, it and the folder of labs are checked to be
@@ -233,7 +236,18 @@ impl Folder {
     }
 
     /// Makes the folder; an existing one is success. Refuses a folder of another user.
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`]; its path is too long for sockets in it.
     pub fn create(&self) -> Result<()> {
+        let length = self.path().join(LONGEST).as_os_str().len();
+        if length > MOST_SOCKET {
+            let reason = format!(
+                "sockets in it would have paths of {length} bytes, and the kernel takes {MOST_SOCKET}; \
+                 set NETLOOM_RUNTIME_DIR to a shorter one"
+            );
+            return Err(Error::Invalid { object: format!("{:?}", self.path()), reason });
+        }
         let common = make_common_dir(&self.runtime)?;
         let made = common.make_dir(&self.name).and_then(|own| own.make_dir(SOCKETS));
         made.map(drop).map_err(Error::in_runtime(&self.runtime))
@@ -382,7 +396,7 @@ impl Folder {
     /// The recorded lab process; it may have ended.
     pub fn read_pid(&self) -> Option<i32> {
         let text = self.dir().ok()??.read("lab.pid").ok()??;
-        std::str::from_utf8(&text).ok()?.trim().parse().ok()
+        std::str::from_utf8(&text).ok()?.trim().parse().ok().filter(|pid| *pid > 0)
     }
 }
 
@@ -409,6 +423,27 @@ mod tests {
             two.remove().unwrap();
             assert_eq!(runtime.is_dir(), given);
             assert!(!given || fs::read_dir(&runtime).unwrap().next().is_none());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_too_deep_for_sockets_is_not_made() {
+        let base = tempfile::tempdir().unwrap();
+        let runtime = base.path().join("x".repeat(90));
+        let refused = Folder::new(&runtime, "lab").create().unwrap_err().to_string();
+        assert!(refused.contains("set NETLOOM_RUNTIME_DIR to a shorter one"), "{refused}");
+        assert!(!runtime.exists());
+    }
+
+    #[test]
+    fn only_a_number_of_a_process_is_one() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = Folder::new(base.path(), "lab");
+        folder.create().unwrap();
+        for (text, pid) in [("7\n", Some(7)), ("0", None), ("-1", None), ("x", None)] {
+            folder.write("lab.pid", text.as_bytes()).unwrap();
+            assert_eq!(folder.read_pid(), pid, "{text:?}");
+            assert!(!crate::stage::lab_process::is_lab_process(&folder, pid.unwrap_or(-1)));
         }
     }
 

@@ -8,11 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
+/// Most bytes that are set aside before they are needed.
+const MOST_AHEAD: usize = 64 << 20;
+
 /// Writes a value as JSON, readable by its owner alone, replacing an existing file.
 pub(crate) fn write_json(dir: &TrustedDir, name: &str, value: &impl Serialize) -> Result<()> {
-    // Mostly as long as the one before: a large lab's is 2 MB, which takes longer to grow than to write.
+    // Mostly as long as the one before: a large lab's is 2 MB, which takes longer to grow than to write. The one before may
+    // be anything.
     let before = dir.status(name).and_then(|found| usize::try_from(found.st_size).ok());
-    let before = before.unwrap_or_default();
+    let before = before.unwrap_or_default().min(MOST_AHEAD);
     let mut text = Vec::with_capacity(before + before / 8);
     serde_json::to_writer(&mut text, value).map_err(Error::at(dir.path_of(name), "encode"))?;
     dir.write(name, &text).map_err(Error::in_runtime(dir.path()))
