@@ -24,6 +24,8 @@ mod whole_file;
 
 use std::io;
 
+use netloom_config::printable;
+
 /// Wrong usage detected only at run time, e.g. several labs run and none is named.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -46,7 +48,8 @@ fn report(error: &anyhow::Error) -> i32 {
         tell_line!("{diagnostics}");
         return 2;
     }
-    tell_line!("netloom: {}", netloom_sys::describe(&**error));
+    // It may name what others have named: files, processes, nodes.
+    tell_line!("netloom: {}", printable::lines(&netloom_sys::describe(&**error)));
     exit_code(error)
 }
 
