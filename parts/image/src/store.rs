@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netloom_sys::Failure;
-use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock};
 use tempfile::TempDir;
 
 use crate::{Built, Error, Image, Result};
@@ -32,7 +32,9 @@ impl Store {
         fs::create_dir_all(folder).map_err(|e| Failure::path(folder, "make", e))?;
         let folder = folder.canonicalize().map_err(|e| Failure::path(folder, "find", e))?;
         let path = folder.join(LOCK);
-        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        // Whoever else may write to the folder makes no file elsewhere by a link.
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o644)).map(File::from);
         let lock = lock.map_err(|e| Failure::path(&path, "open", e))?;
         // By process, not by open file: programs that a killed builder has started do not keep it.
         fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
@@ -90,5 +92,22 @@ impl Store {
 
     pub(crate) fn built(&self, image: Image, took: Option<(Duration, Duration)>) -> Built {
         Built { image, kernel: self.folder.join(KERNEL), initrd: self.folder.join(INITRD), took }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_a_link_makes_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (at, elsewhere) = (folder.path().join("at"), folder.path().join("elsewhere"));
+        fs::create_dir(&at).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, at.join(LOCK)).unwrap();
+        Store::open(&at).unwrap_err();
+        assert!(!elsewhere.exists());
+        fs::remove_file(at.join(LOCK)).unwrap();
+        Store::open(&at).unwrap();
     }
 }
