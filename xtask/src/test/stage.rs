@@ -6,7 +6,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::IsTerminal;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,10 +43,18 @@ const CHOICES: [&str; 5] = [
     workspace::PROPERTIES_SEED,
 ];
 
+/// How names of temporary folders begin.
+const PREFIX: &str = "nlx-";
+/// In such a folder: the file that its run holds a lock on, and where root's folder is, where the caller is not root.
+const LOCK: &str = "lock";
+const OF_ROOT: &str = "of-root";
+
 /// The temporary folder, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Stage {
     folder: tempfile::TempDir,
+    /// Its lock, which the kernel frees when this process is killed.
+    _held: fs::File,
     /// Root's folder, where the caller is not root.
     of_root: Option<PathBuf>,
     rights: Rights,
@@ -55,10 +63,14 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new() -> Result<Stage> {
-        let folder = tempfile::Builder::new().prefix("nlx-").tempdir().context("make stage")?;
+        let (folder, held) = new_folder()?;
         let rights = find_rights();
         let of_root = (rights == Rights::Sudo).then(folder_of_root).transpose()?;
-        let stage = Stage { folder, of_root, rights, placing: std::sync::Mutex::default() };
+        if let Some(of_root) = &of_root {
+            fs::write(folder.path().join(OF_ROOT), of_root.as_os_str().as_encoded_bytes())?;
+        }
+        let placing = std::sync::Mutex::default();
+        let stage = Stage { folder, _held: held, of_root, rights, placing };
         fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
         for name in DATA {
             copy_tree(&workspace::root().join(name), &stage.path().join("root").join(name))?;
@@ -68,7 +80,34 @@ impl Stage {
             stage.private_folder(user, &stage.home(user))?;
             stage.private_folder(user, &stage.home(user).join("run"))?;
         }
+        for (left, _held) in abandoned(&std::env::temp_dir()) {
+            stage.clear(&left);
+        }
         Ok(stage)
+    }
+
+    /// Takes down the labs in a folder that a killed run has left, and removes it.
+    fn clear(&self, left: &Path) {
+        println!("a run that was killed has left {}", left.display());
+        let of_root = fs::read_to_string(left.join(OF_ROOT)).ok().map(PathBuf::from);
+        // Only what a run makes: this is removed by root.
+        let of_root = of_root.filter(|folder| {
+            folder.parent() == Some(Path::new("/tmp"))
+                && folder.file_name().is_some_and(|n| n.to_string_lossy().starts_with("nlr-"))
+        });
+        let (u, r) = (left.join("u"), of_root.clone().unwrap_or_else(|| left.join("r")));
+        for (user, home) in [(User::Ordinary, u), (User::Root, r)] {
+            let workers = fs::read_dir(home).into_iter().flatten().flatten();
+            for folder in workers.flat_map(|worker| labs_left(&worker.path()).unwrap_or_default()) {
+                let runtime = folder.join("run").to_string_lossy().into_owned();
+                let extra = [("NETLOOM_RUNTIME_DIR", runtime)];
+                if let Ok(mut down) = self.run(&left.join("netloom"), user, 0, &extra) {
+                    let _ = down.args(["down", "--all"]).status();
+                }
+            }
+        }
+        of_root.iter().for_each(|folder| remove_as_root(folder));
+        let _ = fs::remove_dir_all(left);
     }
 
     /// Copies the binary to where every user can run it.
@@ -165,7 +204,7 @@ impl Stage {
 
     /// Takes down the labs that tests of a worker have left, when their process was killed, with their folders.
     pub(super) fn take_down(&self, user: User, worker: usize) -> Result<()> {
-        for folder in left(&self.scratch(user, worker))? {
+        for folder in labs_left(&self.scratch(user, worker))? {
             let runtime = folder.join("run").to_string_lossy().into_owned();
             let binary = self.path().join("netloom");
             let mut down =
@@ -259,13 +298,48 @@ fn path_of(hiding: Option<String>, own: Option<&str>) -> String {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if let Some(folder) = &self.of_root {
-            let mut sudo = Command::new("sudo");
-            sudo.args(["rm", "--recursive", "--force", "--one-file-system"]).arg(folder);
-            // What is left lies in /tmp.
-            let _ = succeed(sudo);
+        self.of_root.iter().for_each(|folder| remove_as_root(folder));
+    }
+}
+
+fn remove_as_root(folder: &Path) {
+    let mut sudo = Command::new("sudo");
+    sudo.args(["rm", "--recursive", "--force", "--one-file-system"]).arg(folder);
+    // What is left lies in /tmp.
+    let _ = succeed(sudo);
+}
+
+/// A new temporary folder, and its lock.
+fn new_folder() -> Result<(tempfile::TempDir, fs::File)> {
+    loop {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().context("make stage")?;
+        // Another run may take it for abandoned before the lock is held.
+        let made = fs::File::create_new(folder.path().join(LOCK));
+        made.context("make the lock of the stage")?;
+        if let Some(held) = hold(folder.path()) {
+            return Ok((folder, held));
         }
     }
+}
+
+/// Takes a folder's lock, unless somebody else has it or the folder is gone.
+fn hold(folder: &Path) -> Option<fs::File> {
+    let path = folder.join(LOCK);
+    let held = fs::File::open(&path).ok()?;
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).ok()?;
+    let (own, there) = (held.metadata().ok()?, fs::symlink_metadata(path).ok()?);
+    ((own.dev(), own.ino()) == (there.dev(), there.ino())).then_some(held)
+}
+
+/// The folders of runs that were killed, each with its lock.
+fn abandoned(temporary: &Path) -> Vec<(PathBuf, fs::File)> {
+    let own = rustix::process::geteuid().as_raw();
+    let is_ours = |path: &Path| {
+        let name = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(PREFIX));
+        name && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
+    };
+    let all = fs::read_dir(temporary).into_iter().flatten().flatten().map(|entry| entry.path());
+    all.filter(|path| is_ours(path)).filter_map(|path| Some((path.clone(), hold(&path)?))).collect()
 }
 
 /// Makes a folder of root's that others may enter.
@@ -290,7 +364,7 @@ fn succeed(mut command: Command) -> Result<()> {
 }
 
 /// The folders of tests (`netloom_kit::Scratch`) that are left in a temporary folder.
-fn left(scratch: &Path) -> Result<Vec<PathBuf>> {
+fn labs_left(scratch: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![];
     for entry in fs::read_dir(scratch).with_context(|| format!("list {}", scratch.display()))? {
         let entry = entry?;
@@ -366,9 +440,31 @@ mod tests {
         for name in ["netloom-test-a", "other", "netloom-test-b"] {
             fs::create_dir(scratch.path().join(name)).unwrap();
         }
-        let mut found = left(scratch.path()).unwrap();
+        let mut found = labs_left(scratch.path()).unwrap();
         found.sort();
         assert_eq!(found, ["netloom-test-a", "netloom-test-b"].map(|n| scratch.path().join(n)));
-        assert!(left(&scratch.path().join("none")).is_err());
+        assert!(labs_left(&scratch.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn the_folder_of_a_killed_run_is_abandoned_and_that_of_a_running_one_is_not() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = |name: &str| temporary.path().join(name);
+        for name in ["nlx-killed", "nlx-running", "other"] {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(name).join(LOCK), "").unwrap();
+        }
+        // Of no run, or of one that has made nothing yet.
+        fs::create_dir(path("nlx-new")).unwrap();
+        fs::write(path("nlx-file"), "").unwrap();
+        std::os::unix::fs::symlink("other", path("nlx-link")).unwrap();
+        let running = hold(&path("nlx-running")).unwrap();
+        let found = abandoned(temporary.path());
+        let paths: Vec<&PathBuf> = found.iter().map(|(path, _)| path).collect();
+        assert_eq!(paths, [&path("nlx-killed")]);
+        // Two runs do not remove the same one.
+        assert!(abandoned(temporary.path()).is_empty());
+        drop((found, running));
+        assert_eq!(abandoned(temporary.path()).len(), 2);
     }
 }
