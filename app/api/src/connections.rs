@@ -9,11 +9,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
+use netloom_sys::crowd;
 use tokio::sync::Notify;
 
 /// The share of places that strangers may have while others give way.
@@ -24,19 +25,14 @@ const SHARE_OF_STRANGERS: usize = 4;
 pub(crate) enum Peer {
     /// A process of this machine; `None` if it is not visible from here.
     Process(Option<i32>),
-    /// A network address; of IPv6 the network of 64 bits, since a host has all of its addresses.
+    /// A host of the network.
     Address(IpAddr),
 }
 
 impl Peer {
     /// The peer with this address.
     pub(crate) fn at(address: IpAddr) -> Peer {
-        Peer::Address(match address.to_canonical() {
-            IpAddr::V6(v6) if !v6.is_loopback() => {
-                Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into()
-            }
-            other => other,
-        })
+        Peer::Address(crowd::host(address))
     }
 }
 
@@ -340,14 +336,5 @@ mod tests {
         }
         // A quarter of the places becomes theirs; then they give way to each other.
         assert_eq!(which(&places), [0, 1, 8, 9]);
-    }
-
-    #[test]
-    fn an_ipv6_host_is_one_peer() {
-        let at = |text: &str| Peer::at(text.parse().unwrap());
-        assert_eq!(at("2001:db8::1"), at("2001:db8::2:3"));
-        assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
-        assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));
-        assert_ne!(at("::1"), at("::2"));
     }
 }

@@ -12,6 +12,7 @@ pub mod apart;
 pub mod caps;
 pub mod cgroup;
 pub mod clock;
+pub mod crowd;
 mod describe;
 pub mod disposition;
 pub mod envelope;

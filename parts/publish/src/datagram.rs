@@ -12,13 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use netloom_sys::{Failure, process};
+use netloom_sys::{Failure, crowd, process};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::Result;
-use crate::seats::peer;
 
 /// Peers of a port at a time.
 const MOST: usize = 1024;
@@ -68,7 +67,7 @@ impl Peers {
     fn remove(&mut self, address: SocketAddr) {
         let Some(gone) = self.by_address.remove(&address) else { return };
         self.by_id.remove(&gone.id);
-        let of = peer(address.ip());
+        let of = crowd::host(address.ip());
         if let Some(count) = self.counts.get_mut(&of) {
             *count -= 1;
             if *count == 0 {
@@ -80,7 +79,7 @@ impl Peers {
     /// Removes the one that gives way to a new one.
     fn make_room(&mut self) {
         let most = self.counts.values().max();
-        let of_most = |one: &&Arc<Peer>| self.counts.get(&peer(one.address.ip())) == most;
+        let of_most = |one: &&Arc<Peer>| self.counts.get(&crowd::host(one.address.ip())) == most;
         let all = self.by_address.values().filter(of_most);
         let first = all.min_by_key(|one| one.used.load(Ordering::Relaxed));
         if let Some(address) = first.map(|one| one.address) {
@@ -142,7 +141,7 @@ impl Relay {
         let new = Arc::new(Peer { id, address: from, socket, used, now: Mutex::default() });
         peers.by_address.insert(from, Arc::clone(&new));
         peers.by_id.insert(id, Arc::clone(&new));
-        *peers.counts.entry(peer(from.ip())).or_default() += 1;
+        *peers.counts.entry(crowd::host(from.ip())).or_default() += 1;
         Ok(new)
     }
 

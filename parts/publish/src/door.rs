@@ -4,12 +4,12 @@
 //! what is found goes to a [`Carrier`].
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netloom_sys::{Failure, process};
+use netloom_sys::{Failure, crowd, process};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::Result;
 use crate::carry::{Carrier, Link};
-use crate::seats::{Seat, Seats, peer, reset};
+use crate::seats::{Seat, Seats, reset};
 
 /// Time limit for a program to accept: only a program that does not take what waits for it makes this matter.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -136,11 +136,21 @@ impl Doors {
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 Err(_) => {
                     // No descriptor or memory is left.
-                    self.seats.make_room([0, 0, 0, 0].into());
+                    self.make_room([0, 0, 0, 0].into());
                     return self.pause();
                 }
             }
         }
+    }
+
+    /// Makes a seat free for a connection of this peer; `false` if nobody has to give way now.
+    fn make_room(&mut self, newcomer: IpAddr) -> bool {
+        let gone = self.seats.make_room(newcomer);
+        if let Some(id) = gone {
+            // Its sockets go at once: many may come before time limits are looked at.
+            self.openings.remove(&id);
+        }
+        gone.is_some()
     }
 
     fn pause(&mut self) {
@@ -149,8 +159,8 @@ impl Doors {
     }
 
     fn enter(&mut self, outer: TcpStream, port: usize, from: Option<SocketAddr>) {
-        let from = peer(from.map_or([0, 0, 0, 0].into(), |from| from.ip()));
-        if !self.seats.has_room() && !self.seats.make_room(from) {
+        let from = crowd::host(from.map_or([0, 0, 0, 0].into(), |from| from.ip()));
+        if !self.seats.has_room() && !self.make_room(from) {
             // Those that its peer has are all at work. It is here already and comes in; who comes next waits in the queue.
             self.pause();
         }

@@ -76,8 +76,10 @@ fn much_is_carried_both_ways_and_an_end_passes_through() {
 fn where_nobody_listens_a_connection_is_reset() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (at, _) = port(8, vec![nobody]);
-    let error = connect(at).read(&mut [0; 8]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    // The end may come before the connection is told to be there.
+    let read =
+        TcpStream::connect_timeout(&at, SOON).and_then(|mut stream| stream.read(&mut [0; 8]));
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 
 #[test]
@@ -99,6 +101,34 @@ fn idle_connections_keep_no_new_one_out() {
         })
         .collect();
     assert_eq!(answer(at, b"again").unwrap(), b"AGAIN");
+}
+
+/// How many sockets of this machine try to connect to this address.
+fn trying(to: SocketAddr) -> usize {
+    const SYN_SENT: &str = "02";
+    let end = format!(":{:04X} {SYN_SENT} ", to.port());
+    let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    all.lines().filter(|line| line.contains(&end)).count()
+}
+
+#[test]
+fn who_gave_way_no_longer_tries_to_reach_a_program_that_takes_none() {
+    // Its queue is full: a connection is neither made nor refused.
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&busy, 0).unwrap();
+    let to = busy.local_addr().unwrap();
+    let queued: Vec<_> = (0..4).map(|_| socket_for(&to).unwrap()).collect();
+    for socket in &queued {
+        let _ = rustix::net::connect(socket, &to);
+    }
+    let before = trying(to);
+    let (at, _) = port(16, vec![to]);
+    let mut crowd: Vec<TcpStream> = (0..300).map(|_| connect(at)).collect();
+    // It gives way for the last one.
+    let error = crowd[300 - 16 - 1].read(&mut [0; 8]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let trying = trying(to) - before;
+    assert!(trying <= 17, "{trying} try, of 16 that may");
 }
 
 #[test]
