@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 
-use self::facts::Fact;
+use self::facts::{Fact, Value};
 
 /// The type of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ pub struct Item {
 pub struct Change {
     /// As in the lab file: `limits.memory`, `env.HOME`; of a link's end `addresses.h1:eth0`.
     pub key: String,
-    /// In the old plan.
+    /// In the old plan; empty if it is not shown.
     pub old: Option<String>,
     /// In the new one.
     pub new: Option<String>,
@@ -112,7 +112,7 @@ pub fn difference(old: &Plan, new: &Plan) -> Difference {
 }
 
 /// An object's name, and a function for its facts.
-type Object<'a> = (&'a str, Box<dyn Fn() -> Vec<Fact> + 'a>);
+type Object<'a> = (&'a str, Box<dyn Fn() -> Vec<Fact<'a>> + 'a>);
 
 fn nodes(plan: &Plan) -> Vec<Object<'_>> {
     let one = |node| -> Object<'_> {
@@ -182,8 +182,8 @@ fn places<'a>(all: &[Object<'a>]) -> HashMap<&'a str, usize> {
 }
 
 /// Facts have unique keys.
-fn changes(old: &[Fact], new: &[Fact]) -> Vec<Change> {
-    fn by_key(all: &[Fact]) -> HashMap<&str, &String> {
+fn changes(old: &[Fact<'_>], new: &[Fact<'_>]) -> Vec<Change> {
+    fn by_key<'a, 'p>(all: &'a [Fact<'p>]) -> HashMap<&'a str, &'a Value<'p>> {
         all.iter().map(|fact| (fact.key.as_str(), &fact.value)).collect()
     }
     let (before, after) = (by_key(old), by_key(new));
@@ -191,17 +191,17 @@ fn changes(old: &[Fact], new: &[Fact]) -> Vec<Change> {
     for fact in new {
         let before = before.get(fact.key.as_str()).copied();
         if before != Some(&fact.value) {
-            let (key, new) = (fact.key.clone(), Some(fact.value.clone()));
-            let (shown, how) = (fact.shown, fact.how);
-            changes.push(Change { key, old: before.cloned(), new, shown, how });
+            let (key, old) = (fact.key.clone(), before.map(Value::text));
+            let (new, shown, how) = (Some(fact.value.text()), fact.value.is_shown(), fact.how);
+            changes.push(Change { key, old, new, shown, how });
         }
     }
     let gone = old.iter().filter(|fact| !after.contains_key(fact.key.as_str()));
     changes.extend(gone.map(|fact| Change {
         key: fact.key.clone(),
-        old: Some(fact.value.clone()),
+        old: Some(fact.value.text()),
         new: None,
-        shown: fact.shown,
+        shown: fact.value.is_shown(),
         how: fact.how,
     }));
     changes

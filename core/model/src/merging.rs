@@ -15,7 +15,7 @@ mod leftovers;
 mod steps;
 mod way;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::difference::{self, Change, How, Item, Kind};
 use crate::plan::form::{Allowed, LinkForm};
@@ -130,6 +130,17 @@ pub fn merge(
     wanted: &Plan,
     machine: &Machine<'_>,
 ) -> Result<Merged, Refusal> {
+    merge_with(running, before, wanted, machine, &|_, _, _| false)
+}
+
+/// [`merge`], with steps marked as drift that are.
+fn merge_with(
+    running: &Plan,
+    before: Option<&Plan>,
+    wanted: &Plan,
+    machine: &Machine<'_>,
+    drift: &steps::IsDrift<'_>,
+) -> Result<Merged, Refusal> {
     if running.lab != wanted.lab {
         let (running, wanted) = (running.lab.clone(), wanted.lab.clone());
         return Err(Refusal::OtherLab { running, wanted });
@@ -148,10 +159,11 @@ pub fn merge(
     }
     fates.note_told(running, wanted);
     // What an earlier merge may not have done yet.
+    let there: HashSet<(Kind, &str)> = steps::objects(running).into_iter().collect();
     for item in earlier.iter().flat_map(|earlier| &earlier.items) {
-        fates.note_earlier(item, running);
+        fates.note_earlier(item, &there);
     }
-    fates.spread(running, wanted);
+    fates.spread(&there, wanted);
     let doors = fates.spread_doors(running, wanted);
     let named = identities::Named::of(&fates, running, wanted);
     let target = identities::target(&named, running, wanted, machine);
@@ -159,7 +171,7 @@ pub fn merge(
     merged.doors = doors;
     way::clear(&mut merged, running);
     let routes = routes(&merged, running, before);
-    merged.steps = steps::steps(&fates, running, wanted, &routes);
+    merged.steps = steps::steps(&fates, running, wanted, &routes, drift);
     Ok(merged)
 }
 
@@ -186,20 +198,14 @@ impl<'p> Fates<'p> {
 
     /// Changes in place that the running plan has, and perhaps not the machine. An object of other identity was made
     /// since, as it is wanted.
-    fn note_earlier(&mut self, item: &'p Item, running: &Plan) {
+    fn note_earlier(&mut self, item: &'p Item, there: &HashSet<(Kind, &str)>) {
         let key = (item.kind, item.name.as_str());
         let known = self.added.contains(&key)
             || self.removed.contains(&key)
             || self.anew.contains_key(&key);
         let live: Vec<Change> =
             item.changes.iter().filter(|c| c.how == How::InPlace).cloned().collect();
-        let is_there = match item.kind {
-            Kind::Node => running.node(&item.name).is_some(),
-            Kind::Link => running.link(&item.name).is_some(),
-            Kind::Switch => running.switch(&item.name).is_some(),
-            Kind::Slice => running.slices.iter().any(|slice| slice.name == item.name),
-        };
-        if known || live.is_empty() || live.len() < item.changes.len() || !is_there {
+        if known || live.is_empty() || live.len() < item.changes.len() || !there.contains(&key) {
             return;
         }
         self.changes.entry(key).or_insert(live);
@@ -215,27 +221,27 @@ impl<'p> Fates<'p> {
         let special = |node: &&PlannedNode| how::is_special(node);
         for (new, node) in wanted.slots().zip(&wanted.nodes).filter(|(_, node)| special(node)) {
             let Some(old) = known.get(node.name.as_str()).copied() else { continue };
+            if self.is_anew(Kind::Node, &node.name) {
+                continue;
+            }
             if how::is_told_otherwise(running, old, wanted, new) {
                 let (key, how) = ("links".to_owned(), How::Anew);
                 let links = |told: &str| Some(told.to_owned());
                 let (old, new) = (links("old"), links("new"));
                 let change = Change { key, old, new, shown: false, how };
-                let why = self.anew.entry((Kind::Node, node.name.as_str())).or_default();
-                if why.is_empty() {
-                    why.push(change);
-                }
+                self.anew.insert((Kind::Node, node.name.as_str()), vec![change]);
                 self.changes.remove(&(Kind::Node, node.name.as_str()));
             }
         }
     }
 
     /// Makes anew what lives in, or ends at, something that is removed or made anew.
-    fn spread(&mut self, running: &'p Plan, wanted: &'p Plan) {
+    fn spread(&mut self, there: &HashSet<(Kind, &str)>, wanted: &'p Plan) {
         // Parents precede their children.
         for node in &wanted.nodes {
             let parent = node.parent.and_then(|parent| wanted.node_at(parent));
             let goes = parent.is_some_and(|p| self.is_anew(Kind::Node, &p.name));
-            if goes && running.node(&node.name).is_some() {
+            if goes && there.contains(&(Kind::Node, node.name.as_str())) {
                 self.goes_with(Kind::Node, &node.name);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use netloom_digest::fnv1a;
@@ -167,20 +167,18 @@ impl Drift {
         let home_goes =
             |moved: &Moved| matches!(moved.home, Home::Node { node, .. } if goes(&node));
         let moved = state.moved.iter().filter(|m| !home_goes(m) && !goes(&m.node));
-        let stays = |id: &&LinkId| {
-            merged.target.link_slot_of(**id).is_some() && !merged.added.links.contains(id)
-        };
+        let links = merged.target.links.iter().map(|link| link.id);
+        let stays = links.filter(|id| !merged.added.links.contains(id));
         Drift {
             moved: moved.cloned().collect(),
-            down: state.down.iter().filter(stays).copied().collect(),
+            down: stays.filter(|id| state.down.contains(id)).collect(),
         }
     }
 
     fn steps(&self, state: &State) -> Vec<Step> {
-        let name = |id: NodeId| {
-            let slot = state.plan.slot_of(id);
-            slot.map_or_else(String::new, |slot| state.plan.nodes[slot].name.clone())
-        };
+        let names: HashMap<NodeId, &str> =
+            state.plan.nodes.iter().map(|node| (node.id, node.name.as_str())).collect();
+        let name = |id: NodeId| names.get(&id).copied().unwrap_or_default().to_owned();
         let step = |kind, name: String, key: &str, words: String| Step {
             act: Act::Change,
             kind: Some(kind),
@@ -203,10 +201,9 @@ impl Drift {
                 }
             }
         });
-        let down = self.down.iter().filter_map(|id| {
-            let link = &state.plan.links[state.plan.link_slot_of(*id)?];
-            Some(step(Kind::Link, link.name.clone(), "up", "up, was down".to_owned()))
-        });
+        let down = state.plan.links.iter().filter(|link| self.down.contains(&link.id));
+        let down =
+            down.map(|link| step(Kind::Link, link.name.clone(), "up", "up, was down".to_owned()));
         moved.chain(down).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! Two objects are equal when their facts are. Values computed from other facts are left out:
 //! settings of the kernel that follow from `forwarding`, hardware addresses, indexes.
 
-use std::fmt::Debug;
+use std::any::Any;
 
 use super::How;
 use crate::impairment::text;
@@ -16,43 +16,90 @@ use crate::setting::{cpu_text, memory_text};
 use crate::slices::Slice;
 
 /// A key and its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fact {
+pub(super) struct Fact<'a> {
     pub(super) key: String,
-    pub(super) value: String,
-    /// Whether the value can be shown.
-    pub(super) shown: bool,
+    pub(super) value: Value<'a>,
     /// What a change of it takes.
     pub(super) how: How,
 }
 
+/// A value.
+pub(super) enum Value<'a> {
+    /// As it is shown.
+    Shown(String),
+    /// One that is too long or unsuitable to be shown.
+    Unseen(&'a dyn Unseen),
+}
+
+impl Value<'_> {
+    pub(super) fn is_shown(&self) -> bool {
+        matches!(self, Value::Shown(_))
+    }
+
+    /// As it is shown; empty if it is not.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Value::Shown(text) => text.clone(),
+            Value::Unseen(_) => String::new(),
+        }
+    }
+}
+
+impl PartialEq for Value<'_> {
+    fn eq(&self, other: &Value<'_>) -> bool {
+        match (self, other) {
+            (Value::Shown(one), Value::Shown(other)) => one == other,
+            (Value::Unseen(one), Value::Unseen(other)) => one.equals(*other),
+            _ => false,
+        }
+    }
+}
+
+/// A part of a plan that is compared with another one of the same type.
+pub(super) trait Unseen {
+    fn as_any(&self) -> &dyn Any;
+    fn equals(&self, other: &dyn Unseen) -> bool;
+}
+
+impl<T: PartialEq + 'static> Unseen for T {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn equals(&self, other: &dyn Unseen) -> bool {
+        other.as_any().downcast_ref().is_some_and(|other| self == other)
+    }
+}
+
 /// Facts under construction.
 #[derive(Default)]
-struct Facts(Vec<Fact>);
+struct Facts<'a>(Vec<Fact<'a>>);
 
-impl Facts {
+impl<'a> Facts<'a> {
     /// Adds an optional value; the object is made anew when it changes.
     fn put(&mut self, key: impl Into<String>, value: Option<String>) {
         let how = How::Anew;
-        self.0.extend(value.map(|value| Fact { key: key.into(), value, shown: true, how }));
+        self.add(key, value.map(Value::Shown), how);
+    }
+
+    fn add(&mut self, key: impl Into<String>, value: Option<Value<'a>>, how: How) {
+        self.0.extend(value.map(|value| Fact { key: key.into(), value, how }));
     }
 
     /// Adds an optional value that a living object can change.
     fn put_live(&mut self, key: impl Into<String>, value: Option<String>) {
         let how = How::InPlace;
-        self.0.extend(value.map(|value| Fact { key: key.into(), value, shown: true, how }));
+        self.add(key, value.map(Value::Shown), how);
     }
 
     /// As [`Facts::put`], for a value that is too long or unsuitable to be shown.
-    fn put_unseen(&mut self, key: impl Into<String>, value: &impl Debug) {
-        let (value, how) = (format!("{value:?}"), How::Anew);
-        self.0.push(Fact { key: key.into(), value, shown: false, how });
+    fn put_unseen(&mut self, key: impl Into<String>, value: &'a impl Unseen) {
+        self.add(key, Some(Value::Unseen(value)), How::Anew);
     }
 
     /// As [`Facts::put_live`], for a value that is too long or unsuitable to be shown.
-    fn put_live_unseen(&mut self, key: impl Into<String>, value: &impl Debug) {
-        let (value, how) = (format!("{value:?}"), How::InPlace);
-        self.0.push(Fact { key: key.into(), value, shown: false, how });
+    fn put_live_unseen(&mut self, key: impl Into<String>, value: &'a impl Unseen) {
+        self.add(key, Some(Value::Unseen(value)), How::InPlace);
     }
 }
 
@@ -60,8 +107,11 @@ fn yes(holds: bool) -> Option<String> {
     holds.then(|| "true".to_owned())
 }
 
+/// More entries of a node than this are one fact: nobody reads so many, and each takes more than to compare them all.
+const MANY: usize = 1000;
+
 /// Everything about a node except its links and computed routes.
-pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
+pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact<'_>> {
     let mut facts = Facts::default();
     let (limits, protect) = (&node.limits, &node.protect);
     let number = |value: Option<u32>| value.map(|n| n.to_string());
@@ -94,7 +144,8 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     if let Some(image) = &node.image {
         facts.put("image", Some(image.name.clone()));
         facts.put_live("pull", Some(image.pull.word().to_owned()));
-        facts.put_unseen("entrypoint", &(&image.entrypoint, image.starts));
+        facts.put_unseen("entrypoint", &image.entrypoint);
+        facts.put_unseen("run.image", &image.starts);
         facts.put_unseen("cmd", &image.cmd);
     }
     facts.put("storage", node.storage.map(memory_text));
@@ -107,8 +158,12 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     if node.ready != crate::lab::Ready::default() {
         facts.put_live_unseen("ready", &node.ready);
     }
-    for (key, value) in &node.env {
-        facts.put_live_unseen(format!("env.{key}"), value);
+    if node.env.len() > MANY {
+        facts.put_live_unseen("env", &node.env);
+    } else {
+        for (key, value) in &node.env {
+            facts.put_live_unseen(format!("env.{key}"), value);
+        }
     }
     for file in &node.files {
         facts.put_live_unseen(format!("files.{}", file.path), file);
@@ -116,8 +171,12 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     for port in &node.ports {
         facts.put_live(format!("ports.{port}"), yes(true));
     }
-    for bind in &node.binds {
-        facts.put_live_unseen(format!("binds.{}", bind.to), bind);
+    if node.binds.len() > MANY {
+        facts.put_live_unseen("binds", &node.binds);
+    } else {
+        for bind in &node.binds {
+            facts.put_live_unseen(format!("binds.{}", bind.to), bind);
+        }
     }
     if !node.exec.is_empty() {
         facts.put_live_unseen("exec", &node.exec);
@@ -125,8 +184,12 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact> {
     if let Some(health) = &node.health {
         facts.put_live_unseen("health", health);
     }
-    for (path, value) in settings(node) {
-        facts.put_live(format!("sysctls.{path}"), Some(value));
+    if node.sysctls.len() > MANY {
+        facts.put_live_unseen("sysctls", &node.sysctls);
+    } else {
+        for (path, value) in settings(node) {
+            facts.put_live(format!("sysctls.{path}"), Some(value));
+        }
     }
     facts.0
 }
@@ -141,7 +204,7 @@ fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
 }
 
 /// Everything about a switch except its links.
-pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
+pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact<'_>> {
     let mut facts = Facts::default();
     facts.put("kind", Some(switch.kind.word().to_owned()));
     facts.put_live("mtu", Some(switch.mtu.to_string()));
@@ -153,7 +216,7 @@ pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact> {
     facts.0
 }
 
-fn put_openflow(facts: &mut Facts, switch: &OpenflowSwitch) {
+fn put_openflow<'a>(facts: &mut Facts<'a>, switch: &'a OpenflowSwitch) {
     let words = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(" ");
     let controllers = words(&mut switch.controllers.iter().map(ToString::to_string));
     facts.put_live("controllers", Some(controllers).filter(|all| !all.is_empty()));
@@ -168,7 +231,7 @@ fn put_openflow(facts: &mut Facts, switch: &OpenflowSwitch) {
     }
 }
 
-fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
+fn put_shm<'a>(facts: &mut Facts<'a>, shm: &'a ShmSwitch) {
     facts.put("mode", Some(format!("{:04o}", shm.mode)));
     facts.put("group", shm.group.clone());
     facts.put("arena", Some(memory_text(shm.arena.into())));
@@ -190,7 +253,7 @@ fn put_shm(facts: &mut Facts, shm: &ShmSwitch) {
 }
 
 /// Everything about a slice.
-pub(super) fn of_slice(slice: &Slice) -> Vec<Fact> {
+pub(super) fn of_slice(slice: &Slice) -> Vec<Fact<'_>> {
     let mut facts = Facts::default();
     let quota = &slice.quota;
     let number = |value: Option<u32>| value.map(|n| n.to_string());
@@ -218,7 +281,7 @@ pub(super) fn of_slice(slice: &Slice) -> Vec<Fact> {
 }
 
 /// Everything about a link: its ends with their addresses, and its impairments.
-pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
+pub(super) fn of_link<'a>(plan: &Plan, link: &'a PlannedLink) -> Vec<Fact<'a>> {
     let mut facts = Facts::default();
     let ends = [0, 1].map(|side| plan.end_text(&link.ends[side]));
     facts.put("ends", Some(ends.join(" ")));
@@ -240,7 +303,7 @@ pub(super) fn of_link(plan: &Plan, link: &PlannedLink) -> Vec<Fact> {
 }
 
 /// Once if both directions are equal; else by the letter of the sending end, as in the file.
-fn put_impairments(facts: &mut Facts, link: &PlannedLink) {
+fn put_impairments(facts: &mut Facts<'_>, link: &PlannedLink) {
     let [a, b] = [0, 1].map(|side| text::impairments(&link.impairments[side]));
     for (key, value) in &a {
         if b.get(key) == Some(value) {

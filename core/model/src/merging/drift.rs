@@ -2,11 +2,14 @@
 //!
 //! `made` is the plan of the file that was applied last; `running` has the changes by hand.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{Act, Machine, Merged, Refusal, Step, merge, parts_of, routes, steps, with_leftovers};
-use crate::difference::{Item, Kind, difference};
-use crate::plan::Plan;
+use super::{
+    Act, Machine, Merged, Refusal, Step, merge_with, parts_of, routes, steps, with_leftovers,
+};
+use crate::difference::{Change, Item, Kind, difference};
+use crate::plan::{LinkSlot, Plan, Slot};
 use crate::setting::Settings;
 
 /// [`merge`], with the steps marked that take back what was changed by hand. With `keep` those are left out, and the
@@ -22,19 +25,21 @@ pub fn merge_over(
     machine: &Machine<'_>,
     keep: bool,
 ) -> Result<Merged, Refusal> {
-    let own = if keep { with_settings(made, running, wanted) } else { wanted.clone() };
-    let mut merged = merge(running, before, &own, machine)?;
+    let own = match keep {
+        true => Cow::Owned(with_settings(made, running, wanted)),
+        false => Cow::Borrowed(wanted),
+    };
     let by_file = difference(made, wanted);
     let of_file: HashMap<(Kind, &str), &Item> =
         by_file.items.iter().map(|item| ((item.kind, item.name.as_str()), item)).collect();
-    for step in &mut merged.steps {
-        let Some(kind) = step.kind else { continue };
-        step.drift = of_file.get(&(kind, step.name.as_str())).is_none_or(|item| {
-            let same = |key: &str| item.changes.iter().any(|change| change.key == key);
+    let drift = |kind, name: &str, changes: &[Change]| {
+        of_file.get(&(kind, name)).is_none_or(|item| {
+            let keys: HashSet<&str> = item.changes.iter().map(|c| c.key.as_str()).collect();
             let both = item.old.is_some() && item.new.is_some();
-            both && !step.changes.iter().any(|change| same(&change.key))
-        });
-    }
+            both && !changes.iter().any(|change| keys.contains(change.key.as_str()))
+        })
+    };
+    let merged = merge_with(running, before, &own, machine, &drift)?;
     if keep { kept(merged, running, before) } else { Ok(merged) }
 }
 
@@ -45,18 +50,22 @@ fn with_settings(made: &Plan, running: &Plan, wanted: &Plan) -> Plan {
     let of_file: HashSet<(Kind, &str)> =
         by_file.items.iter().map(|item| (item.kind, item.name.as_str())).collect();
     let mut plan = wanted.clone();
+    let nodes: HashMap<&str, Slot> =
+        wanted.slots().zip(&wanted.nodes).map(|(at, node)| (node.name.as_str(), at)).collect();
+    let links: HashMap<&str, LinkSlot> =
+        wanted.link_slots().zip(&wanted.links).map(|(at, l)| (l.name.as_str(), at)).collect();
     for item in by_hand.items.iter().filter(|item| item.old.is_some() && item.new.is_some()) {
         if of_file.contains(&(item.kind, item.name.as_str())) {
             continue;
         }
         match (item.kind, item.new) {
             (Kind::Node, Some(at)) => {
-                let Some(slot) = plan.node(&item.name) else { continue };
+                let Some(slot) = nodes.get(item.name.as_str()).copied() else { continue };
                 Settings::of(&running.nodes[at]).put(&mut plan.nodes[slot]);
                 plan.nodes[slot].root.clone_from(&running.nodes[at].root);
             }
             (Kind::Link, Some(at)) => {
-                let Some(slot) = plan.link(&item.name) else { continue };
+                let Some(slot) = links.get(item.name.as_str()).copied() else { continue };
                 plan.links[slot].impairments.clone_from(&running.links[at].impairments);
             }
             _ => {}
@@ -114,7 +123,8 @@ fn kept(mut merged: Merged, running: &Plan, before: Option<&Plan>) -> Result<Mer
     merged.added.links.retain(|id| ids.contains(id));
     let ids: BTreeSet<_> = plan.nodes.iter().map(|node| node.id).collect();
     merged.added.nodes.retain(|id| ids.contains(id));
-    merged.added.switches.retain(|name| plan.switch(name).is_some());
+    let names: HashSet<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
+    merged.added.switches.retain(|name| names.contains(name.as_str()));
     check_size(&plan, running)?;
     plan.decide_routes().map_err(|reason| Refusal::Drift { reason })?;
     merged.target = plan;

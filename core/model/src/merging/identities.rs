@@ -3,7 +3,7 @@
 //! Names and hardware addresses in the core namespace are identities, too: two plans may give the same substitute name to
 //! different objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{Fates, Machine};
 use crate::difference::Kind;
@@ -11,7 +11,8 @@ use crate::plan::form::next_index;
 use crate::plan::mac::Macs;
 use crate::plan::names::CoreNames;
 use crate::plan::{
-    LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Slot,
+    Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
+    Slot,
 };
 
 /// What of the running plan stands for what of the wanted one.
@@ -106,22 +107,22 @@ fn give_indexes(named: &Named, running: &Plan, target: &mut Plan, machine: &Mach
     for (node, old) in target.nodes.iter_mut().zip(&named.nodes) {
         let Some(old) = old else { continue };
         let before = &running.nodes[*old];
-        let of_link = |link: LinkSlot| {
-            let old = named.links.get(link.get()).copied().flatten()?;
-            before.interfaces.iter().find(|i| i.link == old)
+        let links: HashSet<LinkSlot> = before.interfaces.iter().map(|i| i.link).collect();
+        let names: HashMap<&str, &Interface> =
+            before.interfaces.iter().map(|i| (i.name.as_str(), i)).collect();
+        let is_kept = |link: LinkSlot| {
+            let old = named.links.get(link.get()).copied().flatten();
+            old.is_some_and(|old| links.contains(&old))
         };
-        let is_fresh = |i: &crate::plan::Interface| of_link(i.link).is_none();
         let mut next = 0;
-        if node.interfaces.iter().any(is_fresh) {
+        if node.interfaces.iter().any(|i| !is_kept(i.link)) {
             let there = (machine.there)(node.id);
             let known = before.interfaces.iter().map(|i| i.index);
             next = next_index(known.chain(there.iter().map(|(_, index)| *index)));
         }
         for interface in &mut node.interfaces {
             // A link of a node with itself has two interfaces there.
-            let kept = of_link(interface.link)
-                .map(|_| interface.name.clone())
-                .and_then(|name| before.interfaces.iter().find(|i| i.name == name));
+            let kept = names.get(interface.name.as_str()).filter(|_| is_kept(interface.link));
             match kept {
                 Some(kept) => {
                     interface.index = kept.index;
@@ -224,10 +225,9 @@ fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
             *mac = macs.take("port", of, name);
             if let Some((of, Some(number))) = port {
                 let taken = numbers.entry(of.name.clone()).or_default();
-                if taken.contains(number) {
-                    *number = (1..).find(|n| !taken.contains(n)).unwrap_or(*number);
+                if !taken.all.insert(*number) {
+                    *number = taken.take_free();
                 }
-                taken.insert(*number);
             }
         }
     }
@@ -237,14 +237,34 @@ fn port_like(link: LinkId, side: usize) -> String {
     format!("p{link}{}", ["a", "b"][side])
 }
 
+/// The numbers of a switch's ports.
+#[derive(Default)]
+struct Numbers {
+    all: HashSet<u32>,
+    /// All up to here are taken.
+    low: u32,
+}
+
+impl Numbers {
+    /// Takes the lowest free one.
+    fn take_free(&mut self) -> u32 {
+        loop {
+            self.low += 1;
+            if self.all.insert(self.low) {
+                return self.low;
+            }
+        }
+    }
+}
+
 /// By name of the switch: the numbers of ports that stay.
-fn kept_numbers(named: &Named, running: &Plan) -> BTreeMap<String, BTreeSet<u32>> {
-    let mut numbers: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+fn kept_numbers(named: &Named, running: &Plan) -> BTreeMap<String, Numbers> {
+    let mut numbers: BTreeMap<String, Numbers> = BTreeMap::new();
     for link in named.links.iter().flatten().map(|at| &running.links[*at]) {
         for end in &link.ends {
             let PlannedEnd::Port { switch, number: Some(number), .. } = end else { continue };
             let Some(of) = running.switch_at(*switch) else { continue };
-            numbers.entry(of.name.clone()).or_default().insert(*number);
+            numbers.entry(of.name.clone()).or_default().all.insert(*number);
         }
     }
     numbers

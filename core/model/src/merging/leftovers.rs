@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Parts;
-use crate::plan::{LinkSlot, NodeId, Plan, PlannedEnd, Slot, SwitchSlot};
+use crate::plan::{LinkSlot, NodeId, Plan, PlannedEnd, PlannedNode, Slot, SwitchSlot};
 
 /// A target with parts of a running plan at the end of its lists: places in the target stay valid, and removing these
 /// parts gives the target again. A part whose holder is in neither is left out.
@@ -24,9 +24,10 @@ pub fn with_leftovers(target: &Plan, running: &Plan, left: &Parts) -> Plan {
         slots.insert(node.id, Slot::new(plan.nodes.len()));
         plan.nodes.push(node);
     }
+    let mut places = Places::of(&plan, slots);
     for link in running.links.iter().filter(|link| left.links.contains(&link.id)) {
         let at = LinkSlot::new(plan.links.len());
-        let ends = [0, 1].map(|side| moved(&mut plan, running, &slots, &link.ends[side], at));
+        let ends = [0, 1].map(|side| moved(&mut plan, running, &mut places, &link.ends[side], at));
         let [Some(a), Some(b)] = ends else { continue };
         let mut link = link.clone();
         link.ends = [a, b];
@@ -35,22 +36,46 @@ pub fn with_leftovers(target: &Plan, running: &Plan, left: &Parts) -> Plan {
     plan
 }
 
+/// Where parts are in the plan in between.
+struct Places {
+    nodes: HashMap<NodeId, Slot>,
+    /// By node and index.
+    interfaces: HashMap<(Slot, u32), usize>,
+    /// By name the last one: a switch that is made anew has gone by now.
+    switches: HashMap<String, SwitchSlot>,
+}
+
+impl Places {
+    fn of(plan: &Plan, nodes: HashMap<NodeId, Slot>) -> Places {
+        let of_node = |(slot, node): (Slot, &PlannedNode)| {
+            let all = node.interfaces.iter().enumerate();
+            all.map(|(at, own)| ((slot, own.index), at)).collect::<Vec<_>>()
+        };
+        let switches = plan.switch_slots().zip(&plan.switches);
+        Places {
+            nodes,
+            interfaces: plan.slots().zip(&plan.nodes).flat_map(of_node).collect(),
+            switches: switches.map(|(slot, switch)| (switch.name.clone(), slot)).collect(),
+        }
+    }
+}
+
 /// An end of a link that is left over, in the plan in between.
 fn moved(
     plan: &mut Plan,
     running: &Plan,
-    slots: &HashMap<NodeId, Slot>,
+    places: &mut Places,
     end: &PlannedEnd,
     at: LinkSlot,
 ) -> Option<PlannedEnd> {
     match end {
         PlannedEnd::Node { node, interface } => {
             let old = running.node_at(*node)?;
-            let slot = *slots.get(&old.id)?;
+            let slot = *places.nodes.get(&old.id)?;
             let own = old.interfaces.get(*interface)?;
             let node = &mut plan.nodes[slot];
-            let known = node.interfaces.iter().position(|i| i.index == own.index);
-            let interface = known.unwrap_or_else(|| {
+            let known = places.interfaces.entry((slot, own.index));
+            let interface = *known.or_insert_with(|| {
                 node.interfaces.push(own.clone());
                 node.interfaces.len() - 1
             });
@@ -59,9 +84,7 @@ fn moved(
         }
         PlannedEnd::Port { switch, name, mac, number } => {
             let old = running.switch_at(*switch)?;
-            // The last one: a switch that is made anew has gone by now.
-            let switch = plan.switches.iter().rposition(|s| s.name == old.name)?;
-            let (switch, name) = (SwitchSlot::new(switch), name.clone());
+            let (switch, name) = (*places.switches.get(&old.name)?, name.clone());
             Some(PlannedEnd::Port { switch, name, mac: *mac, number: *number })
         }
         other => Some(other.clone()),

@@ -34,10 +34,11 @@ pub struct Step {
     pub kind: Option<Kind>,
     /// Its name; of routes the nodes.
     pub name: String,
-    /// The keys that change, or for which it is made anew.
+    /// The keys that change, or for which it is recreated: 100 at most, then one with an empty key that tells how many more
+    /// there are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<KeyChange>,
-    /// What goes and comes with an object that is made anew: nodes in it, links that end there.
+    /// What goes and comes with an object that is recreated: nodes in it, links that end there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
     /// Whether something that may be in use ends: an object, or a program that is started again or no more.
@@ -58,10 +59,19 @@ pub struct KeyChange {
 }
 
 impl KeyChange {
-    fn of(change: &Change) -> KeyChange {
-        KeyChange { key: change.key.clone(), words: change.words() }
+    /// Those of an object.
+    fn all(changes: &[Change]) -> Vec<KeyChange> {
+        let told = changes.iter().take(MOST_CHANGES);
+        let told = told.map(|c| KeyChange { key: c.key.clone(), words: c.words() });
+        let more = changes.len().saturating_sub(MOST_CHANGES);
+        let words = format!("and {more} more");
+        let more = (more > 0).then_some(KeyChange { key: String::new(), words });
+        told.chain(more).collect()
     }
 }
+
+/// The most keys of one object that are named.
+const MOST_CHANGES: usize = 100;
 
 /// The most nodes whose routes are named.
 const MOST_ROUTED: usize = 3;
@@ -91,21 +101,25 @@ impl Step {
     }
 }
 
+/// Whether a step takes back what was changed by hand, by its object and the keys that it changes.
+pub(super) type IsDrift<'a> = dyn Fn(Kind, &str, &[Change]) -> bool + 'a;
+
 /// The steps: added, changed, made anew, removed; nodes, switches, links and slices of each in the order of their plan.
 pub(super) fn steps(
     fates: &Fates<'_>,
     running: &Plan,
     wanted: &Plan,
     routed: &[String],
+    drift: &IsDrift<'_>,
 ) -> Vec<Step> {
     let step = |act, kind, name: &str, changes: &[Change], with| Step {
         act,
         kind: Some(kind),
         name: name.to_owned(),
-        changes: changes.iter().map(KeyChange::of).collect(),
+        changes: KeyChange::all(changes),
         with,
         ends: matches!(act, Act::Remove | Act::Anew),
-        drift: false,
+        drift: drift(kind, name, changes),
     };
     let (here, there) = (objects(running), objects(wanted));
     let (old, new) = (by_name(running), by_name(wanted));
@@ -159,7 +173,8 @@ pub(super) fn of_routes(routed: &[String]) -> Option<Step> {
     Some(Step { act, kind: None, name, changes: vec![], with: vec![], ends: false, drift: false })
 }
 
-fn objects(plan: &Plan) -> Vec<(Kind, &str)> {
+/// All objects of a plan by type and name.
+pub(super) fn objects(plan: &Plan) -> Vec<(Kind, &str)> {
     let nodes = plan.nodes.iter().map(|n| (Kind::Node, n.name.as_str()));
     let switches = plan.switches.iter().map(|s| (Kind::Switch, s.name.as_str()));
     let links = plan.links.iter().map(|l| (Kind::Link, l.name.as_str()));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::lab::Lab;
 use crate::plan::tests::property::any_lab;
-use crate::plan::{PlannedNode, Slot, plan};
+use crate::plan::{LinkSlot, PlannedNode, Slot, plan};
 
 const ALLOWED: Allowed = Allowed { programs: true, taps: true };
 
@@ -357,5 +357,55 @@ proptest! {
             let now = &found.target.nodes[found.target.slot_of(node.id).unwrap()];
             prop_assert_eq!(&now.name, &node.name);
         }
+    }
+}
+
+/// Processor time that this thread has used; proc_pid_schedstat of the kernel's documentation.
+fn worked() -> std::time::Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    std::time::Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// A lab with one node that has a link with each of many others.
+fn star(count: usize) -> Plan {
+    let mut plan = of("nodes: {hub: {}, a0: {}}\nlinks: [[hub, a0]]\n");
+    for n in 1..count {
+        let at = LinkSlot::new(n);
+        let mut own = plan.nodes[0].interfaces[0].clone();
+        (own.name, own.index, own.link) = (format!("eth{n}"), 2 + u32::try_from(n).unwrap(), at);
+        plan.nodes[0].interfaces.push(own);
+        let mut node = plan.nodes[1].clone();
+        (node.name, node.id) = (format!("a{n}"), NodeId::new(n + 1));
+        node.interfaces[0].link = at;
+        plan.nodes.push(node);
+        let mut link = plan.links[0].clone();
+        (link.name, link.id) = (format!("hub:eth{n}--a{n}:eth0"), LinkId::new(n));
+        link.ends = [
+            PlannedEnd::Node { node: Slot::new(0), interface: n },
+            PlannedEnd::Node { node: Slot::new(n + 1), interface: 0 },
+        ];
+        plan.links.push(link);
+    }
+    plan.next_id = NodeId::new(count + 1);
+    plan.scheme.as_mut().unwrap().next_link = LinkId::new(count);
+    assert_eq!(plan.problem(), None);
+    plan
+}
+
+#[test]
+fn a_merge_takes_time_that_grows_with_the_lab_alone() {
+    let many = star(30_000);
+    let mut other = many.clone();
+    other.nodes[0].forwarding = crate::forwarding::Forwarding::Both(true);
+    let mut anew = many.clone();
+    anew.nodes[0].privileged = true;
+    for (what, wanted, steps) in
+        [("a change", &other, 1), ("removal", &star(1), 2 * 29_999), ("everything anew", &anew, 1)]
+    {
+        let before = worked();
+        let found = merged(&many, wanted).unwrap();
+        let work = worked() - before;
+        assert_eq!(found.steps.len(), steps, "{what}");
+        assert!(work.as_secs() < 8, "{what}: {work:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::Merged;
-use crate::plan::{Interface, NodeId, Plan, PlannedEnd, PlannedLink};
+use crate::plan::{Interface, NodeId, Plan, PlannedEnd, PlannedLink, Slot};
 
 /// Moves such links, and nodes and switches that hold nothing else, from the late parts to the early ones.
 pub(super) fn clear(merged: &mut Merged, running: &Plan) {
@@ -29,17 +29,15 @@ pub(super) fn clear(merged: &mut Merged, running: &Plan) {
     merged.late.links.retain(|id| !early.contains(id));
     merged.early.links.extend(early);
     // What is made anew in a node that goes goes with it.
-    let goes = |node: &crate::plan::PlannedNode| {
-        merged.late.nodes.contains(&node.id)
-            && running.slot_of(node.id).is_some_and(|slot| {
-                let inner = running.descendants(slot);
-                inner.iter().any(|s| merged.early.nodes.contains(&running.nodes[*s].id))
-            })
-    };
-    let nodes: Vec<NodeId> = running.nodes.iter().filter(|n| goes(n)).map(|n| n.id).collect();
-    for node in nodes {
-        merged.late.nodes.remove(&node);
-        merged.early.nodes.insert(node);
+    // Parents precede their children.
+    let around = |at: &Slot| running.node_at(*at)?.parent.filter(|parent| parent < at);
+    let anew = running.slots().filter(|at| merged.early.nodes.contains(&running.nodes[*at].id));
+    let holders = anew.flat_map(|at| std::iter::successors(around(&at), around));
+    let holders: BTreeSet<NodeId> = holders.map(|at| running.nodes[at].id).collect();
+    for node in holders {
+        if merged.late.nodes.remove(&node) {
+            merged.early.nodes.insert(node);
+        }
     }
 }
 

@@ -104,6 +104,7 @@ impl<'a> Graph<'a> {
     }
 
     fn find_components(&mut self) {
+        let mut seen = vec![false; self.of_node.len()];
         for start in 0..self.routers.len() {
             if self.component[start].is_some() || self.routers[start].is_empty() {
                 continue;
@@ -115,6 +116,9 @@ impl<'a> Graph<'a> {
             while let Some(segment) = open.pop() {
                 door |= self.doors[segment].is_some();
                 for router in &self.routers[segment] {
+                    if std::mem::replace(&mut seen[router.node], true) {
+                        continue;
+                    }
                     for next in &self.of_node[router.node] {
                         if self.component[next.segment].replace(new).is_none() {
                             open.push(next.segment);

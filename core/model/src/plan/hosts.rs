@@ -32,12 +32,12 @@ pub(super) fn text<'a>(
     let aliases = aliases(nodes, &taken);
     for ((node, name), alias) in nodes.iter().zip(&names).zip(aliases) {
         let addresses = known(node).unwrap_or_else(|| planned(node));
-        for (at, (interface, address)) in addresses.iter().enumerate() {
-            let same = |(_, other): &HostAddress<'_>| other.is_ipv4() == address.is_ipv4();
+        let mut known = HashSet::new();
+        for (interface, address) in addresses {
             // Writing into a string does not fail.
-            let _ = match addresses[..at].iter().any(same) {
-                false => writeln!(text, "{address}\t{name}{alias}"),
-                true => writeln!(text, "{address}\t{}", further(interface, name, &taken)),
+            let _ = match known.insert(address.is_ipv4()) {
+                true => writeln!(text, "{address}\t{name}{alias}"),
+                false => writeln!(text, "{address}\t{}", further(interface, name, &taken)),
             };
         }
     }

@@ -4,7 +4,7 @@
 //! unique there; the kernel accepts at most 15 bytes, no `/`, no `:`, no white space
 //! (`dev_valid_name` in net/core/dev.c), and neither `all` nor `default` (directories of sysctls).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::lab::{End, Lab, Link};
 
@@ -66,6 +66,8 @@ fn interfaces(lab: &Lab) -> Vec<[Option<String>; 2]> {
 fn links(lab: &Lab, interfaces: &[[Option<String>; 2]]) -> Vec<String> {
     let by_hand = lab.links.iter().filter_map(|l| l.name.clone());
     let mut taken: HashSet<String> = by_hand.collect();
+    // By plain name: the next number to try.
+    let mut next: HashMap<String, usize> = HashMap::new();
     let mut name = |link: &Link, interfaces: &[Option<String>; 2]| {
         if let Some(name) = &link.name {
             return name.clone();
@@ -73,11 +75,17 @@ fn links(lab: &Lab, interfaces: &[[Option<String>; 2]]) -> Vec<String> {
         let [a, b] =
             [0, 1].map(|side| end_name(lab, &link.ends[side], interfaces[side].as_deref()));
         let plain = format!("{a}--{b}");
-        let numbered = (2..).map(|n: usize| format!("{plain}#{n}"));
-        let free = std::iter::once(plain.clone()).chain(numbered).find(|n| !taken.contains(n));
-        let free = free.unwrap_or(plain);
-        taken.insert(free.clone());
-        free
+        if taken.insert(plain.clone()) {
+            return plain;
+        }
+        let next = next.entry(plain.clone()).or_insert(2);
+        loop {
+            let free = format!("{plain}#{next}");
+            *next += 1;
+            if taken.insert(free.clone()) {
+                return free;
+            }
+        }
     };
     lab.links.iter().zip(interfaces).map(|(link, of)| name(link, of)).collect()
 }
@@ -96,42 +104,49 @@ pub(crate) fn end_name(lab: &Lab, end: &End, interface: Option<&str>) -> String 
 }
 
 /// The names taken in the core namespace.
-pub(crate) struct CoreNames(HashSet<String>);
+pub(crate) struct CoreNames {
+    taken: HashSet<String>,
+    /// By name of which others were derived: the next number to try.
+    next: HashMap<String, usize>,
+}
 
 impl CoreNames {
     /// A namespace that has these.
     pub(crate) fn with_taken(taken: impl Iterator<Item = String>) -> CoreNames {
-        CoreNames(taken.chain(RESERVED.iter().map(|name| (*name).to_owned())).collect())
+        let taken = taken.chain(RESERVED.iter().map(|name| (*name).to_owned())).collect();
+        CoreNames { taken, next: HashMap::new() }
     }
 
     /// Takes a name if it is free, and returns whether it was.
     pub(crate) fn add(&mut self, name: &str) -> bool {
-        self.0.insert(name.to_owned())
+        self.taken.insert(name.to_owned())
     }
 
     fn new(lab: &Lab) -> Self {
-        let mut taken: HashSet<String> = RESERVED.iter().map(|n| (*n).to_owned()).collect();
-        taken.extend(lab.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
+        CoreNames::with_taken(lab.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
             End::Host { iface } => Some(iface.clone()),
             _ => None,
-        }));
-        CoreNames(taken)
+        }))
     }
 
     /// Takes a name if the kernel accepts it and it is free.
     fn take(&mut self, name: &str) -> Option<String> {
-        (is_interface_name(name) && self.0.insert(name.to_owned())).then(|| name.to_owned())
+        (is_interface_name(name) && self.taken.insert(name.to_owned())).then(|| name.to_owned())
     }
 
     /// Takes this name, or the first free one with a number appended.
     pub(crate) fn take_like(&mut self, name: &str) -> String {
-        let mut free = name.to_owned();
-        let mut number = 0_usize;
-        while !self.0.insert(free.clone()) {
-            free = format!("{name}.{number}");
-            number += 1;
+        if self.taken.insert(name.to_owned()) {
+            return name.to_owned();
         }
-        free
+        let next = self.next.entry(name.to_owned()).or_default();
+        loop {
+            let free = format!("{name}.{next}");
+            *next += 1;
+            if self.taken.insert(free.clone()) {
+                return free;
+            }
+        }
     }
 }
 
