@@ -10,12 +10,14 @@ mod switch;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
 use super::form::{FIRST_HIDDEN, FIRST_PORT};
 use super::{LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, Scheme, Slot};
 use crate::bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
+use crate::file::values::unusable;
 use crate::naming::{interface_name_problem, node_name_problem, whole_name_problem};
 
 /// More identities than any lab gives away in its life.
@@ -76,6 +78,7 @@ impl Plan {
             names.take(switch.name.as_str(), "name")?;
             switch::check(switch).map_err(of)?;
         }
+        self.check_ports_of_host()?;
         self.check_bridges()?;
         self.check_links()?;
         switch::check_slices(self)?;
@@ -142,10 +145,52 @@ impl Plan {
             }
         }
         let leads = |at: usize| at < node.interfaces.len();
-        let lost = node.routes.iter().find(|route| {
-            !leads(route.interface) || !route.also.iter().all(|hop| leads(hop.interface))
-        });
-        lost.map_or(Ok(()), |route| no(format!("the route to {} leads nowhere", route.to)))
+        for route in &node.routes {
+            let fits = |via: &IpAddr| via.is_ipv4() == route.to.addr().is_ipv4();
+            let problem =
+                if !leads(route.interface) || !route.also.iter().all(|hop| leads(hop.interface)) {
+                    "leads nowhere"
+                } else if !route.via.iter().chain(route.also.iter().map(|hop| &hop.via)).all(fits) {
+                    "has a next hop of the other family"
+                } else if route.to.trunc() != route.to {
+                    "has bits that are not of the network"
+                } else {
+                    continue;
+                };
+            return no(format!("the route to {} {problem}", route.to));
+        }
+        let addresses = node.all_addresses().map(|net| (net, unusable(net)));
+        let wrong = addresses.filter_map(|(net, why)| Some(format!("address {net} {}", why?)));
+        wrong.into_iter().next().map_or(Ok(()), no)
+    }
+
+    /// No two ports of the host are one. [`Published::clashes`](crate::published::Published::clashes), for many.
+    fn check_ports_of_host(&self) -> Checked {
+        let (mut places, mut every, mut any) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for node in &self.nodes {
+            for port in &node.ports {
+                let all = port.places();
+                let of = |at: &SocketAddr| (port.protocol, at.is_ipv4(), at.port());
+                // Those of one port do not clash.
+                let clash = all.iter().any(|at| {
+                    let whole = at.ip().is_unspecified();
+                    let taken = if whole { any.contains(&of(at)) } else { every.contains(&of(at)) };
+                    taken || places.contains(&(port.protocol, *at))
+                });
+                if clash {
+                    let words = "it, or all addresses, is published already";
+                    return no(format!("node {:?}: port {port}: {words}", node.name));
+                }
+                for at in &all {
+                    places.insert((port.protocol, *at));
+                    any.insert(of(at));
+                    if at.ip().is_unspecified() {
+                        every.insert(of(at));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Names and indexes in the core namespace.

@@ -67,7 +67,15 @@ const WRONG: &[Wrong] = &[
     (|p| a(p).interfaces[1].index = u32::MAX, "index or mtu"),
     (|p| a(p).interfaces[0].mtu = 0, "index or mtu"),
     (|p| a(p).routes[0].interface = 99, "leads nowhere"),
+    (|p| a(p).routes[0].via = Some("fe80::1".parse().unwrap()), "a next hop of the other family"),
+    (|p| a(p).routes[0].to = "10.0.0.1/8".parse().unwrap(), "bits that are not of the network"),
+    (
+        |p| a(p).interfaces[0].addresses[0] = "::/0".parse().unwrap(),
+        "address ::/0 is not for hosts",
+    ),
+    (|p| a(p).loopback[0] = "224.0.0.1/4".parse().unwrap(), "is for multicast"),
     (|p| a(p).env.push(("A".to_owned(), String::new())), "two of the variable"),
+    (|p| a(p).env.insert(0, ("B".to_owned(), String::new())), "not in the order"),
     (|p| a(p).env[0].0 = "A=".to_owned(), "cannot name a variable"),
     (|p| a(p).env[0].1 = "\0".to_owned(), "NUL"),
     (|p| a(p).files[0].path = "/../x".to_owned(), "must not hold `..`"),
@@ -82,6 +90,17 @@ const WRONG: &[Wrong] = &[
     (|p| a(p).health.as_mut().unwrap().interval = std::time::Duration::ZERO, "health"),
     (|p| a(p).health.as_mut().unwrap().retries = 0, "health"),
     (|p| a(p).ports[0].port = 0, "a port is 0"),
+    (
+        |p| p.nodes[2].ports = p.nodes[0].ports.clone(),
+        "port 8080:80: it, or all addresses, is published",
+    ),
+    (
+        |p| {
+            let every = ["0.0.0.0:81:1", "127.0.0.1:81:2"].map(|text| text.parse().unwrap());
+            p.nodes[2].ports = every.to_vec();
+        },
+        "port 127.0.0.1:81:2: it, or all addresses",
+    ),
     (|p| a(p).loopback = vec!["10.0.0.1/32".parse().unwrap(); 300], "300 loopback addresses"),
     (|p| a(p).storage = Some(0), "storage: 0 is not from"),
     (|p| p.nodes[1].limits.memory = Some(0), "limits.memory: 0 is not from"),

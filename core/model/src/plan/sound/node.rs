@@ -1,5 +1,6 @@
 //! The values of a node: what the readers of lab files refuse, a plan may not have either.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::{Checked, Once, at_most, no};
@@ -125,9 +126,14 @@ fn check_health(health: &Health) -> Checked {
 }
 
 fn check_env(node: &PlannedNode) -> Checked {
-    let mut names = Once::new();
+    for pair in node.env.windows(2) {
+        match pair[0].0.cmp(&pair[1].0) {
+            Ordering::Less => {}
+            Ordering::Equal => return no(format!("there are two of the variable {:?}", pair[0].0)),
+            Ordering::Greater => return no("variables are not in the order of their names"),
+        }
+    }
     for (name, value) in &node.env {
-        names.take(name.as_str(), "variable")?;
         if name.is_empty() || name.contains(['=', '\0']) {
             return no(format!("{name:?} cannot name a variable"));
         }
