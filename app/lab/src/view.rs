@@ -412,7 +412,7 @@ pub struct LinkStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Repaired {
-    /// Nodes that were made anew.
+    /// Nodes that were recreated.
     pub nodes: Vec<String>,
     /// Programs of theirs that ended with an error: node, program, how, and its last lines.
     #[serde(default)]

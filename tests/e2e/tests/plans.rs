@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use netloom_digest::splitmix::SplitMix64;
+use netloom_kit::worked;
 use netloom_tests_e2e::{Machine, done, machine, rounds};
 use serde_json::{Value, json};
 
@@ -27,6 +28,12 @@ slices: {one: {switches: {o: [{vlan: 5}]}}}
 
 /// How long an answer may take on a machine that has other work, with a build without optimisation.
 const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// Processor time that a plan of 16 MiB may take, with a build without optimisation: a few times that of reading it.
+const WORK: Duration = Duration::from_secs(10);
+
+/// As many bytes as are taken of a plan for a small lab.
+const LONGEST: usize = 16 << 20;
 
 /// Values that stand for others, as text of JSON.
 const VALUES: [&str; 16] = [
@@ -168,5 +175,110 @@ fn whatever_a_plan_says_a_dry_run_is_answered_at_once() {
     let (status, now, _) = ask(&machine, "GET /v1/lab/plan", "");
     assert!(status == 200 && now == plan, "a dry run changed the lab");
     machine.ok("status");
+    machine.down();
+}
+
+/// A request for a dry run as long as it may be: the list at this place of the plan has many items, each made of its number.
+fn long(plan: &Value, at: &str, item: impl Fn(usize) -> String) -> String {
+    let mut plan = plan.clone();
+    let (parent, key) = at.rsplit_once('/').expect("a key");
+    plan.pointer_mut(parent).expect("a place of it")[key] = json!("@");
+    let request = json!({"dry_run": true, "plan": plan}).to_string();
+    let (head, tail) = request.split_once("\"@\"").expect("the mark");
+    let mut text = format!("{head}[{}", item(0));
+    for n in 1.. {
+        let item = item(n);
+        if text.len() + item.len() + tail.len() + 2 > LONGEST {
+            break;
+        }
+        text.push(',');
+        text.push_str(&item);
+    }
+    text + "]" + tail
+}
+
+/// A plan in which each of many bridges has the name that the one before it would get instead of its own: that of the
+/// running lab's bridge is taken.
+fn names_in_a_row(plan: &Value) -> String {
+    let mut plan = plan.clone();
+    let at = |list: &str| plan[list].as_array().map_or(0, Vec::len);
+    let first = at("switches");
+    plan["switches"][0]["bridge"] = json!("elsewhere");
+    let template = plan["switches"][0].clone();
+    let switches = plan["switches"].as_array_mut().expect("switches");
+    for n in 0..30_000 {
+        let mut switch = template.clone();
+        switch["name"] = json!(format!("w{n}"));
+        switch["index"] = json!(first + 2 + n);
+        switch["bridge"] = match n {
+            0 => json!("s"),
+            1 => json!("br"),
+            _ => json!(format!("br.{}", n - 2)),
+        };
+        switches.push(switch);
+    }
+    json!({"dry_run": true, "plan": plan}).to_string()
+}
+
+#[test]
+fn a_plan_as_long_as_it_may_be_takes_bounded_time() {
+    let machine = machine!();
+    machine.up(LAB);
+    let (_, plan, _) = ask(&machine, "GET /v1/lab/plan", "");
+    let a = format!("/nodes/{}", place(&plan, "a"));
+    let of = |key: &str| format!("{a}/{key}");
+    let variables = long(&plan, &of("env"), |n| format!(r#"["{n:06x}",""]"#));
+    let routes = long(&plan, &of("routes"), |_| r#"{"to":"0.0.0.0/0","interface":0}"#.to_owned());
+    let addresses = long(&plan, &of("interfaces/0/addresses"), |n| {
+        format!(r#""{:x}:{:x}::1/64""#, 0x2000 + (n >> 16), n & 0xffff)
+    });
+    let bodies = [
+        ("an error at the end", 400, variables.clone() + "}"),
+        ("variables", 200, variables),
+        ("routes", 200, routes),
+        ("addresses", 200, addresses),
+        ("names", 200, names_in_a_row(&plan)),
+    ];
+    let process = machine.lab_process();
+    for (what, wanted, body) in bodies {
+        let before = worked(process);
+        let (status, told, took) = ask(&machine, "POST /v1/lab/apply", &body);
+        let work = worked(process) - before;
+        // Whoever wants to do it sends it again.
+        let again = json!({"dry_run": true, "expected": told["digest"]}).to_string();
+        let kept = ask(&machine, "POST /v1/lab/apply", &again).0;
+        let told = told.to_string().chars().take(200).collect::<String>();
+        println!("{what}: {} bytes, {work:?} of a processor, {took:?}", body.len());
+        assert_eq!(status, wanted, "{what}: {told}");
+        assert!(work < WORK, "{what}: {work:?}: {told}");
+        let short = body.len() < LONGEST / 2;
+        assert_eq!(kept, if short { 200 } else { 400 }, "{what}: kept, or not");
+    }
+    machine.ok("status");
+    machine.down();
+}
+
+#[test]
+fn no_plan_shows_the_folder_of_labs_to_a_node() {
+    let machine = machine!();
+    machine.up(LAB);
+    let (_, plan, _) = ask(&machine, "GET /v1/lab/plan", "");
+    let runtime = machine.scratch().runtime_dir();
+    let link = machine.scratch().path().join("elsewhere");
+    std::os::unix::fs::symlink(&runtime, &link).expect("a link");
+    for from in [runtime.as_path(), runtime.parent().expect("around it"), &link] {
+        let mut plan = plan.clone();
+        let node = place(&plan, "r");
+        plan["nodes"][node]["binds"] = json!([{"to": "/mnt", "from": from, "write": true}]);
+        let body = json!({"plan": plan}).to_string();
+        let (status, told, _) = ask(&machine, "POST /v1/lab/apply", &body);
+        let told = told["error"].as_str().unwrap_or_default();
+        assert!(
+            status == 400 && told.contains("would see the folder of labs"),
+            "{from:?}: {status}: {told}"
+        );
+    }
+    let (_, now, _) = ask(&machine, "GET /v1/lab/plan", "");
+    assert!(now == plan, "a refused plan changed the lab");
     machine.down();
 }

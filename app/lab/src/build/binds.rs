@@ -27,6 +27,26 @@ pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Checks the binds of a node of a plan from elsewhere, in which [`settle`] has replaced the paths.
+///
+/// # Errors
+/// As [`settle`]; a path leads elsewhere.
+pub(crate) fn check(node: &PlannedNode, runtime: &Path) -> Result<()> {
+    if node.binds.is_empty() {
+        return Ok(());
+    }
+    let mut own = node.clone();
+    settle(std::slice::from_mut(&mut own), runtime)?;
+    let mut all = node.binds.iter().zip(&own.binds);
+    if let Some((bind, found)) = all.find(|(a, b)| a.from != b.from) {
+        let object = format!("node {:?}: binds.{}", node.name, bind.to);
+        let (from, found) = (bind.from.display(), found.from.display());
+        let reason = format!("{from}: it leads to {found}; write that path");
+        return Err(Error::Invalid { object, reason });
+    }
+    Ok(())
+}
+
 /// Where a bind's path on the host leads.
 fn found(bind: &Bind, runtime: &Path) -> std::result::Result<std::path::PathBuf, String> {
     let Bind { from, write, .. } = bind;

@@ -14,6 +14,7 @@ mod programs;
 mod switching;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ use netloom_model::plan::{LinkId, LinkSlot, NodeId, PlannedNode, Slot};
 
 use self::changing::Was;
 use crate::build::maker::add_group;
-use crate::build::{machines, routers};
+use crate::build::{binds, machines, routers};
 use crate::keep::ports;
 use crate::run::link_changes::nodes_of;
 use crate::run::prospect::{Looked, Prospect};
@@ -38,6 +39,20 @@ use crate::{Error, Result};
 
 /// The longest plan that is kept for the next request, in bytes of JSON; longer ones, if the lab's own is.
 const KEPT_PLAN: usize = 8 << 20;
+
+/// Takes this many bytes, and keeps none.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// When a group of steps was done, in milliseconds.
 #[derive(Default)]
@@ -102,8 +117,9 @@ impl Running {
         let mut applied = looked.found.shown(&state);
         drop(state);
         if request.dry_run {
-            let most = KEPT_PLAN.max(2 * looked.state.plan.weight());
-            *self.looked_at() = (looked.found.wanted.weight() <= most).then_some(looked);
+            let room = Room(KEPT_PLAN.max(2 * looked.state.plan.weight()));
+            let fits = serde_json::to_writer(room, &looked.found.wanted).is_ok();
+            *self.looked_at() = fits.then_some(looked);
             return Ok(applied);
         }
         let found = looked.found;
@@ -176,6 +192,7 @@ impl Running {
             allowed::check_limits(&state.groups, node, state.user)?;
             ports::check_new(&self.folder, &state.plan, node)?;
             users::check_node(&state, node)?;
+            binds::check(node, self.folder.runtime())?;
             if let Some(root) = &node.root {
                 crate::run::node_changes::check_root(&object, root)?;
             }

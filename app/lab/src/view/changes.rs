@@ -155,7 +155,7 @@ pub struct Applied {
     pub done: bool,
     /// How long everything took, in milliseconds.
     pub took_ms: f64,
-    /// Programs that ended with an error, and links that could not be made anew.
+    /// Programs that ended with an error, and links that could not be recreated.
     pub troubles: Vec<String>,
 }
 
