@@ -3,7 +3,6 @@
 //! As in [`routes`](crate::routes), each handler calls the service once and decides nothing. Bodies are JSON
 //! objects; an unknown or missing field is refused by name.
 
-use axum::Json;
 use netloom_lab::Service;
 use netloom_lab::view::{
     Applied, Apply, Changed, Fates, LinkSettings, LinkStatus, MoveInterface, NewLink, NewNode,
@@ -24,8 +23,8 @@ const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its 
 
 /// Turn the lab into the one of a file
 ///
-/// Parts are added, changed where they are, made anew or removed, and the rest is not touched. With `dry_run` the steps are
-/// only shown.
+/// Parts are added, changed where they are, recreated or removed; the rest is not touched. With `dry_run` the steps are only
+/// shown.
 #[utoipa::path(post, path = "/v1/lab/apply", tag = "lab", request_body = Apply, responses(
     (status = 200, description = "What was done, or would be", body = Applied),
     (status = 400, description = "The body cannot be used, or the lab cannot become that while it lives",
@@ -36,11 +35,11 @@ const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its 
 ))]
 pub(crate) async fn apply(lab: Lab, body: Whole) -> Answer<Applied> {
     // A plan may be long: it is read where nobody else waits for it.
-    let applied = lab.call(move |s| {
+    lab.call(move |s| {
         let request: Apply = body.read()?;
         Ok::<_, Rejection>(s.apply(request)?)
-    });
-    applied.await.map(Json)
+    })
+    .await
 }
 
 /// Make a node
@@ -52,7 +51,7 @@ pub(crate) async fn apply(lab: Lab, body: Whole) -> Answer<Applied> {
     (status = "default", description = "Not made", body = Problem),
 ))]
 pub(crate) async fn create_node(lab: Lab, Sent(request): Sent<NewNode>) -> Answer<Changed> {
-    lab.call(move |s| s.create_node(&request)).await.map(Json)
+    lab.call(move |s| s.create_node(&request)).await
 }
 
 /// Remove a node with all nodes in it
@@ -74,7 +73,7 @@ pub(crate) async fn delete_node(
     Asked(query): Asked<DeleteQuery>,
 ) -> Answer<Changed> {
     let force = query.force.unwrap_or(false);
-    lab.call(move |s| s.delete_node(&node, force)).await.map(Json)
+    lab.call(move |s| s.delete_node(&node, force)).await
 }
 
 /// Move the control plane of a router to a fresh node
@@ -88,7 +87,7 @@ pub(crate) async fn delete_node(
     )
 )]
 pub(crate) async fn move_control(lab: Lab, Named(node): Named<String>) -> Answer<Changed> {
-    lab.call(move |s| s.move_control(&node)).await.map(Json)
+    lab.call(move |s| s.move_control(&node)).await
 }
 
 /// Change limits, protection or root of a node
@@ -107,7 +106,7 @@ pub(crate) async fn set_node(
     Named(node): Named<String>,
     Sent(change): Sent<NodeSettings>,
 ) -> Answer<Changed> {
-    lab.call(move |s| s.set_node(&node, &change)).await.map(Json)
+    lab.call(move |s| s.set_node(&node, &change)).await
 }
 
 /// Move an interface to another node
@@ -123,7 +122,7 @@ pub(crate) async fn move_interface(
     lab: Lab,
     Sent(request): Sent<MoveInterface>,
 ) -> Answer<Changed> {
-    lab.call(move |s| s.move_interface(&request)).await.map(Json)
+    lab.call(move |s| s.move_interface(&request)).await
 }
 
 /// Make a link
@@ -138,7 +137,7 @@ pub(crate) async fn move_interface(
     (status = "default", description = "Not made", body = Problem),
 ))]
 pub(crate) async fn create_link(lab: Lab, Sent(request): Sent<NewLink>) -> Answer<Changed> {
-    lab.call(move |s| s.create_link(&request)).await.map(Json)
+    lab.call(move |s| s.create_link(&request)).await
 }
 
 /// Remove a link with its interfaces
@@ -153,7 +152,7 @@ pub(crate) async fn create_link(lab: Lab, Sent(request): Sent<NewLink>) -> Answe
     )
 )]
 pub(crate) async fn delete_link(lab: Lab, Named(link): Named<String>) -> Answer<Changed> {
-    lab.call(move |s| s.delete_link(&link)).await.map(Json)
+    lab.call(move |s| s.delete_link(&link)).await
 }
 
 /// Show a link
@@ -167,7 +166,7 @@ pub(crate) async fn delete_link(lab: Lab, Named(link): Named<String>) -> Answer<
     )
 )]
 pub(crate) async fn link(lab: Lab, Named(link): Named<String>) -> Answer<LinkStatus> {
-    lab.quick(move |s| s.link(&link)).await.map(Json)
+    lab.quick(move |s| s.link(&link)).await
 }
 
 /// Change a link's impairments, take it down or up
@@ -187,7 +186,7 @@ pub(crate) async fn set_link(
     Named(link): Named<String>,
     Sent(change): Sent<LinkSettings>,
 ) -> Answer<LinkStatus> {
-    lab.call(move |s| s.set_link(&link, &change)).await.map(Json)
+    lab.call(move |s| s.set_link(&link, &change)).await
 }
 
 /// Current recording of fates.
@@ -217,7 +216,7 @@ pub(crate) async fn note_fates(
     let keep = query.keep()?;
     lab.call(move |s| {
         let noted = s.note_fates(&link, (keep > 0).then_some(keep));
-        noted.map(|()| Json(Noting { link, keep }))
+        noted.map(|()| Noting { link, keep })
     })
     .await
 }
@@ -239,12 +238,12 @@ pub(crate) async fn fates(
     Asked(query): Asked<FatesQuery>,
 ) -> Answer<Fates> {
     let (side, end) = (query.end()?, Instant::now() + query.wait()?);
-    let found = lab.wait_for(end, || {
+    lab.wait_for(end, || {
         let link = link.clone();
         move |s: &dyn Service, last| {
             let found = s.fates(&link, side, query.after)?;
             Ok((last || !found.fates.is_empty() || found.missed > 0).then_some(found))
         }
-    });
-    Ok(Json(found.await?.unwrap_or_default()))
+    })
+    .await
 }

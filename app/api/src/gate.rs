@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Version, header};
+use axum::http::{HeaderMap, StatusCode, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -33,28 +33,31 @@ impl Gate {
         Gate { token, names }
     }
 
-    fn check(&self, version: Version, headers: &HeaderMap) -> Result<(), Rejection> {
+    fn check(&self, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
         let refused = |status, words: &str| Err(Rejection::new(status, words));
         if headers.contains_key(header::ORIGIN) {
             return refused(StatusCode::FORBIDDEN, "origin: pages of browsers are not answered");
         }
+        let other = "host: not this server's name; use its address, or `netloom serve --host NAME`";
         let mut hosts = headers.get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
             (None, _) if version < Version::HTTP_11 => {}
             (Some(host), None) if self.is_meant(host.as_bytes()) => {}
-            (Some(_), None) => {
-                let words =
-                    "host: not this server's name; use its address, or `netloom serve --host NAME`";
-                return refused(StatusCode::MISDIRECTED_REQUEST, words);
-            }
+            (Some(_), None) => return refused(StatusCode::MISDIRECTED_REQUEST, other),
             _ => return refused(StatusCode::BAD_REQUEST, "host: must be there once"),
         }
-        match headers.get(header::AUTHORIZATION) {
-            Some(given) if self.token.is_in(given.as_bytes()) => Ok(()),
-            Some(_) => {
+        // A whole URI goes before the header (RFC 9112, section 3.2.2).
+        if uri.authority().is_some_and(|host| !self.is_meant(host.as_str().as_bytes())) {
+            return refused(StatusCode::MISDIRECTED_REQUEST, other);
+        }
+        let mut tokens = headers.get_all(header::AUTHORIZATION).iter();
+        match (tokens.next(), tokens.next()) {
+            (Some(given), None) if self.token.is_in(given.as_bytes()) => Ok(()),
+            (Some(_), None) => {
                 refused(StatusCode::UNAUTHORIZED, "authorization: not the token of this server")
             }
-            None => {
+            (_, Some(_)) => refused(StatusCode::BAD_REQUEST, "authorization: must be there once"),
+            (None, None) => {
                 let words = "authorization: missing; send `Authorization: Bearer TOKEN`";
                 refused(StatusCode::UNAUTHORIZED, words)
             }
@@ -85,7 +88,7 @@ pub(crate) async fn admitted(
     request: Request,
     next: Next,
 ) -> Response {
-    match gate.check(request.version(), request.headers()) {
+    match gate.check(request.version(), request.uri(), request.headers()) {
         Ok(()) => {
             if let Some(held) = request.extensions().get::<Held>() {
                 held.admit();
@@ -106,6 +109,24 @@ pub(crate) async fn admitted(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_uri_is_meant_like_a_host() {
+        let gate = Gate::new(Token::chosen("0123456789abcdef").unwrap(), vec![]);
+        let ask = |uri: &'static str, more: &[&'static str]| {
+            let tokens = std::iter::once(&"Bearer 0123456789abcdef").chain(more);
+            let mut headers: HeaderMap =
+                tokens.map(|token| (header::AUTHORIZATION, token.parse().unwrap())).collect();
+            headers.insert(header::HOST, "localhost".parse().unwrap());
+            let asked = gate.check(Version::HTTP_11, &Uri::from_static(uri), &headers);
+            asked.map_err(|rejection| rejection.status)
+        };
+        assert_eq!(ask("/v1/lab", &[]), Ok(()));
+        assert_eq!(ask("http://127.0.0.1:80/v1/lab", &[]), Ok(()));
+        assert_eq!(ask("http://evil.example/v1/lab", &[]), Err(421));
+        assert_eq!(ask("http://evil@localhost/v1/lab", &[]), Err(421));
+        assert_eq!(ask("/v1/lab", &["Bearer 0123456789abcdee"]), Err(400));
+    }
 
     #[test]
     fn only_addresses_and_names_of_the_server_are_meant() {

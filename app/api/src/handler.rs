@@ -1,13 +1,16 @@
 //! What request handlers share: the lab that they query, and how long they wait for it.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
+use axum::body::Bytes;
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use netloom_lab::Service;
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -28,7 +31,28 @@ pub(crate) struct Lab {
     held: Held,
 }
 
-pub(crate) type Answer<T> = Result<Json<T>, Rejection>;
+/// An answer as JSON. It is encoded by the call that found it: that of a large lab takes time, and the thread of the
+/// connections has others to serve.
+pub(crate) struct Encoded<T> {
+    bytes: Bytes,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Serialize> Encoded<T> {
+    pub(crate) fn of(value: &T) -> Result<Encoded<T>, Rejection> {
+        // Plain data has no key that JSON lacks.
+        let bytes = serde_json::to_vec(value).map_err(|_| Rejection::panicked())?;
+        Ok(Encoded { bytes: bytes.into(), of: PhantomData })
+    }
+}
+
+impl<T> IntoResponse for Encoded<T> {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.bytes).into_response()
+    }
+}
+
+pub(crate) type Answer<T> = Result<Encoded<T>, Rejection>;
 
 impl FromRequestParts<Lab> for Lab {
     type Rejection = std::convert::Infallible;
@@ -48,36 +72,37 @@ impl Lab {
         Lab { service, stopping, calls: Arc::default(), patience, held: Held::default() }
     }
 
-    async fn run<T: Send + 'static, E: Into<Rejection>>(
+    async fn run<T: Serialize + 'static, E: Into<Rejection>>(
         &self,
         kind: Kind,
         work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, Rejection> {
+    ) -> Answer<T> {
         let service = Arc::clone(&self.service);
-        self.calls.run(kind, &self.held, move || work(&*service).map_err(Into::into)).await
+        let encoded = move || Encoded::of(&work(&*service).map_err(Into::into)?);
+        self.calls.run(kind, &self.held, encoded).await
     }
 
     /// Runs a call that may block without limit.
-    pub(crate) async fn call<T: Send + 'static, E: Into<Rejection>>(
+    pub(crate) async fn call<T: Serialize + 'static, E: Into<Rejection>>(
         &self,
         work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, Rejection> {
+    ) -> Answer<T> {
         self.run(Kind::Long, work).await
     }
 
     /// Runs the call that takes the lab down.
-    pub(crate) async fn last_call<T: Send + 'static, E: Into<Rejection>>(
+    pub(crate) async fn last_call<T: Serialize + 'static, E: Into<Rejection>>(
         &self,
         work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, Rejection> {
+    ) -> Answer<T> {
         self.run(Kind::Last, work).await
     }
 
     /// Runs a quick call.
-    pub(crate) async fn quick<T: Send + 'static>(
+    pub(crate) async fn quick<T: Serialize + 'static>(
         &self,
         work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
-    ) -> Result<T, Rejection> {
+    ) -> Answer<T> {
         timeout(self.patience, self.run(Kind::Quick, work)).await.unwrap_or_else(|_| {
             Err(Rejection::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -88,19 +113,23 @@ impl Lab {
 
     /// Looks until there is something, the time is over, or the request has to end; `look` is told whether it is the last
     /// one.
-    pub(crate) async fn wait_for<T: Send + 'static, L>(
+    pub(crate) async fn wait_for<T: Serialize + Default + 'static, L>(
         &self,
         end: Instant,
         mut look: impl FnMut() -> L,
-    ) -> Result<Option<T>, Rejection>
+    ) -> Answer<T>
     where
         L: FnOnce(&dyn Service, bool) -> netloom_lab::Result<Option<T>> + Send + 'static,
     {
         let mut looks = Looks::new(end, &self.held, &self.stopping);
         loop {
             let (look, last) = (look(), looks.are_over());
-            let found = self.run(Kind::Look, move |service| look(service, last)).await?;
-            if found.is_some() || last {
+            let service = Arc::clone(&self.service);
+            let found = move || {
+                let found = look(&*service, last)?.or_else(|| last.then(T::default));
+                found.as_ref().map(Encoded::of).transpose()
+            };
+            if let Some(found) = self.calls.run(Kind::Look, &self.held, found).await? {
                 return Ok(found);
             }
             looks.pause().await;

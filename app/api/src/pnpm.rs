@@ -31,7 +31,7 @@ use utoipa_axum::routes;
 use crate::bodies::Whole;
 use crate::calls::{Calls, Kind, Looks};
 use crate::connections::Held;
-use crate::handler::Answer;
+use crate::handler::{Answer, Encoded};
 use crate::json;
 use crate::parameters::{Asked, FromQuery, Named, Query};
 use crate::query::wait;
@@ -136,7 +136,7 @@ fn other_form(path: &str) -> String {
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn list(pnpm: Pnpm) -> Answer<Vec<Summary>> {
-    pnpm.call(|probe| Ok(Json(probe.list()))).await
+    pnpm.call(|probe| Encoded::of(&probe.list())).await
 }
 
 /// Send a configuration and prepare a session
@@ -199,7 +199,7 @@ fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> 
 async fn show(pnpm: Pnpm, Named(id): Named<String>) -> Answer<SessionStatus> {
     let shown = move |probe: &Probe| {
         let (id, session) = find(probe, &id)?;
-        Ok(Json(SessionStatus::of(id, &session)))
+        Encoded::of(&SessionStatus::of(id, &session))
     };
     pnpm.call(shown).await
 }
@@ -217,7 +217,7 @@ async fn delete(pnpm: Pnpm, Named(id): Named<String>) -> Answer<Created> {
     let deleted = move |probe: &Probe| {
         let id = number(&id)?;
         probe.delete(id)?;
-        Ok(Json(Created { id }))
+        Encoded::of(&Created { id })
     };
     pnpm.call(deleted).await
 }
@@ -264,7 +264,7 @@ async fn set_state(pnpm: Pnpm, Named(id): Named<String>, body: Whole) -> Answer<
             Order::Start => session.start().map_err(not_started)?,
             Order::Stop => stop(&session)?,
         }
-        Ok(Json(summary(id, &session)))
+        Encoded::of(&summary(id, &session))
     };
     pnpm.call(set).await
 }
@@ -445,10 +445,10 @@ async fn read(pnpm: Pnpm, selected: Selected, query: MeasuresQuery) -> Answer<Me
             if !last && runs && session.blocks(from, Duration::ZERO).is_empty() {
                 return Ok(None);
             }
-            Ok(Some(probe.measures(id, &wanted)?))
+            Ok(Some(Encoded::of(&probe.measures(id, &wanted)?)?))
         };
         if let Some(measures) = pnpm.run(Kind::Look, look).await? {
-            return Ok(Json(measures));
+            return Ok(measures);
         }
         looks.pause().await;
     }

@@ -9,6 +9,9 @@ use netloom_sys::describe;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// As many errors of one body are told: an answer should not be much longer than its request.
+const MOST_PROBLEMS: usize = 1000;
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Problem)]
@@ -17,7 +20,7 @@ pub(crate) struct Problem {
     pub(crate) error: String,
     /// The object, if it is a single one.
     pub(crate) object: Option<Subject>,
-    /// All errors in a body whose fields are checked one by one.
+    /// The errors in a body whose fields are checked one by one, at most 1000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) problems: Vec<Wrong>,
 }
@@ -60,8 +63,8 @@ impl Rejection {
             .about("parameter", name)
     }
 
-    /// A body with several errors. The message names the first.
-    pub(crate) fn wrong(object: &str, problems: Vec<Wrong>) -> Rejection {
+    /// A body with several errors. The message names the first, and how many there are.
+    pub(crate) fn wrong(object: &str, mut problems: Vec<Wrong>) -> Rejection {
         let first = match problems.first() {
             None => "cannot be used".to_owned(),
             Some(Wrong { path, message }) if path.is_empty() => message.clone(),
@@ -73,6 +76,7 @@ impl Rejection {
         };
         let mut failure =
             Rejection::new(StatusCode::BAD_REQUEST, format!("{object}: {first}{more}"));
+        problems.truncate(MOST_PROBLEMS);
         failure.problem.problems = problems;
         failure
     }
@@ -194,6 +198,14 @@ mod tests {
 
     fn missing() -> Unsupported {
         Unsupported { feature: "limits", reason: "none".into(), needs: "a mount".into() }
+    }
+
+    #[test]
+    fn errors_of_a_body_are_counted_and_not_all_listed() {
+        let one = |n: usize| Wrong { path: format!("k{n}"), message: "is not a field".into() };
+        let failure = Rejection::wrong("configuration", (0..5000).map(one).collect());
+        assert_eq!(failure.problem.error, "configuration: k0: is not a field; 4999 more");
+        assert_eq!(failure.problem.problems.len(), 1000);
     }
 
     #[test]

@@ -6,10 +6,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Json;
 use axum::extract::FromRef;
 use axum::http::{StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use netloom_lab::Service;
 use netloom_lab::view::{
     LabStatus, LinkStatus, NodeStatus, PairReachability, Reachability, Repaired, SwitchStatus,
@@ -77,7 +76,7 @@ pub fn openapi() -> String {
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn status(lab: Lab) -> Answer<LabStatus> {
-    lab.quick(|s| s.status()).await.map(Json)
+    lab.quick(|s| s.status()).await
 }
 
 /// Answer to taking a lab down.
@@ -99,7 +98,7 @@ pub(crate) struct Ended {
 async fn down(lab: Lab) -> Answer<Ended> {
     lab.last_call(|s| {
         let name = s.plan().lab.clone();
-        s.down().map(|()| Json(Ended { lab: name }))
+        s.down().map(|()| Ended { lab: name })
     })
     .await
 }
@@ -109,18 +108,17 @@ async fn down(lab: Lab) -> Answer<Ended> {
     (status = 200, description = "The plan of the lab", body = Plan),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn plan(lab: Lab) -> Result<Response, Rejection> {
-    let plan = lab.quick(|s| Ok(s.plan())).await?;
-    Ok(Json(&*plan).into_response())
+async fn plan(lab: Lab) -> Answer<Plan> {
+    lab.quick(|s| Ok(Arc::unwrap_or_clone(s.plan()))).await
 }
 
 /// Recreate nodes whose init has ended
 #[utoipa::path(post, path = "/v1/lab/repair", tag = "lab", responses(
-    (status = 200, description = "What was made anew", body = Repaired),
+    (status = 200, description = "What was recreated", body = Repaired),
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn repair(lab: Lab) -> Answer<Repaired> {
-    lab.call(|s| s.repair()).await.map(Json)
+    lab.call(|s| s.repair()).await
 }
 
 /// Send one echo request from every node to every other
@@ -131,7 +129,7 @@ async fn repair(lab: Lab) -> Answer<Repaired> {
 ))]
 async fn ping(lab: Lab, Asked(query): Asked<PingQuery>) -> Answer<Reachability> {
     let (families, timeout) = (query.families()?, query.timeout()?);
-    lab.call(move |s| s.ping(&families, timeout)).await.map(Json)
+    lab.call(move |s| s.ping(&families, timeout)).await
 }
 
 /// Send echo requests from one node to another
@@ -150,7 +148,7 @@ async fn ping_pair(
     Asked(query): Asked<PairQuery>,
 ) -> Answer<PairReachability> {
     let (families, pace) = (query.families()?, query.pace()?);
-    lab.call(move |s| s.ping_pair(&from, &query.to, &families, pace)).await.map(Json)
+    lab.call(move |s| s.ping_pair(&from, &query.to, &families, pace)).await
 }
 
 /// List all nodes with their state
@@ -159,7 +157,7 @@ async fn ping_pair(
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn nodes(lab: Lab) -> Answer<Vec<NodeStatus>> {
-    lab.quick(|s| s.status()).await.map(|s| Json(s.nodes))
+    lab.quick(|s| s.status().map(|s| s.nodes)).await
 }
 
 /// Show a node
@@ -172,7 +170,7 @@ async fn nodes(lab: Lab) -> Answer<Vec<NodeStatus>> {
     )
 )]
 async fn node(lab: Lab, Named(node): Named<String>) -> Answer<NodeStatus> {
-    lab.quick(move |s| s.node(&node)).await.map(Json)
+    lab.quick(move |s| s.node(&node)).await
 }
 
 /// A line of a program's output.
@@ -192,8 +190,8 @@ impl From<Record> for Line {
 
 /// Read the output of a node's programs
 ///
-/// Whoever reads on asks for what is after the `cursor` of the last line. Many JSON readers round numbers as large as
-/// `time_ns`: lines would be lost or come twice.
+/// To read on, pass the `cursor` of the last line as `after`. With `time_ns` instead, lines may be lost or come twice, because
+/// many JSON readers round numbers of that size.
 #[utoipa::path(get, path = "/v1/nodes/{node}/log", tag = "parts",
     params(("node" = String, Path, description = "The node's name"), LogQuery),
     responses(
@@ -212,7 +210,7 @@ async fn log(
     let (after, end) = (query.after()?, Instant::now() + query.wait()?);
     // A log that has not changed is not read again.
     let seen = Arc::new(Mutex::new(None));
-    let found = lab.wait_for(end, || {
+    lab.wait_for(end, || {
         let (node, seen) = (node.clone(), Arc::clone(&seen));
         move |s: &dyn Service, last| {
             let mark = s.log_mark(&node)?;
@@ -221,11 +219,11 @@ async fn log(
                 return Ok(last.then(Vec::new));
             }
             let records = s.log(&node, after)?;
-            Ok((last || !records.is_empty()).then_some(records))
+            let ends = last || !records.is_empty();
+            Ok(ends.then(|| records.into_iter().map(Line::from).collect()))
         }
-    });
-    let records = found.await?.unwrap_or_default();
-    Ok(Json(records.into_iter().map(Line::from).collect()))
+    })
+    .await
 }
 
 /// List all links with their state
@@ -234,7 +232,7 @@ async fn log(
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn links(lab: Lab) -> Answer<Vec<LinkStatus>> {
-    lab.quick(|s| s.status()).await.map(|s| Json(s.links))
+    lab.quick(|s| s.status().map(|s| s.links)).await
 }
 
 /// List all switches with their state
@@ -243,7 +241,7 @@ async fn links(lab: Lab) -> Answer<Vec<LinkStatus>> {
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn switches(lab: Lab) -> Answer<Vec<SwitchStatus>> {
-    lab.quick(|s| s.status()).await.map(|s| Json(s.switches))
+    lab.quick(|s| s.status().map(|s| s.switches)).await
 }
 
 /// Get this document

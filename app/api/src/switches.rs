@@ -3,7 +3,6 @@
 //! As in [`routes`](crate::routes), each handler calls the service once and decides nothing. A request to a
 //! shared-memory switch goes to its process unchanged.
 
-use axum::Json;
 use netloom_flow::control::requests::{Shown, TraceWhat, Traced};
 use netloom_lab::view::{Changed, NewSwitch};
 use netloom_slice::control::Shown as Sliced;
@@ -23,7 +22,7 @@ use crate::reply::Problem;
     (status = "default", description = "Not made", body = Problem),
 ))]
 pub(crate) async fn create_switch(lab: Lab, Sent(request): Sent<NewSwitch>) -> Answer<Changed> {
-    lab.call(move |s| s.create_switch(&request)).await.map(Json)
+    lab.call(move |s| s.create_switch(&request)).await
 }
 
 /// Remove a switch
@@ -45,7 +44,7 @@ pub(crate) async fn delete_switch(
     Asked(query): Asked<DeleteSwitchQuery>,
 ) -> Answer<Changed> {
     let force = query.force.unwrap_or(false);
-    lab.call(move |s| s.delete_switch(&switch, force)).await.map(Json)
+    lab.call(move |s| s.delete_switch(&switch, force)).await
 }
 
 /// Send a request to a shared-memory switch
@@ -68,7 +67,7 @@ pub(crate) async fn ask_switch(
     Named(switch): Named<String>,
     Sent(request): Sent<Request>,
 ) -> Answer<SwitchAnswer> {
-    lab.call(move |s| s.ask_switch(&switch, &request)).await.map(Json)
+    lab.call(move |s| s.ask_switch(&switch, &request)).await
 }
 
 /// Show an OpenFlow switch
@@ -83,7 +82,7 @@ pub(crate) async fn ask_switch(
     )
 )]
 pub(crate) async fn show_openflow(lab: Lab, Named(switch): Named<String>) -> Answer<Shown> {
-    lab.call(move |s| s.show_openflow(&switch)).await.map(Json)
+    lab.call(move |s| s.show_openflow(&switch)).await
 }
 
 /// Show the lab's slices
@@ -96,7 +95,7 @@ pub(crate) async fn show_openflow(lab: Lab, Named(switch): Named<String>) -> Ans
     (status = "default", description = "Not shown", body = Problem),
 ))]
 pub(crate) async fn show_slices(lab: Lab) -> Answer<Sliced> {
-    lab.call(move |s| s.show_slices()).await.map(Json)
+    lab.call(move |s| s.show_slices()).await
 }
 
 /// Trace a frame through an OpenFlow switch
@@ -119,5 +118,5 @@ pub(crate) async fn trace_frame(
     Named(switch): Named<String>,
     Sent(what): Sent<TraceWhat>,
 ) -> Answer<Traced> {
-    lab.call(move |s| s.trace_frame(&switch, &what)).await.map(Json)
+    lab.call(move |s| s.trace_frame(&switch, &what)).await
 }

@@ -185,8 +185,8 @@ pub struct Protect {
     pub packets: Option<u64>,
     /// Bytes a second.
     pub bytes: Option<u64>,
-    /// Whether the budget follows what the node keeps up with; `packets` is then the most. `false`: nor is a
-    /// door guarded that it has. By default only doors are.
+    /// Whether the budget follows what the node keeps up with; `packets` is then its upper bound. `false` holds for the
+    /// node's doors, too, whose budgets otherwise follow by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto: Option<bool>,
 }

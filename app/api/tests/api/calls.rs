@@ -1,12 +1,16 @@
 //! The client's calls: what arrives, what comes back, and how refusals read.
 
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use netloom_api::{Client, Error};
 use netloom_lab::view::Repaired;
 use netloom_node::ping::Pace;
+use serde::{Serialize, Serializer};
 
-use super::fake::{Served, pair_reachability, plan, reachability, status};
+use super::fake::{Fake, Served, pair_reachability, plan, reachability, status};
+use crate::handler::Lab;
 
 #[test]
 fn each_call_arrives_and_its_answer_comes_back_whole() {
@@ -105,4 +109,27 @@ fn fifty_clients_at_once_are_all_served() {
         assert!(clients.into_iter().all(|c| c.join().unwrap().is_empty()));
     });
     assert_eq!(served.fake.asked.lock().unwrap().iter().filter(|a| *a == "status").count(), 50);
+}
+
+/// Notes who encodes it.
+struct Noted(Arc<Mutex<Option<ThreadId>>>);
+
+impl Serialize for Noted {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        *self.0.lock().unwrap() = Some(std::thread::current().id());
+        to.serialize_unit()
+    }
+}
+
+#[test]
+fn an_answer_is_not_encoded_by_the_thread_of_the_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_stop, stopping) = tokio::sync::watch::channel(false);
+    let lab = Lab::new(Arc::new(Fake::new(folder.path())), stopping, Duration::from_secs(20));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let noted = Arc::<Mutex<Option<ThreadId>>>::default();
+    let answer = Noted(Arc::clone(&noted));
+    assert!(runtime.block_on(lab.call(|_| netloom_lab::Result::Ok(answer))).is_ok());
+    let by = noted.lock().unwrap().expect("nobody encoded it");
+    assert_ne!(by, std::thread::current().id());
 }
