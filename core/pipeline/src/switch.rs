@@ -1,6 +1,6 @@
 //! The switch: what it has, what goes in, what comes out. Its rooms: connections and their messages
 //! (`control`, `roles`, `notify`), state that controllers change (`flow_mod`, `group_mod`, `ports`), answers (`stats`,
-//! `features`), what is done some at a time (`task`, `jobs`), packets (`walk`, `output`), time (`expire`), what outlives its
+//! `features`), what is done some at a time (`task`, `jobs`), packets (`walk`, `way`, `output`), time (`expire`), what outlives its
 //! process (`saved`), and which results a change is about (`affected`).
 
 mod affected;
@@ -18,6 +18,7 @@ mod saved;
 mod stats;
 mod task;
 mod walk;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,6 +159,8 @@ pub struct Switch {
     uses: Uses,
     /// What messages asked for that is not done, by their connection.
     jobs: BTreeMap<ConnectionId, Job>,
+    /// Orders that were left and not carried out.
+    abandoned: u64,
     ports: BTreeMap<PortNumber, PortState>,
     connections: BTreeMap<ConnectionId, Connection>,
     buffers: Buffers,
@@ -186,6 +189,7 @@ impl Switch {
             meters: BTreeMap::new(),
             uses: Uses::default(),
             jobs: BTreeMap::new(),
+            abandoned: 0,
             ports: BTreeMap::new(),
             connections: BTreeMap::new(),
             buffers: Buffers::new(options.buffers),

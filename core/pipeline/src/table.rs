@@ -135,6 +135,11 @@ impl Table {
         self.slots.len() - self.free.len()
     }
 
+    /// Different masks of its entries: a packet is looked up by each.
+    pub(crate) fn masks(&self) -> usize {
+        self.tuples.len()
+    }
+
     /// Entries in order of their slots.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
         let words = self.used.iter().enumerate().filter(|(_, word)| **word != 0);

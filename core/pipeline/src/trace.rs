@@ -6,6 +6,8 @@
 //! says why not. It must send packets with a TTL of 1 or less, or with a damaged
 //! header of IPv4, here when an effect decrements the TTL.
 
+use std::collections::BTreeSet;
+
 use netloom_openflow::{Action, PortNumber};
 
 use crate::key::FlowKey;
@@ -120,7 +122,7 @@ pub struct Trace {
     /// The groups it went through, with the bucket.
     pub groups: Vec<(u32, usize)>,
     /// The groups that decided: those, and others whose liveness was asked for.
-    pub asked: Vec<u32>,
+    pub asked: BTreeSet<u32>,
     /// By how many bytes it had grown where it was counted.
     pub growth: Growth,
     /// Whether it, or a copy of it, went by all ports that take part.

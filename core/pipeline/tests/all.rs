@@ -7,6 +7,7 @@
 
 mod affected;
 mod bench;
+mod bounds;
 mod cache;
 mod cases;
 mod controllers;

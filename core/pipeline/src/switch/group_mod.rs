@@ -89,13 +89,25 @@ impl Switch {
         }
         let group = Group::new(kind, &buckets, created);
         // A loop is told before a group that does not exist yet: it may be itself.
-        if self.groups.would_loop(number, &group) {
-            return Err(Reason::GroupModFailedLoop);
-        }
+        self.check_loops(number, &group)?;
         for bucket in &group.buckets {
             self.check_actions(&bucket.actions, Version::V13, false)?;
         }
         Ok(group)
+    }
+
+    /// Whether a group with these buckets would go through itself.
+    pub(super) fn check_loops(&self, number: u32, group: &Group) -> Result<(), Reason> {
+        let loops = match self.uses.chained.of(number) {
+            // No other leads to it.
+            0 => Some(group.chained().any(|other| other == number)),
+            _ => self.groups.would_loop(number, group),
+        };
+        match loops {
+            Some(false) => Ok(()),
+            Some(true) => Err(Reason::GroupModFailedLoop),
+            None => Err(Reason::GroupModFailedChainingUnsupported),
+        }
     }
 
     fn check_watched(&self, number: u32, bucket: &Bucket) -> Result<(), Reason> {

@@ -18,8 +18,9 @@ use crate::work::Work;
 /// Entries up to which a message is done at once.
 const FEW: u64 = 128;
 
-/// Jobs of connections that are gone, beyond which another is not done.
+/// Jobs of connections that are gone, and their bytes, beyond which another is not done.
 const MOST_LEFT: usize = 256;
+const MOST_LEFT_BYTES: usize = 8 << 20;
 
 /// A place in the tables: the entries before it have been looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub(super) struct Job {
     /// Entries that are changed next, before others are looked for.
     next: Vec<RuleId>,
     task: Task,
+    /// Bytes that its message takes.
+    bytes: usize,
 }
 
 impl Switch {
@@ -57,6 +60,7 @@ impl Switch {
 
     /// Begins what a message asks for.
     pub(super) fn begin_job(&mut self, id: ConnectionId, version: Version, xid: u32, task: Task) {
+        let bytes = task.bytes();
         let job = Job {
             version,
             xid,
@@ -65,6 +69,7 @@ impl Switch {
             place: Place::FIRST,
             next: vec![],
             task,
+            bytes,
         };
         self.jobs.insert(id, job);
     }
@@ -84,6 +89,16 @@ impl Switch {
     /// Whether a connection's next messages are to wait.
     pub fn is_busy(&self, id: ConnectionId) -> bool {
         self.jobs.contains_key(&id)
+    }
+
+    /// Connections whose last message is not done, with the bytes of memory that this takes, about.
+    pub fn held(&self) -> impl Iterator<Item = (ConnectionId, usize)> {
+        self.jobs.iter().map(|(id, job)| (*id, job.bytes))
+    }
+
+    /// How many orders of connections that were gone were not carried out, because these had left too many.
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned
     }
 
     /// What [`Switch::proceed`] may change next.
@@ -127,7 +142,8 @@ impl Switch {
         }
     }
 
-    /// A connection is gone. What it ordered is done still, unless it is behind many others: nobody was told that it was.
+    /// A connection is gone. What it ordered is done still, unless it is behind many others: nobody was told that it was, and
+    /// it is counted.
     pub(super) fn leave_job(&mut self, id: ConnectionId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let may_be_left = match job.task {
@@ -138,9 +154,12 @@ impl Switch {
                 return;
             }
         };
-        let gone = self.jobs.keys().filter(|id| !self.connections.contains_key(*id));
-        if may_be_left && gone.count() > MOST_LEFT {
+        let gone = self.jobs.iter().filter(|(id, _)| !self.connections.contains_key(*id));
+        let (count, bytes) =
+            gone.fold((0, 0), |(count, bytes), (_, job)| (count + 1, bytes + job.bytes));
+        if may_be_left && (count > MOST_LEFT || bytes > MOST_LEFT_BYTES) {
             self.jobs.remove(&id);
+            self.abandoned += 1;
         }
     }
 
@@ -304,6 +323,7 @@ impl Switch {
             let before = passed(self);
             let bytes = self.rule(*id).map_or(0, uses::of_rule);
             act(self, *id);
+            let bytes = bytes + self.rule(*id).map_or(0, uses::of_rule);
             work.spend(CHANGED + bytes / BYTES + passed(self) - before);
             done += 1;
         }

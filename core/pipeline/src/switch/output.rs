@@ -4,7 +4,8 @@ use netloom_openflow::port::PortConfig;
 use netloom_openflow::{Field, PortNumber};
 
 use super::notify::Notice;
-use super::walk::{Walk, stations};
+use super::walk::stations;
+use super::way::Walk;
 use super::{Frame, Switch};
 use crate::learning::is_group;
 use crate::packet::Packet;
@@ -22,6 +23,9 @@ impl Switch {
         match port {
             PortNumber::IN_PORT => self.send(packet.in_port(), packet, walk),
             PortNumber::TABLE if walk.tables => {
+                if !walk.may_copy(packet.bytes().len()) {
+                    return;
+                }
                 walk.tables = false;
                 self.run(&mut packet.clone(), walk);
                 walk.tables = true;
@@ -46,6 +50,9 @@ impl Switch {
             .is_some_and(|state| state.is_up() && !state.is(PortConfig::NO_FWD));
         if !open {
             walk.drop(Drop::Send);
+            return;
+        }
+        if !walk.may_copy(packet.bytes().len()) {
             return;
         }
         let queue = packet.queue;

@@ -252,8 +252,10 @@ impl Switch {
         if change.group > netloom_openflow::action::GROUP_MAX {
             return Err(Reason::GroupModFailedInvalidGroup);
         }
-        if self.groups.would_loop(change.group, &group) {
-            return Err(Reason::GroupModFailedLoop);
+        match self.check_loops(change.group, &group) {
+            // It was checked when it was made; no packet goes round in it for ever in any case.
+            Ok(()) | Err(Reason::GroupModFailedChainingUnsupported) => {}
+            Err(reason) => return Err(reason),
         }
         (group.packets, group.bytes) = counters;
         if buckets.len() == group.counters.len() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use netloom_openflow::action::GROUP_ANY;
 use netloom_openflow::flow::{FlowCommand, FlowMod, RemovedReason, TABLE_ALL};
 use netloom_openflow::multipart::Aggregate;
-use netloom_openflow::{Action, PortNumber, Version};
+use netloom_openflow::{Action, PortNumber, Version, weight};
 
 use crate::key::Pattern;
 use crate::rule::Rule;
@@ -119,6 +119,21 @@ impl Modifying {
 }
 
 impl Task {
+    /// Bytes that it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        let beside = match self {
+            Task::Modify(modifying) => {
+                let FlowMod { matching, instructions, .. } = &modifying.change;
+                weight::matching(matching) + weight::instructions(instructions)
+            }
+            Task::Delete(Chosen::Groups(numbers) | Chosen::Meters(numbers), _) => {
+                numbers.len() * weight::PLACE
+            }
+            _ => 0,
+        };
+        weight::PLACE + size_of::<Task>() + size_of::<Modifying>() + beside
+    }
+
     /// Whether nothing but an answer comes of it.
     pub(super) fn answers(&self) -> bool {
         matches!(self, Task::Tell(_) | Task::Sum(..) | Task::List(..))

@@ -8,6 +8,7 @@ use netloom_openflow::{Action, Detour, Field, Instruction, PortNumber};
 
 use super::notify::Notice;
 use super::ports::PortState;
+use super::way::Walk;
 use super::{Outputs, Switch};
 use crate::action_set::ActionSet;
 use crate::key::FlowKey;
@@ -18,88 +19,6 @@ use crate::trace::{Drop, Effect, Step, Trace};
 
 /// Groups within groups that a packet may go through.
 const MOST_DEPTH: usize = 32;
-/// Actions that one packet may cause, copies included.
-const MOST_ACTIONS: usize = 16_384;
-
-/// What a packet's way needs besides the packet.
-pub(super) struct Walk<'o> {
-    pub(super) trace: Trace,
-    pub(super) out: &'o mut Outputs,
-    pub(super) now: Time,
-    /// Why a controller gets the packet, if it does.
-    pub(super) notice: Notice,
-    /// Whether the tables may be an output: in packet-outs.
-    pub(super) tables: bool,
-    pub(super) depth: usize,
-    pub(super) left: usize,
-    /// A header was removed: what is behind it is not in the key.
-    pub(super) opened: bool,
-    /// Bytes of the packet as it came in.
-    pub(super) length: usize,
-}
-
-impl<'o> Walk<'o> {
-    fn new(length: usize, now: Time, out: &'o mut Outputs) -> Walk<'o> {
-        let reason = PacketInReason::Action;
-        let notice = Notice { reason, table: 0, cookie: u64::MAX, max_len: None, only_10: false };
-        Walk {
-            trace: Trace::default(),
-            out,
-            now,
-            notice,
-            length,
-            tables: false,
-            depth: 0,
-            left: MOST_ACTIONS,
-            opened: false,
-        }
-    }
-
-    /// By how many bytes a packet has grown.
-    pub(super) fn grown(&self, packet: &Packet) -> i64 {
-        let bytes = |of: usize| i64::try_from(of).unwrap_or(i64::MAX);
-        bytes(packet.bytes().len()) - bytes(self.length)
-    }
-
-    pub(super) fn drop(&mut self, why: Drop) {
-        self.trace.drops.push(why);
-    }
-
-    /// An edit: what decides whether it does anything is consulted.
-    fn edit(&mut self, action: &Action) {
-        let consulted = &mut self.trace.consulted;
-        consulted.include(Field::EthType, Field::EthType.full());
-        consulted.include(Field::IpProto, Field::IpProto.full());
-        consulted.include(Field::VlanVid, netloom_openflow::matching::VID_PRESENT);
-        match action {
-            // What is copied into the new header.
-            Action::PushVlan(_) | Action::PushMpls(_) | Action::PushPbb(_) => {
-                for field in [
-                    Field::VlanVid,
-                    Field::VlanPcp,
-                    Field::MplsLabel,
-                    Field::MplsTc,
-                    Field::MplsBos,
-                    Field::PbbIsid,
-                ] {
-                    consulted.include(field, field.full());
-                }
-            }
-            Action::PopVlan | Action::StripVlan | Action::PopMpls(_) | Action::PopPbb => {
-                self.opened = true;
-            }
-            Action::SetField(oxm) => match oxm.field {
-                Field::EthType | Field::IpProto | Field::Icmpv6Type | Field::MplsBos => {
-                    self.opened = true;
-                }
-                Field::Ipv6NdTarget | Field::Ipv6NdSll | Field::Ipv6NdTll => self.opened = true,
-                _ => {}
-            },
-            _ => {}
-        }
-        self.trace.effects.push(Effect::Edit(action.clone()));
-    }
-}
 
 impl Switch {
     /// A frame came in by a port; returns what happened to it.
@@ -162,6 +81,7 @@ impl Switch {
             uses: self.uses.clone(),
             // Nobody waits for what is tried.
             jobs: Default::default(),
+            abandoned: self.abandoned,
             ports: self.ports.clone(),
             connections: self.connections.clone(),
             buffers: self.buffers.clone(),
@@ -241,6 +161,9 @@ impl Switch {
         }
         let key = *packet.key();
         let table = self.tables.get_mut(usize::from(number))?;
+        if !walk.may_look(table.masks()) {
+            return None;
+        }
         let found = table.lookup(&key, &mut walk.trace.consulted);
         table.count(1, found.is_some());
         walk.trace.steps.push(Step { table: number, rule: found, key });
@@ -344,7 +267,7 @@ impl Switch {
     ) -> bool {
         for action in actions {
             if walk.left == 0 {
-                walk.drop(Drop::Limit);
+                walk.limit();
                 return false;
             }
             walk.left -= 1;
@@ -404,7 +327,7 @@ impl Switch {
 
     /// Through a group: each chosen bucket gets a copy (section 5.6.1).
     fn group(&mut self, number: u32, packet: &Packet, walk: &mut Walk<'_>) {
-        self.groups.ask(number, &mut walk.trace.asked);
+        walk.trace.asked.insert(number);
         let Some(group) = self.groups.0.get(&number) else {
             walk.drop(Drop::Group);
             return;
@@ -414,6 +337,7 @@ impl Switch {
             return;
         }
         let up = |port| Switch::is_live(&self.ports, port);
+        let groups = &self.groups;
         let chosen: Vec<usize> = match group.kind {
             GroupType::All => (0..group.buckets.len()).collect(),
             GroupType::Select => {
@@ -422,10 +346,12 @@ impl Switch {
                         .only_this("a group looks behind a header that was removed or changed");
                 }
                 let hash = hash(packet.key(), self.options.seed, number, &mut walk.trace.consulted);
-                self.groups.selected(group, hash, &up).into_iter().collect()
+                walk.asking(groups, up).selected(group, hash).into_iter().collect()
             }
             GroupType::Indirect => vec![0],
-            GroupType::FastFailover => self.groups.first_live(group, &up).into_iter().collect(),
+            GroupType::FastFailover => {
+                walk.asking(groups, up).first_live(group).into_iter().collect()
+            }
             GroupType::Other(_) => vec![],
         };
         if chosen.is_empty() {
@@ -442,6 +368,9 @@ impl Switch {
         }
         walk.depth += 1;
         for (index, actions) in sets {
+            if !walk.may_copy(packet.bytes().len()) {
+                break;
+            }
             self.count_bucket(number, index, 1, bytes);
             walk.trace.groups.push((number, index));
             let grown = walk.grown(packet);
