@@ -137,6 +137,15 @@ impl Lab {
         self.memory.extend(self.slicer.take_notes());
     }
 
+    /// What the switch says to a message.
+    pub fn switch_says(&mut self, xid: u32, message: &Message) -> Vec<(u32, Message)> {
+        let bytes = encode(self.version, xid, message).unwrap();
+        let mut out = Outputs::default();
+        self.switch.message(SLICER, &bytes, self.now, &mut out);
+        let decoded = out.messages.iter().map(|(_, bytes)| decode(bytes).unwrap());
+        decoded.map(|(header, message)| (header.xid, message)).collect()
+    }
+
     /// Goes on with what slices asked for; returns the first of what follows.
     fn proceed(&mut self, open: &mut std::collections::VecDeque<Out>) -> Option<Out> {
         loop {

@@ -129,6 +129,41 @@ fn a_rule_of_many_entries_comes_and_goes_in_turns() {
     assert_eq!((lab.entries(), lab.slicer.counters(A).rules), (0, 0));
 }
 
+/// A rule of 1,600 entries, each with a long list of actions: few of them are sent in a turn, and all of them count.
+#[test]
+fn long_rules_of_many_entries_are_sent_and_counted_as_the_switch_has_them() {
+    const ACTIONS: usize = 400;
+    let long = || {
+        let mut rule = netloom_openflow::FlowMod::new(FlowCommand::Add, Match::default());
+        let mut actions = vec![Action::DecNwTtl; ACTIONS - 1];
+        actions.push(Action::output(PortNumber(2)));
+        rule.instructions = vec![netloom_openflow::Instruction::ApplyActions(actions)];
+        Message::FlowMod(rule)
+    };
+    let mut lab = Lab::new(V13, many());
+    let mut out = lab.slicer.begin_message(lab.now, A, 7, long(), &[], &mut Work::steps(STEPS));
+    let (mut sent, mut most) = (0, 0);
+    loop {
+        most = most.max(out.len());
+        sent += out.len();
+        if lab.slicer.unfinished().next().is_none() {
+            break;
+        }
+        out = lab.slicer.proceed(lab.now, A, &mut Work::steps(STEPS));
+    }
+    assert_eq!(sent, 1600);
+    assert!(most <= usize::try_from(STEPS).unwrap() / ACTIONS + 1, "{most} in a turn");
+    let bytes = lab.slicer.counters(A).bytes;
+    let entries = u64::try_from(1600 * ACTIONS * size_of::<Action>()).unwrap();
+    assert!(bytes > entries, "{bytes}");
+    let quota = Quota { bytes: Some(entries / 2), ..Quota::default() };
+    let mut small = many();
+    small[0] = with_quota(small[0].clone(), quota);
+    let mut lab = Lab::new(V13, small);
+    assert_eq!(lab.refused(A, long()).reason, Reason::FlowModFailedTableFull);
+    assert_eq!((lab.slicer.counters(A).bytes, lab.entries()), (0, 0));
+}
+
 /// Rules of A, each with a cookie of its own.
 fn with_rules(count: u32) -> Lab {
     let two = vec![slice("red", vec![at(&[1, 2])]), slice("blue", vec![at(&[3, 4])])];
@@ -192,6 +227,67 @@ fn many_rules_are_told_in_parts_and_asked_for_in_blocks() {
     assert!(!lab.slicer.is_busy(B) && lab.slicer.may_ask(B));
     lab.run(out);
     assert!(!lab.slicer.is_busy(A));
+}
+
+/// In 1.0 it is asked for what is at a slice's ports, one after another.
+#[test]
+fn in_1_0_the_switch_is_asked_for_the_entries_of_a_slice_alone() {
+    let two = vec![slice("red", vec![at(&[1, 2])]), slice("blue", vec![at(&[3, 4])])];
+    let mut lab = Lab::new(Version::V10, two);
+    for number in 0..50 {
+        lab.add(B, &format!("ip,nw_dst={},actions=output:1", address(number)));
+    }
+    lab.add(A, "actions=output:1");
+    lab.add(A, "priority=7,in_port=2,actions=output:1");
+    let match10 = Match::V10(netloom_openflow::matching::Match10::default());
+    let request = ask(Request::Flow(FlowRequest::new(match10)));
+    let mut asked = vec![];
+    let mut out = lab.slicer.begin_message(lab.now, A, 77, request.clone(), &[], &mut Work::all());
+    while let [Out::ToSwitch { xid, message }] = &out[..] {
+        let answers = lab.switch_says(*xid, message);
+        asked.push(answers.iter().map(|(_, message)| flows_in(message)).sum::<usize>());
+        for (xid, message) in answers {
+            out = lab.slicer.from_switch(lab.now, xid, message);
+        }
+        if out.is_empty() {
+            out = lab.slicer.proceed(lab.now, A, &mut Work::all());
+        }
+    }
+    // One port after the other, and nothing of the other slice.
+    assert_eq!(asked, [2, 1]);
+    let [Out::ToController { message, .. }] = &out[..] else { panic!("{out:?}") };
+    assert_eq!(flows_in(message), 2);
+}
+
+fn flows_in(message: &Message) -> usize {
+    match message {
+        Message::MultipartReply(netloom_openflow::MultipartReply {
+            body: Reply::Flow(flows),
+            ..
+        }) => flows.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is remembered is written some at a time, however long its parts are.
+#[test]
+fn long_groups_and_rules_are_written_one_after_another() {
+    let mut lab = Lab::new(V13, vec![slice("red", vec![at(&[1, 2])])]);
+    let long = vec![Action::DecNwTtl; 4000];
+    for number in 1..=20 {
+        assert_eq!(lab.ask(A, group(number, vec![Bucket::new(0, long.clone())])), []);
+        let mut rule = netloom_openflow::FlowMod::new(FlowCommand::Add, Match::default());
+        rule.priority = u16::try_from(number).unwrap();
+        rule.instructions = vec![netloom_openflow::Instruction::ApplyActions(long.clone())];
+        assert_eq!(lab.ask(A, Message::FlowMod(rule)), []);
+    }
+    let (mut written, mut most, mut more) = (Default::default(), 0, true);
+    while more {
+        let mut bytes = vec![];
+        more = lab.slicer.write_some(&mut written, 32 << 10, &mut bytes);
+        most = most.max(bytes.len());
+    }
+    assert!(most < (32 << 10) + 65_536, "{most}");
 }
 
 #[test]

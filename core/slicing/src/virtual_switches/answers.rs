@@ -5,36 +5,28 @@
 
 use std::collections::BTreeMap;
 
-use netloom_openflow::action::{GROUP_ALL, GROUP_ANY};
+use netloom_openflow::action::GROUP_ALL;
 use netloom_openflow::flow::Duration;
 use netloom_openflow::meter::METER_ALL;
 use netloom_openflow::multipart::{
-    Aggregate, FlowRequest, FlowStats, GroupDesc, GroupStats, MORE, MeterConfig, MeterStats,
-    TableFeatures, TableProperty, TableStats, segments,
+    Aggregate, FlowStats, GroupDesc, GroupStats, MORE, MeterConfig, MeterStats, TableFeatures,
+    TableProperty, TableStats, segments,
 };
 use netloom_openflow::port::Name;
 use netloom_openflow::queue::QueueConfig;
 use netloom_openflow::{
-    Match, Message, MultipartReply, MultipartRequest, PortNumber, Reason, Reply, Request, Version,
-    matching::Match10, weight,
+    Message, MultipartReply, MultipartRequest, PortNumber, Reason, Reply, Request, Version, weight,
 };
-use netloom_pipeline::Pattern;
 
+use super::blocks::LAST;
 use super::jobs::{Job, Step};
 use super::pending::Kind;
 use super::rewrite::TAG;
-use super::rules::{Filter, Rule, cookies};
+use super::rules::Rule;
 use super::tasks::{Asked, Describing, Flows, Sum, What};
 use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::SliceId;
 use crate::Work;
-
-/// Entries that the switch is asked for at once, about.
-const BLOCK: usize = 1024;
-
-/// Bits of the number of a rule, and the greatest one.
-const NUMBER_BITS: u32 = 42;
-const LAST: u64 = (1 << NUMBER_BITS) - 1;
 
 /// What a part of an answer has at most, in bytes that it takes in memory, which are more than those of its message. One
 /// that is longer alone is a part alone.
@@ -66,8 +58,10 @@ impl VirtualSwitches {
             _ if self.pending.awaits_parts(sent.slice) => {
                 return Ok(Some(Job::Ask(Box::new(request))));
             }
-            Request::Flow(asked) => self.flows_of(asked, None),
-            Request::Aggregate(asked) => self.flows_of(asked, Some(Aggregate::default())),
+            Request::Flow(asked) => self.flows_of(sent.slice, asked, None),
+            Request::Aggregate(asked) => {
+                self.flows_of(sent.slice, asked, Some(Aggregate::default()))
+            }
             other => {
                 let body = self.real_request(sent.slice, other)?;
                 let kind = Kind::Answer(Box::new(Asked { what: What::Other, holds: false }));
@@ -132,20 +126,6 @@ impl VirtualSwitches {
         })
     }
 
-    fn flows_of(&self, asked: FlowRequest, total: Option<Aggregate>) -> Flows {
-        let v10 = self.version == Version::V10;
-        let filter = Filter {
-            table: asked.table,
-            pattern: Pattern::of(&asked.matching),
-            strict: None,
-            cookie: asked.cookie,
-            cookie_mask: if v10 { 0 } else { asked.cookie_mask },
-            out_port: asked.out_port,
-            out_group: if v10 { GROUP_ANY } else { asked.out_group },
-        };
-        Flows { filter, total, next: 0, last: None, sums: BTreeMap::new() }
-    }
-
     /// Goes on to tell rules: asks for the entries of a block of them, or tells those that it knows.
     pub(super) fn flows(
         &mut self,
@@ -154,14 +134,13 @@ impl VirtualSwitches {
         work: &mut Work,
         out: &mut Vec<Out>,
     ) -> Option<Job> {
-        let Some(last) = flows.last else {
-            let (body, last, holds) = self.block(sent.slice, &flows, work);
-            flows.last = Some(last);
+        if let Some((body, holds)) = self.ask_next(sent.slice, &mut flows, work) {
             let kind = Kind::Answer(Box::new(Asked { what: What::Flows(flows), holds }));
             let request = MultipartRequest { flags: 0, body: Request::Flow(body) };
             self.order(sent, kind, Message::MultipartRequest(request), out);
             return None;
-        };
+        }
+        let last = flows.last.unwrap_or(LAST);
         let told = self.told(sent.slice, &mut flows, last, work);
         let mut rules = self.rules.range(sent.slice, last + 1..=u64::MAX);
         let is_whole = flows.next > last;
@@ -181,40 +160,6 @@ impl VirtualSwitches {
             flows.sums.clear();
         }
         Some(Job::Flows(flows))
-    }
-
-    /// A request for entries of rules that are next, the last of these rules, and whether others are left.
-    fn block(&self, slice: SliceId, flows: &Flows, work: &mut Work) -> (FlowRequest, u64, bool) {
-        let table = flows.filter.table;
-        if self.version == Version::V10 {
-            let any = FlowRequest::new(Match::V10(Match10::default()));
-            let holds = self.rules.count(slice).entries > BLOCK as u64;
-            return (FlowRequest { table, ..any }, LAST, holds);
-        }
-        let (mut first, mut fits, mut entries, mut more) = (None, flows.next, 0, false);
-        for (number, rule) in self.rules.range(slice, flows.next..=u64::MAX) {
-            work.spend(1);
-            entries += rule.pieces.len();
-            if first.is_some() && entries > BLOCK {
-                more = true;
-                break;
-            }
-            first.get_or_insert(number);
-            fits = number;
-        }
-        let first = first.unwrap_or(flows.next);
-        let is_all = !more && flows.next == 0;
-        // The widest block that begins behind what was told, and has no more than fits.
-        let end = |bits: u32| first | ((1 << bits) - 1);
-        let fit = |bits: &u32| first >> bits << bits >= flows.next && (!more || end(*bits) <= fits);
-        let bits = match is_all {
-            true => NUMBER_BITS,
-            false => (0..NUMBER_BITS).rev().find(fit).unwrap_or(0),
-        };
-        let (cookie, cookie_mask) = cookies(slice, first >> bits << bits, bits);
-        let any = FlowRequest::new(Match::default());
-        let last = if !more && end(bits) >= fits { LAST } else { end(bits) };
-        (FlowRequest { table, cookie, cookie_mask, ..any }, last, !is_all)
     }
 
     /// The next rules of a block, with the sums over their entries; or these are added up.
@@ -328,6 +273,9 @@ impl VirtualSwitches {
         match (&mut asked.what, part.body) {
             (What::Flows(flows), Reply::Flow(entries)) => {
                 for entry in entries {
+                    if flows.is_told(entry.cookie) {
+                        continue;
+                    }
                     let Some((number, _, rule)) = rules.of_cookie(entry.cookie) else { continue };
                     if rule.slice == sent.slice {
                         add(flows.sums.entry(number).or_default(), &entry);

@@ -6,7 +6,7 @@ use netloom_openflow::flow::{FlowCommand, FlowFlags, FlowMod, NO_BUFFER};
 use netloom_openflow::{Action, Message, PacketOut, PortNumber, Reason, Version};
 use netloom_pipeline::Pattern;
 
-use super::jobs::{Job, ORDER, Step};
+use super::jobs::{Job, Step, order};
 use super::pending::Kind;
 use super::rules::{Filter, Rule, cookie};
 use super::tasks::{Adding, Deleting, Modifying, Stage};
@@ -233,10 +233,12 @@ impl VirtualSwitches {
         work: &mut Work,
         out: &mut Vec<Out>,
     ) -> Option<usize> {
-        let count = self.rules.get(sent.slice, number).map_or(0, |rule| rule.pieces.len());
+        let rule = self.rules.get(sent.slice, number);
+        let (count, takes) =
+            rule.map_or((0, 0), |rule| (rule.pieces.len(), order(&rule.instructions)));
         for piece in from..count {
             self.install_piece(sent, number, piece, command, out);
-            work.spend(ORDER);
+            work.spend(takes);
             if !work.is_left() && piece + 1 < count {
                 return Some(piece + 1);
             }

@@ -413,7 +413,9 @@ fn is_sayable(change: &GroupMod, buckets: &[Bucket]) -> Done {
 
 /// What a group takes.
 fn kept(real: u32, said: &GroupMod, buckets: &[Bucket]) -> Kept<()> {
-    let bytes = weight::boxed::<Kept<GroupMod>>() + weight::PLACE + weight::buckets(&said.buckets);
+    // Here it has the buckets that were said, in the switch those that these become.
+    let all = weight::buckets(&said.buckets).max(weight::buckets(buckets));
+    let bytes = weight::boxed::<Kept<GroupMod>>() + weight::PLACE + all;
     Kept { real, said: (), buckets: wide(buckets.len()), bytes: wide(bytes) }
 }
 

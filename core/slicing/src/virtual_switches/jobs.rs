@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use netloom_openflow::{Message, MultipartRequest};
+use netloom_openflow::{Instruction, Message, MultipartRequest};
 
 use super::tasks::{Adding, Deleting, Describing, Flows, Following, Grouping, Modifying, Sending};
 use super::{Out, Refusal, Sent, VirtualSwitches};
@@ -14,6 +14,20 @@ use crate::{SliceId, Time};
 
 /// What a message for the switch takes, in steps of work.
 pub(super) const ORDER: usize = 20;
+
+/// The same with these instructions.
+pub(super) fn order(instructions: &[Instruction]) -> usize {
+    ORDER + actions(instructions)
+}
+
+/// How many actions there are.
+pub(super) fn actions(instructions: &[Instruction]) -> usize {
+    let of = |instruction: &Instruction| match instruction {
+        Instruction::ApplyActions(all) | Instruction::WriteActions(all) => all.len(),
+        _ => 0,
+    };
+    instructions.iter().map(of).sum()
+}
 
 /// Something that a slice asked for, or that is to be done for it.
 #[derive(Debug)]
@@ -77,11 +91,13 @@ impl VirtualSwitches {
     /// The slices for which [`VirtualSwitches::proceed`] has something to do; if it is to answer a message, with the number
     /// of that.
     pub fn unfinished(&self) -> impl Iterator<Item = (SliceId, Option<u32>)> {
-        let may = self.jobs.iter().filter(|(slice, _)| self.may_proceed(**slice));
-        may.filter_map(|(slice, jobs)| {
-            let (sent, job) = jobs.front()?;
-            Some((*slice, job.answers().then_some(sent.xid)))
-        })
+        self.jobs.keys().filter_map(|slice| Some((*slice, self.unfinished_of(*slice)?)))
+    }
+
+    /// The same of a slice, if there is something to do for it.
+    pub fn unfinished_of(&self, slice: SliceId) -> Option<Option<u32>> {
+        let (sent, job) = self.jobs.get(&slice)?.front()?;
+        self.may_proceed(slice).then(|| job.answers().then_some(sent.xid))
     }
 
     fn may_proceed(&self, slice: SliceId) -> bool {

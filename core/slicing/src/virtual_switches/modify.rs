@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};
-use netloom_openflow::{Instruction, Reason, Version, weight};
+use netloom_openflow::{Reason, Version};
 
-use super::jobs::{Job, Step};
+use super::jobs::{Job, Step, actions};
 use super::making::Making;
-use super::rules::Filter;
+use super::rules::{Filter, does};
 use super::tasks::{Following, Made, Modifying};
-use super::{Done, Out, Refusal, Sent, VirtualSwitches};
+use super::{Out, Refusal, Sent, VirtualSwitches};
 use crate::{SliceId, Work, refusal};
 
 impl Modifying {
@@ -22,6 +22,8 @@ impl Modifying {
             found: None,
             making: None,
             made: vec![],
+            freed: 0,
+            taken: 0,
             changing: false,
             installing: None,
             buffer: None,
@@ -95,7 +97,8 @@ impl VirtualSwitches {
             if !self.prove_all(sent, modifying, work)? {
                 return Ok(false);
             }
-            self.fit(sent.slice, modifying)?;
+            let (freed, taken) = (modifying.freed, modifying.taken);
+            self.has_memory(sent.slice, freed, taken, Reason::FlowModFailedTableFull)?;
             modifying.buffer = self.buffer(sent.slice, modifying.change.buffer)?;
             modifying.made.reverse();
             modifying.changing = true;
@@ -111,6 +114,8 @@ impl VirtualSwitches {
             }
             let Some((number, made)) = modifying.made.pop() else { break };
             let (v10, change) = (self.version == Version::V10, &modifying.change);
+            // It is written down.
+            work.spend(actions(&made.instructions));
             self.remade(sent.slice, number, made, |said| {
                 said.instructions.clone_from(&change.instructions);
                 if v10 {
@@ -147,6 +152,14 @@ impl VirtualSwitches {
                     return Ok(false);
                 }
                 let mut made = made(making);
+                if let Some(rule) = self.rules.get(sent.slice, *number) {
+                    let pieces = rule.pieces.len();
+                    let freed = does(&rule.said.instructions, &rule.instructions, pieces);
+                    let taken = does(&modifying.change.instructions, &made.instructions, pieces);
+                    modifying.freed = modifying.freed.saturating_add(freed);
+                    modifying.taken = modifying.taken.saturating_add(taken);
+                    work.spend(actions(&rule.instructions) + actions(&made.instructions));
+                }
                 // Rules of a table mostly come to the same.
                 if let Some((_, last)) = modifying.made.last()
                     && last.instructions == made.instructions
@@ -160,17 +173,6 @@ impl VirtualSwitches {
                 return Ok(false);
             }
         }
-    }
-
-    /// Whether the quota has room for what rules are to do.
-    fn fit(&self, slice: SliceId, modifying: &Modifying) -> Done {
-        let (mut freed, mut taken) = (0u64, 0u64);
-        for (number, made) in &modifying.made {
-            let Some(rule) = self.rules.get(slice, *number) else { continue };
-            freed = freed.saturating_add(weigh(&rule.said.instructions, &rule.instructions));
-            taken = taken.saturating_add(weigh(&modifying.change.instructions, &made.instructions));
-        }
-        self.has_memory(slice, freed, taken, Reason::FlowModFailedTableFull)
     }
 
     fn remade(&mut self, slice: SliceId, number: u64, made: Made, say: impl FnOnce(&mut FlowMod)) {
@@ -245,9 +247,4 @@ impl VirtualSwitches {
 fn made(making: &mut Making) -> Made {
     let instructions = std::mem::take(&mut making.instructions).into();
     Made { instructions, findings: making.findings, floods: making.floods }
-}
-
-fn weigh(said: &[Instruction], real: &[Instruction]) -> u64 {
-    let bytes = weight::instructions(said) + weight::instructions(real);
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }

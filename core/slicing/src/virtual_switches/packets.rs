@@ -66,16 +66,18 @@ impl VirtualSwitches {
             packet.reason = PacketInReason::NoMatch;
         }
         let rule = rule.map(|(_, _, rule)| (rule.slice, rule.said.cookie));
-        let (_, mut key) = parse(&packet.data);
-        key.set(Field::InPort, u128::from(port.0));
-        let owner = self.slicing.owner(&key);
         if fault::is(Fault::PacketIns) {
             for slice in self.slicing.ids() {
                 self.give(now, slice, port, packet.clone(), out);
             }
             return;
         }
-        let Some((slice, cookie)) = rule.or(owner.map(|slice| (slice, u64::MAX))) else { return };
+        let owner = || {
+            let (_, mut key) = parse(&packet.data);
+            key.set(Field::InPort, u128::from(port.0));
+            self.slicing.owner(&key).map(|slice| (slice, u64::MAX))
+        };
+        let Some((slice, cookie)) = rule.or_else(owner) else { return };
         self.give(now, slice, port, PacketIn { cookie, ..packet }, out);
     }
 

@@ -76,7 +76,8 @@ impl VirtualSwitches {
                 *written = Written { part: written.part.next(), slice: 0, next: 0 };
                 continue;
             };
-            match self.write_part(slice, member, written, to) {
+            let end = start.saturating_add(most);
+            match self.write_part(slice, member, written, (&mut *to, end)) {
                 Some(next) => written.next = next,
                 None => (written.slice, written.next) = (written.slice + 1, 0),
             }
@@ -95,13 +96,13 @@ impl VirtualSwitches {
         }
     }
 
-    /// Writes some of a part of what is known of a slice; returns where it goes on.
+    /// Writes some of a part of what is known of a slice, until there are so many bytes; returns where it goes on.
     fn write_part(
         &self,
         slice: SliceId,
         member: &Member,
         written: &Written,
-        to: &mut Vec<u8>,
+        (to, end): (&mut Vec<u8>, usize),
     ) -> Option<u64> {
         self.slicing.slice(slice)?;
         let next = written.next;
@@ -115,6 +116,9 @@ impl VirtualSwitches {
                     let note = Note::Group { slice, real: kept.real, said: &kept.said };
                     note.write(self.version, to);
                     last = Some(u64::from(number));
+                    if to.len() >= end {
+                        break;
+                    }
                 }
             }
             Part::Meters => {
@@ -122,6 +126,9 @@ impl VirtualSwitches {
                     let note = Note::Meter { slice, real: kept.real, said: &kept.said };
                     note.write(self.version, to);
                     last = Some(u64::from(number));
+                    if to.len() >= end {
+                        break;
+                    }
                 }
             }
             Part::Rules => {
@@ -130,6 +137,9 @@ impl VirtualSwitches {
                         Rules::write(number, rule, self.version, to);
                     }
                     last = Some(number);
+                    if to.len() >= end {
+                        break;
+                    }
                 }
             }
         }

@@ -186,10 +186,11 @@ impl VirtualSwitches {
         }
         let mut switches = VirtualSwitches::bare(slicing, version, features, ports)?;
         let groups = switches.recall(&mut memory);
-        let is_of = |rule: &RuleSaid| switches.is_of(rule.slice, &memory);
-        let all = memory.rules.iter().map(|(number, said)| (*number, said.clone()));
-        let said: VecDeque<(u64, RuleSaid)> = all.filter(|(_, said)| is_of(said)).collect();
-        let lost = wide(memory.rules.len() - said.len());
+        let all = std::mem::take(&mut memory.rules);
+        let count = all.len();
+        let is_of = |(_, rule): &(u64, RuleSaid)| switches.is_of(rule.slice, &memory);
+        let said: VecDeque<(u64, RuleSaid)> = all.into_iter().filter(is_of).collect();
+        let lost = wide(count - said.len());
         Ok(Resuming::new(switches, found, Stage::Groups(groups, None), said, lost))
     }
 

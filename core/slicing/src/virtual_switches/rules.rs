@@ -91,11 +91,16 @@ impl Rule {
         let bytes = weight::boxed::<Rule>()
             + 2 * weight::PLACE
             + weight::matching(&self.said.matching)
-            + weight::instructions(&self.said.instructions)
-            + weight::instructions(&self.instructions)
             + pieces;
         u64::try_from(bytes).unwrap_or(u64::MAX)
+            + does(&self.said.instructions, &self.instructions, self.pieces.len())
     }
+}
+
+/// Bytes of what a rule does: as it was said and in real numbers, which each entry of the switch has for itself.
+pub(super) fn does(said: &[Instruction], real: &[Instruction], pieces: usize) -> u64 {
+    let bytes = weight::instructions(said) + pieces.max(1) * weight::instructions(real);
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// Which rules of a slice a request is about.

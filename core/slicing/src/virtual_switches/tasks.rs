@@ -1,12 +1,12 @@
 //! What is under way for slices, and how far each is. What is done with it is in the rooms of rules, groups, packets and
 //! answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use netloom_openflow::flow::{Duration, FlowMod};
 use netloom_openflow::multipart::Aggregate;
-use netloom_openflow::{Bucket, GroupMod, Instruction, PacketOut, PortNumber};
+use netloom_openflow::{Bucket, GroupMod, Instruction, Match, PacketOut, PortNumber};
 
 use super::making::Making;
 use super::rules::Filter;
@@ -42,6 +42,9 @@ pub(super) struct Flows {
     /// The last one of which the switch has told the entries; none: it is to be asked.
     pub(super) last: Option<u64>,
     pub(super) sums: BTreeMap<u64, Sum>,
+    /// In 1.0 the entries that it is to be asked for still; and the cookies of those that it has told, if it is asked for several.
+    pub(super) matches: Vec<Match>,
+    pub(super) cookies: Option<HashSet<u64>>,
 }
 
 /// Groups or meters that are told, from a number on.
@@ -80,6 +83,9 @@ pub(super) struct Modifying {
     pub(super) making: Option<(u64, Making)>,
     /// What they are to do. Nothing is changed unless all can be.
     pub(super) made: Vec<(u64, Made)>,
+    /// Bytes of what they do now, and of what they are to do.
+    pub(super) freed: u64,
+    pub(super) taken: u64,
     pub(super) changing: bool,
     /// The rule whose entries are changed, and the next of these.
     pub(super) installing: Option<(u64, usize)>,
