@@ -33,6 +33,11 @@ impl Stream {
         self.bytes.len() - self.start
     }
 
+    /// Bytes of memory that it has for what waits.
+    pub fn held(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Gives back memory that was taken for more than waits now.
     pub fn shrink(&mut self) {
         self.bytes.drain(..self.start);

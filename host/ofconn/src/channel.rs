@@ -128,6 +128,11 @@ impl Channel {
         self.queued
     }
 
+    /// Bytes of memory for what came in and is not yet a whole message, or is not read.
+    pub fn held(&self) -> usize {
+        self.stream.held()
+    }
+
     /// Whether requests are not read for now.
     pub fn is_paused(&self) -> bool {
         self.closing || !self.heeds_all && self.has_backlog()

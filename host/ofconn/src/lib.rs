@@ -1,6 +1,6 @@
 //! Connections that speak OpenFlow, as a switch and a slicer need them: bytes to messages, and bounded queues.
 //!
-//! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`reach`] makes sockets, in other
+//! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`arrival`] accepts it, [`reach`] makes sockets, in other
 //! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many
 //! of them; none of these blocks. [`record_file`] keeps what a later process has to know of what was agreed on over them;
 //! [`control`] is how a process is told what to do.
@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arrival;
 mod channel;
 pub mod control;
 pub mod dial;
