@@ -1,6 +1,6 @@
 //! Connections that speak OpenFlow: served in turn, asked for echoes, closed when they take nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use netloom_ofconn::tls::Configs;
@@ -23,8 +23,12 @@ use crate::{Error, Result};
 const MESSAGES: usize = 256;
 const SHARE: Time = 500_000;
 
-/// Most bytes that wait for all connections together; beyond it the one with most is closed.
+/// Most bytes that wait for all connections together.
 const MOST_QUEUED: usize = 64 << 20;
+
+/// Bytes that all connections may hold of what they have said and is not done; so many connections never hold more.
+const MOST_HELD: usize = 24 << 20;
+const FEW: usize = 64;
 
 /// Most connections that others made; beyond it the one that has been silent longest makes room.
 const MOST_SERVICES: usize = 2048;
@@ -237,19 +241,62 @@ impl Server {
                 Err(Gone(reason)) => self.close_channel(id, &reason)?,
             }
         }
-        self.bound_queues()
+        self.bound_channels()
     }
 
-    /// All queues together are bounded.
-    fn bound_queues(&mut self) -> Result<()> {
+    /// What waits for connections, and what they have said that is not done, is bounded, of all together.
+    fn bound_channels(&mut self) -> Result<()> {
+        if self.channels.values().map(Channel::queued).sum::<usize>() > MOST_QUEUED {
+            self.bound(MOST_QUEUED, "it does not read", |server| {
+                server.channels.iter().map(|(id, channel)| (*id, channel.queued())).collect()
+            })?;
+        }
+        if self.channels.len() <= FEW {
+            return Ok(());
+        }
+        let held = |server: &Server| -> BTreeMap<u64, usize> {
+            let held = server.channels.iter().map(|(id, channel)| (*id, channel.held()));
+            let mut held: BTreeMap<u64, usize> = held.collect();
+            for (ConnectionId(id), bytes) in server.engine.switch.held() {
+                held.entry(id).and_modify(|held| *held += bytes);
+            }
+            held
+        };
+        let said: usize = self.channels.values().map(Channel::held).sum();
+        let orders: usize = self.engine.switch.held().map(|(_, bytes)| bytes).sum();
+        if said + orders <= MOST_HELD {
+            return Ok(());
+        }
+        self.channels.values_mut().for_each(Channel::rest);
+        self.bound(MOST_HELD, "all connections together say too much at once", held)
+    }
+
+    /// What connections take together is bounded: the one that takes most is closed; where those that others made take most,
+    /// one of these.
+    fn bound(
+        &mut self,
+        most: usize,
+        why: &str,
+        takes: impl Fn(&Server) -> BTreeMap<u64, usize>,
+    ) -> Result<()> {
         loop {
-            let queued = self.channels.values().map(Channel::queued);
-            if queued.sum::<usize>() <= MOST_QUEUED {
+            let mut all = takes(self);
+            let sum: usize = all.values().sum();
+            if sum <= most {
                 return Ok(());
             }
-            let longest = self.channels.iter().max_by_key(|(_, channel)| channel.queued());
-            let Some(id) = longest.map(|(id, _)| *id) else { return Ok(()) };
-            self.drop_channel(id, "it does not read")?;
+            let of_controllers: usize = all
+                .iter()
+                .filter(|(id, _)| self.controllers.has(**id))
+                .map(|(_, taken)| taken)
+                .sum();
+            if 2 * of_controllers < sum {
+                all.retain(|id, _| !self.controllers.has(*id));
+            }
+            let Some((id, _)) = all.into_iter().max_by_key(|(_, taken)| *taken) else {
+                return Ok(());
+            };
+            self.drop_channel(id, why)?;
         }
     }
 

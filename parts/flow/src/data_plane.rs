@@ -146,11 +146,12 @@ pub trait DataPlane {
     /// A descriptor that is readable while upcalls wait (an epoll over its ports, for example). It stays the same.
     fn as_fd(&self) -> BorrowedFd<'_>;
 
-    /// Gives `hear` what waits, at most about `most` frames of each port, and all ports a fair share.
+    /// Gives `hear` what waits, at most about `most` frames of each port, and all ports a fair share; until it says that no
+    /// more is to come now.
     ///
     /// # Errors
     /// An answer that no kernel is known to give here; the plane remains usable.
-    fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>)) -> Result<()>;
+    fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>) -> bool) -> Result<()>;
 
     /// Sends whole frames with finished checksums, in order; what cannot be sent is dropped and counted. None of them
     /// comes back as an upcall of its port.

@@ -26,6 +26,12 @@ const FULL: Time = 1_000_000_000;
 const MOST_LOOKS: u64 = 1 << 18;
 const LOOKS: u64 = 4;
 
+/// How long frames are taken in a turn, and how many bytes they may become before they are sent. The last one may be a
+/// super-frame: packets of it beyond `MOST_BYTES` are dropped.
+const RECEIVING: Time = 5_000_000;
+const ENOUGH: usize = 4 << 20;
+const MOST_BYTES: usize = 32 << 20;
+
 /// Steps of a message about many entries that are done at once: a tenth of a millisecond.
 const STEPS: u64 = 4096;
 
@@ -302,11 +308,18 @@ impl Engine {
         let Engine { switch, plane, out, malformed, segmenter, known, capacity, .. } = self;
         let mut found: Vec<Fresh> = vec![];
         let keeps = *capacity > 0;
+        let (until, mut counted, mut bytes) = (now() + RECEIVING, out.frames.len(), 0);
         plane.receive(most, &mut |upcall| {
             let mut first = keeps;
             let port = upcall.port;
             let whole = each(segmenter, upcall, &mut |frame| {
+                if bytes >= MOST_BYTES {
+                    return;
+                }
                 let trace = switch.frame(port, frame, now(), out);
+                let made = out.frames.get(counted..).unwrap_or(&[]);
+                bytes += made.iter().map(|frame| frame.bytes.len()).sum::<usize>();
+                counted = out.frames.len();
                 if std::mem::take(&mut first) && trace.uncacheable.is_none() {
                     let key = trace.key;
                     let name = (port, key.masked(&trace.consulted), trace.consulted);
@@ -317,6 +330,7 @@ impl Engine {
                 }
             });
             *malformed += u64::from(!whole);
+            bytes < ENOUGH && now() < until
         })?;
         self.send();
         // An address was learned, or has moved.

@@ -12,6 +12,9 @@ use crate::system::SECOND;
 /// Pause between saves of counters, at least.
 pub(crate) const PAUSE: Time = SECOND;
 
+/// Pause before a file that could not be written is tried again.
+pub(crate) const AGAIN: Time = 10 * SECOND;
+
 /// The file, and what is due.
 #[derive(Debug)]
 pub(crate) struct Keeping {
@@ -31,6 +34,8 @@ pub(crate) struct Keeping {
     pub(crate) restoring: bool,
     /// What comes next in the file that is being written anew.
     pub(crate) rewriting: Option<Rewriting>,
+    /// A file that could not be written is not tried again before.
+    pub(crate) again: Time,
 }
 
 /// What comes next in a file that is written anew: groups and meters from a number on, then entries from a place on.
@@ -53,6 +58,7 @@ impl Keeping {
             entries: (0, 0),
             restoring: false,
             rewriting: None,
+            again: 0,
         }
     }
 

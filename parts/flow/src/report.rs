@@ -69,6 +69,7 @@ impl Server {
             named("connections-made", self.tally.connections),
             named("connections-dropped", self.tally.dropped),
             named("packet-ins-dropped", self.tally.packet_ins_dropped),
+            named("orders-abandoned", self.engine.switch.abandoned()),
             named("malformed-frames", self.engine.malformed),
         ])
     }

@@ -11,7 +11,7 @@ use netloom_sys::describe;
 
 use crate::Result;
 use crate::control::PortSpec;
-use crate::keeping::{PAUSE, Rewriting};
+use crate::keeping::{AGAIN, PAUSE, Rewriting};
 use crate::server::Server;
 use crate::state::{Content, Count, Record, SavedPort};
 use crate::system::clock;
@@ -134,13 +134,28 @@ impl Server {
         bytes.shrink_to(PIECE);
         self.keeping.buffer = bytes;
         if appended.is_err() {
-            return self.rewrite();
+            return self.rewrite_again(appended);
         }
         let needed = self.keeping.needed(self.engine.switch.entries());
         if !self.keeping.is_rewriting() && self.keeping.journal.is_long(needed) {
             self.begin_rewriting()?;
         }
         Ok(())
+    }
+
+    /// Writes a file anew that could not be appended to. If that fails, too, it is not tried again for a while: others are to be
+    /// served meanwhile, and the trouble is told.
+    fn rewrite_again(&mut self, appended: Result<()>) -> Result<()> {
+        let now = clock();
+        if now < self.keeping.again {
+            return appended;
+        }
+        let written = self.rewrite();
+        if written.is_err() {
+            self.keeping.rewriting = None;
+            self.keeping.again = now + AGAIN;
+        }
+        written
     }
 
     fn note_trouble(&mut self, done: Result<()>) {

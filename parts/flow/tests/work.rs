@@ -37,12 +37,9 @@ fn ask(body: Request) -> Vec<u8> {
     bytes(&Message::MultipartRequest(MultipartRequest { flags: 0, body }))
 }
 
-/// KiB of its memory, of which files are no part.
+/// KiB of its memory.
 fn resident(switch: &Switch) -> u64 {
-    let path = format!("/proc/{}/status", switch.pid());
-    let status = std::fs::read_to_string(path).expect("its status");
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its memory");
-    line.trim().trim_end_matches(" kB").parse().expect("KiB")
+    netloom_kit::resident(switch.pid())
 }
 
 /// A switch that closes no connection soon because it answers no echo request.
@@ -195,6 +192,38 @@ fn large_entries_and_groups_are_bounded_by_their_bytes() {
         println!("{groups} groups of 1,000 buckets: {full} KiB");
         assert!(groups < 2999 && full < MOST_MEMORY, "{groups} {full}");
         is_soon("groups told", &switch, &ask(Request::GroupDesc));
+        is_soon("they are deleted", &switch, &all_groups_go());
+    });
+}
+
+fn all_groups_go() -> Vec<u8> {
+    let (command, kind) = (GroupCommand::Delete, GroupType::All);
+    bytes(&Message::GroupMod(GroupMod { command, kind, group: GROUP_ALL, buckets: vec![] }))
+}
+
+/// Groups that go through many others.
+#[test]
+fn groups_of_many_ways_hold_up_nobody() {
+    isolated!({
+        let switch = patient();
+        let group = |command, number: u32, to: Vec<Action>| {
+            let buckets = vec![Bucket::new(0, to)];
+            let change = GroupMod { command, kind: GroupType::All, group: number, buckets };
+            bytes(&Message::GroupMod(change))
+        };
+        let through = |number: u32| vec![Action::Group(number); 8000];
+        let all: Vec<u8> = (1..=300)
+            .flat_map(|number| match number {
+                1 => group(GroupCommand::Add, 1, vec![]),
+                _ => group(GroupCommand::Add, number, through(number - 1)),
+            })
+            .collect();
+        is_soon("300 groups, each 8,000 times through the one before", &switch, &all);
+        let circle = group(GroupCommand::Modify, 1, through(300));
+        is_soon("circles", &switch, &circle.repeat(5));
+        let entry = change(FlowCommand::Add, "actions=group:300");
+        switch.peer().write(&entry);
+        is_soon("they are deleted", &switch, &all_groups_go());
     });
 }
 
@@ -253,6 +282,67 @@ fn connections_that_come_order_and_go_hold_up_nobody() {
     });
 }
 
+/// What many connections have said and is not done is bounded, of all together.
+#[test]
+fn halves_and_orders_of_many_connections_hold_bounded_memory() {
+    isolated!({
+        let switch = patient();
+        let mut peer = switch.peer();
+        for number in 0..20_000 {
+            peer.write(&entry(number));
+        }
+        peer.barrier();
+        let first = resident(&switch);
+        // Each has the longest list of actions, which is decoded before it waits for its turn.
+        let instructions = vec![Instruction::ApplyActions(vec![Action::SetQueue(1); 8000])];
+        let modify =
+            FlowMod { instructions, ..FlowMod::new(FlowCommand::Modify, Match::Oxm(vec![])) };
+        let modify = bytes(&Message::FlowMod(modify));
+        let half = &modify[..modify.len() - 1];
+        for (what, said) in [("orders", &modify[..]), ("halves", half)] {
+            let mut many = vec![];
+            for _ in 0..900 {
+                let mut one = Peer::silent(&switch.openflow());
+                // It may be closed because of what others say.
+                if one.try_write(&[4, 0, 0, 8, 0, 0, 0, 0]) {
+                    let _ = one.try_write(said);
+                }
+                many.push(one);
+            }
+            peer.barrier();
+            let full = resident(&switch);
+            println!("900 {what}: {first} KiB before, {full} KiB");
+            assert!(full < first + (64 << 10), "{what}: {first} {full}");
+            drop(many);
+        }
+        peer.barrier();
+    });
+}
+
+/// An order that is left by a connection that is gone is carried out, or counted.
+#[test]
+fn orders_that_are_left_are_carried_out_or_counted() {
+    isolated!({
+        let switch = patient();
+        let mut peer = switch.peer();
+        for number in 0..20_000 {
+            peer.write(&entry(number));
+        }
+        peer.barrier();
+        // Each concerns all entries.
+        let modify = change(FlowCommand::Modify, "actions=output:3");
+        for _ in 0..400 {
+            let mut one = Peer::silent(&switch.openflow());
+            let _ = one.try_write(&[4, 0, 0, 8, 0, 0, 0, 0]) && one.try_write(&modify);
+        }
+        peer.barrier();
+        wait("those that are left are done", || {
+            let shown = switch.show();
+            (shown.connections.len() == 1 && shown.counters["orders-abandoned"] > 0).then_some(())
+        });
+    });
+}
+
 /// Messages of other kinds, many in one write.
 #[test]
 fn other_writes_hold_up_nobody() {
@@ -303,13 +393,7 @@ fn other_writes_hold_up_nobody() {
             Message::FlowMod(text::flow(FlowCommand::Add, &said, Version::V13).expect("an entry"))
         };
         is_soon("looks for overlaps", &switch, &repeat(300, &overlap));
-        let group = GroupMod {
-            command: GroupCommand::Delete,
-            kind: GroupType::All,
-            group: GROUP_ALL,
-            buckets: vec![],
-        };
-        is_soon("all groups deleted", &switch, &bytes(&Message::GroupMod(group)));
+        is_soon("all groups deleted", &switch, &all_groups_go());
         let meter = MeterMod {
             command: MeterCommand::Delete,
             flags: MeterFlags::default(),

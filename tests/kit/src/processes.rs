@@ -96,6 +96,16 @@ pub fn worked(pid: impl std::fmt::Display) -> std::time::Duration {
     )
 }
 
+/// KiB of memory of a process that are in no file.
+///
+/// # Panics
+/// There is no such process.
+pub fn resident(pid: impl std::fmt::Display) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse().expect("KiB")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

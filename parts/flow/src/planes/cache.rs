@@ -212,17 +212,23 @@ impl DataPlane for CachePlane {
         self.epoll.as_fd()
     }
 
-    fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>)) -> Result<()> {
+    fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>) -> bool) -> Result<()> {
         let CachePlane { flow, ports, buffer, .. } = self;
         let most = (most * ports.len().max(1)).min(MOST_UPCALLS);
-        flow.upcalls().receive(most, &mut |told| {
-            let port = PortNumber(told.port);
-            if ports.contains_key(&port) {
-                buffer.clear();
-                buffer.extend_from_slice(told.frame);
-                hear(Upcall { port, header: told.header, frame: buffer });
+        let mut goes_on = true;
+        for _ in 0..most {
+            let heard = flow.upcalls().receive(1, &mut |told| {
+                let port = PortNumber(told.port);
+                if ports.contains_key(&port) {
+                    buffer.clear();
+                    buffer.extend_from_slice(told.frame);
+                    goes_on = hear(Upcall { port, header: told.header, frame: buffer });
+                }
+            });
+            if heard == 0 || !goes_on {
+                break;
             }
-        });
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! attached there sees them. Each port has a ring of its own, which bounds what waits. The namespace's own stack
 //! gets the frames as well; it has no addresses, and IPv6 is switched off on the interface, so it stays silent.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -37,6 +38,8 @@ pub(crate) struct PacketPlane {
     ports: BTreeMap<PortNumber, Taken>,
     buffer: Vec<u8>,
     slower: Option<String>,
+    /// The port that was served last.
+    served: PortNumber,
 }
 
 impl PacketPlane {
@@ -44,7 +47,8 @@ impl PacketPlane {
     pub(crate) fn new(slower: Option<String>) -> Result<PacketPlane> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|e| Failure::new(SWITCH, "make an epoll for ports", e))?;
-        Ok(PacketPlane { epoll, ports: BTreeMap::new(), buffer: vec![0; MOST_FRAME], slower })
+        let (ports, buffer) = (BTreeMap::new(), vec![0; MOST_FRAME]);
+        Ok(PacketPlane { epoll, ports, buffer, slower, served: PortNumber(0) })
     }
 
     /// Numbers of ports with something to read.
@@ -55,7 +59,11 @@ impl PacketPlane {
         // An interrupted call is repeated in the next turn.
         let count = epoll::wait(&self.epoll, &mut events, Some(&now)).unwrap_or(0);
         let number = |event: &Event| u32::try_from({ event.data }.u64()).unwrap_or(0);
-        events.iter().take(count).map(|e| (PortNumber(number(e)), e.flags)).collect()
+        let ready = events.iter().take(count).map(|e| (PortNumber(number(e)), e.flags));
+        let mut ready: Vec<_> = ready.collect();
+        // First those behind the one that was served last.
+        ready.sort_by_key(|(port, _)| (*port <= self.served, *port));
+        ready
     }
 }
 
@@ -96,8 +104,11 @@ impl DataPlane for PacketPlane {
         self.epoll.as_fd()
     }
 
-    fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>)) -> Result<()> {
+    fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>) -> bool) -> Result<()> {
+        let goes_on = Cell::new(true);
+        let mut hear = |upcall: Upcall<'_>| goes_on.set(hear(upcall));
         for (number, flags) in self.ready() {
+            self.served = number;
             let Some(port) = self.ports.get_mut(&number) else { continue };
             if flags.contains(EventFlags::ERR) && port.ring.fault() == Received::Gone {
                 port.gone = true;
@@ -105,8 +116,11 @@ impl DataPlane for PacketPlane {
                 continue;
             }
             for _ in 0..most {
-                if !port.next(number, &mut self.buffer, hear)? {
+                if !port.next(number, &mut self.buffer, &mut hear)? {
                     break;
+                }
+                if !goes_on.get() {
+                    return Ok(());
                 }
             }
         }
