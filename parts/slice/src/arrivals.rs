@@ -1,21 +1,17 @@
 //! Connections that others make: switches, and whoever speaks with a virtual switch at its socket.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use netloom_ofconn::arrival::{Arrival, TURN};
 use netloom_ofconn::tls::Configs;
 use netloom_ofconn::{Link, Time};
-use netloom_sys::{describe, scm};
-use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use netloom_sys::describe;
 
 use crate::Result;
 use crate::server::{Arrives, Key, Listening, Server};
-use crate::wire::Side;
+use crate::wire::{Side, Wire, owner_of};
 
-/// Connections accepted in a turn.
-const TURN: usize = 16;
-
-/// Most connections that others made; beyond it new ones are closed at once.
+/// Most connections; beyond it whoever has most of them loses the one that has been silent longest.
 const MOST: usize = 2048;
 
 impl Server {
@@ -39,24 +35,11 @@ impl Server {
         for _ in 0..TURN {
             let Some(place) = self.places.get(&id) else { return Ok(()) };
             let (tls, arrives) = (place.tls, place.arrives);
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            match rustix::net::acceptfrom_with(&place.socket, flags) {
-                Ok((socket, from)) => {
-                    let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
-                    let peer = from.and_then(|from| std::net::SocketAddr::try_from(from).ok());
-                    let peer = peer.map_or_else(|| local(&socket), |peer| peer.to_string());
-                    self.admit(socket, peer, tls, arrives, now)?;
-                }
-                Err(Errno::MFILE | Errno::NFILE) => {
-                    // Otherwise epoll would report it forever.
-                    drop(self.spare.take());
-                    drop(rustix::net::accept_with(&place.socket, flags));
-                    self.spare = place.socket.try_clone().ok();
-                    return Ok(());
-                }
-                // One that left before it was accepted does not matter.
-                Err(_) => return Ok(()),
-            }
+            let Some(Arrival { socket, peer }) = Arrival::next(&place.socket, &mut self.spare)
+            else {
+                return Ok(());
+            };
+            self.admit(socket, peer, tls, arrives, now)?;
         }
         Ok(())
     }
@@ -69,7 +52,7 @@ impl Server {
         arrives: Arrives,
         now: Time,
     ) -> Result<()> {
-        if self.wires.len() >= MOST {
+        if self.wires.len() >= MOST && !self.make_room()? {
             self.dropped += 1;
             return Ok(());
         }
@@ -86,19 +69,25 @@ impl Server {
         Ok(())
     }
 
+    /// Closes a connection of whoever has most; returns whether there was one.
+    fn make_room(&mut self) -> Result<bool> {
+        let count = |_: &Wire| 1;
+        let Some(owner) = self.owner_of_most(count) else { return Ok(false) };
+        let own = self.wires.iter().filter(|(id, wire)| owner_of(**id, wire) == owner);
+        let silent = own.filter(|(_, wire)| wire.may_make_room());
+        let Some((id, _)) = silent.min_by_key(|(_, wire)| wire.channel.heard) else {
+            return Ok(false);
+        };
+        self.dropped += 1;
+        self.close(*id, "it makes room for another")?;
+        Ok(true)
+    }
+
     fn link_from(&self, socket: OwnedFd, tls: bool) -> Result<Link> {
         if !tls {
             return Ok(Link::Plain(socket));
         }
         let files = self.application.tls.as_ref().ok_or_else(Server::no_tls)?;
         Ok(Link::Tls(Box::new(Configs::read(files)?.accept(socket)?)))
-    }
-}
-
-/// A peer of a UNIX socket, for people.
-fn local(socket: impl AsFd) -> String {
-    match scm::peer_pid(socket) {
-        Some(pid) => format!("process {}", pid.as_raw_nonzero()),
-        None => "a process".into(),
     }
 }

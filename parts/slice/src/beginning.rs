@@ -14,7 +14,7 @@ use netloom_slicing::{Key, Out, Resuming, SliceId, VirtualSwitches, Work};
 use crate::application::{Policy, SwitchPolicy};
 use crate::greeting::{MOST_EARLY, Told};
 use crate::memory::Keeping;
-use crate::real::{Real, STEPS, To};
+use crate::real::{Real, To};
 
 /// Messages that the switch said meanwhile, done at a time.
 const EARLY: usize = 64;
@@ -150,9 +150,13 @@ impl Beginning {
     }
 
     /// Goes on; `takes`: whether the switch takes what it is told. Returns what it is told.
-    pub(crate) fn goes_on(&mut self, now: Time, takes: bool) -> (Vec<To>, Progress) {
+    pub(crate) fn goes_on(
+        &mut self,
+        now: Time,
+        takes: bool,
+        work: &mut Work,
+    ) -> (Vec<To>, Progress) {
         let mut to = vec![];
-        let work = &mut Work::steps(STEPS);
         let done = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Proving(mut resuming) => self.proving(&mut resuming, now, work).map(|ready| {
                 self.stage = match ready {

@@ -1,21 +1,27 @@
 //! Connections of both sides: opened, served a bounded number of messages at a time, asked for echoes, closed.
 
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
 use netloom_ofconn::tls::Configs;
 use netloom_ofconn::{Channel, Gone, Link, Silence, Target, Time};
 use netloom_openflow::Version;
-use std::os::fd::OwnedFd;
 
 use crate::greeting::{self, Heard, WithSwitch};
 use crate::real::To;
 use crate::server::{Key, Server};
 use crate::system::{SECOND, clock};
-use crate::wire::{Side, Wire};
+use crate::wire::{Owner, Side, Wire, owner_of};
 use crate::{Error, Result};
 
 /// Queued bytes at which a connection that takes less than it asks for is closed, and those of all connections at which the
 /// one with most is.
 const MOST_QUEUED: usize = 32 << 20;
 const MOST_IN_ALL: usize = 64 << 20;
+
+/// Bytes that all connections may hold of what came in and is not read; so many connections never hold more.
+const MOST_HELD: usize = 32 << 20;
+const FEW: usize = 200;
 
 impl Server {
     /// Takes over a connection; returns its number.
@@ -121,7 +127,8 @@ impl Server {
                 break;
             };
             if *greeted {
-                let to = real.hear_controller(slice, id, &bytes, now);
+                let work = &mut self.pace.work();
+                let to = real.hear_controller(slice, id, &bytes, now, work);
                 let waits = real.core.is_busy(slice) || !real.core.may_ask(slice);
                 self.deliver(switch, to, now);
                 if waits || clock() > end || !self.takes(switch) {
@@ -216,20 +223,41 @@ impl Server {
                 Err(Gone(reason)) => self.close(id, &reason)?,
             }
         }
-        if is_long { self.bound_queues() } else { Ok(()) }
+        if is_long {
+            self.bound(MOST_IN_ALL, "it does not read", |wire| wire.channel.queued())?;
+        }
+        if self.wires.len() > FEW { self.bound_held() } else { Ok(()) }
     }
 
-    /// All queues together are bounded.
-    fn bound_queues(&mut self) -> Result<()> {
-        loop {
-            let queues = || self.wires.iter().map(|(id, wire)| (wire.channel.queued(), *id));
-            let all: usize = queues().map(|(queued, _)| queued).sum();
-            let Some((_, longest)) = queues().max().filter(|_| all > MOST_IN_ALL) else {
-                return Ok(());
-            };
-            self.dropped += 1;
-            self.close(longest, "it does not read")?;
+    /// What has come in and is not read is bounded, of all together.
+    fn bound_held(&mut self) -> Result<()> {
+        let held = |wire: &Wire| wire.channel.held();
+        if self.wires.values().map(held).sum::<usize>() <= MOST_HELD {
+            return Ok(());
         }
+        self.wires.values_mut().for_each(|wire| wire.channel.rest());
+        self.bound(MOST_HELD, "all connections together say too much at once", held)
+    }
+
+    /// What connections take together is bounded: whoever takes most loses the connection that does.
+    fn bound(&mut self, most: usize, why: &str, takes: impl Fn(&Wire) -> usize) -> Result<()> {
+        while self.wires.values().map(&takes).sum::<usize>() > most {
+            let Some(owner) = self.owner_of_most(&takes) else { return Ok(()) };
+            let own = self.wires.iter().filter(|(id, wire)| owner_of(**id, wire) == owner);
+            let Some((id, _)) = own.max_by_key(|(_, wire)| takes(wire)) else { return Ok(()) };
+            self.dropped += 1;
+            self.close(*id, why)?;
+        }
+        Ok(())
+    }
+
+    /// Who takes most of something.
+    pub(crate) fn owner_of_most(&self, takes: impl Fn(&Wire) -> usize) -> Option<Owner> {
+        let mut all: BTreeMap<Owner, usize> = BTreeMap::new();
+        for (id, wire) in &self.wires {
+            *all.entry(owner_of(*id, wire)).or_default() += takes(wire);
+        }
+        all.into_iter().max_by_key(|(_, taken)| *taken).map(|(owner, _)| owner)
     }
 
     /// Tells epoll what a connection waits for.
@@ -272,7 +300,7 @@ impl Server {
         if self.is_abandoned() {
             self.stop = true;
         }
-        self.give_back();
+        self.give_back(now);
         let span = Time::from(self.application.probe.max(1)) * SECOND;
         let mut next = Server::next_look(now);
         let mut wrong = vec![];

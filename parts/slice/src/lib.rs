@@ -16,6 +16,7 @@ mod error;
 mod greeting;
 mod manage;
 mod memory;
+mod pace;
 mod real;
 mod report;
 mod server;

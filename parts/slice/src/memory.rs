@@ -6,11 +6,16 @@
 
 use std::path::Path;
 
+use netloom_ofconn::Time;
 use netloom_ofconn::record_file::RecordFile;
 use netloom_slicing::{Memory, VirtualSwitches, Written};
 use netloom_sys::{Failure, journal};
 
 use crate::application::SwitchPolicy;
+use crate::system::{SECOND, clock};
+
+/// Pause before a file that could not be written is tried again.
+const AGAIN: Time = 10 * SECOND;
 
 /// Bytes that are written at a time.
 const PIECE: usize = 32 * 1024;
@@ -34,11 +39,13 @@ pub(crate) fn distrusted(switch: &SwitchPolicy, why: &str) {
 pub(crate) struct Keeping {
     file: RecordFile,
     writing: Option<Written>,
+    /// What could not be written is not tried again before.
+    again: Time,
 }
 
 impl Keeping {
     pub(crate) fn new(file: RecordFile) -> Keeping {
-        Keeping { file, writing: None }
+        Keeping { file, writing: None, again: 0 }
     }
 
     /// What it says; `None` if there is no file.
@@ -85,16 +92,38 @@ impl Keeping {
         if !notes.is_empty() {
             let appended = self.file.append(notes);
             if appended.is_err() {
-                // At once: what the switch is told now is to be known.
-                self.begin()?;
-                while !self.goes_on(core)? {}
-                return Ok(());
+                return self.write_again(appended, core);
             }
             if self.writing.is_none() && self.file.is_long(0) {
                 self.begin()?;
             }
         }
         self.goes_on(core).map(drop)
+    }
+
+    /// Writes anew what could not be appended to, at once: what the switch is told now is to be known. If that fails, too, it
+    /// is not tried again for a while: others are to be served meanwhile.
+    fn write_again(
+        &mut self,
+        appended: Result<(), Failure>,
+        core: &VirtualSwitches,
+    ) -> Result<(), Failure> {
+        let now = clock();
+        if now < self.again {
+            return appended;
+        }
+        let written = self.write(core);
+        if written.is_err() {
+            self.writing = None;
+            self.again = now + AGAIN;
+        }
+        written
+    }
+
+    fn write(&mut self, core: &VirtualSwitches) -> Result<(), Failure> {
+        self.begin()?;
+        while !self.goes_on(core)? {}
+        Ok(())
     }
 
     /// Whether it is being written anew.

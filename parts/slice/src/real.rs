@@ -20,9 +20,6 @@ use crate::window::Window;
 /// Refusals that are remembered of a slice.
 const REFUSALS: usize = 16;
 
-/// Steps of work that are done at a time: a fraction of a millisecond.
-pub(crate) const STEPS: u64 = 4000;
-
 /// Where a message goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum To {
@@ -185,6 +182,7 @@ impl Real {
         from: u64,
         bytes: &[u8],
         now: Time,
+        work: &mut Work,
     ) -> Vec<To> {
         let Some(attached) = self.slices.get_mut(&slice) else { return vec![] };
         let out = match decode(bytes) {
@@ -195,7 +193,6 @@ impl Real {
             Ok((_, Message::EchoReply(_) | Message::Hello(_))) => return vec![],
             Ok((header, message)) => {
                 let xid = attached.window.put(from, header.xid);
-                let work = &mut Work::steps(STEPS);
                 self.core.begin_message(now, slice, xid, message, bytes, work)
             }
             Err(mut error) => {
@@ -209,18 +206,23 @@ impl Real {
     }
 
     /// Goes on with what a slice asked for.
-    pub(crate) fn proceed(&mut self, slice: SliceId, now: Time) -> Vec<To> {
-        let out = self.core.proceed(now, slice, &mut Work::steps(STEPS));
+    pub(crate) fn proceed(&mut self, slice: SliceId, now: Time, work: &mut Work) -> Vec<To> {
+        let out = self.core.proceed(now, slice, work);
         self.route(out)
     }
 
-    /// The slices for which something is to be done, each with the connection that is to be answered, if it is that.
-    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (SliceId, usize, Option<u64>)> {
-        self.core.unfinished().filter_map(|(slice, xid)| {
-            let attached = self.slices.get(&slice)?;
-            let asked = xid.and_then(|xid| attached.window.get(xid)).map(|(id, _)| id);
-            Some((slice, attached.place, asked))
-        })
+    /// The slices for which something is to be done, with their places in the policy.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (SliceId, usize)> {
+        self.core
+            .unfinished()
+            .filter_map(|(slice, _)| Some((slice, self.slices.get(&slice)?.place)))
+    }
+
+    /// Whether something is to be done for a slice; with the connection that is to be answered, if it is that.
+    pub(crate) fn unfinished_of(&self, slice: SliceId) -> Option<Option<u64>> {
+        let xid = self.core.unfinished_of(slice)?;
+        let window = &self.slices.get(&slice)?.window;
+        Some(xid.and_then(|xid| window.get(xid)).map(|(id, _)| id))
     }
 
     /// A connection of a slice said hello.

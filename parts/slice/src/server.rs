@@ -19,6 +19,7 @@ use rustix::process::Signal;
 use crate::application::{Application, Policy, SwitchPolicy};
 use crate::beginning::{Beginning, Parked};
 use crate::error::{CONTROL, SLICER};
+use crate::pace::Pace;
 use crate::real::Real;
 use crate::system::{self, SECOND, clock};
 use crate::turns::{Doer, Turns};
@@ -121,6 +122,8 @@ impl Listening {
 pub(crate) struct Taken {
     bytes: u64,
     due: u8,
+    /// Not before: it takes long.
+    next: Time,
 }
 
 /// So many bytes less are worth it to give memory back.
@@ -158,6 +161,11 @@ pub(crate) struct Server {
     /// By slice: what was done last. And the switch that was served last.
     pub(crate) last: BTreeMap<usize, Doer>,
     pub(crate) last_switch: u64,
+    /// What the slice that went last had had: those that begin to have something to do begin there.
+    pub(crate) reached: Time,
+    /// How much is done at a time; and the switch that was gone on with last.
+    pub(crate) pace: Pace,
+    pub(crate) last_begun: u64,
     /// When a slice that is held may go on.
     pub(crate) resume: Option<Time>,
     /// Where what connections send is read to.
@@ -209,6 +217,9 @@ impl Server {
             turns: vec![],
             last: BTreeMap::new(),
             last_switch: 0,
+            reached: 0,
+            pace: Pace::default(),
+            last_begun: 0,
             resume: None,
             room: vec![0; READ],
             left_out: 0,
@@ -302,7 +313,7 @@ impl Server {
     }
 
     /// Gives memory back that slices have given up; what they took is freed some time after it was.
-    pub(crate) fn give_back(&mut self) {
+    pub(crate) fn give_back(&mut self, now: Time) {
         let each = |real: &Real| -> u64 {
             let ids = real.slices.keys();
             ids.map(|slice| real.core.counters(*slice).bytes).sum()
@@ -312,8 +323,9 @@ impl Server {
             self.taken.due = 2;
         }
         self.taken.bytes = bytes;
-        if self.taken.due > 0 {
+        if self.taken.due > 0 && now >= self.taken.next {
             self.taken.due -= 1;
+            self.taken.next = now + LOOK;
             netloom_sys::memory::give_back();
         }
     }
@@ -323,6 +335,7 @@ impl Server {
         let slices = self.application.policy.slices.iter();
         self.turns = slices.map(|slice| Turns::new(slice.bounds(), now)).collect();
         self.last.clear();
+        self.reached = 0;
     }
 
     /// Replaces the slices. Switches whose slices change begin anew; where only controllers change, these do.

@@ -2,7 +2,8 @@
 //! slice asks for is done some at a time, too. A slice whose quota is used up, or whose switch takes nothing for now, is not
 //! read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use netloom_ofconn::Time;
 use netloom_slicing::SliceId;
@@ -11,13 +12,16 @@ use crate::Result;
 use crate::server::Server;
 use crate::system::{clock, cpu_ns};
 use crate::turns::{self, Doer};
-use crate::wire::{Side, Wire};
+use crate::wire::Side;
 
 /// How long switches are served before slices have their turns, and slices before switches have.
-const TURN: Time = 2_000_000;
+pub(crate) const TURN: Time = 2_000_000;
 
 /// How long a slice is served before the next one is.
 const SLICE: Time = 500_000;
+
+/// By how much a slice may have had less than others and get it now.
+const LAG: Time = 5_000_000;
 
 /// Messages of a switch in a turn.
 const OF_SWITCH: usize = 128;
@@ -28,35 +32,28 @@ const OF_SLICE: usize = 16;
 /// Queued bytes for a switch beyond which slices wait: what another one orders is behind them.
 const AHEAD: usize = 64 * 1024;
 
+/// What slices have to do, by their place in the policy.
+type Doers = BTreeMap<usize, BTreeSet<Doer>>;
+
 impl Server {
     /// Notes that a connection has messages.
     pub(crate) fn make_ready(&mut self, id: u64) {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         // Until they are read it need not be watched.
         wire.channel.more = true;
-        let fresh = self.ready.insert(id);
-        let Some(Side::Slice { place, .. }) = self.wires.get(&id).map(|wire| &wire.side) else {
-            return;
-        };
-        let place = *place;
-        if !fresh {
-            return;
-        }
-        let busy = self.busy(id);
-        if !busy.contains(&place) {
-            let others = busy.iter().filter_map(|at| self.turns.get(*at));
-            let least = turns::least(others);
-            if let Some(turns) = self.turns.get_mut(place) {
-                turns::begin(turns, least);
-            }
+        if self.ready.insert(id)
+            && let Some(turns) = self.place_of(id).and_then(|place| self.turns.get_mut(place))
+        {
+            turns.begin(self.reached);
         }
     }
 
-    /// The slices that have something to do, other than by this connection.
-    fn busy(&self, but: u64) -> BTreeSet<usize> {
-        let wires = self.ready.iter().filter(|id| **id != but).filter_map(|id| self.place_of(*id));
-        let jobs = self.reals.values().flat_map(|real| real.unfinished());
-        wires.chain(jobs.map(|(_, place, _)| place)).collect()
+    /// What a connection asked for.
+    fn job_of(&self, id: u64) -> Option<Doer> {
+        match self.wires.get(&id)?.side {
+            Side::Slice { switch, slice, .. } => Some(Doer::Job(switch, slice)),
+            _ => None,
+        }
     }
 
     fn place_of(&self, id: u64) -> Option<usize> {
@@ -77,11 +74,23 @@ impl Server {
         self.begin_more()?;
         self.resume = None;
         let end = clock() + TURN;
-        while let Some((place, doer)) = self.next_slice() {
+        let mut all = self.doers();
+        while let Some((place, doer)) = self.next_slice(&mut all) {
             let room = self.turns.get(place).map_or(OF_SLICE, |turns| turns.room(OF_SLICE));
+            if let Some(turns) = self.turns.get_mut(place) {
+                // What it did not ask for while others were served is not owed to it.
+                turns.begin(self.reached.saturating_sub(LAG));
+                self.reached = self.reached.max(turns.had());
+            }
             let before = cpu_ns();
             let count = match doer {
-                Doer::Wire(id) => self.serve_slice(id, room.max(1), clock() + SLICE)?,
+                Doer::Wire(id) => {
+                    let count = self.serve_slice(id, room.max(1), clock() + SLICE)?;
+                    // It may have begun what takes long.
+                    let own = all.entry(place).or_default();
+                    own.extend(self.job_of(id));
+                    count
+                }
                 Doer::Job(switch, slice) => {
                     self.proceed(switch, slice);
                     0
@@ -118,70 +127,87 @@ impl Server {
     fn proceed(&mut self, switch: u64, slice: SliceId) {
         let now = clock();
         let Some(real) = self.reals.get_mut(&switch) else { return };
-        let to = real.proceed(slice, now);
+        let (mut work, before) = (self.pace.work(), cpu_ns());
+        let to = real.proceed(slice, now, &mut work);
+        self.pace.took(&work, cpu_ns().saturating_sub(before));
         self.deliver(switch, to, now);
     }
 
-    /// What slices have to do, each with its place in the policy, that is not held up by a switch or connection.
-    fn doers(&self) -> Vec<(usize, Doer)> {
-        let mut all = vec![];
-        let is_open = |id: u64| self.wires.get(&id).is_none_or(|wire| !wire.channel.is_paused());
+    /// What slices have to do, by their place in the policy.
+    fn doers(&self) -> Doers {
+        let mut all = Doers::new();
         for (switch, real) in self.reals.iter().filter(|(switch, _)| self.takes(**switch)) {
-            // An answer is not made while the last one waits to be taken.
-            let open = real.unfinished().filter(|(_, _, asked)| asked.is_none_or(is_open));
-            all.extend(open.map(|(slice, place, _)| (place, Doer::Job(*switch, slice))));
+            for (slice, place) in real.unfinished() {
+                all.entry(place).or_default().insert(Doer::Job(*switch, slice));
+            }
         }
         for id in &self.ready {
-            let Some(Wire { side: Side::Slice { place, switch, slice, .. }, .. }) =
-                self.wires.get(id)
-            else {
-                continue;
-            };
-            // What a switch does not take, or has not answered yet, is not asked for.
-            let free = self
-                .reals
-                .get(switch)
-                .is_none_or(|real| real.core.may_ask(*slice) && !real.core.is_busy(*slice));
-            if free && self.takes(*switch) && is_open(*id) {
-                all.push((*place, Doer::Wire(*id)));
+            if let Some(place) = self.place_of(*id) {
+                all.entry(place).or_default().insert(Doer::Wire(*id));
             }
         }
         all
     }
 
-    /// Which slice goes next, and what it does; notes when one that is held may go on.
-    fn next_slice(&mut self) -> Option<(usize, Doer)> {
-        let now = clock();
-        let mut may: Vec<Option<bool>> = vec![None; self.turns.len()];
-        let mut ready: Vec<(usize, Doer)> = vec![];
-        for (place, doer) in self.doers() {
-            let (Some(turns), Some(may)) = (self.turns.get_mut(place), may.get_mut(place)) else {
-                continue;
-            };
-            if may.is_none() {
-                let until = turns.waits_until(now);
-                if let Some(until) = until {
-                    self.resume = Some(self.resume.map_or(until, |at| at.min(until)));
-                }
-                *may = Some(until.is_none());
+    /// Whether it is not held up by a switch or a connection.
+    fn may(&self, doer: Doer) -> bool {
+        let is_open = |id: u64| self.wires.get(&id).is_none_or(|wire| !wire.channel.is_paused());
+        match doer {
+            Doer::Job(switch, slice) => {
+                let asked = self.reals.get(&switch).and_then(|real| real.unfinished_of(slice));
+                // An answer is not made while the last one waits to be taken.
+                asked.is_some_and(|asked| asked.is_none_or(is_open)) && self.takes(switch)
             }
-            if *may == Some(true) {
-                ready.push((place, doer));
+            Doer::Wire(id) => {
+                let side = self.wires.get(&id).map(|wire| &wire.side);
+                let Some(Side::Slice { switch, slice, .. }) = side else { return false };
+                // What a switch does not take, or has not answered yet, is not asked for.
+                let real = self.reals.get(switch);
+                let free =
+                    real.is_none_or(|real| real.core.may_ask(*slice) && !real.core.is_busy(*slice));
+                free && self.ready.contains(&id) && self.takes(*switch) && is_open(id)
             }
         }
-        let all = ready.iter().filter_map(|(place, _)| Some((*place, self.turns.get(*place)?)));
-        let place = turns::next(all)?;
-        // What it does in turn.
-        let last = self.last.get(&place).copied();
-        let own = ready.iter().filter(|(of, _)| *of == place).map(|(_, doer)| *doer);
-        let after = own.clone().filter(|doer| last.is_some_and(|last| *doer > last)).min();
-        Some((place, after.or_else(|| own.min())?))
+    }
+
+    /// Which slice goes next of these, and what it does; notes when one that is held may go on. What is held up is left out.
+    fn next_slice(&mut self, all: &mut Doers) -> Option<(usize, Doer)> {
+        let now = clock();
+        let mut held = vec![];
+        for place in all.keys() {
+            let Some(turns) = self.turns.get_mut(*place) else { continue };
+            if let Some(until) = turns.waits_until(now) {
+                self.resume = Some(self.resume.map_or(until, |at| at.min(until)));
+                held.push(*place);
+            }
+        }
+        held.iter().for_each(|place| drop(all.remove(place)));
+        loop {
+            let ready = all.keys().filter_map(|place| Some((*place, self.turns.get(*place)?)));
+            let place = turns::next(ready)?;
+            let own = all.get_mut(&place)?;
+            // What it does in turn.
+            let last = self.last.get(&place).copied();
+            let behind = last.and_then(|last| {
+                own.range((Bound::Excluded(last), Bound::Unbounded)).next().copied()
+            });
+            let Some(doer) = behind.or_else(|| own.first().copied()) else {
+                all.remove(&place);
+                continue;
+            };
+            if self.may(doer) {
+                return Some((place, doer));
+            }
+            if let Some(own) = all.get_mut(&place) {
+                own.remove(&doer);
+            }
+        }
     }
 
     /// Whether somebody could be served at once.
     pub(crate) fn has_work(&mut self) -> bool {
         self.ready.iter().any(|id| self.place_of(*id).is_none())
             || self.beginnings.keys().any(|id| self.takes(*id))
-            || self.next_slice().is_some()
+            || self.next_slice(&mut self.doers()).is_some()
     }
 }

@@ -10,6 +10,7 @@ use crate::greeting::Told;
 use crate::memory::{self, Keeping};
 use crate::real::{Real, Service, To};
 use crate::server::{Arrives, Listening, Server};
+use crate::serving::TURN;
 use crate::system::clock;
 use crate::wire::{Side, Wire};
 
@@ -115,12 +116,19 @@ impl Server {
 
     /// Goes on with switches of which something was known.
     pub(crate) fn begin_more(&mut self) -> Result<()> {
-        let ids: Vec<u64> = self.beginnings.keys().copied().collect();
+        let mut ids: Vec<u64> = self.beginnings.keys().copied().collect();
+        let after = ids.partition_point(|id| *id <= self.last_begun);
+        ids.rotate_left(after);
+        let end = clock() + TURN;
         for id in ids {
             let now = clock();
+            if now > end {
+                break;
+            }
+            self.last_begun = id;
             let takes = self.takes(id);
             let Some(beginning) = self.beginnings.get_mut(&id) else { continue };
-            let (to, progress) = beginning.goes_on(now, takes);
+            let (to, progress) = beginning.goes_on(now, takes, &mut self.pace.work());
             self.deliver(id, to, now);
             match progress {
                 Progress::On => {}

@@ -139,6 +139,16 @@ impl Turns {
         usize::try_from(left.max(0)).unwrap_or(usize::MAX).min(most)
     }
 
+    /// It begins to have something to do, where those are that had something before.
+    pub(crate) fn begin(&mut self, others: Time) {
+        self.had = self.had.max(others);
+    }
+
+    /// What it has had, or is counted as if.
+    pub(crate) fn had(&self) -> Time {
+        self.had
+    }
+
     /// It has had a turn.
     pub(crate) fn took(&mut self, messages: u64, cpu_ns: u64, now: Time) {
         self.read += messages;
@@ -154,20 +164,9 @@ impl Turns {
     }
 }
 
-/// Which of these goes next: the one that has had least. Those that begin to have something to do, `fresh`, begin where the
-/// others are.
+/// Which of these goes next: the one that has had least.
 pub(crate) fn next<'t>(ready: impl Iterator<Item = (usize, &'t Turns)>) -> Option<usize> {
     ready.min_by_key(|(at, turns)| (turns.had, *at)).map(|(at, _)| at)
-}
-
-/// A slice begins to have something to do beside others that have had so much.
-pub(crate) fn begin(turns: &mut Turns, others: Option<Time>) {
-    turns.had = turns.had.max(others.unwrap_or(turns.had));
-}
-
-/// What the slice that has had least of these has had.
-pub(crate) fn least<'t>(busy: impl Iterator<Item = &'t Turns>) -> Option<Time> {
-    busy.map(|turns| turns.had).min()
 }
 
 #[cfg(test)]
@@ -198,8 +197,8 @@ mod tests {
         for _ in 0..100 {
             all[0].took(1, 1000, 0);
         }
-        let others = least(all.iter().take(1));
-        begin(&mut all[1], others);
+        let others = all[0].had();
+        all[1].begin(others);
         for _ in 0..10 {
             let at = next(all.iter().enumerate()).expect("one is next");
             all[at].took(1, 1000, 0);

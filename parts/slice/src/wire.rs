@@ -36,6 +36,32 @@ pub(crate) struct Wire {
     pub(crate) why: Option<String>,
 }
 
+/// Who shares what connections may take: each slice, each switch, and all that have not said who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    /// The slice with this place in the policy.
+    Slice(usize),
+    /// A switch, by its connection.
+    Switch(u64),
+    Stranger,
+}
+
+/// Whose a connection is.
+pub(crate) fn owner_of(id: u64, wire: &Wire) -> Owner {
+    match wire.side {
+        Side::Slice { place, .. } => Owner::Slice(place),
+        Side::Switch | Side::Beginning => Owner::Switch(id),
+        Side::Greeting(_) => Owner::Stranger,
+    }
+}
+
+impl Wire {
+    /// Whether somebody else made it, who may do so again.
+    pub(crate) fn may_make_room(&self) -> bool {
+        matches!(self.side, Side::Greeting(_) | Side::Slice { controls: false, .. })
+    }
+}
+
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {

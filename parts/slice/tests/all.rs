@@ -7,8 +7,10 @@
 )]
 
 mod apart;
+mod crowds;
 mod hostile;
 mod killing;
 mod process;
+mod storms;
 mod work;
 mod world;

@@ -91,6 +91,13 @@ fn flow(said: &str) -> Message {
     Message::FlowMod(text::flow(FlowCommand::Add, said, V13).expect("an entry"))
 }
 
+/// A frame of a VLAN.
+pub fn tagged(vlan: u8) -> Vec<u8> {
+    let mut data = vec![2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 1, 0x81, 0, 0, vlan, 0x88, 0xb5];
+    data.resize(60, 0);
+    data
+}
+
 fn packet_out(in_port: u32, to: u32) -> Message {
     let mut data = vec![2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 1, 0x88, 0xb5];
     data.resize(60, 0);

@@ -23,30 +23,30 @@ const V13: Version = Version::V13;
 
 /// How long the slicer may work at most while another slice waits for its answer: builds for tests are slow. It is processor
 /// time, since the machine has other work.
-const SOON: Duration = Duration::from_millis(250);
+pub const SOON: Duration = Duration::from_millis(250);
 
 /// What a slicer may take, in KiB.
 const MOST_MEMORY: u64 = 256 * 1024;
 
 /// Two slices of so many VLANs: a proof is about each of them.
-fn of_vlans(count: u32) -> String {
+pub fn of_vlans(count: u32) -> String {
     format!(
         "switches: {{s: {{datapath: 0x1}}}}\nslices:\n  red: {{switches: {{s: {{ports: [1, 2], vlan: 1..{count}}}}}}}\n  \
          blue: {{switches: {{s: {{ports: [1, 2, 3, 4], vlan: 3001..3900}}}}}}\n"
     )
 }
 
-fn bytes(message: &Message) -> Vec<u8> {
+pub fn bytes(message: &Message) -> Vec<u8> {
     encode(V13, 7, message).expect("a message")
 }
 
-fn group(number: u32, buckets: Vec<Bucket>) -> Message {
+pub fn group(number: u32, buckets: Vec<Bucket>) -> Message {
     let (command, kind) = (GroupCommand::Add, GroupType::All);
     Message::GroupMod(GroupMod { command, kind, group: number, buckets })
 }
 
 /// Buckets that send by port 2; each of them writes something else, if they are not equal.
-fn buckets(count: u32, are_equal: bool) -> Vec<Bucket> {
+pub fn buckets(count: u32, are_equal: bool) -> Vec<Bucket> {
     let one = |at: u32| {
         let set = |field, value| Action::SetField(Oxm::exact(field, value));
         let writes = [set(Field::EthDst, u128::from(at)), set(Field::VlanVid, 0x1001)];
@@ -57,11 +57,11 @@ fn buckets(count: u32, are_equal: bool) -> Vec<Bucket> {
     (0..count).map(one).collect()
 }
 
-fn flow(said: &str) -> Message {
+pub fn flow(said: &str) -> Message {
     Message::FlowMod(text::flow(FlowCommand::Add, said, V13).expect("an entry"))
 }
 
-fn ask(body: Request) -> Message {
+pub fn ask(body: Request) -> Message {
     Message::MultipartRequest(MultipartRequest { flags: 0, body })
 }
 
@@ -93,7 +93,7 @@ fn beside(slicer: &Slicer, written: &[u8]) -> (Vec<Duration>, Duration) {
 }
 
 /// The same, with what must hold.
-fn is_soon(what: &str, slicer: &Slicer, written: &[u8]) {
+pub fn is_soon(what: &str, slicer: &Slicer, written: &[u8]) {
     let (times, most) = beside(slicer, written);
     let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
     let (count, median, p99) = (times.len(), at(50), at(99));
@@ -102,12 +102,9 @@ fn is_soon(what: &str, slicer: &Slicer, written: &[u8]) {
     assert_eq!(slicer.show().dropped, 0, "{what}: nobody is cut off");
 }
 
-/// Resident memory in KiB.
-fn resident(slicer: &Slicer) -> u64 {
-    let pid = slicer.show().pid;
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
-    let line = text.lines().find(|line| line.starts_with("VmRSS")).expect("its memory");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+/// KiB of its memory.
+pub fn resident(slicer: &Slicer) -> u64 {
+    netloom_kit::resident(slicer.show().pid)
 }
 
 #[test]
@@ -151,7 +148,7 @@ fn groups_beside_few_rules_are_refused_at_their_quota() {
 }
 
 /// Rules with conversations of their own.
-fn rules(from: u32, count: u32, actions: &str) -> Vec<u8> {
+pub fn rules(from: u32, count: u32, actions: &str) -> Vec<u8> {
     let one = |number: u32| {
         let to = std::net::Ipv4Addr::from(number);
         bytes(&flow(&format!("ip,nw_dst={to},in_port=1,actions={actions}")))
@@ -160,7 +157,7 @@ fn rules(from: u32, count: u32, actions: &str) -> Vec<u8> {
 }
 
 /// Floods the switch of a slice with rules until it has as many as it may; what comes back is not looked at.
-fn fill(slicer: &Slicer, slice: &str, actions: &str) -> Peer {
+pub fn fill(slicer: &Slicer, slice: &str, actions: &str) -> Peer {
     let peer = slicer.peer(slice);
     let mut reader = peer.socket.try_clone().expect("a descriptor");
     std::thread::spawn(move || drop(std::io::copy(&mut reader, &mut std::io::sink())));

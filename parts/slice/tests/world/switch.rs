@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use netloom_openflow::port::PortFeatures;
 use netloom_openflow::stream::Stream;
-use netloom_openflow::{Port, PortNumber};
+use netloom_openflow::{Port, PortNumber, Version};
 use netloom_pipeline::{ConnectionId, Options, Outputs, Switch as Tables};
 
 /// How long its thread waits for bytes before it looks at what the test wants of it.
@@ -45,8 +45,14 @@ fn nanoseconds(since: Instant) -> u64 {
 impl Switch {
     /// Number 1, which connects to a slicer at this socket whenever it can.
     pub fn start(path: PathBuf) -> Switch {
+        Switch::of(path, &[Version::V10, Version::V13])
+    }
+
+    /// One of these versions.
+    pub fn of(path: PathBuf, versions: &[Version]) -> Switch {
         let begun = Instant::now();
-        let mut tables = Tables::new(Options { tables: 4, ..Options::default() });
+        let versions = versions.to_vec();
+        let mut tables = Tables::new(Options { tables: 4, versions, ..Options::default() });
         let mut out = Outputs::default();
         for number in 1..=4 {
             tables.set_port(port(number), &[], nanoseconds(begun), &mut out);
@@ -128,6 +134,7 @@ fn converse(socket: &UnixStream, inner: &Mutex<Inner>, stop: &AtomicBool, begun:
         while let Some(bytes) = stream.next_message().expect("OpenFlow") {
             tables.message(id, bytes, nanoseconds(begun), out);
         }
+        tables.tick(nanoseconds(begun), out);
     }
     let _ = socket.shutdown(std::net::Shutdown::Both);
     let mut inner = inner.lock().expect("the switch");
