@@ -4,6 +4,7 @@
 //! program may change its memory and its descriptors meanwhile; that has no effect.
 
 mod deed;
+mod kept;
 mod message;
 mod option;
 pub(crate) mod place;
@@ -22,6 +23,7 @@ use crate::layout::Width;
 use crate::socket::{Socket, protocol};
 
 pub(crate) use deed::{Accepting, Act, CLOSE_ON_EXEC, Deed, NONBLOCK, Outgoing, Want};
+pub(crate) use kept::Kept;
 pub(crate) use message::gather;
 pub(crate) use place::Place;
 

@@ -29,7 +29,7 @@ use crate::names::{Asked, Names};
 use crate::peers;
 use crate::perform::{Blocked, Desk, Done, state};
 use crate::ports::{Gained, Ports};
-use crate::prepare::{Act, Deed, Prepared, Want, listens_at, prepare};
+use crate::prepare::{Act, Deed, Kept, Prepared, Want, listens_at, prepare};
 use crate::socket::Socket;
 use crate::turn::{Ticket, Turn};
 use crate::who::Who;
@@ -61,6 +61,7 @@ pub struct Supervisor {
     callers: Callers,
     /// The files of the place where the program runs.
     sight: Sight,
+    kept: Kept,
     turn: Turn,
     /// All threads that receive, for the end.
     threads: Mutex<Vec<Interrupter>>,
@@ -125,6 +126,7 @@ impl Supervisor {
             listener,
             callers: Callers::default(),
             sight,
+            kept: Kept::default(),
             turn: Turn::default(),
             threads: Mutex::default(),
             left: Condvar::new(),
@@ -147,6 +149,7 @@ impl Supervisor {
         self.listener.wake_synchronously();
         self.accepts.open()?;
         judge.follow_paths(&|path| self.sight.follow(path));
+        self.kept.note(&judge.kept_paths(), &self.sight);
         let failed = Mutex::new(None);
         std::thread::scope(|scope| {
             let hall = Hall { scope, judge, failed: &failed };
@@ -280,7 +283,7 @@ impl Supervisor {
         }
         self.ports.tell_free(&mut deed);
         if deed.reaches_files() {
-            deed.tell_paths(&judge.kept_paths(), &self.sight);
+            deed.tell_paths(&judge.kept_paths(), &self.sight, &self.kept);
         }
         let asks = !deed.wants.is_empty() && !self.ports.may_listen(&deed);
         let listeners = if judge.limits_peers() { listeners(&deed) } else { vec![] };

@@ -143,6 +143,18 @@ fn a_denied_socket_is_denied_under_every_name() {
 }
 
 #[test]
+fn a_denied_socket_is_denied_where_it_is_moved() {
+    let ground = Ground::new();
+    let moved = format!(
+        "import os, sys\nfor path in sys.argv[1:]: os.rename(path.replace('moved', 'closed'), path)\n{REACH}"
+    );
+    let names = ["moved", "moved-datagram"].map(|name| ground.at(name));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(ground.run(ONE_CLOSED, &mut python(&moved, &names)), "EACCES EACCES");
+    assert_eq!(ground.reached(), [false, false]);
+}
+
+#[test]
 fn a_denied_socket_is_denied_in_mounts_of_ones_own() {
     needs!("userns");
     let ground = Ground::new();

@@ -83,8 +83,12 @@ impl Sight {
 
     /// What a path leads to, through symbolic links.
     pub fn object(&self, path: &Path) -> Option<Object> {
-        let held = open_within(&self.root, path, OFlags::PATH, ResolveFlags::IN_ROOT).ok()?;
-        rustix::fs::fstat(held).ok().map(|found| object(&found))
+        rustix::fs::fstat(self.open(path)?).ok().map(|found| object(&found))
+    }
+
+    /// The same, held.
+    pub fn open(&self, path: &Path) -> Option<OwnedFd> {
+        open_within(&self.root, path, OFlags::PATH, ResolveFlags::IN_ROOT).ok()
     }
 
     /// A path without symbolic links; what is not there yet has the name in the folder to which it leads. `None` for what
@@ -99,7 +103,7 @@ impl Sight {
     }
 
     fn reach(&self, path: &Path) -> Option<PathBuf> {
-        let held = open_within(&self.root, path, OFlags::PATH, ResolveFlags::IN_ROOT).ok()?;
+        let held = self.open(path)?;
         path_of(&held).filter(|path| path.as_os_str().as_bytes().starts_with(b"/"))
     }
 }

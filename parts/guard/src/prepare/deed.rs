@@ -6,7 +6,8 @@ use netloom_policy::{Direction, Protocol, Target};
 use netloom_sys::seccomp::Sight;
 use netloom_sys::seccomp::perform::Message;
 
-use super::place::Place;
+use super::Kept;
+use super::place::{Place, unprivileged};
 
 /// What a call asks for, and how it is done if it is allowed.
 #[derive(Debug)]
@@ -36,11 +37,12 @@ impl Deed {
         message > 0
     }
 
-    /// Has a call that reaches a socket by its path judged by these other paths, too, where they lead to it.
-    pub(crate) fn tell_paths(&mut self, paths: &[String], sight: &Sight) {
+    /// Has a call that reaches a socket by its path judged by these other paths, too, where they lead to it, or have
+    /// led.
+    pub(crate) fn tell_paths(&mut self, paths: &[String], sight: &Sight, kept: &Kept) {
         let Some(want) = self.wants.first().cloned() else { return };
         for path in paths {
-            let found = self.act.places().find(|(_, place)| place.is_at(sight, path));
+            let found = self.act.places().find(|(_, place)| place.is_at(sight, path, kept));
             let Some(message) = found.map(|(message, _)| message) else { continue };
             let also = Want { target: Target::Path(path.clone()), message, ..want.clone() };
             match self.wants.iter_mut().find(|want| want.asks_as(&also)) {

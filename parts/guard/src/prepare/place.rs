@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, shutdown};
 
-use super::Prepared;
+use super::{Kept, Prepared};
 use crate::address::{Address, lead_to};
 use crate::socket::Socket;
 
@@ -75,16 +75,17 @@ impl Place {
         Ok(())
     }
 
-    /// Whether it is what `path` leads to in the place where the program runs, by whichever path it was reached.
-    pub(crate) fn is_at(&self, sight: &Sight, path: &str) -> bool {
-        let Some(held) = &self.held else { return false };
+    /// Whether it is what `path` leads to in the place where the program runs, or has led to, by whichever path it was
+    /// reached.
+    pub(crate) fn is_at(&self, sight: &Sight, path: &str, kept: &Kept) -> bool {
+        let found = self.held.as_ref().and_then(|held| rustix::fs::fstat(held).ok());
+        let found = found.map(|found| object(&found));
+        if self.name.is_empty() {
+            return kept.leads(path, found, sight);
+        }
         let path = Path::new(path);
-        let (there, named) = match self.name.as_slice() {
-            [] => (Some(path), true),
-            own => (path.parent(), path.file_name().is_some_and(|name| name.as_bytes() == own)),
-        };
-        let found = rustix::fs::fstat(held).ok().map(|found| object(&found));
-        named && found.is_some() && there.and_then(|there| sight.object(there)) == found
+        let named = path.file_name().is_some_and(|name| name.as_bytes() == self.name);
+        named && found.is_some() && path.parent().and_then(|there| sight.object(there)) == found
     }
 
     /// Whether it leads to a file, so that the rights of who goes there count.
