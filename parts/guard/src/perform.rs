@@ -215,7 +215,10 @@ impl Desk<'_> {
                 let set = || perform::set_option(fd.as_fd(), level, option, &value).map(|()| 0);
                 Done::of(self.rightly(true, set))
             }
-            Act::Create { family, kind, number } => create(family, kind, number),
+            Act::Create { family, kind, number } => {
+                place::as_caller(self.caller, || create(family, kind, number))
+                    .unwrap_or_else(Done::failed)
+            }
             // By [`crate::accept`].
             Act::Accept(_) => Done::failed(Errno::NOSYS),
         }
@@ -237,7 +240,7 @@ impl Desk<'_> {
     fn connect(&self, fd: &OwnedFd, place: &Place, probe: bool) -> Done {
         let address = place.address();
         let connect = || perform::connect(fd.as_fd(), &address).map(|()| 0);
-        let done = self.blocking(fd, || self.rightly(place.is_file(), connect));
+        let done = self.blocking(fd, || self.rightly(place.sees_rights(), connect));
         if probe && shutdown(fd, Shutdown::Write).is_err() {
             // Without that the socket could send to whoever was not asked about.
             return Done::Outcome(Outcome::Errno(Errno::ACCESS.raw_os_error()));
@@ -247,12 +250,13 @@ impl Desk<'_> {
 
     /// Sends a message; a stream's is copied piece by piece, and sent as long as its reader takes it.
     fn send(&self, fd: &OwnedFd, outgoing: Outgoing, flags: i32) -> Done {
-        let mut rest = outgoing.rest.clone();
+        let (mut rest, signature) = (outgoing.rest.clone(), outgoing.signature.clone());
         let mut ready = ready(outgoing);
         let mut total = 0;
         loop {
             let length = ready.message.data.len();
-            match self.blocking(fd, || self.rightly(ready.to_file(), || sent(fd, &ready, flags))) {
+            match self.blocking(fd, || self.rightly(ready.sees_rights, || sent(fd, &ready, flags)))
+            {
                 Done::Outcome(Outcome::Value(sent)) => {
                     total += sent;
                     if usize::try_from(sent).ok() != Some(length) || rest.is_empty() {
@@ -263,7 +267,10 @@ impl Desk<'_> {
                 _ => break,
             }
             match gather(self.caller, &mut rest, false) {
-                Ok(data) => ready.message = Message { data, ..Message::default() },
+                Ok(data) => {
+                    let control = signature.clone();
+                    ready.message = Message { data, control, address: vec![] };
+                }
                 Err(_) => break,
             }
         }
@@ -308,19 +315,14 @@ impl Desk<'_> {
 /// A message with its address, and the descriptors that it names.
 struct Ready {
     message: Message,
-    held: (Option<Place>, Vec<OwnedFd>),
-}
-
-impl Ready {
-    fn to_file(&self) -> bool {
-        self.held.0.as_ref().is_some_and(Place::is_file)
-    }
+    sees_rights: bool,
+    _held: (Option<Place>, Vec<OwnedFd>),
 }
 
 fn ready(outgoing: Outgoing) -> Ready {
-    let Outgoing { mut message, place, descriptors, .. } = outgoing;
+    let Outgoing { mut message, place, descriptors, sees_rights, .. } = outgoing;
     message.address = place.as_ref().map(|to| to.address().into_owned()).unwrap_or_default();
-    Ready { message, held: (place, descriptors) }
+    Ready { message, sees_rights, _held: (place, descriptors) }
 }
 
 fn sent(fd: &OwnedFd, message: &Ready, flags: i32) -> std::io::Result<i64> {

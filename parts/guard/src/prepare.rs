@@ -12,7 +12,6 @@ pub(crate) mod place;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netloom_policy::{Direction, Port, Protocol, Target};
-use netloom_sys::seccomp::perform::Message;
 use netloom_sys::seccomp::{Call, Caller, Machine, Sight};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -254,8 +253,8 @@ impl Arguments<'_> {
         let mut rest = vec![(self.words[1], self.words[2])];
         let data = gather(self.caller, &mut rest, !socket.is_stream())?;
         let wants = destination(&fd, &socket, &mut place, flags)?;
-        let message = Message { data, ..Message::default() };
-        let message = Outgoing { message, rest, place, descriptors: vec![] };
+        let controls = message::Controls::signed(self.caller, &socket)?;
+        let message = controls.outgoing(data, rest, place, &socket);
         Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
     }
 
@@ -330,8 +329,7 @@ impl Arguments<'_> {
         if controls.widening {
             wants.push(opened(Protocol::Raw));
         }
-        let message = Message { address: vec![], data, control: controls.bytes };
-        Ok((Outgoing { message, rest, place, descriptors: controls.descriptors }, wants))
+        Ok((controls.outgoing(data, rest, place, socket), wants))
     }
 }
 

@@ -9,6 +9,7 @@ mod accept;
 mod elsewhere;
 mod ending;
 mod follow;
+mod identity;
 mod look_ups;
 mod names;
 mod native;

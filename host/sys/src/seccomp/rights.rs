@@ -6,13 +6,18 @@ use std::io;
 
 use crate::process::Status;
 
-/// A user's effective ids and further groups (proc_pid_status(5)).
+/// A user's ids and further groups (proc_pid_status(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
-    user: u32,
-    group: u32,
+    /// Real, effective and saved user.
+    users: [u32; 3],
+    /// Likewise the group.
+    own_groups: [u32; 3],
     groups: Vec<u32>,
 }
+
+/// Which of three ids is the effective one.
+const EFFECTIVE: usize = 1;
 
 impl Rights {
     /// Those of a thread; `None` if they cannot be read.
@@ -21,13 +26,31 @@ impl Rights {
     }
 
     fn read(status: &Status) -> Option<Rights> {
-        let effective = |key: &str| status.field(key)?.split_whitespace().nth(1)?.parse().ok();
+        let three = |key: &str| {
+            let words = status.field(key)?.split_whitespace().take(3).map(str::parse);
+            words.collect::<Result<Vec<u32>, _>>().ok()?.try_into().ok()
+        };
         let groups = status.field("Groups")?.split_whitespace().map(|word| word.parse().ok());
         Some(Rights {
-            user: effective("Uid")?,
-            group: effective("Gid")?,
+            users: three("Uid")?,
+            own_groups: three("Gid")?,
             groups: groups.collect::<Option<_>>()?,
         })
+    }
+
+    /// The effective user.
+    pub fn user(&self) -> u32 {
+        self.users[EFFECTIVE]
+    }
+
+    /// The effective group.
+    pub fn group(&self) -> u32 {
+        self.own_groups[EFFECTIVE]
+    }
+
+    /// Whether a thread with these rights may call itself this user and group to others (unix(7), `SCM_CREDENTIALS`).
+    pub fn may_sign_as(&self, user: u32, group: u32) -> bool {
+        self.user() == 0 || (self.users.contains(&user) && self.own_groups.contains(&group))
     }
 
     /// Runs `act` with these rights. Root's need no change.
@@ -35,14 +58,14 @@ impl Rights {
     /// # Errors
     /// The kernel refuses to change this thread's user; `act` has not run then.
     pub fn lend<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
-        if self.user == 0 {
+        if self.user() == 0 {
             return Ok(act());
         }
         let own = Rights::of(rustix::thread::gettid().as_raw_nonzero().get());
         let own = own.ok_or_else(|| io::Error::from_raw_os_error(libc::EPERM))?;
         let _back = Back(own);
         self.groups_and_group()?;
-        self.user()?;
+        self.lend_user()?;
         Ok(act())
     }
 
@@ -52,12 +75,12 @@ impl Rights {
         // SAFETY: the kernel reads `count` numbers, which `groups` holds.
         done(unsafe { libc::syscall(libc::SYS_setgroups, count, groups) })?;
         // SAFETY: takes numbers, and touches no memory.
-        done(unsafe { libc::syscall(libc::SYS_setresgid, -1, self.group, -1) })
+        done(unsafe { libc::syscall(libc::SYS_setresgid, -1, self.group(), -1) })
     }
 
-    fn user(&self) -> io::Result<()> {
+    fn lend_user(&self) -> io::Result<()> {
         // SAFETY: takes numbers, and touches no memory.
-        done(unsafe { libc::syscall(libc::SYS_setresuid, -1, self.user, -1) })
+        done(unsafe { libc::syscall(libc::SYS_setresuid, -1, self.user(), -1) })
     }
 }
 
@@ -66,7 +89,7 @@ struct Back(Rights);
 
 impl Drop for Back {
     fn drop(&mut self) {
-        if self.0.user().and_then(|()| self.0.groups_and_group()).is_err() {
+        if self.0.lend_user().and_then(|()| self.0.groups_and_group()).is_err() {
             // Nobody may go on with rights that are not known.
             std::process::abort();
         }
@@ -84,8 +107,11 @@ mod tests {
     #[test]
     fn effective_ids_are_read() {
         let status = "Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n";
-        let expected = Rights { user: 2, group: 6, groups: vec![9, 10] };
-        assert_eq!(Rights::read(&Status::from(status.to_owned())), Some(expected));
+        let expected = Rights { users: [1, 2, 3], own_groups: [5, 6, 7], groups: vec![9, 10] };
+        let read = Rights::read(&Status::from(status.to_owned())).unwrap();
+        assert_eq!((read.user(), read.group()), (2, 6));
+        assert!(read.may_sign_as(1, 7) && !read.may_sign_as(4, 6) && !read.may_sign_as(2, 0));
+        assert_eq!(read, expected);
         assert_eq!(Rights::read(&Status::from("Uid:\t1\n".to_owned())), None);
     }
 
@@ -99,7 +125,8 @@ mod tests {
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true).mode(0o600).open(&path).unwrap();
         let file = path.clone();
-        let nobody = Rights { user: 65534, group: 65534, groups: vec![] };
+        let (users, own_groups) = ([65534; 3], [65534; 3]);
+        let nobody = Rights { users, own_groups, groups: vec![] };
         let thread = std::thread::spawn(move || {
             let seen = nobody.lend(|| std::fs::read(&file).is_err());
             (seen.unwrap(), std::fs::read(&file).is_ok())

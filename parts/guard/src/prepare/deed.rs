@@ -118,13 +118,20 @@ impl Act {
     /// Whether all of it is held in this process: nothing more is read of the caller, or done to it, by its number.
     pub(crate) fn is_held(&self) -> bool {
         match self {
-            Act::Connect { place, .. } => !place.is_file(),
+            Act::Connect { place, .. } => !place.is_file() && !may_lend(place.sees_rights()),
             Act::Send { message, .. } => {
-                message.rest.is_empty() && !message.place.as_ref().is_some_and(Place::is_file)
+                message.rest.is_empty()
+                    && !message.place.as_ref().is_some_and(Place::is_file)
+                    && !may_lend(message.sees_rights)
             }
             _ => false,
         }
     }
+}
+
+/// Whether a call is made with its caller's rights, which are read by its number.
+fn may_lend(sees_rights: bool) -> bool {
+    sees_rights && !unprivileged()
 }
 
 /// `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, all flags that accept4(2) takes.
@@ -150,4 +157,8 @@ pub(crate) struct Outgoing {
     pub(crate) rest: Vec<(u64, u64)>,
     pub(crate) place: Option<Place>,
     pub(crate) descriptors: Vec<OwnedFd>,
+    /// Whether it is sent with the caller's rights.
+    pub(crate) sees_rights: bool,
+    /// The control message with which the rest is sent.
+    pub(crate) signature: Vec<u8>,
 }

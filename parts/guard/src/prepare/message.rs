@@ -2,10 +2,13 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use netloom_policy::Protocol;
 use netloom_sys::seccomp::Caller;
+use netloom_sys::seccomp::perform::Message;
+use netloom_sys::seccomp::rights::Rights;
 use rustix::io::Errno;
 
-use super::Prepared;
+use super::{Outgoing, Place, Prepared, place};
 use crate::layout::{Control, Header, Width, write_controls};
 use crate::socket::Socket;
 
@@ -79,6 +82,33 @@ pub(super) struct Controls {
     pub(super) descriptors: Vec<OwnedFd>,
     /// Whether one chooses the way or the receiver.
     pub(super) widening: bool,
+    /// The one that says who sends, where that is not this process.
+    signature: Vec<u8>,
+}
+
+impl Controls {
+    /// Of a message without any of the caller's own.
+    pub(super) fn signed(caller: &Caller, socket: &Socket) -> Prepared<Controls> {
+        let signature = match signer(caller, socket)? {
+            Some(rights) => write_controls(&[signature(&rights)]),
+            None => vec![],
+        };
+        Ok(Controls { bytes: signature.clone(), signature, ..Controls::default() })
+    }
+
+    /// The message with these, and its further parts.
+    pub(super) fn outgoing(
+        self,
+        data: Vec<u8>,
+        rest: Vec<(u64, u64)>,
+        place: Option<Place>,
+        socket: &Socket,
+    ) -> Outgoing {
+        let Controls { bytes: control, descriptors, signature, .. } = self;
+        let sees_rights = !socket.is_ip() || !control.is_empty();
+        let message = Message { address: vec![], data, control };
+        Outgoing { message, rest, place, descriptors, sees_rights, signature }
+    }
 }
 
 /// Control messages, with this process's descriptors in the place of the caller's.
@@ -89,7 +119,7 @@ pub(super) fn controls(
     socket: &Socket,
 ) -> Prepared<Controls> {
     if header.control == 0 || header.control_length == 0 {
-        return Ok(Controls::default());
+        return Controls::signed(caller, socket);
     }
     if header.control_length > MOST_CONTROL {
         return Err(Errno::NOBUFS);
@@ -98,23 +128,61 @@ pub(super) fn controls(
     let bytes = caller.bytes(header.control, length).map_err(|_| Errno::FAULT)?;
     let mut all = width.read_controls(&bytes).ok_or(Errno::INVAL)?;
     let mut controls = Controls::default();
+    let signer = signer(caller, socket)?;
     for control in &mut all {
         match (control.level, control.kind) {
             (SOL_SOCKET, SCM_RIGHTS) => controls.descriptors.extend(replace(caller, control)?),
-            (SOL_SOCKET, SCM_CREDENTIALS) => sign(caller, control),
+            (SOL_SOCKET, SCM_CREDENTIALS) => sign(caller, control, signer.as_ref())?,
             _ => controls.widening |= socket.is_ip() && !harmless(control),
+        }
+    }
+    if let Some(rights) = signer {
+        let own = signature(&rights);
+        controls.signature = write_controls(std::slice::from_ref(&own));
+        if !all.iter().any(is_signature) {
+            all.push(own);
         }
     }
     controls.bytes = write_controls(&all);
     Ok(controls)
 }
 
+fn is_signature(control: &Control) -> bool {
+    (control.level, control.kind) == (SOL_SOCKET, SCM_CREDENTIALS)
+}
+
+/// Who is to stand as a message's sender where root's supervisor sends it for a program that has given up root: a receiver
+/// that asks for credentials would else see root's.
+fn signer(caller: &Caller, socket: &Socket) -> Prepared<Option<Rights>> {
+    if socket.protocol == Protocol::Unix { place::fewer_rights(caller) } else { Ok(None) }
+}
+
+/// A `struct ucred` of this process, with another one's user and group.
+fn signature(rights: &Rights) -> Control {
+    let numbers = [own_process(), rights.user().to_ne_bytes(), rights.group().to_ne_bytes()];
+    Control { level: SOL_SOCKET, kind: SCM_CREDENTIALS, data: numbers.concat() }
+}
+
+fn own_process() -> [u8; 4] {
+    rustix::process::getpid().as_raw_nonzero().get().to_ne_bytes()
+}
+
 /// Who sends is this process: a caller that names itself is named so, since the kernel lets nobody but root name another.
-fn sign(caller: &Caller, control: &mut Control) {
-    let Some(pid) = control.data.first_chunk_mut::<4>() else { return };
-    if super::place::unprivileged() && i32::from_ne_bytes(*pid) == caller.process() {
-        *pid = rustix::process::getpid().as_raw_nonzero().get().to_ne_bytes();
+/// What it lets root say of users, no other caller says.
+fn sign(caller: &Caller, control: &mut Control, signer: Option<&Rights>) -> Prepared<()> {
+    if let (Some(rights), Some(ids)) = (signer, control.data.get(4..12)) {
+        let [user, group] =
+            [&ids[..4], &ids[4..]].map(|id| id.try_into().map_or(u32::MAX, u32::from_ne_bytes));
+        if !rights.may_sign_as(user, group) {
+            return Err(Errno::PERM);
+        }
     }
+    let Some(pid) = control.data.first_chunk_mut::<4>() else { return Ok(()) };
+    let names_itself = || i32::from_ne_bytes(*pid) == caller.process();
+    if (signer.is_some() || place::unprivileged()) && names_itself() {
+        *pid = own_process();
+    }
+    Ok(())
 }
 
 /// Puts this process's duplicates in the place of the caller's descriptors.

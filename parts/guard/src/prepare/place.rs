@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use netloom_policy::{Direction, Port, Protocol, Target};
 use netloom_sys::lookup::open_within;
@@ -91,6 +92,11 @@ impl Place {
     /// Whether it leads to a file, so that the rights of who goes there count.
     pub(crate) fn is_file(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// Whether the rights of who goes there count: everywhere but on IP. A server of a UNIX socket sees whose they are.
+    pub(crate) fn sees_rights(&self) -> bool {
+        !matches!(Address::read(&self.bytes), Some(Address::Ip(..) | Address::Unspecified(_)))
     }
 
     /// The bytes that were read.
@@ -261,11 +267,18 @@ fn own_address(fd: &OwnedFd, asked: IpAddr) -> IpAddr {
 
 /// Does what depends on the caller's rights: those of root are more than a program's that has given them up.
 pub(crate) fn as_caller<T>(caller: &Caller, act: impl FnOnce() -> T) -> Prepared<T> {
-    if unprivileged() || caller.is_root() {
-        return Ok(act());
+    match fewer_rights(caller)? {
+        None => Ok(act()),
+        Some(rights) => rights.lend(act).map_err(|_| Errno::PERM),
     }
-    let rights = Rights::of(caller.tid()).ok_or(Errno::PERM)?;
-    rights.lend(act).map_err(|_| Errno::PERM)
+}
+
+/// The caller's rights, if they are fewer than this process's, which is root's.
+pub(super) fn fewer_rights(caller: &Caller) -> Prepared<Option<Rights>> {
+    if unprivileged() || caller.is_root() {
+        return Ok(None);
+    }
+    Rights::of(caller.tid()).map(Some).ok_or(Errno::PERM)
 }
 
 /// Whether the caller is in this process's network namespace.
@@ -275,7 +288,9 @@ pub(super) fn same_network(caller: &Caller) -> bool {
 
 /// Whether this process is an ordinary user's, whose rights are those of its programs.
 pub(super) fn unprivileged() -> bool {
-    !rustix::process::geteuid().is_root()
+    // Threads that lend rights are root's, too.
+    static IS: OnceLock<bool> = OnceLock::new();
+    *IS.get_or_init(|| !rustix::process::geteuid().is_root())
 }
 
 fn same_file(a: &str, b: &str) -> bool {
