@@ -202,8 +202,10 @@ impl Desk<'_> {
             Act::Continue => Done::Outcome(Outcome::Continue),
             Act::Connect { fd, place, probe } => self.connect(&fd, &place, probe),
             Act::Bind { fd, place } => Done::of(place::bind(&fd, &place, self.caller).map(|()| 0)),
-            Act::Listen { fd, backlog } => {
-                Done::of(perform::listen(fd.as_fd(), backlog).map(|()| 0))
+            Act::Listen { fd, backlog, port } => {
+                // Who connects to a UNIX socket sees who listens.
+                let listen = || place::listen(&fd, backlog, port).map(|()| 0);
+                Done::of(self.rightly(true, listen))
             }
             Act::Send { fd, message, flags } => {
                 let done = self.send(&fd, message, flags);

@@ -1,7 +1,7 @@
 //! Sockets of which it matters later how they got their port: by a judgement, after which they may listen on it, or by the
 //! kernel's choice.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,16 +12,16 @@ use crate::prepare::{Act, Deed, Want, cookie, place};
 /// Sockets with ports.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
-    /// Those that were allowed to bind to a port, and so may listen on it.
+    /// Those that were allowed to bind to a port, and so may listen on that one.
     bound: Mutex<Remembered>,
     /// Those whose port the kernel chose.
     free: Mutex<Remembered>,
 }
 
-/// The last sockets of a kind.
+/// The last sockets of a kind, by their cookies, with their ports if they have some.
 #[derive(Debug, Default)]
 struct Remembered {
-    all: HashSet<u64>,
+    all: HashMap<u64, Option<u32>>,
     order: VecDeque<u64>,
 }
 
@@ -29,8 +29,8 @@ struct Remembered {
 const REMEMBERED: usize = 4096;
 
 impl Remembered {
-    fn add(&mut self, cookie: u64) {
-        if self.all.insert(cookie) {
+    fn add(&mut self, cookie: u64, port: Option<u32>) {
+        if self.all.insert(cookie, port).is_none() {
             self.order.push_back(cookie);
         }
         if self.order.len() > REMEMBERED
@@ -44,7 +44,7 @@ impl Remembered {
 /// The socket that gets a port by a call, if one does.
 #[derive(Debug)]
 pub(crate) struct Gained {
-    judged: Option<u64>,
+    judged: Option<(u64, Option<u32>)>,
     chosen: Option<u64>,
 }
 
@@ -70,21 +70,27 @@ impl Gained {
             }
             _ => (None, None),
         };
-        Gained { judged: judged.and_then(cookie), chosen: chosen.and_then(cookie) }
+        let judged = judged.and_then(cookie).map(|cookie| (cookie, port_of(deed)));
+        Gained { judged, chosen: chosen.and_then(cookie) }
     }
 }
 
 impl Ports {
     /// The call was made.
     pub(crate) fn add(&self, gained: Gained) {
-        gained.judged.into_iter().for_each(|cookie| lock(&self.bound).add(cookie));
-        gained.chosen.into_iter().for_each(|cookie| lock(&self.free).add(cookie));
+        if let Some((cookie, port)) = gained.judged {
+            lock(&self.bound).add(cookie, port);
+        }
+        if let Some(cookie) = gained.chosen {
+            lock(&self.free).add(cookie, None);
+        }
     }
 
     /// Whether a socket is to listen that was allowed to bind.
     pub(crate) fn may_listen(&self, deed: &Deed) -> bool {
         let Act::Listen { fd, .. } = &deed.act else { return false };
-        cookie(fd).is_some_and(|cookie| lock(&self.bound).all.contains(&cookie))
+        let bound = cookie(fd).and_then(|cookie| lock(&self.bound).all.get(&cookie).copied());
+        bound.is_some_and(|port| port_of(deed).is_none_or(|now| port == Some(now)))
     }
 
     /// Says of a port that is to be listened on whether the kernel chose it, earlier or now.
@@ -94,12 +100,17 @@ impl Ports {
             let Some(cookie) = cookie(fd) else { return };
             let mut free = lock(&self.free);
             match want.target.port() {
-                Port::Free(_) => free.add(cookie),
-                _ if free.all.contains(&cookie) => want.target.set_free(),
+                Port::Free(_) => free.add(cookie, None),
+                _ if free.all.contains_key(&cookie) => want.target.set_free(),
                 _ => {}
             }
         }
     }
+}
+
+/// The port at which a call is to be reached.
+fn port_of(deed: &Deed) -> Option<u32> {
+    deed.wants.iter().find(|want| want.direction == Direction::In)?.target.port().number()
 }
 
 fn lock(mutex: &Mutex<Remembered>) -> MutexGuard<'_, Remembered> {

@@ -217,8 +217,10 @@ impl Arguments<'_> {
 
     fn listen(&self) -> Prepared<Deed> {
         let (fd, socket) = self.known()?;
-        let wants = listener(&fd, &socket).into_iter().collect();
-        Ok(Deed::quick(wants, Act::Listen { fd, backlog: int(self.words[1]) }))
+        let wants: Vec<Want> = listener(&fd, &socket).into_iter().collect();
+        let port = wants.first().and_then(|want| want.target.port().number());
+        let (port, backlog) = (port.and_then(|port| port.try_into().ok()), int(self.words[1]));
+        Ok(Deed::quick(wants, Act::Listen { fd, backlog, port }))
     }
 
     fn accept(&self, flags: i32) -> Prepared<Deed> {

@@ -257,3 +257,28 @@ fn programs_of_many_processes_are_served() {
     supervisor.serve(&By(|_: &Request| true, Mutex::default())).unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"100\n");
 }
+
+/// A listener that is dissolved gives back a port that the kernel chose: the one that it gets then is judged as well.
+#[test]
+fn a_port_that_is_chosen_again_is_judged_again() {
+    netloom_kit::needs!("linux-6.3");
+    netloom_kit::isolated!({
+        let script = format!(
+            "{SOCKETS}
+import ctypes
+RANGE = 51 # IP_LOCAL_PORT_RANGE
+def dissolved(s): ctypes.CDLL(None).connect(s.fileno(), bytes(16), 16)
+def narrowed(s): s.setsockopt(socket.IPPROTO_IP, RANGE, struct.pack('I', 40000 | 40003 << 16))
+s = socket.socket()
+attempt(s.listen); dissolved(s); attempt(s.listen); dissolved(s)
+narrowed(s); attempt(s.listen)
+t = socket.socket(); t.bind(('127.0.0.1', 39999)); attempt(t.listen); dissolved(t); narrowed(t); attempt(t.listen)
+print(t.getsockname()[1])"
+        );
+        let denied = 40000..=40003;
+        let (said, asked) = python(&script, |request| {
+            !request.target.port().number().is_some_and(|port| denied.contains(&port))
+        });
+        assert_eq!(said, "None\nNone\nEACCES\nNone\nNone\n39999\n", "{asked:?}");
+    });
+}

@@ -87,8 +87,8 @@ pub(crate) enum Act {
     Connect { fd: OwnedFd, place: Place, probe: bool },
     /// bind(2) on the duplicate.
     Bind { fd: OwnedFd, place: Place },
-    /// listen(2) on the duplicate.
-    Listen { fd: OwnedFd, backlog: i32 },
+    /// listen(2) on the duplicate, on this port of IP.
+    Listen { fd: OwnedFd, backlog: i32, port: Option<u16> },
     /// accept4(2) on the duplicate.
     Accept(Accepting),
     /// sendmsg(2) on the duplicate.

@@ -206,7 +206,8 @@ pub(super) fn bound(fd: &OwnedFd, socket: &Socket) -> Option<Target> {
     let Some(at) = local(fd.as_fd()).filter(|_| socket.is_ip()) else {
         return Some(Target::Socket);
     };
-    let chosen = at.port() == 0 && !socket.is_datagram() && choose_port(fd, &at);
+    // A connection that was dissolved may have given its port back, and still show it.
+    let chosen = !socket.is_datagram() && choose_port(fd, at.ip());
     let at = local(fd.as_fd()).unwrap_or(at);
     let mut target = Target::ip(Direction::In, at.ip(), at.port(), vec![]);
     if chosen {
@@ -215,13 +216,25 @@ pub(super) fn bound(fd: &OwnedFd, socket: &Socket) -> Option<Target> {
     Some(of_socket(socket, target))
 }
 
-/// Has the kernel choose a port. Where it does not, neither will listen(2), or somebody has bound the socket meanwhile.
-fn choose_port(fd: &OwnedFd, at: &SocketAddr) -> bool {
+/// Has the kernel choose a port. Where it does not, the socket is bound, or listen(2) will get none either.
+fn choose_port(fd: &OwnedFd, at: IpAddr) -> bool {
     /// `IP_BIND_ADDRESS_NO_PORT`, of both families: the port is to be chosen later, after the verdict.
     const LATER: i32 = 24;
     // Where it cannot be unset, it was not set.
     let _ = perform::set_option(fd.as_fd(), crate::calls::IP, LATER, &0_i32.to_ne_bytes());
-    rustix::net::bind(fd, at).is_ok()
+    rustix::net::bind(fd, &SocketAddr::new(at, 0)).is_ok()
+}
+
+/// listen(2) on the port that was judged. A socket whose port the kernel chose may lose it until then, and get another one: it
+/// is closed to all.
+pub(crate) fn listen(fd: &OwnedFd, backlog: i32, judged: Option<u16>) -> io::Result<()> {
+    perform::listen(fd.as_fd(), backlog)?;
+    let is_same = |at: SocketAddr| judged.is_none_or(|port| port == at.port());
+    if local(fd.as_fd()).is_none_or(is_same) {
+        return Ok(());
+    }
+    shutdown(fd, Shutdown::Both)?;
+    Err(Errno::ACCESS.into())
 }
 
 /// The local address of a socket of IP.
