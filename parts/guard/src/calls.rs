@@ -2,7 +2,8 @@
 //!
 //! The filter lets through in the kernel what cannot reach anything by itself: sockets of TCP, UDP and UNIX, sending
 //! without an address, reading. Calls that would lead around the supervisor are refused there: io_uring does not
-//! exist, a terminal takes no typed-ahead input of programs, and no other filter may have a listener.
+//! exist, a terminal takes no typed-ahead input of programs, no other filter may have a listener, and the kernel starts
+//! no program of root's to make a key.
 
 use netloom_sys::seccomp::{Answer, Condition, Filter, Machine, Rule};
 
@@ -33,6 +34,8 @@ pub(crate) enum Kind {
     Accept4,
     /// unshare(2) or setns(2), by which a thread gets other mounts.
     Mounts,
+    /// ioctl(2) by which a descriptor gets a TUN or TAP interface, which its user may have been given.
+    Tunnel,
     /// socketcall(2) of i386, of one of these.
     SocketCall,
 }
@@ -66,6 +69,7 @@ const ENOSYS: u16 = 38;
 const EPERM: u16 = 1;
 const EBUSY: u16 = 16;
 const EOPNOTSUPP: u16 = 95;
+const ENOKEY: u16 = 126;
 
 /// Conditions and answers of a rule.
 type Clauses = &'static [(&'static [Condition], Answer)];
@@ -99,8 +103,9 @@ const SCTP: u32 = 132;
 const SOCKET_WAYS: &[u32] = &[25, 36, 62];
 /// `IP_HDRINCL` (a raw socket of one protocol then sends any), `IP_OPTIONS`, `IP_TRANSPARENT`, `IP_UNICAST_IF`.
 const IP_WAYS: &[u32] = &[3, 4, 19, 50];
-/// `IPV6_2292PKTOPTIONS`, `IPV6_HDRINCL`, `IPV6_PKTINFO`, `IPV6_RTHDR`, `IPV6_TRANSPARENT`, `IPV6_UNICAST_IF`.
-const IPV6_WAYS: &[u32] = &[6, 36, 50, 57, 75, 76];
+/// `IPV6_2292PKTOPTIONS`, `IPV6_FLOWLABEL_MGR` (a label may have a routing header), `IPV6_HDRINCL`, `IPV6_PKTINFO`,
+/// `IPV6_RTHDR`, `IPV6_TRANSPARENT`, `IPV6_UNICAST_IF`.
+const IPV6_WAYS: &[u32] = &[6, 32, 36, 50, 57, 75, 76];
 /// `IP_ADD_MEMBERSHIP`, `IP_ADD_SOURCE_MEMBERSHIP`, `IP_MSFILTER`, and `MCAST_JOIN_GROUP`,
 /// `MCAST_JOIN_SOURCE_GROUP`, `MCAST_MSFILTER`.
 const IP_JOINS: &[u32] = &[35, 39, 41, 42, 46, 48];
@@ -147,13 +152,26 @@ pub(crate) fn joins(level: i32, option: i32) -> bool {
     }
 }
 
+/// Whether an option is `IPV6_FLOWLABEL_MGR`, whose value the kernel also writes.
+pub(crate) fn makes_label(level: i32, option: i32) -> bool {
+    (level, option) == (IPV6, 32)
+}
+
 /// Whether an option of SCTP has addresses that are not judged.
 pub(crate) fn hides_addresses(level: i32, option: i32) -> bool {
     among(&[SCTP], level) && among(SCTP_ADDRESSES, option)
 }
 
-/// `TIOCSTI` and `TIOCLINUX` would put typing into the terminal of who answers.
-const TYPING: Clauses = &[(&[one_of(1, WHOLE, &[0x5412, 0x541C])], Answer::Errno(EPERM))];
+/// `TIOCSTI` and `TIOCLINUX` would put typing into the terminal of who answers; by `TUNSETIFF` frames go out without a
+/// socket.
+const CONTROLS: Clauses = &[
+    (&[one_of(1, WHOLE, &[0x5412, 0x541C])], Answer::Errno(EPERM)),
+    (&[one_of(1, WHOLE, &[0x4004_54CA])], Answer::Notify),
+];
+
+/// request_key(2) that may have a key made: by /sbin/request-key, a program of root's outside, which looks names up
+/// (`dns_resolver`). There is no such key then.
+const UPCALLS: Clauses = &[(&[Condition::Set(2)], Answer::Errno(ENOKEY))];
 
 /// `SECCOMP_SET_MODE_FILTER` with `SECCOMP_FILTER_FLAG_NEW_LISTENER`: it would decide in place of this one.
 const LISTENER: Clauses = &[(&[one_of(0, WHOLE, &[1]), one_of(1, 8, &[8])], Answer::Errno(EBUSY))];
@@ -190,7 +208,7 @@ const fn only(number: u32, clauses: Clauses) -> Rule {
 }
 
 /// linux/arch/x86/entry/syscalls/syscall_64.tbl.
-const X86_64: [Rule; 20] = [
+const X86_64: [Rule; 21] = [
     unless(41, COMMON_SOCKETS),
     ask(42),
     ask(46),
@@ -204,7 +222,8 @@ const X86_64: [Rule; 20] = [
     only(302, LIMITS),
     only(272, NEW_MOUNTS),
     ask(308),
-    only(16, TYPING),
+    only(16, CONTROLS),
+    only(249, UPCALLS),
     ask(307),
     only(317, LISTENER),
     refuse(425, ENOSYS),
@@ -219,7 +238,7 @@ const X86_64_FOREIGN: [Rule; 3] = [only(101, TRACES), refuse(311, EPERM), refuse
 const X86_64_ACCEPTS: [Rule; 2] = [ask(43), ask(288)];
 
 /// linux/arch/x86/entry/syscalls/syscall_32.tbl.
-const I386: [Rule; 21] = [
+const I386: [Rule; 22] = [
     unless(359, COMMON_SOCKETS),
     unless(360, UNIX_PAIRS),
     ask(361),
@@ -235,7 +254,8 @@ const I386: [Rule; 21] = [
     ask(370),
     ask(345),
     only(102, DECIDED_CALLS),
-    only(54, TYPING),
+    only(54, CONTROLS),
+    only(287, UPCALLS),
     only(354, LISTENER),
     refuse(425, ENOSYS),
     refuse(426, ENOSYS),
@@ -249,7 +269,7 @@ const I386_FOREIGN: [Rule; 3] = [only(26, TRACES), refuse(348, EPERM), refuse(43
 const I386_ACCEPTS: [Rule; 2] = [ask(364), only(102, ALL_CALLS)];
 
 /// linux/include/uapi/asm-generic/unistd.h.
-const AARCH64: [Rule; 20] = [
+const AARCH64: [Rule; 21] = [
     unless(198, COMMON_SOCKETS),
     unless(199, UNIX_PAIRS),
     ask(200),
@@ -264,7 +284,8 @@ const AARCH64: [Rule; 20] = [
     ask(268),
     ask(211),
     ask(269),
-    only(29, TYPING),
+    only(29, CONTROLS),
+    only(218, UPCALLS),
     only(277, LISTENER),
     refuse(425, ENOSYS),
     refuse(426, ENOSYS),
@@ -313,6 +334,7 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (307, Kind::SendMessages),
             (272, Kind::Mounts),
             (308, Kind::Mounts),
+            (16, Kind::Tunnel),
         ],
         Machine::I386 if number == 102 => return Some(Kind::SocketCall),
         Machine::I386 => &[
@@ -328,6 +350,7 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (364, Kind::Accept4),
             (310, Kind::Mounts),
             (346, Kind::Mounts),
+            (54, Kind::Tunnel),
         ],
         Machine::Aarch64 => &[
             (198, Kind::Socket),
@@ -343,6 +366,7 @@ pub(crate) fn kind(machine: Machine, number: u32) -> Option<Kind> {
             (269, Kind::SendMessages),
             (97, Kind::Mounts),
             (268, Kind::Mounts),
+            (29, Kind::Tunnel),
         ],
     };
     numbers.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
@@ -383,7 +407,7 @@ mod tests {
                 assert_eq!(kind(machine, rule.number).is_some(), notifies, "{machine:?} {rule:?}");
             }
             let known = (0..500).filter(|number| kind(machine, *number).is_some()).count();
-            assert_eq!(known, 13, "{machine:?}");
+            assert_eq!(known, 14, "{machine:?}");
             let accepts = |rule: &Rule| {
                 matches!(kind(machine, rule.number), Some(Kind::Accept | Kind::Accept4))
             };

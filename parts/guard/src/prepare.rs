@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::address::{Address, LONGEST};
-use crate::calls::{Kind, hides_addresses, kind, socket_call_kind};
+use crate::calls::{Kind, hides_addresses, kind, makes_label, socket_call_kind};
 use crate::layout::Width;
 use crate::socket::{Socket, protocol};
 
@@ -61,7 +61,7 @@ fn arguments_of(kind: Kind) -> usize {
         Kind::Socket | Kind::Connect | Kind::Bind | Kind::SendMessage | Kind::Accept => 3,
         Kind::SocketPair | Kind::SendMessages | Kind::Accept4 => 4,
         Kind::SetOption => 5,
-        Kind::SendTo | Kind::SocketCall | Kind::Mounts => 6,
+        Kind::SendTo | Kind::SocketCall | Kind::Mounts | Kind::Tunnel => 6,
     }
 }
 
@@ -99,6 +99,7 @@ impl Arguments<'_> {
             Kind::Accept => self.accept(0),
             Kind::Accept4 => self.accept(int(self.words[3])),
             Kind::Mounts => Ok(Deed::quick(vec![], Act::Continue)),
+            Kind::Tunnel => Ok(Deed::quick(vec![opened(Protocol::Packet)], Act::Continue)),
             Kind::SocketCall => Err(Errno::INVAL),
         }
     }
@@ -165,6 +166,10 @@ impl Arguments<'_> {
         let size = size.ok_or(Errno::INVAL)?;
         if hides_addresses(level, option) {
             return Err(Errno::OPNOTSUPP);
+        }
+        if makes_label(level, option) {
+            let by_registers = Deed::quick(vec![opened(Protocol::Raw)], Act::Continue);
+            return if self.copied { Err(Errno::OPNOTSUPP) } else { Ok(by_registers) };
         }
         let value = self.caller.bytes(self.words[3], size).map_err(|_| Errno::FAULT)?;
         let width = Width::of(self.machine);

@@ -85,6 +85,8 @@ pub(crate) fn protocol(family: u32, kind: u32, number: u32) -> Protocol {
     const STREAM: u32 = 1;
     const DATAGRAM: u32 = 2;
     const RAW: u32 = 3;
+    /// Of IPv4 it is one of packets (net/socket.c).
+    const OLD_PACKET: u32 = 10;
     match (family, kind & 0xF, number) {
         (1, ..) => Protocol::Unix,
         (2 | 10, RAW, of) => u16::try_from(of).map_or(Protocol::Raw, Protocol::RawOf),
@@ -94,7 +96,7 @@ pub(crate) fn protocol(family: u32, kind: u32, number: u32) -> Protocol {
         (2 | 10, DATAGRAM, 0 | 17 | 136) => Protocol::Udp,
         (2 | 10, DATAGRAM, 1 | 58) => Protocol::Icmp,
         (16, ..) => Protocol::Netlink,
-        (17, ..) => Protocol::Packet,
+        (17, ..) | (2, OLD_PACKET, _) => Protocol::Packet,
         (40, ..) => Protocol::Vsock,
         _ => Protocol::Other,
     }
@@ -142,6 +144,8 @@ mod tests {
             (10, 3, 58, Protocol::RawOf(58)),
             (2, 1, 132, Protocol::Sctp),
             (17, 3, 0x300, Protocol::Packet),
+            (2, 10, 0x300, Protocol::Packet),
+            (10, 10, 0x300, Protocol::Other),
             (16, 3, 0, Protocol::Netlink),
             (40, 1, 0, Protocol::Vsock),
             (38, 5, 0, Protocol::Other),

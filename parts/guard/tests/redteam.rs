@@ -314,7 +314,7 @@ mod udp {
 
 mod ways {
     use super::*;
-    doors!(WhenAllowed: bind_to_device bind_to_index unicast_interface transparent source_route routing_header
+    doors!(WhenAllowed: bind_to_device bind_to_index unicast_interface transparent source_route routing_header flow_label
         sticky_interface join join_any_family join6);
 }
 
@@ -358,6 +358,23 @@ mod processes {
 mod kernel {
     use super::*;
     doors!(Never: io_uring second_supervisor another_name typed_ahead);
+
+    #[test]
+    fn key_upcall() {
+        needs!("cc", "keys");
+        if let Err(reason) = attempt("key_upcall", Leads::Never) {
+            skip!("{reason}");
+        }
+    }
+
+    #[test]
+    fn tunnel() {
+        needs!("cc", "tun");
+        netloom_kit::root_only!("makes an interface");
+        if let Err(reason) = attempt("tunnel", Leads::WhenAllowed) {
+            skip!("{reason}");
+        }
+    }
 
     /// Doors to other processes, which a wall bars where the kernel has one.
     macro_rules! to_others {

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/if_tun.h>
 #include <linux/io_uring.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <linux/vm_sockets.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -262,6 +264,17 @@ static void source_route(void) {
     held(setsockopt(udp4(), IPPROTO_IP, IP_OPTIONS, route, sizeof route));
 }
 static void routing_header(void) { held(setsockopt(udp6(), IPPROTO_IPV6, IPV6_RTHDR, NULL, 0)); }
+static void flow_label(void) {
+    struct {
+        struct in6_addr to;
+        uint32_t label;
+        uint8_t action, share;
+        uint16_t flags, expires, linger;
+        uint32_t pad;
+    } one = {.to = in6("::1", 0).sin6_addr, .share = 1, .flags = 1};
+    held(setsockopt(udp6(), IPPROTO_IPV6, 32, &one, sizeof one));
+    if (!one.label) say("no label");
+}
 static void sticky_interface(void) {
     struct in6_pktinfo info = {.ipi6_ifindex = 1};
     held(setsockopt(udp6(), IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info));
@@ -314,6 +327,23 @@ static void header_included6(void) {
 }
 static void packet(void) { held(socket(AF_PACKET, SOCK_RAW, 0)); }
 static void packet_old(void) { held(socket(AF_INET, SOCK_PACKET, htons(3))); }
+/* In a network of its own, where nobody sees it. */
+static void tunnel(void) {
+    struct ifreq wanted = {.ifr_name = "door%d", .ifr_flags = IFF_TAP | IFF_NO_PI};
+    if (unshare(CLONE_NEWNET)) tell(-1);
+    int fd = open("/dev/net/tun", O_RDWR);
+    if (fd < 0) tell(-1);
+    held(ioctl(fd, TUNSETIFF, &wanted));
+}
+/* Has root's program make a key: where there is none, the kernel notes the failure as a key. */
+static void key_upcall(void) {
+    char name[64], line[512];
+    snprintf(name, sizeof name, "netloom-door-%d", getpid());
+    syscall(SYS_request_key, "user", name, "", 0);
+    tell(-1);
+    FILE *keys = fopen("/proc/keys", "r");
+    while (keys && fgets(line, sizeof line, keys)) if (strstr(line, name)) say("open");
+}
 static void ping(void) {
     int fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
     struct sockaddr_in a = in4("127.0.0.1", 0);
@@ -756,10 +786,10 @@ static const struct { const char *name; void (*run)(void); } doors[] = {
     DOOR(udp_sendto), DOOR(udp_sendmsg), DOOR(udp_sendmmsg), DOOR(udp_any), DOOR(udp_unspec), DOOR(udp_unspec_any),
     DOOR(udp_mapped), DOOR(udp6_to_4), DOOR(udp6_sendto), DOOR(udp6_any), DOOR(udp_connect),
     DOOR(udp_connected_elsewhere), DOOR(udp_port_zero), DOOR(udp_pktinfo), DOOR(udp6_pktinfo), DOOR(bind_to_device), DOOR(header_included), DOOR(header_included6),
-    DOOR(bind_to_index), DOOR(unicast_interface), DOOR(transparent), DOOR(source_route), DOOR(routing_header),
+    DOOR(bind_to_index), DOOR(unicast_interface), DOOR(transparent), DOOR(source_route), DOOR(routing_header), DOOR(flow_label),
     DOOR(sticky_interface), DOOR(join), DOOR(join_any_family), DOOR(join6), DOOR(listen_unbound),
     DOOR(listen_unbound6), DOOR(listen_after_failed_bind), DOOR(bind_port), DOOR(bind_unspec), DOOR(raw), DOOR(raw6),
-    DOOR(packet), DOOR(packet_old), DOOR(ping), DOOR(netlink_sockets), DOOR(netlink_pair), DOOR(vsock), DOOR(crypto),
+    DOOR(packet), DOOR(packet_old), DOOR(tunnel), DOOR(key_upcall), DOOR(ping), DOOR(netlink_sockets), DOOR(netlink_pair), DOOR(vsock), DOOR(crypto),
     DOOR(unix_path), DOOR(unix_relative), DOOR(unix_abstract), DOOR(unix_datagram), DOOR(unix_datagram_abstract),
     DOOR(unix_datagram_pair), DOOR(unix_bind), DOOR(io_uring), DOOR(second_supervisor), DOOR(another_name),
     DOOR(typed_ahead), DOOR(trace), DOOR(attach), DOOR(write_memory), DOOR(open_memory), DOOR(take_descriptor),
