@@ -359,7 +359,8 @@ impl Stub {
             None if family == AddressFamily::INET6 => Ipv6Addr::UNSPECIFIED.into(),
             None => Ipv4Addr::UNSPECIFIED.into(),
         };
-        self.shared.seats.take(&other, socket.kind, address, asker)?;
+        let make = |family, kind| self.apart.socket(family, kind).map_err(std::io::Error::other);
+        self.shared.seats.take(&other, socket.kind, address, asker, make)?;
         Ok(other)
     }
 

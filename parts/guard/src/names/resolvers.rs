@@ -10,7 +10,13 @@ pub(super) fn servers(text: &str) -> Vec<IpAddr> {
     let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("nameserver"));
     // A server with a scope (`fe80::1%eth0`) is known by its interface, which names stand for elsewhere: left out.
     let named = lines.filter_map(|rest| rest.split_whitespace().next()?.parse::<IpAddr>().ok());
-    let mut all: Vec<IpAddr> = named.map(|server| server.to_canonical()).take(MOST).collect();
+    // The unspecified address leads to this machine.
+    let reached = |server: IpAddr| match server.to_canonical() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        server => server,
+    };
+    let mut all: Vec<IpAddr> = named.map(reached).take(MOST).collect();
     if all.is_empty() {
         all = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     }
@@ -31,6 +37,7 @@ mod tests {
                     \tnameserver\tfd00::53\nnameserver fe80::1%eth0\nnameserver names\noptions edns0\n";
         assert_eq!(text(conf), ["10.0.0.53", "fd00::53"]);
         assert_eq!(text("search a\n"), ["127.0.0.1", "::1"]);
+        assert_eq!(text("nameserver 0.0.0.0\nnameserver ::\n"), ["127.0.0.1", "::1"]);
         assert_eq!(text(&"nameserver 10.0.0.1\n".repeat(20)).len(), MOST);
     }
 }

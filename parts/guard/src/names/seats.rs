@@ -1,16 +1,17 @@
 //! Who asks by a socket apart: each has a port of its own there, which a program cannot change.
 //!
 //! A port is bound by its number, so that dissolving a connection leaves it bound; and below the ports that the kernel
-//! gives by itself, so that a socket without a seat never has one of these.
+//! gives by itself, so that a socket without a seat never has one of these. One that was taken before is taken again only
+//! where nobody has it at any address: what comes from it is told apart by its number alone.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netloom_policy::Program;
 use rustix::io::Errno;
-use rustix::net::{SocketType, bind};
+use rustix::net::{AddressFamily, SocketType, bind, sockopt};
 
 use crate::judge::State;
 use crate::who::Who;
@@ -60,18 +61,23 @@ struct Taken {
 }
 
 impl Seats {
-    /// Binds a socket to a seat at an address.
+    /// Binds a socket to a seat at an address; `make` makes another socket there.
     pub(super) fn take(
         &self,
         socket: &OwnedFd,
         kind: SocketType,
         address: IpAddr,
         asker: Asker,
+        make: impl Fn(AddressFamily, SocketType) -> std::io::Result<OwnedFd>,
     ) -> Result<(), Errno> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..TRIES {
             taken.last = if (FIRST..LAST).contains(&taken.last) { taken.last + 1 } else { FIRST };
             let port = taken.last;
+            let again = taken.all.contains_key(&(kind == SocketType::STREAM, port));
+            if again && !is_free(kind, port, &make) {
+                continue;
+            }
             match bind(socket, &SocketAddr::from((address, port))) {
                 Ok(()) => {
                     taken.all.insert((kind == SocketType::STREAM, port), Arc::new(asker));
@@ -101,28 +107,76 @@ impl Seats {
     }
 }
 
+/// Whether no socket of this kind has a port, at whichever address. The caller lets nobody take one meanwhile.
+fn is_free(
+    kind: SocketType,
+    port: u16,
+    make: impl Fn(AddressFamily, SocketType) -> std::io::Result<OwnedFd>,
+) -> bool {
+    // All addresses of both families, or of IPv4 where there is no IPv6.
+    let (socket, all) = match make(AddressFamily::INET6, kind) {
+        Ok(socket) if sockopt::set_ipv6_v6only(&socket, false).is_ok() => {
+            (Ok(socket), IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+        }
+        _ => (make(AddressFamily::INET, kind), Ipv4Addr::UNSPECIFIED.into()),
+    };
+    socket.is_ok_and(|socket| bind(socket, &SocketAddr::from((all, port))).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn socket(family: AddressFamily, kind: SocketType) -> std::io::Result<OwnedFd> {
+        Ok(rustix::net::socket(family, kind, None)?)
+    }
+
+    fn asker(path: &str) -> Asker {
+        let own = i32::try_from(std::process::id()).unwrap();
+        Asker::of(own, Program { path: path.into(), sha256: None })
+    }
+
+    fn port(socket: &OwnedFd) -> u16 {
+        SocketAddr::try_from(rustix::net::getsockname(socket).unwrap()).unwrap().port()
+    }
+
+    /// Who sits at one address does not get a seat's new owner when all ports have had their turn.
+    #[test]
+    fn a_seat_at_another_address_is_another_one() {
+        for kind in [SocketType::DGRAM, SocketType::STREAM] {
+            let seats = Seats::default();
+            // Where no other test has its own.
+            seats.0.lock().unwrap().last = 20_000;
+            let take = |path: &str, at: &str| {
+                let socket = socket(AddressFamily::INET, kind).unwrap();
+                seats.take(&socket, kind, at.parse().unwrap(), asker(path), self::socket).unwrap();
+                socket
+            };
+            let first = take("/first", "127.0.0.1");
+            seats.0.lock().unwrap().last = port(&first) - 1;
+            let second = take("/second", "127.0.0.2");
+            assert_ne!(port(&first), port(&second));
+            let who = |socket| seats.of(kind, port(socket)).unwrap().who.program.path.clone();
+            assert_eq!((who(&first), who(&second)), ("/first".into(), "/second".into()));
+            let free = port(&first);
+            drop(first);
+            seats.0.lock().unwrap().last = free - 1;
+            assert_eq!(port(&take("/third", "127.0.0.2")), free);
+        }
+    }
+
     #[test]
     fn each_socket_has_a_seat_of_its_own_which_may_be_passed_on() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        let asker = |path: &str| Asker::of(own, Program { path: path.into(), sha256: None });
         let seats = Seats::default();
         let sockets: Vec<OwnedFd> = ["/a", "/b"]
             .map(|path| {
-                let socket =
-                    rustix::net::socket(rustix::net::AddressFamily::INET, SocketType::DGRAM, None)
-                        .unwrap();
-                let here = std::net::Ipv4Addr::LOCALHOST.into();
-                seats.take(&socket, SocketType::DGRAM, here, asker(path)).unwrap();
+                let socket = socket(AddressFamily::INET, SocketType::DGRAM).unwrap();
+                let here = Ipv4Addr::LOCALHOST.into();
+                seats.take(&socket, SocketType::DGRAM, here, asker(path), self::socket).unwrap();
                 socket
             })
             .into();
-        let port = |at: usize| {
-            SocketAddr::try_from(rustix::net::getsockname(&sockets[at]).unwrap()).unwrap().port()
-        };
+        let port = |at: usize| port(&sockets[at]);
         let who = |at: usize| {
             let asker = seats.of(SocketType::DGRAM, port(at)).unwrap();
             (asker.who.program.path.clone(), asker.state())
