@@ -33,6 +33,8 @@ pub const A: u16 = 1;
 pub const AAAA: u16 = 28;
 
 const CNAME: u16 = 5;
+/// Records of EDNS (RFC 6891).
+const OPTIONS: u16 = 41;
 const CLASS_IN: u16 = 1;
 const HEADER: usize = 12;
 /// Longest name in its encoding, RFC 1035 section 2.3.4.
@@ -75,6 +77,17 @@ pub fn asked(query: &[u8]) -> Option<Question> {
     let (name, at) = name(query, HEADER)?;
     // Without pointers, which could lead into the header.
     if at != HEADER + name.len() || word(query, at + 2)? != CLASS_IN {
+        return None;
+    }
+    // A record of EDNS has no name; any other one, or what stands behind the last, could carry some.
+    let end = match word(query, 10)? {
+        0 => at + 4,
+        1 if query.get(at + 4) == Some(&0) && word(query, at + 5)? == OPTIONS => {
+            record(query, at + 4)?.1
+        }
+        _ => return None,
+    };
+    if end != query.len() {
         return None;
     }
     Some(Question { name: host(&name)?, kind: word(query, at)? })

@@ -68,6 +68,21 @@ fn a_query_asks_for_one_name_and_nothing_else() {
         ("another letter", changed(13, &[0])),
         ("cut off", plain[..plain.len() - 1].to_vec()),
         ("a name that leads into the header", [&plain[..12], &[0xC0, 3, 0, 1, 0, 1]].concat()),
+        ("a record of its own", {
+            let record = [encoded("b.example"), vec![0, 1, 0, 1, 0, 0, 0, 9, 0, 0]].concat();
+            [changed(10, &[0, 1]), record].concat()
+        }),
+        (
+            "options with a name",
+            [changed(10, &[0, 1]), encoded("b"), vec![0, 41, 5, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        ),
+        ("two records", {
+            let two = [[0, 0, 41, 5, 0, 0, 0, 0, 0, 0, 0]; 2].concat();
+            [changed(10, &[0, 2]), two].concat()
+        }),
+        ("a record that is missing", changed(10, &[0, 1])),
+        ("something behind it", [&plain[..], b"b"].concat()),
+        ("something behind its options", [&with_options[..], b"b"].concat()),
         ("nothing", vec![]),
     ] {
         assert_eq!(asked(&query), None, "{why}");

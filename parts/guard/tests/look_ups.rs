@@ -76,7 +76,9 @@ def tries(q):
     except TimeoutError: pass
 # Another kind of message, a response, two questions, another class, other letters, and cut off.
 two = with_(4, [0, 2]) + query('secret.test')[12:]
-for odd in [with_(2, [0x29, 0]), with_(2, [0x81, 0x80]), two, with_(len(q) - 2, [0, 3]), with_(13, [0]), q[:20], b'']:
+# Records of another name beside the question, and what is behind it.
+more = with_(10, [0, 1]) + query('secret.test')[12:] + bytes([0, 0, 0, 9, 0, 0])
+for odd in [with_(2, [0x29, 0]), with_(2, [0x81, 0x80]), two, with_(len(q) - 2, [0, 3]), with_(13, [0]), q[:20], b'', more, q + b'secret']:
     tries(odd)
 print(by_sendto(q))";
         let known = "default: deny\nrules: [{allow: out, to: 127.0.0.53, port: 53}, {allow: out, to: web.test, port: 1}]";
