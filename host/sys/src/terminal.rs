@@ -3,12 +3,18 @@
 //! A shell in a node takes the terminal for its own process group; when it has ended, the terminal
 //! is taken back, so that the caller's shell continues as before. See tcsetpgrp(3), setpgid(2).
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{
+    ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, Termios, tcgetattr,
+    tcsetattr,
+};
 
 use crate::{Failure, Result};
 
@@ -71,33 +77,75 @@ pub fn start_in_foreground(command: &mut Command, terminal: OwnedFd) {
     unsafe { command.pre_exec(own_group) };
 }
 
-/// A terminal in raw mode; restored on drop.
+/// A session's terminal once more, by its own name: `/dev/tty` is one file for all terminals, so that nothing can be said of
+/// one of them by it, such as a lock. `None` where it has no name.
+pub fn by_its_name(terminal: impl AsFd) -> Option<OwnedFd> {
+    /// `TIOCGDEV` of ioctl_tty(2), which libc does not have.
+    const DEVICE: libc::Ioctl = 0x8004_5432u32 as libc::Ioctl;
+    /// Terminals of devpts (linux/major.h, `UNIX98_PTY_SLAVE_MAJOR`).
+    const PSEUDO: u32 = 136;
+    let mut device = 0_u32;
+    // SAFETY: the request writes a number of 4 bytes, which `device` has.
+    let told = unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), DEVICE, &raw mut device) };
+    // As linux/kdev_t.h has it (`new_encode_dev`).
+    let (major, minor) = (device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xF_FF00);
+    let name = match major {
+        PSEUDO => format!("/dev/pts/{minor}").into(),
+        _ => {
+            let entry = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}")).ok()?;
+            Path::new("/dev").join(entry.file_name()?)
+        }
+    };
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let named = rustix::fs::open(&name, flags, Mode::empty()).ok().filter(|_| told == 0)?;
+    let found = rustix::fs::fstat(&named).ok()?.st_rdev;
+    ((rustix::fs::major(found), rustix::fs::minor(found)) == (major, minor)).then_some(named)
+}
+
+/// A terminal in raw mode; restored on drop, unless another process had it in raw mode before, and is to restore it.
 pub struct Raw<'a> {
     terminal: BorrowedFd<'a>,
-    before: rustix::termios::Termios,
+    before: Option<Termios>,
 }
 
 impl<'a> Raw<'a> {
     /// `None` when `terminal` is no terminal, or is gone.
     pub fn set(terminal: BorrowedFd<'a>) -> Option<Raw<'a>> {
-        let before = rustix::termios::tcgetattr(terminal).ok()?;
+        let before = tcgetattr(terminal).ok()?;
         let mut raw = before.clone();
         raw.make_raw();
+        if modes(&raw) == modes(&before) {
+            return Some(Raw { terminal, before: None });
+        }
         change(terminal, &raw)?;
-        Some(Raw { terminal, before })
+        Some(Raw { terminal, before: Some(before) })
     }
+
+    /// Sets it again if another process, which had it in raw mode before, has restored it.
+    pub fn renew(&mut self) {
+        let lines = LocalModes::ICANON | LocalModes::ECHO;
+        let is_back = tcgetattr(self.terminal).is_ok_and(|now| now.local_modes.intersects(lines));
+        if is_back && let Some(mut again) = Raw::set(self.terminal) {
+            self.before = again.before.take();
+        }
+    }
+}
+
+fn modes(of: &Termios) -> (InputModes, OutputModes, ControlModes, LocalModes) {
+    (of.input_modes, of.output_modes, of.control_modes, of.local_modes)
 }
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
-        let _ = change(self.terminal, &self.before);
+        if let Some(before) = &self.before {
+            // A terminal that is gone needs nothing.
+            let _ = change(self.terminal, before);
+        }
     }
 }
 
 /// Pending output is written in the old mode first. Also works from the background.
-fn change(terminal: BorrowedFd<'_>, to: &rustix::termios::Termios) -> Option<()> {
-    use rustix::termios::{OptionalActions, tcsetattr};
+fn change(terminal: BorrowedFd<'_>, to: &Termios) -> Option<()> {
     let ignored = crate::disposition::is_ignored(libc::SIGTTOU);
     crate::process::set_ignored(libc::SIGTTOU, true);
     let changed = tcsetattr(terminal, OptionalActions::Drain, to);

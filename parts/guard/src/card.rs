@@ -50,12 +50,17 @@ pub fn lines(who: &Who, requests: &[Request], waiting: usize) -> Vec<String> {
     lines
 }
 
-/// The lines of a card about `count` calls that are too many to be told apart, of which some are shown.
-pub fn flood(who: &Who, some: &[Request], count: usize, waiting: usize) -> Vec<String> {
-    let mut lines = vec![subject(who), format!("asks for {count} things at once, such as to")];
-    lines.extend(some.iter().map(|request| format!("- {}", wish(request))));
+/// The lines of a card about `count` calls that are too many to be told apart.
+pub fn flood(who: &Who, count: usize, waiting: usize) -> Vec<String> {
+    let mut lines = vec![subject(who)];
     lines.extend(behind(waiting));
+    lines.push(format!("asks for {count} things at once, such as to"));
     lines
+}
+
+/// Some of these calls.
+pub fn wishes(some: &[Request]) -> Vec<String> {
+    some.iter().map(|request| format!("- {}", wish(request))).collect()
 }
 
 fn behind(waiting: usize) -> Option<String> {
@@ -193,9 +198,13 @@ fn warning(request: &Request) -> Option<&'static str> {
 
 /// Text on one line, escaped and cut.
 pub fn plain(text: &str) -> String {
-    let end = text.char_indices().nth(SHOWN).map(|(end, _)| end);
-    let shown = printable::line(&text[..end.unwrap_or(text.len())]);
-    format!("{shown}{}", if end.is_some() { "…" } else { "" })
+    let end = |text: &str| text.char_indices().nth(SHOWN).map(|(end, _)| end);
+    let begin = &text[..end(text).unwrap_or(text.len())];
+    // An escape is longer than what it stands for.
+    let escaped = printable::line(begin);
+    let shown = &escaped[..end(&escaped).unwrap_or(escaped.len())];
+    let is_cut = begin.len() < text.len() || shown.len() < escaped.len();
+    format!("{shown}{}", if is_cut { "…" } else { "" })
 }
 
 /// As [`plain`], in quotes where it has other letters than names of files usually do: no path reads as a sentence.
@@ -320,6 +329,16 @@ mod tests {
         }
     }
 
+    /// Escapes are longer than what they stand for.
+    #[test]
+    fn what_programs_choose_is_cut_as_it_is_shown() {
+        assert_eq!(plain(&"x".repeat(SHOWN)).chars().count(), SHOWN);
+        for letter in ["x", "\u{1b}", "\u{202e}", "\u{e0041}"] {
+            let shown = plain(&letter.repeat(SHOWN + 1));
+            assert_eq!((shown.chars().count(), shown.ends_with('…')), (SHOWN + 1, true), "{shown}");
+        }
+    }
+
     #[test]
     fn a_question_names_program_destination_and_how_many_wait() {
         let asked = request(Direction::Out, "192.0.2.1", 443, &["example.org"]);
@@ -379,12 +398,14 @@ mod tests {
             ["wants to reach example.org 192.0.2.1, port 443 by tcp", "and at 2001:db8::1"]
         );
         assert_eq!(
-            flood(&who(), &[a, b], 4000, 1)[1..],
+            flood(&who(), 4000, 1)[1..],
+            ["1 more question after this", "asks for 4000 things at once, such as to"]
+        );
+        assert_eq!(
+            wishes(&[a, b]),
             [
-                "asks for 4000 things at once, such as to",
                 "- reach example.org 192.0.2.1, port 443 by tcp",
                 "- reach example.org 2001:db8::1, port 443 by tcp",
-                "1 more question after this",
             ]
         );
     }

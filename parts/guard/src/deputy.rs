@@ -17,7 +17,7 @@ use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::{apart, disposition, inherited, own_terminals, process, sealed, terminal};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
-use rustix::termios::{ioctl_tiocnxcl, isatty, tcgetwinsize, tcsetwinsize};
+use rustix::termios::{ioctl_tiocexcl, ioctl_tiocnxcl, isatty, tcgetwinsize, tcsetwinsize};
 use serde::{Deserialize, Serialize};
 
 use crate::accept::Gate;
@@ -119,9 +119,13 @@ impl Deputy {
         };
         // Of a program that starts, its listener is taken: for that it must be seen, and see, like any other.
         let _ = process::show();
+        let outer = keep(outer.filter(|_| own.is_none()));
         let filter = calls::filter(self.place.bars_others(), self.gate.watches());
         match launch(command, filter, self.place) {
-            Err(e) => refuse(&socket, &e),
+            Err(e) => {
+                give_back(outer.as_ref());
+                refuse(&socket, &e)
+            }
             Ok(launched) => {
                 let pid = i32::try_from(launched.child.id()).ok().and_then(Pid::from_raw);
                 let listener = OwnedFd::from(launched.listener);
@@ -130,8 +134,6 @@ impl Deputy {
                 let fds: Vec<_> = fds.chain(own.as_ref().map(AsFd::as_fd)).collect();
                 let began = Began { sealed, own_terminal: own.is_some(), files };
                 report(&socket, &Event::Started(began), &fds);
-                // Where the program can open the caller's terminal, that is the supervisor's alone until either ends.
-                let outer = outer.filter(|_| own.is_none());
                 drop((listener, sight, own));
                 let Some(pid) = pid else { process::exit_now(1) };
                 Attended { pid, own_group, socket, maker, signals, outer }.attend()
@@ -187,6 +189,23 @@ fn take_terminal(inner: OwnedFd, command: &mut Command) -> netloom_sys::Result<(
     inherited::replace_terminals(&inner);
     terminal::start_in_foreground(command, inner);
     Ok(())
+}
+
+/// Where the program can open the caller's terminal, that is the supervisor's alone until either ends.
+fn keep(outer: Option<OwnedFd>) -> Option<OwnedFd> {
+    if let Some(outer) = &outer {
+        // Nobody draws on a terminal that is gone.
+        let _ = ioctl_tiocexcl(outer);
+    }
+    outer
+}
+
+/// Lets others open the caller's terminal again.
+fn give_back(outer: Option<&OwnedFd>) {
+    if let Some(outer) = outer {
+        // A terminal that is gone needs nothing.
+        let _ = ioctl_tiocnxcl(outer);
+    }
 }
 
 fn report(socket: &OwnedFd, event: &Event, fds: &[BorrowedFd<'_>]) {
@@ -256,10 +275,7 @@ impl Attended {
     /// be seen to end first.
     fn end_all(&self) {
         process::end_descendants();
-        if let Some(outer) = &self.outer {
-            // A terminal that is gone needs nothing.
-            let _ = ioctl_tiocnxcl(outer);
-        }
+        give_back(self.outer.as_ref());
     }
 
     /// To the program; that it stops and continues is about all of its group.

@@ -31,10 +31,13 @@ use crate::tty::Tty;
 /// How long the supervisor's threads may take to notice that nobody is left.
 const LEAVE: Duration = Duration::from_secs(5);
 
-/// The terminal of this session; `None` if there is none.
-pub fn terminal() -> Option<OwnedFd> {
+/// The terminal of this session.
+///
+/// # Errors
+/// There is none (ENXIO), or another program has it for itself (EBUSY).
+pub fn terminal() -> std::io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
-    rustix::fs::open("/dev/tty", flags, Mode::empty()).ok()
+    Ok(rustix::fs::open("/dev/tty", flags, Mode::empty())?)
 }
 
 /// A program that is about to be started.

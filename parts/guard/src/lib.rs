@@ -30,6 +30,7 @@ mod ports;
 mod prepare;
 mod rules;
 mod screen;
+mod sheet;
 mod socket;
 mod supervisor;
 mod tty;

@@ -56,6 +56,11 @@ pub struct Menu {
     flood: bool,
 }
 
+/// Whether a key denies once: also Ctrl-C and Ctrl-D, which are meant for the program.
+pub fn denies(key: u8) -> bool {
+    matches!(key, b'n' | 3 | 4)
+}
+
 /// How long a program is denied everything after a flood of questions.
 pub const FLOOD_MINUTES: u32 = 60;
 
@@ -125,8 +130,7 @@ impl Menu {
         let once = |action| Step::Answer(Choice { action, scope: None, minutes: None });
         match key {
             b'y' => once(Action::Allow),
-            // Also by Ctrl-C and Ctrl-D, which are meant for the program.
-            b'n' | 3 | 4 => once(deny),
+            key if denies(key) => once(deny),
             b'i' => Step::Details,
             b'b' if self.flood => Step::DenyProgram,
             _ if self.flood => Step::Nothing,

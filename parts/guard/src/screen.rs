@@ -4,6 +4,8 @@
 //! screen; keys go to it alone then, and the program's output waits. So no program can answer a question, hide it, or
 //! show one of its own that would be taken for the supervisor's. The time of a question runs while it is shown in the
 //! foreground, and never while nobody can see it.
+//!
+//! Other guards may have the same terminal: each reads, writes and asks in its [turn](Tty::take_turn).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,8 +21,9 @@ use rustix::termios::{QueueSelector, tcflush, tcgetpgrp, tcgetwinsize, tcsetwins
 
 use crate::card::{self, Scope};
 use crate::desk::{Desk, View};
-use crate::menu::{Choice, DEAD, FLOOD_MINUTES, Menu, Step};
+use crate::menu::{Choice, DEAD, FLOOD_MINUTES, Menu, Step, denies};
 use crate::rules::Answer;
+use crate::sheet::Sheet;
 use crate::tty::Tty;
 
 /// Output of a program that is kept while a question is shown; more waits in the program.
@@ -31,6 +34,18 @@ const LOOK: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_secs(2);
 /// The shortest time between other input and a key that a person types.
 const TYPED: Duration = Duration::from_millis(30);
+/// How often it is looked whether another guard's turn is over, and the same for a question.
+const RETRY: Duration = Duration::from_millis(50);
+const RETRY_TO_ASK: Duration = Duration::from_millis(2);
+/// A guard that wrote for so long to a slow terminal leaves the turn to others for a moment, in which that is busy yet.
+const LONG: Duration = Duration::from_millis(5);
+const MOMENT: Duration = Duration::from_millis(4);
+/// Reads of a program's output until keys and questions have their turn.
+const READS: usize = 16;
+/// Where a question is drawn, whatever a program has begun or set: a sequence or string that would swallow it, another
+/// language of terminals or a printer, output that is held back, other letters, and bounds of lines and of the screen
+/// ("XTerm Control Sequences"). The alternate screen is cleared, with the cursor at its top.
+const CLEAN: &str = "\x18\x1b\\\x1b\x03\x1b<\x1b[4i\x1b[?2026l\x1b[?1049h\x1b(B\x0f\x1b[?6l\x1b[?69l\x1b[r\x1b[?7h\x1b[4l\x1b[0m\x1b[2J\x1b[H";
 
 /// Both terminals.
 pub(crate) struct Screen<'t> {
@@ -46,8 +61,10 @@ pub(crate) struct Screen<'t> {
     /// Output that is not shown while a question is.
     output: Vec<u8>,
     shown: Option<Shown>,
-    /// The alternate screen is in front.
+    /// The alternate screen is in front. It is this guard's turn until it no longer is.
     covers: bool,
+    /// It was another guard's turn at the last look; when to look again.
+    barred: Option<Duration>,
     /// A line in the background has said that a question waits.
     told: bool,
     /// How long a question is shown.
@@ -67,6 +84,8 @@ struct Shown {
     looked: Instant,
     seen: Duration,
     details: bool,
+    /// All of it is on the screen.
+    fits: bool,
 }
 
 impl<'t> Screen<'t> {
@@ -82,11 +101,23 @@ impl<'t> Screen<'t> {
     ) -> std::io::Result<Screen<'t>> {
         rustix::io::ioctl_fionbio(&inner, true)?;
         let (typed, output) = (vec![], vec![]);
-        let (shown, covers, told, raw) = (None, false, false, None);
+        let (shown, covers, barred, told, raw) = (None, false, None, false, None);
         let inner = Some(inner);
         let heard = None;
-        let mut screen =
-            Screen { tty, heard, inner, desk, typed, output, shown, covers, told, timeout, raw };
+        let mut screen = Screen {
+            tty,
+            heard,
+            inner,
+            desk,
+            typed,
+            output,
+            shown,
+            covers,
+            barred,
+            told,
+            timeout,
+            raw,
+        };
         screen.fit();
         screen.look();
         if screen.raw.is_none() {
@@ -104,7 +135,7 @@ impl<'t> Screen<'t> {
             events.set(PollFlags::IN, self.output.len() < KEPT);
             events.set(PollFlags::OUT, !self.typed.is_empty());
             polls.push(PollFd::new(inner, events));
-            if self.raw.is_some() && self.typed.is_empty() {
+            if self.raw.is_some() && self.typed.is_empty() && self.barred.is_none() {
                 polls.push(PollFd::from_borrowed_fd(self.tty.as_fd(), PollFlags::IN));
             }
         }
@@ -114,6 +145,7 @@ impl<'t> Screen<'t> {
     /// When to look again although nothing happens: while a question waits, time and foreground matter.
     pub(crate) fn look_in(&self) -> Option<Duration> {
         match &self.shown {
+            _ if self.barred.is_some() => self.barred,
             Some(shown) if !shown.ready => Some(DEAD.saturating_sub(shown.since.elapsed())),
             Some(_) => Some(LOOK),
             None => self.told.then_some(LOOK),
@@ -125,6 +157,7 @@ impl<'t> Screen<'t> {
         self.desk.heard();
         self.look();
         self.write_typed();
+        self.barred = None;
         self.relay();
         if self.raw.is_some() {
             self.keys();
@@ -142,6 +175,23 @@ impl<'t> Screen<'t> {
             self.tty.keep();
             self.raw = Raw::set(self.tty.as_fd());
             self.fit();
+        } else if let Some(raw) = &mut self.raw {
+            raw.renew();
+        }
+    }
+
+    /// Whether this guard may read and write now; if so, until it [passes](Screen::passes_turn) the turn on.
+    fn takes_turn(&mut self) -> bool {
+        let takes = self.covers || self.tty.take_turn();
+        if !takes {
+            self.barred = self.barred.or(Some(RETRY));
+        }
+        takes
+    }
+
+    fn passes_turn(&self) {
+        if !self.covers {
+            self.tty.pass_turn();
         }
     }
 
@@ -160,11 +210,16 @@ impl<'t> Screen<'t> {
         self.inner = None;
     }
 
-    /// Shows what the program has written last, and gives the terminal back.
+    /// Shows what the program has written last, and gives the terminal back. The turn stays this guard's.
     pub(crate) fn finish(mut self) {
         self.desk.close();
+        self.shown = None;
+        self.uncover();
+        self.tty.wait_for_turn();
+        while self.read_output() || !self.output.is_empty() {
+            self.show_output();
+        }
         self.leave();
-        self.relay();
     }
 
     fn write_typed(&mut self) {
@@ -178,24 +233,56 @@ impl<'t> Screen<'t> {
 
     /// Shows or keeps what the program writes.
     fn relay(&mut self) {
-        let mut buffer = [0; 1 << 14];
-        while self.output.len() < KEPT {
-            let Some(inner) = &self.inner else { return };
-            match rustix::io::read(inner, &mut buffer) {
-                // No process has the other side open now.
-                Ok(0) => return,
-                Ok(n) if self.covers => self.output.extend(&buffer[..n]),
-                Ok(n) => self.show(&buffer[..n]),
-                Err(Refusal::INTR) => {}
-                Err(_) => return,
+        for _ in 0..READS {
+            let more = self.read_output();
+            if !self.covers && !self.output.is_empty() && self.takes_turn() {
+                let begun = Instant::now();
+                self.show_output();
+                self.passes_turn();
+                if begun.elapsed() > LONG {
+                    std::thread::sleep(MOMENT);
+                }
+            }
+            if !more {
+                return;
             }
         }
+    }
+
+    /// Whether the program has written something.
+    fn read_output(&mut self) -> bool {
+        let mut buffer = [0; 1 << 14];
+        while self.output.len() < KEPT {
+            let Some(inner) = &self.inner else { return false };
+            match rustix::io::read(inner, &mut buffer) {
+                Err(Refusal::INTR) => {}
+                Ok(n @ 1..) => {
+                    self.output.extend(&buffer[..n]);
+                    return true;
+                }
+                // No process has the other side open now, or it has written nothing.
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    fn show_output(&mut self) {
+        self.show(&self.output);
+        self.output.clear();
     }
 
     fn keys(&mut self) {
         if !self.typed.is_empty() || !process::wait_readable(self.tty, Duration::ZERO) {
             return;
         }
+        if self.takes_turn() {
+            self.read_keys();
+            self.passes_turn();
+        }
+    }
+
+    fn read_keys(&mut self) {
         let mut buffer = [0; 1024];
         match rustix::io::read(self.tty, &mut buffer) {
             Err(Refusal::INTR | Refusal::AGAIN) => {}
@@ -215,7 +302,8 @@ impl<'t> Screen<'t> {
     }
 
     fn press(&mut self, key: u8) {
-        let Some(shown) = &mut self.shown else { return };
+        let counts = |shown: &&mut Shown| (shown.ready && shown.fits) || denies(key);
+        let Some(shown) = self.shown.as_mut().filter(counts) else { return };
         let (id, step) = (shown.view.id, shown.menu.press(key, shown.since.elapsed()));
         let program = shown.view.who.program.path.clone();
         let deny = Action::Deny(Errno::default());
@@ -265,28 +353,36 @@ impl<'t> Screen<'t> {
                     self.draw();
                 }
             }
-            _ => self.begin(view),
+            _ => {
+                if self.takes_turn() {
+                    self.begin(view);
+                } else {
+                    self.barred = Some(RETRY_TO_ASK);
+                }
+            }
         }
     }
 
     fn begin(&mut self, view: View) {
-        // Keys that were typed before the question appeared are not meant for it.
-        let _ = tcflush(self.tty, QueueSelector::IFlush);
         let menu = match (view.flood, view.requests.first()) {
             (None, Some(request)) => Menu::new(request, view.same_program),
             _ => Menu::flood(),
         };
         let now = Instant::now();
-        let (ready, seen, details) = (false, Duration::ZERO, false);
-        self.shown = Some(Shown { view, menu, since: now, ready, looked: now, seen, details });
+        let (ready, seen, details, fits) = (false, Duration::ZERO, false, false);
+        self.shown =
+            Some(Shown { view, menu, since: now, ready, looked: now, seen, details, fits });
         self.draw();
     }
 
     /// In the background a line says once that a question waits.
     fn tell(&mut self) {
-        if !std::mem::replace(&mut self.told, true) && self.inner.is_some() {
-            self.show(b"\r\nnetloom guard: a question waits; bring it to the foreground (fg)\r\n");
+        if self.told || self.inner.is_none() || !self.takes_turn() {
+            return;
         }
+        self.told = true;
+        self.show(b"\r\nnetloom guard: a question waits; bring it to the foreground (fg)\r\n");
+        self.passes_turn();
     }
 
     /// Counts the time in which the question was seen.
@@ -294,7 +390,9 @@ impl<'t> Screen<'t> {
         let Some(shown) = &mut self.shown else { return };
         let passed = shown.looked.elapsed();
         shown.looked = Instant::now();
-        shown.seen += passed.min(GLANCE);
+        if shown.fits {
+            shown.seen += passed.min(GLANCE);
+        }
         if self.timeout.is_some_and(|timeout| shown.seen >= timeout) {
             let id = shown.view.id;
             self.shown = None;
@@ -303,25 +401,34 @@ impl<'t> Screen<'t> {
     }
 
     fn draw(&mut self) {
-        let Some(shown) = &self.shown else { return };
+        let Some(shown) = &mut self.shown else { return };
         let View { who, requests, flood, waiting, .. } = &shown.view;
-        let lines = match flood {
-            Some(count) => card::flood(who, requests, *count, *waiting),
-            None => card::lines(who, requests, *waiting),
+        let (mut lines, mut more) = match flood {
+            Some(count) => (card::flood(who, *count, *waiting), card::wishes(requests)),
+            None => (card::lines(who, requests, *waiting), vec![]),
         };
-        let more = requests.first().filter(|_| shown.details);
-        let details = more.map_or(vec![], |request| card::details(who, request));
-        // Alternate screen, attributes reset, cleared, cursor at its top.
-        let mut text = String::from("\x1b[?1049h\x1b[0m\x1b[2J\x1b[H\r\n  netloom guard\r\n\r\n");
-        let menu = if shown.ready { shown.menu.lines() } else { vec!["…".to_owned()] };
-        for part in [lines, details, menu] {
-            for line in &part {
-                text.push_str("  ");
-                text.push_str(line);
-                text.push_str("\r\n");
-            }
-            text.push_str("\r\n");
+        if let Some(request) = requests.first().filter(|_| shown.details) {
+            more.extend(card::details(who, request));
         }
+        let sheet = Sheet::of(tcgetwinsize(self.tty).ok());
+        let menu = shown.menu.lines();
+        if sheet.holds(&lines, &menu) && !shown.fits {
+            // It is seen from now on. Keys that were typed before are not meant for it.
+            (shown.since, shown.ready) = (Instant::now(), false);
+            let _ = tcflush(self.tty, QueueSelector::IFlush);
+        }
+        shown.fits = sheet.holds(&lines, &menu);
+        let below = match (shown.fits, shown.ready) {
+            (true, true) => menu.clone(),
+            (true, false) => vec!["…".to_owned()],
+            (false, _) => vec![],
+        };
+        if shown.fits {
+            lines.extend(sheet.beside(&lines, &menu, more));
+        } else {
+            lines = sheet.too_small(&lines, &menu);
+        }
+        let text = format!("{CLEAN}{}", sheet.text(&lines, &below));
         self.covers = true;
         self.show(text.as_bytes());
     }
@@ -330,8 +437,8 @@ impl<'t> Screen<'t> {
     fn uncover(&mut self) {
         if std::mem::take(&mut self.covers) {
             self.show(b"\x1b[?1049l");
-            let output = std::mem::take(&mut self.output);
-            self.show(&output);
+            self.show_output();
+            self.passes_turn();
         }
     }
 
@@ -341,8 +448,8 @@ impl<'t> Screen<'t> {
         let Ok(size) = tcgetwinsize(self.tty) else { return };
         if tcgetwinsize(inner).ok() != Some(size) {
             let _ = tcsetwinsize(inner, size);
-            self.draw();
         }
+        self.draw();
     }
 
     /// Writes to the caller's terminal; if that is gone, drops the text.

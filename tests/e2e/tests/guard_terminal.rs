@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use netloom_tests_e2e::live::gone;
 use netloom_tests_e2e::{
-    Machine, Run, Terminal, is_root, kill, machine, needs, ordinary_only, processes, wait_until,
-    with_command_line,
+    Machine, Run, Terminal, is_root, kill, machine, needed, needs, ordinary_only, processes,
+    wait_until, with_command_line,
 };
 
 use super::guard::{KEYS, SOON, Server, go, waiting};
@@ -232,5 +232,122 @@ fn no_folder_leads_past_what_is_sealed() {
     let policy = std::fs::read_to_string(folder.join("p.yaml")).expect("a policy");
     assert_eq!(policy, "default: deny\n");
     assert!(!folder.join("netloom/guard.yaml").exists());
+    machine.untouched();
+}
+
+/// Each is answered by whom its question was shown, and nobody draws over another one's question.
+#[test]
+fn guards_on_one_terminal_ask_in_turn() {
+    needs!("curl");
+    let machine = machine!();
+    let (one, two) = (Server::start(), Server::start());
+    let folder = machine.scratch().path();
+    let done = folder.join("done");
+    let (pipe, script) = waiting(&machine, "printf DRA; echo WN");
+    let second = format!("{script}; : >{}; curl -s {}; cat", done.display(), two.url());
+    let netloom = netloom_kit::Binary::find();
+    let guard = format!("{} guard --", netloom.path().display());
+    let modes = ["before", "after"].map(|name| folder.join(name));
+    let line = format!(
+        "stty -a >{}; {guard} curl -s {} | {guard} sh -c '{second}'; stty -a >{}; echo en''ded",
+        modes[0].display(),
+        one.url(),
+        modes[1].display()
+    );
+    let shell = std::path::Path::new("/bin/sh");
+    let mut shown = Terminal::start(shell, &["-c", &line], &[("XDG_CONFIG_HOME", folder)]);
+    shown.expect_times(KEYS, 1);
+    go(&pipe);
+    wait_until("the second program has written", SOON, || done.exists().then_some(()));
+    assert!(!shown.screen().contains("DRAWN"), "{}", shown.screen());
+    shown.type_text("y");
+    wait_until("the first one is served", SOON, || (one.served() == 1).then_some(()));
+    shown.expect_times("DRAWN", 1);
+    shown.expect_times(KEYS, 2);
+    assert!(shown.screen().contains(&format!("port {} by tcp", two.port)), "{}", shown.screen());
+    shown.type_text("n");
+    shown.expect_times("hello", 1);
+    shown.expect_times("ended", 1);
+    assert_eq!((one.served(), two.served()), (1, 0));
+    assert_eq!(shown.finish().code(), Some(0));
+    let modes = modes.map(|path| std::fs::read_to_string(path).expect("modes of the terminal"));
+    assert_eq!(modes[0], modes[1]);
+    machine.untouched();
+}
+
+/// Where one guard has the terminal for itself, another one says that it can ask nobody.
+#[test]
+fn a_guard_says_that_another_program_has_the_terminal() {
+    ordinary_only!("root opens any terminal");
+    needs!("curl", "userns", "landlock-tcp", "setpriv");
+    let (machine, server) = (machine!(), Server::start());
+    let folder = machine.scratch().path();
+    let pipes = ["begun", "over"].map(|name| folder.join(name));
+    Run::new("mkfifo").args(&pipes).ok();
+    let [begun, over] = pipes.each_ref().map(|path| path.display());
+    let line = format!(
+        "\"$@\" sh -c 'echo >{begun}; read go <{over}' | {{ read go <{begun}; \"$@\" curl -s {}; echo code $?; echo >{over}; }}",
+        server.url()
+    );
+    let netloom = netloom_kit::Binary::find();
+    let netloom = netloom.path().to_str().expect("a path");
+    let inner = format!("set -- sh -c {} sh {netloom} guard --; {WITHOUT_USERNS}", quoted(&line));
+    let shell = std::path::Path::new("/bin/sh");
+    let shown = Terminal::start(shell, &["-c", &inner], &[("XDG_CONFIG_HOME", folder)]);
+    shown.expect_times("nobody is asked: another program has the terminal for itself", 1);
+    shown.expect_times("another program has the terminal for itself:", 1);
+    shown.expect_times("code 7", 1);
+    assert_eq!(shown.finish().code(), Some(0));
+    assert_eq!(server.served(), 0);
+    machine.untouched();
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// What a program has begun to say to the terminal is over before the question.
+#[test]
+fn no_string_swallows_a_question() {
+    needs!("curl");
+    let (machine, server) = (machine!(), Server::start());
+    let script = format!("printf 'begun\\033P'; curl -s {}", server.url());
+    let mut shown = super::guard::terminal(&machine, &["guard", "--", "sh", "-c", &script]);
+    shown.expect_times(KEYS, 1);
+    let text = shown.screen();
+    let question = text.split_once("begun\x1bP").expect("the program's output").1;
+    assert!(question.starts_with("\x18\x1b\\"), "{question:?}");
+    shown.type_text("n");
+    assert_eq!(shown.finish().code(), Some(7));
+    machine.untouched();
+}
+
+/// A question of which a part is not on the screen is not answered by `y`.
+#[test]
+fn a_question_that_has_no_room_is_not_answered() {
+    let curl = needed!("curl");
+    let (machine, server) = (machine!(), Server::start());
+    let (pipe, script) = waiting(&machine, "exec \"$0\" -s \"$1\"");
+    let path = machine.scratch().path().join("\u{1b}".repeat(150));
+    std::fs::copy(curl, &path).expect("copy curl");
+    let (path, url) = (path.to_str().expect("a path"), server.url());
+    let args = ["guard", "--", "sh", "-c", &script, path, &url];
+    let mut shown = super::guard::terminal(&machine, &args);
+    shown.expect_times("ready", 1);
+    shown.resize(80, 10);
+    go(&pipe);
+    // When it appears, and when its keys count.
+    shown.expect_times("a question needs ", 2);
+    shown.type_text("y");
+    shown.resize(80, 24);
+    shown.expect_times(KEYS, 1);
+    assert_eq!(server.served(), 0);
+    let text = shown.screen();
+    let question = text.rsplit_once("netloom guard\r\n").expect("a question").1;
+    assert!(question.matches("\\u{1b}").count() < 34, "{question}");
+    assert!(question.contains("port "), "{question}");
+    shown.type_text("n");
+    assert_eq!(shown.finish().code(), Some(7));
+    assert_eq!(server.served(), 0);
     machine.untouched();
 }

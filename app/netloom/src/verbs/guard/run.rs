@@ -46,13 +46,19 @@ pub(super) fn run(lab: Option<&str>, args: &Guard) -> Result<i32> {
 /// Runs the program, and writes down what came of it.
 fn follow(lab: Option<&str>, args: &Guard, policies: &Policies, log: Option<Log>) -> Result<i32> {
     let asks = !args.frozen && args.learn.is_none() && policies.policy.asks();
-    let tty = if asks { terminal() } else { None };
-    note(&policies.policy, args);
+    let tty = asks.then(terminal);
+    let taken = matches!(&tty, Some(Err(e)) if e.kind() == std::io::ErrorKind::ResourceBusy);
+    let tty = tty.and_then(Result::ok);
+    note(&policies.policy, args, taken);
     let desk = Desk::new().context("guard: make a desk for questions")?;
     let ask = tty.is_some().then(|| Box::new(Arc::clone(&desk)) as Box<dyn Ask>);
     let name = args.command.first().map_or("", String::as_str);
     let sealed = sealed(policies, args, tty.is_some());
-    let is_there = tty.is_some();
+    let there = match (&tty, taken) {
+        (Some(_), _) => There::Somebody,
+        (None, true) => There::Taken,
+        (None, false) => There::Nobody,
+    };
     let entry = args.node.as_deref().map(|node| entry_of(lab, node)).transpose()?;
     let gate = Gate::here(policies.policy.limits_peers());
     let (guarded, deputy) = Guarded::prepare(name, tty, place(entry.is_some())?, sealed, gate)?;
@@ -67,15 +73,22 @@ fn follow(lab: Option<&str>, args: &Guard, policies: &Policies, log: Option<Log>
     let rules = Arc::new(Rules::new(policies.policy.clone(), options));
     let judge = Arc::clone(&rules);
     let code = guarded.attend(supervisor, judge, desk, args.timeout.0)?;
-    finish(policies, &rules, &Ran { code, frozen: args.frozen, is_there, is_sealed })
+    finish(policies, &rules, &Ran { code, frozen: args.frozen, there, is_sealed })
+}
+
+/// Whether somebody could be asked.
+enum There {
+    Somebody,
+    Nobody,
+    /// Another program has the terminal for itself.
+    Taken,
 }
 
 /// A program that has ended.
 struct Ran {
     code: i32,
     frozen: bool,
-    /// Somebody could be asked.
-    is_there: bool,
+    there: There,
     /// The program could not write its policy.
     is_sealed: bool,
 }
@@ -134,7 +147,7 @@ fn place(in_node: bool) -> Result<Place> {
 }
 
 /// Tells a person, never a program that reads standard error, what guard cannot do.
-fn note(policy: &Policy, args: &Guard) {
+fn note(policy: &Policy, args: &Guard, taken: bool) {
     if !std::io::stderr().is_terminal() {
         return;
     }
@@ -142,6 +155,13 @@ fn note(policy: &Policy, args: &Guard) {
     if rustix::process::geteuid().is_root() {
         notes.push(
             "the program runs as root: it has root's rights, and could undo the guard".to_owned(),
+        );
+    }
+    if taken {
+        notes.push(
+            "nobody is asked: another program has the terminal for itself, as `netloom guard` does where user namespaces \
+             are not allowed"
+                .to_owned(),
         );
     }
     if args.log.is_none() && policy.rules.iter().any(|rule| rule.action == Action::Log) {
@@ -201,7 +221,11 @@ fn finish(policies: &Policies, rules: &Rules, ran: &Ran) -> Result<i32> {
         tell!("{}", told::refused(head, missing));
     }
     if let Some(unanswered) = rules.unanswered() {
-        let head = if ran.is_there { told::UNANSWERED } else { told::NOBODY_THERE };
+        let head = match ran.there {
+            There::Somebody => told::UNANSWERED,
+            There::Nobody => told::NOBODY_THERE,
+            There::Taken => told::TAKEN,
+        };
         tell!("{}", told::refused(head, &unanswered));
     }
     Ok(if ran.frozen && missing.is_some() { NOT_IN_POLICY } else { ran.code })

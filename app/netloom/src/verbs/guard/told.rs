@@ -12,6 +12,9 @@ pub(super) const UNANSWERED: &str = "refused, since nobody answered";
 /// Where nobody could be asked.
 pub(super) const NOBODY_THERE: &str =
     "refused, since no rule is about it and nobody can be asked without a terminal";
+/// Where another program had the terminal.
+pub(super) const TAKEN: &str =
+    "refused, since no rule is about it and another program has the terminal for itself";
 /// What was learned, and could not be written.
 pub(super) const NOT_WRITTEN: &str = "learned, and not written";
 
