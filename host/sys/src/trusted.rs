@@ -250,6 +250,10 @@ pub fn is_missing(error: &Error) -> bool {
     error.raw_os_error() == Some(Errno::NOENT.raw_os_error())
 }
 
+fn untrusted(path: &Path, reason: String) -> Error {
+    Error::Untrusted { path: path.to_owned(), reason }
+}
+
 fn stat_of(fd: impl AsFd, path: &Path) -> Result<Stat> {
     Ok(rustix::fs::fstat(fd).map_err(Failure::of(shown(path), "look at"))?)
 }

@@ -9,8 +9,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, StatxFlags};
 
-use super::shown;
-use super::walk::untrusted;
+use super::{shown, untrusted};
 use crate::{Failure, Result};
 
 /// The numbers of file systems, statfs(2).

@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{TrustedDir, served, shown, stat_of};
-use crate::{Error, Failure, Result};
+use super::{TrustedDir, served, shown, stat_of, untrusted};
+use crate::{Failure, Result};
 
 /// As many links as the kernel follows in one path.
 const MOST_LINKS: usize = 40;
@@ -188,10 +188,6 @@ fn is_closed(found: &Stat, path: &Path) -> Result<()> {
             Err(untrusted(path, format!("others may write there (mode {mode:04o}); chmod go-w it")))
         }
     }
-}
-
-pub(super) fn untrusted(path: &Path, reason: String) -> Error {
-    Error::Untrusted { path: path.to_owned(), reason }
 }
 
 fn root() -> Result<OwnedFd> {
