@@ -319,30 +319,6 @@ fn halves_and_orders_of_many_connections_hold_bounded_memory() {
     });
 }
 
-/// An order that is left by a connection that is gone is carried out, or counted.
-#[test]
-fn orders_that_are_left_are_carried_out_or_counted() {
-    isolated!({
-        let switch = patient();
-        let mut peer = switch.peer();
-        for number in 0..20_000 {
-            peer.write(&entry(number));
-        }
-        peer.barrier();
-        // Each concerns all entries.
-        let modify = change(FlowCommand::Modify, "actions=output:3");
-        for _ in 0..400 {
-            let mut one = Peer::silent(&switch.openflow());
-            let _ = one.try_write(&[4, 0, 0, 8, 0, 0, 0, 0]) && one.try_write(&modify);
-        }
-        peer.barrier();
-        wait("those that are left are done", || {
-            let shown = switch.show();
-            (shown.connections.len() == 1 && shown.counters["orders-abandoned"] > 0).then_some(())
-        });
-    });
-}
-
 /// Messages of other kinds, many in one write.
 #[test]
 fn other_writes_hold_up_nobody() {

@@ -54,50 +54,6 @@ fn long_lists_hold_up_no_other_slice() {
     is_soon("packets", &slicer, &bytes(&Message::PacketOut(packet)).repeat(100));
 }
 
-/// The times of barriers of blue, and how long the slicer worked at most during one, for a while.
-fn barriers(slicer: &Slicer, span: Duration) -> Duration {
-    let pid = slicer.show().pid;
-    let mut blue = slicer.peer("blue");
-    let (mut times, mut most) = (vec![], Duration::ZERO);
-    let begun = Instant::now();
-    while begun.elapsed() < span {
-        let (asked, before) = (Instant::now(), worked(pid));
-        blue.barrier();
-        times.push(asked.elapsed());
-        most = most.max(worked(pid) - before);
-    }
-    times.sort_unstable();
-    let at = |part: usize| times[times.len() * part / 100];
-    println!("{} barriers: p50 {:?}, p99 {:?}, {most:?} of work", times.len(), at(50), at(99));
-    most
-}
-
-#[test]
-fn what_expires_together_holds_up_no_other_slice() {
-    let slicer = Slicer::with(&of_vlans(300), |application| application.probe = 60);
-    let _switch = Switch::start(slicer.openflow());
-    slicer.ready();
-    let mut red = slicer.peer("red");
-    for number in 0..20 {
-        let said = format!("priority={number},idle_timeout=1,in_port=1,actions=drop");
-        (&red.socket).write_all(&with(&said, FlowCommand::Add, long(40))).expect("sent");
-    }
-    red.barrier();
-    // All of them idle, one after another: each is put back until all have been idle at the same time.
-    let most = barriers(&slicer, Duration::from_secs(4));
-    assert!(most < SOON, "{most:?}");
-    wait("they are gone", || (slicer.of("red").rules == 0).then_some(()));
-    let entry = |number: u32| {
-        let to = std::net::Ipv4Addr::from(number);
-        bytes(&flow(&format!("hard_timeout=2,dl_vlan=1,ip,nw_dst={to},in_port=1,actions=output:2")))
-    };
-    (&red.socket).write_all(&(0..10_000).flat_map(entry).collect::<Vec<u8>>()).expect("sent");
-    red.barrier();
-    let most = barriers(&slicer, Duration::from_secs(4));
-    assert!(most < SOON, "{most:?}");
-    wait("they are gone", || (slicer.of("red").rules == 0).then_some(()));
-}
-
 #[test]
 fn settings_hold_up_no_other_slice() {
     let slicer = Slicer::with(&two(""), |application| application.probe = 60);
