@@ -196,8 +196,13 @@ fn rung_of(dir: &Path) -> Rung {
     }
 }
 
-/// Tests that run as ordinary user alone: what a process does with messages on a socket, for a minute of processor time.
-const ONCE: [&str; 2] = ["parts/flow: integration::work::", "parts/slice: integration::work::"];
+/// Tests that run as ordinary user alone: what a process does with messages on a socket, for minutes of processor time.
+const ONCE: [&str; 4] = [
+    "parts/flow: integration::work::",
+    "parts/slice: integration::work::",
+    "parts/slice: integration::storms::",
+    "parts/slice: integration::crowds::",
+];
 
 /// Crates that touch Linux run as both users, pure ones once.
 fn users(dir: &Path, rights: Rights) -> Vec<User> {
