@@ -46,8 +46,10 @@ impl Socket {
     /// [`Error::Refused`], [`Error::Failed`] or [`Error::Answer`].
     pub fn route_to(&mut self, lookup: &Lookup) -> Result<Option<Found>> {
         let object = format!("route to {}", lookup.to);
-        // The kernel has an error for each kind of route that drops packets; `blackhole` is EINVAL.
-        let absent = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL];
+        // The kernel has an error for each kind of route that drops packets; `blackhole` is EINVAL. So is what the reverse
+        // path filter drops, which was EXDEV in older kernels (6.1).
+        let absent =
+            [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
         let mut question = question(lookup);
         match self.ask(&mut question, (&object, "look up"), &absent, read)? {
             Some(Answer::Found(found)) => Ok(Some(found)),

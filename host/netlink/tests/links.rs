@@ -365,6 +365,35 @@ fn the_kernel_tells_its_way() {
     });
 }
 
+/// Linux 6.18 says "Invalid argument" of packets that its reverse path filter drops, Linux 6.1 "Invalid cross-device link".
+#[test]
+fn what_the_reverse_path_filter_drops_has_no_way() {
+    with_netns(&what_the_reverse_path_filter_drops_has_no_way, |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open().unwrap();
+            let mut batch = Batch::new();
+            for (index, name, address) in [(50, "one", "10.0.0.1/24"), (51, "two", "10.0.1.1/24")] {
+                batch.push(name, &BridgeSpec { index: Some(index), ..BridgeSpec::new(name) });
+                batch.push(name, &Change::of(index).up());
+                batch.push(address, &Address::new(index, address.parse().unwrap()));
+            }
+            socket.run(&mut batch).unwrap();
+            let set = |path: &str, value: &str| {
+                std::fs::write(format!("/proc/sys/net/ipv4/{path}"), value).unwrap();
+            };
+            set("ip_forward", "1");
+            set("conf/all/rp_filter", "0");
+            set("conf/one/rp_filter", "0");
+            // The source is by the other interface.
+            let forwarded = Some(("10.0.1.7".parse().unwrap(), 50));
+            let lookup = Lookup { to: "10.0.1.9".parse().unwrap(), forwarded };
+            assert!(socket.route_to(&lookup).unwrap().is_some());
+            set("conf/one/rp_filter", "1");
+            assert_eq!(socket.route_to(&lookup).unwrap(), None);
+        });
+    });
+}
+
 #[test]
 fn routes_of_several_next_hops_are_added_and_replaced() {
     with_netns(&routes_of_several_next_hops_are_added_and_replaced, |[here]| {
