@@ -18,7 +18,7 @@ use crate::store::state::Folder;
 /// What labs need without raising a limit: a quarter of the kernel's default.
 const FEW: u32 = 256;
 
-/// A limit is raised by at most this: the entries take some 2 GiB of the kernel's memory when all are used.
+/// A limit is raised by at most this: the entries take 2 GiB of the kernel's memory when all are used.
 const MOST: u32 = 4 << 20;
 
 /// Keeps room for a lab's neighbours.
