@@ -71,7 +71,7 @@ fn settings_hold_up_no_other_slice() {
         })
     };
     let both = [bytes(&set(PortConfig::NO_FLOOD)), bytes(&set(PortConfig::default()))].concat();
-    is_soon("ports leave floods and come back", &slicer, &both.repeat(20));
+    is_soon("ports leave floods and come back", &slicer, &both.repeat(3));
     let role = |generation| Message::RoleRequest(RoleMessage { role: Role::Master, generation });
     let settings: Vec<u8> = (0..2000)
         .flat_map(|at| {
@@ -85,7 +85,7 @@ fn settings_hold_up_no_other_slice() {
         .collect();
     is_soon("roles and interests", &slicer, &settings);
     let modify = text::flow(FlowCommand::Modify, "actions=flood", Version::V13).expect("entries");
-    is_soon("all flood again", &slicer, &bytes(&Message::FlowMod(modify)).repeat(3));
+    is_soon("all flood again", &slicer, &bytes(&Message::FlowMod(modify)));
 }
 
 /// A byte at a time, and a message that never ends.
