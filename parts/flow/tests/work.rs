@@ -47,6 +47,16 @@ fn patient() -> Switch {
     Switch::with(|application| application.probe = 600)
 }
 
+/// A connection, over which the switch got 20,000 entries.
+fn full(switch: &Switch) -> Peer {
+    let mut peer = switch.peer();
+    for number in 0..20_000 {
+        peer.write(&entry(number));
+    }
+    peer.barrier();
+    peer
+}
+
 /// Waits until all that was written is obeyed or refused.
 fn obeyed(peer: &mut Peer) {
     let xid = peer.say(&Message::BarrierRequest);
@@ -231,11 +241,7 @@ fn groups_of_many_ways_hold_up_nobody() {
 fn many_that_never_read_giant_answers_hold_bounded_memory() {
     isolated!({
         let switch = patient();
-        let mut peer = switch.peer();
-        for number in 0..20_000 {
-            peer.write(&entry(number));
-        }
-        peer.barrier();
+        let mut peer = full(&switch);
         let request = ask(Request::Flow(FlowRequest::new(Match::Oxm(vec![])))).repeat(50);
         let mut deaf: Vec<Peer> = vec![];
         for _ in 0..200 {
@@ -255,11 +261,7 @@ fn many_that_never_read_giant_answers_hold_bounded_memory() {
 fn connections_that_come_order_and_go_hold_up_nobody() {
     isolated!({
         let switch = patient();
-        let mut peer = switch.peer();
-        for number in 0..20_000 {
-            peer.write(&entry(number));
-        }
-        peer.barrier();
+        let mut peer = full(&switch);
         let modify = change(FlowCommand::Modify, "actions=output:3");
         let mut longest = Duration::ZERO;
         let rounds = netloom_kit::rounds(20);
@@ -287,11 +289,7 @@ fn connections_that_come_order_and_go_hold_up_nobody() {
 fn halves_and_orders_of_many_connections_hold_bounded_memory() {
     isolated!({
         let switch = patient();
-        let mut peer = switch.peer();
-        for number in 0..20_000 {
-            peer.write(&entry(number));
-        }
-        peer.barrier();
+        let mut peer = full(&switch);
         let first = resident(&switch);
         // Each has the longest list of actions, which is decoded before it waits for its turn.
         let instructions = vec![Instruction::ApplyActions(vec![Action::SetQueue(1); 8000])];
@@ -324,11 +322,7 @@ fn halves_and_orders_of_many_connections_hold_bounded_memory() {
 fn other_writes_hold_up_nobody() {
     isolated!({
         let switch = patient();
-        let mut peer = switch.peer();
-        for number in 0..20_000 {
-            peer.write(&entry(number));
-        }
-        peer.barrier();
+        let _peer = full(&switch);
         let repeat = |count: u32, one: &dyn Fn(u32) -> Message| -> Vec<u8> {
             (1..=count).flat_map(|number| bytes(&one(number))).collect()
         };

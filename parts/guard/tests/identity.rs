@@ -1,12 +1,7 @@
 //! Who a guarded program is to others: a server of a UNIX socket, or the kernel's end of netlink, sees the program's user, and
 //! never the supervisor's.
 
-use std::process::{Command, Stdio};
-
-use netloom_guard::start;
-use netloom_sys::seccomp::launch::Place;
-
-use super::redteam::ALLOWED;
+use super::redteam::python;
 
 /// As another user connects, listens and sends to itself, and says which users it sees by `SO_PEERCRED` and
 /// `SCM_CREDENTIALS`: of a message without credentials, with its own, with root's, and of a long one in parts. Then it raises an
@@ -58,23 +53,11 @@ print(*[refused(way) for way in [lambda: route.send(up), lambda: route.sendmsg([
 #[test]
 fn who_gave_up_root_is_not_root_to_others() {
     netloom_kit::root_only!("runs programs of several users");
-    let run = |guarded: bool| {
-        let mut command = Command::new("python3");
-        command.args(["-c", SEEN]).stdout(Stdio::piped());
-        let child = if guarded {
-            let (child, supervisor) = start(command, Place::default()).unwrap();
-            supervisor.serve(&ALLOWED).unwrap();
-            child
-        } else {
-            command.spawn().unwrap()
-        };
-        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
-    };
     let own = "(65534, 65534)";
     let expected = format!(
         "{own} {own}\n(1, {own})\n(2, {own})\n(3, {own})\n4 (4, {own})\nEPERM\nEPERM\n{} {{{own}}}\n-1 -1 -1\n",
         3 << 20
     );
-    assert_eq!(run(false), expected, "without guard");
-    assert_eq!(run(true), expected);
+    assert_eq!(python(SEEN, false), expected, "without guard");
+    assert_eq!(python(SEEN, true), expected);
 }

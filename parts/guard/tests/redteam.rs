@@ -35,6 +35,20 @@ impl Judge for All {
 const DENIED: All = All(Judgement::Deny(13));
 pub(crate) const ALLOWED: All = All(Judgement::Allow);
 
+/// What a program in Python prints, without guard or under one that allows all.
+pub(crate) fn python(script: &str, guarded: bool) -> String {
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).stdout(Stdio::piped());
+    let child = if guarded {
+        let (child, supervisor) = start(command, Place::default()).unwrap();
+        supervisor.serve(&ALLOWED).unwrap();
+        child
+    } else {
+        command.spawn().unwrap()
+    };
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+}
+
 /// Root needs no namespace to read its programs, and its sockets are those of the machine's network.
 pub(crate) fn place() -> Place {
     let own_user = !netloom_kit::is_root() && netloom_kit::userns_allowed();
@@ -439,19 +453,7 @@ fn who_gave_up_root_gets_nothing_of_it() {
          attempt(lambda: socket.socket().bind(('127.0.0.1', 999)))\n\
          os.setgroups([])\nos.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\nall()"
     );
-    let run = |guarded: bool| {
-        let mut command = Command::new("python3");
-        command.args(["-c", &script]).stdout(Stdio::piped());
-        let child = if guarded {
-            let (child, supervisor) = start(command, Place::default()).unwrap();
-            supervisor.serve(&ALLOWED).unwrap();
-            child
-        } else {
-            command.spawn().unwrap()
-        };
-        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
-    };
-    let free = run(false);
-    assert_eq!(run(true), free);
+    let free = python(&script, false);
+    assert_eq!(python(&script, true), free);
     assert!(free.starts_with("EACCES\n"), "{free}");
 }

@@ -66,15 +66,20 @@ user exec a -- sh -c 'set -e
 ls -A /var/local
 "#;
 
-#[test]
-fn mounts_below_a_directory_leave_an_ordinary_users_node_its_own() {
-    root_only!("mounts on a host of its own");
-    needs!("unshare", "setpriv");
+/// A machine whose folders are an ordinary user's.
+fn of_user() -> Machine {
     let scratch = Scratch::within_reach();
     for path in [scratch.path().to_owned(), scratch.runtime_dir()] {
         chown(path, Some(USER), Some(USER)).expect("give the folder");
     }
-    let machine = Machine::of(scratch);
+    Machine::of(scratch)
+}
+
+#[test]
+fn mounts_below_a_directory_leave_an_ordinary_users_node_its_own() {
+    root_only!("mounts on a host of its own");
+    needs!("unshare", "setpriv");
+    let machine = of_user();
     machine.file(
         "name: mounts\npool: {ipv6: none}\nnodes:\n  b: {}\n  a:\n    files:\n      \
          /tmp/placed: {text: \"1\\n\"}\n      /var/tmp/placed: {text: \"2\\n\"}\n      \
@@ -90,11 +95,7 @@ fn mounts_below_a_directory_leave_an_ordinary_users_node_its_own() {
 fn a_file_that_cannot_be_placed_is_named() {
     root_only!("mounts on a host of its own");
     needs!("unshare", "setpriv");
-    let scratch = Scratch::within_reach();
-    for path in [scratch.path().to_owned(), scratch.runtime_dir()] {
-        chown(path, Some(USER), Some(USER)).expect("give the folder");
-    }
-    let machine = Machine::of(scratch);
+    let machine = of_user();
     machine.file("name: mounts\nnodes: {a: {files: {/var/new: {text: x}}}}\n");
     let script = "mount -t tmpfs none /var/local\n\
                   setpriv --reuid=65534 --regid=65534 --clear-groups \"$NETLOOM_BIN\" up lab.yaml";

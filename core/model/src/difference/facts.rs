@@ -107,7 +107,8 @@ fn yes(holds: bool) -> Option<String> {
     holds.then(|| "true".to_owned())
 }
 
-/// More entries of a node than this are one fact: nobody reads so many, and each takes more than to compare them all.
+/// A node with more entries of a kind than this has them as one fact: to compare them one by one takes longer than all at
+/// once, and a list of more changes helps no reader.
 const MANY: usize = 1000;
 
 /// Everything about a node except its links and computed routes.

@@ -41,7 +41,7 @@ struct Places {
     nodes: HashMap<NodeId, Slot>,
     /// By node and index.
     interfaces: HashMap<(Slot, u32), usize>,
-    /// By name the last one: a switch that is made anew has gone by now.
+    /// By name the last one: a switch that is recreated has gone by now.
     switches: HashMap<String, SwitchSlot>,
 }
 

@@ -31,8 +31,8 @@ pub(super) fn clear(merged: &mut Merged, running: &Plan) {
     // What is made anew in a node that goes goes with it.
     // Parents precede their children.
     let around = |at: &Slot| running.node_at(*at)?.parent.filter(|parent| parent < at);
-    let anew = running.slots().filter(|at| merged.early.nodes.contains(&running.nodes[*at].id));
-    let holders = anew.flat_map(|at| std::iter::successors(around(&at), around));
+    let going = running.slots().filter(|at| merged.early.nodes.contains(&running.nodes[*at].id));
+    let holders = going.flat_map(|at| std::iter::successors(around(&at), around));
     let holders: BTreeSet<NodeId> = holders.map(|at| running.nodes[at].id).collect();
     for node in holders {
         if merged.late.nodes.remove(&node) {
