@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use netloom_sys::Failure;
 
+use crate::Time;
+
 /// Longest file in bytes that is read.
 const MOST: u64 = 2 << 30;
 
@@ -20,6 +22,25 @@ const SPARE: u64 = 4 << 20;
 
 /// Records that are written at once.
 const PIECE: usize = 1 << 20;
+
+/// Nanoseconds before a file that could not be written is tried again: others are to be served meanwhile.
+const PAUSE: Time = 10_000_000_000;
+
+/// When a file that could not be written may be tried again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Retry(Time);
+
+impl Retry {
+    /// Whether it may be tried now.
+    pub fn is_due(self, now: Time) -> bool {
+        now >= self.0
+    }
+
+    /// It could not be written now.
+    pub fn failed(&mut self, now: Time) {
+        self.0 = now + PAUSE;
+    }
+}
 
 /// The file.
 #[derive(Debug)]

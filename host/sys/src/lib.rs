@@ -42,6 +42,7 @@ pub mod seccomp;
 pub mod setup;
 pub mod shown;
 pub mod socket_filter;
+pub mod space;
 pub mod subordinate;
 pub mod sysctl;
 pub mod terminal;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::{Error, Failure, Result};
+use crate::{Error, Failure, Result, space};
 
 /// Ownership and permissions of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,10 +145,7 @@ pub fn read_of_lab(path: &Path) -> std::io::Result<Vec<u8>> {
 pub fn copy_of_lab(from: &Path, to: &mut std::fs::File) -> std::io::Result<()> {
     let mut source = open_of_lab(from)?;
     let size = source.metadata()?.len();
-    // Without blocks it has no bound, or none that it tells.
-    let room = rustix::fs::fstatvfs(&*to).ok().filter(|room| room.f_blocks > 0);
-    let free = room.map_or(u64::MAX, |room| room.f_bavail.saturating_mul(room.f_frsize));
-    if size > free {
+    if let Some(free) = space::free(&*to).ok().flatten().filter(|free| size > *free) {
         let why = format!("its {size} bytes do not fit: {free} are free there");
         return Err(std::io::Error::other(why));
     }

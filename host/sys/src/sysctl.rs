@@ -19,7 +19,7 @@ pub fn get(path: &str) -> Option<String> {
 pub fn set(path: &str, value: &str) -> io::Result<()> {
     let (path, optional) = path.strip_prefix('-').map_or((path, false), |path| (path, true));
     let full = full(path);
-    if std::fs::read_to_string(&full).is_ok_and(|now| now.trim() == value) {
+    if get(path).as_deref() == Some(value) {
         return Ok(());
     }
     match std::fs::write(&full, value) {

@@ -17,6 +17,7 @@ use netloom_oci::tape::{BLOCK, Kind, Step, Tape, padding};
 use netloom_oci::{Digest, Hasher, Reference, Source};
 use netloom_sys::Failure;
 use netloom_sys::setup::open_of_lab;
+use netloom_sys::space;
 
 use crate::error::wrong_digest;
 use crate::options::{Patience, platform};
@@ -380,12 +381,12 @@ impl Taking<'_> {
             _ => {}
         }
         let root = self.store.root();
-        let found = rustix::fs::statvfs(root).map_err(|e| Failure::path(root, "look at", e))?;
-        let free = found.f_bavail.saturating_mul(found.f_frsize);
-        // Without blocks it has no bound, or none that it tells.
-        match found.f_blocks > 0 && length > free {
-            true => refused(format!("its {length} bytes do not fit: {free} are free in {root:?}")),
-            false => Ok(()),
+        let free = fs::File::open(root).and_then(|folder| Ok(space::free(folder)?));
+        match free.map_err(|e| Failure::path(root, "look at", e))?.filter(|free| length > *free) {
+            Some(free) => {
+                refused(format!("its {length} bytes do not fit: {free} are free in {root:?}"))
+            }
+            None => Ok(()),
         }
     }
 

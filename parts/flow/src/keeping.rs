@@ -5,15 +5,14 @@ use std::path::Path;
 
 use netloom_pipeline::{Place, Time};
 
+use netloom_ofconn::record_file::Retry;
+
 use crate::journal::Journal;
 use crate::state::SavedPort;
 use crate::system::SECOND;
 
 /// Pause between saves of counters, at least.
 pub(crate) const PAUSE: Time = SECOND;
-
-/// Pause before a file that could not be written is tried again.
-pub(crate) const AGAIN: Time = 10 * SECOND;
 
 /// The file, and what is due.
 #[derive(Debug)]
@@ -34,8 +33,7 @@ pub(crate) struct Keeping {
     pub(crate) restoring: bool,
     /// What comes next in the file that is being written anew.
     pub(crate) rewriting: Option<Rewriting>,
-    /// A file that could not be written is not tried again before.
-    pub(crate) again: Time,
+    pub(crate) retry: Retry,
 }
 
 /// What comes next in a file that is written anew: groups and meters from a number on, then entries from a place on.
@@ -58,7 +56,7 @@ impl Keeping {
             entries: (0, 0),
             restoring: false,
             rewriting: None,
-            again: 0,
+            retry: Retry::default(),
         }
     }
 

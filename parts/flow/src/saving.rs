@@ -11,7 +11,7 @@ use netloom_sys::describe;
 
 use crate::Result;
 use crate::control::PortSpec;
-use crate::keeping::{AGAIN, PAUSE, Rewriting};
+use crate::keeping::{PAUSE, Rewriting};
 use crate::server::Server;
 use crate::state::{Content, Count, Record, SavedPort};
 use crate::system::clock;
@@ -143,17 +143,17 @@ impl Server {
         Ok(())
     }
 
-    /// Writes a file anew that could not be appended to. If that fails, too, it is not tried again for a while: others are to be
-    /// served meanwhile, and the trouble is told.
+    /// Rewrites a file that could not be appended to. If that fails, too, it is not tried again for a while, and the trouble
+    /// is told.
     fn rewrite_again(&mut self, appended: Result<()>) -> Result<()> {
         let now = clock();
-        if now < self.keeping.again {
+        if !self.keeping.retry.is_due(now) {
             return appended;
         }
         let written = self.rewrite();
         if written.is_err() {
             self.keeping.rewriting = None;
-            self.keeping.again = now + AGAIN;
+            self.keeping.retry.failed(now);
         }
         written
     }

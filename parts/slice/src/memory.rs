@@ -6,16 +6,12 @@
 
 use std::path::Path;
 
-use netloom_ofconn::Time;
-use netloom_ofconn::record_file::RecordFile;
+use netloom_ofconn::record_file::{RecordFile, Retry};
 use netloom_slicing::{Memory, VirtualSwitches, Written};
 use netloom_sys::{Failure, journal};
 
 use crate::application::SwitchPolicy;
-use crate::system::{SECOND, clock};
-
-/// Pause before a file that could not be written is tried again.
-const AGAIN: Time = 10 * SECOND;
+use crate::system::clock;
 
 /// Bytes that are written at a time.
 const PIECE: usize = 32 * 1024;
@@ -39,13 +35,12 @@ pub(crate) fn distrusted(switch: &SwitchPolicy, why: &str) {
 pub(crate) struct Keeping {
     file: RecordFile,
     writing: Option<Written>,
-    /// What could not be written is not tried again before.
-    again: Time,
+    retry: Retry,
 }
 
 impl Keeping {
     pub(crate) fn new(file: RecordFile) -> Keeping {
-        Keeping { file, writing: None, again: 0 }
+        Keeping { file, writing: None, retry: Retry::default() }
     }
 
     /// What it says; `None` if there is no file.
@@ -101,21 +96,21 @@ impl Keeping {
         self.goes_on(core).map(drop)
     }
 
-    /// Writes anew what could not be appended to, at once: what the switch is told now is to be known. If that fails, too, it
-    /// is not tried again for a while: others are to be served meanwhile.
+    /// Rewrites at once what could not be appended to: what the switch is told now is to be known. If that fails, too, it is
+    /// not tried again for a while.
     fn write_again(
         &mut self,
         appended: Result<(), Failure>,
         core: &VirtualSwitches,
     ) -> Result<(), Failure> {
         let now = clock();
-        if now < self.again {
+        if !self.retry.is_due(now) {
             return appended;
         }
         let written = self.write(core);
         if written.is_err() {
             self.writing = None;
-            self.again = now + AGAIN;
+            self.retry.failed(now);
         }
         written
     }

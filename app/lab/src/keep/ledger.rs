@@ -72,9 +72,23 @@ impl Ledger {
         Ledger { home: home.to_owned(), settings: settings.to_owned(), file }
     }
 
-    /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes has it already. A limit is raised
-    /// by what that list says instead.
+    /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes has it already.
     pub(crate) fn take(&self, path: &str, value: &str, user: &Path) -> Result<()> {
+        self.join(path, user, |_| Some(value.to_owned()))
+    }
+
+    /// Raises a limit for the lab in `user`, by what its list of changes says.
+    pub(crate) fn raise(&self, path: &str, user: &Path) -> Result<()> {
+        self.join(path, user, |entry| entry.raised(path))
+    }
+
+    /// Counts the lab in `user`, and sets what `value` makes of the entry.
+    fn join(
+        &self,
+        path: &str,
+        user: &Path,
+        value: impl FnOnce(&Entry) -> Option<String>,
+    ) -> Result<()> {
         self.locked(|locked, entries| {
             match entries.get_mut(path) {
                 Some(entry) if entry.users.iter().any(|known| known == user) => {}
@@ -86,9 +100,9 @@ impl Ledger {
             }
             // Recorded before it is done.
             self.write(locked, entries)?;
-            match entries.get(path).and_then(|entry| entry.raised(path)) {
-                Some(raised) => self.set(path, &raised),
-                None => self.set(path, value),
+            match entries.get(path).and_then(value) {
+                Some(value) => self.set(path, &value),
+                None => Ok(()),
             }
         })
     }
@@ -305,7 +319,7 @@ mod tests {
             };
             assert!(change.is_ours());
             folder.write_host_changes(&[change]).unwrap();
-            ledger.take(path, "", &user).unwrap();
+            ledger.raise(path, &user).unwrap();
             user
         };
         let value = || ledger.read(path).unwrap();

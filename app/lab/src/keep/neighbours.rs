@@ -5,9 +5,8 @@
 //! Labs of root raise the limits by what they need, and lower them again at their end. For ordinary users, and where the
 //! kernel does not let root, [`lacking`] says so.
 
-use std::path::Path;
-
 use netloom_model::plan::Neighbours as Wanted;
+use netloom_sys::sysctl;
 
 use crate::Result;
 use crate::build::keeper::{Ground, Keeper};
@@ -53,8 +52,7 @@ fn make_room(folder: &Folder, wanted: Wanted) -> Result<()> {
 
 fn raise(folder: &Folder, path: &str, more: u32) -> Result<()> {
     // A network namespace other than the machine's first has none, and a container may not write them.
-    let full = Path::new("/proc/sys").join(path);
-    if rustix::fs::access(&full, rustix::fs::Access::WRITE_OK).is_err() {
+    if rustix::fs::access(sysctl::full(path), rustix::fs::Access::WRITE_OK).is_err() {
         return Ok(());
     }
     let mut changes = folder.read_host_changes()?;
@@ -73,7 +71,7 @@ fn raise(folder: &Folder, path: &str, more: u32) -> Result<()> {
         }
     }
     folder.write_host_changes(&changes)?;
-    ledger.take(path, "", &folder.path())
+    ledger.raise(path, &folder.path())
 }
 
 /// Why nodes may not reach each other, where the kernel's tables have no room for all their neighbours. Other labs and the
@@ -97,5 +95,5 @@ pub(crate) fn told() -> Option<String> {
 }
 
 fn limit(path: &str) -> Option<u32> {
-    std::fs::read_to_string(Path::new("/proc/sys").join(path)).ok()?.trim().parse().ok()
+    sysctl::get(path)?.parse().ok()
 }

@@ -129,8 +129,8 @@ fn root(entry: &Entry, node: &str) -> Result<std::os::fd::OwnedFd> {
 /// Writes a file of the guest, in a folder if `to` is one.
 const WRITE: &str = "if [ -d \"$1\" ]; then set -- \"${1%/}/$2\" \"$2\" \"$3\"; fi; cat > \"$1\" && chmod \"$3\" \"$1\"";
 
-/// Whether a copy takes the place of what has its name, a link too, whoever has made that. A device or pipe is written to,
-/// also through a link like /dev/stdout.
+/// Whether a copy replaces what has its name, including a link that another user made. A device or pipe is written to, also
+/// through a link like /dev/stdout.
 fn is_replaced(to: &Path) -> bool {
     std::fs::metadata(to).map_or(true, |found| found.is_file())
 }
@@ -164,8 +164,7 @@ fn out_of_guest(
         None => std::fs::File::create(&to),
     };
     let file = file.with_context(|| fail("make"))?;
-    let room = rustix::fs::fstatvfs(&file).ok().filter(|room| room.f_blocks > 0);
-    let free = room.map_or(u64::MAX, |room| room.f_bavail.saturating_mul(room.f_frsize));
+    let free = netloom_sys::space::free(&file).ok().flatten().unwrap_or(u64::MAX);
     rustix::stdio::dup2_stdout(&file).context("write the file as output")?;
     let words = ["cat", "--", from].map(str::to_owned);
     let most = max.unwrap_or(u64::MAX).min(free);

@@ -235,7 +235,7 @@ pub(super) fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Answe
         };
         let found = socket.route_to(&Lookup { to: question.to, forwarded })?;
         let Some(Found::Leaves { link, via, source }) = found else {
-            return Ok(Err(stop(&mut socket, question)?));
+            return Ok(Err(stop(&mut socket, question, forwarded)?));
         };
         let left = socket.link(link)?;
         let gone = || Error::unfit(format!("link {link}"), "it is gone");
@@ -246,8 +246,14 @@ pub(super) fn next(spaces: &mut Spaces, question: &Question<'_>) -> Result<Answe
 
 /// Why a node sends packets no further, asked in its network. Of forwarded packets the kernel's refusal alone does not tell:
 /// it is the same without a route, without forwarding, and from the reverse path filter.
-fn stop(socket: &mut Socket, question: &Question<'_>) -> netloom_netlink::Result<Stop> {
-    let Some((source, interface)) = question.forwarded else { return Ok(Stop::NoRoute) };
+fn stop(
+    socket: &mut Socket,
+    question: &Question<'_>,
+    forwarded: Option<(IpAddr, u32)>,
+) -> netloom_netlink::Result<Stop> {
+    let (Some((source, index)), Some((_, interface))) = (forwarded, question.forwarded) else {
+        return Ok(Stop::NoRoute);
+    };
     let mut own = |to| socket.route_to(&Lookup { to, forwarded: None });
     if !matches!(own(question.to)?, Some(Found::Leaves { .. })) {
         return Ok(Stop::NoRoute);
@@ -263,7 +269,6 @@ fn stop(socket: &mut Socket, question: &Question<'_>) -> netloom_netlink::Result
     // Of both the larger counts (ip-sysctl.rst): 1 wants the way back by this interface, 2 any.
     let filter = setting("all", "rp_filter").max(setting(interface, "rp_filter"));
     let back = own(source)?;
-    let index = socket.index_of(interface)?;
     let by = |link| matches!(back, Some(Found::Leaves { link: way, .. }) if way == link);
     let refused = match filter {
         1 => !by(index),

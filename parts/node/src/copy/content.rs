@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use netloom_sys::space;
 use rustix::fs::{
-    Mode, SeekFrom, Stat, Timespec, Timestamps, copy_file_range, fstatvfs, ftruncate,
-    ioctl_ficlone, seek,
+    Mode, SeekFrom, Stat, Timespec, Timestamps, copy_file_range, ftruncate, ioctl_ficlone, seek,
 };
 use rustix::io::{Errno, read, retry_on_intr, write};
 
@@ -49,10 +49,7 @@ impl<'a> Meter<'a> {
             let why = format!("its {size} bytes are more than --max leaves, which are {left}");
             return Err(("copy", io::Error::other(why)));
         }
-        // Without blocks it has no bound, or none that it tells.
-        let found = fstatvfs(to).ok().filter(|found| found.f_blocks > 0);
-        let free = found.map(|found| found.f_bavail.saturating_mul(found.f_frsize));
-        match free.filter(|free| *free < more) {
+        match space::free(to).ok().flatten().filter(|free| *free < more) {
             Some(free) => {
                 let why = format!("its {size} bytes do not fit: {free} are free there");
                 Err(("copy", io::Error::other(why)))
