@@ -19,12 +19,13 @@ fn main() {
     let mut includes = vec![here.join("bpf/include")];
     includes.extend(env::var_os("DEP_BPF_INCLUDE").map(PathBuf::from));
     includes.extend(multiarch());
+    println!("cargo:rustc-env=BPF_FLAGS={}", flags(&includes).join("\u{1f}"));
     for part in folders(&here.join("bpf")) {
         for source in folders(&part).into_iter().filter(|f| f.to_string_lossy().ends_with(".bpf.c"))
         {
             let object = source.with_extension("o");
             let name = object.file_name().map(|n| out.join(n)).unwrap_or_default();
-            compile(&source, &name, &includes);
+            compile(&source, &name, &flags(&includes));
         }
     }
 }
@@ -44,14 +45,22 @@ fn multiarch() -> Option<PathBuf> {
     dir.join("asm").is_dir().then_some(dir)
 }
 
-fn compile(source: &Path, object: &Path, includes: &[PathBuf]) {
+/// What clang is told for every program; the test of other compilers uses the same.
+fn flags(includes: &[PathBuf]) -> Vec<String> {
+    let mut flags = Vec::from(
+        ["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
+            .map(str::to_owned),
+    );
+    flags.push("-Wno-unused-parameter".to_owned());
+    flags.push(format!("-ffile-prefix-map={}=.", env!("CARGO_MANIFEST_DIR")));
+    flags.extend(includes.iter().map(|dir| format!("-I{}", dir.display())));
+    flags
+}
+
+fn compile(source: &Path, object: &Path, flags: &[String]) {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);
-    command.args(["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-std=gnu11"]);
-    command.args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]);
-    command.arg(format!("-ffile-prefix-map={}=.", env!("CARGO_MANIFEST_DIR")));
-    command.args(includes.iter().map(|dir| format!("-I{}", dir.display())));
-    let status = command.arg("-c").arg(source).arg("-o").arg(object).status();
+    let status = command.args(flags).arg("-c").arg(source).arg("-o").arg(object).status();
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => {

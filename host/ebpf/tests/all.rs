@@ -6,6 +6,7 @@
 )]
 
 mod capture;
+mod compilers;
 mod filter;
 #[path = "../../../core/filter/tests/support/mod.rs"]
 mod filter_support;

@@ -242,6 +242,20 @@ static __always_inline __u32 hint_place(const struct nl_fl_work *w, __u32 cpu)
 	return cpu * HINTS + (sum >> 40) % HINTS;
 }
 
+/* By the mask at this place of the order; counts it when it finds a result. */
+static __always_inline __u32 find_at(struct nl_fl_work *w, struct nl_fl_cpu *cpu,
+				     struct nl_fl_table *table, __u32 place, __u64 live)
+{
+	__u32 mask = NL_READ(table->order[place]) % NL_FL_MASKS;
+	__u32 slot = nl_fl_by_mask(w, mask, live);
+
+	if (slot == NL_FL_NONE)
+		return NL_FL_NONE;
+	cpu->masked++;
+	cpu->hits[mask]++;
+	return slot;
+}
+
 /* By a hint, then by all but the first masks; notes a hint. */
 static __always_inline __u32 find_by_more(struct nl_fl_work *w, struct nl_fl_cpu *cpu,
 					  struct nl_fl_table *table, __u32 number, __u64 live)
@@ -257,48 +271,36 @@ static __always_inline __u32 find_by_more(struct nl_fl_work *w, struct nl_fl_cpu
 		return slot;
 	}
 	for (__u32 i = FIRST_MASKS; i < NL_FL_MASKS; i++) {
-		__u32 mask;
-
 		if (i >= NL_READ(table->masks))
 			break;
-		mask = NL_READ(table->order[i]) % NL_FL_MASKS;
-		slot = nl_fl_by_mask(w, mask, live);
+		slot = find_at(w, cpu, table, i, live);
 		if (slot == NL_FL_NONE)
 			continue;
-		cpu->masked++;
-		cpu->hits[mask]++;
 		*hint = slot;
 		return slot;
 	}
 	return NL_FL_NONE;
 }
 
-/* The result's slot, or NL_FL_NONE. */
+/* The result's slot, or NL_FL_NONE. The first masks are written out: clang 19 does not unroll a loop over them. */
 static __always_inline __u32 find(struct nl_fl_work *w, struct nl_fl_cpu *cpu, __u32 number)
 {
-	__u32 zero = 0, masks;
+	__u32 zero = 0, masks, slot = NL_FL_NONE;
 	struct nl_fl_table *table = bpf_map_lookup_elem(&nl_fl_table, &zero);
 	__u64 live;
 
+	_Static_assert(FIRST_MASKS == 2, "the first masks are written out");
 	if (!table)
 		return NL_FL_NONE;
 	live = NL_READ(table->generation) + 1;
 	masks = NL_READ(table->masks);
-#pragma unroll
-	for (__u32 i = 0; i < FIRST_MASKS; i++) {
-		__u32 mask, slot;
-
-		if (i >= masks)
-			return NL_FL_NONE;
-		mask = NL_READ(table->order[i]) % NL_FL_MASKS;
-		slot = nl_fl_by_mask(w, mask, live);
-		if (slot == NL_FL_NONE)
-			continue;
-		cpu->masked++;
-		cpu->hits[mask]++;
-		return slot;
-	}
-	return masks > FIRST_MASKS ? find_by_more(w, cpu, table, number, live) : NL_FL_NONE;
+	if (masks > 0)
+		slot = find_at(w, cpu, table, 0, live);
+	if (slot == NL_FL_NONE && masks > 1)
+		slot = find_at(w, cpu, table, 1, live);
+	if (slot == NL_FL_NONE && masks > FIRST_MASKS)
+		slot = find_by_more(w, cpu, table, number, live);
+	return slot;
 }
 
 #endif

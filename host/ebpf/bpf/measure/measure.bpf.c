@@ -333,21 +333,16 @@ static __noinline int choose_segments(CONTEXT *skb, const struct packet *p,
 }
 #endif
 
-/* Samples those packets of a frame that their hash selects. */
-static __always_inline void choose(CONTEXT *skb, const struct packet *p,
-				   struct nl_me_count *count, const struct seen *s)
+/* Samples the packet of a frame if its hash selects it. A function of its own, so that the stack of what it needs is not
+ * beneath that of choose_segments(): nested calls share 512 bytes. */
+static __noinline int choose_packet(CONTEXT *skb, const struct packet *p,
+				    struct nl_me_count *count, const struct seen *s)
 {
 	struct nl_me_sample sample = {};
 	struct segment segment = {};
 	struct quick quick;
 	int chosen;
 
-#ifndef NL_ME_XDP
-	if (frame_segment_size(skb)) {
-		choose_segments(skb, p, count, s);
-		return;
-	}
-#endif
 	if (nl_me_options.profile != NL_ME_PORTABLE)
 		look_at_offload(skb, p, &segment);
 	if (is_quick(p, &segment) && read_quick(skb, p, &segment, &quick))
@@ -358,6 +353,20 @@ static __always_inline void choose(CONTEXT *skb, const struct packet *p,
 		keep_sample(skb, s->flow, s->block, &sample);
 	else if (chosen == UNHASHABLE)
 		count->unhashable++;
+	return 0;
+}
+
+/* Samples those packets of a frame that their hash selects. */
+static __always_inline void choose(CONTEXT *skb, const struct packet *p,
+				   struct nl_me_count *count, const struct seen *s)
+{
+#ifndef NL_ME_XDP
+	if (frame_segment_size(skb)) {
+		choose_segments(skb, p, count, s);
+		return;
+	}
+#endif
+	choose_packet(skb, p, count, s);
 }
 
 /* The slot of a flow that joined later: all points switch to it with the same block. */
