@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// `kernel`, `cpu`, `cpus`, `memory_gib`, `user`, `load` (of the minute before), `date` (UTC), `netloom` (version).
+/// `kernel`, `cpu`, `cpus`, `memory_gib`, `user`, `load` (of the minute before), `date` (UTC), `netloom` (version),
+/// `commit` of an optimised build.
 pub(crate) fn facts() -> BTreeMap<String, String> {
     let first_line = |path: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -25,6 +26,7 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
         ("load".to_owned(), load.to_owned()),
         ("date".to_owned(), jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M").to_string()),
         ("netloom".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("commit".to_owned(), env!("BUILT_FROM").to_owned()),
     ])
 }
 
@@ -50,6 +52,7 @@ mod tests {
         assert!(facts["kernel"].contains('.'), "{facts:?}");
         assert!(facts["load"].parse::<f64>().is_ok(), "{facts:?}");
         assert!(facts["date"].starts_with("20") && facts["date"].len() == 16, "{facts:?}");
+        assert!(!facts["commit"].is_empty(), "{facts:?}");
         assert!(memory_kib("MemAvailable").unwrap() > 1000.0);
         assert_eq!(memory_kib("MemAvail"), None);
     }
