@@ -326,11 +326,6 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     binds::settle(&mut nodes, &options.runtime)?;
     flows::check_tls(&switches, &slices)?;
     for node in &nodes {
-        let object = format!("node {:?}", node.name);
-        let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
-        if let Some(root) = node.root.as_ref().filter(|root| !root.is_dir()) {
-            return Err(invalid(format!("root {root:?}: no such directory")));
-        }
         for file in &node.files {
             if let FileContent::From(path) = &file.content {
                 let opened = netloom_sys::setup::open_of_lab(path);

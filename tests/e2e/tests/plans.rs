@@ -1,5 +1,7 @@
 //! Plans from outside that cannot be true: each is answered at once, and the lab goes on.
 
+use std::path::Path;
+
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -266,16 +268,20 @@ fn no_plan_shows_the_folder_of_labs_to_a_node() {
     let runtime = machine.scratch().runtime_dir();
     let link = machine.scratch().path().join("elsewhere");
     std::os::unix::fs::symlink(&runtime, &link).expect("a link");
-    for from in [runtime.as_path(), runtime.parent().expect("around it"), &link] {
+    let around = runtime.parent().expect("around it");
+    let bind = |from: &Path| ("binds", json!([{"to": "/mnt", "from": from, "write": true}]));
+    let root = |at: &Path| ("root", json!(at));
+    for (key, value) in [bind(&runtime), bind(around), bind(&link), root(&runtime), root(&link)] {
         let mut plan = plan.clone();
         let node = place(&plan, "r");
-        plan["nodes"][node]["binds"] = json!([{"to": "/mnt", "from": from, "write": true}]);
+        let told = format!("{key} {value}");
+        plan["nodes"][node][key] = value;
         let body = json!({"plan": plan}).to_string();
-        let (status, told, _) = ask(&machine, "POST /v1/lab/apply", &body);
-        let told = told["error"].as_str().unwrap_or_default();
+        let (status, answer, _) = ask(&machine, "POST /v1/lab/apply", &body);
+        let reason = answer["error"].as_str().unwrap_or_default();
         assert!(
-            status == 400 && told.contains("would see the folder of labs"),
-            "{from:?}: {status}: {told}"
+            status == 400 && reason.contains("would see the folder of labs"),
+            "{told}: {status}: {reason}"
         );
     }
     let (_, now, _) = ask(&machine, "GET /v1/lab/plan", "");

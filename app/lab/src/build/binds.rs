@@ -1,4 +1,4 @@
-//! Whether the files and directories of the host that nodes are to see can be shown to them.
+//! Whether the files and directories of the host that nodes are to see, as binds or as their root, can be shown to them.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -10,14 +10,18 @@ use rustix::fs::{FileType, OFlags};
 
 use crate::{Error, Result};
 
-/// Replaces the paths of these nodes' binds, which are absolute, by what they lead to; `runtime` is the folder of labs.
+/// Replaces the paths of these nodes' binds, which are absolute, by what they lead to, and checks their roots; `runtime`
+/// is the folder of labs.
 ///
 /// # Errors
-/// Names the node, the path in it, and why the path on the host cannot be shown there.
+/// Names the node, the path in it, and why the path on the host cannot be shown there. As [`check_root`].
 pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
     let runtime = runtime.canonicalize().unwrap_or_else(|_| runtime.to_owned());
     for node in nodes {
         let name = node.name.clone();
+        if let Some(root) = &node.root {
+            check_root(&format!("node {name:?}"), root, &runtime)?;
+        }
         for bind in &mut node.binds {
             let object = || format!("node {name:?}: binds.{}", bind.to);
             bind.from = found(bind, &runtime)
@@ -27,12 +31,38 @@ pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks the binds of a node of a plan from elsewhere, in which [`settle`] has replaced the paths.
+/// What a node has of its own within its root; what the host has there is not seen.
+const OWN: [&str; 3] = ["run", "tmp", "var/tmp"];
+
+/// Refuses a root of a node that is no directory, or in which the node would see the folder of labs, `runtime`: programs
+/// there could talk to every lab of the user.
+///
+/// # Errors
+/// Names `object` and the root.
+pub(crate) fn check_root(object: &str, root: &Path, runtime: &Path) -> Result<()> {
+    let invalid = |reason: String| {
+        let reason = format!("root {root:?}: {reason}");
+        Err(Error::Invalid { object: object.to_owned(), reason })
+    };
+    if !root.is_absolute() || !root.is_dir() {
+        return invalid("not a directory given from /".to_owned());
+    }
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (root, runtime) = (real(root), real(runtime));
+    let seen =
+        runtime.strip_prefix(&root).is_ok_and(|at| !OWN.iter().any(|own| at.starts_with(own)));
+    if seen || root.starts_with(&runtime) {
+        return invalid(format!("the node would see the folder of labs, {}", runtime.display()));
+    }
+    Ok(())
+}
+
+/// Checks the binds and the root of a node of a plan from elsewhere, in which [`settle`] has replaced the paths.
 ///
 /// # Errors
 /// As [`settle`]; a path leads elsewhere.
 pub(crate) fn check(node: &PlannedNode, runtime: &Path) -> Result<()> {
-    if node.binds.is_empty() {
+    if node.binds.is_empty() && node.root.is_none() {
         return Ok(());
     }
     let mut own = node.clone();
@@ -82,6 +112,30 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_root_does_not_show_the_folder_of_labs() {
+        let folder = tempfile::tempdir().unwrap();
+        for own in ["labs", "run/labs", "tmp/labs", "var/tmp/labs", "site"] {
+            std::fs::create_dir_all(folder.path().join(own)).unwrap();
+        }
+        symlink(folder.path().join("labs"), folder.path().join("link")).unwrap();
+        let asked = |root: &str, runtime: &str| {
+            check_root("node \"a\"", &folder.path().join(root), &folder.path().join(runtime))
+        };
+        for runtime in ["run/labs", "tmp/labs", "var/tmp/labs"] {
+            asked("", runtime).unwrap();
+        }
+        asked("site", "labs").unwrap();
+        for (root, runtime) in
+            [("", "labs"), ("labs", "labs"), ("link", "labs"), ("run", "run/labs")]
+        {
+            let said = asked(root, runtime).unwrap_err().to_string();
+            assert!(said.contains("would see the folder of labs"), "{root} {runtime}: {said}");
+        }
+        let said = asked("missing", "labs").unwrap_err().to_string();
+        assert!(said.contains("not a directory given from /"), "{said}");
+    }
 
     #[test]
     fn what_cannot_be_shown_is_named_with_its_reason() {

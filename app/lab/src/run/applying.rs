@@ -188,14 +188,10 @@ impl Running {
         let nodes: Vec<&PlannedNode> =
             merged.target.nodes.iter().filter(|node| touched(&node.id)).collect();
         for node in &nodes {
-            let object = format!("node {:?}", node.name);
             allowed::check_limits(&state.groups, node, state.user)?;
             ports::check_new(&self.folder, &state.plan, node)?;
             users::check_node(&state, node)?;
             binds::check(node, self.folder.runtime())?;
-            if let Some(root) = &node.root {
-                crate::run::node_changes::check_root(&object, root)?;
-            }
             for file in &node.files {
                 if let netloom_model::lab::FileContent::From(path) = &file.content {
                     netloom_sys::setup::open_of_lab(path).map_err(Error::at(path, "open"))?;

@@ -13,6 +13,7 @@ use netloom_model::plan::Slot;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem, set_node};
 
+use crate::build::binds;
 use crate::build::maker::{add_group, limits};
 use crate::run::running::{Running, Work};
 use crate::run::teardown;
@@ -73,7 +74,7 @@ impl Running {
         self.check_bounds(&state, &node)?;
         allowed::check_limits(&state.groups, &node, state.user)?;
         if let Some(root) = &node.root {
-            check_root(&object, root)?;
+            binds::check_root(&object, root, self.folder.runtime())?;
         }
         Ok(node)
     }
@@ -210,7 +211,9 @@ impl Running {
         users::check_node(&state, &new)?;
         let remake = new.root != old.root || new.privileged != old.privileged || new.ids != old.ids;
         if remake {
-            new.root.as_ref().map_or(Ok(()), |root| check_root(&object, root))?;
+            new.root
+                .as_ref()
+                .map_or(Ok(()), |root| binds::check_root(&object, root, self.folder.runtime()))?;
             let below = state.plan.descendants(at);
             let slots: Vec<Slot> = std::iter::once(at).chain(below).collect();
             let remedy = "`root`, `privileged` and `ids` can be changed when they have ended";
@@ -306,13 +309,4 @@ impl Running {
         teardown::end_inits(inits, || true)?;
         self.make_with(work).map(drop)
     }
-}
-
-/// A root must be an existing directory.
-pub(crate) fn check_root(object: &str, root: &std::path::Path) -> Result<()> {
-    if root.is_absolute() && root.is_dir() {
-        return Ok(());
-    }
-    let reason = format!("root {root:?}: not a directory given from /");
-    Err(Error::Invalid { object: object.to_owned(), reason })
 }
