@@ -156,7 +156,12 @@ pub fn rules(from: u32, count: u32, actions: &str) -> Vec<u8> {
     (from..from + count).flat_map(one).collect()
 }
 
-/// Floods the switch of a slice with rules until it has as many as it may; what comes back is not looked at.
+/// A slicer that asks nobody for a sign of life: those that fill it answer no echo request.
+pub fn unprobed(policy: &str) -> Slicer {
+    Slicer::with(policy, |application| application.probe = 600)
+}
+
+/// Floods the switch of an [`unprobed`] slicer's slice with rules until it has as many as it may; what comes back is not looked at.
 pub fn fill(slicer: &Slicer, slice: &str, actions: &str) -> Peer {
     let peer = slicer.peer(slice);
     let mut reader = peer.socket.try_clone().expect("a descriptor");
@@ -172,8 +177,7 @@ pub fn fill(slicer: &Slicer, slice: &str, actions: &str) -> Peer {
 
 #[test]
 fn a_flood_of_rules_is_bounded_and_its_memory_given_back() {
-    // Those that fill it answer no echo request.
-    let slicer = Slicer::with(&two(""), |application| application.probe = 60);
+    let slicer = unprobed(&two(""));
     let switch = Switch::start(slicer.openflow());
     slicer.ready();
     let first = resident(&slicer);
@@ -199,7 +203,7 @@ fn a_flood_of_rules_is_bounded_and_its_memory_given_back() {
 /// Whatever rules and groups are like, bytes bound them.
 #[test]
 fn large_rules_and_groups_are_bounded_by_their_bytes() {
-    let slicer = Slicer::start(&two(""));
+    let slicer = unprobed(&two(""));
     let _switch = Switch::start(slicer.openflow());
     slicer.ready();
     let first = resident(&slicer);

@@ -199,23 +199,27 @@ fn who_floods_leaves_others_their_turn() {
     let (station, client) = acquainted(&switch, &vde);
     let flooder = Client::join(&vde, "flooder");
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (begun, begins) = std::sync::mpsc::channel();
     let flood = std::thread::spawn({
         let stop = stop.clone();
         move || {
             flooder.data.set_nonblocking(true).expect("non-blocking");
-            let mut sent = 0_u64;
+            let mut begun = Some(begun);
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                sent += u64::from(flooder.data.send(&frame(ALL, mac(9), &[0; 1400])).is_ok());
+                let sent = flooder.data.send(&frame(ALL, mac(9), &[0; 1400])).is_ok();
+                if let Some(begun) = begun.take_if(|_| sent) {
+                    begun.send(()).expect("somebody waits");
+                }
             }
-            sent
         }
     });
+    begins.recv().expect("the flood begins");
     for number in 0..200 {
         client.send(&world::numbered(mac(1), mac(2), number));
         while world::number_of(&station.next()) != Some(number) {}
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(flood.join().expect("the flooder") > 0);
+    flood.join().expect("the flooder");
 }
 
 #[test]
