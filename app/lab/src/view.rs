@@ -347,7 +347,7 @@ pub struct OpenflowStatus {
     pub running: bool,
     /// Its datapath id: 16 hexadecimal digits.
     pub datapath: String,
-    /// What moves its frames: `packet-sockets`, `tcx`, `xdp`.
+    /// What moves its frames: `packet-sockets`, `tcx`, `clsact`.
     pub plane: Option<String>,
     /// Why a faster one is not used.
     pub slower: Option<String>,

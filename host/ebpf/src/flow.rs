@@ -36,8 +36,8 @@ mod upcalls;
 
 pub use list::List;
 pub use loading::Options;
+use loading::load;
 pub(crate) use loading::probe;
-use loading::{load, load_xdp};
 use masks::{Compared, Masks};
 use near::{NEAR, Near};
 use operations::Operations;
@@ -190,8 +190,9 @@ impl Flow {
     /// As [`Flow::create`].
     pub fn create_by(hook: Hook, options: &Options) -> Result<Flow> {
         let loaded = load(options)?;
-        let maps = Maps::find(&|name| loaded.map(name))?;
-        Flow::new(hook, loaded.program(PROGRAM)?, maps, options)
+        let mut maps = Maps::find(&|name| loaded.map(name))?;
+        maps.shared.begin(loading::room(options))?;
+        Ok(Flow::of(hook, loaded.program(PROGRAM)?, maps))
     }
 
     /// Finds the fast path that an interface is a port of; `None` if it is of none. Its results stay in force.
@@ -220,19 +221,6 @@ impl Flow {
         }
         attach::detach(hook, &program, ifindex, Direction::Ingress, Order::End)?;
         Ok(true)
-    }
-
-    /// Programs for a card's receive path, attached nowhere.
-    fn create_xdp(options: &Options) -> Result<Flow> {
-        let loaded = load_xdp(options)?;
-        let program = loaded.program("nl_flow_xdp")?;
-        let maps = Maps::find(&|name| loaded.map(name))?;
-        Flow::new(Hook::probe(), program, maps, options)
-    }
-
-    fn new(hook: Hook, program: Program, mut maps: Maps, options: &Options) -> Result<Flow> {
-        maps.shared.begin(loading::room(options))?;
-        Ok(Flow::of(hook, program, maps))
     }
 
     fn of(hook: Hook, program: Program, maps: Maps) -> Flow {

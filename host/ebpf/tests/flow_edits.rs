@@ -183,16 +183,7 @@ fn check(
 #[test]
 fn edits_equal_the_pipelines() {
     root_only!("runs BPF programs");
-    edits(Trial::load(&SMALL).unwrap());
-}
-
-#[test]
-fn edits_equal_the_pipelines_by_xdp() {
-    root_only!("runs BPF programs");
-    edits(Trial::load_xdp(&SMALL).unwrap());
-}
-
-fn edits(trial: Trial) {
+    let trial = Trial::load(&SMALL).unwrap();
     let trial = std::cell::RefCell::new((trial, 0));
     let mut runner =
         TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });

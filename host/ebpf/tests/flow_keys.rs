@@ -197,16 +197,7 @@ pub fn frame() -> impl Strategy<Value = Vec<u8>> {
 #[test]
 fn keys_of_changed_frames() {
     root_only!("runs BPF programs");
-    changed_frames(Trial::load(&SMALL).unwrap());
-}
-
-#[test]
-fn keys_of_changed_frames_by_xdp() {
-    root_only!("runs BPF programs");
-    changed_frames(Trial::load_xdp(&SMALL).unwrap());
-}
-
-fn changed_frames(trial: Trial) {
+    let trial = Trial::load(&SMALL).unwrap();
     let trial = std::cell::RefCell::new(trial);
     let mut runner =
         TestRunner::new(Config { cases: 6000, failure_persistence: None, ..Config::default() });

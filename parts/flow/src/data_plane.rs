@@ -113,7 +113,7 @@ pub struct PlaneCounters {
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = FlowPlane))]
 pub struct PlaneFacts {
-    /// Its kind: `packet-sockets`, `tcx`, `xdp`.
+    /// Its kind: `packet-sockets`, `tcx`, `clsact`.
     pub kind: String,
     /// Why a faster one is not used; absent if there is none.
     pub slower: Option<String>,

@@ -104,36 +104,6 @@ static __always_inline int read_tci(CONTEXT *ctx, __u16 *tci)
 	return 0;
 }
 
-#ifdef NL_FL_XDP
-
-static __always_inline int add_tag(CONTEXT *ctx, __u16 type, __u16 tci)
-{
-	__u8 addresses[ADDRESSES + TAG];
-
-	if (frame_load(ctx, 0, addresses, ADDRESSES) || bpf_xdp_adjust_head(ctx, -TAG))
-		return -1;
-	*(__u16 *)(addresses + ADDRESSES) = bpf_htons(type);
-	*(__u16 *)(addresses + ADDRESSES + 2) = bpf_htons(tci);
-	return bpf_xdp_store_bytes(ctx, 0, addresses, sizeof(addresses));
-}
-
-static __always_inline int remove_tag(CONTEXT *ctx)
-{
-	__u8 addresses[ADDRESSES];
-
-	if (frame_load(ctx, 0, addresses, ADDRESSES) ||
-	    bpf_xdp_store_bytes(ctx, TAG, addresses, ADDRESSES))
-		return -1;
-	return bpf_xdp_adjust_head(ctx, TAG);
-}
-
-static __always_inline int pad(CONTEXT *ctx, __u32 total)
-{
-	return bpf_xdp_adjust_tail(ctx, MINIMUM - (int)total);
-}
-
-#else
-
 static __always_inline int add_tag(CONTEXT *ctx, __u16 type, __u16 tci)
 {
 	return bpf_skb_vlan_push(ctx, bpf_htons(type), tci);
@@ -148,8 +118,6 @@ static __always_inline int pad(CONTEXT *ctx, __u32 total)
 {
 	return bpf_skb_change_tail(ctx, MINIMUM - (frame_tagged(ctx) ? TAG : 0), 0);
 }
-
-#endif
 
 /* A new outermost tag has the content of the old one. */
 static __always_inline int push(CONTEXT *ctx, struct nl_fl_work *w, __u16 type)
@@ -192,13 +160,11 @@ static __always_inline int set_tag(CONTEXT *ctx, struct nl_fl_work *w, __u32 bit
 	if (read_tci(ctx, &tci))
 		return -1;
 	tci = (tci & ~(bits >> 16)) | (bits & 0xffff);
-#ifndef NL_FL_XDP
 	if (frame_tagged(ctx)) {
 		__u16 type = frame_tag_type(ctx);
 
 		return bpf_skb_vlan_pop(ctx) || bpf_skb_vlan_push(ctx, type, tci);
 	}
-#endif
 	tci = bpf_htons(tci);
 	return frame_store(ctx, TAGS_AT + 2, &tci, 2, false);
 }
@@ -266,13 +232,8 @@ static long step(__u32 index, struct run *r)
 		r->to = op->argument;
 		return 1;
 	}
-#ifdef NL_FL_XDP
-	r->failed = true;
-	return 1;
-#else
 	r->lost |= bpf_clone_redirect(r->ctx, op->argument, 0) < 0;
 	return 0;
-#endif
 }
 
 /* Does a list; the verdict for what remains of the frame. */

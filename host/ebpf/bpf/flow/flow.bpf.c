@@ -112,10 +112,6 @@ static __always_inline bool applies(CONTEXT *ctx, const struct nl_fl_work *w)
 {
 	if (w->flags & NL_FL_PLAIN && w->odd)
 		return false;
-#ifdef NL_FL_XDP
-	if (w->flags & NL_FL_CLONES)
-		return false;
-#endif
 	if (!w->least || !(w->has & NL_FL_IP))
 		return true;
 	/* Who decrements a TTL may have to read options, and to drop what is damaged. */
@@ -199,16 +195,8 @@ static __always_inline int forward(CONTEXT *ctx)
 	return verdict;
 }
 
-#ifdef NL_FL_XDP
-SEC("xdp.frags")
-int nl_flow_xdp(struct xdp_md *ctx)
-{
-	return forward(ctx);
-}
-#else
 SEC("tc")
 int nl_flow(struct __sk_buff *ctx)
 {
 	return forward(ctx);
 }
-#endif

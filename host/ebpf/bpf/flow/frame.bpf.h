@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * A frame as the hook shows it: a socket buffer for tcx and clsact, or a received frame for XDP.
+ * A frame as the hook (tcx, clsact) shows it: a socket buffer.
  * Offsets elsewhere count with all VLAN tags in place; a socket buffer may have the first beside the frame.
  */
 #ifndef NETLOOM_FLOW_FRAME_H
@@ -11,23 +11,6 @@
 #define TAG 4
 /* Where tags begin. */
 #define TAGS_AT 12
-
-#ifdef NL_FL_XDP
-
-#define CONTEXT struct xdp_md
-#define VERDICT_DROP XDP_DROP
-#define VERDICT_NEXT XDP_PASS
-
-#define frame_interface(ctx) ((ctx)->ingress_ifindex)
-#define frame_bytes(ctx) ((__u32)bpf_xdp_get_buff_len(ctx))
-#define frame_load(ctx, at, to, size) bpf_xdp_load_bytes(ctx, at, to, size)
-#define frame_tagged(ctx) false
-#define frame_tag_type(ctx) 0
-#define frame_tci(ctx) 0
-#define frame_segment(ctx) 0
-#define frame_segments(ctx) 0
-
-#else
 
 #define CONTEXT struct __sk_buff
 #define VERDICT_DROP NL_DROP
@@ -42,8 +25,6 @@
 #define frame_tci(ctx) ((ctx)->vlan_tci)
 #define frame_segment(ctx) ((ctx)->gso_size)
 #define frame_segments(ctx) ((ctx)->gso_segs)
-
-#endif
 
 /* The offset in the kernel's buffer of one with all tags. */
 static __always_inline __u32 frame_at(CONTEXT *ctx, __u32 at)

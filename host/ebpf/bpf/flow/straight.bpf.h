@@ -16,12 +16,6 @@
 
 #include "work.bpf.h"
 
-#ifdef NL_FL_XDP
-
-#define send_frame(ctx, w, to) bpf_redirect(to, 0)
-
-#else
-
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym __weak;
 
@@ -257,5 +251,4 @@ static __always_inline int send_frame(CONTEXT *ctx, struct nl_fl_work *w, __u32 
 	return bpf_redirect_peer(to, 0);
 }
 
-#endif
 #endif

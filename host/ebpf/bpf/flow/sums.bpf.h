@@ -13,45 +13,12 @@
 
 #include "work.bpf.h"
 
-#ifdef NL_FL_XDP
-
-static __always_inline __u32 folded(__u32 sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
-
-/* Adds a difference to the checksum at an offset; with `udp`, 0 means that there is none. */
-static __always_inline int add_to_sum(CONTEXT *ctx, __u32 at, __u32 difference, bool udp)
-{
-	__u16 sum;
-
-	if (frame_load(ctx, at, &sum, 2))
-		return -1;
-	if (udp && !sum)
-		return 0;
-	sum = ~folded((__u16)~sum + folded(difference));
-	if (udp && !sum)
-		sum = 0xffff;
-	return bpf_xdp_store_bytes(ctx, at, &sum, 2);
-}
-
-#define frame_store(ctx, at, from, size, balanced) \
-	((void)(balanced), bpf_xdp_store_bytes(ctx, at, from, size))
-#define change_header_sum(ctx, at, difference) add_to_sum(ctx, at, difference, false)
-#define change_transport_sum(ctx, at, difference, pseudo, udp) \
-	((void)(pseudo), add_to_sum(ctx, at, difference, udp))
-
-#else
-
 #define frame_store(ctx, at, from, size, balanced) \
 	bpf_skb_store_bytes(ctx, at, from, size, (balanced) ? 0 : BPF_F_RECOMPUTE_CSUM)
 #define change_header_sum(ctx, at, difference) bpf_l3_csum_replace(ctx, at, 0, difference, 0)
 #define change_transport_sum(ctx, at, difference, pseudo, udp)                             \
 	bpf_l4_csum_replace(ctx, at, 0, difference, ((pseudo) ? BPF_F_PSEUDO_HDR : 0) |    \
 							    ((udp) ? BPF_F_MARK_MANGLED_0 : 0))
-
-#endif
 
 /* Does the change in `w`: 0, or an error. Verified separately, as is all that a loop calls. */
 __noinline int nl_fl_change(CONTEXT *ctx, struct nl_fl_work *w)

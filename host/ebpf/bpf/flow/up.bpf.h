@@ -16,7 +16,6 @@ struct {
 	__uint(max_entries, 1 << 20);
 } nl_fl_up SEC(".maps");
 
-#ifndef NL_FL_XDP
 /* A member that a context does not show. */
 struct sk_buff___fl {
 	__u8 ip_summed : 2;
@@ -25,14 +24,10 @@ struct sk_buff___fl {
 #define PARTIAL 3
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
-#endif
 
 /* Whether the checksum is unfinished, if that can be found out (Linux 6.2). */
 static __always_inline __u16 unfinished(CONTEXT *ctx)
 {
-#ifdef NL_FL_XDP
-	return NL_FL_SUM_KNOWN;
-#else
 	struct sk_buff___fl *frame;
 
 	if (!bpf_ksym_exists(bpf_cast_to_kern_ctx) ||
@@ -42,7 +37,6 @@ static __always_inline __u16 unfinished(CONTEXT *ctx)
 	if (BPF_CORE_READ_BITFIELD(frame, ip_summed) == PARTIAL)
 		return NL_FL_SUM_KNOWN | NL_FL_NEEDS_SUM;
 	return NL_FL_SUM_KNOWN;
-#endif
 }
 
 /* Copies the frame, with its tag in place, to room of this size. */

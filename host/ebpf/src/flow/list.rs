@@ -9,8 +9,7 @@ use netloom_pipeline::{Effect, FlowKey};
 
 /// Longest list: `NL_FL_LONGEST`.
 pub(super) const LONGEST: usize = 256;
-/// `NL_FL_CLONES`, `NL_FL_PLAIN`, `NL_FL_TAGS`.
-const CLONES: u16 = 1;
+/// `NL_FL_PLAIN`, `NL_FL_TAGS`.
 const PLAIN: u16 = 2;
 const TAGS: u16 = 4;
 
@@ -174,11 +173,8 @@ impl List {
 
     /// Drops what nobody sees any more.
     fn finished(mut self) -> Option<List> {
-        let sends = |op: &Op| op.kind == Kind::Send;
-        self.ops.truncate(self.ops.iter().rposition(sends).map_or(0, |last| last + 1));
-        if self.ops.iter().filter(|op| sends(op)).count() > 1 {
-            self.flags |= CLONES;
-        }
+        let last = self.ops.iter().rposition(|op| op.kind == Kind::Send);
+        self.ops.truncate(last.map_or(0, |last| last + 1));
         (self.ops.len() <= LONGEST).then_some(self)
     }
 }

@@ -12,11 +12,6 @@ const PART: Part = Part {
     name: "OpenFlow switches",
     object: include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o")),
 };
-/// The same programs for a card's receive path.
-const XDP_PART: Part = Part {
-    name: "OpenFlow switches by XDP",
-    object: include_bytes!(concat!(env!("OUT_DIR"), "/flow_xdp.bpf.o")),
-};
 
 /// Sizes of a switch's maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +43,10 @@ pub(crate) fn probe() -> Result<()> {
 }
 
 pub(super) fn load(options: &Options) -> Result<Loaded> {
-    load_part(&PART, options)
-}
-
-pub(super) fn load_xdp(options: &Options) -> Result<Loaded> {
-    load_part(&XDP_PART, options)
-}
-
-fn load_part(part: &Part, options: &Options) -> Result<Loaded> {
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
     let forms = [shared::RESULTS, shared::counts(cpus), index::FORM];
     let chunks = forms.iter().map(Form::make).collect::<Result<Vec<_>>>()?;
-    part.load(|open| {
+    PART.load(|open| {
         let cpus = u32::try_from(cpus).unwrap_or(1);
         for (map, entries) in [
             (PORTS, options.ports.max(1)),

@@ -16,9 +16,8 @@ use crate::{Error, Result};
 
 /// Room for frames that grew.
 const MORE: usize = 256;
-/// The verdict of what is sent: `TCX_REDIRECT`, `XDP_REDIRECT`.
+/// The verdict of what is sent: `TCX_REDIRECT`.
 const REDIRECT: u32 = 7;
-const XDP_REDIRECT: u32 = 4;
 /// Number of the port.
 const PORT: u32 = 1;
 
@@ -38,7 +37,6 @@ pub struct Ran {
 pub struct Trial {
     /// Its results and upcalls.
     pub flow: Flow,
-    redirect: u32,
 }
 
 impl Trial {
@@ -47,22 +45,11 @@ impl Trial {
     /// # Errors
     /// As [`Flow::create`].
     pub fn load(options: &Options) -> Result<Trial> {
-        Trial::of(Flow::create(options)?, REDIRECT)
-    }
-
-    /// Loads the programs for a card's receive path, where tags are part of the frame.
-    ///
-    /// # Errors
-    /// As [`Flow::create`].
-    pub fn load_xdp(options: &Options) -> Result<Trial> {
-        Trial::of(Flow::create_xdp(options)?, XDP_REDIRECT)
-    }
-
-    fn of(flow: Flow, redirect: u32) -> Result<Trial> {
+        let flow = Flow::create(options)?;
         let words = [u64::from_ne_bytes(crate::map::pair(PORT, 0)), 0, 0, 0, 0, 0, 0, 0];
         flow.ports.put(&LOOPBACK.to_ne_bytes(), &words)?;
         flow.near.put(LOOPBACK, PORT);
-        Ok(Trial { flow, redirect })
+        Ok(Trial { flow })
     }
 
     /// Runs the program over a frame that many times; each sees what the one before left.
@@ -89,6 +76,6 @@ impl Trial {
             return Err(failed(io::Error::from_raw_os_error(-refused)));
         }
         bytes.truncate(usize::try_from(opts.data_size_out).unwrap_or(0));
-        Ok(Ran { sent: opts.retval == self.redirect, bytes, nanoseconds: opts.duration })
+        Ok(Ran { sent: opts.retval == REDIRECT, bytes, nanoseconds: opts.duration })
     }
 }

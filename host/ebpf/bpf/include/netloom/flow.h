@@ -72,7 +72,6 @@ struct nl_fl_bucket {
 _Static_assert(sizeof(struct nl_fl_bucket) == 64, "a line of the cache");
 
 /* Results that need more than a list: */
-#define NL_FL_CLONES 1 /* several sends */
 #define NL_FL_PLAIN 2 /* headers without oddities, as edits do of IP and what is above */
 #define NL_FL_TAGS 4 /* tags are added or removed */
 
