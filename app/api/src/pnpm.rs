@@ -18,7 +18,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use netloom_marking::session::{Body, Configuration};
 use netloom_measure::{
-    Error, Measures, Probe, Session, SessionId, State as SessionState, Summary, Wanted,
+    Between, Error, Measures, Probe, Session, SessionId, State as SessionState, Summary, TwoWays,
+    Wanted,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,7 +35,7 @@ use crate::connections::Held;
 use crate::handler::{Answer, Encoded};
 use crate::json;
 use crate::parameters::{Asked, FromQuery, Named, Query};
-use crate::query::wait;
+use crate::query::{missing, wait};
 use crate::reply::{Problem, Rejection, Wrong};
 use answers::{Created, SessionStatus, summary};
 
@@ -94,7 +95,7 @@ where
     S: Clone + Send + Sync + 'static,
     Pnpm: FromRef<S>,
 {
-    let all: [UtoipaMethodRouter<S>; 7] = [
+    let all: [UtoipaMethodRouter<S>; 8] = [
         routes!(list, create),
         routes!(show, delete),
         routes!(set_state),
@@ -102,6 +103,7 @@ where
         routes!(measures_of_netif),
         routes!(measures_of_flow),
         routes!(measures_of_both),
+        routes!(two_ways),
     ];
     all.into_iter().fold(OpenApiRouter::new(), |router, routes| {
         let others: Vec<String> = routes.1.paths.keys().map(|path| other_form(path)).collect();
@@ -411,6 +413,63 @@ async fn measures_of_both(
     read(pnpm, Selected { id, netif: Some(netif), flow: Some(flow) }, query).await
 }
 
+/// Which two interfaces to compare.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct TwoWayQuery {
+    /// The interface where packets leave, and where those back arrive.
+    near: String,
+    /// The interface where packets arrive, and where those back leave.
+    far: String,
+    /// The id of the filter of packets there; the first filter if absent.
+    flow: Option<u32>,
+    /// The id of the filter of packets back; that of packets there if absent.
+    back: Option<u32>,
+    /// Only blocks from this number on; all that are kept if absent.
+    from: Option<u64>,
+    /// How long to wait in milliseconds for a block if there is none yet and the session runs; default 0.
+    #[param(maximum = 60000)]
+    wait_ms: Option<u64>,
+}
+
+impl FromQuery for TwoWayQuery {
+    fn from_query(query: &Query) -> Result<TwoWayQuery, Rejection> {
+        let netif = |name| query.text(name).map(str::to_owned).ok_or_else(|| missing(name));
+        Ok(TwoWayQuery {
+            near: netif("near")?,
+            far: netif("far")?,
+            flow: query.number("flow")?,
+            back: query.number("back")?,
+            from: query.number("from")?,
+            wait_ms: query.number("wait_ms")?,
+        })
+    }
+}
+
+/// Compare two interfaces of a session in both directions
+///
+/// Loss, one-way delay and jitter of each direction, the mean round-trip time (ARTT) and the two-way jitter (TWAJ).
+#[utoipa::path(get, path = "/pnpm/{id}/two-way", tag = "measure",
+    params(("id" = u64, Path, description = "The session's number"), TwoWayQuery),
+    responses(
+        (status = 200, description = "Block by block", body = TwoWays),
+        (status = 400, description = "A parameter is missing or cannot be used", body = Problem),
+        (status = 404, description = "No such session, interface or filter", body = Problem),
+        (status = "default", description = "Not served", body = Problem),
+    )
+)]
+async fn two_ways(
+    pnpm: Pnpm,
+    Named(id): Named<String>,
+    Asked(query): Asked<TwoWayQuery>,
+) -> Answer<TwoWays> {
+    let from = query.from.unwrap_or(0);
+    let TwoWayQuery { near, far, flow, back, wait_ms, .. } = query;
+    let between = Between { netifs: [near, far], flow, back, from };
+    closed(pnpm, id, (from, wait_ms), move |probe, id| Encoded::of(&probe.two_ways(id, &between)?))
+        .await
+}
+
 /// A selection as given in a path.
 #[derive(Clone)]
 struct Selected {
@@ -433,19 +492,36 @@ impl Selected {
 
 /// Reads measures, waiting for the first block.
 async fn read(pnpm: Pnpm, selected: Selected, query: MeasuresQuery) -> Answer<Measures> {
-    let end = Instant::now() + wait(query.wait_ms)?;
     let from = query.from.unwrap_or(0);
+    closed(pnpm, selected.id.clone(), (from, query.wait_ms), move |probe, id| {
+        Encoded::of(&probe.measures(id, &selected.wanted(id, from)?)?)
+    })
+    .await
+}
+
+/// Reads something of a session's closed blocks. While there is none from that number on and the session runs, it is read
+/// once, to say what is wrong with the request, and again when there is one or the time is over.
+async fn closed<T: Send + 'static>(
+    pnpm: Pnpm,
+    id: String,
+    (from, wait_ms): (u64, Option<u64>),
+    work: impl Fn(&Probe, SessionId) -> Result<Encoded<T>, Rejection> + Clone + Send + 'static,
+) -> Answer<T> {
+    let end = Instant::now() + wait(wait_ms)?;
     let mut looks = Looks::new(end, &pnpm.held, &pnpm.stopping);
+    let mut checked = false;
     loop {
-        let (selected, last) = (selected.clone(), looks.are_over());
+        let (id, work, last) = (id.clone(), work.clone(), looks.are_over());
+        let before = std::mem::replace(&mut checked, true);
         let look = move |probe: &Probe| {
-            let (id, session) = find(probe, &selected.id)?;
-            let wanted = selected.wanted(id, from)?;
+            let (id, session) = find(probe, &id)?;
             let runs = session.state() == SessionState::Running;
-            if !last && runs && session.blocks(from, Duration::ZERO).is_empty() {
+            let early = !last && runs && session.blocks(from, Duration::ZERO).is_empty();
+            if early && before {
                 return Ok(None);
             }
-            Ok(Some(Encoded::of(&probe.measures(id, &wanted)?)?))
+            let found = work(probe, id)?;
+            Ok((!early).then_some(found))
         };
         if let Some(measures) = pnpm.run(Kind::Look, look).await? {
             return Ok(measures);

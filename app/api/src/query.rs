@@ -256,7 +256,7 @@ impl FatesQuery {
     }
 }
 
-fn missing(name: &str) -> Rejection {
+pub(crate) fn missing(name: &str) -> Rejection {
     Rejection::parameter(name, "is missing")
 }
 

@@ -1,20 +1,20 @@
-//! Two records of one block: loss, one-way and round-trip delay, jitter.
+//! Two records of one block: loss, one-way delay, jitter. [`TwoWay`](crate::TwoWay) takes both directions together.
 //!
 //! ATS is the mean time of a block's packets at a point. The source's formulas, in nanoseconds:
-//! OWAD = ATS at the receiver - ATS at the sender; ARTT = OWAD there + OWAD back; OWAJ = mean
-//! difference of consecutive times at the receiver - that at the sender; TWAJ = OWAD there - OWAD
-//! back. Loss is exact: sent - received. A lost packet is in only one of the means, so that
-//! the difference under loss is not the delay; [`Estimate`] bounds the error. With evenly
+//! OWAD = ATS at the receiver - ATS at the sender; OWAJ = mean difference of consecutive times at
+//! the receiver - that at the sender. Loss is exact: sent - received. A lost packet is in only one
+//! of the means, so that the difference under loss is not the delay; [`Estimate`] bounds the error. With evenly
 //! spread packets that is about lost L / (2 (n - lost)); the bounds here only assume
 //! that lost packets lie between the first and the last. Both points must share a clock, or their
 //! clocks agree within a bound that the caller adds by [`Estimate::widen`].
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Completeness, Error, Record, Result, Totals};
 
 /// A figure with bounds on its true value, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Estimate {
     /// The figure.
     pub value: f64,
@@ -57,7 +57,7 @@ impl Estimate {
         }
     }
 
-    fn minus(self, other: Estimate) -> Estimate {
+    pub(crate) fn minus(self, other: Estimate) -> Estimate {
         Estimate {
             value: self.value - other.value,
             low: self.low - other.high,
@@ -130,16 +130,6 @@ pub fn double_delay(first: &Record, second: &Record) -> Result<Option<f64>> {
     }
     let mean = |record: &Record| record.double.mean();
     Ok(mean(second).zip(mean(first)).map(|(to, from)| to - from + shift(first, second)))
-}
-
-/// Mean round-trip time: delay there and delay back.
-pub fn artt(there: &Comparison, back: &Comparison) -> Option<Estimate> {
-    Some(there.owad?.plus(back.owad?))
-}
-
-/// Two-way jitter as the source defines it: delay there minus delay back.
-pub fn twaj(there: &Comparison, back: &Comparison) -> Option<Estimate> {
-    Some(there.owad?.minus(back.owad?))
 }
 
 /// The change of the mean delay from one block to the next. This is not the variation between packets

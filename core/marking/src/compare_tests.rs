@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Counters, Schedule, cluster_loss, hops};
+use crate::{Counters, Schedule, TwoWay, cluster_loss, hops};
 
 fn schedule() -> Schedule {
     Schedule::new(1_000_000, 1_000_000, 100_000).unwrap()
@@ -109,8 +109,10 @@ fn the_sources_formulas_by_hand() {
     let back = compare(&record(&[200, 400], &[]), &record(&[230, 430], &[])).unwrap();
     assert_eq!(there.owad, Some(Estimate::exact(70.0)));
     assert_eq!(back.owad, Some(Estimate::exact(30.0)));
-    assert_eq!(artt(&there, &back), Some(Estimate::exact(100.0)));
-    assert_eq!(twaj(&there, &back), Some(Estimate::exact(40.0)));
+    let both = TwoWay::of([there.owad, back.owad], [None; 2]);
+    assert_eq!(both.artt_all_ns, Some(Estimate::exact(100.0)));
+    assert_eq!(both.twaj_all_ns, Some(Estimate::exact(40.0)));
+    assert_eq!((both.artt(), both.twaj(), both.sampled), (Some(100.0), Some(40.0), None));
     assert_eq!(there.owaj, Some(40.0));
     assert_eq!(block_mean_variation(&back, &there), Some(40.0));
 }

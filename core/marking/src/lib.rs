@@ -31,10 +31,11 @@ mod select;
 pub mod session;
 pub mod tables;
 pub mod total;
+mod two_way;
 
 pub use bank::{Banks, Outcome, Seen};
 pub use colour::Colour;
-pub use compare::{Comparison, Estimate, artt, block_mean_variation, compare, double_delay, twaj};
+pub use compare::{Comparison, Estimate, block_mean_variation, compare, double_delay};
 pub use counters::{Counters, Tally, Totals};
 pub use error::{Error, Result};
 pub use filter::{Filter, Key, Precedence};
@@ -49,6 +50,7 @@ pub use record::{Completeness, Record};
 pub use schedule::{BANKS, Schedule, guard_for};
 pub use select::{Sample, Samples, Selection, Threshold};
 pub use tables::Tables;
+pub use two_way::{SampledTwoWay, TwoWay};
 
 #[cfg(test)]
 extern crate self as netloom_marking;

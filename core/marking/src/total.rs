@@ -163,7 +163,12 @@ pub struct HopBlock {
 }
 
 impl HopBlock {
-    fn of(first: &Side<'_>, second: &Side<'_>, most: usize) -> Result<HopBlock> {
+    /// Compares a block at two points, with room for this many delays.
+    ///
+    /// # Errors
+    ///
+    /// Records of different blocks.
+    pub fn of(first: &Side<'_>, second: &Side<'_>, most: usize) -> Result<HopBlock> {
         let comparison = compare(first.record, second.record)?;
         let delays = first.samples.zip(second.samples).map(|(first, second)| {
             let mut delays = Delays::new(most);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::lock;
 use crate::{
-    Error, Interfaces, Measures, Result, Session, SessionId, Setup, Spot, State, Wanted, limits,
-    overlap,
+    Between, Error, Interfaces, Measures, Result, Session, SessionId, Setup, Spot, State, TwoWays,
+    Wanted, limits, overlap,
 };
 
 /// Maximum number of sessions of a probe.
@@ -192,6 +192,14 @@ impl Probe {
     /// No such session, interface or filter; errors of the kernel.
     pub fn measures(&self, id: SessionId, wanted: &Wanted) -> Result<Measures> {
         Measures::of(&*self.session(id)?, &self.name, id, wanted)
+    }
+
+    /// Two interfaces of a session compared.
+    ///
+    /// # Errors
+    /// No such session, interface or filter.
+    pub fn two_ways(&self, id: SessionId, between: &Between) -> Result<TwoWays> {
+        TwoWays::of(&*self.session(id)?, &self.name, id, between)
     }
 }
 

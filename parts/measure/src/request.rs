@@ -19,6 +19,19 @@ pub struct Wanted {
     pub from: u64,
 }
 
+/// Which two interfaces to compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Between {
+    /// The interface where packets leave, and the one where they arrive; back, the other way round.
+    pub netifs: [String; 2],
+    /// The filter of packets there; the first one if absent.
+    pub flow: Option<u32>,
+    /// The filter of packets back; that of packets there if absent.
+    pub back: Option<u32>,
+    /// Blocks from this number on.
+    pub from: u64,
+}
+
 /// A point of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Result, Session, SessionId, State, Wanted};
 
 mod json;
+mod two_way;
+
+pub use two_way::{OneWay, TwoWayBlock, TwoWays, side};
 
 /// All results of a session. Times are nanoseconds of its clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -147,6 +147,64 @@ fn the_lossy_hop_is_named_with_its_wire_s_own_count() {
     machine.down();
 }
 
+/// 20 ms there and 8 ms back: ARTT is their sum, TWAJ is there minus back; in JSON, in the table, and over REST.
+#[test]
+fn both_ways_together_have_a_round_trip_and_a_difference() {
+    root_only!("puts wires into links that were made without one");
+    let machine = machine!();
+    let _taker = up(&machine);
+    machine.ok(&format!("link set {SLOW} --end a --delay 20ms"));
+    machine.ok(&format!("link set {SLOW} --end b --delay 8ms"));
+    let pings = ["ping", "-4", "-q", "-c", "40", "-i", "0.02", "web"];
+    // Figures of these wires, without what the machine adds: as late as the wire itself says, and 5 ms for all other hops.
+    let right = |figures: &Value| {
+        let late = |at: usize| {
+            machine.link(SLOW)["wire"]["directions"][at]["late_us"][1].as_f64().expect("late") * 1e3
+        };
+        let [artt, twaj] = ["artt_ns", "twaj_ns"].map(|name| figures[name].as_f64().expect(name));
+        let (there, back) = (late(0), late(1));
+        let slack = 5e6;
+        assert!((28e6 - 1e4..28e6 + there + back + slack).contains(&artt), "{artt} {there} {back}");
+        assert!(
+            (12e6 - back - slack..12e6 + there + slack).contains(&twaj),
+            "{twaj} {there} {back}"
+        );
+    };
+    let mut json = Held::start(measure(&machine, "h1 web --json --proto icmp"));
+    json.line();
+    machine.exec("h1", &pings).ok();
+    let text = ended(json);
+    let total = &lines(&text, "two_way_total", "h1")[0];
+    assert_eq!((&total["to"], &total["complete"]), (&"web".into(), &true.into()), "{total}");
+    assert_eq!(
+        total["artt_all_ns"],
+        Value::Null,
+        "times of all packets are kept by program 1: {total}"
+    );
+    right(&total["sampled"]);
+    let blocks = lines(&text, "two_way", "h1");
+    let found = blocks.iter().find(|block| block["sampled"] != Value::Null);
+    right(&found.expect("a block with packets")["sampled"]);
+    assert!(lines(&text, "two_way_total", "web").is_empty(), "one for both directions");
+    let mut table = Held::start(measure(&machine, "h1 web --quiet --proto icmp"));
+    assert!(table.line().starts_with("h1 -> web and back, IPv4: 7 hops"));
+    machine.exec("h1", &pings).ok();
+    let text = ended(table);
+    let rows: Vec<&str> = text.lines().collect();
+    let head = rows.iter().position(|row| *row == "there and back together: h1 <-> web");
+    let head = head.unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(rows[head + 1].split("  ").collect::<Vec<_>>(), ["ARTT ms", "TWAJ ms"], "{text}");
+    let cells: Vec<f64> = rows[head + 2].split_whitespace().map(|c| c.parse().unwrap()).collect();
+    right(&serde_json::json!({"artt_ns": cells[0] * 1e6, "twaj_ns": cells[1] * 1e6}));
+    // One direction alone has none.
+    let mut alone = Held::start(measure(&machine, "h1 web --json --one-way"));
+    alone.line();
+    send(&machine, 20);
+    let text = ended(alone);
+    assert!(!text.contains("two_way"), "{text}");
+    machine.down();
+}
+
 #[test]
 fn what_is_lost_behind_a_switch_is_the_link_s() {
     root_only!("puts wires into links that were made without one");

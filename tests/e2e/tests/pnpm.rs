@@ -309,6 +309,43 @@ fn every_packet_that_was_sent_is_counted_once_in_its_block() {
     machine.down();
 }
 
+/// 20 ms there and 8 ms back, by the lab's own socket: ARTT is their sum, TWAJ their difference, of all packets.
+#[test]
+fn two_interfaces_are_compared_in_both_directions() {
+    needs!("curl");
+    root_only!("attaches BPF programs");
+    let machine = world();
+    machine.ok("link set a:eth0--p:eth0 --end a --delay 20ms");
+    machine.ok("link set a:eth0--p:eth0 --end b --delay 8ms");
+    let api = Api::of_lab(&machine);
+    let ends = json!([{"netif": "a:eth0"}, {"netif": "b:eth0"}]);
+    let fields =
+        json!({"filters": [{"id": 4, "proto": "icmp"}], "netifs": ends.clone(), "marking": ends});
+    let session = api.prepare(&short(&machine, "both.json", &fields));
+    api.start(&session);
+    let path = format!("{session}/two-way?near=a:eth0&far=b:eth0&flow=4");
+    let first = api.get(&format!("{path}&wait_ms=30000"));
+    let from = first["blocks"][0]["block"].as_u64().expect("a block");
+    machine.exec("a", &["ping", "-q", "-c", "20", "-i", "0.02", "10.2.0.2"]).finish().code(0);
+    let block = wait_until("a block with packets is closed", SOON, || {
+        let told = api.get(&format!("{path}&from={from}"));
+        list(&told["blocks"]).iter().find(|block| block["back"]["sent"] != 0).cloned()
+    });
+    let (there, back) = (&block["there"], &block["back"]);
+    assert_eq!(
+        (&there["lost"], &back["lost"], &block["complete"]),
+        (&json!(0), &json!(0), &json!(true))
+    );
+    assert_eq!(there["sent"], back["sent"], "every ping is answered: {block}");
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{block}"));
+    let [there, back] = [there, back].map(|way| number(&way["owad_all_ns"]["value"]));
+    assert!((20e6..60e6).contains(&there) && (8e6..48e6).contains(&back), "{block}");
+    assert!((number(&block["both"]["artt_all_ns"]["value"]) - (there + back)).abs() < 1.0);
+    assert!((number(&block["both"]["twaj_all_ns"]["value"]) - (there - back)).abs() < 1.0);
+    api.delete(&session);
+    machine.down();
+}
+
 #[test]
 fn nothing_is_left_of_a_probe_that_was_killed() {
     needs!("curl");

@@ -33,6 +33,7 @@ const MEASURES: &str = "/pnpm/{id}/measures";
 const NETIF: &str = "/pnpm/{id}/measures/netif/{netif}/";
 const FLOW: &str = "/pnpm/{id}/measures/flow/{flow}/";
 const BOTH: &str = "/pnpm/{id}/measures/netif/{netif}/flow/{flow}/";
+const TWO_WAY: &str = "/pnpm/{id}/two-way";
 
 /// Method, documented path, request, body, status; in this order.
 pub(crate) const CASES: &[(&str, &str, &str, &str, u16)] = &[
@@ -74,6 +75,12 @@ pub(crate) const CASES: &[(&str, &str, &str, &str, u16)] = &[
     ("get", BOTH, "/pnpm/1/measures/netif/h1:eth0/flow/0/", "", 200),
     ("get", BOTH, "/pnpm/1/measures/netif/h1:eth0/flow/1/", "", 404),
     ("get", BOTH, "/pnpm/1/measures/netif/eth9/flow/0/", "", 404),
+    ("get", TWO_WAY, "/pnpm/1/two-way?near=h1:eth0&far=s1%2Fh1%3Aeth0", "", 200),
+    ("get", TWO_WAY, "/pnpm/1/two-way?near=h1:eth0&far=s1/h1:eth0&flow=7&back=0&from=1", "", 200),
+    ("get", TWO_WAY, "/pnpm/1/two-way?near=h1:eth0", "", 400),
+    ("get", TWO_WAY, "/pnpm/1/two-way?near=h1:eth0&far=eth9", "", 404),
+    ("get", TWO_WAY, "/pnpm/1/two-way?near=h1:eth0&far=s1/h1:eth0&back=1", "", 404),
+    ("get", TWO_WAY, "/pnpm/9/two-way?near=h1:eth0&far=s1/h1:eth0", "", 404),
     ("put", STATE, "/pnpm/1/state", r#""stop""#, 200),
     ("put", STATE, "/pnpm/1/state", r#""start""#, 409),
     ("get", MEASURES, "/pnpm/1/measures", "", 200),
@@ -133,6 +140,10 @@ fn a_session_is_made_where_its_location_says_and_is_there_with_and_without_a_sla
             ("/pnpm/1/measures/netif/h1:eth0/", "/pnpm/1/measures/netif/h1:eth0"),
             ("/pnpm/1/measures/flow/0/", "/pnpm/1/measures/flow/0"),
             ("/pnpm/1/measures/netif/h1:eth0/flow/0/", "/pnpm/1/measures/netif/h1:eth0/flow/0"),
+            (
+                "/pnpm/1/two-way/?near=h1:eth0&far=s1/h1:eth0",
+                "/pnpm/1/two-way?near=h1:eth0&far=s1/h1:eth0",
+            ),
         ] {
             let [(one, a), (other, b)] = [with, without].map(|p| request(served.path(), "GET", p));
             assert_eq!((one, other), (200, 200), "{with}: {a} {b}");
@@ -249,7 +260,7 @@ fn over_tcp_nothing_is_answered_without_the_token() {
     let (status, body) = parse(ask(port, "GET /v1/openapi.json", &right).as_bytes());
     let document: Value = serde_json::from_str(&body).unwrap();
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
-    assert!(status == 200 && paths.len() == 7 && paths.iter().all(|p| p.starts_with("/pnpm/")));
+    assert!(status == 200 && paths.len() == 8 && paths.iter().all(|p| p.starts_with("/pnpm/")));
     assert_eq!(parse(ask(port, "GET /v1/lab", &right).as_bytes()).0, 404);
     server.stop();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port is closed");
@@ -288,7 +299,7 @@ impl Dice {
     fn path(&mut self) -> String {
         let (id, text, flow) = (self.id(), self.text(), self.roll(3));
         let netif = if self.roll(3) == 0 { text.clone() } else { LOOPS[0].to_owned() };
-        let path = match self.roll(14) {
+        let path = match self.roll(15) {
             0..=3 => "/pnpm/".to_owned(),
             4 | 5 => format!("/pnpm/{id}"),
             6 | 7 => format!("/pnpm/{id}/state"),
@@ -297,6 +308,7 @@ impl Dice {
             10 => format!("/pnpm/{id}/measures/flow/{flow}/"),
             11 => format!("/pnpm/{id}/measures/netif/{netif}/flow/{flow}/"),
             12 => format!("/pnpm/{text}/{id}"),
+            13 => format!("/pnpm/{id}/two-way?near={netif}&far={text}&flow={flow}"),
             _ => format!("/{text}"),
         };
         match self.roll(8) {

@@ -4,6 +4,7 @@
 //! `netloom_session` does the work, in this process: this reads flags, and shows blocks and results.
 
 mod asked;
+mod both;
 mod interfaces;
 mod json;
 mod show;

@@ -2,7 +2,7 @@
 
 use netloom_ebpf::measure::FlowBlock;
 use netloom_marking::Completeness;
-use netloom_marking::total::{Side, WayBlock, WayTotal};
+use netloom_marking::total::{WayBlock, WayTotal};
 use netloom_measure::Told;
 
 use super::flows::{Flow, flow_number};
@@ -102,9 +102,7 @@ impl Book {
                     let reason = format!("it lacks flow {number} of spot {spot}");
                     return Err(Error::unfit(format!("block {}", told.block), reason));
                 };
-                let whole = flow.sampled.as_ref().filter(|sampled| sampled.unkept == 0);
-                let samples = whole.map(|s| (s.selection, s.samples.as_slice()));
-                sides.push(Side { record: &flow.record, samples });
+                sides.push(netloom_measure::view::side(flow));
             }
             let flaws = Completeness { rerouted: rerouted(entry.way), ..Completeness::default() };
             blocks.push(entry.total.add_with(&sides, flaws)?);

@@ -3,8 +3,8 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use netloom_marking::Completeness;
 use netloom_marking::total::WayTotal;
+use netloom_marking::{Completeness, TwoWay};
 use netloom_measure::Told;
 use netloom_measure::view::ScheduleView;
 use netloom_model::lookup::path::{PacketPath, Passage};
@@ -14,6 +14,7 @@ use netloom_session::measure::{
 };
 use serde_json::{Value, json};
 
+use super::both;
 use super::json::{Figures, clock, csv, merged, reasons, record};
 use super::line;
 use crate::flags::Measure;
@@ -119,6 +120,20 @@ impl<'a> Output<'a> {
                     line(&object.to_string())?;
                 }
             }
+            if self.args.json {
+                for (pair, flow, [there, back]) in both::pairs(self.ways, book, blocks) {
+                    let about = json!({
+                        "type": "two_way",
+                        "block": there.block,
+                        "begin": watch.schedule.begin(there.block),
+                        "end": watch.schedule.end(there.block),
+                    });
+                    let figures = TwoWay::of_block(&there.whole, &back.whole);
+                    let complete = there.completeness.or(back.completeness);
+                    let parts = [about, clock(&self.probe, watch.session.clock())];
+                    line(&both::object(pair, &flows[flow], parts, &figures, complete).to_string())?;
+                }
+            }
             return Ok(());
         }
         let mut text = String::new();
@@ -129,6 +144,11 @@ impl<'a> Output<'a> {
             if !block.completeness.is_complete() {
                 text += &format!("not complete: {}\n", block.completeness.reasons().join(", "));
             }
+        }
+        for (pair, flow, [there, back]) in both::pairs(self.ways, book, blocks) {
+            let label = self.named(pair, &flows[flow], flows.len(), "<->");
+            let figures = TwoWay::of_block(&there.whole, &back.whole);
+            text += &format!("\nblock {}: {label}\n{}", there.block, both::table(&figures));
         }
         if std::io::stdout().is_terminal() {
             if self.shown > 0 {
@@ -206,6 +226,21 @@ impl<'a> Output<'a> {
             text += &self.table(entry, &figures, whole);
             last += &verdict(total, &self.way(entry).hops, &self.label(entry, flows));
         }
+        let totals: Vec<&WayTotal> = book.entries.iter().map(|entry| &entry.total).collect();
+        for (pair, flow, [there, back]) in both::pairs(self.ways, book, &totals) {
+            let figures = TwoWay::of_total(&there.whole, &back.whole);
+            if self.args.json {
+                let about = json!({
+                    "type": "two_way_total", "blocks": [there.blocks, back.blocks],
+                });
+                let parts = [about, clock(&self.probe, watch.session.clock())];
+                let complete = there.against.or(back.against);
+                line(&both::object(pair, &flows[flow], parts, &figures, complete).to_string())?;
+                continue;
+            }
+            let label = self.named(pair, &flows[flow], flows.len(), "<->");
+            text += &format!("\nthere and back together: {label}\n{}", both::table(&figures));
+        }
         print(&format!("{text}{}{last}", if text.is_empty() { "" } else { "\n" }))
     }
 
@@ -244,13 +279,17 @@ impl<'a> Output<'a> {
     }
 
     fn label(&self, entry: &Entry, flows: &[Flow]) -> String {
-        let (way, measured) = (self.way(entry), &self.ways.all[entry.way]);
-        let mut label = format!("{} -> {}", way.from, way.to);
+        self.named(&self.ways.all[entry.way], &flows[entry.flow], flows.len(), "->")
+    }
+
+    /// A path, or with another arrow two of them, and what distinguishes it from others.
+    fn named(&self, measured: &Measured, flow: &Flow, flows: usize, arrow: &str) -> String {
+        let mut label = format!("{} {arrow} {}", measured.way.from, measured.way.to);
         if self.ways.differs(measured) {
             label += &format!(", {}", measured.families());
         }
-        if let [_, _, ..] = flows {
-            label += &format!(", {}", flows[entry.flow].name);
+        if flows > 1 {
+            label += &format!(", {}", flow.name);
         }
         label
     }
