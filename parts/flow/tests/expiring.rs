@@ -7,6 +7,9 @@ use netloom_openflow::{FlowRemoved, Message};
 use super::world::{Listening, Peer, Switch, controller, frame, raise_lo, wait};
 use netloom_openflow::Version;
 
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 fn removed(peer: &mut Peer) -> FlowRemoved {
     peer.hear(|_, message| match message {
         Message::FlowRemoved(removed) => Some(removed.clone()),
@@ -39,6 +42,34 @@ fn timeouts_remove_entries_and_say_what_they_counted() {
         for _ in 0..7 {
             b.expect(&sent);
         }
+    });
+}
+
+/// The process looks when the time comes: half of the entries are gone within 10 ms, whatever the machine does meanwhile to
+/// some.
+#[test]
+fn entries_end_within_ten_milliseconds_of_their_time() {
+    isolated!({
+        raise_lo();
+        let listening = Listening::new();
+        let _switch = Switch::with(|told| told.controllers = vec![controller(&listening.target())]);
+        let mut peer = listening.accept(Version::V13);
+        for port in 0..21 {
+            peer.add(&format!("udp,tp_dst={port},hard_timeout=1,send_flow_rem,actions=drop"));
+            peer.barrier();
+        }
+        let mut late: Vec<u64> = (0..21)
+            .map(|_| {
+                let gone = removed(&mut peer);
+                assert_eq!(gone.reason, RemovedReason::HardTimeout);
+                let lived = gone.duration;
+                let nanoseconds = u64::from(lived.seconds) * SECOND + u64::from(lived.nanoseconds);
+                assert!(nanoseconds >= SECOND, "{gone:?}");
+                nanoseconds - SECOND
+            })
+            .collect();
+        late.sort_unstable();
+        assert!(late[10] <= SECOND / 100, "{late:?} ns");
     });
 }
 
