@@ -51,6 +51,17 @@ linux() {
 # A controller of limits in any hierarchy of groups.
 controller() { grep -qw "$1" /sys/fs/cgroup/cgroup.controllers || grep -q "^cgroup .*[ ,]$1[ ,]" /proc/self/mounts; }
 
+# A User-mode Linux that boots as far as its first program, or that dies of what netloom mends (parts/vm/preload/xstate.c).
+uml() (
+    program "$1" || exit 1
+    folder=$(mktemp -d) || exit 1
+    trap 'rm -rf "$folder"' EXIT
+    set -- "$1" mem=64M con=null con0=null,fd:1 panic=-1 quiet rootfstype=hostfs rootflags=/ ro \
+        initcall_blacklist=raid6_select_algo "uml_dir=$folder" umid=probe init=/bin/echo -- netloom-booted
+    TMPDIR=/dev/shm timeout -k 1 30 "$@" </dev/null 2>/dev/null |
+        grep -q -e '^netloom-booted' -e 'ptrace set fp regs failed'
+)
+
 # Whether this user may make groups below its own.
 delegated() { [ -w "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)" ]; }
 

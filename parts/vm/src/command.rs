@@ -46,7 +46,7 @@ pub(crate) const AGENT: &str = "agent";
 
 /// Debian's kernel measures its ways to compute RAID 6 parity at each start, for 80 jiffies (lib/raid6/algos.c); machines have
 /// no disks that would need it.
-const NO_RAID6: &str = "initcall_blacklist=raid6_select_algo";
+pub(crate) const NO_RAID6: &str = "initcall_blacklist=raid6_select_algo";
 
 /// The argument list of User-mode Linux.
 pub(crate) fn uml(parts: &Parts<'_>) -> Vec<String> {

@@ -25,8 +25,10 @@ mod serve;
 mod spec;
 pub mod start;
 pub mod storage;
+mod uml;
 
 pub use accel::{found_program, lacking};
 pub use error::{Error, Result};
 pub use serve::{NAME, more_grace, serve};
 pub use spec::{SPEC, STATE, Spec, VERB, card_socket};
+pub use uml::boots;

@@ -45,6 +45,12 @@ pub(super) fn features(root: bool) -> Vec<Feature> {
             instead: "QEMU without KVM (TCG), or User-mode Linux",
             state: kvm(Path::new("/dev/kvm"), Path::new("/proc/cpuinfo")),
         },
+        Feature {
+            name: "User-mode Linux",
+            purpose: "guests without virtualization: `kind: vm, accel: uml`",
+            instead: "guests of QEMU, which need a kernel of their own",
+            state: netloom_vm::boots().map(|program| format!("{program} boots a guest")),
+        },
     ]
 }
 

@@ -27,7 +27,7 @@ use crate::queue::{Queue, Window};
 use crate::relay::{End, Joined};
 use crate::spec::{FOLDER, SOCKET, Spec, card_socket};
 use crate::storage::Drives;
-use crate::{Result, initrd, qmp, relay, start};
+use crate::{Result, initrd, qmp, relay, start, uml};
 
 /// Descriptors that the machine gets, open until it has been started.
 struct Ends {
@@ -55,7 +55,8 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
     let ends = Ends { wires: join(spec)?, channel: theirs, agent, drives };
     let words = words(spec, &options, &ends)?;
     let (outer, inner) = channel()?;
-    let pid = launch(&words, &ends, inner)?;
+    let preload = if of_qemu { None } else { preload()? };
+    let pid = launch(&words, &ends, inner, preload)?;
     // Whoever starts the machine anew after this process was killed ends what is left of this one.
     let number = pid.as_raw_nonzero().to_string();
     fs::write(Spec::file("group"), number).map_err(failed("machine", "note"))?;
@@ -206,6 +207,11 @@ fn words(spec: &Spec, options: &Options, ends: &Ends) -> Result<Vec<String>> {
     Ok(command::qemu(&parts, accelerator, frequency()))
 }
 
+/// What is preloaded into User-mode Linux.
+fn preload() -> Result<Option<PathBuf>> {
+    uml::place(Path::new(FOLDER)).map_err(failed(FOLDER, "put a library into"))
+}
+
 /// A line for the node's log.
 fn tell(line: &str) {
     use std::io::Write;
@@ -278,7 +284,7 @@ fn guest_data(spec: &Spec) -> Result<PathBuf> {
 }
 
 /// Starts the machine in a process group of its own, on the console `inner`.
-fn launch(words: &[String], ends: &Ends, inner: OwnedFd) -> Result<Pid> {
+fn launch(words: &[String], ends: &Ends, inner: OwnedFd, preload: Option<PathBuf>) -> Result<Pid> {
     let fail = |operation| failed("machine", operation);
     let wires = ends.wires.iter().filter_map(End::fd);
     for fd in wires.chain([&ends.channel]).chain(&ends.agent).chain(ends.drives.fds()) {
@@ -292,6 +298,7 @@ fn launch(words: &[String], ends: &Ends, inner: OwnedFd) -> Result<Pid> {
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     // User-mode Linux keeps the guest's memory in a file there, and wants it to be in memory.
     command.env("TMPDIR", "/dev/shm").env("HOME", FOLDER);
+    command.envs(preload.map(|library| (uml::PRELOAD, library)));
     command.stdin(Stdio::from(inner)).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
     let child = process::with_open_mask(|| command.spawn()).map_err(fail("start"))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
