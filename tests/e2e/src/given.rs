@@ -29,6 +29,7 @@ cp -a /etc/. "$etc"
 echo nobody:300000:65536 | tee "$etc/subuid" >"$etc/subgid"
 mount --bind "$etc" /etc
 umount "$etc"
+[ -z "${NETLOOM_TEST_BEFORE-}" ] || eval "$NETLOOM_TEST_BEFORE"
 exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 "#;
 

@@ -1,7 +1,9 @@
 //! Users and groups of nodes: real ones, fake ones, and root alone.
 
 use netloom_tests_e2e::given::Given;
-use netloom_tests_e2e::{Machine, is_root, machine, needs, ordinary_only, skip, with_command_line};
+use netloom_tests_e2e::{
+    Machine, is_root, machine, needs, ordinary_only, root_only, skip, with_command_line,
+};
 
 /// Makes each call that changes owners and users, with arguments that nobody may have done in an ordinary user's lab, and
 /// prints what the kernel answers: for this machine's calls, those of x32, and those of 32 bits. Then tells who it is.
@@ -217,6 +219,47 @@ fn more_ids_than_are_given_are_refused_for_files() {
         given.file("name: far\nnodes: {a: {files: {/srv/x: {text: x, owner: '4000000'}}}}\n");
     let refused = given.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
     refused.says("user 4000000 with group 0 does not exist here").says("/etc/subuid");
+    given.down();
+}
+
+/// A /var as a server's package leaves it: logs and a directory of www-data's, which nobody else may read.
+const SERVED: &str = r#"
+var="$HOME/var"
+mkdir -p "$var"
+mount -t tmpfs none "$var"
+mkdir -p "$var/log/served" "$var/lib/served/body" "$var/tmp"
+chmod 1777 "$var/tmp"
+echo secret | tee "$var/log/served/error.log" "$var/log/plain.log" >"$var/lib/served/body/own"
+chown 33:4 "$var/log/served/error.log" "$var/lib/served/body"
+chmod 640 "$var/log/served/error.log"
+chmod 700 "$var/lib/served/body"
+mount --bind "$var" /var
+umount "$var"
+"#;
+
+#[test]
+fn servers_add_to_logs_and_fill_directories_that_only_their_user_may_read() {
+    root_only!("gives files to other users");
+    needs!("setpriv", "unshare");
+    let given = match Given::new() {
+        Ok(given) => given,
+        Err(reason) => skip!("{reason}"),
+    };
+    let file = given.file("name: served\nnodes: {r: {ids: real}, f: {ids: fake}, late: {}}\n");
+    let up = given.netloom(["up".as_ref(), file.as_os_str()]);
+    up.env("NETLOOM_TEST_BEFORE", SERVED).finish().code(0);
+    // nginx opens its log, makes its directory, and gives it to its user if it belongs to another.
+    let serve = "cd /var && echo started >> log/served/error.log && echo started >> log/plain.log && \
+                 cat log/served/error.log log/plain.log && stat -c %a:%u log/served/error.log && \
+                 ls lib/served/body && chown 33 lib/served/body && touch lib/served/body/new && echo filled";
+    for node in ["r", "f"] {
+        let told = given.exec(node, &["sh", "-c", serve]).ok();
+        assert_eq!(told, "started\nstarted\n640:0\nfilled\n", "{node}");
+    }
+    let owner = |node| given.exec(node, &["stat", "-c", "%u", "/var/lib/served/body"]).ok();
+    assert_eq!((owner("r"), owner("f")), ("33\n".to_owned(), "0\n".to_owned()));
+    // What one node writes is its own.
+    assert_eq!(given.exec("late", &["cat", "/var/log/plain.log"]).ok(), "");
     given.down();
 }
 

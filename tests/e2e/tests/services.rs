@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netloom_tests_e2e::given::{Given, libraries, server};
-use netloom_tests_e2e::{Run, Scratch, machine, needs, ordinary_only, skip, wait_until};
+use netloom_tests_e2e::{Run, Scratch, machine, needs, ordinary_only, root_only, skip, wait_until};
 
 /// How long daemons may take to find each other, also where tests keep all processors busy.
 const BOUND: Duration = Duration::from_secs(90);
@@ -181,6 +181,52 @@ fn users(exec: &dyn Fn(&str, &[&str]) -> Run, node: &str, of: &str) -> Vec<Strin
     users.sort();
     users.dedup();
     users
+}
+
+/// What Debian's package of nginx and its first start leave: its settings, a page, logs and directories of www-data's.
+const INSTALLED: &str = r#"
+rm -rf /etc/nginx
+cp -a "$PACKAGES/etc/nginx" /etc/nginx
+ln -s /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default
+var="$HOME/var"
+mkdir -p "$var"
+mount -t tmpfs none "$var"
+mkdir -p "$var/log/nginx" "$var/www/html" "$var/tmp"
+chmod 1777 "$var/tmp"
+for name in body fastcgi proxy scgi uwsgi; do mkdir -p "$var/lib/nginx/$name"; done
+chmod 700 "$var"/lib/nginx/*
+touch "$var/log/nginx/error.log" "$var/log/nginx/access.log"
+chmod 640 "$var"/log/nginx/*
+chown -R 33:4 "$var"/log/nginx/*.log "$var"/lib/nginx/*
+echo page >"$var/www/html/index.html"
+mount --bind "$var" /var
+umount "$var"
+"#;
+
+#[test]
+fn nginx_serves_by_the_settings_of_its_package() {
+    root_only!("gives files to other users");
+    needs!("services", "curl", "setpriv", "unshare");
+    let nginx = servers().nginx;
+    let packages = nginx.ancestors().nth(3).expect("usr/sbin/nginx");
+    for ids in ["real", "fake"] {
+        let given = match Given::new() {
+            Ok(given) => given,
+            Err(reason) => skip!("{reason}"),
+        };
+        let file = given.file(&format!(
+            "name: packaged\nnodes:\n  web:\n    ids: {ids}\n    env: {}\n    ready: {{tcp: 80}}\n    \
+             run: [[{}, -g, daemon off;]]\n",
+            libraries(),
+            nginx.display()
+        ));
+        let up = given.netloom(["up".as_ref(), file.as_os_str()]);
+        let up = up.env("NETLOOM_TEST_BEFORE", INSTALLED).env("PACKAGES", packages);
+        up.finish().code(0);
+        let got = ["sh", "-c", "curl -fsS http://127.0.0.1/ && wc -l </var/log/nginx/access.log"];
+        assert_eq!(given.exec("web", &got).ok(), "page\n1\n", "{ids}");
+        given.down();
+    }
 }
 
 #[test]
