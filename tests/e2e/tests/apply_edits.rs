@@ -130,7 +130,7 @@ impl Lab {
 
     fn text(&self) -> String {
         let mut text =
-            "name: edited\nnodes:\n  a: {}\n  b: {}\n  r: {forwarding: true}\n  p: {}\n  q: {}\n"
+            "name: edited\nnodes:\n  a: {sysctls: {net.ipv4.tcp_early_retrans: 0}}\n  b: {}\n  r: {forwarding: true}\n  p: {}\n  q: {}\n"
                 .to_owned();
         for (node, given) in &self.nodes {
             let given: Vec<String> =
@@ -198,7 +198,7 @@ fn random_edits_leave_other_connections_alone() {
     let now: BTreeSet<(String, i32)> = machine.inits().into_iter().collect();
     assert!(steady.is_subset(&now), "{steady:?} {now:?}");
     let (bytes, again) = flow.end();
-    println!("{count} edits: {bytes} bytes arrived, 0 lost; {again} segments were sent again");
+    assert_eq!(again, 0, "segments of {bytes} bytes were sent again over {count} edits");
     machine.down();
 }
 
@@ -261,10 +261,10 @@ impl Replacements {
 fn killed_at_each_step_the_same_command_finishes() {
     needs!("python3");
     let machine = machine!();
-    let old = "name: cut\nnodes:\n  a: {}\n  r: {forwarding: true}\n  b: {}\n  c: {run: [[sleep, '1001']]}\n  d: {}\n\
+    let old = "name: cut\nnodes:\n  a: {sysctls: {net.ipv4.tcp_early_retrans: 0}}\n  r: {forwarding: true}\n  b: {}\n  c: {run: [[sleep, '1001']]}\n  d: {}\n\
                switches: {s: {}, t: {}}\nlinks:\n  - [a, s]\n  - [r:eth0, s]\n  - [r:eth1, b]\n  - [r:eth2, c]\n  - \
                [r:eth3, d]\n";
-    let new = "name: cut\nnodes:\n  a: {}\n  r: {forwarding: true}\n  b: {}\n  c: {run: [[sleep, '1002']], env: {A: b}, \
+    let new = "name: cut\nnodes:\n  a: {sysctls: {net.ipv4.tcp_early_retrans: 0}}\n  r: {forwarding: true}\n  b: {}\n  c: {run: [[sleep, '1002']], env: {A: b}, \
                sysctls: {net.ipv4.tcp_ecn: 1}, hostname: cut.example, files: {/opt/cut: one}, binds: {/srv/cut: /usr/bin}, \
                health: {exec: ['true']}}\n  e: {run: [[sleep, '1003']]}\nswitches: {s: {}, u: {}}\nlinks:\n  - [a, s]\n  - \
                [r:eth0, s]\n  - [r:eth1, b]\n  - {ends: [r:eth2, c], addresses: {r: 192.0.2.1/24}, mtu: 1400}\n  - [e, u]\n  - [r:eth4, u]\n  - [c, b]\n";
@@ -297,6 +297,7 @@ fn killed_at_each_step_the_same_command_finishes() {
         flow.grows();
     }
     assert!(kills > 4, "{kills} kills");
-    flow.end();
+    let (bytes, again) = flow.end();
+    assert_eq!(again, 0, "segments of {bytes} bytes were sent again over {kills} kills");
     machine.down();
 }

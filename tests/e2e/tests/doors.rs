@@ -204,7 +204,8 @@ fn an_ordinary_user_is_told() {
     machine.untouched();
 }
 
-/// Several labs, each in a runtime directory of its own, go at once; the last one that is left still passes.
+/// Several labs, each in a runtime directory of its own, come and go at once; the last one that is left still passes. Their pools
+/// are each their own, or equal: then they come one after the other, and each finds room beside the others.
 const AT_ONCE: &str = r#"
 home=$NETLOOM_RUNTIME_DIR
 lab() { NETLOOM_RUNTIME_DIR=$home/$1 "$NETLOOM_BIN" "${@:2}"; }
@@ -220,10 +221,12 @@ finish() { for n in $all; do lab $n down --all; done; kill $far; }
 trap finish EXIT
 for round in $(seq $ROUNDS); do
     for n in $all; do
-        printf 'name: l%s\npool: {ipv4: 172.2%s.0.0/16, ipv6: fd9%s::/32}\nnodes: {n: {}}\nlinks: [[n, internet]]\n' $n $n $n >$n.yaml
-        lab $n up $n.yaml &
+        pool=$n; test $POOLS = own || pool=0
+        printf 'name: l%s\npool: {ipv4: 172.2%s.0.0/16, ipv6: fd9%s::/32}\nnodes: {n: {}}\nlinks: [[n, internet]]\n' $n $pool $pool >$n.yaml
+        if test $POOLS = own; then lab $n up $n.yaml & else lab $n up $n.yaml; fi
     done
-    wait $(jobs -p | grep -v "^$far$")
+    test $POOLS = equal || wait $(jobs -p | grep -v "^$far$")
+    for n in $all; do lab $n exec n -- ping -c 1 -W 30 203.0.113.9; done
     # Three go at once: the fourth passes on.
     for n in 1 2 3; do lab $n down & done
     wait $(jobs -p | grep -v "^$far$")
@@ -234,14 +237,27 @@ for round in $(seq $ROUNDS); do
 done
 "#;
 
+fn go_at_once(machine: &Machine, pools: &str, times: u32) {
+    let bound = std::time::Duration::from_secs(30) * times;
+    let script = on_a_host(machine, AT_ONCE).env("ROUNDS", times.to_string()).env("POOLS", pools);
+    script.bound(bound).finish().code(0);
+}
+
 #[test]
 fn labs_of_several_runtime_directories_go_at_once() {
     root_only!("opens doors to the host");
     let machine = machine!();
     let times = rounds(3);
-    let bound = std::time::Duration::from_secs(30) * times;
-    on_a_host(&machine, AT_ONCE).env("ROUNDS", times.to_string()).bound(bound).finish().code(0);
+    go_at_once(&machine, "own", times);
     done("times four labs with doors came and went at once", times);
+    machine.down();
+}
+
+#[test]
+fn labs_of_several_runtime_directories_have_equal_pools() {
+    root_only!("opens doors to the host");
+    let machine = machine!();
+    go_at_once(&machine, "equal", 2);
     machine.down();
 }
 

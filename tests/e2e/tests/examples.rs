@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, machine, needs_cgroups, root_only, wait_until, workspace_root};
-use serde_json::json;
+use netloom_tests_e2e::{
+    Machine, machine, needs, needs_cgroups, root_only, wait_until, workspace_root,
+};
+use serde_json::{Value, json};
 
 /// The nodes that `status` shows.
 fn up_and_ping(machine: &Machine, name: &str) -> usize {
@@ -82,32 +84,56 @@ fn shm_switch() {
     machine.down();
 }
 
-/// Its controller may be missing: then the switch is an ordinary one. tests/peers has what they do.
+/// Hosts of an example on an OpenFlow switch reach each other; `told` holds for the switch before and after.
+fn openflow(machine: &Machine, told: impl Fn(&Value) -> bool) {
+    let switch = || machine.status()["switches"][0]["openflow"].clone();
+    wait_until("the switch is as it is to be", Duration::from_secs(180), || {
+        told(&switch()).then_some(())
+    });
+    for (from, to) in [("h1", "h2"), ("h2", "h3"), ("h3", "h1")] {
+        // Controllers make their entries one by one.
+        wait_until("an answer", Duration::from_secs(180), || {
+            let ping = machine.exec(from, &["ping", "-4", "-c", "1", "-W", "1", to]).finish();
+            (ping.status.code() == Some(0)).then_some(())
+        });
+    }
+    let shown = switch();
+    assert!(told(&shown), "{shown}");
+    assert_eq!(shown["datapath"], "0000000000000001", "{shown}");
+    assert_eq!(shown["controllers"][0]["controller"], "node:c0:6653", "{shown}");
+}
+
+/// tests/peers has what the controllers do.
 #[test]
-fn openflow_with_or_without_controllers() {
+fn openflow_with_its_controllers() {
+    needs!("os-ken", "faucet");
     for name in ["openflow.yaml", "openflow-faucet.yaml"] {
         let machine = machine!();
         machine.up_file(&workspace_root().join("examples").join(name));
-        let told = || machine.status()["switches"][0]["openflow"].clone();
-        wait_until(
-            "its controller is missing, or has made entries",
-            Duration::from_secs(180),
-            || {
-                let runs = ["sh", "-c", "cat /proc/[0-9]*/comm"];
-                let missing = machine.exec("c0", &runs).finish().text().contains("sleep");
-                (missing || told()["entries"].as_u64() > Some(0)).then_some(())
-            },
-        );
-        for (from, to) in [("h1", "h2"), ("h2", "h3"), ("h3", "h1")] {
-            // Controllers make their entries one by one.
-            wait_until("an answer", Duration::from_secs(180), || {
-                let ping = machine.exec(from, &["ping", "-4", "-c", "1", "-W", "1", to]).finish();
-                (ping.status.code() == Some(0)).then_some(())
-            });
-        }
-        let told = told();
-        assert_eq!(told["datapath"], "0000000000000001", "{told}");
-        assert_eq!(told["controllers"][0]["controller"], "node:c0:6653", "{told}");
+        openflow(&machine, |switch| {
+            switch["entries"].as_u64() > Some(0) && switch["standalone"] == false
+        });
+        machine.down();
+    }
+}
+
+/// Where its controller is not installed, the switch is an ordinary one.
+#[test]
+fn openflow_without_its_controllers() {
+    for name in ["openflow.yaml", "openflow-faucet.yaml"] {
+        let machine = machine!();
+        let examples = workspace_root().join("examples");
+        let text = std::fs::read_to_string(examples.join(name)).expect("read the example");
+        let folder = examples.display();
+        // No program is found by such a name, and files are beside the example.
+        let text = text
+            .replace("python3 /usr/local/lib/netloom-peers", "nothing /nowhere")
+            .replace("/usr/local/lib/netloom-peers", "/nowhere")
+            .replace("from: openflow-", &format!("from: {folder}/openflow-"));
+        machine.up(&text);
+        openflow(&machine, |switch| switch["standalone"] == true);
+        let runs = machine.exec("c0", &["sh", "-c", "cat /proc/[0-9]*/comm"]).ok();
+        assert!(runs.lines().any(|name| name == "sleep"), "{runs}");
         machine.down();
     }
 }

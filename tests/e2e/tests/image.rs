@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netloom_kit::Binary;
 use netloom_tests_e2e::live::Held;
-use netloom_tests_e2e::{Machine, Run, lacks, machine, needs, wait_until};
+use netloom_tests_e2e::{Machine, Run, lacks, machine, needs, wait_until, workspace_root};
 
 /// What programs in a guest that is translated take on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
@@ -51,6 +51,49 @@ fn an_image_is_a_labs_guest() {
     the_agent_starts_programs(&machine);
     machine.netloom(["down", "--all"]).finish().code(0);
     a_guest_ends_in_order(&machine, &text);
+    machine.down();
+}
+
+/// The files that the example names are a kernel and a RAM disk that netloom makes, and an empty disk. Only what such a guest
+/// says when it is up, and what it needs to unpack itself, differ.
+#[test]
+fn the_example_of_qemu_comes_up_with_all_its_keys() {
+    needs!("apt-get", "dpkg-deb", "qemu-system-x86_64", "qemu-img");
+    let machine = machine!();
+    let folder = machine.scratch().path().join("example");
+    let at = |name: &str| folder.join(name).display().to_string();
+    let words = ["image", "build", "debian", "--out", &at("image")];
+    let built = machine.netloom(words).bound(Duration::from_secs(100)).finish();
+    if built.errors().contains("packages: ") {
+        lacks!("apt-mirror", "{}", built.errors().lines().next().unwrap_or_default());
+    }
+    built.code(0);
+    for (made, named) in [("image/kernel", "vmlinuz"), ("image/initrd", "initrd.img")] {
+        std::fs::copy(at(made), at(named)).unwrap();
+    }
+    Run::new("qemu-img").args(["create", "-q", "-f", "qcow2", &at("disk.qcow2"), "1M"]).ok();
+    std::fs::write(at("user-data.yaml"), "#cloud-config\nhostname: given\n").unwrap();
+    let example = workspace_root().join("examples/vm-qemu.yaml");
+    let mut text = std::fs::read_to_string(example).unwrap();
+    for (from, to) in [
+        ("guest is up", "netloom: up after"),
+        ("memory: 128MiB", "memory: 512MiB"),
+        ("timeout: 60s", "timeout: 120s"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    std::fs::write(at("lab.yaml"), text).unwrap();
+    machine.netloom(["up", &at("lab.yaml")]).bound(Duration::from_secs(150)).finish().code(0);
+    machine.exec("h1", &["ping", "-c", "1", "-W", "20", "guest"]).ok();
+    // Its disk is empty and can be written, and the second one has the user's data.
+    machine.exec("guest", &["sh", "-c", "echo kept >/dev/vda && sync"]).ok();
+    let seed =
+        machine.exec("guest", &["sh", "-c", "tr -d '\\000' </dev/vdb | grep -c 'hostname: given'"]);
+    assert_eq!(seed.ok(), "1\n");
+    machine.netloom(["down", "--all"]).bound(BOUND).finish().code(0);
+    let written = std::fs::metadata(at("written.qcow2")).unwrap();
+    assert!(written.len() > 0, "what the guest wrote is kept");
     machine.down();
 }
 

@@ -176,6 +176,50 @@ fn groups_and_meters_are_added_shown_and_deleted() {
     machine.down();
 }
 
+/// What a meter's rate and burst do not cover is remarked, to 2 %: packets, and bits, of a paced sender.
+#[test]
+fn a_meter_remarks_what_is_beyond_its_rate() {
+    let machine = machine!();
+    machine.up(&secure());
+    for (meter, unit, rate) in [(1, "pktps", 500), (2, "kbps", 4000)] {
+        // A stall of the machine of up to a second takes no token from the bucket.
+        let band = format!("band=type=dscp_remark,rate={rate},burst_size={rate},prec_level=1");
+        machine.ok(&format!("flow meters s add meter={meter},{unit},burst,{band}"));
+        machine.ok(&format!(
+            "flow add s ip,in_port=a,actions=set_field:10->ip_dscp,goto_table:1 \
+             table=1,ip,actions=meter:{meter},goto_table:2 \
+             table=2,ip,ip_dscp=10,actions=output:b table=2,ip,ip_dscp=12,actions=output:b"
+        ));
+        // 8 s at 1,000 frames of 1,000 bytes a second.
+        let sent = machine
+            .netloom("generate a:eth0 --to b -c 8000 --rate 1kpps --size 1000 --json".split(' '));
+        let sent = sent.bound(Duration::from_secs(60)).finish().code(0).json();
+        let seconds = sent["elapsed_ns"].as_f64().expect("a time") / 1e9;
+        let entries = machine.ok("flow dump s table=2 --json").json();
+        let counted = |dscp: &str, what: &str| -> f64 {
+            let entries = entries.as_array().expect("a list");
+            let is =
+                |entry: &&Value| entry["match"].as_str().is_some_and(|text| text.contains(dscp));
+            let entry = entries.iter().find(is).unwrap_or_else(|| panic!("{dscp}: {entries:?}"));
+            entry[what].as_f64().expect("a number")
+        };
+        let [passed, remarked] = ["ip_dscp=10", "ip_dscp=12"].map(|dscp| {
+            let packets = counted(dscp, "packets");
+            if unit == "pktps" { packets } else { counted(dscp, "bytes") * 8.0 / 1000.0 }
+        });
+        assert_eq!(counted("ip_dscp=10", "packets") + counted("ip_dscp=12", "packets"), 8000.0);
+        let right = passed + remarked - f64::from(rate) * (1.0 + seconds);
+        let off = (remarked / right - 1.0).abs();
+        assert!(
+            off < 0.02,
+            "{unit}: {remarked} of {} in {seconds} s, {right} is right",
+            passed + remarked
+        );
+        machine.ok("flow del s --all");
+    }
+    machine.down();
+}
+
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     let machine = machine!();
