@@ -100,6 +100,7 @@ pub(crate) fn check_family(fd: &OwnedFd) -> Result<()> {
 
 /// Sends bytes to a packet socket, without waiting.
 pub(crate) fn send_by_call(fd: &OwnedFd, bytes: &[u8]) -> Result<Sent> {
+    let mut told = false;
     loop {
         return match rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(_) => Ok(Sent::Done),
@@ -107,6 +108,11 @@ pub(crate) fn send_by_call(fd: &OwnedFd, bytes: &[u8]) -> Result<Sent> {
             Err(Errno::INTR) => continue,
             Err(Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::NoRoom),
             Err(Errno::INVAL | Errno::MSGSIZE) => Ok(Sent::Refused),
+            // Once it may be about an interface that was down before.
+            Err(Errno::NETDOWN) if !told => {
+                told = true;
+                continue;
+            }
             Err(Errno::NETDOWN) => Ok(Sent::Down),
             Err(Errno::NXIO | Errno::NODEV) => Ok(Sent::Gone),
             Err(e) => Err(Failure::new("packet socket", "send", e).into()),
