@@ -137,10 +137,10 @@ fn of_links(root: bool) -> Vec<Feature> {
             },
         },
         Feature {
-            name: "wires in running links",
-            purpose: "impairments that are not in the lab file",
-            instead: "impairments in the lab file",
-            state: as_root(root, "wires in running links", || {
+            name: "wires of programs",
+            purpose: "impairments at full speed, and no process in a direction without any",
+            instead: "a process carries both directions of an impaired link",
+            state: as_root(root, "wires of programs", || {
                 let hook = ebpf::wire_supported()?;
                 taps().map(|()| by(hook))
             }),

@@ -27,3 +27,4 @@ pub(crate) mod status;
 pub(crate) mod switch_changes;
 pub(crate) mod teardown;
 pub(crate) mod tending;
+pub(crate) mod through_core;

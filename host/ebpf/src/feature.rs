@@ -68,13 +68,13 @@ pub fn protect_supported() -> Result<Hook, Unsupported> {
     hook_supported()
 }
 
-/// Whether a wire can be put into a running link ([`crate::wire`]), and by which hook.
+/// Whether frames can be led to wires by programs ([`crate::wire`]), and by which hook.
 ///
 /// # Errors
 /// What is missing and what would provide it.
 pub fn wire_supported() -> Result<Hook, Unsupported> {
     let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
-    wire::probe().map_err(|e| unsupported("wires in running links", e, needs))?;
+    wire::probe().map_err(|e| unsupported("wires of programs", e, needs))?;
     hook_supported()
 }
 

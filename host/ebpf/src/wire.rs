@@ -1,4 +1,4 @@
-//! A wire put into a running link: diverts an interface's frames through a tap and back.
+//! A wire of programs: diverts an interface's frames through a tap and back.
 //!
 //! A [`Splice`] holds the programs and maps of one network namespace. [`Splice::insert`] diverts
 //! the frames through an interface in one direction to a tap, whose descriptor a process reads;
@@ -22,7 +22,7 @@ use crate::map::{Map, pair, unpair};
 use crate::program::Program;
 
 const PART: Part = Part {
-    name: "wires in running links",
+    name: "wires of programs",
     object: include_bytes!(concat!(env!("OUT_DIR"), "/wire.bpf.o")),
 };
 const IN: &str = "nl_wire_in";
@@ -116,6 +116,25 @@ impl Splice {
         let key = pair(ifindex, direction.word());
         let [_, own] = self.ways.get(&key)?.unwrap_or([0; WAY_WORDS]);
         self.put(key, (tap, 0), own)
+    }
+
+    /// Lets what arrives at an interface leave by another, from now on: by one that it is joined to like
+    /// the other end of a cable, or by a tap.
+    ///
+    /// # Errors
+    /// As [`Splice::insert`].
+    pub fn lead(&self, from: u32, to: u32) -> Result<()> {
+        self.insert(from, Direction::Ingress, to)
+    }
+
+    /// Lets what is written to a tap leave by an interface of a joined pair. It comes to another namespace there, where no
+    /// mark comes along.
+    ///
+    /// # Errors
+    /// There is no such tap, or another splice is attached to it ([`crate::Error::Exists`]).
+    pub fn lead_tap(&self, tap: u32, to: u32) -> Result<()> {
+        self.put(pair(tap, AT_TAP), (to, Direction::Egress.word()), 0)?;
+        attach::attach(self.hook, &self.tap, tap, Direction::Ingress, Order::Last)
     }
 
     /// Leads frames written to a tap to an interface: with [`Direction::Ingress`] as if they had

@@ -436,3 +436,44 @@ fn a_switchs_port_has_wires_both_ways() {
     assert_eq!(bytes(at_a.collect(1, BOUND)), [answer]);
     assert_eq!([from_a.frames(), to_a.frames()], [1, 1]);
 }
+
+#[test]
+fn joined_pairs_are_a_cable_that_has_wires() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let [core, a, b] = std::array::from_fn(|_| NetNs::create());
+        link(core.end(11), a.end(21));
+        link(core.end(12), b.end(22));
+        let splice = core.run(|| {
+            let splice = Splice::create_by(hook).unwrap();
+            splice.lead(11, 12).unwrap();
+            // The next process finds the programs, and leads again what is led.
+            let splice = Splice::reopen(11).unwrap().expect("attached");
+            splice.lead(11, 12).unwrap();
+            splice.lead(12, 11).unwrap();
+            splice
+        });
+        let [at_a, at_b] =
+            [(&a, 21), (&b, 22)].map(|(space, index)| space.run(|| Packets::open(index)));
+        let passes = || {
+            let (to_b, to_a) = (frame(mac(22), mac(21), 300), frame(mac(21), mac(22), 200));
+            assert!(at_a.send(&to_b));
+            assert_eq!(bytes(at_b.collect(1, BOUND)), [to_b], "{hook:?}");
+            assert!(at_b.send(&to_a));
+            assert_eq!(bytes(at_a.collect(1, BOUND)), [to_a], "{hook:?}");
+        };
+        passes();
+        let taps = core.run(|| [30, 31].map(|index| tap(&format!("tap{index}"), index)));
+        [30, 31].into_iter().for_each(|index| core.up(index));
+        core.run(|| {
+            splice.lead_tap(31, 12).unwrap();
+            splice.lead(11, 30).unwrap();
+        });
+        let to_b = Relay::start(&taps[0], &taps[1]);
+        passes();
+        assert_eq!(to_b.frames(), 1, "{hook:?}: one direction alone");
+        core.run(|| splice.lead(11, 12).unwrap());
+        passes();
+        assert_eq!(to_b.frames(), 1, "{hook:?}");
+    }
+}

@@ -61,6 +61,7 @@ mod neighbours;
 mod openflow;
 mod openflow_beside;
 mod own_user;
+mod packet_sockets;
 mod parts;
 mod plans;
 mod pnpm;

@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait};
 use netloom_tests_e2e::transfer::Transfer;
-use netloom_tests_e2e::{
-    Machine, assert_same, kill, machine, ordinary_only, root_only, wait_until, with_command_line,
-};
+use netloom_tests_e2e::{Machine, kill, machine, wait_until, with_command_line};
 use serde_json::Value;
 
 const LINK: &str = "a:eth0--b:eth0";
 
-/// Two nodes without IPv6, so that nothing is sent that is not asked for. The link has a wire from the
-/// start: an ordinary user's cannot be given one later.
+/// Two nodes without IPv6, so that nothing is sent that is not asked for. The link has a wire from the start.
 const LAB: &str = "
 name: wired
 pool: {ipv6: none}
@@ -63,12 +60,11 @@ fn a_connection_outlives_every_change() {
 
 #[test]
 fn a_wire_is_put_in_and_taken_out_under_a_connection() {
-    root_only!("puts a wire into a link that was made without one");
     let machine = machine!();
     machine.up(&plain());
     let mut transfer = Transfer::start(&machine, "a", "b");
+    assert!(machine.link(LINK)["wire"].is_null());
     for number in 0..10 {
-        assert!(machine.link(LINK)["wire"].is_null());
         transfer.more(2048);
         set(&machine, &format!("--delay {}ms", 1 + number));
         transfer.settle();
@@ -366,20 +362,5 @@ fn wires_are_put_in_anew_when_both_processes_were_killed() {
         assert!(round_trip(&machine, "a", "b") >= 50.0);
         set(&machine, "--delay 1ms --end a");
     }
-    machine.down();
-}
-
-#[test]
-fn a_user_without_rights_declares_what_he_impairs() {
-    ordinary_only!("root can put wires into any link");
-    let machine = machine!();
-    machine.up(&plain());
-    machine.refused(&format!("link set {LINK} --delay 5ms"), 3, &["lab file"]);
-    meet(&machine);
-    machine.ok("down");
-    assert_same(machine.before());
-    machine.up(LAB);
-    set(&machine, "--delay 40ms");
-    assert!(round_trip(&machine, "a", "b") >= 80.0);
     machine.down();
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use netloom_model::Plan;
 use netloom_model::plan::form::{LinkForm, Piece, Seat};
 use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedSwitch, Slot, SwitchSlot};
-use netloom_netlink::{Batch, BridgeSpec, Change, DeleteLink, EndSpec, VethSpec};
+use netloom_netlink::{Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, VethSpec};
 use netloom_sys::namespace;
 
 use crate::stage::spaces::{LOOPBACK, Spaces, inside, on_a_thread, open, run};
@@ -81,7 +81,7 @@ pub(crate) fn make_links(
 ) -> Result<()> {
     let inside = |index: &LinkSlot| {
         let form = spaces.forms.get(plan, &plan.links[*index]);
-        matches!(form, LinkForm::Wired | LinkForm::Beside)
+        matches!(form, LinkForm::Wired | LinkForm::Joined | LinkForm::Beside)
     };
     let stays_empty = fresh && plan.switches.is_empty() && !links.iter().any(inside);
     let work = || -> Result<()> {
@@ -110,7 +110,7 @@ fn push_link(
     let link = &plan.links[index];
     match spaces.forms.get(plan, link) {
         LinkForm::Pair => push_pair(batch, plan, spaces, index),
-        LinkForm::Wired => push_wired(batch, plan, spaces, index),
+        LinkForm::Wired | LinkForm::Joined => push_through_core(batch, plan, spaces, index),
         LinkForm::Beside => push_beside(batch, plan, spaces, index, new),
         LinkForm::Tap | LinkForm::Guest | LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => {
             Ok(())
@@ -133,15 +133,28 @@ fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlo
     Ok(())
 }
 
-/// A link with a built-in wire: a veth pair for each end, whose inner ends the wires' process reads and
-/// writes in the core namespace.
-fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
+/// The inner end in the core namespace of a veth pair of a link of form [`LinkForm::Wired`] or [`LinkForm::Joined`]: its
+/// name and its index.
+pub(crate) fn inner_end(form: LinkForm, link: &PlannedLink, side: usize) -> (String, u32) {
+    match form {
+        LinkForm::Joined => (link.inner_name(side), link.inner_index(side)),
+        _ => (link.hidden_name(side), link.hidden_index(side)),
+    }
+}
+
+/// A link with a veth pair for each end, whose inner ends are in the core namespace.
+fn push_through_core(
+    batch: &mut Batch,
+    plan: &Plan,
+    spaces: &Spaces<'_>,
+    index: LinkSlot,
+) -> Result<()> {
     let link = &plan.links[index];
     for side in [0, 1] {
-        let name = link.hidden_name(side);
+        let (name, inner) = inner_end(spaces.forms.get(plan, link), link, side);
         let inner = EndSpec {
             netns: Some(spaces.core.as_fd()),
-            index: Some(link.hidden_index(side)),
+            index: Some(inner),
             mtu: Some(link.mtu),
             ..EndSpec::new(&name)
         };
@@ -150,6 +163,36 @@ fn push_wired(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSl
         batch.push(format!("link {:?}", link.name), &spec);
     }
     Ok(())
+}
+
+/// Makes the veth pair of one end of a link whose other pair is there: like its last interface, if one is given.
+pub(crate) fn make_half(
+    plan: &Plan,
+    spaces: &Spaces<'_>,
+    index: LinkSlot,
+    side: usize,
+    like: Option<&LinkInfo>,
+) -> Result<()> {
+    let link = &plan.links[index];
+    let (name, inner) = inner_end(spaces.forms.get(plan, link), link, side);
+    on_a_thread(|| {
+        namespace::new_network()?;
+        let mut outer = end(plan, spaces, index, side)?;
+        if let Some(like) = like {
+            (outer.name, outer.mac, outer.mtu) = (&like.name, like.mac, Some(like.mtu));
+        }
+        let inner = EndSpec {
+            netns: Some(spaces.core.as_fd()),
+            index: Some(inner),
+            mtu: outer.mtu,
+            ..EndSpec::new(&name)
+        };
+        let mut spec = VethSpec::new(inner, outer);
+        spec.a_up = true;
+        let mut batch = Batch::new();
+        batch.push(format!("link {:?}", link.name), &spec);
+        run(&mut open("links")?, &mut batch, "links", "make")
+    })
 }
 
 /// A link of a router whose plane is separate: those veth pairs that have an end in a new namespace.
@@ -294,9 +337,10 @@ pub(crate) fn remove_links(
                 continue;
             }
             for side in [0, 1] {
-                if form == LinkForm::Wired {
+                if matches!(form, LinkForm::Wired | LinkForm::Joined) {
                     // The kernel may not have removed it yet after the node's end.
-                    remove(spaces.core.as_fd(), link.hidden_index(side), None, &object)?;
+                    let (_, inner) = inner_end(form, link, side);
+                    remove(spaces.core.as_fd(), inner, None, &object)?;
                 }
                 match form.seat(link, side) {
                     Seat::Node { node, interface } => {

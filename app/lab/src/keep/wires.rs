@@ -1,11 +1,12 @@
 //! The wires of a lab: inserted into impaired links, and removed once a link is no longer impaired.
 //!
 //! A process of its own carries the frames. It has no rights and survives a kill of the lab process.
-//! If the lab may load BPF programs, an impaired link remains a veth pair: at the point
-//! where a direction passes ([`attach`](crate::stage::attach)), a program redirects frames through a hidden tap, so
-//! that a wire can be inserted into a running link and removed without a reset. In an ordinary user's
-//! lab only links declared with impairments have a wire: such a link consists of two veth
-//! pairs, whose inner ends, in the core namespace, the process reads and writes by packet sockets.
+//! If the lab may load BPF programs, then at the point
+//! where a direction passes ([`attach`](crate::stage::attach)) a program redirects frames through a hidden tap, so
+//! that a wire can be inserted and removed without a reset. A link between two nodes has such a point if it
+//! consists of two veth pairs, whose inner ends, in the core namespace, are joined by programs here. In an ordinary user's
+//! lab the process reads and writes these inner ends by packet sockets. A pair is led through the core for its
+//! first wire ([`through_core`](crate::run::through_core)).
 //!
 //! A direction without impairments has no wire in its path. If the process ends, links that need
 //! it carry nothing until the lab process has restarted it.
@@ -23,7 +24,7 @@ use netloom_impair::{Count, Impairments, seed_for};
 use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::WIRE_AT_DOOR;
-use netloom_model::plan::form::{LinkForm, can_have_wire, hidden_index, side_of};
+use netloom_model::plan::form::{LinkForm, can_have_wire, hidden_index, side_of, wired_form};
 use netloom_model::plan::{LinkSide, LinkSlot, NodeId};
 use netloom_netlink::Socket;
 use netloom_sys::Unsupported;
@@ -35,6 +36,7 @@ use self::ports::{inner_ports, make_tap};
 use self::process::{Process, end_process};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::flows;
+use crate::stage::allowed::allowed;
 use crate::stage::attach::{self, AttachPoint};
 use crate::stage::role::{self, FIRST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
@@ -78,6 +80,10 @@ impl Wires {
     /// Removes the wires of a link whose interface is about to move, and every program at its current
     /// place.
     pub(crate) fn take_out(&self, context: &Context<'_>, link: &PlannedLink) -> Result<()> {
+        if context.state.form(link) == LinkForm::Joined {
+            // They are between its interfaces.
+            return Ok(());
+        }
         let mut inner = self.inner();
         for from in [0, 1] {
             inner.take_out(context, link, from, false)?;
@@ -136,6 +142,23 @@ impl Wires {
         }
     }
 
+    /// The form that a living link must get before its wires can be put in; `None` if they can as it is, or never.
+    pub(crate) fn form_needed(
+        &self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+    ) -> Option<LinkForm> {
+        let machine = context.state.plan.machine_of(link).is_some();
+        match context.state.form(link) {
+            _ if !link.is_impaired() => return None,
+            LinkForm::Pair => {}
+            LinkForm::Tap if !machine => {}
+            _ => return None,
+        }
+        let late = gets_frames_first(context, link).is_some() || reads_sockets(context, link);
+        wired_form(link, allowed(context.state.user), late)
+    }
+
     /// Whether a direction has a wire.
     pub(crate) fn has(&self, link: &PlannedLink, from: usize) -> bool {
         self.inner().placed.contains_key(&(link.id, from))
@@ -152,12 +175,22 @@ impl Keeper for Wires {
             fresh.links.iter().map(|l| &context.state.plan.links[*l]).collect();
         let nodes = fresh.ids(context.state);
         self.forget(context.state, Gone { nodes: &nodes, links: &made });
+        self.inner().join(context, &made)?;
         self.fit_links(context, fresh.links)
     }
 
     fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
         let known = inner.find_known(context)?;
+        let links = context.state.plan.links.iter();
+        let joined: Vec<&PlannedLink> = links
+            .filter(|link| context.state.form(link) == LinkForm::Joined)
+            .filter(|link| !context.state.lost.contains_key(&link.id))
+            .collect();
+        if let Some(link) = joined.first() {
+            inner.reopen(context, attach::behind_node(link, 0))?;
+        }
+        inner.join(context, &joined)?;
         let mut lacking = Vec::new();
         for link in &context.state.plan.links {
             for from in [0, 1] {
@@ -252,6 +285,33 @@ impl Inner {
         }
     }
 
+    /// Joins the inner ends of those of these links that have any.
+    fn join(&mut self, context: &Context<'_>, links: &[&PlannedLink]) -> Result<()> {
+        let joined = |link: &&&PlannedLink| context.state.form(link) == LinkForm::Joined;
+        let links: Vec<&PlannedLink> = links.iter().filter(joined).copied().collect();
+        if links.is_empty() {
+            return Ok(());
+        }
+        let known = self.splices.remove(&NodeId::CORE);
+        let splice = attach::run_in(context.inits, NodeId::CORE, "links", || {
+            let splice = match known {
+                Some(splice) => splice,
+                None => Splice::create().map_err(Error::of("links", "load programs that join"))?,
+            };
+            for link in links {
+                // A direction with a wire is led there when that is put in.
+                for from in (0..2).filter(|from| link.impairments[*from].is_none()) {
+                    let way = (link.inner_index(from), link.inner_index(1 - from));
+                    let led = splice.lead(way.0, way.1);
+                    led.map_err(Error::of(format!("link {:?}", link.name), "join its pairs"))?;
+                }
+            }
+            Ok(splice)
+        })?;
+        self.splices.insert(NodeId::CORE, splice);
+        Ok(())
+    }
+
     fn fit_direction(
         &mut self,
         context: &Context<'_>,
@@ -328,10 +388,9 @@ impl Inner {
         } else if context.state.user {
             return Err(unsupported(&object).into());
         } else if reads_sockets(context, link) {
-            let reason =
-                "it ends in an OpenFlow switch that gets its frames by packet sockets, before any \
-                          program: declare an impairment of it in the lab file, such as delay: 1ms"
-                    .into();
+            let reason = "it is a door of an OpenFlow switch that gets its frames by packet sockets, before any \
+                          program: put another switch between them"
+                .into();
             return Err(Error::Invalid { object, reason });
         } else {
             let none = || Error::Invalid {
@@ -410,6 +469,7 @@ impl Inner {
     ) -> Result<()> {
         let tap = link.hidden_index(from);
         let known = self.splices.remove(&point.space);
+        let joined = context.state.form(link) == LinkForm::Joined;
         let splice = attach::run_in(context.inits, point.space, object, || {
             let splice = match known {
                 Some(splice) => splice,
@@ -422,6 +482,13 @@ impl Inner {
                     made.map_err(Error::of(object, "load its programs"))?
                 }
             };
+            if joined {
+                splice
+                    .lead_tap(tap, link.inner_index(1 - from))
+                    .and_then(|()| splice.lead(point.index, tap))
+                    .map_err(Error::of(object, "lead frames to its wire"))?;
+                return Ok(splice);
+            }
             if let Err(netloom_ebpf::Error::Exists { .. }) =
                 splice.attach_tap(tap, point.index, point.direction)
             {
@@ -465,7 +532,11 @@ impl Inner {
         let Some(point) = self.placed.remove(&(link.id, from)) else { return Ok(()) };
         if let (Some(point), true) = (point, point.is_some()) {
             let splice = self.splices.get(&point.space);
+            let joined = context.state.form(link) == LinkForm::Joined;
             attach::run_in(context.inits, point.space, &object, || match splice {
+                Some(splice) if joined => splice
+                    .lead(point.index, link.inner_index(1 - from))
+                    .map_err(Error::of(&object, "lead frames past its wire")),
                 Some(splice) => splice
                     .remove(point.index, point.direction)
                     .map(drop)
@@ -486,6 +557,10 @@ impl Inner {
 
     /// Forgets a direction whose link no longer exists.
     fn forget(&mut self, link: &PlannedLink, from: usize) {
+        if let Some(splice) = self.splices.get(&NodeId::CORE) {
+            // Its pairs may be made anew with the same indexes.
+            let _ = splice.forget(link.inner_index(from));
+        }
         let known = self.placed.remove(&(link.id, from)).is_some();
         if let (true, Some(process)) = (known, self.process.as_ref().filter(|p| p.lives())) {
             // Its ports no longer exist in any case.
@@ -537,8 +612,8 @@ fn reads_sockets(context: &Context<'_>, link: &PlannedLink) -> bool {
 
 fn unsupported(object: &str) -> Unsupported {
     Unsupported {
-        feature: "wires in running links",
-        reason: format!("{object} was made without one, and putting one in needs BPF programs"),
-        needs: "declare its impairments in the lab file, or run the lab as root".into(),
+        feature: "wires at doors",
+        reason: format!("{object} is a door, where a wire needs BPF programs"),
+        needs: "run the lab as root".into(),
     }
 }

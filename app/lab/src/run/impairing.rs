@@ -69,7 +69,8 @@ impl Running {
             }
         };
         self.change(work, put(wanted))?;
-        if let Err(refused) = self.put_wire_in(work, at) {
+        let done = self.make_room_for_wire(work, at).and_then(|()| self.put_wire_in(work, at));
+        if let Err(refused) = done {
             // Remove what was inserted partly.
             self.change(work, put(old))?;
             let _ = self.put_wire_in(work, at);

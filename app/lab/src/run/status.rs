@@ -16,7 +16,6 @@ use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::{PortShown, Presence};
 use netloom_sys::namespace;
 use netloom_wire::control::DirectionState;
-use rustix::process::Pid;
 
 use crate::build::starting::has_work;
 use crate::keep::slicers;

@@ -55,6 +55,9 @@ pub(crate) fn cut_of(state: &State, link: &PlannedLink) -> Cut {
     if state.form(link) == LinkForm::Wired {
         return Cut::Core([0, 1].map(|side| link.hidden_index(side)).into());
     }
+    if state.form(link) == LinkForm::Joined {
+        return Cut::Core([0, 1].map(|side| link.inner_index(side)).into());
+    }
     if state.form(link) == LinkForm::Beside {
         let planes = (0..2).filter(|side| state.plan.separate_at(&link.ends[*side]).is_some());
         return Cut::Core(planes.map(|side| link.outer_index(side)).collect());

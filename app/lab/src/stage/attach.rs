@@ -1,10 +1,12 @@
 //! Where in the kernel the frames of a link can be caught, and by whose budget they are paid for.
 //!
-//! A link is a veth pair. On the side of a switch both directions pass the port, in the core
-//! namespace, where no node can reach them: what comes from the other side at its ingress, what goes
-//! there at its egress. Between two nodes each direction is caught where it arrives: a packet socket
-//! can go round a sender's own egress (`PACKET_QDISC_BYPASS`), but not round the receiver's
-//! ingress. An interface that was moved to another node is met there.
+//! On the side of a switch both directions pass the port, in the core namespace, where no node can reach them: what comes
+//! from the other side at its ingress, what goes there at its egress. A link between two nodes that can have a wire has an
+//! inner end for each in the core namespace, too; there each direction is caught as it comes from its sender.
+//!
+//! Where both ends of a pair are nodes' own (links that a version before made, doors), frames are caught where
+//! they arrive: a packet socket can go round a sender's own egress (`PACKET_QDISC_BYPASS`), but not round the receiver's
+//! ingress. Packet sockets there have seen them by then. An interface that was moved to another node is met there.
 
 use std::os::fd::OwnedFd;
 
@@ -39,6 +41,9 @@ pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Op
     let core = |side, direction| {
         Some(AttachPoint { space: NodeId::CORE, index: link.port_index(side), direction })
     };
+    if state.form(link) == LinkForm::Joined {
+        return Some(behind_node(link, from));
+    }
     if state.form(link) == LinkForm::Beside {
         let outer = |side: usize, direction| {
             state.plan.separate_at(&link.ends[side])?;
@@ -58,6 +63,12 @@ pub(crate) fn of_direction(state: &State, link: &PlannedLink, from: usize) -> Op
         }
         [Seat::Host, Seat::Host] => None,
     }
+}
+
+/// Where frames of the node at an end of a link of form [`LinkForm::Joined`] enter the core namespace.
+pub(crate) fn behind_node(link: &PlannedLink, side: usize) -> AttachPoint {
+    let index = link.inner_index(side);
+    AttachPoint { space: NodeId::CORE, index, direction: Direction::Ingress }
 }
 
 /// A node's interface, wherever it is now.

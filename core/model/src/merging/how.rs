@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Machine;
 use crate::difference::{Change, How, Item, Kind};
-use crate::plan::form::LinkForm;
+use crate::plan::form::{LinkForm, sides_to_remake};
 use crate::plan::{Plan, PlannedNode, Slot};
 
 /// The changes of an item of both plans, each with what it takes; also those that no fact shows.
@@ -93,8 +93,11 @@ fn of_link(
 ) -> fn(&str) -> bool {
     let (before, after) = (&running.links[old], &wanted.links[new]);
     let form = (machine.form)(before);
-    let is_plain = matches!(form, LinkForm::Pair | LinkForm::Wired | LinkForm::Tap);
-    let fits = form == LinkForm::Wired
+    let is_plain =
+        matches!(form, LinkForm::Pair | LinkForm::Wired | LinkForm::Joined | LinkForm::Tap);
+    // A living pair or tap is led through the core namespace for a wire.
+    let fits = matches!(form, LinkForm::Wired | LinkForm::Joined)
+        || !sides_to_remake(wanted, after, form).is_empty()
         || !after.is_impaired()
         || LinkForm::of(wanted, after, machine.allowed) == form;
     let is_impairment = |key: &str| key != "mtu" && key != "ends" && !key.starts_with("addresses.");

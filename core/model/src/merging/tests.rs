@@ -122,15 +122,22 @@ fn children_and_links_go_with_a_node_that_is_made_anew() {
 }
 
 #[test]
-fn a_wire_that_cannot_be_put_in_takes_a_new_link() {
+fn a_wire_is_put_into_a_living_link_unless_machines_hold_both_ends() {
     let wish = SITES.replace("- [r1, web]", "- {ends: [r1, web], delay: 5ms}");
     let user = Allowed { programs: false, taps: true };
     let there = merged_after(&of(SITES), None, &of(&wish), user).unwrap();
     let words: Vec<String> = there.steps.iter().map(Step::words).collect();
-    assert_eq!(words, ["! link r1:eth1--web:eth0 anew: delay 5ms, was none"]);
+    assert_eq!(words, ["~ link r1:eth1--web:eth0: delay 5ms, was none"]);
     // It stays in when it has nothing to do any more.
     let back = merged_after(&of(&wish), None, &of(SITES), user).unwrap();
     assert_eq!(back.steps[0].act, Act::Change);
+    let machines =
+        "nodes:\n  v: {kind: vm, kernel: k}\n  w: {kind: vm, kernel: k}\nlinks:\n  - [v, w]\n";
+    let wish = machines.replace("- [v, w]", "- {ends: [v, w], delay: 5ms}");
+    assert_eq!(
+        told(machines, &wish),
+        ["! link v:eth0--w:eth0 anew: delay 5ms, was none (with node v, node w)"]
+    );
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub enum LinkForm {
     Pair,
     /// A veth pair for each end, with a wire between their inner ends, hidden in the core namespace.
     Wired,
+    /// A link between two nodes: a veth pair for each, whose inner ends programs join in the core namespace. A wire
+    /// stands there, where no packet socket of either node is.
+    Joined,
     /// A tap in a node, whose other side the plug of a shared-memory switch holds.
     Tap,
     /// The card of a virtual machine, by vhost-user: the plug of a shared-memory switch serves it, and the node has no
@@ -101,6 +104,8 @@ impl LinkForm {
             shm || plan.openflow_switch_of(link).is_some() || plan.machine_of(link).is_some();
         if link.is_impaired() && (!allowed.programs || sockets) {
             LinkForm::Wired
+        } else if link.is_impaired() && link.is_direct() {
+            LinkForm::Joined
         } else if allowed.programs && allowed.taps && can_be_tap(plan, link) {
             LinkForm::Tap
         } else {
@@ -129,6 +134,7 @@ impl LinkForm {
             LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => true,
             LinkForm::Pair
             | LinkForm::Wired
+            | LinkForm::Joined
             | LinkForm::Tap
             | LinkForm::Guest
             | LinkForm::Beside => false,
@@ -183,6 +189,35 @@ fn check_planes(plan: &Plan) -> Result<(), PlanError> {
         Some(link) => Err(PlanError::PlaneAtDoor { link: link.name.clone() }),
         None => Ok(()),
     }
+}
+
+/// The form in which a living link of form [`LinkForm::Pair`] or [`LinkForm::Tap`] can have the wire that it has in the plan; `None` if it can
+/// as it is.
+///
+/// `late`: programs at its ends would see frames after something else has them.
+pub fn wired_form(link: &PlannedLink, allowed: Allowed, late: bool) -> Option<LinkForm> {
+    if !allowed.programs || late {
+        return Some(LinkForm::Wired);
+    }
+    link.is_direct().then_some(LinkForm::Joined)
+}
+
+/// The ends of a living link of a form that can be made anew so that it can have a wire, the better one first. Of a pair the
+/// other end stays: best is one in the core namespace, which is no node's. Of a tap it is the node's. A virtual machine holds
+/// its interface, so that it must stay.
+pub fn sides_to_remake(plan: &Plan, link: &PlannedLink, form: LinkForm) -> Vec<usize> {
+    let is_machine = |side: &usize| match &link.ends[*side] {
+        PlannedEnd::Node { node, .. } => plan.nodes[*node].kind.as_vm().is_some(),
+        _ => false,
+    };
+    let in_core = (0..2).find(|side| link.ends[*side].is_in_core());
+    let sides = match (form, in_core) {
+        (LinkForm::Pair, Some(side)) => vec![side],
+        (LinkForm::Pair, None) => vec![1, 0],
+        (LinkForm::Tap, Some(side)) => vec![1 - side],
+        _ => vec![],
+    };
+    sides.into_iter().filter(|side| !is_machine(side)).collect()
 }
 
 /// A veth pair of a link of form [`LinkForm::Beside`].
@@ -276,6 +311,11 @@ impl PlannedLink {
         self.impairments.iter().any(|wanted| !wanted.is_none())
     }
 
+    /// Whether both ends are interfaces of nodes.
+    pub fn is_direct(&self) -> bool {
+        self.ends.iter().all(|end| matches!(end, PlannedEnd::Node { .. }))
+    }
+
     /// The number of a direction's wire; `from` is the end that sends.
     pub fn wire_number(&self, from: usize) -> usize {
         number_of((self.id, from))
@@ -296,7 +336,8 @@ impl PlannedLink {
         format!("{HIDDEN}{}", self.wire_number(side))
     }
 
-    /// Index in the core namespace of the interface between a router at an end and its plane.
+    /// Index in the core namespace of the inner end of a node's veth pair: of a link of form [`LinkForm::Joined`], or
+    /// between a router at an end and its plane.
     pub fn inner_index(&self, side: usize) -> u32 {
         FIRST_INNER + u32::try_from(number_of((self.id, side))).unwrap_or(0)
     }
@@ -306,7 +347,7 @@ impl PlannedLink {
         FIRST_OUTER + u32::try_from(number_of((self.id, side))).unwrap_or(0)
     }
 
-    /// Name of the interface between a router at an end and its plane.
+    /// Name of the same interface.
     pub fn inner_name(&self, side: usize) -> String {
         format!("nli{}", number_of((self.id, side)))
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use netloom_ebpf::Direction;
-use netloom_model::plan::form::Seat;
+use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{Interface, LinkSlot, NodeId, PlannedEnd, PlannedLink, Slot, SwitchSlot};
 
 use crate::stage::absent::is_absent;
@@ -32,6 +32,8 @@ pub(super) fn points_of(state: &State, slot: Slot) -> Vec<Point> {
         let here = PlannedEnd::Node { node: slot, interface };
         let side = link.ends.iter().position(|e| *e == here).unwrap_or(0);
         let at = match state.seat(link, 1 - side) {
+            // Before a wire, which then carries only what passes.
+            _ if state.form(link) == LinkForm::Joined => attach::behind_node(link, 1 - side),
             Seat::Port => AttachPoint {
                 space: NodeId::CORE,
                 index: link.port_index(1 - side),

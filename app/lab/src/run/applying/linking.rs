@@ -120,10 +120,11 @@ impl Running {
                 batch.push(object, &Change::of(index).mtu(link.mtu));
             })?;
         }
-        let wired = state.form(link) == LinkForm::Wired;
+        let form = state.form(link);
+        let inner = matches!(form, LinkForm::Wired | LinkForm::Joined);
         let ports = (0..2).filter(|side| state.seat(link, *side) == Seat::Port);
         let mut core: Vec<u32> = ports.map(|side| link.port_index(side)).collect();
-        core.extend((0..2).filter(|_| wired).map(|side| link.hidden_index(side)));
+        core.extend((0..2).filter(|_| inner).map(|side| links::inner_end(form, link, side).1));
         if core.is_empty() {
             return Ok(());
         }
@@ -150,7 +151,15 @@ impl Running {
     }
 
     /// Changes what links do to frames, and takes their old addresses away.
-    pub(super) fn change_links(&self, work: &Work, merged: &Merged, was: &Was<'_>) -> Result<()> {
+    pub(super) fn change_links(
+        &self,
+        work: &mut Work,
+        merged: &Merged,
+        was: &Was<'_>,
+    ) -> Result<()> {
+        for at in places(&self.state().plan, &merged.changed.links) {
+            self.make_room_for_wire(work, at)?;
+        }
         let state = self.state();
         let changed = places(&state.plan, &merged.changed.links);
         let touched = |at: &LinkSlot| {

@@ -1,7 +1,7 @@
 //! Forms of links: by what the plan has and what the machine allows.
 
 use crate::parse;
-use crate::plan::form::{Allowed, Forms, LinkForm, Seat};
+use crate::plan::form::{Allowed, Forms, LinkForm, Seat, sides_to_remake, wired_form};
 use crate::plan::{Plan, PlanError, Slot, plan};
 
 const ALL: Allowed = Allowed { programs: true, taps: true };
@@ -41,6 +41,10 @@ fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
         (BRIDGE, "[a, s]", ALL, LinkForm::Pair, [a1, Seat::Port]),
         (BRIDGE, "{ends: [a, s], delay: 1ms}", ALL, LinkForm::Pair, [a1, Seat::Port]),
         (BRIDGE, "{ends: [a, s], delay: 1ms}", USER, LinkForm::Wired, [a1, Seat::Port]),
+        (BRIDGE, "[a, p]", ALL, LinkForm::Pair, [a1, p0]),
+        (BRIDGE, "{ends: [a, p], delay: 1ms}", ALL, LinkForm::Joined, [a1, p0]),
+        (BRIDGE, "{ends: [a, p], delay: 1ms}", USER, LinkForm::Wired, [a1, p0]),
+        (BRIDGE, "{ends: [a, v], delay: 1ms}", ALL, LinkForm::Wired, [a1, v0]),
         (SHM, "[a, s]", ALL, LinkForm::Tap, [a1, Seat::Plug]),
         (SHM, "[a, s]", no_taps, LinkForm::Pair, [a1, Seat::Port]),
         (SHM, "[a, s]", USER, LinkForm::Pair, [a1, Seat::Port]),
@@ -64,6 +68,40 @@ fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
         (BRIDGE, "[a, internet]", ALL, LinkForm::Nat, [a1, Seat::Host]),
     ] {
         assert_eq!(last(switch, link, allowed), (form, seats), "{switch} {link} {allowed:?}");
+    }
+}
+
+#[test]
+fn a_living_link_is_led_through_the_core_by_the_end_that_can_be_made_anew() {
+    for (switch, link, form, sides) in [
+        ("{}", "[a, p]", LinkForm::Pair, vec![1, 0]),
+        ("{}", "[a, v]", LinkForm::Pair, vec![0]),
+        ("{}", "[v, w]", LinkForm::Pair, vec![]),
+        ("{}", "[s, a]", LinkForm::Pair, vec![0]),
+        ("{}", "[v, s]", LinkForm::Pair, vec![1]),
+        ("{kind: shm}", "[s, a]", LinkForm::Tap, vec![1]),
+        ("{kind: shm}", "[v, s]", LinkForm::Tap, vec![]),
+        ("{kind: shm}", "[v, s]", LinkForm::Guest, vec![]),
+        ("{}", "[a, internet]", LinkForm::Nat, vec![]),
+        ("{}", "[a, p]", LinkForm::Joined, vec![]),
+    ] {
+        let plan = planned(switch, &format!("- {link}\n")).unwrap();
+        assert_eq!(sides_to_remake(&plan, &plan.links[0], form), sides, "{switch} {link} {form:?}");
+    }
+}
+
+#[test]
+fn a_living_pair_gets_the_form_that_its_ends_can_have_wires_in() {
+    let plan = planned("{}", "- [a, b]\n- [a, s]\n").unwrap();
+    for (link, allowed, late, form) in [
+        (0, ALL, false, Some(LinkForm::Joined)),
+        (0, ALL, true, Some(LinkForm::Wired)),
+        (0, USER, false, Some(LinkForm::Wired)),
+        (1, ALL, false, None),
+        (1, ALL, true, Some(LinkForm::Wired)),
+        (1, USER, false, Some(LinkForm::Wired)),
+    ] {
+        assert_eq!(wired_form(&plan.links[link], allowed, late), form, "{link} {allowed:?} {late}");
     }
 }
 
