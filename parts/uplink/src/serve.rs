@@ -88,15 +88,17 @@ fn run(spec: &Spec, tap: &mut Tap, signals: &OwnedFd) -> Result<Option<ExitStatu
     let pid = Pid::from_child(&child);
     let pidfd = process::pidfd(pid).map_err(Failure::of(&object, "watch"))?;
     let mut watch = Watch::over(pid.as_raw_nonzero().get());
+    let since = Instant::now();
     let (mut pause, mut refused) = (SOON, false);
     while wait(spec, signals, Some(&pidfd), pause)? {
         if let Some(status) = child.try_wait().map_err(failed("wait for"))? {
             return Ok(Some(status));
         }
         match tap.tend() {
-            Ok(frames) => {
-                pause = if frames.is_some() || refused { LOOK } else { SOON };
-                if watch.hangs(frames.unwrap_or(0)) {
+            Ok(look) => {
+                let soon = !look.ready && since.elapsed() < AT_ONCE;
+                pause = if soon && !refused { SOON } else { LOOK };
+                if watch.hangs(look.frames.unwrap_or(0)) {
                     let lab = &spec.lab;
                     journal::line(format_args!(
                         "lab {lab}: {object} passes nothing, and does not rest: is killed"

@@ -196,6 +196,43 @@ fn a_way_out_without_time_serves_who_waits() {
     on_a_host(&script, &file).finish().code(0);
 }
 
+/// The program gets no time for longer than the kernel waits for a neighbour's answer.
+const STOPPED: &str = r#"
+kept() { [ -n "$(outside ip neigh show "$1" dev uplink nud permanent)" ]; }
+user "$own/netloom" up "$own/lab.yaml"
+program() { pgrep -P "$(the netloom-uplink)"; }
+soon kept 192.0.0.2
+for family in $families; do soon kept "$family"; done
+stopped=$(program)
+kill -STOP $stopped
+# Five seconds: an unknown gateway is refused after three.
+on a ping -n -c 5 -W 1 203.0.113.9 >"$own/pings" || true
+cat "$own/pings"
+kill -CONT $stopped
+grep -q '5 packets transmitted' "$own/pings"
+if grep -q -e Unreachable -e '+[0-9]* errors' "$own/pings"; then false; fi
+reaches a 203.0.113.9
+[ $stopped = $(program) ]
+# The next program's gateway, too.
+kill -9 $stopped
+until next=$(program) && [ "$next" != $stopped ]; do kill -0 $far; sleep 0.05; done
+soon kept 192.0.0.2
+soon reaches a 203.0.113.9
+user "$own/netloom" down
+"#;
+
+#[test]
+fn a_way_out_without_time_stays_the_gateway() {
+    root_only!("makes a host of its own");
+    needs!("pasta", "slirp4netns", "curl", "python3");
+    let machine = machine!();
+    let file = machine.file(LAB);
+    let pasta = format!("families=fd6e:6574:6c6f:6f6d::2\n{STOPPED}");
+    on_a_host(&pasta, &file).finish().code(0);
+    let slirp = format!("families=\nmount --bind /bin/false $(command -v pasta)\n{STOPPED}");
+    on_a_host(&slirp, &file).finish().code(0);
+}
+
 #[test]
 fn a_way_out_that_hangs_is_made_anew() {
     root_only!("makes a host of its own");
