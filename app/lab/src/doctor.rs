@@ -100,10 +100,7 @@ fn of_nodes(root: bool) -> Vec<Feature> {
             state: if root {
                 probe("NAT", "load it with: sudo modprobe nf_tables nft_masq", try_nat)
             } else {
-                crate::stage::host::ways_out().map(|found| {
-                    let names = found.iter().map(|tool| tool.kind.name());
-                    format!("by {}", names.collect::<Vec<_>>().join(", else "))
-                })
+                ways_out()
             },
         },
         Feature {
@@ -193,7 +190,31 @@ fn try_bridge() -> Result<(), netloom_netlink::Error> {
     Socket::open()?.run(&mut batch)
 }
 
+/// How packets leave an ordinary user's lab: by NAT in a namespace of its own, and a program.
+fn ways_out() -> Result<String, Unsupported> {
+    let found = crate::stage::host::ways_out()?;
+    probe("NAT", "ask root to load it: sudo modprobe nf_tables nft_masq", try_nat)?;
+    let names = found.iter().map(|tool| tool.kind.name());
+    let told = format!("by {}", names.collect::<Vec<_>>().join(", else "));
+    Ok(match probe("NAT", "", try_marks) {
+        Ok(_) => told,
+        Err(lacks) => format!(
+            "{told}; {}: requests for connections that come again are not held back, and an old pasta may end the connection",
+            lacks.reason
+        ),
+    })
+}
+
 fn try_nat() -> Result<(), netloom_netlink::Error> {
+    try_table(false)
+}
+
+/// NAT with marks of connections.
+fn try_marks() -> Result<(), netloom_netlink::Error> {
+    try_table(true)
+}
+
+fn try_table(hold_repeated: bool) -> Result<(), netloom_netlink::Error> {
     let prefix = "10.0.0.0/8".parse().ok();
     nat::install(&nat::NatSpec {
         table: "netloom-probe",
@@ -203,6 +224,6 @@ fn try_nat() -> Result<(), netloom_netlink::Error> {
         block_other_forwarding: false,
         bridges: "",
         siblings: "",
-        hold_repeated: false,
+        hold_repeated,
     })
 }

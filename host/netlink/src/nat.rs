@@ -56,9 +56,16 @@ pub struct NatSpec<'a> {
     pub siblings: &'a str,
     /// Whether requests for TCP connections are held back when they come again for the first and the second time
     /// (a second and three seconds after the first by RFC 6298): right where the uplink asks the destination by itself
-    /// and takes what comes again for an error. The table marks connections then, in a namespace where nobody else does.
+    /// and takes what comes again for an error. The table marks connections then, in a namespace where nobody else does;
+    /// a kernel without these is [`Error::Unsupported`] ([`MARKS`]).
     pub hold_repeated: bool,
 }
+
+/// The feature that a kernel may lack: marks of connections.
+pub const MARKS: &str = "marks of connections";
+
+/// The operation of rules that use them.
+const MARK: &str = "count requests by marks of connections";
 
 /// The mark of a connection that has been asked for three times. No more are held back.
 const ASKED_THRICE: u32 = 3;
@@ -79,15 +86,17 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
         let body = |encoder: &mut Encoder<'_>| chain.define(encoder, spec.table);
         batch.push(object.as_str(), &command(NEW_CHAIN, CREATE, "install", body));
     }
-    let mut rule = |chain: Chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| {
+    let mut add = |operation, chain: Chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| {
         let body = |encoder: &mut Encoder<'_>| Rule::write(encoder, spec.table, chain, conditions);
-        batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, "install", body));
+        batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, operation, body));
     };
-    bridged(spec, &mut rule);
-    masquerade(spec, &mut rule);
-    within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), &mut rule);
-    hold_repeated(spec, &mut rule);
-    forward(spec, &mut rule);
+    let install =
+        &mut |chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| add("install", chain, conditions);
+    bridged(spec, install);
+    masquerade(spec, install);
+    within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), install);
+    hold_repeated(spec, &mut |chain, conditions| add(MARK, chain, conditions));
+    forward(spec, &mut |chain, conditions| add("install", chain, conditions));
     commit(batch)
 }
 
@@ -247,6 +256,10 @@ fn commit(mut batch: Batch) -> Result<()> {
         {
             Err(unsupported(libc::EOPNOTSUPP))
         }
+        Err(Error::Refused(refusals)) if refusals[0].operation == MARK => {
+            let source = std::io::Error::from_raw_os_error(refusals[0].errno);
+            Err(Error::unsupported(MARKS, &source, "a kernel with CONFIG_NF_CONNTRACK_MARK"))
+        }
         outcome => outcome,
     }
 }
@@ -316,5 +329,42 @@ impl<F: Fn(&mut Encoder<'_>)> Request for Command<F> {
     }
     fn purpose(&self) -> Purpose {
         if self.kind == DELETE_TABLE { Purpose::Touch } else { Purpose::Create }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::integration::fresh::with_netns;
+
+    /// The kernel refuses a key of connections that it was not built with as it refuses one that there is not
+    /// (`nft_ct_get_init`).
+    #[test]
+    fn a_kernel_without_marks_says_so() {
+        with_netns(&a_kernel_without_marks_says_so, |[space]| {
+            space.run(|| {
+                let Err(Error::Unsupported(lacks)) = load_unknown() else { panic!() };
+                assert_eq!(lacks.feature, MARKS);
+                assert!(lacks.needs.contains("CONFIG_NF_CONNTRACK_MARK"), "{}", lacks.needs);
+                assert!(list().unwrap().is_empty(), "all of it or nothing");
+            });
+        });
+    }
+
+    /// A table with a rule of those that use marks, which asks for something that no kernel knows.
+    fn load_unknown() -> Result<()> {
+        let table = "netloom-marks";
+        let mut batch = begin(table);
+        let object = object(table);
+        let made = |e: &mut Encoder<'_>| name(e, table);
+        batch.push(object.as_str(), &command(NEW_TABLE, CREATE, "install", made));
+        let chain = |e: &mut Encoder<'_>| Chain::FORWARD.define(e, table);
+        batch.push(object.as_str(), &command(NEW_CHAIN, CREATE, "install", chain));
+        let rule = |e: &mut Encoder<'_>| {
+            let unknown = |rule: &mut Rule<'_, '_>| rule.knows(0xffff);
+            Rule::write(e, table, Chain::FORWARD, &unknown);
+        };
+        batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, MARK, rule));
+        commit(batch)
     }
 }

@@ -8,7 +8,7 @@
 mod carry;
 mod charge;
 mod diag;
-mod fresh;
+pub(crate) mod fresh;
 mod links;
 mod nat;
 mod watch;

@@ -175,6 +175,12 @@ impl Rule<'_, '_> {
         });
     }
 
+    /// Loads something of the packet's connection, whether the kernel knows it or not.
+    #[cfg(test)]
+    pub(super) fn knows(&mut self, key: u32) {
+        self.load_ct(key);
+    }
+
     pub(super) fn masquerade(&mut self) {
         self.expression("masq", |_| ());
     }

@@ -162,17 +162,25 @@ fn forward(plan: &Plan) -> Result<()> {
 /// NAT for the lab's prefixes behind these ends of doors.
 fn translate(plan: &Plan, outers: &[String]) -> Result<()> {
     let inside: Vec<&str> = outers.iter().map(String::as_str).collect();
-    nat::install(&nat::NatSpec {
+    let prefixes = lab_prefixes(plan);
+    let spec = nat::NatSpec {
         table: TABLE,
         inside: &inside,
         uplink: Some(INTERFACE),
-        prefixes: &lab_prefixes(plan),
+        prefixes: &prefixes,
         block_other_forwarding: false,
         bridges: "",
         siblings: "",
         // The pasta of Debian 12 ends such a connection, or passes nothing any more (ADR 0083).
         hold_repeated: true,
-    })
+    };
+    match nat::install(&spec) {
+        // What it passes then is as good as its version; one that hangs is started again.
+        Err(netloom_netlink::Error::Unsupported(lacks)) if lacks.feature == nat::MARKS => {
+            nat::install(&nat::NatSpec { hold_repeated: false, ..spec })
+        }
+        outcome => outcome,
+    }
     .map_err(Error::of(OUTSIDE, "install NAT"))
 }
 
