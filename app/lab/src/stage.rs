@@ -14,5 +14,6 @@ pub(crate) mod orphans;
 pub(crate) mod reports;
 pub(crate) mod role;
 pub(crate) mod spaces;
+pub(crate) mod stack;
 pub(crate) mod strangers;
 pub(crate) mod users;

@@ -71,6 +71,11 @@ pub struct LabStatus {
     pub since: u64,
     /// Unix time in nanoseconds when the counters below were read.
     pub read_ns: u64,
+    /// Packets that the kernel dropped for all labs and the machine together, since the machine started: those that waited for
+    /// a neighbour's address (`neighbour-queue`), and those whose neighbour found no room in the table
+    /// (`neighbour-table`). Nothing tells whose they were.
+    #[serde(default)]
+    pub machine_drops: Vec<DropView>,
     /// It belongs to an ordinary user, in a user namespace.
     pub user: bool,
     /// In the order of the file.
@@ -129,11 +134,11 @@ pub struct NodeStatus {
     pub children: Option<ChildrenView>,
     /// CPU time in nanoseconds: of all its processes, and of receiving where that is charged to it.
     pub cpu_ns: Option<u64>,
-    /// The part of it that its processes spent themselves, and the one the kernel spent for them.
+    /// The part of it that its processes spent themselves; with `cpu_system_ns` and `cpu_receive_ns` it is all of it.
     pub cpu_user_ns: Option<u64>,
-    /// See `cpu_user_ns`.
+    /// The part that the kernel spent for them.
     pub cpu_system_ns: Option<u64>,
-    /// The part of it that was spent on receiving packets for it; `null` where that is not charged.
+    /// The part that kernel threads spent on receiving datagrams for it, not TCP; `null` where that is not charged.
     pub cpu_receive_ns: Option<u64>,
     /// Mean number of runnable and waiting processes over the last minute, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
@@ -151,7 +156,7 @@ pub struct NodeStatus {
     pub limits: LimitsView,
     /// What may be sent to it, and what came; `null` where it is not protected.
     pub protect: Option<ProtectView>,
-    /// Frames lost at its interfaces, by cause.
+    /// Frames lost at its interfaces and in its network stack, by cause.
     pub drops: Vec<DropView>,
     /// Its addresses with their prefixes as its kernel has them now, on interfaces of its own making, too,
     /// without those of loopback and link-local ones; the first of each family is what its name stands
@@ -237,7 +242,25 @@ pub struct SenderView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DropView {
-    /// `protect`, `rx`, `tx`.
+    /// `protect`; at its interfaces `queue` (its receive queue was full), `rx`, `tx`; `own-interfaces` (those
+    /// that the lab did not make: taps of a guest, tunnels); `discipline` (of its own, set with
+    /// tc); and those of its network stack: `socket-buffer`, `socket-memory`, `send-buffer`, `listen-queue`,
+    /// `tcp-backlog`, `checksum`, `closed-port`, `bad-header`, `bad-address`, `reverse-path`, `no-route`,
+    /// `unknown-protocol`, `discarded`, `reassembly`, `too-long`, `conntrack`.
+    pub cause: String,
+    /// Frames.
+    pub packets: u64,
+}
+
+/// Frames that a link lost in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LossView {
+    /// The end that sent, as in the link's `ends`.
+    pub from: String,
+    /// `interface`: between two interfaces, since a queue was full, the frame too long or the other end down;
+    /// `wire: CAUSE`; `switch: CAUSE`: at the link's port of a shared-memory switch, both directions together; `way-out`: the program that passes
+    /// what leaves an ordinary user's lab did not read it, told at the lab's first such link for all.
     pub cause: String,
     /// Frames.
     pub packets: u64,
@@ -307,7 +330,8 @@ pub struct Traffic {
     pub rx_bytes: u64,
     /// Frames received.
     pub rx_packets: u64,
-    /// Frames lost at reception: dropped or broken.
+    /// Frames lost at reception: dropped or broken, and those for which its receive queue had no room, as the switch's port
+    /// or the door before it counts them. Between two nodes these count as `tx_lost` of the other one.
     pub rx_lost: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
@@ -406,6 +430,9 @@ pub struct LinkStatus {
     pub down: bool,
     /// The wire in it; `null` when nothing is impaired, so that there is none.
     pub wire: Option<WireView>,
+    /// Frames that it lost, by sending end and cause, without causes that lost nothing.
+    #[serde(default)]
+    pub lost: Vec<LossView>,
 }
 
 /// What making the lab whole again did.

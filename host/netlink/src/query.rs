@@ -192,6 +192,16 @@ impl Socket {
         self.dump(&mut question, "addresses", read_address)
     }
 
+    /// The packets that root queueing disciplines of this namespace's links dropped.
+    ///
+    /// # Errors
+    /// As [`Socket::addresses`].
+    pub fn dropped_by_disciplines(&mut self) -> Result<u64> {
+        let mut question = dump_question(RTM_GETQDISC, &[0; 20]);
+        let drops = self.dump(&mut question, "queueing disciplines", read_discipline)?;
+        Ok(drops.into_iter().map(u64::from).sum())
+    }
+
     /// The unicast routes of the main table in one family.
     ///
     /// # Errors
@@ -304,6 +314,18 @@ fn read_traffic(value: &[u8]) -> Option<Traffic> {
         rx_dropped: u64_at(value, 48)?,
         tx_dropped: u64_at(value, 56)?,
     })
+}
+
+/// The drops in a `struct tcmsg` with statistics, of a root discipline: one below it has been counted there.
+fn read_discipline(message: &Message<'_>) -> Option<u32> {
+    if message.kind != RTM_NEWQDISC || u32_at(message.payload, 12)? != TC_H_ROOT {
+        return None;
+    }
+    let find = |list, wanted| attributes(list).find(|(kind, _)| *kind == wanted);
+    let (_, statistics) = find(message.payload.get(20..)?, TCA_STATS2)?;
+    let (_, queue) = find(statistics, TCA_STATS_QUEUE)?;
+    // `struct gnet_stats_queue`: length, backlog, drops.
+    u32_at(queue, 8)
 }
 
 fn read_address(message: &Message<'_>) -> Option<AddressInfo> {

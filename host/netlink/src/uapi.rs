@@ -34,6 +34,10 @@ pub(crate) const RTM_DELROUTE: u16 = 25;
 pub(crate) const RTM_GETROUTE: u16 = 26;
 pub(crate) const RTM_NEWNEIGH: u16 = 28;
 pub(crate) const RTM_NEWQDISC: u16 = 36;
+pub(crate) const RTM_GETQDISC: u16 = 38;
+pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
+pub(crate) const TCA_STATS2: u16 = 7;
+pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 
 pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;

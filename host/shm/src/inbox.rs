@@ -90,6 +90,8 @@ counters! {
     DroppedForged = "dropped-forged",
     /// Frames sent to the switch that it did not relay, once for every port without room for them.
     RelayDropped = "relay-dropped",
+    /// Frames lost between the port's owner and the interface that it joins to the switch.
+    DroppedInterface = "dropped-interface",
 }
 
 /// The counter of a dropped frame.

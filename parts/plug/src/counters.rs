@@ -47,6 +47,14 @@ pub struct Lost {
     pub unsent: u64,
 }
 
+impl Lost {
+    /// Frames lost at the interface; all others the switch's port counts itself.
+    pub(crate) fn at_interface(&self) -> u64 {
+        let refused = self.no_room + self.refused + self.down + self.unsent;
+        self.truncated + self.overrun.unwrap_or(0) + refused
+    }
+}
+
 /// All counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {

@@ -55,6 +55,9 @@ pub trait Member: Send {
     /// Sends what [`Member::queue`] has taken.
     fn flush(&mut self);
 
+    /// Notes that so many more frames were lost at the interface, for who looks at the port.
+    fn note_lost(&mut self, frames: u64);
+
     /// Readable when frames may have arrived since [`Member::receive`] found none.
     fn as_fd(&self) -> BorrowedFd<'_>;
 }

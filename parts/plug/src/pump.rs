@@ -38,6 +38,8 @@ pub struct Pump {
     spin: Spin,
     counters: Counters,
     reading: Reading,
+    /// Losses at the interface that the member knows of.
+    noted: u64,
 }
 
 impl Pump {
@@ -53,6 +55,7 @@ impl Pump {
             spin: Spin::new(processors),
             counters: Counters::default(),
             reading: Reading::default(),
+            noted: 0,
         }
     }
 
@@ -142,6 +145,9 @@ impl Pump {
     fn look(&mut self) -> Option<End> {
         self.counters.lost.overrun = self.port.overruns();
         self.reading.publish(&self.counters);
+        let lost = self.counters.lost.at_interface();
+        self.member.note_lost(lost.saturating_sub(self.noted));
+        self.noted = lost;
         (self.port.fault() == Received::Gone).then_some(End::InterfaceGone)
     }
 

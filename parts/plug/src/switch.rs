@@ -31,6 +31,10 @@ impl Member for SwitchPort {
         SwitchPort::flush(self);
     }
 
+    fn note_lost(&mut self, frames: u64) {
+        SwitchPort::lose(self, frames);
+    }
+
     fn as_fd(&self) -> BorrowedFd<'_> {
         SwitchPort::as_fd(self)
     }

@@ -229,6 +229,7 @@ fn an_interface_goes_down_and_up_and_is_made_again() {
     isolated!({
         let sites = [0, 1].map(Site::new);
         let [a, b] = Memory::pair(1 << 20, false);
+        let lost = a.lost();
         let pump = Running::start(ring(&sites[0]), Box::new(a));
         let other = Running::start(ring(&sites[1]), Box::new(b));
         let mut far = packet_port(&sites[1].node);
@@ -243,6 +244,9 @@ fn an_interface_goes_down_and_up_and_is_made_again() {
         sites[0].core.run(|| change("p0", &Change::of(100).down()));
         send(&mut far, &frame(&[], b"lost"));
         counted(&pump, |c| c.lost.down + c.lost.unsent == 1);
+        wait_until("the switch's port knows of it", WAIT, || {
+            (lost.load(std::sync::atomic::Ordering::Relaxed) == 1).then_some(())
+        });
         sites[0].core.run(|| change("p0", &Change::of(100).up()));
         // It was told that it is down.
         let mut near = packet_port(&sites[0].node);

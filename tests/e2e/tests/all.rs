@@ -54,6 +54,7 @@ mod limits;
 mod limits_live;
 mod links;
 mod logs;
+mod losses;
 mod measure;
 mod measure_while;
 mod mounts;

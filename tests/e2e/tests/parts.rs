@@ -28,7 +28,7 @@ links:
 ";
 
 /// What changes while nobody does anything.
-const COUNTED: [&str; 12] = [
+const COUNTED: [&str; 13] = [
     "cpu_ns",
     "cpu_user_ns",
     "cpu_system_ns",
@@ -40,6 +40,7 @@ const COUNTED: [&str; 12] = [
     "sockets_counted",
     "traffic",
     "drops",
+    "lost",
     "directions",
 ];
 

@@ -17,8 +17,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
-use netloom_model::plan::{PlannedEnd, PlannedLink};
-use netloom_netlink::{Batch, Change, DeleteLink, Socket, nat};
+use netloom_model::plan::{LinkId, PlannedEnd, PlannedLink};
+use netloom_netlink::{Batch, Change, DeleteLink, Socket, Traffic, nat};
 
 use crate::build::keeper::{Context, Ground, Keeper};
 use crate::keep::ledger::Ledger;
@@ -33,6 +33,15 @@ use outside::Outside;
 
 /// First index of links on the host, far above those that the kernel assigns.
 const FIRST_INDEX: u32 = 0x2000_0000;
+
+/// What is known of traffic outside of a lab.
+#[derive(Debug, Default)]
+pub(crate) struct DoorTraffic {
+    /// Counters of the outer ends of doors, by link.
+    pub(crate) ends: Vec<(LinkId, Traffic)>,
+    /// Those of the tap of the program that passes what leaves an ordinary user's lab.
+    pub(crate) way_out: Option<Traffic>,
+}
 
 /// Keeps the doors of a lab.
 #[derive(Default)]
@@ -98,6 +107,32 @@ impl Doors {
             host::check_doors_of_user(next)?;
         }
         if leads { outside::check_prefixes(next) } else { Ok(()) }
+    }
+
+    /// What was counted outside at these doors.
+    pub(crate) fn traffic(
+        &self,
+        folder: &Folder,
+        state: &State,
+        doors: &[&PlannedLink],
+    ) -> Result<DoorTraffic> {
+        if state.user {
+            return self
+                .outside()
+                .as_ref()
+                .map_or(Ok(DoorTraffic::default()), |o| o.traffic(doors));
+        }
+        on_a_thread(|| {
+            let mut socket =
+                Socket::open_to_ask().map_err(Error::of("host", "open a netlink socket"))?;
+            let mut all = Vec::new();
+            for link in doors {
+                let name = opening::outer(folder, link, state.form(link));
+                let found = socket.link(name.as_str()).map_err(Error::of(&name, "look up"))?;
+                all.extend(found.map(|found| (link.id, found.traffic)));
+            }
+            Ok(DoorTraffic { ends: all, way_out: None })
+        })
     }
 
     fn outside(&self) -> MutexGuard<'_, Option<Outside>> {

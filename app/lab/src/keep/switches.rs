@@ -25,8 +25,8 @@ use netloom_model::kinds::shm::{ShmSwitch, VdeFolder};
 use netloom_model::plan::port_names::MOST_PORT_NAME;
 use netloom_model::plan::{LinkId, LinkSide, LinkSlot, SwitchSlot};
 use netloom_model::plan::{PlannedLink, PlannedSwitch};
-use netloom_switch::control::Connection;
 use netloom_switch::control::requests::{Answer, PortShown, Presence, Request};
+use netloom_switch::control::{Connection, PATIENCE};
 
 use self::ports::{make_taps, open_interface};
 use self::process::Plug;
@@ -39,6 +39,9 @@ use crate::{Error, Result};
 
 // What a plan calls a port is a name for the protocol.
 const _: () = assert!(MOST_PORT_NAME <= netloom_shm::protocol::MOST_NAME);
+
+/// How long a reading of counters waits for a switch.
+const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Time limit for new ports to join, and the interval of checks.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -158,6 +161,16 @@ impl Switches {
 
     /// Sends a request to a switch.
     pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
+        self.ask_within(folder, switch, request, PATIENCE)
+    }
+
+    fn ask_within(
+        &self,
+        folder: &Folder,
+        switch: &str,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Answer> {
         let object = format!("switch {switch:?}");
         let socket = process::socket(folder, switch);
         let open = Connection::open(&socket).map_err(Error::of(&object, "connect"))?;
@@ -165,7 +178,7 @@ impl Switches {
             object: object.clone(),
             reason: "its process is not there at the moment".into(),
         };
-        open.ok_or_else(none)?.ask(request).map_err(|e| match e {
+        open.ok_or_else(none)?.within(patience).ask(request).map_err(|e| match e {
             netloom_switch::Error::Refused(reason) => {
                 Error::Busy { object: object.clone(), reason }
             }
@@ -173,9 +186,9 @@ impl Switches {
         })
     }
 
-    /// The ports of a switch, as it shows them; none while its process is not there.
+    /// The ports of a switch, as it shows them; none while its process is not there, or does not answer soon.
     pub(crate) fn ports(&self, folder: &Folder, switch: &str) -> Vec<PortShown> {
-        match self.ask(folder, switch, &Request::Show) {
+        match self.ask_within(folder, switch, &Request::Show, SHOWN_WITHIN) {
             Ok(Answer::Shown(shown)) => shown.ports,
             _ => vec![],
         }

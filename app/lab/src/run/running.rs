@@ -31,6 +31,7 @@ use crate::run::resolving::Resolving;
 use crate::run::revivals::Revivals;
 use crate::run::saved_settings::Luggage;
 use crate::run::teardown;
+use crate::stage::attach;
 use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::forget_reports;
 use crate::store::state::{Folder, State};
@@ -480,6 +481,11 @@ impl Running {
     /// The load averages.
     pub(crate) fn loads(&self) -> &Loads {
         &self.load
+    }
+
+    /// The core namespace; `None` while its init is gone.
+    pub(crate) fn core_network(&self) -> Option<OwnedFd> {
+        attach::open(&self.work().inits, NodeId::CORE).ok().flatten()
     }
 
     /// Whether the core's init lives.

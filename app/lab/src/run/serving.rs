@@ -26,7 +26,8 @@ use netloom_sys::namespace;
 
 use crate::keep::slicers;
 use crate::run::running::{Made, Phase, Running};
-use crate::run::status::{self, Sources};
+use crate::run::sources::Sources;
+use crate::run::status;
 use crate::service::LogMark;
 use crate::stage::users;
 use crate::view::{

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
@@ -13,7 +12,8 @@ use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, HealthState, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
 use netloom_slice::control::Shown as Sliced;
-use netloom_switch::control::requests::{PortShown, Presence};
+use netloom_switch::control::requests::Presence;
+use netloom_sys::cgroup::Usage;
 use netloom_sys::namespace;
 use netloom_wire::control::DirectionState;
 
@@ -21,60 +21,25 @@ use crate::build::starting::has_work;
 use crate::keep::slicers;
 use crate::keep::switches::Switches;
 use crate::run::impairing;
-use crate::run::running::{Phase, Running};
+use crate::run::losses::{self, Between};
+use crate::run::running::Phase;
+use crate::run::sources::{Sources, traffic};
 use crate::stage::addresses::{self, Held};
 use crate::stage::lab_process::now_ns;
 use crate::stage::spaces::on_a_thread;
+use crate::stage::stack;
 use crate::stage::users;
 use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::view::{
-    ChildrenView, DropView, HealthView, InterfaceStatus, LabState, LabStatus, LimitsView,
-    LinkStatus, NodeState, NodeStatus, ProgramView, ProtectView, SwitchStatus, Traffic,
+    ChildrenView, HealthView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
+    NodeState, NodeStatus, ProgramView, SwitchStatus, Traffic,
 };
 use crate::{Error, Result};
 
 /// The most threads that read nodes, and the fewest nodes that justify another thread.
 const MOST_THREADS: usize = 4;
 const FEWEST_A_THREAD: usize = 64;
-
-/// The inputs of a reading.
-pub(crate) struct Sources<'a> {
-    running: &'a Running,
-    state: &'a State,
-    /// Pids of the living inits of nodes, by slot; only nodes to read are required.
-    pids: &'a [Option<Pid>],
-    phase: Phase,
-    ports: Ports,
-}
-
-impl<'a> Sources<'a> {
-    /// Inputs of a reading that begins now. `pids` are those of the living inits, by slot.
-    pub(crate) fn new(
-        running: &'a Running,
-        state: &'a State,
-        pids: &'a [Option<Pid>],
-    ) -> Sources<'a> {
-        Sources { running, state, pids, phase: running.phase(), ports: Ports::default() }
-    }
-}
-
-/// Ports of shared-memory switches, by switch: each is asked once a reading, however many of its ports are cards of guests.
-#[derive(Default)]
-struct Ports(Mutex<BTreeMap<String, Arc<[PortShown]>>>);
-
-impl Ports {
-    /// The port of a link that ends in such a switch, as the switch shows it.
-    fn of(&self, sources: &Sources<'_>, link: &PlannedLink) -> Option<PortShown> {
-        let (switch, name) = sources.state.plan.shm_port(link)?;
-        let running = sources.running;
-        let ask = || running.kept.keepers.switches.ports(&running.folder, &switch.name).into();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = Arc::clone(all.entry(switch.name.clone()).or_insert_with(ask));
-        drop(all);
-        shown.iter().find(|port| port.name == name).cloned()
-    }
-}
 
 /// States of wires from their process, by link and end.
 type Directions = BTreeMap<LinkSide, DirectionState>;
@@ -85,18 +50,24 @@ struct Visit {
     links: Vec<LinkInfo>,
     addresses: Vec<AddressInfo>,
     sockets: Option<u64>,
+    /// Packets that its queueing disciplines dropped.
+    discipline: u64,
 }
 
 /// Reads the whole lab. `whole`: all inits and keepers are complete.
 pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let state = sources.state;
     let plan = &state.plan;
-    let nodes = nodes(sources)?;
+    let all: Vec<&PlannedLink> = plan.links.iter().collect();
+    let between = Between::read(sources, &all, true);
+    let nodes = nodes(sources, &between)?;
     let directions = sources.running.wire_states(state);
     let found = |slot: Slot| nodes[slot.get()].interfaces.as_slice();
     let everywhere: Vec<Slot> = plan.slots().collect();
     let links = plan.links.iter();
-    let links = links.map(|l| link(sources, l, directions.as_ref(), &found, &everywhere)).collect();
+    let links = links
+        .map(|l| link(sources, l, &between, directions.as_ref(), &found, &everywhere))
+        .collect();
     let slicer = slicers::shown(&sources.running.folder, plan).ok();
     Ok(LabStatus {
         name: plan.lab.clone(),
@@ -105,6 +76,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         pid: rustix::process::getpid().as_raw_nonzero().get(),
         since: state.since,
         read_ns: now_ns(),
+        machine_drops: losses::of_machine(),
         user: state.user,
         nodes,
         switches: plan.switch_slots().map(|slot| switch(sources, slot, slicer.as_ref())).collect(),
@@ -114,18 +86,22 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
 
 /// Reads one node, by its place in the plan.
 pub(crate) fn read_node(sources: &Sources<'_>, slot: Slot) -> Result<NodeStatus> {
-    on_a_thread(|| Ok(node(sources, slot, &visit(sources, slot)?)))
+    let planned = &sources.state.plan.nodes[slot];
+    let links = planned.interfaces.iter().filter_map(|i| sources.state.plan.link_at(i.link));
+    let between = Between::read(sources, &links.collect::<Vec<_>>(), false);
+    on_a_thread(|| Ok(node(sources, slot, &between, &visit(sources, slot)?)))
 }
 
 /// Reads one link: visits the home and the current node of its interfaces.
 pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatus> {
     let state = sources.state;
     let planned = &state.plan.links[at];
+    let between = Between::read(sources, &[planned], false);
     let mut found = BTreeMap::new();
     for slot in ends_and_guests(state, planned) {
         let visit = on_a_thread(|| visit(sources, slot))?;
         let held = held(sources, slot, &visit);
-        found.insert(slot, interface_statuses(sources, slot, &visit.links, &held));
+        found.insert(slot, interface_statuses(sources, slot, &between, &visit.links, &held).0);
     }
     let slots: Vec<Slot> = found.keys().copied().collect();
     let found = |slot: Slot| found.get(&slot).map_or(&[][..], Vec::as_slice);
@@ -133,7 +109,7 @@ pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatu
         true => sources.running.wire_states(state),
         false => None,
     };
-    Ok(link(sources, planned, directions.as_ref(), &found, &slots))
+    Ok(link(sources, planned, &between, directions.as_ref(), &found, &slots))
 }
 
 /// The nodes at the ends of a link, and those to which its interfaces were moved.
@@ -162,13 +138,13 @@ fn lab_state(sources: &Sources<'_>, whole: bool, nodes: &[NodeStatus]) -> LabSta
 }
 
 /// Reads all nodes, with up to one thread per processor; the threads visit the nodes' namespaces.
-fn nodes(sources: &Sources<'_>) -> Result<Vec<NodeStatus>> {
+fn nodes(sources: &Sources<'_>, between: &Between) -> Result<Vec<NodeStatus>> {
     let all: Vec<Slot> = sources.state.plan.slots().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let part = all.len().div_ceil(threads).max(FEWEST_A_THREAD);
     let one = |slots: &[Slot]| -> Result<Vec<NodeStatus>> {
         on_a_thread(|| {
-            let each = |slot: &Slot| Ok(node(sources, *slot, &visit(sources, *slot)?));
+            let each = |slot: &Slot| Ok(node(sources, *slot, between, &visit(sources, *slot)?));
             slots.iter().map(each).collect()
         })
     };
@@ -194,22 +170,32 @@ fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     let mut socket = Socket::open_to_ask().map_err(Error::of(object(), "open a netlink socket"))?;
     let links = socket.links().map_err(Error::of(object(), "read its interfaces"))?;
     let addresses = socket.addresses().map_err(Error::of(object(), "read its addresses"))?;
+    // A kernel without them has dropped nothing there.
+    let discipline = socket.dropped_by_disciplines().unwrap_or(0);
     // The socket of this query does not belong to the node.
     drop(socket);
-    Ok(Visit { links, addresses, sockets: diag::in_use().ok() })
+    Ok(Visit { links, addresses, sockets: diag::in_use().ok(), discipline })
 }
 
-fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
+fn node(sources: &Sources<'_>, slot: Slot, between: &Between, found: &Visit) -> NodeStatus {
     let Sources { running, state, pids, .. } = sources;
     let plan = &state.plan;
     let planned = &plan.nodes[slot];
     let pid = pids[slot.get()];
+    // First: what is read later has all of it.
+    let receiving = running.kept.keepers.guards.receive_time(planned);
     let usage = state.groups.usage(planned.id.get());
+    let receiving = receiving.map(|ns| usage.cpu_ns.map_or(ns, |all| ns.min(all)));
+    let cpu = Cpu::of(&usage, receiving);
     let limits = &planned.limits;
     let counts = running.kept.keepers.guards.sockets(state, planned);
     let protect = running.kept.keepers.guards.protection(state, slot);
     let held = held(sources, slot, found);
-    let interfaces = interface_statuses(sources, slot, &found.links, &held);
+    let (interfaces, queue) = interface_statuses(sources, slot, between, &found.links, &held);
+    let mut stack = pid.map_or(vec![], |pid| stack::losses(pid.as_raw_nonzero().get()));
+    let own = found.links.iter().filter(|l| !interfaces.iter().any(|i| i.name == l.name));
+    let own = own.map(|link| traffic(&link.traffic)).map(|t| t.rx_lost + t.tx_lost).sum();
+    stack.splice(0..0, [("own-interfaces", own), ("discipline", found.discipline)]);
     let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
     let programs: Vec<ProgramView> = report.programs.iter().map(program).collect();
     let (standing, reason) = match standing(sources.phase, pid.is_some(), &report, &programs) {
@@ -232,9 +218,9 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
             .children
             .map(|limit| ChildrenView { count: plan.descendants(slot).len(), limit }),
         cpu_ns: usage.cpu_ns,
-        cpu_user_ns: usage.cpu_user_ns,
-        cpu_system_ns: usage.cpu_system_ns,
-        cpu_receive_ns: running.kept.keepers.guards.receive_time(planned),
+        cpu_user_ns: cpu.map(|cpu| cpu.user),
+        cpu_system_ns: cpu.map(|cpu| cpu.system),
+        cpu_receive_ns: receiving,
         load: pid.map(|_| running.loads().of(planned.id)),
         memory: usage.memory.or_else(|| state.groups.resident(planned.id.get())),
         processes: usage.processes,
@@ -248,12 +234,37 @@ fn node(sources: &Sources<'_>, slot: Slot, found: &Visit) -> NodeStatus {
             processes: limits.processes,
             sockets: limits.sockets,
         },
-        drops: drops(protect.as_ref(), &interfaces),
+        drops: losses::of_node(protect.as_ref(), &interfaces, queue, stack),
         protect,
         addresses: held.iter().map(|held| held.address.to_string()).collect(),
         programs,
         health: report.health.as_ref().map(health),
         interfaces,
+    }
+}
+
+/// Parts of a node's CPU time, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cpu {
+    user: u64,
+    system: u64,
+}
+
+impl Cpu {
+    /// The kernel tells the whole exactly, and its parts by samples: these are shared out such that the parts are the whole
+    /// (as for the whole machine's, `cputime_adjust` in `kernel/sched/cputime.c`). Receiving is part of the whole.
+    fn of(usage: &Usage, receiving: Option<u64>) -> Option<Cpu> {
+        let (all, user, system) = (usage.cpu_ns?, usage.cpu_user_ns?, usage.cpu_system_ns?);
+        let rest = all.saturating_sub(receiving.unwrap_or(0));
+        let sampled = u128::from(user) + u128::from(system);
+        let user = match sampled {
+            0 => 0,
+            sampled => {
+                u64::try_from(u128::from(all) * u128::from(user) / sampled).unwrap_or(u64::MAX)
+            }
+        };
+        let user = user.min(rest);
+        Some(Cpu { user, system: rest - user })
     }
 }
 
@@ -266,18 +277,6 @@ fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
         }
         _ => addresses::planned(planned),
     }
-}
-
-/// A node's losses by cause, without causes that lost nothing.
-fn drops(protect: Option<&ProtectView>, interfaces: &[InterfaceStatus]) -> Vec<DropView> {
-    let traffic = || interfaces.iter().filter_map(|i| i.traffic);
-    let causes = [
-        ("protect", protect.map_or(0, |p| p.dropped_packets)),
-        ("rx", traffic().map(|t| t.rx_lost).sum()),
-        ("tx", traffic().map(|t| t.tx_lost).sum()),
-    ];
-    let some = causes.into_iter().filter(|(_, packets)| *packets > 0);
-    some.map(|(cause, packets)| DropView { cause: cause.to_owned(), packets }).collect()
 }
 
 /// The answer of a node's init; empty if it has no programs.
@@ -350,13 +349,15 @@ fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
     planned.interfaces.iter().filter_map(why).collect()
 }
 
-/// The interfaces in a node: its own that are not elsewhere, and guests.
+/// The interfaces in a node: its own that are not elsewhere, and guests. And how many frames for its own their receive queues
+/// had no room for.
 fn interface_statuses(
     sources: &Sources<'_>,
     slot: Slot,
+    between: &Between,
     found: &[LinkInfo],
     held: &[Held],
-) -> Vec<InterfaceStatus> {
+) -> (Vec<InterfaceStatus>, u64) {
     let state = sources.state;
     let plan = &state.plan;
     let planned = &plan.nodes[slot];
@@ -368,7 +369,9 @@ fn interface_statuses(
         let here = held.iter().filter(|held| held.interface == name);
         here.map(|held| held.address.to_string()).collect()
     };
-    let own = planned.interfaces.iter().filter(|i| !away(i.index)).map(|i| {
+    let mut queue = 0;
+    let own = planned.interfaces.iter().enumerate().filter(|(_, i)| !away(i.index));
+    let own = own.map(|(at, i)| {
         let link = &plan.links[i.link];
         if state.form(link) == LinkForm::Guest {
             return card_status(sources, i, link, addresses(&i.name));
@@ -376,13 +379,24 @@ fn interface_statuses(
         let lost = state.lost.contains_key(&plan.links[i.link].id);
         let seen = addresses::seen(i, found).filter(|_| !lost);
         let name = seen.map_or(i.name.as_str(), |link| link.name.as_str());
-        interface_status(&i.name, &plan.links[i.link].name, i.mtu, addresses(name), seen)
+        let mut shown = interface_status(&i.name, &link.name, i.mtu, addresses(name), seen);
+        let here = PlannedEnd::Node { node: slot, interface: at };
+        if let (Some(traffic), Some(side)) =
+            (&mut shown.traffic, link.ends.iter().position(|end| *end == here))
+        {
+            let more = between.not_handed_over(state, link, side, traffic);
+            traffic.rx_lost += more;
+            queue += more;
+        }
+        shown
     });
+    let mut all: Vec<InterfaceStatus> = own.collect();
     let guests = state.moved.iter().filter(|m| m.node == planned.id).map(|m| {
         let seen = found.iter().find(|l| l.name == m.name);
         interface_status(&m.name, &link_of(plan, &m.home), 0, addresses(&m.name), seen)
     });
-    own.chain(guests).collect()
+    all.extend(guests);
+    (all, queue)
 }
 
 /// The card of a guest that is a port of its switch, which counts its frames: what the port receives goes to the guest.
@@ -442,17 +456,6 @@ fn interface_status(
     }
 }
 
-fn traffic(t: &netloom_netlink::Traffic) -> Traffic {
-    Traffic {
-        rx_bytes: t.rx_bytes,
-        rx_packets: t.rx_packets,
-        rx_lost: t.rx_dropped + t.rx_errors,
-        tx_bytes: t.tx_bytes,
-        tx_packets: t.tx_packets,
-        tx_lost: t.tx_dropped + t.tx_errors,
-    }
-}
-
 fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
@@ -485,6 +488,7 @@ fn switch(sources: &Sources<'_>, slot: SwitchSlot, slicer: Option<&Sliced>) -> S
 fn link<'f>(
     sources: &Sources<'_>,
     link: &PlannedLink,
+    between: &Between,
     directions: Option<&Directions>,
     found: &impl Fn(Slot) -> &'f [InterfaceStatus],
     slots: &[Slot],
@@ -505,6 +509,12 @@ fn link<'f>(
         }
         _ => true,
     };
+    let at_node = |side: usize| {
+        let PlannedEnd::Node { node, interface } = link.ends[side] else { return None };
+        let name = &plan.nodes[node].interfaces[interface].name;
+        found(node).iter().find(|i| i.name == *name && i.link == link.name)?.traffic
+    };
+    let lost = losses::of_link(sources, link, between, wire.as_ref(), &at_node);
     let down = state.down.contains(&link.id);
     let kept = !down && !state.lost.contains_key(&link.id);
     let carries = kept && runs && keepers.switches.is_plugged(plan, link);
@@ -514,5 +524,6 @@ fn link<'f>(
         up: carries && link.ends.iter().all(up),
         down,
         wire,
+        lost,
     }
 }

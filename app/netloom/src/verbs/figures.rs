@@ -48,6 +48,17 @@ pub(super) fn reason(node: &NodeStatus) -> Option<String> {
     node.reason.as_ref().map(|reason| format!("{} {word}: {reason}\n", node.name))
 }
 
+/// Causes of a node's losses that say that it did not keep up with what came, beside those of its interfaces.
+const NOT_KEPT_UP: [&str; 6] =
+    ["socket-buffer", "socket-memory", "listen-queue", "tcp-backlog", "conntrack", "discipline"];
+
+/// A line with what a node's network stack dropped since nobody took it in time.
+pub(super) fn not_kept_up(node: &NodeStatus) -> Option<String> {
+    let told = node.drops.iter().filter(|drop| NOT_KEPT_UP.contains(&drop.cause.as_str()));
+    let words: Vec<String> = told.map(|d| format!("{} ({})", d.packets, d.cause)).collect();
+    (!words.is_empty()).then(|| format!("{} dropped: {}\n", node.name, words.join(", ")))
+}
+
 /// Usage and limit.
 pub(super) fn of(used: String, limit: Option<String>) -> String {
     match limit {

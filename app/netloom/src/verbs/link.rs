@@ -1,7 +1,7 @@
 //! `link`: shows and changes links of a running lab.
 
 use anyhow::Result;
-use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus, NewLink};
+use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus, LossView, NewLink};
 
 use super::{fates, figures};
 use crate::flags::{End, Link, LinkSet};
@@ -92,11 +92,16 @@ fn impairments(link: &LinkStatus) -> String {
 }
 
 fn show_text(link: &LinkStatus) -> String {
-    let mut text = facts(&[
+    let mut lines = vec![
         ("link", format!("{}: {}", link.name, state(link))),
         ("ends", link.ends.join(" ")),
         ("wire", or_dash(link.wire.as_ref(), figures::wire_state)),
-    ]);
+    ];
+    let words = |loss: &LossView| format!("{} from {} ({})", loss.packets, loss.from, loss.cause);
+    // Those of the wire stand with its other counters.
+    let lost = link.lost.iter().filter(|loss| !loss.cause.starts_with("wire: "));
+    lines.extend(lost.map(|loss| ("lost", words(loss))));
+    let mut text = facts(&lines);
     for direction in link.wire.iter().flat_map(figures::directions) {
         text.push('\n');
         text.push_str(&direction_text(direction));
@@ -179,6 +184,11 @@ reordered    6
 late         1.5 us in the mean, 20.0 us at worst
 ";
         assert_eq!(show_text(&links[0]), expected);
-        assert_eq!(show_text(&links[1]), "link  a:x--b:y: down\nends  a:x b:y\nwire  -\n");
+        let without = "link  a:x--b:y: down\nends  a:x b:y\nwire  -\n";
+        assert_eq!(show_text(&links[1]), without);
+        let mut link = links[1].clone();
+        let loss = |cause: &str| LossView { from: "a:x".into(), cause: cause.into(), packets: 7 };
+        link.lost = vec![loss("interface"), loss("wire: loss")];
+        assert_eq!(show_text(&link), format!("{without}lost  7 from a:x (interface)\n"));
     }
 }

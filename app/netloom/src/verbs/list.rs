@@ -62,7 +62,9 @@ fn text(status: &LabStatus) -> String {
         count(status.links.len(), "link")
     );
     text.push_str(&node_table(&status.nodes));
-    let told: String = status.nodes.iter().filter_map(figures::reason).collect();
+    let reasons = status.nodes.iter().filter_map(figures::reason);
+    let told: String =
+        reasons.chain(status.nodes.iter().filter_map(figures::not_kept_up)).collect();
     if !told.is_empty() {
         text.push('\n');
         text.push_str(&told);
@@ -165,6 +167,12 @@ t:eth0--s  running, restarted 1  t:eth0  delay 10ms, loss 1%  10 (1.0 KiB)  3 (l
             vde: None,
         };
         let mut status = samples::status();
+        let drops = &mut status.nodes[0].drops;
+        for (cause, packets) in [("no-route", 5), ("socket-buffer", 4), ("discipline", 3)] {
+            drops.push(netloom_lab::view::DropView { cause: cause.into(), packets });
+        }
+        let told = "\nt dropped: 4 (socket-buffer), 3 (discipline)\n\nINTERFACE";
+        assert!(text(&status).contains(told), "{}", text(&status));
         (status.nodes, status.links) = (vec![], vec![]);
         status.switches = vec![switch.clone()];
         assert!(text(&status).ends_with("\nSWITCH  KIND  LINKS\ns       shm   l m\n"));

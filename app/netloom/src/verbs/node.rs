@@ -144,7 +144,7 @@ fn cpu(node: &NodeStatus) -> String {
     let parts = [
         ("user", node.cpu_user_ns),
         ("system", node.cpu_system_ns),
-        ("receiving", node.cpu_receive_ns),
+        ("receiving datagrams", node.cpu_receive_ns),
     ];
     let known = parts.iter().filter_map(|(part, ns)| Some((part, (*ns)?)));
     let words: Vec<String> =
@@ -222,7 +222,7 @@ t/a   dead   -       -     -        -      -        -
 node       t: up
 children   1 of 4
 init       3 on the host
-CPU        1.50 s (at most 50%): user 1.00 s, system 0.25 s, receiving 0.25 s
+CPU        1.50 s (at most 50%): user 1.00 s, system 0.25 s, receiving datagrams 0.25 s
 weight     200
 load       0.50 0.25 0.00
 memory     1.0 MiB of 2.0 MiB

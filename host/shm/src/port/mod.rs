@@ -236,6 +236,11 @@ impl SwitchPort {
         Counters::of(&self.inbox)
     }
 
+    /// Counts frames that the owner lost between the port and what it joins to the switch.
+    pub fn lose(&self, frames: u64) {
+        self.inbox.add(Counter::DroppedInterface, frames);
+    }
+
     /// Carries out the switch's messages. The other functions call it as needed; a port unused for
     /// long may call it when its descriptor is readable.
     ///

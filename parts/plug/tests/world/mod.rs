@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -94,6 +95,7 @@ impl Pipe {
 pub struct Memory {
     input: Arc<Pipe>,
     output: Arc<Pipe>,
+    lost: Arc<AtomicU64>,
 }
 
 impl Memory {
@@ -103,6 +105,7 @@ impl Memory {
         let end = |input: &Arc<Pipe>, output: &Arc<Pipe>| Memory {
             input: input.clone(),
             output: output.clone(),
+            lost: Arc::default(),
         };
         [end(&a, &b), end(&b, &a)]
     }
@@ -111,6 +114,11 @@ impl Memory {
     pub fn watch(&self) -> impl Fn() -> Seen + use<> {
         let output = self.output.clone();
         move || *output.seen.as_ref().expect("looks").lock().expect("no panic")
+    }
+
+    /// What it was told of frames lost at the interface.
+    pub fn lost(&self) -> Arc<AtomicU64> {
+        self.lost.clone()
     }
 
     /// The next frame without its header.
@@ -172,6 +180,10 @@ impl Member for Memory {
     }
 
     fn flush(&mut self) {}
+
+    fn note_lost(&mut self, frames: u64) {
+        self.lost.fetch_add(frames, Ordering::Relaxed);
+    }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.input.bell.as_fd()

@@ -110,6 +110,18 @@ fn in_use(socket: &mut Socket, found: &LinkInfo, object: &str) -> Result<Option<
     })
 }
 
+/// A name on the host for part `part` of the lab in `folder`: at most 15 bytes.
+fn name(folder: &Folder, kind: char, part: usize) -> String {
+    let hash = folder.hash() & 0x0fff_ffff;
+    format!("{MARK}{kind}{hash:0LINK_HASH$x}{part:x}")
+}
+
+/// The name of the host's end of a door's pair.
+pub(super) fn outer(folder: &Folder, link: &PlannedLink, form: LinkForm) -> String {
+    let kind = if form == LinkForm::Bridged { PORT } else { DOOR };
+    name(folder, kind, link.id.get())
+}
+
 pub(super) struct Opening<'a> {
     folder: &'a Folder,
     plan: &'a Plan,
@@ -125,7 +137,7 @@ impl<'a> Opening<'a> {
 
     /// The name of the host's end of a door to the internet.
     pub(super) fn outer(&self, link: &PlannedLink) -> String {
-        self.name(DOOR, link.id.get())
+        outer(self.folder, link, LinkForm::Nat)
     }
 
     /// Records a change before it is made.
@@ -137,10 +149,8 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// A name on the host for part `part` of the lab: at most 15 bytes.
     fn name(&self, kind: char, part: usize) -> String {
-        let hash = self.folder.hash() & 0x0fff_ffff;
-        format!("{MARK}{kind}{hash:0LINK_HASH$x}{part:x}")
+        name(self.folder, kind, part)
     }
 
     /// 16 bits of the folder's hash.

@@ -20,7 +20,7 @@ use netloom_sys::namespace;
 use netloom_uplink::{INTERFACE, NETWORK, Spec, Tool, tool};
 
 use super::following::Following;
-use super::{FIRST_INDEX, lab_prefixes};
+use super::{DoorTraffic, FIRST_INDEX, lab_prefixes};
 use crate::build::keeper::Ground;
 use crate::build::links::end;
 use crate::stage::host;
@@ -99,6 +99,16 @@ impl Outside {
 
     pub(super) fn watched(&self) -> Option<OwnedFd> {
         self.process.as_ref()?.pidfd.try_clone().ok()
+    }
+
+    /// What was counted at these doors.
+    pub(super) fn traffic(&self, doors: &[&PlannedLink]) -> Result<DoorTraffic> {
+        let all = inside(self.space.as_fd(), OUTSIDE, |socket| {
+            socket.links().map_err(Error::of(OUTSIDE, "read its interfaces"))
+        })?;
+        let of = |name: &str| all.iter().find(|link| link.name == name).map(|link| link.traffic);
+        let ends = doors.iter().filter_map(|link| Some((link.id, of(&outer(link))?))).collect();
+        Ok(DoorTraffic { ends, way_out: of(INTERFACE) })
     }
 
     /// Takes the routes and the prefixes of a changed plan.
