@@ -15,7 +15,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test bare test-browser bench conformance kernels install dist peers fuzz findings check setup build clean
+.PHONY: help demo test bare test-browser bench conformance oracles kernels install dist peers fuzz findings check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
@@ -24,6 +24,7 @@ help:
 	@echo 'make test-browser  chromium under guard, where it is installed; not part of make test'
 	@echo 'make bench     all measurements, beside the peers that are installed; BENCH="--quick --report DIR"'
 	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 10 minutes (needs make peers)'
+	@echo 'make oracles  imports of random labs, compared with the programs whose labs they are (pip, apt)'
 	@echo 'make kernels  tests under other kernels, in virtual machines without KVM'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
 	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
@@ -57,6 +58,9 @@ test-browser: setup
 
 bench: setup
 	cargo xtask bench $(BENCH)
+
+oracles: setup
+	cargo xtask oracles
 
 conformance: setup
 	cargo xtask conformance

@@ -12,6 +12,7 @@ mod dist;
 mod fuzz;
 mod man;
 mod models;
+mod oracles;
 mod test;
 mod workspace;
 
@@ -38,6 +39,7 @@ usage: cargo xtask VERB
   dist                      a tarball in dist/: binary, man pages, completions, README, licences
   fuzz [SECONDS [TARGET]]   every fuzz target, by default 60 s each; or one alone
   conformance [DIRECTORY...]  os-ken's switch tests on our OpenFlow switch; --help
+  oracles [FORMAT...]       imports of random labs, compared with the programs whose labs they are; --help
   loom                      models of the switch's rings (needs no more than cargo)
   bench [NAME]              experiments of the release binary, by default all
 ";
@@ -67,6 +69,7 @@ fn run(args: &[String]) -> Result<()> {
         "fuzz" => fuzz::run(rest),
         "loom" => models::run(rest),
         "conformance" => conformance::run(rest),
+        "oracles" => oracles::run(rest),
         "bench" => bench::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

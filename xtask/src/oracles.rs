@@ -1,0 +1,160 @@
+//! `oracles [FORMAT...]`: imports of random valid labs, compared with what the programs say whose labs these are.
+//!
+//! Each of [`FORMATS`] has a driver in `tests/oracles`, in Python. The original program goes into a folder below
+//! `target/oracles`, in one version; the machine's own packages stay as they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::workspace;
+
+const HELP: &str = "\
+usage: cargo xtask oracles [FORMAT...] [--n N] [--seed S] [--case NUMBER] [--write]
+
+  --n N          so many labs of each format (200)
+  --seed S       others than in every run (1)
+  --case NUMBER  only this lab, in full
+  --write        puts the table into docs/guide/import.md
+";
+
+/// Where a table goes, and what is around it.
+const PAGE: &str = "docs/guide/import.md";
+const START: &str = "<!-- cargo xtask oracles --write -->\n";
+const END: &str = "<!-- end of oracles -->\n";
+
+/// Reads our lab files in drivers.
+const YAML: &str = "pyyaml==6.0.3";
+
+/// A program whose labs are read.
+struct Format {
+    /// Its driver's name.
+    name: &'static str,
+    /// How the table calls it, with its version.
+    title: &'static str,
+    source: Source,
+}
+
+/// Where a program comes from.
+enum Source {
+    /// PyPI, in a virtual environment of its own.
+    Pip(&'static [&'static str]),
+    /// Packages of Debian, unpacked below the folder's `root` and not installed.
+    Deb(&'static [&'static str]),
+    /// A Go program `FORMAT/main.go` of the driver, whose `go.mod` names the modules.
+    Go,
+}
+
+const FORMATS: &[Format] = &[
+    Format { name: "mininet", title: "Mininet 2.3.0", source: Source::Deb(&["mininet=2.3.0-1"]) },
+    Format { name: "containerlab", title: "containerlab 0.81.0", source: Source::Go },
+    Format { name: "kathara", title: "Kathara 3.8.3", source: Source::Pip(&["kathara==3.8.3"]) },
+    Format { name: "netlab", title: "netlab 26.10", source: Source::Pip(&["networklab==26.10"]) },
+    Format { name: "gns3", title: "GNS3 2.2.61", source: Source::Pip(&["gns3-server==2.2.61"]) },
+];
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let (mut names, mut passed, mut write) = (vec![], vec![], false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--write" => write = true,
+            "--n" | "--seed" | "--case" => {
+                let value = args.next().with_context(|| format!("{arg} needs a number"))?;
+                passed.extend([arg.clone(), value.clone()]);
+            }
+            "--help" | "-h" => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            name if FORMATS.iter().any(|format| format.name == name) => names.push(name),
+            other => bail!("no format `{other}`\n{HELP}"),
+        }
+    }
+    let chosen = FORMATS.iter().filter(|format| names.is_empty() || names.contains(&format.name));
+    let netloom = workspace::netloom(false)?;
+    let mut rows = vec![];
+    for format in chosen {
+        rows.push((format.title, ask(format, &netloom, &passed)?));
+    }
+    let table = table(&rows);
+    print!("{table}");
+    if write { put(&table) } else { Ok(()) }
+}
+
+/// Runs a format's driver; what came of its labs.
+fn ask(format: &Format, netloom: &Path, passed: &[String]) -> Result<Value> {
+    let folder = workspace::root().join("target/oracles").join(format.name);
+    let python = installed(format, &folder)?;
+    let driver = workspace::root().join("tests/oracles/oracles.py");
+    let mut command = Command::new(python);
+    command.arg(driver).arg(format.name).arg("--netloom").arg(netloom).arg("--folder");
+    workspace::must(command.arg(&folder).args(passed).env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    let path = folder.join("counts.json");
+    let text = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))
+}
+
+/// Installs a program unless it is there; the Python that runs its driver.
+fn installed(format: &Format, folder: &Path) -> Result<PathBuf> {
+    let venv = folder.join("venv");
+    let python = venv.join("bin/python");
+    let (packages, debs): (&[&str], &[&str]) = match format.source {
+        Source::Pip(packages) => (packages, &[]),
+        Source::Deb(debs) => (&[], debs),
+        Source::Go => (&[], &[]),
+    };
+    let done = folder.join("installed");
+    let wanted = format!("{YAML} {} {}\n", packages.join(" "), debs.join(" "));
+    if fs::read_to_string(&done).is_ok_and(|text| text == wanted) {
+        return Ok(python);
+    }
+    println!("installing {} into {}", format.title, folder.display());
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    workspace::must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", YAML]);
+    workspace::must(pip.args(packages))?;
+    for deb in debs {
+        workspace::must(Command::new("apt-get").args(["download", deb]).current_dir(folder))?;
+    }
+    for entry in fs::read_dir(folder).context("read the folder")? {
+        let file = entry.context("read the folder")?.path();
+        if file.extension().is_some_and(|end| end == "deb") {
+            let root = folder.join("root");
+            workspace::must(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&root))?;
+        }
+    }
+    fs::write(&done, wanted).with_context(|| format!("write {}", done.display()))?;
+    Ok(python)
+}
+
+/// The results as a table in Markdown.
+fn table(rows: &[(&str, Value)]) -> String {
+    let mut text = String::from(
+        "| program | labs | same | told | different | refused |\n|---|---|---|---|---|---|\n",
+    );
+    for (title, counts) in rows {
+        let number = |key: &str| counts[key].as_u64().unwrap_or(0);
+        let columns = ["inputs", "same", "told", "different", "refused"].map(number);
+        let columns = columns.map(|number| number.to_string()).join(" | ");
+        text.push_str(&format!("| {title} | {columns} |\n"));
+    }
+    text
+}
+
+/// Replaces the table of the guide.
+fn put(table: &str) -> Result<()> {
+    let path = workspace::root().join(PAGE);
+    let text = fs::read_to_string(&path).with_context(|| format!("read {PAGE}"))?;
+    let parts = text.split_once(START).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some((before, after))
+    });
+    let (before, after) = parts.with_context(|| format!("{PAGE} has no place for the table"))?;
+    let text = format!("{before}{START}{table}{END}{after}");
+    fs::write(&path, text).with_context(|| format!("write {PAGE}"))
+}
