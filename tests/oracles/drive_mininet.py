@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -25,6 +26,10 @@ class Script:
     def mac(self):
         self.count += 1
         return "'00:00:00:%02x:00:%02x'" % (self.draws.randrange(256), self.count)
+
+    def mark(self):
+        self.count += 1
+        return self.count
 
     def address(self):
         """An address that no other host has."""
@@ -64,16 +69,16 @@ class Script:
         if self.chance(0.3):
             given.append("loss=%s" % self.draws.choice(["1", "0", "0.5", "10", "100", "33.333333"]))
         if self.chance(0.2):
-            given.append("max_queue_size=%s" % self.draws.choice(["10", "100", "1000"]))
+            given.append("max_queue_size=%s" % self.draws.choice(["10", "100", "1000", "0"]))
         if self.chance(0.1):
             given.append("use_htb=True")
         return given
 
-    def link(self, one, two, hosts, ports, port_key=True):
+    def link(self, one, two, hosts, ports):
         """The options of a link between two nodes."""
         given = []
         for number, node in ((1, one), (2, two)):
-            if port_key and self.chance(0.12):
+            if self.chance(0.12 if node in hosts else 0.02):
                 ports[node] = ports.get(node, 20) + self.draws.randrange(10, 15)
                 given.append("port%d=%d" % (number, ports[node]))
             if node in hosts and self.chance(0.08):
@@ -82,7 +87,7 @@ class Script:
             if node in hosts and self.chance(0.08):
                 given.append("addr%d=%s" % (number, self.mac()))
             if node in hosts and self.chance(0.12):
-                inner = ["'ip': %s" % self.address()] if self.chance(0.6) else []
+                inner = ["'ip': '10.0.8.%d/24'" % self.mark()] if self.chance(0.6) else []
                 inner += ["'%s" % pair.replace("=", "': ", 1) for pair in self.shapes()] if self.chance(0.3) else []
                 if inner:
                     given.append("params%d={%s}" % (number, ", ".join(inner)))
@@ -126,7 +131,7 @@ HEAD = """\
 from mininet.net import Mininet
 from mininet.topo import Topo
 from mininet.link import Link, TCLink, TCULink, TCIntf
-from mininet.node import Host, Node, OVSSwitch, OVSBridge, RemoteController
+from mininet.node import Controller, Host, Node, OVSSwitch, OVSBridge, RemoteController
 from mininet.nodelib import LinuxBridge
 
 
@@ -150,8 +155,6 @@ def pairs(draws):
     """Hosts, switches, and which of them are linked."""
     hosts = ["h%d" % number for number in range(1, draws.randrange(2, 7))] + ["h12"]
     switches = ["s%d" % number for number in range(1, draws.randrange(2, 5))]
-    if draws.random() < 0.15:
-        hosts.append("laboratory%d" % draws.randrange(10, 100))
     links = [(switches[n - 1], switches[n]) for n in range(1, len(switches)) if draws.random() < 0.9]
     for host in hosts:
         for _ in range(1 + (draws.random() < 0.25)):
@@ -211,17 +214,19 @@ def of_net(script):
         script.say("%s = net.addSwitch(%s)" % (switch, ", ".join(given)))
     if script.chance(0.4):
         script.say("net.addController('c0'%s)" % script.draws.choice(
-            ["", ", controller=RemoteController, ip='127.0.0.1', port=6653",
+            ["" if "controller=None" not in script.lines[0] else ", controller=Controller",
+             ", controller=RemoteController, ip='127.0.0.1', port=6653",
              ", controller=lambda name: RemoteController(name, ip='127.0.0.1', port=6699)"]))
-    ports = {}
+    ports, made = {}, []
     for one, two in links:
         if script.chance(0.06):
             script.say("Link(%s, %s)" % (one, two))
             continue
+        made.append((one, two))
         given = ", ".join([one, two] + script.link(one, two, hosts, ports))
         script.say("net.addLink(%s)" % given)
-    if script.chance(0.12):
-        one, two = script.draws.choice(links)
+    if made and script.chance(0.12):
+        one, two = script.draws.choice(made)
         script.say("net.delLinkBetween(%s, %s)" % (one, two))
         script.say("net.addLink(%s, %s)" % (one, two))
     before(script, hosts)
@@ -275,21 +280,21 @@ def ours(meaning, tree, _report):
     """Puts our lab into the words of Mininet's."""
     for name, node in meaning["nodes"].items():
         if node["kind"] == "switch":
-            meaning["nodes"][name] = switch(name, node, tree)
+            meaning["nodes"][name] = switch(name, tree)
         else:
             meaning["nodes"][name] = host(node)
     for node, own in meaning["interfaces"].items():
         for interface in own.values():
-            interface.setdefault("addresses", [])
+            # Interfaces go by their names.
+            interface.pop("order", None)
             if "mac" in interface:
                 interface["mac"] = interface["mac"].lower()
     return meaning
 
 
-def switch(name, keys, tree):
+def switch(name, tree):
+    keys = tree["switches"][name] or {}
     made = {"kind": "switch", "forwards": "learning"}
-    if keys.get("kind") != "switch" and tree["switches"][name]:
-        keys = tree["switches"][name]
     if keys.get("kind") == "openflow" and not (keys.get("fail") == "standalone" and not keys.get("controllers")):
         made["forwards"] = "openflow" if keys.get("controllers") else "flows"
         made["dpid"] = int(str(keys["datapath"]), 16) if "datapath" in keys else None
@@ -311,9 +316,12 @@ def host(node):
     made = {"kind": "node"}
     commands = []
     for words in node.get("setup", []):
-        text = words[-1] if "-c" in words else " ".join(words)
-        if text.startswith("ip route add default "):
-            made["default"] = text[len("ip route add default "):]
+        if words[:2] == ["sh", "-c"] and words[2].startswith('"$@"'):
+            words = words[4:]
+        text = words[2] if words[:2] == ["sh", "-c"] else " ".join(words)
+        route = re.match(r"ip (-4 )?route (add|replace) default (.*)", text)
+        if route:
+            made["default"] = route.group(3)
         else:
             commands.append(text)
     for route in node.get("routes") or []:
@@ -324,3 +332,14 @@ def host(node):
     if "limits" in node:
         made["cpu"] = float(str(node["limits"]["cpu"]).rstrip("%")) / 100
     return made
+
+
+def told(path, _theirs, _ours, item):
+    """Whether a line is about a difference: of a switch's ports at one of its links, else of the same node or link."""
+    words = re.split(r"[.\[\]]", item["item"])
+    if len(path) > 2 and path[2] == "ports":
+        return words[0] == "links" and path[1] in words[1] and (item["why"] or "").startswith("the switch's port")
+    if path[0] == "links":
+        ends = [end.split(":")[0] for end in path[1].split(" #")[0].split(" -- ")]
+        return words[0] == "links" and sorted(words[1].split("#")[0].split("--")) == sorted(ends)
+    return path[1] in words and path[-1] in words

@@ -110,5 +110,5 @@ def wire(entry, interfaces, links):
             if value and key == "mac":
                 interface["mac"] = value
             elif value:
-                more = value if isinstance(value, list) else [value]
+                more = value if isinstance(value, list) else [value] * (value != "none")
                 interface["addresses"] = interface.get("addresses", []) + more

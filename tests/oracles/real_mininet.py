@@ -122,6 +122,12 @@ def shape(rows):
             found.update(netem(words[words.index("netem") + 1:]))
     if found.get("jitter"):
         found["jitter-shape"] = "uniform"
+    # Without a rate and a delay nothing waits, so no queue is ever full.
+    if found.get("queue") and not (found.get("rate") or found.get("delay") or found.get("jitter")):
+        del found["queue"]
+    if found.get("queue") == 0:
+        found.update(loss=100.0)
+        del found["queue"]
     return {key: value for key, value in found.items() if value or key == "queue"}
 
 
@@ -207,6 +213,8 @@ def pair(intf1, intf2, addr1=None, addr2=None, node1=None, node2=None, deleteInt
             continue
         if name in state.get(node.name, {}):
             raise Exception("%s exists" % name)
+        if len(name) > 15:
+            raise Exception("%s is too long" % name)
         interface(node, name).update({"mac": mac} if mac else {})
 
 
@@ -242,9 +250,9 @@ def meaning(net):
         run_here = [text for name, text in commands if name == host.name]
         if run_here:
             node["commands"] = run_here
-        for order, intf in enumerate(host.intfList()):
+        for intf in host.intfList():
             made = state.get(host.name, {}).get(intf.name, {})
-            own = found["interfaces"].setdefault(host.name, {})[intf.name] = {"order": order}
+            own = found["interfaces"].setdefault(host.name, {})[intf.name] = {}
             own["addresses"] = made.get("addresses", [])
             if made.get("mac"):
                 own["mac"] = made["mac"].lower()

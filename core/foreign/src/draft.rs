@@ -121,10 +121,10 @@ pub(crate) fn rate(bits: f64) -> String {
 
 /// A time in microseconds as the lab file has it.
 pub(crate) fn time(us: f64) -> String {
-    let us = us.round();
-    match us % 1000.0 == 0.0 && us > 0.0 {
-        true => format!("{}ms", us / 1000.0),
-        false => format!("{us}us"),
+    let ns = (us * 1000.0).round();
+    match ns {
+        _ if ns > 0.0 && ns % 1e6 == 0.0 => format!("{}ms", ns / 1e6),
+        _ => format!("{}us", ns / 1e3),
     }
 }
 

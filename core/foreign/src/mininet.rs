@@ -19,6 +19,7 @@ pub const STAND_IN: &[(&str, &str)] = &[
     ("run.py", include_str!("../python/run.py")),
     ("mininet/__init__.py", include_str!("../python/mininet/__init__.py")),
     ("mininet/_live.py", include_str!("../python/mininet/_live.py")),
+    ("mininet/_ofctl.py", include_str!("../python/mininet/_ofctl.py")),
     ("mininet/_record.py", include_str!("../python/mininet/_record.py")),
     ("mininet/clean.py", include_str!("../python/mininet/clean.py")),
     ("mininet/cli.py", include_str!("../python/mininet/cli.py")),
@@ -67,8 +68,8 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let account = record.account();
     let root = At::root(&record.script, &account, job.ledger);
     let mut draft = Draft::default();
-    for (name, at) in root.get("hosts").iter().flat_map(At::entries) {
-        if at.text_of("cls") != Some("NAT") {
+    for (name, _) in root.get("hosts").iter().flat_map(At::entries) {
+        if record.kind_of_host(name) != Some("nat") {
             let wish = valid_name(name);
             draft.nodes.push(Node::named(draft.free_name(if wish.is_empty() {
                 "h"
@@ -77,8 +78,8 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
             })));
         }
     }
-    let controllers = switches::controllers(&root);
-    switches::read(&root, &controllers, &mut draft);
+    let controllers = switches::controllers(&root, &record);
+    switches::read(&root, &record, &controllers, &mut draft);
     links::read(&root, &record, &mut draft);
     hosts::read(&root, &record, &mut draft);
     commands(&root, &record, &mut draft);

@@ -4,6 +4,7 @@ mod account;
 mod containerlab;
 mod kathara;
 mod labs;
+mod mininet;
 mod netlab;
 mod others;
 mod outside;

@@ -116,54 +116,6 @@ fn networks_of_imunes_have_routes_and_protocols() {
 }
 
 #[test]
-fn a_script_keeps_its_names_and_lines() {
-    let import = imported(&files("mininet"), "router.json");
-    let plan = plan(&import);
-    let h1 = &plan.nodes[plan.node("h1").unwrap().get()];
-    assert_eq!(h1.interfaces[0].name, "h1-eth0");
-    assert_eq!(h1.interfaces[0].addresses[0].to_string(), "192.168.1.100/24");
-    assert_eq!(h1.routes[0].via.unwrap().to_string(), "192.168.1.1");
-    let at = import.items.iter().find(|item| item.item == "hosts.h1.ip").unwrap();
-    assert_eq!((at.file.as_str(), at.line), ("router.py", 21));
-    assert!(matches!(verdict(&import, "links.h1--s1.bw"), Verdict::Carried));
-}
-
-#[test]
-fn a_controller_elsewhere_makes_openflow_switches() {
-    let record = r#"{"netloom-mininet-record": 1, "script": "a.py",
-        "hosts": [{"name": "h1", "line": 3, "params": {"ip": "10.0.0.1/8", "cls": "Host"}}],
-        "switches": [{"name": "s7", "line": 4, "params": {"cls": "OVSSwitch", "protocols": "OpenFlow13"}}],
-        "controllers": [{"name": "c0", "line": 5, "params": {"cls": "RemoteController", "ip": "127.0.0.1", "port": 6633}}],
-        "links": [{"node1": "h1", "node2": "s7", "line": 6, "params": {"cls": "Link", "bw": 10}}],
-        "commands": [], "calls": [], "options": {"line": 7}}"#;
-    let import = imported(&Memory::of("a.json", record), "a.json");
-    assert!(
-        import.lab.contains(
-            "kind: openflow, controllers: [\"host:6633\"], datapath: \"0x7\", versions: [1.3]"
-        ),
-        "{}",
-        import.lab
-    );
-    assert!(matches!(verdict(&import, "links.h1--s7.bw"), Verdict::LeftOut(_)));
-}
-
-#[test]
-fn a_nat_of_mininet_is_a_door() {
-    let record = r#"{"netloom-mininet-record": 1, "script": "a.py",
-        "hosts": [{"name": "h1", "line": 3, "gateway": "nat0", "params": {"ip": "10.0.0.1/8", "cls": "Host"}},
-                  {"name": "nat0", "line": 4, "params": {"ip": "10.0.0.2/8", "cls": "NAT"}}],
-        "switches": [{"name": "s1", "line": 5, "params": {"cls": "OVSSwitch"}}], "controllers": [],
-        "links": [{"node1": "h1", "node2": "s1", "line": 6, "params": {"cls": "Link"}},
-                  {"node1": "nat0", "node2": "s1", "line": 7, "params": {"cls": "Link"}}],
-        "commands": [], "calls": [], "options": {"line": 8}}"#;
-    let import = imported(&Memory::of("a.json", record), "a.json");
-    let plan = plan(&import);
-    assert_eq!(plan.nodes.len(), 1);
-    assert_eq!(plan.nodes[0].routes[0].via.unwrap().to_string(), "10.0.0.2");
-    assert!(import.lab.contains("addresses: {internet: [\"10.0.0.2/8\"]}"), "{}", import.lab);
-}
-
-#[test]
 fn broken_files_are_refused_with_their_line() {
     for (name, text, want) in [
         ("a.gns3", "{\"name\": \"x\"}", "a.gns3:1: error: no `topology`"),

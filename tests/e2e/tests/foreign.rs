@@ -180,7 +180,7 @@ fn a_script_of_mininet_runs_whole() {
 /// Functions and classes of a script's own, which take what Mininet 2.3.1 gives them and nothing else (`mininet/net.py`:
 /// `addController`, `addHost`, `addLink`), and a host's process.
 const OWN_CLASSES: &str = r"
-import json, os, subprocess
+import json, os, subprocess, sys
 from mininet.link import TCLink
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
@@ -191,8 +191,8 @@ class Mine(Host):
         Host.__init__(self, name, ip=ip)
 
 class Wire(TCLink):
-    def __init__(self, node1, node2):
-        TCLink.__init__(self, node1, node2, delay='1ms')
+    def __init__(self, node1, node2, port1=None, port2=None, intf=None):
+        TCLink.__init__(self, node1, node2, port1=port1, port2=port2, delay='1ms')
 
 net = Mininet(topo=SingleSwitchTopo(2), host=Mine, link=Wire,
               switch=lambda name, **given: OVSSwitch(name, failMode='standalone', **given),
@@ -200,6 +200,7 @@ net = Mininet(topo=SingleSwitchTopo(2), host=Mine, link=Wire,
 more = net.addController('c1', controller=lambda name: RemoteController(name, ip='127.0.0.1', port=6700))
 print('controllers', [c.name for c in net.controllers])
 h1, h2 = net.get('h1', 'h2')
+print('arguments', sys.argv[1:])
 print('nobody', os.path.exists('/proc/%d' % h1.pid))
 net.start()
 status = json.loads(subprocess.check_output([os.environ['NETLOOM_PROGRAM'], 'status', '--json']))
@@ -207,14 +208,123 @@ print('own', [h1.pid, h2.pid] == [node['pid'] for node in status['nodes']])
 net.stop()
 ";
 
+/// Scripts, with lines that their lab file has. What they mean is what Mininet 2.3.0's own package says of them.
+const MEANINGS: &[(&str, &[&str])] = &[
+    // Own options replace a topology's default ones, and the next port is the number of ports.
+    (
+        "topo = Topo(hopts=dict(mac='00:00:00:00:00:77'), lopts=dict(bw=5))
+topo.addHost('h1', ip='10.0.0.9/8'); topo.addHost('h2'); topo.addNode('s1', isSwitch=True)
+topo.addLink('h1', 's1', port1=5, delay='1ms'); topo.addLink('h1', 's1'); topo.addLink('h2', 's1')
+net = Mininet(topo=topo, link=TCLink)",
+        &[
+            "\"h1:h1-eth5\", s1], addresses: none, delay: 1ms}",
+            "\"h1:h1-eth1\", s1], addresses: {h1: [\"10.0.0.9/8\"]}, rate: 5mbit}",
+            "mac: {h2: \"00:00:00:00:00:77\"}",
+        ],
+    ),
+    (
+        "net = Mininet(ipBase='192.168.5.100/24', autoSetMacs=True)
+net.addHost('h1'); net.addHost('h2', defaultRoute='h2-eth0'); net.addLink('h1', 'h2')",
+        &["192.168.5.100/24", "00:00:00:00:00:64", "192.168.5.101/24", "{to: default, dev: h2-eth0}"],
+    ),
+    (
+        "net = Mininet(link=TCLink)
+a, b = net.addHost('a'), net.addHost('b', ip='10.0.0.7/8', mac='00:00:00:00:00:07')
+net.addLink(a, b, jitter='1ms', bw=1500); net.addLink(a, b, delay='0ms', jitter='2.5us')
+net.addLink(a, b, delay='0.7us', params1={'delay': '3ms', 'ip': '172.20.0.1/16'}, addr2='00:00:00:00:00:99')",
+        &[
+            "mac: {b: \"00:00:00:00:00:07\"}}",
+            "delay: 1us, jitter: 2.5us uniform}",
+            "[\"172.20.0.1/16\"], b: none}, mac: {b: \"00:00:00:00:00:99\"}, delay: 0.7us}",
+        ],
+    ),
+    // Links and interfaces made directly, names after a link has gone, and parameters before the network is built.
+    (
+        "net = Mininet(controller=None, intf=TCIntf)
+class Wire(TCLink): pass
+a, b, s = net.addHost('a'), net.addHost('b'), net.addSwitch('s1', failMode='standalone')
+Link(a, s); net.addLink(a, b, cls=Wire, loss=3); net.delLinkBetween(a, b); net.addLink(a, b, bw=2)
+a.params['ip'] = '10.3.0.1/16'; a.intf('a-eth1').config(mac='00:00:00:00:00:31')",
+        &["\"a:a-eth0\", s1], addresses: {a: [\"10.3.0.1/16\"]}}", "\"a:a-eth1\", \"b:b-eth0\"", "rate: 2mbit", "00:00:00:00:00:31", "s1: {}"],
+    ),
+    // Names that Linux does not take are short in script and lab; without a controller only entries forward.
+    (
+        "net = Mininet(controller=None)
+net.addHost('laboratory12'); net.addSwitch('s3'); link = net.addLink('laboratory12', 's3', port1=10)
+assert net['laboratory12'].intfNames() == ['eth10']",
+        &["\"laboratory12:eth10\", s3]", "s3: {kind: openflow, datapath: \"0x3\", fail: secure}"],
+    ),
+];
+
+#[test]
+fn scripts_mean_what_they_mean_to_mininet() {
+    needs!("python3");
+    let machine = machine!();
+    let head = "from mininet.net import Mininet\nfrom mininet.topo import Topo\nfrom mininet.link import Link, TCLink, TCIntf\n";
+    for (number, (script, lines)) in MEANINGS.iter().enumerate() {
+        let name = format!("means{number}.py");
+        machine.scratch().file(&name, &format!("{head}{script}\nnet.start()\nnet.stop()\n"));
+        let out = format!("means{number}.yaml");
+        machine.netloom(["import", &name, "-o", &out]).bound(BOUND).finish().code(0);
+        let made = std::fs::read_to_string(machine.scratch().path().join(&out)).unwrap();
+        for line in *lines {
+            assert!(made.contains(line), "{line}: {made}");
+        }
+    }
+}
+
+/// What `dpctl` and `ovs-ofctl` do on a switch without a controller, and what is set at a switch's end of a link.
+const ENTRIES: &str = r"
+from mininet.link import TCLink
+from mininet.net import Mininet
+from mininet.node import OVSSwitch
+net = Mininet(controller=None, link=TCLink)
+h1, h2 = net.addHost('h1'), net.addHost('h2')
+s1, s2 = net.addSwitch('s1'), net.addSwitch('s2', failMode='standalone')
+net.addLink(h1, s1); core = net.addLink(s1, s2); net.addLink(h2, s2)
+net.start()
+print('nothing', '100%' in h1.cmd('ping -c 1 -W 1 %s' % h2.IP()))
+print('add', repr(s1.dpctl('add-flow', 'priority=5,actions=normal')))
+print('passes', ' 0% packet loss' in h1.cmd('ping -c 1 -W 5 %s' % h2.IP()))
+print('dump', 'NORMAL' in s1.cmd('ovs-ofctl -O OpenFlow13 dump-flows s1'))
+print('ports', 's2' in s1.dpctl('show'), 's2' in s1.dpctl('dump-ports'), s1.dpctl('dump-groups') != '')
+print('aloud', 'is missing' in s1.dpctl('add-flow', 'nonsense'), 'netloom knows' in s1.dpctl('snoop'))
+print('vsctl', 'netloom' in s1.cmd('ovs-vsctl show'))
+core.intf2.config(delay='150ms')
+print('slow', int(h1.cmd('ping -c 1 -W 5 %s' % h2.IP()).split('time=')[1].split('.')[0].split()[0]) >= 150)
+net.stop()
+";
+
+#[test]
+fn commands_of_open_vswitch_work_on_netlooms_switches() {
+    needs!("python3");
+    let machine = machine!();
+    machine.scratch().file("entries.py", ENTRIES);
+    let said = machine.netloom(["run", "entries.py"]).bound(BOUND).finish().code(0).text();
+    for line in [
+        "nothing True\n",
+        "add ''\n",
+        "passes True\n",
+        "dump True\n",
+        "ports True True True\n",
+        "aloud True True\n",
+        "vsctl True\n",
+        "slow True\n",
+    ] {
+        assert!(said.contains(line), "{line:?}: {said}");
+    }
+    machine.untouched();
+}
+
 #[test]
 fn functions_and_classes_of_a_script_are_called_as_mininet_calls_them() {
     needs!("python3");
     let machine = machine!();
     let script = machine.scratch().file("own.py", OWN_CLASSES);
-    let run = machine.netloom(["run".as_ref(), script.as_os_str()]).bound(BOUND).finish().code(0);
-    let said = run.text();
-    for line in ["controllers ['c0', 'c1']\n", "nobody False\n", "own True\n"] {
+    let words = ["--", "--fast", "3"].map(OsStr::new);
+    let words = ["run".as_ref(), script.as_os_str()].into_iter().chain(words);
+    let said = machine.netloom(words).bound(BOUND).finish().code(0).text();
+    for line in ["arguments ['--fast', '3']\n", "controllers ['c0', 'c1']\n", "nobody False\n", "own True\n"] {
         assert!(said.contains(line), "{line:?}: {said}");
     }
     machine.untouched();

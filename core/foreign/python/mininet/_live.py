@@ -3,13 +3,15 @@
 import json
 import os
 import queue
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 
-from mininet import _record
+from mininet import _ofctl, _record
 
 NETLOOM = os.environ.get("NETLOOM_PROGRAM", "netloom")
 
@@ -89,7 +91,7 @@ class Live:
     """A lab that runs as long as the script's network does."""
 
     def __init__(self, net):
-        self.net, self.shells = net, {}
+        self.net, self.shells, self.links = net, {}, {}
         self.lab = os.environ.get("NETLOOM_MININET_LAB", "mininet")
         folder = tempfile.mkdtemp(prefix="netloom-mininet-")
         path = os.path.join(folder, "record.json")
@@ -99,8 +101,22 @@ class Live:
             netloom("up", "--name", self.lab, *words, path, record=path)
         finally:
             os.unlink(path)
-            os.rmdir(folder)
+        self.programs = folder
+        for name in ("ovs-ofctl", "ovs-vsctl"):
+            words = [sys.executable, "-B", _ofctl.__file__, NETLOOM, self.lab, name]
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(shlex.quote(word) for word in words))
+            os.chmod(os.path.join(folder, name), 0o755)
         status = json.loads(netloom("status", self.lab, "--json"))
+        names = {}
+        for made in status.get("links", []):
+            names.setdefault(tuple(sorted(made["ends"])), []).append(made["name"])
+        for link in _record.links:
+            ends = sorted(intf.node.name if intf.node.kind == "switch" else "%s:%s" % (intf.node.name, intf.name)
+                          for intf in (link.intf1, link.intf2))
+            found = names.get(tuple(ends))
+            if found:
+                self.links[link] = found.pop(0)
         for node in status.get("nodes", []):
             known = net.nameToNode.get(node["name"])
             if known is not None:
@@ -122,38 +138,45 @@ class Live:
         for shell in self.shells.values():
             shell.close()
         self.shells = {}
+        shutil.rmtree(self.programs, ignore_errors=True)
         netloom("down", self.lab)
-
-    def _name(self, link):
-        """A link as netloom's verbs know it: an end at a host, or both switches."""
-        for intf in (link.intf1, link.intf2):
-            if intf.node.kind == "host":
-                return ["%s:%s" % (intf.node.name, intf.name)]
-        return [link.intf1.node.name, link.intf2.node.name]
 
     def set_link(self, link, status):
         word = "--down" if status == "down" else "--up"
-        netloom("-l", self.lab, "link", "set", *self._name(link), word)
+        netloom("-l", self.lab, "link", "set", self.links[link], word)
 
     def delete_link(self, link):
-        netloom("-l", self.lab, "link", "delete", *self._name(link))
+        netloom("-l", self.lab, "link", "delete", self.links.pop(link))
 
-    def shape(self, intf, params):
-        words = []
-        for key, flag, unit in (("bw", "--rate", "mbit"), ("delay", "--delay", ""),
-                                ("jitter", "--jitter", ""), ("loss", "--loss", "%")):
-            if params.get(key) is not None:
-                words += [flag, "%s%s" % (params[key], unit)]
-        if words and intf.node.kind == "host":
-            netloom("-l", self.lab, "link", "set", "%s:%s" % (intf.node.name, intf.name), *words)
+    def shape(self, intf):
+        """Gives an end what its interface does now, and nothing else."""
+        end = "a" if intf.link.intf1 is intf else "b"
+        words = ["--end", end, "--clear"]
+        out = dict(intf._out)
+        if out.get("jitter") and not out.get("delay"):
+            out["delay"] = 1
+        for key, flag, unit in (("rate", "--rate", "bit"), ("delay", "--delay", "us"), ("loss", "--loss", "%")):
+            if out.get(key):
+                words += [flag, "%s%s" % (out[key], unit)]
+        if out.get("jitter"):
+            words += ["--jitter", "%sus,uniform" % out["jitter"]]
+        if out.get("queue") == 0:
+            words += ["--loss", "100%"]
+        elif out.get("queue") is not None and out.get("rate"):
+            words += ["--queue", str(out["queue"])]
+        elif out.get("queue") is not None:
+            _record.say("%s: max_queue_size=%s without bw: nothing waits in netloom" % (intf, out["queue"]))
+        netloom("-l", self.lab, "link", "set", self.links[intf.link], *words)
 
     def dpctl(self, switch, words):
-        verbs = {"dump-flows": "dump", "add-flow": "add", "del-flows": "del", "mod-flows": "mod"}
-        words = [str(word) for word in words]
-        verb = verbs.get(words[0]) if words else None
-        if verb is None:
-            return "netloom knows dump-flows, add-flow, mod-flows and del-flows\n"
-        return netloom("-l", self.lab, "flow", verb, switch.name, *words[1:], check=False)
+        return _ofctl.run(NETLOOM, self.lab, words, switch.name)[0]
+
+    def at_switch(self, command):
+        """The output of a command at a switch. A switch has no file system of its own: it runs on the machine, where
+        `ovs-ofctl` and `ovs-vsctl` are these."""
+        env = dict(os.environ, PATH="%s:%s" % (self.programs, os.environ.get("PATH", "/usr/bin:/bin")))
+        return subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False, env=env).stdout
 
     def iperf(self, client, server, kind, rate, seconds, port):
         """What a client sends and a server gets, by iperf3."""

@@ -1,5 +1,6 @@
 """What a script asked for: records with the script's lines, and the file that they go to."""
 
+import contextlib
 import json
 import os
 import sys
@@ -13,6 +14,12 @@ commands = []
 #: What the script did that no lab file has.
 calls = []
 
+#: All links that there are, in the order in which they were made.
+links = []
+
+#: The line of the script that a topology's node or link is of, while the network makes it.
+_made_at = None
+
 
 class Done(SystemExit):
     """Ends a script whose network is known."""
@@ -20,6 +27,8 @@ class Done(SystemExit):
 
 def line():
     """The line of the script that is at work."""
+    if _made_at:
+        return _made_at
     frame = sys._getframe(1)
     found = 0
     while frame is not None:
@@ -27,6 +36,17 @@ def line():
             return frame.f_lineno
         frame = frame.f_back
     return found
+
+
+@contextlib.contextmanager
+def at(place):
+    """What is made meanwhile is of this line of the script."""
+    global _made_at
+    before, _made_at = _made_at, place
+    try:
+        yield
+    finally:
+        _made_at = before
 
 
 def plain(value):
@@ -48,6 +68,11 @@ def params(given):
     return {str(key): plain(value) for key, value in given.items() if value is not None}
 
 
+def say(what):
+    """Tells the caller of a script that runs something that is not as in Mininet."""
+    sys.stderr.write("netloom: %s\n" % what)
+
+
 def call(what):
     """Notes something that no lab file has."""
     calls.append({"line": line(), "what": what})
@@ -58,10 +83,10 @@ def document(net):
     return {
         "netloom-mininet-record": 1,
         "script": os.path.basename(SCRIPT),
-        "hosts": [node._entry for node in net.hosts],
-        "switches": [node._entry for node in net.switches],
-        "controllers": [node._entry for node in net.controllers],
-        "links": [link._entry for link in net.links],
+        "hosts": [node._as_record() for node in net.hosts],
+        "switches": [node._as_record() for node in net.switches],
+        "controllers": [node._as_record() for node in net.controllers],
+        "links": [link._as_record() for link in links],
         "commands": commands,
         "calls": calls,
         "options": net._options,

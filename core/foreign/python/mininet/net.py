@@ -3,11 +3,11 @@
 import re
 
 from mininet import _record
-from mininet.link import Link, TCLink
+from mininet.link import Intf, Link, TCLink
 from mininet.log import info, output
 from mininet.node import Controller, Host, Node, OVSSwitch
 from mininet.nodelib import NAT
-from mininet.util import ipAdd, macColonHex, netParse
+from mininet.util import ipAdd, macColonHex, naturalSeq, netParse, numCores
 
 VERSION = "2.3.1"
 
@@ -19,116 +19,116 @@ class Mininet:
     """Hosts, switches, controllers and links."""
 
     def __init__(self, topo=None, switch=OVSSwitch, host=Host, controller=Controller, link=Link,
-                 intf=None, build=True, xterms=False, cleanup=False, ipBase="10.0.0.0/8",
+                 intf=Intf, build=True, xterms=False, cleanup=False, ipBase="10.0.0.0/8",
                  inNamespace=False, autoSetMacs=False, autoStaticArp=False, autoPinCpus=False,
                  listenPort=None, waitConnected=False):
         global last
         last = self
         self.topo, self.switch, self.host = topo, switch, host
-        self.controller, self.link = controller, link
+        self.controller, self.link, self.intf = controller, link, intf
         self.ipBase, self.autoSetMacs, self.autoStaticArp = ipBase, autoSetMacs, autoStaticArp
         self.ipBaseNum, self.prefixLen = netParse(ipBase)
-        self.nextIP = 1
+        self.nextIP = ((0xFFFFFFFF >> self.prefixLen) & self.ipBaseNum) or 1
+        self.nextCore, self.numCores = 0, numCores()
         self.hosts, self.switches, self.controllers, self.links = [], [], [], []
         self.nameToNode = {}
-        self.inNamespace, self.listenPort = inNamespace, listenPort
+        self.inNamespace, self.listenPort, self.autoPinCpus = inNamespace, listenPort, autoPinCpus
         self.built, self._started, self._live = False, False, None
         self._options = {"line": _record.line(), "autoStaticArp": autoStaticArp, "ipBase": ipBase,
                          "autoPinCpus": autoPinCpus, "inNamespace": inNamespace}
-        if topo is not None and build:
+        if topo and build:
             self.build()
 
     # Making.
 
-    def _line(self, params):
-        return params.pop("line", None) or _record.line()
-
-    def _take(self, node, line):
-        """Takes a node that a class or function of the script's own may have made, from the arguments that Mininet gives."""
+    def _take(self, node, name, nodes):
+        """Takes a node that a class or function of the script's own may have made, from the arguments that Mininet
+        gives."""
         node.net = self
-        node._entry["line"] = line
-        self.nameToNode[node.name] = node
+        node._entry["line"] = _record.line()
+        nodes.append(node)
+        self.nameToNode[name] = node
         return node
 
     def addHost(self, name, cls=None, **params):
-        made = {"ip": "%s/%s" % (ipAdd(self.nextIP, self.prefixLen, self.ipBaseNum), self.prefixLen)}
+        given = {"ip": "%s/%s" % (ipAdd(self.nextIP, self.prefixLen, self.ipBaseNum), self.prefixLen)}
         if self.autoSetMacs:
-            made["mac"] = macColonHex(self.nextIP)
+            given["mac"] = macColonHex(self.nextIP)
+        if self.autoPinCpus:
+            given["cores"] = self.nextCore
+            self.nextCore = (self.nextCore + 1) % self.numCores
         self.nextIP += 1
-        made.update(params)
-        line = self._line(made)
-        cls = cls or self.host
-        node = self._take(cls(name, **made), line)
-        self.hosts.append(node)
-        return node
+        given.update(params)
+        return self._take((cls or self.host)(name, **given), name, self.hosts)
 
     def addSwitch(self, name, cls=None, **params):
-        line = self._line(params)
-        made = {"listenPort": self.listenPort, "inNamespace": self.inNamespace}
-        made.update(params)
-        node = self._take((cls or self.switch)(name, **made), line)
-        self.switches.append(node)
-        return node
+        given = {"listenPort": self.listenPort, "inNamespace": self.inNamespace}
+        given.update(params)
+        node = (cls or self.switch)(name, **given)
+        if not self.inNamespace and self.listenPort:
+            self.listenPort += 1
+        return self._take(node, name, self.switches)
 
     def addController(self, name="c0", controller=None, **params):
-        line = self._line(params)
         controller = controller or self.controller
         if isinstance(name, Controller):
-            node = name
-        elif controller is None:
-            return None
+            node, name = name, name.name
         elif isinstance(controller, Controller):
             node = controller
         else:
             node = controller(name, **params)
-        self.controllers.append(self._take(node, line))
-        return node
+        # A function may make none.
+        return self._take(node, name, self.controllers) if node else node
 
     def addNAT(self, name="nat0", connect=True, inNamespace=False, **params):
-        node = self.addHost(name, cls=NAT, **params)
+        node = self.addHost(name, cls=NAT, inNamespace=inNamespace, subnet=self.ipBase, **params)
         if connect:
-            to = connect if not isinstance(connect, bool) else self.switches[0]
+            to = connect if isinstance(connect, Node) else self.switches[0]
             self.addLink(node, to)
             for host in self.hosts:
-                if host is not node:
-                    host._entry.setdefault("gateway", node.name)
+                if host.inNamespace:
+                    host.setDefaultRoute("via %s" % node.params["ip"].split("/")[0])
         return node
 
     def addLink(self, node1, node2, port1=None, port2=None, cls=None, **params):
         node1 = self[node1] if isinstance(node1, str) else node1
         node2 = self[node2] if isinstance(node2, str) else node2
-        line = self._line(params)
-        ports = {"port1": port1, "port2": port2}
-        params = dict({port: number for port, number in ports.items() if number is not None}, **params)
-        link = (cls or self.link)(node1, node2, **params)
-        link._entry["line"] = line
+        options = dict(params)
+        for key, value in (("port1", port1), ("port2", port2), ("intf", self.intf)):
+            if value is not None:
+                options.setdefault(key, value)
+        link = (self.link if cls is None else cls)(node1, node2, **options)
         self.links.append(link)
         return link
 
     def delLink(self, link):
-        self.links = [other for other in self.links if other is not link]
-        for intf in (link.intf1, link.intf2):
-            intf.node.delIntf(intf)
         if self._started:
             _record.call("delete link %s" % link)
-            if self._live:
-                self._live.delete_link(link)
+        link.delete()
+        self.links.remove(link)
 
     def delLinkBetween(self, node1, node2, index=0, allLinks=False):
-        for link in self.linksBetween(node1, node2)[: None if allLinks else index + 1]:
+        links = self.linksBetween(node1, node2)
+        for link in links if allLinks else [links[index]]:
             self.delLink(link)
+        return links
 
     def linksBetween(self, node1, node2):
         return [link for link in self.links
                 if {link.intf1.node, link.intf2.node} == {node1, node2}]
 
     def delNode(self, node, nodes=None):
+        for link in [link for link in _record.links if node in (link.intf1.node, link.intf2.node)]:
+            link.delete()
         for kind in (self.hosts, self.switches, self.controllers):
             if node in kind:
                 kind.remove(node)
         self.nameToNode.pop(node.name, None)
 
     delHost = delSwitch = delController = delNode
+
+    def __delitem__(self, key):
+        self.delNode(self.nameToNode[key])
 
     def buildFromTopo(self, topo=None):
         topo = topo or self.topo
@@ -140,36 +140,53 @@ class Mininet:
                 else:
                     self.addController("c%d" % number, cls)
         for name in topo.hosts():
-            self.addHost(name, line=topo._nodes[name]["line"], **topo.nodeInfo(name))
+            with _record.at(topo._lines.get(name)):
+                self.addHost(name, **topo.nodeInfo(name))
         for name in topo.switches():
-            self.addSwitch(name, line=topo._nodes[name]["line"], **topo.nodeInfo(name))
-        for link in topo._links:
-            opts = dict(link["opts"])
-            self.addLink(self[link["ends"][0]], self[link["ends"][1]], line=link["line"], **opts)
+            params = topo.nodeInfo(name)
+            if hasattr(params.get("cls", self.switch), "batchStartup"):
+                params.setdefault("batch", True)
+            with _record.at(topo._lines.get(name)):
+                self.addSwitch(name, **params)
+        links = topo.iterLinks(withKeys=True, withInfo=True)
+        for one, two, key, params in sorted(links, key=lambda link: naturalSeq(link[:2])):
+            with _record.at(topo._lines.get((frozenset((one, two)), key))):
+                self.addLink(**params)
 
     def build(self):
-        if self.topo and not self.built:
+        if self.topo:
             self.buildFromTopo(self.topo)
+        self.configHosts()
+        if self.autoStaticArp:
+            self.staticArp()
         self.built = True
-        if not _record.RUNS:
-            self.configHosts()
 
     def configHosts(self):
-        """What classes of a script's own do with their hosts."""
+        """Gives hosts their addresses and routes, and does what classes of a script's own do with theirs."""
         for host in self.hosts:
-            host.configDefault(**host.params)
+            if host.defaultIntf():
+                host.configDefault()
+            else:
+                host.configDefault(ip=None, mac=None)
 
     # Running.
 
     def start(self):
         if not self.built:
             self.build()
+        for switch in self.switches:
+            switch.start(self.controllers)
+        self._go()
+
+    def _go(self):
+        """Brings the network up as a lab, unless it is up or only recorded."""
+        if self._started:
+            return
         self._started = True
         if _record.RUNS:
             from mininet._live import Live
 
             self._live = Live(self)
-            self.configHosts()
 
     def stop(self):
         if not _record.RUNS:
@@ -180,23 +197,12 @@ class Mininet:
         self._started = False
 
     def _shell(self, node):
-        if not self._live:
-            self.start()
+        self._go()
         return self._live.shell(node)
 
     def _enter(self, node):
-        if not self._live:
-            self.start()
+        self._go()
         return self._live.enter(node)
-
-    def _switch(self, switch, words):
-        return self._live.dpctl(switch, words) if self._live else ""
-
-    def _shape(self, intf, params):
-        if self._live:
-            self._live.shape(intf, params)
-        else:
-            _record.call("shape %s" % intf)
 
     def startTerms(self):
         _record.call("terminal windows")
@@ -309,6 +315,7 @@ class Mininet:
         if not _record.RUNS:
             self._options["autoStaticArp"] = True
             return
+        self._go()
         for src in self.hosts:
             for dst in self.hosts:
                 if src is not dst:

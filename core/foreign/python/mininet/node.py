@@ -1,6 +1,8 @@
 """Hosts, switches and controllers."""
 
+import ipaddress
 import os
+import re
 import subprocess
 
 from mininet import _record
@@ -16,13 +18,28 @@ class Node:
     portBase = 0
 
     def __init__(self, name, inNamespace=True, **params):
-        self.name, self.inNamespace, self.net, self._pid = name, inNamespace, None, None
+        self.name, self.net, self._pid = params.get("name", name), None, None
+        self.inNamespace = params.get("inNamespace", inNamespace)
+        self.privateDirs = params.get("privateDirs", [])
         self.params = params
         self.intfs, self.ports, self.nameToIntf = {}, {}, {}
         self.waiting, self.shell, self.lastCmd = False, None, None
-        self.defaultIP = params.get("ip")
-        given = dict(params, cls=type(self))
-        self._entry = {"line": _record.line(), "name": name, "params": _record.params(given)}
+        self.lastPid, self.execed = None, False
+        #: The words after `ip route add default`, and what of its parameters Mininet makes nothing of.
+        self._default, self._notes = None, {}
+        self._entry = {"line": _record.line(), "name": self.name}
+
+    def _record_kind(self):
+        return self.kind
+
+    def _as_record(self):
+        given = dict(self.params, cls=type(self))
+        if not self.inNamespace and self.kind == "host":
+            given["inNamespace"] = False
+        found = dict(self._entry, kind=self._record_kind(), params=_record.params(given), notes=self._notes)
+        if self._default:
+            found["default"] = self._default
+        return found
 
     @property
     def pid(self):
@@ -42,18 +59,9 @@ class Node:
     def newPort(self):
         return max(self.ports.values()) + 1 if self.ports else self.portBase
 
-    def _attach(self, intf, port, ip=None):
-        self.intfs[port], self.ports[intf], self.nameToIntf[intf.name] = intf, port, intf
-        if self.kind == "host":
-            address = ip or (self.defaultIP if len(self.intfs) == 1 else None)
-            if address:
-                intf.ip, _, length = str(address).partition("/")
-                intf.prefixLen = int(length or 8)
-            if len(self.intfs) == 1 and intf.mac is None:
-                intf.mac = self.params.get("mac")
-
     def addIntf(self, intf, port=None, moveIntfFn=None):
-        self._attach(intf, self.newPort() if port is None else port)
+        port = self.newPort() if port is None else port
+        self.intfs[port], self.ports[intf], self.nameToIntf[intf.name] = intf, port, intf
 
     def delIntf(self, intf):
         port = self.ports.pop(intf, None)
@@ -67,7 +75,7 @@ class Node:
     def intf(self, intf=None):
         if not intf:
             return self.defaultIntf()
-        return self.nameToIntf.get(intf) if isinstance(intf, str) else intf
+        return self.nameToIntf[intf] if isinstance(intf, str) else intf
 
     def intfList(self):
         return [self.intfs[port] for port in sorted(self.intfs)]
@@ -99,14 +107,50 @@ class Node:
         return self.intf(intf).setMAC(mac)
 
     def setARP(self, ip, mac):
+        if not _record.RUNS:
+            return ""
         return self.cmd("ip neighbour replace %s lladdr %s dev %s" % (ip, mac, self.defaultIntf()))
 
     def setHostRoute(self, ip, intf):
         return self.cmd("ip route replace %s dev %s" % (ip, intf))
 
     def setDefaultRoute(self, intf=None):
-        words = intf if isinstance(intf, str) and " " in intf else "dev %s" % (intf or self.defaultIntf())
-        return self.cmd("ip route replace default %s" % words)
+        words = intf if isinstance(intf, str) and " " in intf else "dev %s" % intf
+        same, was = words == self._default, self._default
+        self._default = words if self._reaches(words.split()) else None
+        if self._default is None and intf is not None:
+            self._notes["defaultRoute"] = "the node does not reach it there: Mininet's own command fails, too"
+        if same or not (self.net is not None and self.net._live):
+            return ""
+        return self.cmd("ip route del default; ip route add default %s" % words) if was else \
+            self.cmd("ip route add default %s" % words)
+
+    def _reaches(self, words):
+        """Whether the kernel takes a route: its interface is there, and its next hop on one of the node's networks."""
+        known = dict(zip(words[::2], words[1::2]))
+        if "dev" in known and known["dev"] not in self.nameToIntf:
+            return False
+        if "via" not in known:
+            return "dev" in known
+        try:
+            nets = [ipaddress.ip_interface("%s/%s" % (intf.ip, intf.prefixLen)).network
+                    for intf in self.intfList() if intf.ip]
+            return any(ipaddress.ip_address(known["via"]) in net for net in nets)
+        except ValueError:
+            return False
+
+    def linkTo(self, node, link=None):
+        from mininet.link import Link
+
+        return (link or Link)(self, node)
+
+    def intfIsUp(self, intf=None):
+        return self.intf(intf).isUp()
+
+    def deleteIntfs(self, checkName=True):
+        for intf in list(self.intfs.values()):
+            if self.name in intf.name or not checkName:
+                intf.delete()
 
     # Commands.
 
@@ -167,12 +211,30 @@ class Node:
         decode = lambda data: data.decode(errors="replace") if isinstance(data, bytes) else data
         return decode(out), decode(err), process.returncode
 
-    def config(self, **params):
-        self.params.update(params)
-        return {}
+    def setParam(self, results, method, **param):
+        """Calls a method with a parameter that is not None; a list or dict holds its arguments."""
+        (name, value), = param.items()
+        function = getattr(self, method, None)
+        if function is None or value is None:
+            return None
+        if isinstance(value, list):
+            results[name] = function(*value)
+        elif isinstance(value, dict):
+            results[name] = function(**value)
+        else:
+            results[name] = function(value)
+        return results[name]
 
-    def configDefault(self, **params):
-        return self.config(**params)
+    def config(self, mac=None, ip=None, defaultRoute=None, lo="up", **_params):
+        results = {}
+        self.setParam(results, "setMAC", mac=mac)
+        self.setParam(results, "setIP", ip=ip)
+        self.setParam(results, "setDefaultRoute", defaultRoute=defaultRoute)
+        return results
+
+    def configDefault(self, **moreParams):
+        self.params.update(moreParams)
+        self.config(**self.params)
 
     def terminate(self):
         pass
@@ -213,34 +275,80 @@ class Switch(Node):
     kind = "switch"
     portBase = 1
 
-    def __init__(self, name, dpid=None, **params):
-        Node.__init__(self, name, dpid=dpid, **params)
-        digits = "".join(c for c in name if c.isdigit())
-        self.dpid = str(dpid) if dpid else "%016x" % int(digits or 1)
-        self.listenPort = None
+    def __init__(self, name, dpid=None, opts="", listenPort=None, **params):
+        from mininet.link import Intf
+
+        Node.__init__(self, name, **params)
+        self.dpid = self.defaultDpid(dpid)
+        self.opts, self.listenPort, self.controlIntf, self._controllers = opts, listenPort, None, None
+        if not self.inNamespace:
+            self.controlIntf = Intf("lo", self, port=0)
+
+    def defaultDpid(self, dpid=None):
+        """The number for controllers: given in hexadecimal, or the first number in the name."""
+        if dpid:
+            dpid = str(dpid).replace(":", "")
+            assert len(dpid) <= 16 and int(dpid, 16) >= 0
+            return dpid.rjust(16, "0")
+        digits = re.search(r"\d+", self.name)
+        if not digits:
+            raise Exception("Unable to derive default datapath ID - please either specify a dpid or use a "
+                            "canonical switch name such as s23.")
+        return "%016x" % int(digits.group())
+
+    def _record_kind(self):
+        return "learning"
+
+    def defaultIntf(self):
+        return self.controlIntf or Node.defaultIntf(self)
+
+    def _as_record(self):
+        params = dict(self.params, opts=self.opts or None, listenPort=self.listenPort)
+        found = dict(self._entry, kind=self._record_kind(), dpid=self.dpid, notes={},
+                     params=_record.params(dict(params, cls=type(self))))
+        if self._controllers is not None:
+            found["controllers"] = [str(controller) for controller in self._controllers]
+        return found
 
     def start(self, controllers=None):
-        self._controllers = controllers
+        self._controllers = list(controllers or [])
 
     def connected(self):
         return True
 
     def dpctl(self, *args):
-        _record.call("dpctl of %s" % self.name)
-        return self.net._switch(self, args) if _record.RUNS else ""
+        if not _record.RUNS:
+            _record.call("dpctl of %s" % self.name)
+            return ""
+        self.net._go()
+        return self.net._live.dpctl(self, args)
 
     def cmd(self, *args, **kwargs):
         command = _command(args)
         if not _record.RUNS:
             _record.call("command of switch %s: %s" % (self.name, command))
             return ""
-        # A switch has no file system of its own.
-        return subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False).stdout
+        self.net._go()
+        return self.net._live.at_switch(command)
 
 
 class OVSSwitch(Switch):
-    """A switch that a controller may program."""
+    """A switch that a controller may program. Without one nothing is forwarded until an entry says so."""
+
+    def __init__(self, name, failMode="secure", datapath="kernel", inband=False, protocols=None,
+                 reconnectms=1000, stp=False, batch=False, **params):
+        Switch.__init__(self, name, **params)
+        self.failMode, self.protocols, self.stp = failMode, protocols, stp
+        self._own = {"failMode": failMode, "protocols": protocols, "stp": stp or None,
+                     "datapath": datapath if datapath != "kernel" else None, "inband": inband or None}
+
+    def _record_kind(self):
+        return "openflow"
+
+    def _as_record(self):
+        found = Switch._as_record(self)
+        found["params"].update(_record.params(self._own))
+        return found
 
 
 OVSKernelSwitch = OVSSwitch
@@ -249,9 +357,28 @@ OVSKernelSwitch = OVSSwitch
 class OVSBridge(OVSSwitch):
     """A switch that learns by itself."""
 
+    def __init__(self, *args, **kwargs):
+        kwargs.update(failMode="standalone")
+        OVSSwitch.__init__(self, *args, **kwargs)
+
+    def start(self, controllers=None):
+        self._controllers = []
+
+    def _record_kind(self):
+        return "learning"
+
 
 class LinuxBridge(Switch):
     """A bridge of the kernel."""
+
+    def __init__(self, name, stp=False, prio=None, **kwargs):
+        self.stp, self.prio = stp, prio
+        Switch.__init__(self, name, **kwargs)
+
+    def _as_record(self):
+        found = Switch._as_record(self)
+        found["params"].update(_record.params({"stp": self.stp or None}))
+        return found
 
 
 class UserSwitch(OVSSwitch):
@@ -267,9 +394,21 @@ class Controller(Node):
 
     kind = "controller"
 
-    def __init__(self, name, ip="127.0.0.1", port=None, **params):
-        Node.__init__(self, name, ip=ip, port=port, **params)
-        self.ip, self.port = ip, port
+    def __init__(self, name, inNamespace=False, command="controller", cargs="ptcp:%d", cdir=None,
+                 ip="127.0.0.1", port=6653, protocol="tcp", verbose=False, **params):
+        if ":" in ip:
+            ip, port = ip.split(":")
+        self.ip, self.port, self.protocol = ip, int(port or 6653), protocol
+        self.command, self.cargs, self.cdir = command, cargs, cdir
+        Node.__init__(self, name, inNamespace=inNamespace, ip=ip, **params)
+
+    def _as_record(self):
+        given = dict(self.params, ip=self.ip, port=self.port, cls=type(self))
+        return dict(self._entry, kind=self._record_kind(), params=_record.params(given), notes={})
+
+    def _record_kind(self):
+        """Whether switches learn with it, which is what Mininet's own do."""
+        return "learning" if type(self) in (Controller, OVSController) else "other"
 
     def IP(self, intf=None):
         return self.ip
@@ -288,8 +427,8 @@ class OVSController(Controller):
 class Ryu(Controller):
     """A controller that runs applications."""
 
-    def __init__(self, name, *ryuArgs, **kwargs):
-        Controller.__init__(self, name, apps=list(ryuArgs), **kwargs)
+    def __init__(self, name, ryuArgs="ryu.app.simple_switch", command="ryu run", **kwargs):
+        Controller.__init__(self, name, command=command, apps=ryuArgs, **kwargs)
 
 
 class NOX(Controller):
@@ -299,8 +438,14 @@ class NOX(Controller):
 class RemoteController(Controller):
     """A controller that runs elsewhere."""
 
+    def __init__(self, name, ip="127.0.0.1", port=None, **kwargs):
+        Controller.__init__(self, name, ip=ip, port=port, **kwargs)
 
-class NullController(Controller):
+    def _record_kind(self):
+        return "remote"
+
+
+def NullController(*_args, **_kwargs):
     """No controller."""
 
 

@@ -1,5 +1,6 @@
 """Small things that scripts import."""
 
+import re
 import subprocess
 from functools import partial
 
@@ -49,7 +50,16 @@ def dumpPorts(switches):
 
 
 def irange(start, end):
-    return range(start, end + 1)
+    return list(range(start, end + 1))
+
+
+def natural(text):
+    """A key by which numbers within names sort as numbers."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(text))]
+
+
+def naturalSeq(names):
+    return [natural(name) for name in names]
 
 
 def custom(cls, **params):

@@ -1,5 +1,7 @@
 //! The record of a script, and the tree of what stands in it by names and lines of the script.
 
+use std::collections::BTreeMap;
+
 use netloom_config::{Entry, Kind, Node, Place};
 
 /// A record as it was read.
@@ -11,13 +13,61 @@ pub(super) struct Record<'a> {
 
 /// A link of a record.
 pub(super) struct Wire<'a> {
-    pub(super) ends: [&'a str; 2],
     /// Its key in the account.
     pub(super) key: String,
+    pub(super) made: [Made<'a>; 2],
+    notes: Option<&'a Node>,
+}
+
+/// An end of a link as Mininet makes it.
+pub(super) struct Made<'a> {
+    pub(super) node: &'a str,
+    /// The interface.
+    pub(super) name: &'a str,
+    pub(super) port: Option<u32>,
+    pub(super) mac: Option<&'a str>,
+    pub(super) address: Option<&'a str>,
+    out: Option<&'a Node>,
+}
+
+impl<'a> Wire<'a> {
+    /// Why Mininet makes nothing of a parameter.
+    pub(super) fn note(&self, key: &str) -> Option<&'a str> {
+        self.notes.and_then(|notes| given(notes, key))
+    }
+}
+
+impl<'a> Made<'a> {
+    fn of(end: &'a Node) -> Made<'a> {
+        Made {
+            node: text(end, "node"),
+            name: text(end, "name"),
+            port: given(end, "port").and_then(|text| text.parse().ok()),
+            mac: given(end, "mac"),
+            address: given(end, "address"),
+            out: end.get("out"),
+        }
+    }
+
+    /// What it does to what it sends: `rate` in bits a second, `delay` and `jitter` in microseconds, `loss` in percent,
+    /// `queue` in packets.
+    pub(super) fn does(&self, key: &str) -> Option<f64> {
+        let number = given(self.out?, key)?.parse::<f64>().ok()?;
+        Some(number).filter(|number| number.is_finite() && *number >= 0.0)
+    }
+
+    /// Whether it sends everything as it is.
+    pub(super) fn is_plain(&self) -> bool {
+        self.out.is_none_or(|out| matches!(&out.kind, Kind::Map(entries) if entries.is_empty()))
+    }
+}
+
+fn given<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.get(key).and_then(netloom_config::read::scalar).filter(|text| !text.is_empty())
 }
 
 fn text<'a>(node: &'a Node, key: &str) -> &'a str {
-    node.get(key).and_then(netloom_config::read::scalar).unwrap_or_default()
+    given(node, key).unwrap_or_default()
 }
 
 impl<'a> Record<'a> {
@@ -33,15 +83,26 @@ impl<'a> Record<'a> {
 
     /// The links, in order.
     pub(super) fn links(&self) -> Vec<Wire<'a>> {
-        let mut wires: Vec<Wire<'a>> = vec![];
-        for link in self.items("links") {
-            let ends = [text(link, "node1"), text(link, "node2")];
-            let name = format!("{}--{}", ends[0], ends[1]);
-            let same = wires.iter().filter(|wire| wire.ends == ends).count();
-            let key = if same == 0 { name } else { format!("{name}#{}", same + 1) };
-            wires.push(Wire { ends, key });
-        }
-        wires
+        let links = self.items("links").iter().zip(self.keys());
+        let wire = |(link, key): (&'a Node, String)| {
+            let ends = link.get("ends").and_then(Node::items)?;
+            let [first, second] = ends else { return None };
+            let made = [Made::of(first), Made::of(second)];
+            Some(Wire { key, made, notes: link.get("notes") })
+        };
+        links.filter_map(wire).collect()
+    }
+
+    /// The keys of the links in the account, in order.
+    fn keys(&self) -> Vec<String> {
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        let key = |link: &Node| {
+            let name = format!("{}--{}", text(link, "node1"), text(link, "node2"));
+            let count = seen.entry(name.clone()).or_default();
+            *count += 1;
+            if *count == 1 { name } else { format!("{name}#{count}") }
+        };
+        self.items("links").iter().map(key).collect()
     }
 
     /// The nodes of the commands, in order.
@@ -49,10 +110,37 @@ impl<'a> Record<'a> {
         self.items("commands").iter().map(|command| text(command, "node")).collect()
     }
 
-    /// Whether a node's default route leads to the way out of the network; the way's name.
-    pub(super) fn gateway(&self, host: &str) -> Option<&'a str> {
-        let found = self.items("hosts").iter().find(|entry| text(entry, "name") == host)?;
-        Some(text(found, "gateway")).filter(|name| !name.is_empty())
+    fn named(&self, list: &str, name: &str) -> Option<&'a Node> {
+        self.items(list).iter().find(|entry| text(entry, "name") == name)
+    }
+
+    /// `host` or `nat`.
+    pub(super) fn kind_of_host(&self, host: &str) -> Option<&'a str> {
+        self.named("hosts", host).map(|host| text(host, "kind"))
+    }
+
+    /// What follows `ip route add default` in a host.
+    pub(super) fn default_route(&self, host: &str) -> Option<&'a str> {
+        self.named("hosts", host).and_then(|host| given(host, "default"))
+    }
+
+    /// Why Mininet makes nothing of a host's parameter.
+    pub(super) fn note(&self, host: &str, key: &str) -> Option<&'a str> {
+        given(self.named("hosts", host)?.get("notes")?, key)
+    }
+
+    /// `openflow` or `learning`; the number for controllers in hexadecimal; and whose it is, if the script says.
+    pub(super) fn switch(&self, name: &str) -> (&'a str, Option<&'a str>, Option<Vec<&'a str>>) {
+        let Some(switch) = self.named("switches", name) else { return ("learning", None, None) };
+        let controllers = switch.get("controllers").and_then(Node::items);
+        let controllers = controllers
+            .map(|list| list.iter().filter_map(netloom_config::read::scalar).collect::<Vec<_>>());
+        (text(switch, "kind"), given(switch, "dpid"), controllers)
+    }
+
+    /// `remote`, `learning` or `other`.
+    pub(super) fn kind_of_controller(&self, name: &str) -> &'a str {
+        self.named("controllers", name).map_or("other", |controller| text(controller, "kind"))
     }
 
     /// Everything that the script asked for, by name, with its lines.
@@ -65,8 +153,7 @@ impl<'a> Record<'a> {
             });
             entries.push(map(key, named.collect()));
         }
-        let keys = self.links().into_iter().map(|wire| wire.key);
-        let links = self.items("links").iter().zip(keys);
+        let links = self.items("links").iter().zip(self.keys());
         let links = links.map(|(link, key)| (key, line(link), link.get("params")));
         entries.push(map("links", links.collect()));
         for (key, word) in [("commands", "command"), ("calls", "what")] {

@@ -1,0 +1,128 @@
+//! Records of Mininet's scripts. What the stand-in records is tested by python3 beside its package, in `tests/e2e`.
+
+use netloom_foreign::{Memory, Verdict};
+
+use super::labs::{files, imported, plan, verdict};
+
+/// A record with a host, a switch, and these entries of controllers and links beside them.
+fn record(switch: &str, controllers: &str, links: &str) -> Memory {
+    let text = format!(
+        r#"{{"netloom-mininet-record": 1, "script": "a.py",
+        "hosts": [{{"name": "h1", "kind": "host", "line": 3, "params": {{"ip": "10.0.0.1/8", "cls": "Host"}}}}],
+        "switches": [{{"name": "s7", "line": 4, "dpid": "7", {switch}}}],
+        "controllers": [{controllers}], "links": [{links}],
+        "commands": [], "calls": [], "options": {{"line": 7}}}}"#
+    );
+    Memory::of("a.json", text.as_str())
+}
+
+const OPEN: &str = r#""kind": "openflow", "params": {"cls": "OVSSwitch", "failMode": "secure"}"#;
+
+fn link(line: u32, params: &str, ports: [u32; 2], outs: [&str; 2], notes: &str) -> String {
+    let [host, switch] = ports;
+    let [out1, out2] = outs;
+    format!(
+        r#"{{"node1": "h1", "node2": "s7", "line": {line}, "params": {{{params}}}, "notes": {{{notes}}},
+        "ends": [{{"node": "h1", "name": "h1-eth{host}", "port": {host}, "out": {{{out1}}}}},
+                 {{"node": "s7", "name": "s7-eth{switch}", "port": {switch}, "out": {{{out2}}}}}]}}"#
+    )
+}
+
+#[test]
+fn a_script_keeps_its_names_and_lines() {
+    let import = imported(&files("mininet"), "router.json");
+    let plan = plan(&import);
+    let h1 = &plan.nodes[plan.node("h1").unwrap().get()];
+    assert_eq!(h1.interfaces[0].name, "h1-eth0");
+    assert_eq!(h1.interfaces[0].addresses[0].to_string(), "192.168.1.100/24");
+    assert_eq!(h1.routes[0].via.unwrap().to_string(), "192.168.1.1");
+    let at = import.items.iter().find(|item| item.item == "hosts.h1.ip").unwrap();
+    assert_eq!((at.file.as_str(), at.line), ("router.py", 21));
+    assert!(matches!(verdict(&import, "links.h1--s1.bw"), Verdict::Carried));
+}
+
+#[test]
+fn a_controller_elsewhere_makes_openflow_switches() {
+    let switch = r#""kind": "openflow", "params": {"cls": "OVSSwitch", "protocols": "OpenFlow13"}"#;
+    let controller = r#"{"name": "c0", "kind": "remote", "line": 5, "params": {"cls": "Mine", "ip": "127.0.0.1", "port": 6633}}"#;
+    let plain = link(6, r#""cls": "Link", "bw": 10"#, [0, 1], ["", ""], "");
+    let import = imported(&record(switch, controller, &plain), "a.json");
+    let want = "kind: openflow, controllers: [\"host:6633\"], datapath: \"0x7\", versions: [1.3]";
+    assert!(import.lab.contains(want), "{}", import.lab);
+    assert!(matches!(verdict(&import, "links.h1--s7.bw"), Verdict::LeftOut(_)));
+}
+
+// Mininet 2.3.0: without a controller Open vSwitch in fail mode secure forwards what its entries say.
+#[test]
+fn without_a_controller_nothing_is_forwarded_until_an_entry_says_so() {
+    let plain = link(6, r#""cls": "Link""#, [0, 1], ["", ""], "");
+    let import = imported(&record(OPEN, "", &plain), "a.json");
+    assert!(
+        import.lab.contains("kind: openflow, datapath: \"0x7\", fail: secure"),
+        "{}",
+        import.lab
+    );
+    let alone = r#""kind": "openflow", "params": {"cls": "OVSSwitch", "failMode": "standalone"}"#;
+    let import = imported(&record(alone, "", &plain), "a.json");
+    assert!(import.lab.contains("s7: {}"), "{}", import.lab);
+}
+
+#[test]
+fn ports_of_openflow_switches_have_mininets_numbers_where_an_order_gives_them() {
+    let links = [
+        link(6, r#""cls": "Link""#, [0, 2], ["", ""], ""),
+        link(7, r#""cls": "Link""#, [1, 1], ["", ""], ""),
+        link(8, r#""cls": "Link", "port2": 88"#, [2, 88], ["", ""], ""),
+    ];
+    let import = imported(&record(OPEN, "", &links.join(", ")), "a.json");
+    let place = |name: &str| import.lab.find(name).unwrap();
+    assert!(place("h1:h1-eth1") < place("h1:h1-eth0"), "{}", import.lab);
+    let Verdict::Changed(why) = verdict(&import, "links.h1--s7#3.port2") else { panic!() };
+    assert!(why.starts_with("the switch's port 3, not 88"), "{why}");
+    assert_eq!(verdict(&import, "links.h1--s7.cls"), Verdict::Carried);
+}
+
+#[test]
+fn each_end_does_what_mininet_has_it_do() {
+    let shaped = link(
+        6,
+        r#""cls": "TCLink", "bw": 10, "jitter": "1ms", "max_queue_size": 0"#,
+        [0, 1],
+        [r#""rate": 10000000, "jitter": 1000.0"#, r#""queue": 0"#],
+        "",
+    );
+    let ignored = link(
+        7,
+        r#""cls": "TCLink", "bw": 1500"#,
+        [1, 2],
+        ["", ""],
+        r#""bw": "Mininet ignores it""#,
+    );
+    let import = imported(&record(OPEN, "", &[shaped, ignored].join(", ")), "a.json");
+    let ways = "a: {rate: 10mbit, delay: 1us, jitter: 1ms uniform}, b: {loss: 100%}";
+    assert!(import.lab.contains(ways), "{}", import.lab);
+    let changed = |item: &str| matches!(verdict(&import, item), Verdict::Changed(_));
+    assert!(changed("links.h1--s7.jitter") && changed("links.h1--s7.max_queue_size"));
+    assert_eq!(
+        verdict(&import, "links.h1--s7#2.bw"),
+        Verdict::Changed("Mininet ignores it".into())
+    );
+}
+
+#[test]
+fn a_nat_of_mininet_is_a_door() {
+    let record = r#"{"netloom-mininet-record": 1, "script": "a.py",
+        "hosts": [{"name": "h1", "kind": "host", "line": 3, "default": "via 10.0.0.2", "params": {"ip": "10.0.0.1/8", "cls": "Host"}},
+                  {"name": "nat0", "kind": "nat", "line": 4, "params": {"ip": "10.0.0.2/8", "cls": "NAT"}}],
+        "switches": [{"name": "s1", "kind": "learning", "line": 5, "params": {"cls": "OVSBridge"}}], "controllers": [],
+        "links": [{"node1": "h1", "node2": "s1", "line": 6, "params": {"cls": "Link"}, "notes": {},
+                   "ends": [{"node": "h1", "name": "h1-eth0", "port": 0, "address": "10.0.0.1/8"}, {"node": "s1", "name": "s1-eth1", "port": 1}]},
+                  {"node1": "nat0", "node2": "s1", "line": 7, "params": {"cls": "Link"}, "notes": {},
+                   "ends": [{"node": "nat0", "name": "nat0-eth0", "port": 0, "address": "10.0.0.2/8"}, {"node": "s1", "name": "s1-eth2", "port": 2}]}],
+        "commands": [], "calls": [], "options": {"line": 8}}"#;
+    let import = imported(&Memory::of("a.json", record), "a.json");
+    let plan = plan(&import);
+    assert_eq!(plan.nodes.len(), 1);
+    assert_eq!(plan.nodes[0].routes[0].via.unwrap().to_string(), "10.0.0.2");
+    assert!(import.lab.contains("addresses: {internet: [\"10.0.0.2/8\"]}"), "{}", import.lab);
+}
