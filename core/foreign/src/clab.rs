@@ -44,6 +44,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let Some(topology) = root.get("topology") else {
         return Err(wrong(job.file, 1, "no `topology`: not a lab of containerlab"));
     };
+    check(job, &root)?;
     let mut draft = Draft::default();
     head(&root, &mut draft);
     let mut lab = Lab::default();
@@ -51,10 +52,26 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     job.check_choice(&layers.nodes().iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
     let network = Network::new(job.options.management, root.get("mgmt"));
     nodes(job, &layers, &network, &mut lab, &mut draft);
-    links::read(job, &topology, &lab, &network, &mut draft);
+    links::read(job, &topology, &lab, &network, &mut draft)?;
     network.finish(&mut draft);
     layers.finish();
     Ok(draft)
+}
+
+/// What the format does not allow where much would be missing without a word.
+fn check(job: &Job<'_>, root: &At<'_>) -> Result<()> {
+    for (key, at) in root.entries() {
+        if ["nodes", "links", "kinds", "groups", "defaults"].contains(&key) {
+            let why = format!("`{key}` stands in `topology`, two columns further right");
+            return Err(wrong(job.file, at.place.line, why));
+        }
+        if ["mgmt", "topology"].contains(&key) && at.node.entries().is_none() && !at.is_empty() {
+            let why = format!("`{key}` is a map, such as {{network: NAME}}");
+            let why = if key == "mgmt" { why } else { "`topology` is a map".to_owned() };
+            return Err(wrong(job.file, at.place.line, why));
+        }
+    }
+    Ok(())
 }
 
 /// The text that a template makes.

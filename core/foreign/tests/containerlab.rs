@@ -364,3 +364,92 @@ fn what_a_node_gets_of_the_host_is_told() {
     let words = "a copy of the host's \"/etc\", made when the lab comes up";
     assert_eq!(copy.verdict, Verdict::Changed(words.into()));
 }
+
+fn lab(text: &str) -> netloom_foreign::Import {
+    imported(&Memory::of("a.clab.yml", text), "a.clab.yml")
+}
+
+// What follows is containerlab 0.78's own: types/topology.go, links/ and core/file.go.
+
+#[test]
+fn ports_are_those_of_the_nearest_layer() {
+    let import = with_images(
+        &Memory::of(
+            "a.clab.yml",
+            "topology:\n  defaults: {ports: [\"8081:81\"]}\n  kinds: {linux: {image: a, ports: [\"8080:80\"]}}\n  nodes: {a: {kind: linux, ports: [\"8082:82\"]}, b: {kind: linux, ports: []}}\n",
+        ),
+        "a.clab.yml",
+    );
+    let plan = plan(&import);
+    let ports = |name: &str| {
+        let node = &plan.nodes[plan.node(name).unwrap().get()];
+        node.ports.iter().map(|port| port.port).collect::<Vec<_>>()
+    };
+    assert_eq!((ports("a"), ports("b")), (vec![8082], vec![8080]));
+}
+
+#[test]
+fn a_kinds_group_comes_before_that_of_the_defaults() {
+    let import = lab(
+        "topology:\n  defaults: {group: far}\n  groups: {far: {env: {G: far}}, near: {env: {G: near}}}\n  kinds: {linux: {group: near}}\n  nodes: {a: {kind: linux}}\n",
+    );
+    let plan = plan(&import);
+    assert_eq!(plan.nodes[0].env, [("G".to_owned(), "near".to_owned())]);
+}
+
+#[test]
+fn nodes_of_images_are_privileged_whatever_these_are_called() {
+    let files = Memory::of(
+        "a.clab.yml",
+        "topology:\n  kinds: {linux: {image: alpine}}\n  nodes: {a: {kind: linux}, b: {kind: linux, privileged: false}}\n",
+    );
+    let import = with_images(&files, "a.clab.yml");
+    let plan = plan(&import);
+    assert!(plan.nodes[0].privileged && !plan.nodes[1].privileged);
+    assert!(changed(&import, "topology.kinds.linux.image").contains("an ordinary user's lab"));
+}
+
+#[test]
+fn interfaces_with_names_that_linux_does_not_take_stay() {
+    let import = lab(
+        "topology:\n  nodes: {a: {kind: linux}, b: {kind: linux}}\n  links:\n    - endpoints: [\"a:uplink-to-core-switch-1\", \"b:ethernet 1/1\"]\n",
+    );
+    let plan = plan(&import);
+    assert_eq!(plan.links.len(), 3);
+    for (node, short, long) in
+        [(0, "clab-1", "uplink-to-core-switch-1"), (1, "clab-2", "ethernet-1-1")]
+    {
+        let node = &plan.nodes[node];
+        assert!(node.interfaces.iter().any(|interface| interface.name == short));
+        assert!(
+            import.lab.contains(&format!("add, dev, {short}, altname, {long}")),
+            "{}",
+            import.lab
+        );
+    }
+    assert!(changed(&import, "topology.links[0].endpoints[1]").contains("is called clab-2"));
+}
+
+#[test]
+fn what_containerlab_takes_for_no_topology_is_an_error_with_its_line() {
+    let nodes = "topology:\n  nodes: {a: {kind: linux}, b: {kind: linux}}\n";
+    for (text, want) in [
+        (
+            format!("{nodes}  links:\n    - endpoints: [\"a:eth1\", b]\n"),
+            "4: error: an end of a link is NODE:INTERFACE, not \"b\"",
+        ),
+        (
+            format!("{nodes}  links:\n    - endpoints: [\"a:eth1\"]\n"),
+            "4: error: a link has two ends",
+        ),
+        (format!("{nodes}  links: [{{mtu: 1500}}]\n"), "3: error: a link has `endpoints"),
+        (
+            format!("{nodes}links:\n  - endpoints: [\"a:eth1\", \"b:eth1\"]\n"),
+            "3: error: `links` stands in `topology`",
+        ),
+        (format!("mgmt: [{{network: a}}]\n{nodes}"), "1: error: `mgmt` is a map"),
+    ] {
+        let error = refused("a.clab.yml", &text);
+        assert!(error.starts_with(&format!("a.clab.yml:{want}")), "{error}");
+    }
+}

@@ -33,13 +33,20 @@ impl<'a> Layers<'a> {
     /// A node's own properties and those that it inherits, the nearest first.
     pub(super) fn of(&self, node: &At<'a>) -> Inherited<'a> {
         let word = |at: &At<'a>, key: &str| at.text_of(key).map(str::to_owned);
-        let group =
-            word(node, "group").or_else(|| self.defaults.as_ref().and_then(|at| word(at, "group")));
-        let group_at = group.as_deref().and_then(|name| self.one_of("groups", name));
+        let default = |key: &str| self.defaults.as_ref().and_then(|at| word(at, key));
+        let of_group = |name: Option<String>| {
+            let group = self.topology.get("groups")?.get(&name?)?;
+            word(&group, "kind")
+        };
         let kind = word(node, "kind")
-            .or_else(|| group_at.as_ref().and_then(|at| word(at, "kind")))
-            .or_else(|| self.defaults.as_ref().and_then(|at| word(at, "kind")));
+            .or_else(|| of_group(word(node, "group")))
+            .or_else(|| of_group(default("group")))
+            .or_else(|| default("kind"));
         let kind_at = kind.as_deref().and_then(|name| self.one_of("kinds", name));
+        let group = word(node, "group")
+            .or_else(|| kind_at.as_ref().and_then(|at| word(at, "group")))
+            .or_else(|| default("group"));
+        let group_at = group.as_deref().and_then(|name| self.one_of("groups", name));
         let layers = [Some(node.clone()), group_at, kind_at, self.defaults.clone()];
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
         Inherited { layers: layers.into_iter().flatten().collect(), kind }

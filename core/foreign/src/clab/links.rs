@@ -1,40 +1,79 @@
 //! Links of containerlab, in their brief form and by type.
 
+use std::cell::{Cell, RefCell};
+
 use ipnet::IpNet;
 
-use crate::Job;
 use crate::at::At;
 use crate::clab::management::Network;
 use crate::clab::{Lab, MTU, Place};
 use crate::draft::{Draft, End, Link};
+use crate::{Job, Result, shell, wrong};
 
 /// The end of a link that leads nowhere.
 const NOWHERE: &str = "nowhere";
 
 /// Reads all links.
 pub(super) fn read(
-    _job: &Job<'_>,
+    job: &Job<'_>,
     topology: &At<'_>,
     lab: &Lab,
     network: &Network<'_>,
     draft: &mut Draft,
-) {
-    let Some(links) = topology.get("links") else { return };
+) -> Result<()> {
+    let Some(links) = topology.get("links") else { return Ok(()) };
     if links.is_empty() {
         links.carried();
     }
+    let count = Cell::new(0);
     for at in links.items() {
-        let reader = Reader { lab, network, at: &at };
-        if let Some(link) = reader.link(draft) {
-            draft.links.push(link);
+        check(job, &at)?;
+        let reader = Reader { lab, network, at: &at, count: &count, renamed: RefCell::default() };
+        let Some(link) = reader.link(draft) else { continue };
+        draft.links.push(link);
+        for (node, command) in reader.renamed.take() {
+            if let Some(node) = draft.node(&node) {
+                node.setup.push(command);
+            }
         }
     }
+    Ok(())
+}
+
+/// What containerlab itself takes for no link.
+fn check(job: &Job<'_>, at: &At<'_>) -> Result<()> {
+    let refuse = |at: &At<'_>, why: &str| Err(wrong(job.file, at.place.line, why));
+    if let (None, None) = (at.get("type"), at.get("endpoints")) {
+        return refuse(
+            at,
+            "a link has `endpoints: [\"NODE:INTERFACE\", \"NODE:INTERFACE\"]`, or a `type`",
+        );
+    }
+    let Some(endpoints) = at.get("endpoints") else { return Ok(()) };
+    let items = endpoints.items();
+    if items.len() != 2 {
+        return refuse(
+            &endpoints,
+            "a link has two ends: `endpoints: [\"NODE:INTERFACE\", \"NODE:INTERFACE\"]`",
+        );
+    }
+    for item in items {
+        if item.text().is_some_and(|text| !text.contains(':')) {
+            let text = item.text().unwrap_or_default();
+            return refuse(&item, &format!("an end of a link is NODE:INTERFACE, not {text:?}"));
+        }
+    }
+    Ok(())
 }
 
 struct Reader<'a> {
     lab: &'a Lab,
     network: &'a Network<'a>,
     at: &'a At<'a>,
+    /// How many interfaces have short names so far.
+    count: &'a Cell<u32>,
+    /// Commands that give interfaces their long names.
+    renamed: RefCell<Vec<(String, Vec<String>)>>,
 }
 
 impl Reader<'_> {
@@ -139,10 +178,11 @@ impl Reader<'_> {
         let Some((node, iface)) = at.text().and_then(|text| text.split_once(':')) else {
             return self.none("expected NODE:INTERFACE");
         };
-        self.end(node, iface)
+        self.end(at, node, iface)
     }
 
-    fn end(&self, node: &str, iface: &str) -> Option<End> {
+    /// An end, whose interface stands at this place.
+    fn end(&self, at: &At<'_>, node: &str, iface: &str) -> Option<End> {
         match node {
             "host" if !self.lab.names.contains_key("host") => {
                 return self.none("netloom makes no interfaces on the host");
@@ -157,17 +197,29 @@ impl Reader<'_> {
             _ => {}
         }
         match self.lab.names.get(node) {
-            Some(Place::Node(name)) => {
-                let bad = netloom_model::interface_name_problem(iface);
-                if bad.is_some() {
-                    return self.none("no name that an interface can have");
-                }
-                Some(End::of(name, iface))
-            }
+            Some(Place::Node(name)) => match netloom_model::interface_name_problem(iface) {
+                None => Some(End::of(name, iface)),
+                Some(_) => self.renamed(at, name, iface),
+            },
             Some(Place::Switch(name)) => Some(End::port(name)),
             Some(Place::Nothing(why)) => self.none(why),
             None => self.none("there is no such node"),
         }
+    }
+
+    /// An interface whose name Linux does not take has a short one, and its own, without slashes and blanks, beside it.
+    fn renamed(&self, at: &At<'_>, node: &str, iface: &str) -> Option<End> {
+        let other: String = iface.chars().map(|c| if "/ ".contains(c) { '-' } else { c }).collect();
+        if other.is_empty() || other.len() > 127 || !other.chars().all(|c| c.is_ascii_graphic()) {
+            return self.none("no name that an interface can have");
+        }
+        self.count.set(self.count.get() + 1);
+        let name = format!("clab-{}", self.count.get());
+        let words = ["ip", "link", "property", "add", "dev", &name, "altname", &other];
+        let command = shell::forgiving(words.map(str::to_owned).to_vec());
+        self.renamed.borrow_mut().push((node.to_owned(), command));
+        at.changed(format!("{iface:?} is called {name}, and {other:?} by the node's `ip`"));
+        Some(End::of(node, name))
     }
 
     /// Both `endpoints` of a link with a type.
@@ -193,7 +245,9 @@ impl Reader<'_> {
             return Some(end);
         }
         let node = at.text_of("node").unwrap_or_default();
-        let mut end = self.end(node, at.text_of("interface").unwrap_or_default())?;
+        let interface = at.get("interface");
+        let iface = interface.as_ref().and_then(At::text).unwrap_or_default();
+        let mut end = self.end(interface.as_ref().unwrap_or(at), node, iface)?;
         for key in ["node", "interface"] {
             at.get(key).iter().for_each(At::carried);
         }

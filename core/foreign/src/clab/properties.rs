@@ -42,6 +42,10 @@ const REASONS: &[(&str, bool, &str)] = &[
     ("devices", false, "nodes have no devices of the host"),
 ];
 
+/// What the rights of a node are worth.
+const PRIVILEGED: &str =
+    "privileged, as containerlab's nodes are; in an ordinary user's lab over the lab alone";
+
 /// Properties that are read, beside those of [`REASONS`].
 const READ: &[&str] = &[
     "kind",
@@ -141,8 +145,8 @@ fn image(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
     } else {
         at.left_out("the node runs the host's programs");
     }
-    // Routing daemons start with more rights than an ordinary node has.
-    if routes && runs_here {
+    // Routing daemons of the host start with more rights than an ordinary node has.
+    if routes && runs_here && !node.has_image() {
         node.key("privileged", "true");
     }
     if let Some(at) = pull {
@@ -206,12 +210,14 @@ pub(crate) fn memory(text: &str) -> Option<String> {
     (1048576.0..1e15).contains(&bytes).then(|| format!("{bytes}B"))
 }
 
+/// Nodes of images have all rights unless the lab takes these away. One of the host's programs has them where it asks.
 fn privileges(from: &Inherited<'_>, node: &mut Node) {
-    if let Some(at) = from.nearest("privileged") {
-        if at.is_true() {
-            node.key("privileged", "true");
-        }
-        at.carried();
+    let given = from.nearest("privileged").filter(|at| !at.is_empty());
+    given.iter().for_each(At::carried);
+    if given.as_ref().map_or(node.has_image(), At::is_true) {
+        node.key("privileged", "true");
+        let said = given.or_else(|| from.nearest("image"));
+        said.iter().for_each(|at| at.changed(PRIVILEGED));
     }
     for at in from.all("cap-add") {
         for cap in at.items() {
@@ -259,9 +265,12 @@ fn environment(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
     }
 }
 
-/// Ports of the host, of every layer.
+/// Ports of the host, of the nearest layer that has any.
 fn published(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
-    for item in from.all("ports").iter().flat_map(At::items) {
+    let layers = from.all("ports");
+    let Some(nearest) = layers.iter().position(|at| !at.is_empty()) else { return };
+    layers.iter().skip(nearest + 1).for_each(At::carried);
+    for item in layers[nearest].items() {
         match item.text() {
             Some(text) => item.say(&ports::publish(job, text, None, node)),
             None => item.odd("PORT:PORT"),
