@@ -18,6 +18,7 @@ mod slice;
 mod switch;
 mod test;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -74,7 +75,7 @@ pub(crate) enum Verb {
     /// Turn a running lab into the one of its changed file, and leave alone what did not change; brings up what is not up.
     Apply(Apply),
     /// Bring a lab up, show the output of its programs, and take it down on Ctrl-C.
-    Run(Up),
+    Run(Run),
     /// Take a lab down and remove everything that belongs to it.
     Down(Down),
     /// Bring labs up, check what their files expect of them, and take them down.
@@ -358,6 +359,16 @@ pub(crate) struct Up {
     pub(crate) keep: bool,
     #[command(flatten)]
     pub(crate) importing: Importing,
+}
+
+// `run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) up: Up,
+    /// Arguments of a script for Mininet.
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub(crate) args: Vec<OsString>,
 }
 
 // `down`.

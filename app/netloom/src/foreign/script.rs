@@ -13,7 +13,7 @@ use netloom_foreign::STAND_IN;
 use netloom_sys::{Unsupported, process};
 
 use super::{Lab, Refused};
-use crate::flags::Up;
+use crate::flags::Run;
 
 /// How long a script may take until its network is known.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -98,11 +98,12 @@ pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
 
 /// Runs a whole script; its hosts, switches and links are a lab of this name, which comes up as these flags say. Returns the
 /// script's exit code.
-pub(crate) fn run(lab: &Lab, name: &str, args: &Up) -> Result<i32> {
+pub(crate) fn run(lab: &Lab, name: &str, run: &Run) -> Result<i32> {
+    let args = &run.up;
     let folder = Folder::new()?;
     let program = std::env::current_exe().context("find netloom's own program")?;
     let mut command = command(&folder, &lab.folder.join(&lab.file), "run");
-    command.env("NETLOOM_PROGRAM", program).env("NETLOOM_MININET_LAB", name);
+    command.args(&run.args).env("NETLOOM_PROGRAM", program).env("NETLOOM_MININET_LAB", name);
     let flags = [
         ("--ignore-limits", args.ignore_limits),
         ("--replace", args.replace),

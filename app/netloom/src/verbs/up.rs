@@ -14,7 +14,7 @@ use netloom_model::plan::{Neighbours, PlannedNode};
 use netloom_sys::process;
 
 use super::{figures, logs::Reader};
-use crate::flags::Up;
+use crate::flags::{Run, Up};
 use crate::output::{self, ProgressLine};
 use crate::{
     foreign,
@@ -244,11 +244,17 @@ fn talks(node: &PlannedNode) -> bool {
 }
 
 /// `netloom run`
-pub(crate) fn run(wish: &Wish, args: &Up) -> Result<i32> {
+pub(crate) fn run(wish: &Wish, run: &Run) -> Result<i32> {
+    let args = &run.up;
     if let Some(script) = foreign::find(&args.file).filter(|lab| lab.file.ends_with(".py")) {
         let name = wish.new_name(args.name.as_deref())?;
         let name = name.unwrap_or_else(|| script.usual_name());
-        return foreign::run(&script, &name, args);
+        return foreign::run(&script, &name, run);
+    }
+    if !run.args.is_empty() {
+        return Err(
+            crate::Usage("only a script for Mininet has arguments after `--`".into()).into()
+        );
     }
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
