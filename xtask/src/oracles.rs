@@ -44,13 +44,10 @@ enum Source {
     Pip(&'static [&'static str]),
     /// Packages of Debian, unpacked below the folder's `root` and not installed.
     Deb(&'static [&'static str]),
-    /// A Go program `FORMAT/main.go` of the driver, whose `go.mod` names the modules.
-    Go,
 }
 
 const FORMATS: &[Format] = &[
     Format { name: "mininet", title: "Mininet 2.3.0", source: Source::Deb(&["mininet=2.3.0-1"]) },
-    Format { name: "containerlab", title: "containerlab 0.81.0", source: Source::Go },
     Format { name: "kathara", title: "Kathara 3.8.3", source: Source::Pip(&["kathara==3.8.3"]) },
     Format { name: "netlab", title: "netlab 26.10", source: Source::Pip(&["networklab==26.10"]) },
     Format { name: "gns3", title: "GNS3 2.2.61", source: Source::Pip(&["gns3-server==2.2.61"]) },
@@ -105,7 +102,6 @@ fn installed(format: &Format, folder: &Path) -> Result<PathBuf> {
     let (packages, debs): (&[&str], &[&str]) = match format.source {
         Source::Pip(packages) => (packages, &[]),
         Source::Deb(debs) => (&[], debs),
-        Source::Go => (&[], &[]),
     };
     let done = folder.join("installed");
     let wanted = format!("{YAML} {} {}\n", packages.join(" "), debs.join(" "));
