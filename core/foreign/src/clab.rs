@@ -11,7 +11,6 @@ mod magic;
 mod management;
 mod node;
 mod properties;
-pub(crate) use properties::memory;
 mod template;
 mod template_functions;
 mod template_parse;

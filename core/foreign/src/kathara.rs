@@ -6,6 +6,8 @@
 
 mod conf;
 mod device;
+mod folder;
+mod options;
 mod order;
 mod startup;
 mod traffic;
@@ -25,8 +27,8 @@ use conf::Line;
 /// A device as `lab.conf` has it.
 #[derive(Default)]
 struct Device {
-    /// Interfaces by number: the domain, and a hardware address.
-    interfaces: BTreeMap<u32, (String, Option<String>)>,
+    /// Interfaces by number.
+    interfaces: BTreeMap<u32, Interface>,
     /// All other options in their order.
     options: Vec<(String, String, Id)>,
     ipv6: bool,
@@ -34,13 +36,23 @@ struct Device {
     lines: Vec<Id>,
 }
 
+/// An interface of a device.
+struct Interface {
+    domain: String,
+    mac: Option<String>,
+    id: Id,
+}
+
 /// Reads a lab.
 pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let not_text = || Error::Unreadable { file: job.file.to_owned(), problem: "not UTF-8 text" };
     let text = std::str::from_utf8(content).map_err(|_| not_text())?;
     let mut draft = Draft::default();
-    let (devices, others) = chosen(job, devices(job, text, &mut draft)?)?;
-    order::read(job)?;
+    let (mut devices, others) = chosen(job, devices(job, text, &mut draft)?)?;
+    let order = order::read(job)?;
+    devices.sort_by_key(|(name, _)| {
+        order.iter().position(|other| other == name).map_or(0, |at| at + 1)
+    });
     draft.without_ipv6 = devices.iter().all(|(_, device)| !device.ipv6);
     let mut names = BTreeMap::new();
     for (name, _) in &devices {
@@ -90,6 +102,11 @@ fn devices(job: &Job<'_>, text: &str, draft: &mut Draft) -> Result<Vec<(String, 
     for (number, line) in (1..).zip(text.lines()) {
         match conf::line(job.file, number, line)? {
             Line::Nothing => {}
+            Line::Indented => {
+                let id = job.ledger.enter(job.file, number, line.trim());
+                let why = "Kathara itself refuses a comment that does not begin its line";
+                job.ledger.say(id, Verdict::Changed(why.into()));
+            }
             Line::About { key, value } => {
                 let id = job.ledger.enter(job.file, number, &key);
                 let name = lab_name(&value);
@@ -106,8 +123,11 @@ fn devices(job: &Job<'_>, text: &str, draft: &mut Draft) -> Result<Vec<(String, 
                 };
                 job.ledger.say(id, verdict);
             }
-            Line::Option { device, arg, value } => {
+            Line::Option { device, arg, value, odd } => {
                 let id = job.ledger.enter(job.file, number, format!("{device}[{arg}]={value:?}"));
+                if let Some(why) = odd {
+                    job.ledger.say(id, Verdict::Changed(why.into()));
+                }
                 let at = match devices.iter().position(|(name, _)| *name == device) {
                     Some(at) => at,
                     None => {
@@ -120,7 +140,20 @@ fn devices(job: &Job<'_>, text: &str, draft: &mut Draft) -> Result<Vec<(String, 
             }
         }
     }
+    for (_, device) in &devices {
+        gaps(job, device);
+    }
     Ok(devices)
+}
+
+/// Tells of interfaces whose numbers leave others out.
+fn gaps(job: &Job<'_>, device: &Device) {
+    for ((number, interface), want) in device.interfaces.iter().zip(0..) {
+        if *number != want {
+            let why = format!("Kathara itself refuses a device without interface {want}");
+            return job.ledger.say(interface.id, Verdict::Changed(why));
+        }
+    }
 }
 
 fn option(
@@ -130,18 +163,21 @@ fn option(
     id: Id,
 ) -> Result<()> {
     let Ok(number) = arg.parse::<u32>() else {
-        device.ipv6 |= arg == "ipv6" && is_true(&value);
+        if arg == "ipv6" {
+            device.ipv6 = truth(&value) == Some(true);
+        }
         device.options.push((arg.to_owned(), value, id));
         return Ok(());
     };
-    let (domain, mac) = match value.split_once('/') {
-        Some((domain, mac)) => (domain.to_owned(), Some(mac.to_owned())),
-        None => (value, None),
-    };
+    let mut parts = value.split('/').filter(|part| !part.is_empty()).map(str::to_owned);
+    let (domain, mut mac) = (parts.next().unwrap_or_default(), parts.next());
+    if value.contains('/') && mac.is_none() || parts.next().is_some() {
+        return Err(crate::wrong(job.file, line, "expected DOMAIN or DOMAIN/MAC"));
+    }
     if valid_name(&domain).is_empty() || number > 10_000 {
         return Err(crate::wrong(job.file, line, "expected DEVICE[NUMBER]=\"DOMAIN\""));
     }
-    if device.interfaces.values().any(|(other, _)| *other == domain) {
+    if device.interfaces.values().any(|interface| interface.domain == domain) {
         job.ledger.say(id, Verdict::LeftOut("the device has an interface there already".into()));
         return Ok(());
     }
@@ -149,19 +185,37 @@ fn option(
         let message = format!("interface {number} of this device is given twice");
         return Err(crate::wrong(job.file, line, message));
     }
-    device.interfaces.insert(number, (domain, mac));
+    if mac.as_deref().is_some_and(|mac| !is_mac(mac)) {
+        mac = None;
+        let why = "the hardware address is none that an interface can have";
+        job.ledger.say(id, Verdict::LeftOut(why.into()));
+    }
+    device.interfaces.insert(number, Interface { domain, mac, id });
     job.ledger.say(id, Verdict::Carried);
     Ok(())
 }
 
-fn is_true(value: &str) -> bool {
-    ["true", "1", "yes", "y", "on", "t"].contains(&value.to_ascii_lowercase().as_str())
+/// Whether an interface can have a hardware address: six bytes, neither of a group nor all zero.
+fn is_mac(text: &str) -> bool {
+    let byte = |text: &str| u8::from_str_radix(text, 16).ok().filter(|_| text.len() == 2);
+    let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+    bytes.is_some_and(|b| b.len() == 6 && b[0] & 1 == 0 && b.iter().any(|byte| *byte != 0))
+}
+
+/// What a value says, as Kathara reads it.
+fn truth(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "t" | "true" | "on" | "1" => Some(true),
+        "n" | "no" | "f" | "false" | "off" | "0" => Some(false),
+        _ => None,
+    }
 }
 
 /// A switch for each collision domain, by the domain's name.
 fn domains(devices: &[(String, Device)], draft: &mut Draft) -> BTreeMap<String, String> {
     let mut switches = BTreeMap::new();
-    for (domain, _) in devices.iter().flat_map(|(_, device)| device.interfaces.values()) {
+    let interfaces = devices.iter().flat_map(|(_, device)| device.interfaces.values());
+    for Interface { domain, .. } in interfaces {
         if !switches.contains_key(domain) {
             let name = draft.free_name(&valid_name(domain));
             draft.switches.push(Switch::named(&name));
@@ -178,7 +232,7 @@ fn links(
     domains: &BTreeMap<String, String>,
     draft: &mut Draft,
 ) {
-    for (number, (domain, mac)) in &device.interfaces {
+    for (number, Interface { domain, mac, .. }) in &device.interfaces {
         let end = End { mac: mac.clone(), ..End::of(name, format!("eth{number}")) };
         let switch = domains.get(domain).cloned().unwrap_or_default();
         draft.links.push(Link { ends: [end, End::port(switch)], ..Link::default() });

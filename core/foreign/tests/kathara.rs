@@ -86,10 +86,11 @@ fn wrong_lines_are_refused() {
 
 #[test]
 fn options_without_an_equal_are_left_out() {
-    let text = "a[0]=A\na[ulimit]=\"nofile=1\"\na[entrypoint]=x\na[nonsense]=1\na[sysctl]=\"kernel.a=1\"\na[mem]=x\na[1]=A\n";
+    let text = "a[0]=A\na[sysctl]=\"kernel.a=1\"\na[mem]=x\na[1]=A\na[nonsense]=1\n";
     let import = imported(&Memory::of("lab.conf", text), "lab.conf");
     let out = import.left_out().count();
-    assert_eq!(out, 6, "{:#?}", import.items);
+    assert_eq!(out, 3, "{:#?}", import.items);
+    assert!(matches!(verdict(&import, "a[nonsense]=\"1\""), Verdict::Changed(_)));
 }
 
 #[test]
@@ -122,6 +123,200 @@ fn ports_of_the_host_are_carried() {
         "{verdicts:?}"
     );
     assert!(import.lab.contains("ports: [\"3000:80\", \"5353:53/udp\"]"), "{}", import.lab);
+}
+
+/// What a node of a lab says, by its path of keys.
+fn told(import: &netloom_foreign::Import, line: u32) -> String {
+    let found = import.items.iter().find(|item| item.file == "lab.conf" && item.line == line);
+    found.unwrap_or_else(|| panic!("line {line}: {:#?}", import.items)).to_string()
+}
+
+#[test]
+fn the_last_of_a_repeated_option_counts() {
+    // As Kathara 3.8.3 reads it: Machine.add_meta keeps one value of a name.
+    let text = "a[image]=one\na[image]=two\na[mem]=64m\na[mem]=24\na[cpus]=2\na[cpus]=0.125\na[ipv6]=true\na[ipv6]=no\na[bridged]=1\n\
+                a[bridged]=off\na[port]=\"7000:80\"\na[port]=\"7000:81/TCP\"\na[port]=\"7001:81\"\na[env]=\"A= x \"\na[env]=\"A= y z \"\na[args]=\"one\"\na[args]=\"two 2\"\n";
+    let import = with_images(&Memory::of("lab.conf", text), "lab.conf");
+    let node = &plan(&import).nodes[0];
+    assert_eq!(node.image.as_ref().unwrap().name, "two:latest");
+    // 24 is megabytes of 2^20 bytes; an eighth of a CPU is not rounded.
+    assert!(import.lab.contains("limits: {memory: 25165824B, cpu: 0.125}"), "{}", import.lab);
+    assert!(!node.forwarding.ipv6() && node.interfaces.is_empty());
+    // Of what leads to one port of the device Docker takes the last.
+    assert!(import.lab.contains("ports: [\"7001:81\"]"), "{}", import.lab);
+    assert!(
+        import.lab.contains("A: \"y z\"") && import.lab.contains("cmd: [two, \"2\"]"),
+        "{}",
+        import.lab
+    );
+    for line in [1, 3, 5, 7, 9, 11, 12, 14, 16] {
+        assert!(told(&import, line).ends_with("changed: a later line gives it again"), "{line}");
+    }
+    assert_eq!(import.left_out().count(), 0);
+}
+
+#[test]
+fn sizes_of_memory_are_kathara_s() {
+    for (size, want) in [
+        ("64M", Some(64 << 20)),
+        ("1g", Some(1 << 30)),
+        ("2048k", Some(2 << 20)),
+        ("134217728b", Some(128 << 20)),
+        ("0", None),
+    ] {
+        let import = imported(&Memory::of("lab.conf", format!("a[mem]={size}\n")), "lab.conf");
+        assert_eq!(import.left_out().count(), 0, "{size}");
+        let bound = want.map(|bytes: u64| format!("limits: {{memory: {bytes}B}}"));
+        match bound {
+            Some(bound) => assert!(import.lab.contains(&bound), "{size}: {}", import.lab),
+            None => assert!(!import.lab.contains("limits"), "{size}: {}", import.lab),
+        }
+    }
+    let import = imported(&Memory::of("lab.conf", "a[cpus]=3.14159\n"), "lab.conf");
+    assert!(told(&import, 1).ends_with("changed: 3.142, in thousandths"), "{:?}", import.items);
+}
+
+#[test]
+fn volumes_are_read_only_unless_they_say_rw() {
+    let conf = "a[volume]=\"data|/a\"\na[volume]=\"|data/x||/b/|rw|\"\nb[volume]=\"./data|/a|rx\"\nb[volume]=\"data/x|a\"\nb[volume]=\"data/y|/|rw\"\nb[volume]=\"data/z|/c|no\"\n";
+    let files = Memory::of("lab.conf", conf).with("data/x", "");
+    let import = imported(&files, "lab.conf");
+    let plan = plan(&import);
+    let binds = |n: usize| -> Vec<(String, bool)> {
+        plan.nodes[n].binds.iter().map(|bind| (bind.to.clone(), bind.write)).collect()
+    };
+    assert_eq!(binds(0), [("/a".to_owned(), false), ("/b".to_owned(), true)]);
+    assert_eq!(binds(1), [("/a".to_owned(), false)]);
+    let why = "from the lab's folder; Kathara takes it from where it is called";
+    assert!(told(&import, 1).ends_with(why), "{}", told(&import, 1));
+    for line in [4, 5, 6] {
+        assert!(told(&import, line).contains("left out: expected "), "{}", told(&import, line));
+    }
+}
+
+#[test]
+fn ipv6_has_all_of_its_errors_and_booleans_are_kathara_s() {
+    let text = "a[ipv6]=\"true\"\nb[ipv6]=\"maybe\"\n";
+    let import = imported(&Memory::of("lab.conf", text), "lab.conf");
+    let plan = plan(&import);
+    let limit = |n: usize| {
+        let found = plan.nodes[n]
+            .sysctls
+            .iter()
+            .find(|(key, _)| key.replace('/', ".") == "net.ipv6.icmp.ratelimit");
+        found.map(|(_, value)| value.clone())
+    };
+    assert_eq!((limit(0).as_deref(), limit(1)), (Some("0"), None));
+    assert!(told(&import, 2).ends_with("left out: expected true or false"));
+}
+
+#[test]
+fn devices_are_in_the_order_of_lab_dep() {
+    // What depgen of Kathara 3.8.3 makes of it; the last line of a device counts, so there is no circle.
+    let conf = "a[0]=A\nb[0]=A\nc[0]=A\nd[0]=A\ne[0]=A\n";
+    let dep = "a: b\nb: a\nb: c d\nd: c\n";
+    let files = Memory::of("lab.conf", conf).with("lab.dep", dep);
+    let plan = plan(&imported(&files, "lab.conf"));
+    let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["e", "c", "d", "b", "a"]);
+}
+
+#[test]
+fn lines_that_kathara_refuses_are_told_or_refused() {
+    let text = "PC[0]=A\n  # indented\na[image]=\"\"\na[exec]=\"echo 'x'\"\na[env]=A=1 # why\na[mem]=64m # why\nb[1]=A\nb[2]=B/01:00:00:00:00:01\n";
+    let import = imported(&Memory::of("lab.conf", text), "lab.conf");
+    for (line, want) in [
+        (1, "Kathara itself refuses names of more than 30 letters"),
+        (2, "Kathara itself refuses a comment"),
+        (3, "the node runs the host's programs"),
+        (4, "Kathara itself refuses a quote"),
+        (6, "Kathara itself takes the comment"),
+        (7, "Kathara itself refuses a device without interface 0"),
+        (8, "left out: the hardware address is none"),
+    ] {
+        assert!(told(&import, line).contains(want), "{}", told(&import, line));
+    }
+    assert!(
+        import.lab.contains("A: \"1 # why\"") && import.lab.contains("67108864B"),
+        "{}",
+        import.lab
+    );
+    for (text, want) in [
+        ("a[0]=A/\n", "lab.conf:1: error: expected DOMAIN or DOMAIN/MAC"),
+        ("shared[0]=A\n", "lab.conf:1: error: no device can have this name"),
+    ] {
+        let error = refused("lab.conf", text);
+        assert!(error.starts_with(want), "{error}");
+    }
+}
+
+#[test]
+fn programs_and_bounds_of_devices_are_there() {
+    let text = "a[entrypoint]=\"sleep\"\na[args]=\"5 6\"\na[ulimit]=\"nofile=1000:2000\"\na[ulimit]=\"stack=8192:4096\"\na[ulimit]=\"core=-1\"\na[ulimit]=\"x=1\"\na[exec]=\"echo a &> /x\"\nb[shell]=/bin/sh\nb[exec]=\"true\"\n";
+    let import = imported(&Memory::of("lab.conf", text), "lab.conf");
+    let plan = plan(&import);
+    let words = |words: &[String]| words.join(" ");
+    assert_eq!(words(&plan.nodes[0].run[0].command), "sleep 5 6");
+    let setup = words(&plan.nodes[0].setup[0]);
+    assert!(
+        setup.contains("--nofile=1000:2000 --stack=4096:4096 --core=unlimited:unlimited"),
+        "{setup}"
+    );
+    assert!(told(&import, 3).contains("changed: of what the node runs"), "{}", told(&import, 3));
+    assert!(told(&import, 6).contains("left out: expected a bound"), "{}", told(&import, 6));
+    assert!(
+        import.lab.contains("[\"/bin/sh\", \"-c\", \"true\"]")
+            || import.lab.contains("[/bin/sh, \"-c\", \"true\"]"),
+        "{}",
+        import.lab
+    );
+}
+
+#[test]
+fn the_hosts_frr_does_not_hide_the_labs_daemons() {
+    let conf = "r[image]=kathara/frr\nw[0]=A\n";
+    let files = Memory::of("lab.conf", conf)
+        .with("r/etc/frr/bgpd.conf", "router bgp 1\n")
+        .with("r/etc/frr/daemons", "bgpd=yes\n")
+        .with("w/var/www/html/index.html", "")
+        .with("w/root/.DS_Store", "");
+    let setup = |import: &netloom_foreign::Import, n: usize| {
+        plan(import).nodes[n].setup.iter().map(|words| words.join(" ")).collect::<String>()
+    };
+    let import = imported(&files, "lab.conf");
+    assert!(setup(&import, 0).contains("rm -f /etc/frr/frr.conf"), "{}", setup(&import, 0));
+    assert!(setup(&import, 0).contains("chown -R frr:frr /etc/frr; chmod 640 /etc/frr/*"));
+    assert!(setup(&import, 1).contains("chmod -R 777 /var/www/*"));
+    assert!(!import.lab.contains("DS_Store"));
+    // An image has none of the host's files.
+    let import = with_images(&files, "lab.conf");
+    assert!(!setup(&import, 0).contains("rm -f"), "{}", setup(&import, 0));
+    // What the lab itself has stays.
+    let import = imported(&files.clone().with("r/etc/frr/frr.conf", ""), "lab.conf");
+    assert!(!setup(&import, 0).contains("rm -f"), "{}", setup(&import, 0));
+}
+
+#[test]
+fn files_among_the_hosts_programs_are_copied_by_a_command() {
+    let files = Memory::of("lab.conf", "w[0]=A\n").with("w/usr/lib/cgi-bin/x.cgi", "#!/bin/sh\n");
+    let import = imported(&files, "lab.conf");
+    let node = &plan(&import).nodes[0];
+    assert_eq!(node.files[0].path, "/run/netloom-import/root/usr/lib/cgi-bin/x.cgi");
+    assert!(node.setup[0].join(" ").contains("cp -R /run/netloom-import/root/. /"));
+    let item = import.items.iter().find(|item| item.file == "w/usr/lib/cgi-bin/x.cgi").unwrap();
+    assert!(
+        matches!(&item.verdict, Verdict::Changed(why) if why.starts_with("copied when the node starts"))
+    );
+}
+
+#[test]
+fn texts_of_windows_have_the_ends_of_lines_of_linux() {
+    let files = Memory::of("lab.conf", "\u{feff}w[0]=A\r\n")
+        .with("w/etc/motd", "\u{feff}a\r\nb\r\n")
+        .with("w.startup", "\u{feff}true\r\nfalse\r\n");
+    let import = imported(&files, "lab.conf");
+    assert!(import.lab.contains("{text: \"a\\nb\\n\"}"), "{}", import.lab);
+    assert!(import.lab.contains("{text: \"true\\nfalse\\n\", mode: \"0755\"}"), "{}", import.lab);
 }
 
 /// Files, and paths that lead out of the lab's folder to these.

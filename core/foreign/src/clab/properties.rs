@@ -192,7 +192,7 @@ fn limits(from: &Inherited<'_>, node: &mut Node) {
 }
 
 /// A size of memory as the lab file has it: `1Gb` is 1GB, `512mib` is 512MiB, `64m` is 64MB.
-pub(crate) fn memory(text: &str) -> Option<String> {
+fn memory(text: &str) -> Option<String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;

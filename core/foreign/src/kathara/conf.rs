@@ -6,23 +6,29 @@ use crate::{Result, wrong};
 pub(super) enum Line {
     /// Blank, or a comment.
     Nothing,
+    /// A comment that does not begin its line.
+    Indented,
     /// About the lab: `LAB_NAME` and the like, and Netkit's `machines`.
     About { key: String, value: String },
-    /// Of a device.
-    Option { device: String, arg: String, value: String },
+    /// Of a device. `odd` is why Kathara itself refuses the line.
+    Option { device: String, arg: String, value: String, odd: Option<&'static str> },
 }
 
 /// Reads a line.
 pub(super) fn line(file: &str, number: u32, line: &str) -> Result<Line> {
-    let line = line.trim_start_matches('\u{feff}').trim();
+    let whole = line.trim_start_matches('\u{feff}');
+    let line = whole.trim();
     if line.is_empty() || line.starts_with('#') {
-        return Ok(Line::Nothing);
+        let indented = !line.is_empty() && !whole.starts_with('#');
+        return Ok(if indented { Line::Indented } else { Line::Nothing });
     }
     let fail = |what: &str| wrong(file, number, what);
     let expected = || fail("expected DEVICE[ARGUMENT]=\"VALUE\", LAB_NAME=\"VALUE\" or a comment");
     let (key, rest) = line.split_once('=').ok_or_else(expected)?;
     let key = key.trim();
-    let value = value(rest.trim())
+    let free =
+        ["exec]", "env]", "sysctl]", "args]", "entrypoint]"].iter().any(|end| key.ends_with(end));
+    let (value, odd) = value(rest.trim(), free)
         .ok_or_else(|| fail("a quote is not closed, or something stands behind it"))?;
     if key.starts_with("LAB_") || key == "machines" {
         return Ok(Line::About { key: key.to_owned(), value });
@@ -36,20 +42,57 @@ pub(super) fn line(file: &str, number: u32, line: &str) -> Result<Line> {
     if !word(device, 63) || !word(arg, 63) {
         return Err(expected());
     }
-    Ok(Line::Option { device: device.to_owned(), arg: arg.to_owned(), value })
+    if ["shared", "_test"].contains(&device) {
+        return Err(fail("no device can have this name, which Kathara keeps for itself"));
+    }
+    let small = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let odd = match device.len() <= 30 && device.chars().all(small) {
+        true => odd,
+        false => Some(
+            "Kathara itself refuses names of more than 30 letters, or with others than a to z, 0 to 9 and _",
+        ),
+    };
+    Ok(Line::Option { device: device.to_owned(), arg: arg.to_owned(), value, odd })
 }
 
-/// A value without its quotes and the comment behind it.
-fn value(text: &str) -> Option<String> {
+/// A value without its quotes and the comment behind it, and why Kathara itself refuses it. In a `free` text without
+/// quotes it takes the comment as a part of the value.
+fn value(text: &str, free: bool) -> Option<(String, Option<&'static str>)> {
+    const QUOTE: &str = "Kathara itself refuses a quote within a value";
+    const EMPTY: &str = "Kathara itself refuses an empty value";
+    const COMMENT: &str =
+        "Kathara itself takes the comment as a part of the value, which it refuses then";
     for quote in ['"', '\''] {
         if let Some(inner) = text.strip_prefix(quote) {
             let (value, rest) = inner.split_at(inner.find(quote)?);
-            let rest = rest[1..].trim();
-            return (rest.is_empty() || rest.starts_with('#')).then(|| value.to_owned());
+            let rest = &rest[1..];
+            let behind = rest.trim();
+            let odd = match () {
+                () if value.is_empty() => Some(EMPTY),
+                () if value.contains(['"', '\'']) => Some(QUOTE),
+                () if behind.starts_with('#') && rest.starts_with('#') => Some(COMMENT),
+                () => None,
+            };
+            return (behind.is_empty() || behind.starts_with('#')).then(|| (value.to_owned(), odd));
         }
     }
-    let bare = text.split(" #").next().unwrap_or_default().trim();
-    (!bare.contains(['"', '\''])).then(|| bare.to_owned())
+    let (bare, behind) = match text.find(['"', '\'']) {
+        // Behind a quote there is a comment, from the last sign of one before it.
+        Some(end) => text[..end]
+            .rfind(" #")
+            .or_else(|| text[..end].rfind("\t#"))
+            .map(|at| text.split_at(at))?,
+        None if free => (text, ""),
+        None => {
+            text.find(" #").or_else(|| text.find("\t#")).map_or((text, ""), |at| text.split_at(at))
+        }
+    };
+    let odd = match () {
+        () if bare.trim().is_empty() => Some(EMPTY),
+        () if !behind.is_empty() && !behind.contains(['"', '\'']) => Some(COMMENT),
+        () => None,
+    };
+    Some((bare.trim().to_owned(), odd))
 }
 
 #[cfg(test)]
@@ -64,13 +107,13 @@ mod tests {
             ("pc1[image]=kathara/base", ("pc1", "image", "kathara/base")),
             ("pc1[exec]=\"echo a # b\"", ("pc1", "exec", "echo a # b")),
         ] {
-            let Ok(Line::Option { device, arg, value }) = line("lab.conf", 1, text) else {
+            let Ok(Line::Option { device, arg, value, .. }) = line("lab.conf", 1, text) else {
                 panic!("{text}");
             };
             assert_eq!((device.as_str(), arg.as_str(), value.as_str()), want);
         }
         assert!(matches!(line("f", 1, "LAB_NAME=\"a b\""), Ok(Line::About { .. })));
-        assert!(matches!(line("f", 1, "  # x"), Ok(Line::Nothing)));
+        assert!(matches!(line("f", 1, "# x"), Ok(Line::Nothing)));
     }
 
     #[test]

@@ -8,7 +8,13 @@ use crate::{Job, Verdict, service, source};
 pub(super) type Shaping = Vec<(String, Vec<(&'static str, String)>)>;
 
 /// Has a node run a script, if it is there. Lines that shape traffic are taken out of it.
-pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Shaping) {
+/// `shell` is the one that the device names.
+pub(super) fn read(
+    job: &Job<'_>,
+    (name, shell): (&str, Option<&str>),
+    node: &mut Node,
+    shaping: &mut Shaping,
+) {
     let file = beside(job, name);
     let what = "a script that starts a device";
     let Some(text) = source::text_or_tell(job, &file, what) else { return };
@@ -28,12 +34,12 @@ pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Sha
             None => lines.push(line.to_owned()),
         }
     }
-    let content = match found {
-        true => Content::Text(lines.join("\n") + "\n"),
+    let content = match found || text.contains('\r') || text.starts_with('\u{feff}') {
+        true => Content::Text(lines.join("\n").trim_start_matches('\u{feff}').to_owned() + "\n"),
         false => Content::From(file.clone()),
     };
     let path = format!("/run/netloom-import/{name}");
-    node.setup.push(run(&path));
+    node.setup.push(run(&path, shell));
     node.files.push(File { path, content, mode: 0o755 });
     // Images of Kathara have a stand-in of their own.
     if service::speaks(&text) && !node.has_image() {
@@ -43,11 +49,11 @@ pub(super) fn read(job: &Job<'_>, name: &str, node: &mut Node, shaping: &mut Sha
 }
 
 /// Runs a script by the shell that its writer has had in mind, whatever comes of it.
-fn run(path: &str) -> Vec<String> {
-    let script = format!(
-        "cd /; $(command -v bash || command -v sh) -x {path} || echo \"exit code $?: {path}\" >&2"
-    );
-    ["sh", "-c", &script].map(str::to_owned).to_vec()
+fn run(path: &str, shell: Option<&str>) -> Vec<String> {
+    let by = if shell.is_some() { "\"$0\"" } else { "$(command -v bash || command -v sh)" };
+    let script = format!("cd /; {by} -x {path} || echo \"exit code $?: {path}\" >&2");
+    let words = ["sh", "-c", &script].into_iter().chain(shell);
+    words.map(str::to_owned).collect()
 }
 
 /// A script for the end of a device.
