@@ -6,6 +6,7 @@
 //! configuration is written here. What else a topology says is left out, with a reason where one is known.
 
 mod bgp;
+mod groups;
 mod keys;
 mod links;
 mod nodes;
@@ -19,7 +20,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use crate::at::At;
 use crate::draft::{self, Draft, Route};
-use crate::{Job, Result, frr, lab_name};
+use crate::{Job, Result, frr, lab_name, shell};
 
 use keys::Layers;
 use pools::Pools;
@@ -32,6 +33,7 @@ struct Node<'a> {
     /// Its number, from which addresses come.
     id: u32,
     is_host: bool,
+    mtu: u32,
     layers: Layers<'a>,
     modules: Vec<String>,
     loopback: Option<Ipv4Net>,
@@ -52,12 +54,15 @@ impl Node<'_> {
 /// An interface of a node.
 struct Interface<'a> {
     name: String,
+    /// Its number, by which it is called where nothing says otherwise.
+    index: u32,
     address: Option<Ipv4Net>,
     /// Whether it has the loopback's address.
     is_unnumbered: bool,
-    is_pair: bool,
-    /// Whether there is no other router on it.
-    is_stub: bool,
+    /// What the link is for.
+    role: Option<&'a str>,
+    /// Whether it is a link of one router.
+    is_single: bool,
     /// The other nodes on the link, with their addresses there.
     peers: Vec<(usize, Option<Ipv4Addr>)>,
     layers: Layers<'a>,
@@ -70,12 +75,13 @@ type Nodes<'a> = Vec<Node<'a>>;
 pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let tree = job.tree(job.file, content)?;
     let root = At::root(job.file, &tree, job.ledger);
-    let mut draft = Draft::default();
+    let mut draft = Draft { without_ipv6: true, ..Draft::default() };
     head(job, &root, &mut draft);
     let mut pools = Pools::read(&root);
     let (mut nodes, left_out) = nodes::read(job, &root, &mut pools, &mut draft)?;
     bgp::systems(&root, &mut nodes);
-    links::read(&root, (&mut nodes, &left_out), &mut pools, &mut draft);
+    let named = links::named(&root, &mut pools);
+    links::read(&root, (&mut nodes, &left_out), (&mut pools, &named), &mut draft);
     routers(&nodes, &mut draft);
     gateways(&nodes, &mut draft);
     Ok(draft)
@@ -115,13 +121,14 @@ fn routers(nodes: &Nodes<'_>, draft: &mut Draft) {
     for (number, node) in nodes.iter().enumerate() {
         let Some(made) = draft.node(&node.new) else { continue };
         if node.is_host {
+            unnumbered(node, made);
             continue;
         }
         made.forwarding = Some("true");
         let mut daemons = vec![];
         let mut text = String::from("frr defaults datacenter\n!\n");
         let mut interfaces: BTreeMap<String, String> = BTreeMap::new();
-        if node.runs("ospf") {
+        if node.runs("ospf") && ospf::is_used(nodes, node) {
             daemons.push("ospfd");
             ospf::configure(nodes, node, &mut interfaces, &mut text);
         }
@@ -130,6 +137,7 @@ fn routers(nodes: &Nodes<'_>, draft: &mut Draft) {
             bgp::configure(nodes, number, &mut text);
         }
         if daemons.is_empty() && node.more.is_empty() {
+            unnumbered(node, made);
             continue;
         }
         for interface in node.interfaces.iter().filter(|interface| interface.is_unnumbered) {
@@ -144,16 +152,44 @@ fn routers(nodes: &Nodes<'_>, draft: &mut Draft) {
     }
 }
 
-/// Default routes of hosts: to the first router on their first link.
+/// Gives interfaces the address of the loopback where no FRR does.
+fn unnumbered(node: &Node<'_>, made: &mut draft::Node) {
+    let Some(net) = node.loopback.map(|net| net.to_string()) else { return };
+    for interface in node.interfaces.iter().filter(|interface| interface.is_unnumbered) {
+        let words = ["ip", "address", "add", &net, "dev", &interface.name];
+        made.setup.push(words.map(str::to_owned).to_vec());
+    }
+}
+
+/// Default routes of hosts: to the first router with an address, on the first link that has one.
 fn gateways(nodes: &Nodes<'_>, draft: &mut Draft) {
     for node in nodes.iter().filter(|node| node.is_host) {
-        let Some(interface) = node.interfaces.first() else { continue };
-        let router = interface.peers.iter().find(|(peer, _)| !nodes[*peer].is_host);
-        let via = router.and_then(|(_, address)| address.as_ref()).map(ToString::to_string);
-        if let (Some(via), Some(made)) = (via, draft.node(&node.new)) {
-            made.routes.push(Route { to: "default".into(), via: Some(via), dev: None });
+        if node.interfaces.iter().all(|interface| interface.address.is_none()) {
+            continue;
+        }
+        let peers = node.interfaces.iter().flat_map(|own| own.peers.iter().map(move |p| (own, p)));
+        let mut routers = peers.filter(|(_, (peer, _))| !nodes[*peer].is_host);
+        let Some((own, via)) = routers.find_map(|(own, (_, via))| Some((own, (*via)?))) else {
+            continue;
+        };
+        let Some(made) = draft.node(&node.new) else { continue };
+        match own.address.is_some_and(|net| net.contains(&via)) {
+            true => {
+                let via = Some(via.to_string());
+                made.routes.push(Route { to: "default".into(), via, dev: None });
+            }
+            // The kernel refuses it, there and here.
+            false => {
+                let words = ["ip", "route", "add", "default", "via", &via.to_string()];
+                made.setup.push(shell::forgiving(words.map(str::to_owned).to_vec()));
+            }
         }
     }
+}
+
+/// Whether nobody else on a link matters: its role is a stub's, and `others` are none of its nodes.
+fn is_stub(interface: &Interface<'_>, others: impl Fn(usize) -> bool) -> bool {
+    interface.role == Some("stub") && !interface.peers.iter().any(|(peer, _)| others(*peer))
 }
 
 /// Whether a link leads to another autonomous system.
@@ -176,7 +212,14 @@ fn traffic(layers: &Layers<'_>) -> Vec<(&'static str, String)> {
         ("rate", "rate"),
     ] {
         let Some(at) = layers.nearest(&format!("tc.{name}")) else { continue };
-        let number = at.text().and_then(|text| text.parse::<f64>().ok());
+        let number = at.text().and_then(|text| match text.strip_suffix("ms") {
+            Some(ms) => ms.parse::<f64>().ok().map(f64::trunc),
+            None if name == "delay" || name == "jitter" => match text.strip_suffix('s') {
+                Some(s) => s.parse::<f64>().ok().map(|s| (s * 1e3).trunc()),
+                None => text.parse().ok(),
+            },
+            None => text.parse().ok(),
+        });
         let Some(number) = number.filter(|number| *number >= 0.0 && number.is_finite()) else {
             at.odd("a number");
             continue;
@@ -188,10 +231,15 @@ fn traffic(layers: &Layers<'_>) -> Vec<(&'static str, String)> {
             "rate" => draft::rate(number * 1e3),
             _ => format!("{number}%"),
         };
-        let delayed = name != "jitter" || keys.iter().any(|(key, _)| *key == "delay");
+        let delayed = keys.iter().any(|(key, _)| *key == "delay");
         match number {
             0.0 => at.carried(),
-            _ if !delayed => at.left_out("jitter is around a delay, and there is none"),
+            _ if name == "jitter" && !delayed => {
+                at.left_out("jitter is around a delay, and there is none");
+            }
+            _ if name == "reorder" && !delayed => {
+                at.left_out("packets overtake others by not being delayed, and there is no delay");
+            }
             _ => {
                 keys.push((key, value));
                 at.carried();

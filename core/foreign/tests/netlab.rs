@@ -232,3 +232,149 @@ fn a_node_without_a_device_is_refused() {
     let error = refused("topology.yml", "module: [ospf]\nnodes:\n  a:\n  b:\n");
     assert_eq!(error, "topology.yml:3: error: node \"a\" has no `device`");
 }
+
+/// The addresses of an interface, those of commands included.
+fn address_of(import: &netloom_foreign::Import, node: &str, iface: &str) -> Vec<String> {
+    let plan = plan(import);
+    let node = &plan.nodes[plan.node(node).unwrap().get()];
+    let own = node.interfaces.iter().find(|own| own.name == iface).expect("the interface");
+    let mut found: Vec<String> = own.addresses.iter().map(|net| net.to_string()).collect();
+    let given = node.setup.iter().filter(|words| words.len() == 6 && words[5] == iface);
+    found.extend(given.filter(|words| words[1] == "address").map(|words| words[3].clone()));
+    found
+}
+
+fn topology(text: &str) -> netloom_foreign::Import {
+    imported(
+        &Memory::of("topology.yml", format!("provider: clab\ndefaults.device: frr\n{text}")),
+        "topology.yml",
+    )
+}
+
+#[test]
+fn numbers_that_nodes_have_are_taken_before_others_are_given() {
+    // As netlab 26.10 gives them: no two nodes have one loopback.
+    let import = topology("nodes: {a: , b: {id: 1}, c: }\nlinks: [a-b-c]\n");
+    for (node, want) in [("a", "172.16.0.2/24"), ("b", "172.16.0.1/24"), ("c", "172.16.0.3/24")] {
+        assert_eq!(address_of(&import, node, "eth1"), [want], "{node}");
+    }
+    assert!(import.lab.contains("pool: {ipv6: none}"));
+}
+
+#[test]
+fn addresses_of_small_prefixes_go_by_the_order_of_ends() {
+    let import = topology(
+        "nodes: {a: {id: 40}, b: {id: 41}, h: {device: linux}}\nlinks:\n- {b: , a: , h: , prefix: 192.168.5.8/29}\n- {b: , a: , type: lan, prefix: 192.168.6.0/31}\n- {a: , prefix: 192.168.7.1/32}\n- {a: , h: , prefix: 192.168.8.0/31}\n- {b: , a: , prefix: {ipv4: 192.168.9.0/24, allocation: sequential}}\n",
+    );
+    for (node, iface, want) in [
+        ("b", "eth1", "192.168.5.9/29"),
+        ("a", "eth1", "192.168.5.10/29"),
+        ("h", "eth1", "192.168.5.11/29"),
+        ("a", "eth2", "192.168.6.0/31"),
+        ("b", "eth2", "192.168.6.1/31"),
+        ("a", "eth3", "192.168.7.1/32"),
+        ("a", "eth4", "192.168.8.0/31"),
+        ("b", "eth3", "192.168.9.1/24"),
+        ("a", "eth5", "192.168.9.2/24"),
+    ] {
+        assert_eq!(address_of(&import, node, iface), [want], "{node}:{iface}");
+    }
+}
+
+#[test]
+fn pools_of_links_go_by_their_nodes_and_not_by_their_type() {
+    let import = topology(
+        "addressing: {loopback: {ipv4: 10.0.0.0/16, prefix: 29}}\nprefix: {away: {pool: lan}}\nnodes: {a: , b: , h: {device: linux}}\nlinks:\n- {a: , b: , type: lan}\n- {a: , h: , type: p2p}\n- {a: , b: , prefix: away}\n",
+    );
+    assert_eq!(address_of(&import, "a", "eth1"), ["10.1.0.1/30"]);
+    assert_eq!(address_of(&import, "h", "eth1"), ["172.16.1.2/24"]);
+    assert_eq!(address_of(&import, "b", "eth2"), ["172.16.0.2/24"]);
+    let plan = plan(&import);
+    let loopback = &plan.nodes[0].loopback;
+    assert!(format!("{loopback:?}").contains("10.0.0.9/29"), "{loopback:?}");
+}
+
+#[test]
+fn unnumbered_is_so_whatever_it_says_and_that_is_told() {
+    let import = topology("nodes: [a, b]\nlinks: [{a: , b: , unnumbered: false}]\n");
+    assert_eq!(address_of(&import, "a", "eth1"), ["10.0.0.1/32"]);
+    assert!(matches!(verdict(&import, "links[0].unnumbered"), Verdict::Changed(_)));
+}
+
+#[test]
+fn groups_go_by_name_and_those_within_others_first() {
+    let text = "nodes: {a: , b: , h1: {device: linux}, h2: {device: linux}}\ngroups:\n  z: {members: [a], mtu: 1400}\n  b0: {members: [z, b], mtu: 1300}\n  hosts: {members: ['h?'], mtu: 1350}\n  frr: {mtu: 1200}\n  all: {mtu: 1250}\nlinks: [a-b, h1-h2, a-h1]\n";
+    let import = topology(text);
+    let plan = plan(&import);
+    // `all` is the first by name, and what gives first counts.
+    assert!(plan.links.iter().all(|link| link.mtu == 1250), "{}", import.lab);
+    let import = topology(&text.replace("  all: {mtu: 1250}\n", ""));
+    let plan = super::labs::plan(&import);
+    let mtus: Vec<u32> = plan.links.iter().map(|link| link.mtu).collect();
+    assert_eq!(mtus, [1400, 1350, 1400]);
+    let setup = |name: &str| {
+        let node = &plan.nodes[plan.node(name).unwrap().get()];
+        node.setup.iter().map(|words| words.join(" ")).collect::<Vec<_>>()
+    };
+    assert_eq!(setup("b"), ["ip link set eth1 mtu 1300"]);
+    assert_eq!(setup("h1"), ["ip link set eth2 mtu 1350"]);
+}
+
+#[test]
+fn interfaces_have_the_names_and_numbers_of_the_topology() {
+    let import = topology(
+        "nodes: [a, b]\nlinks:\n- {a: {ifindex: 2}, b: {ifname: up1}}\n- {a: , b: , disable: true}\n- a-b\n- a-b\n",
+    );
+    let plan = plan(&import);
+    let names =
+        |n: usize| plan.nodes[n].interfaces.iter().map(|i| i.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(0), ["eth2", "eth1", "eth3"]);
+    assert_eq!(names(1), ["up1", "eth2", "eth3"]);
+    assert!(matches!(verdict(&import, "links[1].disable"), Verdict::Changed(_)));
+}
+
+#[test]
+fn a_hosts_gateway_is_on_the_first_link_whose_router_has_an_address() {
+    let import = topology(
+        "nodes: {r: , s: , h: {device: linux}, g: {device: linux}}\nlinks:\n- h-g\n- {r: {ipv4: false}, h: }\n- {s: , h: }\n",
+    );
+    let plan = plan(&import);
+    let h = &plan.nodes[plan.node("h").unwrap().get()];
+    assert_eq!(h.routes[0].via.unwrap().to_string(), "172.16.2.2");
+}
+
+#[test]
+fn routing_is_off_where_netlab_has_it_off() {
+    let import = topology(
+        "module: [ospf, bgp]\nbgp.as: 1\nnodes: {r: , s: , h: {device: linux}, x: {loopback: false}}\nlinks:\n- {r: , s: , role: external}\n- {r: , h: , role: core}\n- {s: , h: }\n- {s: , r: , prefix: false}\n- {x: , prefix: false}\n",
+    );
+    let r = config(&import, "r");
+    let areas = r.iter().filter(|line| line.starts_with("ip ospf area")).count();
+    assert_eq!(areas, 2, "{r:#?}");
+    // One router at a link with a role of its own is no stub.
+    assert!(
+        !r.iter().any(|line| line.contains("passive") || line.starts_with("network 172")),
+        "{r:#?}"
+    );
+    has(
+        &import,
+        "s",
+        &["ip ospf passive", "ip ospf network point-to-point", "network 172.16.1.0/24"],
+    );
+    assert!(!config(&import, "x").iter().any(|line| line.contains("ospf")));
+}
+
+#[test]
+fn times_and_shares_of_traffic_are_netlab_s() {
+    let import = topology(
+        "nodes: [a, b]\nlinks:\n- {a: {tc.delay: 20ms}, b: , tc: {jitter: 1, delay: 1s}}\n- {a: , b: , tc.reorder: 5}\n- {a: , tc.delay: 1}\n",
+    );
+    assert!(
+        import.lab.contains(
+            "a: {delay: 20ms, jitter: 1ms uniform}, b: {delay: 1000ms, jitter: 1ms uniform}"
+        ),
+        "{}",
+        import.lab
+    );
+    assert!(matches!(verdict(&import, "links[1].\"tc.reorder\""), Verdict::LeftOut(_)));
+}

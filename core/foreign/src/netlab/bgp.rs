@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use super::keys::find;
 use super::links::prefix;
-use super::{Interface, Node, Nodes};
+use super::{Interface, Node, Nodes, is_stub};
 use crate::at::At;
 
 /// Gives nodes the numbers of their autonomous systems.
@@ -74,7 +74,7 @@ pub(super) fn configure(nodes: &Nodes<'_>, number: usize, text: &mut String) {
         }
     }
     text.push_str(" address-family ipv4 unicast\n");
-    networks(node, text);
+    networks(nodes, node, text);
     for session in &sessions {
         for line in &session.lines {
             let _ = writeln!(text, "  neighbor {} {line}", session.address);
@@ -84,11 +84,12 @@ pub(super) fn configure(nodes: &Nodes<'_>, number: usize, text: &mut String) {
 }
 
 /// What a router tells of itself: its loopback, links without other routers, and what it is told to.
-fn networks(node: &Node<'_>, text: &mut String) {
+fn networks(nodes: &Nodes<'_>, node: &Node<'_>, text: &mut String) {
     let loopback = node.loopback.filter(|_| node.layers.is("bgp.advertise_loopback", true));
     let mut networks: Vec<String> = loopback.iter().map(|net| net.trunc().to_string()).collect();
     for interface in &node.interfaces {
-        if interface.layers.is("bgp.advertise", interface.is_stub) {
+        let is_stub = interface.is_single || is_stub(interface, |peer| !nodes[peer].is_host);
+        if interface.layers.is("bgp.advertise", is_stub) {
             networks.extend(prefix(interface).map(|net| net.to_string()));
         }
     }

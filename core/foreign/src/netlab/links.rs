@@ -1,12 +1,13 @@
 //! Links of netlab: strings, lists of nodes, maps by node, maps with `interfaces`, and groups of links.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use ipnet::{IpNet, Ipv4Net};
 
 use super::keys::{Layers, reasons};
 use super::nodes::LeftOut;
-use super::pools::{Pools, Share};
+use super::pools::{Allocation, Pools, Share, allocation};
 use super::{Interface, Nodes, as_net, traffic};
 use crate::at::At;
 use crate::draft::{Draft, End, Link, Switch};
@@ -22,6 +23,7 @@ struct Reader<'a, 'b> {
     nodes: &'b mut Nodes<'a>,
     left_out: &'b LeftOut,
     pools: &'b mut Pools,
+    named: &'b Named,
     draft: &'b mut Draft,
     /// Switches so far.
     switches: u32,
@@ -31,15 +33,16 @@ struct Reader<'a, 'b> {
 pub(super) fn read<'a>(
     root: &At<'a>,
     (nodes, left_out): (&mut Nodes<'a>, &LeftOut),
-    pools: &mut Pools,
+    (pools, named): (&mut Pools, &Named),
     draft: &mut Draft,
 ) {
-    let mut reader = Reader { nodes, left_out, pools, draft, switches: 0 };
+    let mut reader = Reader { nodes, left_out, pools, named, draft, switches: 0 };
     let Some(links) = root.get("links") else { return };
     if links.is_empty() {
         links.carried();
     }
-    for at in links.items() {
+    let lists = links.entries().into_iter().flat_map(|(_, at)| at.one_or_items());
+    for at in links.items().into_iter().chain(lists) {
         match at.get("group").and_then(|_| at.get("members")) {
             Some(members) => {
                 at.get("group").iter().for_each(|at| at.changed("its links one by one"));
@@ -51,11 +54,67 @@ pub(super) fn read<'a>(
     }
 }
 
+/// Prefixes with names.
+pub(super) type Named = BTreeMap<String, Prefix>;
+
+/// The prefix of a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Prefix {
+    net: Option<Ipv4Net>,
+    /// Whether interfaces have the loopback's address.
+    is_unnumbered: bool,
+    allocation: Option<Allocation>,
+}
+
+impl Prefix {
+    fn of(share: &Share) -> Prefix {
+        match share {
+            Share::Net(net, allocation) => {
+                Prefix { net: Some(*net), allocation: *allocation, ..Prefix::default() }
+            }
+            Share::Unnumbered => Prefix { is_unnumbered: true, ..Prefix::default() },
+            Share::Nothing => Prefix::default(),
+        }
+    }
+}
+
+/// Reads `prefix`: prefixes with names, which those of pools take before links do.
+pub(super) fn named(root: &At<'_>, pools: &mut Pools) -> Named {
+    let mut named = Named::new();
+    for (name, at) in root.get("prefix").iter().flat_map(At::entries) {
+        let mut prefix = Prefix::default();
+        if let Some(at) = at.get("pool") {
+            at.carried();
+            prefix = Prefix::of(&pools.take(at.text().unwrap_or_default()));
+        }
+        if let Some(at) = at.get("ipv4") {
+            family(&at, &mut prefix);
+        }
+        prefix.allocation =
+            at.get("allocation").as_ref().and_then(allocation).or(prefix.allocation);
+        named.insert(name.to_owned(), prefix);
+    }
+    named
+}
+
+/// The prefix of IPv4 that a value says.
+fn family(at: &At<'_>, prefix: &mut Prefix) {
+    match at.text().map(|text| (text, text.parse::<Ipv4Net>())) {
+        Some((_, Ok(net))) => prefix.net = Some(net.trunc()),
+        Some(("false" | "False", _)) => prefix.net = None,
+        Some(("true" | "True", _)) => (prefix.net, prefix.is_unnumbered) = (None, true),
+        _ => return at.odd("a prefix of IPv4"),
+    }
+    at.carried();
+}
+
 /// Attributes that mean something only to netlab.
 const REASONS: &[(&str, bool, &str)] = &[
     ("name", true, "links are known by their ends"),
     ("bridge", true, "a switch of the lab, not a bridge of the host"),
     ("linkindex", true, "links are known by their ends"),
+    ("linkid", true, "links are known by their ends"),
+    ("bandwidth", true, "what routers reckon with, no rate; `tc.rate` is one"),
     ("graph", true, "only matters to its drawing"),
     ("role", true, "routers see by the nodes on a link what it is for"),
     ("vlan", false, "no configuration is made for this module"),
@@ -75,10 +134,16 @@ impl<'a> Reader<'a, '_> {
             .cloned()
             .collect();
         let layers = Layers(shared, None);
+        if at.get("disable").is_some_and(|at| at.is_true()) {
+            return at.changed("a link that is not there");
+        }
         if layers.nearest("type").is_some_and(|at| at.text() == Some("loopback")) {
+            self.prefix(&layers, "lan");
             return at.left_out("write `loopback` of the node");
         }
-        self.make(&ties, &layers);
+        if !self.make(&ties, &layers) {
+            at.changed("without addresses: the prefix has too few, which netlab refuses");
+        }
         ties.iter().filter_map(|tie| tie.at.as_ref()).for_each(|at| {
             if at.is_empty() || at.text().is_some() {
                 at.carried();
@@ -129,131 +194,217 @@ impl<'a> Reader<'a, '_> {
         found.ok_or_else(|| format!("there is no node {name:?}"))
     }
 
-    fn make(&mut self, ties: &[Tie<'a>], layers: &Layers<'a>) {
+    /// Makes a link; `false` if its prefix has no addresses for it.
+    fn make(&mut self, ties: &[Tie<'a>], layers: &Layers<'a>) -> bool {
         let hosts = ties.iter().filter(|tie| self.nodes[tie.node].is_host).count();
-        let kind = match layers.text("type") {
-            Some(kind) => kind,
-            None if hosts == 0 && ties.len() == 2 => "p2p",
-            None => "lan",
+        let usual = match ties.len() {
+            1 if hosts == 0 => "stub",
+            2 if hosts == 0 => "p2p",
+            _ => "lan",
         };
-        let is_pair = kind == "p2p" && ties.len() == 2;
-        let (share, is_unnumbered) = self.share(layers, if is_pair { "p2p" } else { "lan" });
-        let addresses: Vec<Option<Ipv4Net>> =
-            ties.iter().map(|tie| self.address(tie, ties, share, is_pair)).collect();
-        let ends: Vec<End> = ties
-            .iter()
-            .zip(&addresses)
-            .map(|(tie, address)| {
-                let node = &self.nodes[tie.node];
-                let name = format!("eth{}", node.interfaces.len() + 1);
-                let addresses = address.iter().map(|net| as_net(*net)).collect();
-                End { addresses, ..End::of(&node.new, name) }
-            })
-            .collect();
+        let kind = layers.text("type").unwrap_or(usual);
+        let role = layers.nearest("role").and_then(|at| at.text());
+        let role = role.or_else(|| self.usual_role(ties, ties.len() - hosts));
+        let pool = role.filter(|name| self.pools.has(name)).unwrap_or(usual);
+        let prefix = self.prefix(layers, pool);
+        let way = prefix.net.map(|net| self.way(&prefix, net, kind, ties));
+        let addresses: Vec<(Option<Ipv4Net>, bool)> =
+            (0..ties.len()).map(|n| self.address(n, ties, &prefix, way.flatten())).collect();
+        let mut ends: Vec<End> = vec![];
         for (number, tie) in ties.iter().enumerate() {
             let peers = ties.iter().zip(&addresses).enumerate();
             let peers = peers.filter(|(other, _)| *other != number);
-            let peers = peers.map(|(_, (tie, net))| (tie.node, net.map(|net| net.addr())));
+            let peers = peers.map(|(_, (tie, (net, _)))| (tie.node, net.map(|net| net.addr())));
             let own = tie.at.iter().filter(|at| at.text().is_none()).chain(&layers.0).cloned();
-            let interface = Interface {
-                name: ends[number].iface.clone().unwrap_or_default(),
-                address: addresses[number],
-                is_unnumbered: is_unnumbered && !self.nodes[tie.node].is_host,
-                is_pair,
-                is_stub: ties.len() == 1 || hosts == ties.len() - 1,
+            let (index, name) = self.interface_name(tie);
+            let (address, is_unnumbered) = addresses[number];
+            let node = &mut self.nodes[tie.node];
+            let nets = address.iter().map(|net| as_net(*net)).collect();
+            ends.push(End { addresses: nets, ..End::of(&node.new, &name) });
+            node.interfaces.push(Interface {
+                name,
+                index,
+                address,
+                is_unnumbered,
+                role,
+                is_single: kind == "stub",
                 peers: peers.collect(),
                 layers: Layers(own.collect(), None),
-            };
-            self.nodes[tie.node].interfaces.push(interface);
+            });
         }
         self.wire(ends, ties, layers);
+        way != Some(None)
     }
 
-    /// The prefix of a link, and whether its interfaces have none of their own.
-    fn share(&mut self, layers: &Layers<'a>, usual: &str) -> (Option<Ipv4Net>, bool) {
-        if layers.nearest("unnumbered").is_some_and(|at| at.is_true()) {
-            layers.is("unnumbered", false);
-            return (None, true);
+    /// What a link is for where nothing says so: to another system, or with one router at most.
+    fn usual_role(&self, ties: &[Tie<'a>], routers: usize) -> Option<&'static str> {
+        let systems = ties.iter().map(|tie| &self.nodes[tie.node]);
+        let mut systems = systems.filter(|node| node.runs("bgp")).filter_map(|node| node.asn);
+        let first = systems.next();
+        match systems.any(|asn| Some(asn) != first) {
+            true => Some("external"),
+            false => (routers <= 1).then_some("stub"),
         }
-        for path in ["prefix.ipv4", "prefix"] {
-            let Some(at) = layers.nearest(path).filter(|at| at.entries().is_empty()) else {
-                continue;
-            };
-            match at.text().map(|text| (text, text.parse::<Ipv4Net>())) {
-                Some((_, Ok(net))) => {
+    }
+
+    /// The number and the name of a node's next interface: the lowest number that is free, unless the link says another.
+    fn interface_name(&self, tie: &Tie<'a>) -> (u32, String) {
+        let taken = &self.nodes[tie.node].interfaces;
+        let own = Layers(tie.at.iter().filter(|at| at.text().is_none()).cloned().collect(), None);
+        let index = own.number("ifindex").or_else(|| {
+            (1..).find(|number| taken.iter().all(|interface| interface.index != *number))
+        });
+        let index = index.unwrap_or(0);
+        let free = |name: &str| taken.iter().all(|interface| interface.name != name);
+        let valid = |name: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            (1..=15).contains(&name.len())
+                && name.chars().all(plain)
+                && !["lo", ".", ".."].contains(&name)
+        };
+        let what = "a name of up to 15 letters that no other interface of the node has";
+        let given = own.parsed("ifname", what, |name| Some(name).filter(|n| valid(n) && free(n)));
+        let usual = std::iter::once(format!("eth{index}"))
+            .chain((1..).map(|number| format!("eth{number}")))
+            .find(|name| free(name));
+        (index, given.map(str::to_owned).or(usual).unwrap_or_default())
+    }
+
+    /// The prefix of a link.
+    fn prefix(&mut self, layers: &Layers<'a>, usual: &str) -> Prefix {
+        let mut own = Prefix::default();
+        if let Some(at) = layers.nearest("prefix") {
+            match at.text() {
+                Some("false" | "False") => {
                     at.carried();
-                    return (Some(net.trunc()), false);
+                    return own;
                 }
-                Some(("false" | "False", _)) => {
+                Some(name) if self.named.contains_key(name) => {
                     at.carried();
-                    return (None, false);
+                    return self.named[name];
                 }
-                Some(("true" | "True", _)) => {
-                    at.carried();
-                    return (None, true);
+                Some(_) => {
+                    family(&at, &mut own);
+                    return own;
                 }
-                _ => at.odd("a prefix of IPv4"),
+                None => {}
             }
         }
-        let chosen =
-            layers.text("pool").or_else(|| layers.nearest("role").and_then(|at| at.text()));
-        let pool = chosen.filter(|name| self.pools.has(name)).unwrap_or(usual);
-        match self.pools.take(pool) {
-            Share::Net(net) => (Some(net), false),
-            Share::Unnumbered => (None, true),
-            Share::Nothing => (None, false),
+        own.allocation = layers.nearest("prefix.allocation").as_ref().and_then(allocation);
+        if let Some(at) = layers.nearest("prefix.ipv4") {
+            family(&at, &mut own);
+            return own;
+        }
+        if let Some(at) = layers.nearest("unnumbered") {
+            match at.is_true() {
+                true => at.carried(),
+                false => at.changed("unnumbered: netlab takes it as such whatever it says"),
+            }
+            return Prefix { is_unnumbered: true, ..Prefix::default() };
+        }
+        let chosen = layers.text("pool").filter(|name| self.pools.has(name)).unwrap_or(usual);
+        let chosen = if self.pools.has(chosen) { chosen } else { "lan" };
+        let prefix = Prefix::of(&self.pools.take(chosen));
+        Prefix { allocation: own.allocation.or(prefix.allocation), ..prefix }
+    }
+
+    /// How the ends of a link get their addresses; `None` where there are too few of them.
+    fn way(
+        &self,
+        prefix: &Prefix,
+        net: Ipv4Net,
+        kind: &str,
+        ties: &[Tie<'a>],
+    ) -> Option<Allocation> {
+        if prefix.allocation.is_some() {
+            return prefix.allocation;
+        }
+        let all = 1_u64 << (32 - net.prefix_len());
+        let usable = if all > 2 { all - 2 } else { all };
+        let most = ties.iter().map(|tie| u64::from(self.nodes[tie.node].id)).max().unwrap_or(0);
+        match ties.len() as u64 {
+            _ if kind == "p2p" => (all > 1).then_some(Allocation::Pair),
+            2 if all == 2 => Some(Allocation::Pair),
+            // A single node has all of it.
+            1 if all == 1 => Some(Allocation::InOrder),
+            _ if all > 1 && most <= usable => Some(Allocation::ByNumber),
+            count if all > 1 && count <= usable => Some(Allocation::InOrder),
+            _ => None,
         }
     }
 
-    /// The address of an end: its own, or in the link's prefix by name (of two) or number.
+    /// The address of an end, its own or that of the link's prefix, and whether it has the loopback's.
     fn address(
         &self,
-        tie: &Tie<'a>,
+        number: usize,
         ties: &[Tie<'a>],
-        share: Option<Ipv4Net>,
-        is_pair: bool,
-    ) -> Option<Ipv4Net> {
-        let node = &self.nodes[tie.node];
-        let given = tie.at.as_ref().and_then(|at| at.get("ipv4"));
+        prefix: &Prefix,
+        way: Option<Allocation>,
+    ) -> (Option<Ipv4Net>, bool) {
+        let (tie, node) = (&ties[number], &self.nodes[ties[number].node]);
         let host = |n: u32| {
-            let net = share?;
+            let net = prefix.net?;
             let address = Ipv4Addr::from(u32::from(net.network()).checked_add(n)?);
             net.contains(&address).then(|| Ipv4Net::new(address, net.prefix_len()).ok())?
         };
-        if let Some(at) = given {
+        if let Some(at) = tie.at.as_ref().and_then(|at| at.get("ipv4")) {
             let text = at.text().unwrap_or_default();
-            if text.eq_ignore_ascii_case("false") {
+            if ["true", "false"].contains(&text.to_ascii_lowercase().as_str()) {
                 at.carried();
-                return None;
+                return (None, text.eq_ignore_ascii_case("true"));
             }
-            let length = share.map_or(32, |net| net.prefix_len());
+            let length = prefix.net.map_or(32, |net| net.prefix_len());
             let address = text.parse::<Ipv4Net>().ok();
             let address = address.or_else(|| Ipv4Net::new(text.parse().ok()?, length).ok());
             match address.or_else(|| host(text.parse().ok()?)) {
                 Some(net) => {
                     at.carried();
-                    return Some(net);
+                    return (Some(net), false);
                 }
                 None => at.odd("an address of IPv4, or a number in the link's prefix"),
             }
         }
-        let net = share?;
-        if is_pair {
-            let first = ties.iter().map(|tie| &self.nodes[tie.node].name).min()?;
-            let is_first = match ties {
-                [a, b] if a.node == b.node => std::ptr::eq(tie, a),
-                _ => node.name == *first,
-            };
-            let start = if net.prefix_len() == 31 { 0 } else { 1 };
-            return host(start + u32::from(!is_first));
+        let start = u32::from(prefix.net.is_some_and(|net| net.prefix_len() < 31));
+        let before = |other: &usize| {
+            let name = |n: usize| &self.nodes[ties[n].node].name;
+            (name(*other), *other) < (name(number), number)
+        };
+        let place = |count: usize| u32::try_from(count).ok();
+        let address = match way {
+            Some(Allocation::ByNumber) => host(node.id),
+            Some(Allocation::InOrder) => place(number).and_then(|n| host(start + n)),
+            Some(Allocation::Pair) => {
+                place((0..ties.len()).filter(before).count()).and_then(|n| host(start + n))
+            }
+            None => None,
+        };
+        (address, prefix.is_unnumbered)
+    }
+
+    /// The MTU of each end, and that of the link. Ends that have less set it by a command.
+    fn mtus(&mut self, ends: &[End], ties: &[Tie<'a>], layers: &Layers<'a>) -> Option<u32> {
+        let is_mtu = |text: &str| text.parse::<u32>().ok().filter(|mtu| (68..=65535).contains(mtu));
+        let mut all = vec![];
+        for tie in ties {
+            let own = tie.at.iter().filter(|at| at.text().is_none());
+            let own = Layers(own.chain(&layers.0).cloned().collect(), None);
+            let given = own.parsed("mtu", "a number from 68 to 65535", is_mtu);
+            all.push(given.unwrap_or(self.nodes[tie.node].mtu));
         }
-        host(node.id)
+        let most = all.iter().copied().max().unwrap_or(1500);
+        for (end, mtu) in ends.iter().zip(&all).filter(|(_, mtu)| **mtu < most) {
+            let iface = end.iface.clone().unwrap_or_default();
+            let words = ["ip", "link", "set", &iface, "mtu", &mtu.to_string()];
+            if let Some(node) = self.draft.node(&end.at) {
+                node.setup.push(words.map(str::to_owned).to_vec());
+            }
+        }
+        (most != 1500).then_some(most)
     }
 
     /// One wire, one that leads nowhere, or a switch with a wire for each end.
     fn wire(&mut self, ends: Vec<End>, ties: &[Tie<'a>], layers: &Layers<'a>) {
-        let is_mtu = |text: &str| text.parse::<u32>().ok().filter(|mtu| (68..=65535).contains(mtu));
-        let mtu = layers.parsed("mtu", "a number from 68 to 65535", is_mtu);
+        let mtu = self.mtus(&ends, ties, layers);
         let shaped = |tie: &Tie<'a>| {
             let own = tie.at.iter().filter(|at| at.text().is_none());
             traffic(&Layers(own.chain(&layers.0).cloned().collect(), None))
@@ -264,6 +415,9 @@ impl<'a> Reader<'a, '_> {
                 self.draft.links.push(Link { ends, mtu, impairments });
             }
             Err(ends) if ends.len() == 1 => {
+                let own = ties[0].at.iter().filter(|at| at.text().is_none()).chain(&layers.0);
+                own.filter_map(|at| at.get("tc"))
+                    .for_each(|at| at.changed("the link leads nowhere"));
                 let ends = ends.into_iter().chain([End::port("nowhere")]);
                 if let Ok(ends) = <[End; 2]>::try_from(ends.collect::<Vec<_>>()) {
                     self.draft.links.push(Link { ends, mtu, ..Link::default() });

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use ipnet::Ipv4Net;
+
+use super::groups::{self, Group};
 use super::keys::{Layers, find, reasons};
 use super::pools::Pools;
 use super::{Node, Nodes, as_net};
@@ -27,12 +30,6 @@ const REASONS: &[(&str, bool, &str)] = &[
 /// Nodes that are not in the lab, with the reason.
 pub(super) type LeftOut = Vec<(String, String)>;
 
-/// A group with its members.
-struct Group<'a> {
-    at: At<'a>,
-    members: Vec<String>,
-}
-
 /// Reads all nodes; returns those that are in the lab, and those that are not.
 pub(super) fn read<'a>(
     job: &Job<'_>,
@@ -40,32 +37,48 @@ pub(super) fn read<'a>(
     pools: &mut Pools,
     draft: &mut Draft,
 ) -> Result<(Nodes<'a>, LeftOut)> {
-    let groups = groups(root);
+    let groups = groups::read(root);
+    let order = groups::sorted(&groups);
     let named = names(root, &groups);
     job.check_choice(&named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
     let mut nodes = vec![];
     let mut left_out = vec![];
-    let mut taken = BTreeSet::new();
+    let given = |at: &Option<At<'_>>| -> Option<u32> { at.as_ref()?.text_of("id")?.parse().ok() };
+    let mut taken: BTreeSet<u32> = named.iter().filter_map(|(_, at)| given(at)).collect();
     for (name, at) in named {
-        let id = at.as_ref().and_then(|at| at.text_of("id")?.parse().ok());
-        let id = id.or_else(|| (1..).find(|id| !taken.contains(id))).unwrap_or(0);
+        let id = given(&at).or_else(|| (1..).find(|id| !taken.contains(id))).unwrap_or(0);
         taken.insert(id);
         if !job.wants(&name) {
             at.iter().for_each(|at| at.left_out(NOT_CHOSEN));
             left_out.push((name, NOT_CHOSEN.to_owned()));
             continue;
         }
-        let mut layers: Vec<At<'a>> = at.iter().filter(|at| at.text().is_none()).cloned().collect();
-        let of = groups.iter().filter(|group| group.members.contains(&name));
-        layers.extend(
-            of.flat_map(|group| [Some(group.at.clone()), group.at.get("node_data")]).flatten(),
-        );
-        layers.push(root.clone());
-        let layers = Layers(layers, Some(root.clone()));
+        let named = at.iter().filter_map(|at| at.get("group"));
+        let own_groups: Vec<At<'a>> = named.flat_map(|at| at.one_or_items()).collect();
+        own_groups.iter().for_each(At::carried);
+        let own_groups: Vec<&str> = own_groups.iter().filter_map(At::text).collect();
+        let layers_of = |device: Option<&str>| {
+            let mut layers: Vec<At<'a>> =
+                at.iter().filter(|at| at.text().is_none()).cloned().collect();
+            let of = order.iter();
+            let of = of.filter(|group| groups::has(&groups, group, (&name, device, &own_groups)));
+            layers.extend(
+                of.flat_map(|group| [Some(group.at.clone()), group.at.get("node_data")]).flatten(),
+            );
+            layers.push(root.clone());
+            Layers(layers, Some(root.clone()))
+        };
+        let mut layers = layers_of(None);
+        let own = Layers(layers.0[..layers.0.len() - 1].to_vec(), None);
+        let own = own.nearest("device").and_then(|at| at.text());
         let Some(device) = layers.text("device") else {
             let line = at.as_ref().map_or(1, |at| at.place.line);
             return Err(wrong(job.file, line, format!("node {name:?} has no `device`")));
         };
+        // A group of a device's name is that of nodes which say it, not of those that have it by default.
+        if groups.iter().any(|group| Some(group.name) == own) {
+            layers = layers_of(own);
+        }
         if !["linux", "frr"].contains(&device) {
             let why = format!("netloom runs no {device}");
             at.iter().for_each(|at| at.left_out(&why));
@@ -107,38 +120,15 @@ fn names<'a>(root: &At<'a>, groups: &[Group<'a>]) -> Vec<(String, Option<At<'a>>
         let own = group.at.get("_auto_create");
         own.iter().for_each(At::carried);
         if all || own.is_some_and(|at| at.is_true()) {
-            for member in &group.members {
+            let is_group = |name: &str| groups.iter().any(|group| group.name == name);
+            for member in group.members.iter().filter(|member| !is_group(member)) {
                 if named.iter().all(|(name, _)| name != member) {
-                    named.push((member.clone(), None));
+                    named.push(((*member).to_owned(), None));
                 }
             }
         }
     }
     named
-}
-
-fn groups<'a>(root: &At<'a>) -> Vec<Group<'a>> {
-    let mut groups = vec![];
-    let all = root.get("groups");
-    for (name, at) in all.iter().flat_map(At::entries) {
-        if name == "_auto_create" {
-            continue;
-        }
-        // A list is that of its members.
-        let list = if at.node.items().is_some() { Some(at.clone()) } else { at.get("members") };
-        let mut members = vec![];
-        for item in list.iter().flat_map(At::items) {
-            match item.text() {
-                Some(name) => {
-                    members.push(name.to_owned());
-                    item.carried();
-                }
-                None => item.odd("the name of a node"),
-            }
-        }
-        groups.push(Group { at, members });
-    }
-    groups
 }
 
 fn one<'a>(
@@ -152,14 +142,19 @@ fn one<'a>(
     let new = draft.free_name(&valid_name(&name));
     let mut made = draft::Node::named(&new);
     let role = layers.0[..layers.0.len() - 1].iter().find_map(|at| at.get("role"));
-    role.iter().for_each(At::carried);
+    match role.as_ref().and_then(At::text) {
+        Some("bridge") => {
+            role.iter()
+                .for_each(|at| at.left_out("a node is a host or a router; write a switch for it"));
+        }
+        _ => role.iter().for_each(At::carried),
+    }
     let is_host = match role.and_then(|at| at.text()) {
         Some(role) => role == "host",
         None => device == "linux",
     };
-    let mut loopback = if is_host { None } else { pools.of_node("loopback", id) };
-    let own = |text: &str| text.parse().ok();
-    loopback = layers.parsed("loopback.ipv4", "an address like 10.0.0.1/32", own).or(loopback);
+    let own = Layers(layers.0[..layers.0.len() - 1].to_vec(), None);
+    let loopback = loopback(&own, is_host, id, pools);
     if let Some(net) = loopback {
         made.keys.push(("loopback", format!("[\"{}\"]", as_net(net))));
     }
@@ -167,7 +162,13 @@ fn one<'a>(
     draft.nodes.push(made);
     let router_id = layers.router_id("router_id");
     let router_id = router_id.or(loopback.or(pools.of_node("router_id", id)).map(|net| net.addr()));
-    let modules = if is_host { vec![] } else { own_modules(&layers) };
+    let modules = if is_host { vec![] } else { own_modules(&own, &layers) };
+    let usual = [format!("defaults.devices.{device}.mtu"), "defaults.interfaces.mtu".to_owned()];
+    let usual = usual
+        .iter()
+        .rev()
+        .find_map(|path| Layers(layers.1.iter().cloned().collect(), None).number(path));
+    let mtu = own.number("mtu").or(usual).unwrap_or(1500);
     if let Some(at) = at {
         match at.text() {
             Some(_) => at.carried(),
@@ -180,6 +181,7 @@ fn one<'a>(
         new,
         id,
         is_host,
+        mtu,
         modules,
         loopback,
         router_id,
@@ -206,10 +208,49 @@ fn image(job: &Job<'_>, layers: &Layers<'_>, device: &str, made: &mut draft::Nod
     }
 }
 
-fn own_modules(layers: &Layers<'_>) -> Vec<String> {
-    let named = layers.nearest("module");
-    let named = named.iter().flat_map(At::one_or_items).filter_map(|at| at.text());
+/// The modules of a node: its own and those of all its groups, or else the topology's.
+fn own_modules(own: &Layers<'_>, all: &Layers<'_>) -> Vec<String> {
+    let mut lists: Vec<At<'_>> = own.0.iter().filter_map(|at| find(at, "module")).collect();
+    if lists.is_empty() {
+        lists.extend(all.nearest("module"));
+    }
+    let named = lists.iter().flat_map(At::one_or_items).filter_map(|at| at.text());
     named.filter(|name| MODULES.contains(name)).map(str::to_owned).collect()
+}
+
+/// A node's loopback: of its pool by its number, or given. Hosts have one if they ask for it.
+fn loopback(own: &Layers<'_>, is_host: bool, id: u32, pools: &Pools) -> Option<Ipv4Net> {
+    let asked = own.nearest("loopback");
+    let says = asked.as_ref().and_then(At::text);
+    if says.is_some() {
+        asked.iter().for_each(At::carried);
+    }
+    let wanted = match says.map(str::to_ascii_lowercase).as_deref() {
+        Some("false") => false,
+        Some(_) => true,
+        None => !is_host || asked.is_some() || own.nearest("loopback.ipv4").is_some(),
+    };
+    if !wanted {
+        return None;
+    }
+    let pool = own.text("loopback.pool").unwrap_or("loopback");
+    let usual = pools.of_node(pool, id);
+    let Some(at) = own.nearest("loopback.ipv4") else { return usual };
+    let text = at.text().unwrap_or_default();
+    let bare = || Ipv4Net::new(text.parse().ok()?, 32).ok();
+    let given = match text.to_ascii_lowercase().as_str() {
+        "false" => None,
+        "true" => usual,
+        _ => match text.parse().ok().or_else(bare) {
+            Some(net) => Some(net),
+            None => {
+                at.odd("an address like 10.0.0.1/32");
+                return usual;
+            }
+        },
+    };
+    at.carried();
+    given
 }
 
 /// Says of modules whether they are read, wherever they are named, and of the topology's own attributes of those that no

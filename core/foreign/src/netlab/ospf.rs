@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use super::keys::{Layers, find};
-use super::{Interface, Node, Nodes, is_external};
+use super::{Interface, Node, Nodes, is_external, is_stub};
 use crate::at::At;
 
 /// Kinds of networks.
@@ -55,6 +55,25 @@ fn kind<'a>(layers: &Layers<'a>) -> Option<&'a str> {
     })
 }
 
+/// Whether a router speaks it on an interface.
+fn is_on(nodes: &Nodes<'_>, node: &Node<'_>, interface: &Interface<'_>) -> bool {
+    let layers = &interface.layers;
+    let off = layers.0.iter().find_map(|at| find(at, "ospf")).filter(|at| at.text().is_some());
+    off.iter().for_each(At::carried);
+    let has_address = interface.address.is_some()
+        || interface.is_unnumbered && (node.loopback.is_some() || interface.peers.len() == 1);
+    let external = match interface.role {
+        Some(role) => role == "external",
+        None => is_external(nodes, node, interface),
+    };
+    off.is_none() && has_address && !external
+}
+
+/// Whether a router speaks it anywhere but on its loopback.
+pub(super) fn is_used(nodes: &Nodes<'_>, node: &Node<'_>) -> bool {
+    node.interfaces.iter().any(|interface| is_on(nodes, node, interface))
+}
+
 fn on(
     nodes: &Nodes<'_>,
     node: &Node<'_>,
@@ -72,16 +91,20 @@ fn on(
             None => bandwidth.odd("a number of kilobits a second"),
         }
     }
-    let off = layers.0.iter().find_map(|at| find(at, "ospf")).filter(|at| at.text().is_some());
-    off.iter().for_each(At::carried);
-    if off.is_some() || is_external(nodes, node, interface) {
+    if !is_on(nodes, node, interface) {
         return;
     }
     let _ = writeln!(lines, " ip ospf area {}", area(layers).unwrap_or(usual));
-    if let Some(kind) = kind(layers).or(interface.is_pair.then_some("point-to-point")) {
+    let off = layers.nearest("ospf.network_type").filter(|at| at.text() == Some("false"));
+    off.iter().for_each(At::carried);
+    let usual = (interface.peers.len() == 1).then_some("point-to-point");
+    let kind = if off.is_some() { None } else { kind(layers).or(usual) };
+    if let Some(kind) = kind {
         let _ = writeln!(lines, " ip ospf network {kind}");
     }
-    if layers.is("ospf.passive", interface.is_stub) {
+    let alone = interface.is_single || interface.role == Some("passive");
+    let is_stub = alone || is_stub(interface, |peer| nodes[peer].runs("ospf"));
+    if layers.is("ospf.passive", is_stub) {
         lines.push_str(" ip ospf passive\n");
     }
     if let Some(cost) = layers.number("ospf.cost") {

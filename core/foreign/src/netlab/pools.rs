@@ -18,15 +18,44 @@ const USUAL: [(&str, [u8; 4], u8, u8); 4] = [
 struct Pool {
     name: String,
     net: Option<Ipv4Net>,
-    length: u8,
+    /// The length of what is taken from it; 32 for loopbacks, else 24, where nothing says so.
+    length: Option<u8>,
     /// Whether interfaces have the loopback's address.
     is_unnumbered: bool,
+    /// How addresses are given to the ends of a link.
+    allocation: Option<Allocation>,
     taken: u32,
+}
+
+/// How addresses of a prefix are given to the ends of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allocation {
+    /// By the names of two nodes.
+    Pair,
+    /// In the order of the ends.
+    InOrder,
+    /// By the numbers of nodes.
+    ByNumber,
+}
+
+/// Reads an `allocation`.
+pub(super) fn allocation(at: &At<'_>) -> Option<Allocation> {
+    let found = match at.text() {
+        Some("p2p") => Some(Allocation::Pair),
+        Some("sequential") => Some(Allocation::InOrder),
+        Some("id_based") => Some(Allocation::ByNumber),
+        _ => None,
+    };
+    match found {
+        Some(_) => at.carried(),
+        None => at.odd("p2p, sequential or id_based"),
+    }
+    found
 }
 
 /// What a link has from a pool.
 pub(super) enum Share {
-    Net(Ipv4Net),
+    Net(Ipv4Net, Option<Allocation>),
     Unnumbered,
     /// Nothing is left, or nothing was there.
     Nothing,
@@ -41,8 +70,9 @@ impl Pools {
         let usual = |(name, net, size, length): (&str, [u8; 4], u8, u8)| Pool {
             name: name.to_owned(),
             net: Ipv4Net::new(Ipv4Addr::from(net), size).ok(),
-            length,
+            length: Some(length),
             is_unnumbered: false,
+            allocation: None,
             taken: 0,
         };
         let mut pools = Pools(USUAL.into_iter().map(usual).collect());
@@ -53,21 +83,29 @@ impl Pools {
                 match rest.split_once('.') {
                     Some(("mgmt", _)) => at.changed("there is no management network"),
                     Some((name, key)) => pools.set(name, key, &at),
-                    None if at.is_empty() => at.carried(),
-                    None => at.odd("a map"),
+                    None if at.is_empty() => {
+                        pools.number(rest);
+                        at.carried();
+                    }
+                    None => pools.set(rest, "ipv4", &at),
                 }
             }
         }
         pools
     }
 
-    fn set(&mut self, name: &str, key: &str, at: &At<'_>) {
+    /// The place of a pool, which is made if it is not there.
+    fn number(&mut self, name: &str) -> usize {
         let known = self.0.iter().position(|pool| pool.name == name);
-        let number = known.unwrap_or_else(|| {
-            let name = name.to_owned();
-            self.0.push(Pool { name, net: None, length: 24, is_unnumbered: false, taken: 0 });
+        known.unwrap_or_else(|| {
+            let (name, net, length, allocation) = (name.to_owned(), None, None, None);
+            self.0.push(Pool { name, net, length, is_unnumbered: false, allocation, taken: 0 });
             self.0.len() - 1
-        });
+        })
+    }
+
+    fn set(&mut self, name: &str, key: &str, at: &At<'_>) {
+        let number = self.number(name);
         let Some(pool) = self.0.get_mut(number) else { return };
         match (key, at.text()) {
             ("ipv4", Some("true" | "True")) => pool.is_unnumbered = true,
@@ -77,10 +115,18 @@ impl Pools {
                 Err(_) => return at.odd("a prefix like 10.0.0.0/16"),
             },
             ("prefix" | "prefix4", Some(text)) => match text.parse::<u8>() {
-                Ok(length) if length <= 32 => pool.length = length,
+                Ok(length) if (1..=32).contains(&length) => pool.length = Some(length),
                 _ => return at.odd("a prefix length"),
             },
-            ("unnumbered", Some(text)) => pool.is_unnumbered = text.eq_ignore_ascii_case("true"),
+            ("unnumbered", Some("true" | "True")) => pool.is_unnumbered = true,
+            ("unnumbered", Some(_)) => {
+                pool.is_unnumbered = true;
+                return at.changed("unnumbered, as netlab takes it");
+            }
+            ("allocation", _) => {
+                pool.allocation = allocation(at);
+                return;
+            }
             ("ipv6", Some("false" | "False")) => {}
             ("ipv6", _) => return at.left_out("only addresses of IPv4 are made up"),
             _ => return at.left_out(crate::ledger::UNKNOWN),
@@ -92,11 +138,14 @@ impl Pools {
         self.0.iter().any(|pool| pool.name == name)
     }
 
-    /// The address of a node by its number.
+    /// The address of a node by its number: of a pool with longer prefixes the first of that prefix.
     pub(super) fn of_node(&self, name: &str, id: u32) -> Option<Ipv4Net> {
         let pool = self.0.iter().find(|pool| pool.name == name)?;
-        let address = Ipv4Addr::from(u32::from(pool.net?.network()).checked_add(id)?);
-        pool.net?.contains(&address).then(|| Ipv4Net::new(address, pool.length).ok())?
+        let length = pool.length();
+        let place = id.checked_sub(u32::from(!pool.skips_first()))?;
+        let net = pool.share(place)?;
+        let address = u32::from(net.network()).checked_add(u32::from(length < 32))?;
+        Ipv4Net::new(Ipv4Addr::from(address), length).ok()
     }
 
     /// The next prefix of a pool.
@@ -107,14 +156,29 @@ impl Pools {
         if pool.is_unnumbered {
             return Share::Unnumbered;
         }
-        let Some(net) = pool.net else { return Share::Nothing };
-        let size = 1_u32.checked_shl(u32::from(32 - pool.length)).unwrap_or(u32::MAX);
-        let start = pool.taken.checked_mul(size);
-        let start = start.and_then(|start| u32::from(net.network()).checked_add(start));
-        let Some(start) = start.map(Ipv4Addr::from).filter(|start| net.contains(start)) else {
-            return Share::Nothing;
-        };
-        pool.taken += 1;
-        Ipv4Net::new(start, pool.length).map_or(Share::Nothing, Share::Net)
+        let net = pool.share(pool.taken + u32::from(pool.skips_first()));
+        pool.taken += u32::from(net.is_some());
+        net.map_or(Share::Nothing, |net| Share::Net(net, pool.allocation))
+    }
+}
+
+impl Pool {
+    fn length(&self) -> u8 {
+        self.length.unwrap_or(if self.name.contains("loopback") { 32 } else { 24 })
+    }
+
+    /// Whether the first prefix stays free: that of number 0.
+    fn skips_first(&self) -> bool {
+        self.name == "loopback" || self.length() == 32
+    }
+
+    /// The prefix at a place.
+    fn share(&self, place: u32) -> Option<Ipv4Net> {
+        let (net, length) = (self.net?, self.length());
+        let start = u64::from(place) << (32 - length);
+        let start = u32::try_from(u64::from(u32::from(net.network())) + start).ok()?;
+        let start = Ipv4Addr::from(start);
+        (net.contains(&start) && length >= net.prefix_len())
+            .then(|| Ipv4Net::new(start, length).ok())?
     }
 }
