@@ -69,7 +69,7 @@ pub(super) fn configure(nodes: &Nodes<'_>, number: usize, text: &mut String) {
         let Session { address, asn: other, name, .. } = session;
         let _ = writeln!(text, " neighbor {address} remote-as {other}");
         let _ = writeln!(text, " neighbor {address} description {name}");
-        if *other == asn {
+        if *other == asn && node.loopback.is_some() {
             let _ = writeln!(text, " neighbor {address} update-source lo");
         }
     }
@@ -118,10 +118,7 @@ fn inner(nodes: &Nodes<'_>, number: usize, asn: u32) -> Vec<Session> {
         if reflected && !node.is_reflector && !other.is_reflector {
             continue;
         }
-        let (Some(address), true) = (other.loopback.map(|net| net.addr()), node.loopback.is_some())
-        else {
-            continue;
-        };
+        let Some(address) = other.loopback.map(|net| net.addr()) else { continue };
         let mut lines = vec!["activate".to_owned()];
         if node.layers.is("bgp.next_hop_self", true) {
             lines.push("next-hop-self".to_owned());

@@ -219,7 +219,13 @@ impl<'a> Reader<'a, '_> {
             let (index, name) = self.interface_name(tie);
             let (address, is_unnumbered) = addresses[number];
             let node = &mut self.nodes[tie.node];
-            let nets = address.iter().map(|net| as_net(*net)).collect();
+            // A link has no room for an address that is alone in its prefix; a command gives it.
+            let alone = address.filter(|net| net.prefix_len() == 32);
+            if let Some((net, made)) = alone.zip(self.draft.node(&node.new)) {
+                let words = ["ip", "address", "add", &net.to_string(), "dev", &name];
+                made.setup.push(words.map(str::to_owned).to_vec());
+            }
+            let nets = address.iter().filter(|_| alone.is_none()).map(|net| as_net(*net)).collect();
             ends.push(End { addresses: nets, ..End::of(&node.new, &name) });
             node.interfaces.push(Interface {
                 name,
