@@ -245,6 +245,14 @@ impl RawSwitchKind {
         }
     }
 
+    /// Whether it forwards by its entries alone, so that no frame goes round in a loop unless they say so.
+    pub(crate) fn is_secure(&self) -> bool {
+        match self {
+            RawSwitchKind::Bridge | RawSwitchKind::Shm(_) => false,
+            RawSwitchKind::Openflow(raw) => raw.is_secure(),
+        }
+    }
+
     /// Performs the checks that need the whole file.
     pub(crate) fn finish(&self, around: &Around<'_>, report: &mut Report) -> SwitchKind {
         match self {

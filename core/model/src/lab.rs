@@ -220,6 +220,9 @@ pub struct Program {
     /// The directory in which it starts, an absolute path in the node; / when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
+    /// Whether that directory is made if it is missing, as one of an image is.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub makes_workdir: bool,
     /// The signal that asks it to end.
     #[serde(default, skip_serializing_if = "StopSignal::is_usual")]
     pub stop_signal: StopSignal,
@@ -343,6 +346,9 @@ pub struct Switch {
     pub subnets: Vec<IpNet>,
     /// MTU of the segment's interfaces; 1500 when `None`.
     pub mtu: Option<u32>,
+    /// Whether those of its ports that close loops are blocked, as a bridge's can be.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub stp: bool,
     /// Its kind, with options.
     #[serde(flatten)]
     pub kind: SwitchKind,

@@ -8,6 +8,7 @@
 //! `subtree` are for running labs.
 
 mod address;
+mod blocking;
 mod build;
 mod by_hand;
 mod change;
@@ -290,6 +291,9 @@ pub struct PlannedSwitch {
     pub mac: [u8; 6],
     /// MTU in bytes.
     pub mtu: u32,
+    /// Whether those of its ports that close loops are blocked, as a bridge's can be.
+    #[serde(default, skip_serializing_if = "crate::lab::is_not")]
+    pub stp: bool,
     /// Its kind, with options.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(value_type = crate::kinds::Stored))]

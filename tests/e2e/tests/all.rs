@@ -55,6 +55,7 @@ mod limits_live;
 mod links;
 mod logs;
 mod losses;
+mod loops;
 mod measure;
 mod measure_while;
 mod mounts;

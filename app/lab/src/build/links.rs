@@ -127,7 +127,7 @@ fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlo
     let mut spec = VethSpec::new(a, b);
     spec.a_up = true;
     if let PlannedEnd::Port { switch, .. } = &link.ends[order[0]] {
-        spec.a_master = bridge(plan, *switch);
+        spec.a_master = bridge(plan, *switch, (index, order[0]));
     }
     batch.push(format!("link {:?}", link.name), &spec);
     Ok(())
@@ -228,7 +228,7 @@ fn push_beside(
                 let [a, b] = <[_; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("two sides"));
                 let mut spec = VethSpec::new(a, b);
                 if let PlannedEnd::Port { switch, .. } = &link.ends[sides[0]] {
-                    spec.a_master = bridge(plan, *switch);
+                    spec.a_master = bridge(plan, *switch, (index, sides[0]));
                 }
                 spec
             }
@@ -239,9 +239,11 @@ fn push_beside(
     Ok(())
 }
 
-/// Index of a switch's bridge; `None` for a switch outside the kernel.
-fn bridge(plan: &Plan, switch: SwitchSlot) -> Option<u32> {
-    plan.switch_at(switch).filter(|s| s.kind.is_bridge()).map(|s| s.index)
+/// Index of the bridge that a port is to belong to; `None` for a switch outside the kernel, and for a port that is
+/// blocked, whose frames reach nobody.
+fn bridge(plan: &Plan, switch: SwitchSlot, (link, side): (LinkSlot, usize)) -> Option<u32> {
+    let bridge = plan.switch_at(switch).filter(|s| s.kind.is_bridge())?;
+    (!plan.is_blocked(link, side)).then_some(bridge.index)
 }
 
 /// One end of a link for netlink.
@@ -290,7 +292,7 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) 
             if form.seat(link, side) == Seat::Port && (both || form != LinkForm::Pair) {
                 let port = Change::of(link.port_index(side)).up();
                 let port = match end {
-                    PlannedEnd::Port { switch, .. } => match bridge(plan, *switch) {
+                    PlannedEnd::Port { switch, .. } => match bridge(plan, *switch, (index, side)) {
                         Some(bridge) => port.enslave(bridge),
                         None => port,
                     },

@@ -210,7 +210,7 @@ pub(super) fn of_switch(switch: &PlannedSwitch) -> Vec<Fact<'_>> {
     facts.put("kind", Some(switch.kind.word().to_owned()));
     facts.put_live("mtu", Some(switch.mtu.to_string()));
     match &switch.kind {
-        SwitchKind::Bridge => {}
+        SwitchKind::Bridge => facts.put("stp", switch.stp.then(|| "true".to_owned())),
         SwitchKind::Shm(options) => put_shm(&mut facts, options),
         SwitchKind::Openflow(options) => put_openflow(&mut facts, options),
     }

@@ -154,6 +154,12 @@ pub(crate) static LAB: Object = Object {
         ),
         key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
         key(
+            "loops",
+            Value::Choice(&LOOPS),
+            "refused (default): links of switches form no loop. allowed: they may, if in each loop a switch blocks: a \
+             bridge with `stp: true`, or one of kind openflow with `fail: secure`.",
+        ),
+        key(
             "ids",
             IDS,
             "The users and groups of all nodes that do not say it themselves; see the node's `ids`.",
@@ -163,6 +169,9 @@ pub(crate) static LAB: Object = Object {
     refused: &[],
     extensions: true,
 };
+
+/// Whether switches may form loops.
+pub(super) const LOOPS: [&str; 2] = ["refused", "allowed"];
 
 /// Users and groups.
 const IDS: Value = Value::Choice(&WORDS);

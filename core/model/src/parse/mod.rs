@@ -102,13 +102,18 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     let name = name(fields.get("name"), default_name, &mut context.report);
     let (routing, ecmp) = routing(fields.get("routing"), &mut context.report);
     let pool = pool(fields.get("pool"), &mut context.report);
+    let path = Path::Root.key("loops");
+    let loops = fields.get("loops").is_some_and(|value| {
+        let of = (&LAB, "loops");
+        choice(value, &path, of, &keys::LOOPS, &mut context.report) == Some("allowed")
+    });
     let path = Path::Root.key("ids");
     let ids = fields.get("ids").and_then(|v| node_bounds::ids(v, &path, &mut context.report));
     let parts = match parts(&fields, context) {
         Ok(parts) => parts,
         Err(Stop) => return None,
     };
-    let mut lab = finish(parts, &pool, &mut context.report);
+    let mut lab = finish(parts, &pool, loops, &mut context.report);
     hand_down(&mut lab.nodes, ids);
     Some(Lab { name, pool, routing, ecmp, ..lab })
 }
@@ -308,10 +313,10 @@ fn check_count(
 }
 
 /// Resolves names and performs the checks that need the whole file.
-fn finish(mut parts: Parts, pool: &Pool, report: &mut Report) -> Lab {
+fn finish(mut parts: Parts, pool: &Pool, loops: bool, report: &mut Report) -> Lab {
     children::check(&mut parts.nodes, report);
     let names = resolve::names(&parts, report);
-    let links = resolve::links(&parts, &names, report);
+    let links = resolve::links(&parts, &names, loops, report);
     let segment_of = segments::segment_of(&parts, &links);
     let addresses = segments::check(&parts, &links, &segment_of, report);
     segments::check_mtus(&parts, pool.ipv6.is_some(), report);

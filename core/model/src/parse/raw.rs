@@ -69,6 +69,13 @@ pub(crate) struct SwitchBody {
     pub kind: RawSwitchKind,
 }
 
+impl SwitchBody {
+    /// Whether it keeps frames from going round in a loop that it is part of.
+    pub(crate) fn blocks(&self) -> bool {
+        self.switch.stp || self.kind.is_secure()
+    }
+}
+
 /// A link whose ends are still names.
 #[derive(Clone, Debug)]
 pub(crate) struct RawLink {

@@ -49,10 +49,11 @@ pub(crate) fn names(parts: &Parts, report: &mut Report) -> HashMap<String, Named
     names.into_iter().map(|(name, (named, _))| (name, named)).collect()
 }
 
-/// Resolves the ends of all links; those with errors are left out.
+/// Resolves the ends of all links; those with errors are left out. `loops`: switches may form loops.
 pub(crate) fn links<'p>(
     parts: &'p Parts,
     names: &HashMap<String, Named>,
+    loops: bool,
     report: &mut Report,
 ) -> Vec<Resolved<'p>> {
     let mut resolver =
@@ -65,7 +66,7 @@ pub(crate) fn links<'p>(
             resolved.push(Resolved { raw, ends });
         }
     }
-    check_switches(parts, &resolved, report);
+    check_switches(parts, &resolved, loops, report);
     report.set_repetition(None);
     resolved
 }
@@ -198,18 +199,30 @@ impl Resolver<'_> {
     }
 }
 
-/// Bridges run without spanning tree, so a loop would flood for ever.
-fn check_switches(parts: &Parts, links: &[Resolved<'_>], report: &mut Report) {
+/// Without a blocked port or a controller's entries frames would go round in a loop for ever.
+fn check_switches(parts: &Parts, links: &[Resolved<'_>], loops: bool, report: &mut Report) {
+    let blocks = |switch: usize| loops && parts.switches[switch].value.blocks();
     let mut sets = Sets::new(parts.switches.len());
     let mut ports = vec![0_usize; parts.switches.len()];
     for link in links {
         report.set_repetition(link.raw.repetition.clone());
         let raw = &link.raw.value;
         if let [End::Switch { switch: a }, End::Switch { switch: b }] = link.ends
+            && !(blocks(a) || blocks(b))
             && !sets.join(a, b)
         {
-            let message = format!("link {}: closes a loop of switches", raw.shown());
-            report.error_with(raw.place, message, Some("leave out one link of the loop".into()));
+            let shown = raw.shown();
+            let (message, help) = match loops {
+                false => (
+                    format!("link {shown}: closes a loop of switches"),
+                    "leave out one link of the loop, or write `loops: allowed`",
+                ),
+                true => (
+                    format!("link {shown}: closes a loop of switches, none of which blocks"),
+                    "write `stp: true` in a bridge, or `fail: secure` in a switch of kind openflow",
+                ),
+            };
+            report.error_with(raw.place, message, Some(help.into()));
         }
         for end in &link.ends {
             let End::Switch { switch } = end else { continue };

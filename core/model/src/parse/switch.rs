@@ -1,11 +1,11 @@
 //! Reads the body of a switch: the keys common to all kinds; the kind reads the rest.
 
-use netloom_config::{Node as Yaml, Path, Report};
+use netloom_config::{Node as Yaml, Path, Report, read};
 
 use super::keys::SWITCH;
 use super::raw::SwitchBody;
 use crate::file::{Fields, choice, values};
-use crate::kinds::{RawSwitchKind, openflow};
+use crate::kinds::{RawSwitchKind, bridge, openflow};
 use crate::lab::Switch;
 
 /// Reads a switch's body; invalid values keep their default.
@@ -30,6 +30,9 @@ pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Repo
         .map_or_else(Vec::new, |v| values::subnet(v, &path.key("subnet"), report));
     let mtu = fields.get("mtu");
     switch.mtu = mtu.and_then(|v| values::mtu(v, &path.key("mtu"), report));
+    let stp = fields.get("stp").filter(|_| word == Some(bridge::WORD));
+    let stp = stp.and_then(|v| read::boolean(v, &path.key("stp"), report));
+    switch.stp = stp.unwrap_or_default();
     switch.subnets = subnets.iter().map(|s| s.value).collect();
     SwitchBody { switch, subnets, mtu: mtu.map(|v| v.place), kind }
 }

@@ -165,6 +165,7 @@ impl Builder<'_> {
             bridge: self.names.bridges[index].clone(),
             mac: macs.take("switch", &switch.name, ""),
             mtu: mtu[index],
+            stp: switch.stp,
             kind: ports::with_number(&self.lab.name, &switch.name, switch.kind.clone()),
         };
         self.lab.switches.iter().enumerate().map(switch).collect()

@@ -65,6 +65,7 @@ impl Plan {
             bridge: String::new(),
             mac: [0; 6],
             mtu: DEFAULT_MTU,
+            stp: false,
             kind: ports::with_number(&self.lab, name, kind),
         };
         self.switches.push(switch);

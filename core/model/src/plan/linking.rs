@@ -359,6 +359,7 @@ impl Plan {
             name: switch.name.clone(),
             subnets: scheme.switches.get(&switch.name).cloned().unwrap_or_default(),
             mtu: None,
+            stp: switch.stp,
             kind: switch.kind.clone(),
         };
         Lab {

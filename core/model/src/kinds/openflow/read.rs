@@ -215,6 +215,11 @@ impl RawOpenflow {
         self.standalone
     }
 
+    /// Whether it forwards by its entries alone.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.options.fail == FailMode::Secure
+    }
+
     /// Checks that the nodes of controllers exist.
     pub(crate) fn finish(&self, around: &Around<'_>, report: &mut Report) -> OpenflowSwitch {
         check_nodes(&self.nodes, around.is_node, report);

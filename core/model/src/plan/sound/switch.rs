@@ -18,6 +18,9 @@ pub(super) fn check(switch: &PlannedSwitch) -> Checked {
     if !MTUS.contains(&switch.mtu) {
         return no(format!("mtu {} is not from {} to {}", switch.mtu, MTUS.start(), MTUS.end()));
     }
+    if switch.stp && !switch.kind.is_bridge() {
+        return no("only a bridge blocks ports");
+    }
     match &switch.kind {
         SwitchKind::Bridge => Ok(()),
         SwitchKind::Shm(options) => check_shm(options),
