@@ -1,4 +1,4 @@
-//! Tar archives, block by block: ustar, pax headers, GNU's long names and its old sparse files.
+//! Tar archives, block by block: ustar, pax headers, GNU's long names and its sparse files, old and of pax.
 //!
 //! [`Tape::block`] takes each header block, and says what follows: an entry, whose data the caller reads, or text about
 //! the next entry, which the caller hands to [`Tape::text`]. Blocks of zeros end an archive, and so does its end. Names
@@ -100,7 +100,27 @@ struct Said {
     gid: Option<u32>,
     mtime: Option<i64>,
     xattrs: Vec<(String, Vec<u8>)>,
-    sparse: bool,
+    sparse: Option<Holes>,
+}
+
+/// What pax headers say of a sparse file: formats 0.0, 0.1 and 1.0 of the GNU tar manual, "Storing Sparse Files".
+#[derive(Clone, Debug, Default)]
+struct Holes {
+    name: Option<Vec<u8>>,
+    whole: Option<u64>,
+    pieces: Vec<(u64, u64)>,
+    /// The offset of a piece whose length comes next.
+    offset: Option<u64>,
+    /// Whether the map stands before the data, as in 1.0.
+    in_data: bool,
+}
+
+/// The map of holes before a file's data: numbers on lines, of which the first counts the pieces.
+#[derive(Debug, Default)]
+struct Map {
+    /// Digits of a number whose line goes on in the next block.
+    digits: Vec<u8>,
+    numbers: Vec<u64>,
 }
 
 /// A reader of an archive.
@@ -112,6 +132,8 @@ pub struct Tape {
     text: u64,
     /// A sparse entry whose map goes on.
     open: Option<Box<Entry>>,
+    /// Its map, where that stands before the data.
+    map: Option<Map>,
     /// A block of zeros came.
     zero: bool,
 }
@@ -185,6 +207,20 @@ impl Tape {
     /// It cannot be understood.
     pub fn more(&mut self, block: &[u8; BLOCK]) -> Result<Step> {
         let Some(mut entry) = self.open.take() else { return Ok(Step::Nothing) };
+        if let Some(map) = &mut self.map {
+            let fits = entry.size.checked_sub(BLOCK as u64);
+            entry.size =
+                fits.ok_or_else(|| Error::entry(&entry.path, "its map of holes is cut short"))?;
+            let Some(found) = map.take(block)? else {
+                self.open = Some(entry);
+                return Ok(Step::More);
+            };
+            self.map = None;
+            if let Kind::Sparse(pieces, _) = &mut entry.kind {
+                *pieces = found;
+            }
+            return whole(entry);
+        }
         if let Kind::Sparse(pieces, _) = &mut entry.kind {
             add_pieces(pieces, &block[..504])?;
         }
@@ -211,10 +247,17 @@ impl Tape {
         let flag = block[156];
         let is_old_directory = matches!(flag, b'0' | 0) && path.ends_with(b"/");
         let size = said.size.unwrap_or(size);
-        if said.sparse {
-            return Err(Error::entry(&path, "a sparse file of pax is not supported"));
+        let holes = said.sparse.filter(|_| matches!(flag, b'0' | 0 | b'7'));
+        if let Some(name) = holes.as_ref().and_then(|holes| holes.name.clone()) {
+            path = name;
         }
+        let in_data = holes.as_ref().is_some_and(|holes| holes.in_data);
         let kind = match flag {
+            _ if holes.is_some() => {
+                let holes = holes.unwrap_or_default();
+                let whole = holes.whole.ok_or_else(|| odd("size"))?;
+                Kind::Sparse(holes.pieces, whole)
+            }
             _ if is_old_directory => Kind::Directory,
             b'0' | 0 | b'7' => Kind::File,
             b'1' => Kind::Hard,
@@ -248,15 +291,46 @@ impl Tape {
             xattrs: said.xattrs,
             path,
         });
-        if let Kind::Sparse(pieces, _) = &mut entry.kind {
+        if in_data {
+            (self.open, self.map) = (Some(entry), Some(Map::default()));
+            return Ok(Step::More);
+        }
+        if let (Kind::Sparse(pieces, _), b'S') = (&mut entry.kind, flag) {
             add_pieces(pieces, &block[386..482])?;
             if block[482] != 0 {
                 self.open = Some(entry);
                 return Ok(Step::More);
             }
-            return whole(entry);
         }
-        Ok(Step::Entry(entry))
+        whole(entry)
+    }
+}
+
+impl Map {
+    /// Takes a block; the pieces once all are there.
+    fn take(&mut self, block: &[u8; BLOCK]) -> Result<Option<Vec<(u64, u64)>>> {
+        for byte in block {
+            if *byte != b'\n' {
+                self.digits.push(*byte);
+                if self.digits.len() > 20 {
+                    return Err(odd("map of holes"));
+                }
+                continue;
+            }
+            let digits = std::mem::take(&mut self.digits);
+            self.numbers.push(decimal(&digits).ok_or_else(|| odd("map of holes"))?);
+            let count = self.numbers.first().copied().unwrap_or(0);
+            if count > MOST_PIECES as u64 {
+                return Err(Error::Archive(format!(
+                    "a sparse file of more than {MOST_PIECES} pieces"
+                )));
+            }
+            if self.numbers.len() as u64 > 2 * count {
+                let pairs = self.numbers[1..].chunks_exact(2);
+                return Ok(Some(pairs.map(|pair| (pair[0], pair[1])).collect()));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -320,14 +394,41 @@ impl Said {
                 let seconds = value.split(|b| *b == b'.').next().unwrap_or_default();
                 self.mtime = std::str::from_utf8(seconds).ok().and_then(|text| text.parse().ok());
             }
-            _ if key.starts_with(b"GNU.sparse.") => self.sparse = true,
             _ => {
-                if let Some(name) = key.strip_prefix(b"SCHILY.xattr.")
+                if let Some(key) = key.strip_prefix(b"GNU.sparse.") {
+                    self.sparse.get_or_insert_default().take(key, value)?;
+                } else if let Some(name) = key.strip_prefix(b"SCHILY.xattr.")
                     && let Ok(name) = std::str::from_utf8(name)
                 {
                     self.xattrs.push((name.to_owned(), value.to_vec()));
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+impl Holes {
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let number = |value: &[u8]| decimal(value).ok_or_else(|| odd("map of holes"));
+        match key {
+            b"major" => self.in_data = value != b"0",
+            b"name" => self.name = Some(value.to_vec()),
+            b"size" | b"realsize" => self.whole = Some(number(value)?),
+            b"offset" => self.offset = Some(number(value)?),
+            b"numbytes" => {
+                let offset = self.offset.take().ok_or_else(|| odd("map of holes"))?;
+                self.pieces.push((offset, number(value)?));
+            }
+            b"map" => {
+                let numbers: Vec<u64> =
+                    value.split(|b| *b == b',').map(number).collect::<Result<_>>()?;
+                self.pieces.extend(numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])));
+            }
+            _ => {}
+        }
+        if self.pieces.len() > MOST_PIECES {
+            return Err(Error::Archive(format!("a sparse file of more than {MOST_PIECES} pieces")));
         }
         Ok(())
     }
@@ -402,6 +503,58 @@ mod tests {
             Step::Entry(entry) => *entry,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A pax header with these records, then the entry.
+    fn pax(records: &[(&str, &str)], size: u64) -> (Tape, Step) {
+        let mut text = vec![];
+        for (key, value) in records {
+            let rest = format!(" {key}={value}\n");
+            let mut length = rest.len() + 1;
+            while length != rest.len() + length.to_string().len() {
+                length = rest.len() + length.to_string().len();
+            }
+            text.extend(format!("{length}{rest}").into_bytes());
+        }
+        let mut tape = Tape::default();
+        let step = tape.block(&header("PaxHeaders/x", b'x', text.len() as u64)).unwrap();
+        assert_eq!(step, Step::Text(text.len() as u64));
+        tape.text(&text).unwrap();
+        let step = tape.block(&header("GNUSparseFile.0/x", b'0', size)).unwrap();
+        (tape, step)
+    }
+
+    #[test]
+    fn sparse_files_of_pax_have_their_holes() {
+        let want = Kind::Sparse(vec![(0, 10), (100, 5)], 200);
+        let name = ("GNU.sparse.name", "dir/x");
+        // Format 0.0, 0.1, then 1.0, as GNU tar 1.34 writes them with --sparse-version.
+        let pieces = [("offset", "0"), ("numbytes", "10"), ("offset", "100"), ("numbytes", "5")];
+        let keys: Vec<(String, &str)> =
+            pieces.iter().map(|(key, value)| (format!("GNU.sparse.{key}"), *value)).collect();
+        let mut first = vec![("GNU.sparse.size", "200"), ("GNU.sparse.numblocks", "2")];
+        first.extend(keys.iter().map(|(key, value)| (key.as_str(), *value)));
+        let second = [("GNU.sparse.size", "200"), ("GNU.sparse.map", "0,10,100,5"), name];
+        for (records, path) in [(&first[..], "GNUSparseFile.0/x"), (&second[..], "dir/x")] {
+            let (_, Step::Entry(found)) = pax(records, 15) else { panic!("{records:?}") };
+            assert_eq!((&found.kind, found.size), (&want, 15));
+            assert_eq!(found.path, path.as_bytes());
+        }
+        let third = [
+            ("GNU.sparse.major", "1"),
+            ("GNU.sparse.minor", "0"),
+            name,
+            ("GNU.sparse.realsize", "200"),
+        ];
+        let (mut tape, step) = pax(&third, 512 + 15);
+        assert_eq!(step, Step::More);
+        let mut map = [0; BLOCK];
+        map[..13].copy_from_slice(b"2\n0\n10\n100\n5\n");
+        let Step::Entry(found) = tape.more(&map).unwrap() else { panic!() };
+        assert_eq!((found.kind, found.size, found.path.as_slice()), (want, 15, &b"dir/x"[..]));
+        // A map that does not end, or has no numbers, is an error.
+        let (mut tape, _) = pax(&third, 512 + 15);
+        assert!(tape.more(&[b'1'; BLOCK]).is_err());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Person {
 }
 
 /// Looks a user up in the lists of the calling process's root; the group is the user's unless it is given. A number
-/// needs no line: its group has the same number then.
+/// needs no line: its group is 0 then, as in containers. With a group given it is in no other.
 ///
 /// # Errors
 /// Who is in no list.
@@ -40,7 +40,8 @@ fn find_in(users: &str, groups: &str, user: &str, group: Option<&str>) -> Result
     let field = |at: usize| line.as_ref().and_then(|line| line.get(at).copied());
     let id = number.or_else(|| field(2)?.parse().ok());
     let id = id.ok_or_else(|| format!("no user {user:?} in the node's {USERS}"))?;
-    let own = field(3).and_then(|id| id.parse().ok()).unwrap_or(id);
+    let own = field(3).and_then(|id| id.parse().ok()).unwrap_or(0);
+    let alone = group.is_some();
     let group = match group {
         None => own,
         Some(group) => match group.parse().ok().or_else(|| number_in(groups, group)) {
@@ -50,7 +51,9 @@ fn find_in(users: &str, groups: &str, user: &str, group: Option<&str>) -> Result
     };
     let name = field(0).unwrap_or_default();
     let has = |line: &Vec<&str>| {
-        !name.is_empty() && line.get(3).is_some_and(|all| all.split(',').any(|one| one == name))
+        !alone
+            && !name.is_empty()
+            && line.get(3).is_some_and(|all| all.split(',').any(|one| one == name))
     };
     let further =
         groups.lines().map(fields).filter(has).filter_map(|line| line.get(2)?.parse().ok());
@@ -92,9 +95,10 @@ mod tests {
         let web = (33, 34, vec![4, 5], Some("/srv".to_owned()));
         assert_eq!(found("web", None).unwrap(), web);
         assert_eq!(found("33", None).unwrap(), web);
-        assert_eq!(found("web", Some("log")).unwrap().1, 4);
+        let log = (33, 4, vec![], Some("/srv".to_owned()));
+        assert_eq!(found("web", Some("log")).unwrap(), log);
         assert_eq!(found("70", Some("9")).unwrap(), (70, 9, vec![], None));
-        assert_eq!(found("70", None).unwrap().1, 70);
+        assert_eq!(found("4242", None).unwrap(), (4242, 0, vec![], None));
     }
 
     #[test]

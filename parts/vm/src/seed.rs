@@ -64,7 +64,7 @@ fn files(spec: &Spec) -> Result<Vec<(&'static str, Vec<u8>)>> {
     Ok(vec![
         ("meta-data", meta(&spec.lab, &spec.node).into_bytes()),
         ("network-config", network(&spec.node).into_bytes()),
-        ("vendor-data", vendor(&hosts).into_bytes()),
+        ("vendor-data", vendor(&hosts, &spec.node).into_bytes()),
         ("user-data", user),
     ])
 }
@@ -96,15 +96,15 @@ fn network(node: &PlannedNode) -> String {
             let key = if via.is_ipv4() { "gateway4" } else { "gateway6" };
             let _ = writeln!(text, "    {key}: {}", quoted(&via.to_string()));
         }
-        if !others.is_empty() {
-            text.push_str("    routes:\n");
-        }
-        for route in others {
-            let via = route.via.map_or_else(
-                || ", scope: link".to_owned(),
-                |via| format!(", via: {}", quoted(&via.to_string())),
+        let hops = others.iter().filter_map(|route| Some((route.to.to_string(), route.via?)));
+        for (n, (to, via)) in hops.enumerate() {
+            text.push_str(if n == 0 { "    routes:\n" } else { "" });
+            let _ = writeln!(
+                text,
+                "      - {{to: {}, via: {}}}",
+                quoted(&to),
+                quoted(&via.to_string())
             );
-            let _ = writeln!(text, "      - {{to: {}{via}}}", quoted(&route.to.to_string()));
         }
     }
     text
@@ -122,10 +122,43 @@ fn describe(text: &mut String, interface: &Interface) {
 }
 
 /// What every guest of a lab gets: the names of its nodes. Not as `write_files`, which those of the user's data would
-/// replace.
-fn vendor(hosts: &str) -> String {
-    format!(
+/// replace. Routes without a next hop are made here, once the network is up: cloud-init's renderers of eni and of
+/// sysconfig have no such routes.
+fn vendor(hosts: &str, node: &PlannedNode) -> String {
+    let mut text = format!(
         "#cloud-boothook\n#!/bin/sh\ncat >/etc/hosts <<'END-OF-HOSTS'\n{}\nEND-OF-HOSTS\n",
         hosts.trim_end()
-    )
+    );
+    for route in node.routes.iter().filter(|route| route.via.is_none()) {
+        let Some(interface) = node.interfaces.get(route.interface) else { continue };
+        let family = if route.to.addr().is_ipv4() { "-4" } else { "-6" };
+        let name = interface.name.replace('\'', "'\\''");
+        let _ = writeln!(text, "ip {family} route replace {} dev '{name}'", route.to);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use netloom_model::plan::Route;
+
+    use super::*;
+
+    #[test]
+    fn routes_without_a_next_hop_are_made_when_the_network_is_up() {
+        let text = b"routing: none\nlinks: [{ends: ['m:e0', n], addresses: {m: 10.9.0.1/24, n: 10.9.0.2/24}}]\n\
+                     nodes: {m: {routes: [{to: 10.1.0.0/16, dev: e0}, {to: 10.2.0.0/16, via: 10.9.0.2}]}, n: }\n";
+        let lab = netloom_model::parse("lab", text, "lab").unwrap();
+        let plan = netloom_model::plan::plan(&lab).unwrap();
+        let node = &plan.nodes[0];
+        assert!(node.routes.iter().any(|route: &Route| route.via.is_none()));
+        let network = network(node);
+        assert!(!network.contains("scope") && !network.contains("10.1.0.0/16"), "{network}");
+        assert!(network.contains("- {to: \"10.2.0.0/16\", via: \"10.9.0.2\"}"), "{network}");
+        let vendor = vendor("127.0.0.1 localhost", node);
+        assert!(
+            vendor.ends_with("END-OF-HOSTS\nip -4 route replace 10.1.0.0/16 dev 'e0'\n"),
+            "{vendor}"
+        );
+    }
 }

@@ -38,7 +38,7 @@ fn a_program_starts_as_its_user_where_it_is_told() {
     }
     let first = b.lines().next().unwrap_or_default();
     assert!(
-        first.starts_with(if real { "70 70 70 " } else { "0 0 0" }) && first.ends_with(" /own /"),
+        first.starts_with(if real { "70 0 0 " } else { "0 0 0" }) && first.ends_with(" /own /"),
         "{b}"
     );
     machine.down();

@@ -217,6 +217,7 @@ fn give_programs(node: &mut PlannedNode, image: &ImageUse, settings: &Settings, 
         }
         if program.workdir.is_none() && settings.working_dir.starts_with('/') {
             program.workdir = Some(settings.working_dir.clone());
+            program.makes_workdir = true;
         }
     }
 }

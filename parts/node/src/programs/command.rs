@@ -28,6 +28,10 @@ fn command_of(
 ) -> io::Result<Command> {
     let mut command = command(&program.command, env);
     if let Some(directory) = &program.workdir {
+        if program.makes_workdir {
+            // Where it cannot be made, it is missing to the program, too, and said so.
+            let _ = std::fs::create_dir_all(directory);
+        }
         command.current_dir(directory);
     }
     if program.user.is_none() && program.group.is_none() {
