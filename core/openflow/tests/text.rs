@@ -96,6 +96,21 @@ fn groups_and_meters() {
     assert_eq!(change.buckets.iter().map(|b| b.weight).collect::<Vec<_>>(), [10, 1]);
     assert_eq!(group(GroupCommand::Add, &print_group(&change)), Ok(change));
     assert!(group(GroupCommand::Add, "type=all").is_err());
+    // What ovs-ofctl 3.1.0 takes: words of a bucket anywhere, actions with and without their key.
+    let text = "group_id=8,type=ff,bucket=watch_port:1,output:1,bucket=output:2,watch_port:2,actions=dec_ttl";
+    let change = group(GroupCommand::Add, text).unwrap();
+    assert_eq!(
+        print_group(&change),
+        "group_id=8,type=ff,bucket=watch_port:1,actions=output:1,bucket=watch_port:2,actions=output:2,dec_ttl"
+    );
+    let select =
+        "group_id=9,type=select,selection_method=dp_hash,bucket=weight:10,output:1,bucket=output:2";
+    let change = group(GroupCommand::Add, select).unwrap();
+    assert_eq!(change.buckets.iter().map(|b| b.weight).collect::<Vec<_>>(), [10, 1]);
+    let fields =
+        "group_id=9,type=select,selection_method=hash,fields(ip_src,ip_dst),bucket=output:1";
+    let said = group(GroupCommand::Add, fields).unwrap_err().to_string();
+    assert!(said.contains("leave it out"), "{said}");
     let text = "meter=5 kbps burst stats bands=\ntype=dscp_remark rate=1000 prec_level=1\ntype=drop rate=2";
     let change = meter(MeterCommand::Add, text).unwrap();
     assert_eq!(change.bands[0].kind, BandKind::DscpRemark(1));

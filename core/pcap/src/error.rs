@@ -16,7 +16,7 @@ pub enum Error {
         at: u64,
     },
     /// The first bytes belong to no known format.
-    #[error("capture file: begins with {magic:02x?}: neither pcap nor pcapng")]
+    #[error("capture file: {}", strange(*magic))]
     Format {
         /// The first bytes.
         magic: [u8; 4],
@@ -60,4 +60,37 @@ pub enum Error {
         /// Bytes requested.
         to: usize,
     },
+}
+
+/// What a file is that begins so.
+fn strange(magic: [u8; 4]) -> String {
+    let packed = match magic {
+        [0x1f, 0x8b, ..] => Some("gzip"),
+        [0x28, 0xb5, 0x2f, 0xfd] => Some("zstd"),
+        [0xfd, b'7', b'z', b'X'] => Some("xz"),
+        [b'B', b'Z', b'h', _] => Some("bzip2"),
+        [0x04, 0x22, 0x4d, 0x18] => Some("lz4"),
+        [b'P', b'K', 3, 4] => Some("zip"),
+        _ => None,
+    };
+    match packed {
+        Some(packed) => format!("{packed}: unpack it first"),
+        None => format!("begins with {magic:02x?}: neither pcap nor pcapng"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_file_is_named() {
+        for (magic, text) in [
+            ([0x1f, 0x8b, 8, 0], "capture file: gzip: unpack it first"),
+            ([0x28, 0xb5, 0x2f, 0xfd], "capture file: zstd: unpack it first"),
+            (*b"abcd", "capture file: begins with [61, 62, 63, 64]: neither pcap nor pcapng"),
+        ] {
+            assert_eq!(Error::Format { magic }.to_string(), text);
+        }
+    }
 }

@@ -101,6 +101,10 @@ pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
     };
     let report = to.replay(&args.file, engine(args.engine), options, &stop)?;
     if args.json { print_json(&report) } else { print(&show::replayed(&report)) }?;
+    if report.frames_sent == 0 {
+        tell_line!("netloom: {:?}: no frame was sent", args.file);
+        return Ok(1);
+    }
     Ok(0)
 }
 

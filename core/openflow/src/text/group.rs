@@ -25,7 +25,7 @@ pub fn group(command: GroupCommand, text: &str) -> Result<GroupMod> {
     let mut pieces = text.split("bucket=");
     let mut change = GroupMod { command, kind: GroupType::All, group: GROUP_ANY, buckets: vec![] };
     for part in parts(pieces.next().unwrap_or(""), &[',', ' ']) {
-        let Some((key, value)) = part.split_once('=') else { return unknown(part) };
+        let Some((key, value)) = part.split_once(['=', '(', ':']) else { return unknown(part) };
         match key {
             "group_id" if value == "all" => change.group = GROUP_ALL,
             "group_id" => change.group = number(key, value)?,
@@ -33,6 +33,17 @@ pub fn group(command: GroupCommand, text: &str) -> Result<GroupMod> {
                 Some((_, kind)) => change.kind = *kind,
                 None => return super::wrong(key, value, "type of a group"),
             },
+            // A select group of the switch hashes all of a packet's flow, which both words leave to it.
+            "selection_method" if ["dp_hash", "hash"].contains(&value) => {}
+            "selection_method" => {
+                return super::wrong(key, value, "way to select a bucket; write dp_hash or hash");
+            }
+            "selection_method_param" if value == "0" => {}
+            "selection_method_param" | "fields" => {
+                let expected =
+                    "choice of the switch, whose select groups hash all of a flow; leave it out";
+                return super::wrong(key, value, expected);
+            }
             _ => return unknown(key),
         }
     }
@@ -48,22 +59,21 @@ pub fn group(command: GroupCommand, text: &str) -> Result<GroupMod> {
 fn bucket(text: &str, kind: GroupType) -> Result<Bucket> {
     let weight = u16::from(kind == GroupType::Select);
     let mut bucket = Bucket::new(weight, vec![]);
-    let (before, after) = match text.find("actions=") {
-        Some(at) => text.split_at(at),
-        None => ("", text),
-    };
-    for part in parts(before, &[',', ' ']) {
-        let Some((key, value)) = part.split_once([':', '=']) else { return unknown(part) };
+    // As ovs-ofctl has it (`parse_bucket_str`): whatever is no word about the bucket is an action, wherever it stands.
+    let mut rest: Vec<&str> = vec![];
+    for part in parts(text, &[',', ' ']) {
+        let (key, value) = part.split_once([':', '=']).unwrap_or((part, ""));
         match key {
             "weight" => bucket.weight = number(key, value)?,
             "watch_port" => bucket.watch_port = port(key, value)?,
             "watch_group" => bucket.watch_group = number(key, value)?,
             "bucket_id" => {}
-            _ => return unknown(key),
+            "actions" | "action" => rest.push(value),
+            _ => rest.push(part),
         }
     }
     let context = Context::new(Version::V13, &Fields::default());
-    bucket.actions = actions(after.strip_prefix("actions=").unwrap_or(after), context)?;
+    bucket.actions = actions(&rest.join(","), context)?;
     Ok(bucket)
 }
 
