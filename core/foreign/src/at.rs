@@ -72,6 +72,17 @@ impl<'a> At<'a> {
         read::scalar(&entry.value)
     }
 
+    /// The item of its first leaf.
+    pub(crate) fn item(&self) -> Option<crate::ledger::Id> {
+        let (mut at, mut below) =
+            (self.clone(), self.entries().into_iter().map(|(_, at)| at).next());
+        while let Some(next) = below.or_else(|| at.items().into_iter().next()) {
+            below = next.entries().into_iter().map(|(_, at)| at).next();
+            at = next;
+        }
+        self.ledger.leaf(&at.file, &at.path)
+    }
+
     /// Whether it says `true`.
     pub(crate) fn is_true(&self) -> bool {
         self.node.kind == Kind::Bool(true)

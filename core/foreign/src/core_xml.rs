@@ -47,7 +47,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     }
     for links in root.get("links").iter().flat_map(At::items) {
         for at in links.get("link").iter().flat_map(At::items) {
-            if let Some(link) = links::read(&at, &places) {
+            if let Some(link) = links::read(&at, &places, &mut draft.links) {
                 draft.links.push(link);
             }
         }

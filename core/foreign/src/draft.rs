@@ -3,7 +3,7 @@
 //! Readers fill it; [`crate::write`] turns it into text. Values are texts as the lab file has them; whether they are
 //! right is found out when the finished text is parsed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use netloom_model::published::Published;
@@ -12,10 +12,8 @@ use netloom_model::published::Published;
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) name: String,
-    /// Whether routes and addresses that nobody gives are made up; other programs make up none.
-    pub(crate) routed: bool,
-    /// Whether no node has IPv6.
-    pub(crate) without_ipv6: bool,
+    /// Whether switches may form loops.
+    pub(crate) loops: bool,
     pub(crate) nodes: Vec<Node>,
     pub(crate) switches: Vec<Switch>,
     pub(crate) links: Vec<Link>,
@@ -39,6 +37,8 @@ pub(crate) struct Node {
     /// Commands once every node is ready, whose failure is only told.
     pub(crate) exec: Vec<Vec<String>>,
     pub(crate) routes: Vec<Route>,
+    /// What it is called in the other program's files, where that is another name.
+    pub(crate) source: Option<String>,
 }
 
 /// A program of a node.
@@ -98,6 +98,8 @@ pub(crate) struct Link {
     pub(crate) mtu: Option<u32>,
     /// Impairments: of both directions, of what the first end sends, of what the second sends.
     pub(crate) impairments: [Vec<(&'static str, String)>; 3],
+    /// The item that it is made of, if its reader says so.
+    pub(crate) item: Option<crate::ledger::Id>,
 }
 
 /// An end of a link.
@@ -180,65 +182,5 @@ impl Draft {
         let numbered = (2..).map(|n| format!("{wish}-{n}"));
         let mut names = std::iter::once(wish.to_owned()).chain(numbered);
         names.find(|name| !taken(name)).unwrap_or_default()
-    }
-
-    /// Gives addresses that a link of a lab file does not take by commands of the node: those beyond the first of each
-    /// family, and those of a prefix that another segment has, too.
-    pub(crate) fn spill_addresses(&mut self) {
-        let segments = self.segments();
-        let mut taken: BTreeSet<(IpNet, usize)> = BTreeSet::new();
-        let mut spilt: Vec<(String, Vec<String>)> = vec![];
-        for (link, segment) in self.links.iter_mut().zip(segments) {
-            for end in &mut link.ends {
-                let Some(iface) = &end.iface else { continue };
-                let mut seen = [false; 2];
-                let (node, iface) = (end.at.clone(), iface.clone());
-                end.addresses.retain(|net| {
-                    let family = usize::from(net.addr().is_ipv6());
-                    let mut stays = !std::mem::replace(&mut seen[family], true);
-                    let own = net.trunc();
-                    let overlaps = |(other, of): &(IpNet, usize)| {
-                        *of != segment && (other.contains(&own) || own.contains(other))
-                    };
-                    stays &= !taken.iter().any(overlaps);
-                    if stays {
-                        taken.insert((own, segment));
-                    } else {
-                        let words = ["ip", "address", "add", &net.to_string(), "dev", &iface];
-                        spilt.push((node.clone(), words.map(str::to_owned).to_vec()));
-                    }
-                    stays
-                });
-            }
-        }
-        for (name, command) in spilt {
-            if let Some(node) = self.node(&name) {
-                node.setup.insert(0, command);
-            }
-        }
-    }
-
-    /// The segment of each link, by a number: links that meet at switches are of one.
-    fn segments(&self) -> Vec<usize> {
-        let mut of: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut segments: Vec<usize> = vec![];
-        for (number, link) in self.links.iter().enumerate() {
-            let switches = link.ends.iter().map(|end| end.at.as_str());
-            let switches: Vec<&str> = switches.filter(|name| self.has_switch(name)).collect();
-            let known: Vec<usize> =
-                switches.iter().filter_map(|name| of.get(name).copied()).collect();
-            let segment = known.iter().min().copied().unwrap_or(number);
-            // A link between switches joins what was two segments.
-            if known.iter().any(|other| *other != segment) {
-                for found in of.values_mut().chain(&mut segments) {
-                    if known.contains(found) {
-                        *found = segment;
-                    }
-                }
-            }
-            of.extend(switches.into_iter().map(|name| (name, segment)));
-            segments.push(segment);
-        }
-        segments
     }
 }

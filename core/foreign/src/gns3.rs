@@ -51,6 +51,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     vlans::carry(&switches, &linked, &mut draft);
     nat::doors(&mut draft);
     nodes::addresses(job, &places, &topology, &mut draft);
+    nodes::macs(&places, &topology, &mut draft);
     for (key, at) in topology.entries() {
         match key {
             "drawings" => at.drawing(),

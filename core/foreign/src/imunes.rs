@@ -72,6 +72,8 @@ struct Interface {
 struct Wire {
     ends: [(String, String); 2],
     impairments: Vec<(&'static str, String)>,
+    /// Its item in the account.
+    item: Option<crate::ledger::Id>,
 }
 
 /// Reads a network.
@@ -92,7 +94,9 @@ fn made(net: Net) -> Draft {
         let name = draft.free_name(if wish.is_empty() { &host.id } else { &wish });
         match &host.role {
             Role::Switch => draft.switches.push(Switch::named(&name)),
-            Role::Host | Role::Router(_) => draft.nodes.push(Node::named(&name)),
+            Role::Host | Role::Router(_) => {
+                draft.nodes.push(Node { source: Some(host.id.clone()), ..Node::named(&name) });
+            }
             Role::Door(_) | Role::Nothing(_) => {}
         }
         names.insert(host.id.clone(), name);
@@ -101,7 +105,8 @@ fn made(net: Net) -> Draft {
         let ends = wire.ends.clone().map(|(id, iface)| end(&net, &names, &id, &iface));
         let [Some((a, mtu)), Some((b, other))] = ends else { continue };
         let impairments = [wire.impairments.clone(), vec![], vec![]];
-        draft.links.push(Link { ends: [a, b], mtu: mtu.or(other), impairments });
+        let (mtu, item) = (mtu.or(other), wire.item);
+        draft.links.push(Link { ends: [a, b], mtu, impairments, item });
     }
     let gateways = gateways(&net);
     for host in net.nodes {
@@ -198,13 +203,21 @@ fn role(kind: &str, name: &str, protocols: Vec<Protocol>) -> Role {
     }
 }
 
+/// The lowest rate of a link, in bits a second.
+const LEAST_RATE: f64 = netloom_impair::LEAST_RATE as f64;
+
+/// Why a bandwidth is left out.
+fn slow(text: &str) -> String {
+    format!("a rate is at least {LEAST_RATE} bit/s, not {}", text.trim())
+}
+
 /// What links do: delay in microseconds, bandwidth in bits a second, loss and duplicates in percent, `ber` one wrong
 /// bit in so many.
 fn impairment(key: &str, text: &str) -> Option<(&'static str, String)> {
     let value: f64 = text.trim().parse().ok().filter(|value: &f64| *value > 0.0)?;
     match key {
         "delay" => Some(("delay", draft::time(value))),
-        "bandwidth" if value >= 1000.0 => Some(("rate", draft::rate(value))),
+        "bandwidth" if value >= LEAST_RATE => Some(("rate", draft::rate(value))),
         "loss" if value <= 100.0 => Some(("loss", format!("{value}%"))),
         "dup" | "duplicate" if value <= 100.0 => Some(("duplicate", format!("{value}%"))),
         _ => None,

@@ -53,7 +53,6 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     devices.sort_by_key(|(name, _)| {
         order.iter().position(|other| other == name).map_or(0, |at| at + 1)
     });
-    draft.without_ipv6 = devices.iter().all(|(_, device)| !device.ipv6);
     let mut names = BTreeMap::new();
     for (name, _) in &devices {
         let valid = valid_name(name.trim_start_matches('_'));

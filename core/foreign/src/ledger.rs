@@ -5,7 +5,7 @@
 //! unknown, so that nothing is passed over in silence. Of several verdicts on one item the worst holds.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use netloom_config::{Kind, Node, Place, printable};
@@ -62,7 +62,27 @@ struct Line {
     file: String,
     line: u32,
     item: String,
+    /// The scalar that stands there; empty of lines and files.
+    value: String,
     verdict: Option<Verdict>,
+}
+
+impl Line {
+    /// The words of its text and its value, an address also without its prefix length.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        let inside = |c: char| !(c.is_ascii_alphanumeric() || ":._/-".contains(c));
+        let words = [&self.item, &self.value].into_iter().flat_map(move |text| text.split(inside));
+        let words = words.flat_map(|word| std::iter::once(word).chain(word.split(['/', '.'])));
+        let bare = self.value.split_once('/').map(|(bare, _)| bare);
+        words.chain(bare).chain(self.item.split([' ', '/'])).filter(|word| !word.is_empty())
+    }
+
+    /// Whether it is about a node: by a key of its path, a word, or its file.
+    fn names(&self, node: &str) -> bool {
+        let apart = |c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c));
+        self.file.split(['/', '.']).any(|part| part == node)
+            || self.item.split(apart).flat_map(|word| word.split("--")).any(|word| word == node)
+    }
 }
 
 /// The account while an import is at work.
@@ -73,6 +93,10 @@ pub(crate) struct Ledger {
     known: RefCell<HashMap<(String, u32, String), Id>>,
     /// Leaves of trees, by file and path.
     leaves: RefCell<HashMap<(String, String), Id>>,
+    /// Items by the words in them, once somebody has looked for one.
+    words: RefCell<Option<HashMap<String, Vec<Id>>>>,
+    /// Items that somebody has found so.
+    found: RefCell<HashSet<Id>>,
 }
 
 impl Ledger {
@@ -83,7 +107,7 @@ impl Ledger {
         let mut known = self.known.borrow_mut();
         let id = *known.entry((file.clone(), line, item.clone())).or_insert(lines.len());
         if id == lines.len() {
-            lines.push(Line { file, line, item, verdict: None });
+            lines.push(Line { file, line, item, value: String::new(), verdict: None });
         }
         id
     }
@@ -108,9 +132,17 @@ impl Ledger {
             _ => {
                 let shown = if path.is_empty() { "the file" } else { path };
                 let id = self.enter(file, place.line, shown);
+                if let Some(text) = netloom_config::read::scalar(node) {
+                    text.clone_into(&mut self.lines.borrow_mut()[id].value);
+                }
                 self.leaves.borrow_mut().insert((file.to_owned(), path.to_owned()), id);
             }
         }
+    }
+
+    /// The leaf of a tree at a path.
+    pub(crate) fn leaf(&self, file: &str, path: &str) -> Option<Id> {
+        self.leaves.borrow().get(&(file.to_owned(), path.to_owned())).copied()
     }
 
     /// Says what became of an item; the worst of several verdicts holds.
@@ -136,12 +168,55 @@ impl Ledger {
                 }
             }
             _ => {
-                let found = self.leaves.borrow().get(&(file.to_owned(), path.to_owned())).copied();
-                if let Some(id) = found {
+                if let Some(id) = self.leaf(file, path) {
                     self.say(id, verdict.clone());
                 }
             }
         }
+    }
+
+    /// The item in which a value of a node stands, which nobody else has found. `after`, if known, is an item that is not
+    /// behind it. One that names the node is better than others.
+    pub(crate) fn find(&self, after: Option<Id>, node: &str, value: &str) -> Option<Id> {
+        let lines = self.lines.borrow();
+        let mut words = self.words.borrow_mut();
+        let words = words.get_or_insert_with(|| {
+            let mut found: HashMap<String, Vec<Id>> = HashMap::new();
+            for (id, line) in lines.iter().enumerate() {
+                for word in line.words() {
+                    found.entry(word.to_owned()).or_default().push(id);
+                }
+            }
+            found
+        });
+        let bare = value.split_once('/').map_or(value, |(bare, _)| bare);
+        let mut found = self.found.borrow_mut();
+        let has = |(id, line): (Id, &Line)| {
+            (line.item.contains(value) || line.value == value).then_some(id)
+        };
+        let scanned: Vec<Id>;
+        let ids = match words.get(value).or_else(|| words.get(bare)) {
+            Some(ids) => ids,
+            None if value.is_empty() => return None,
+            None => {
+                scanned = lines.iter().enumerate().filter_map(has).collect();
+                &scanned
+            }
+        };
+        let is_new = |id: &&Id| !found.contains(*id);
+        let of_node = |id: &&Id| lines.get(**id).is_some_and(|line| line.names(node));
+        let not_before = |id: &&Id| after.is_some_and(|after| **id >= after);
+        let new = || ids.iter().filter(is_new);
+        let best = new()
+            .filter(not_before)
+            .find(of_node)
+            .or_else(|| new().find(of_node))
+            .or_else(|| new().find(not_before))
+            .or_else(|| new().next())
+            .or(ids.last())
+            .copied();
+        found.extend(best);
+        best
     }
 
     /// The finished account, in order of files and lines.

@@ -22,7 +22,9 @@ mod ledger;
 mod mininet;
 mod netlab;
 mod ports;
+mod refused;
 mod service;
+mod settle;
 mod shell;
 mod source;
 mod write;
@@ -170,6 +172,8 @@ pub enum Error {
         file: String,
         /// The errors of the lab file.
         problem: String,
+        /// The text as far as it goes.
+        lab: String,
     },
     /// [`Options::only`] names a node that the lab does not have.
     #[error(
@@ -280,10 +284,12 @@ pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import
     if draft.name.is_empty() {
         draft.name = lab_name(&options.name);
     }
-    draft.spill_addresses();
+    // A record of a script stands beside it.
+    let source = file.strip_suffix(".json").filter(|name| name.ends_with(".py")).unwrap_or(file);
+    settle::settle(&mut draft, source, &ledger);
     let from = format!("{file} ({})", format.name());
-    let lab = write::write(&draft, &from, &options.base);
-    check(file, &lab)?;
+    let lab = refused::planned(&mut draft, (source, &from, &options.base), &ledger)
+        .map_err(|(lab, problem)| Error::NoLab { file: file.to_owned(), problem, lab })?;
     Ok(Import { format, lab, items: ledger.close() })
 }
 
@@ -324,15 +330,6 @@ impl Job<'_> {
             _ => Err(Error::Text(report.finish())),
         }
     }
-}
-
-/// Whether the lab file is one, with a plan.
-fn check(file: &str, lab: &str) -> Result<()> {
-    let no_lab = |problem: String| Error::NoLab { file: file.to_owned(), problem };
-    let parsed = netloom_model::parse("lab", lab.as_bytes(), "lab")
-        .map_err(|errors| no_lab(errors.to_string()))?;
-    netloom_model::plan::plan(&parsed).map_err(|error| no_lab(error.to_string()))?;
-    Ok(())
 }
 
 /// A valid lab name that is like another.

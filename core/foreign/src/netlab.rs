@@ -75,7 +75,7 @@ type Nodes<'a> = Vec<Node<'a>>;
 pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let tree = job.tree(job.file, content)?;
     let root = At::root(job.file, &tree, job.ledger);
-    let mut draft = Draft { without_ipv6: true, ..Draft::default() };
+    let mut draft = Draft::default();
     head(job, &root, &mut draft);
     let mut pools = Pools::read(&root);
     let (mut nodes, left_out) = nodes::read(job, &root, &mut pools, &mut draft)?;

@@ -7,92 +7,139 @@ use netloom_config::printable;
 
 use crate::draft::{Bind, Content, Draft, End, File, Link, Node, Program, Route, Switch};
 
+/// A piece of a draft that a line of the lab file is made of, by its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Piece {
+    Head,
+    Node(usize),
+    Part(usize, Part),
+    Switch(usize),
+    Link(usize),
+}
+
+/// A part of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Key(usize),
+    Forwarding,
+    Env(usize),
+    Sysctl(usize),
+    File(usize),
+    Bind(usize),
+    Ports,
+    Setup(usize),
+    Run(usize),
+    Exec(usize),
+    Route(usize),
+}
+
+/// The text of a lab file.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) text: String,
+    /// By line: what it is made of.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+impl Written {
+    /// Whole lines of one piece.
+    fn put(&mut self, piece: Piece, text: &str) {
+        self.text.push_str(text);
+        self.pieces.extend(text.lines().map(|_| piece));
+    }
+
+    /// A key of a node with its items, if there are any.
+    fn items(
+        &mut self,
+        node: usize,
+        key: &str,
+        part: fn(usize) -> Part,
+        lines: impl IntoIterator<Item = String>,
+    ) {
+        for (n, line) in lines.into_iter().enumerate() {
+            if n == 0 {
+                self.put(Piece::Node(node), &format!("    {key}:\n"));
+            }
+            self.put(Piece::Part(node, part(n)), &line);
+        }
+    }
+}
+
 /// The lab file. `from` is what it was made of, in words; `base` stands before paths of files.
-pub(crate) fn write(draft: &Draft, from: &str, base: &str) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "# Made by `netloom import` from {}.", printable::line(from));
-    let _ = writeln!(out, "name: {}", scalar(&draft.name));
-    if !draft.routed {
-        out.push_str("routing: none\n");
-    }
-    if draft.without_ipv6 {
-        out.push_str("pool: {ipv6: none}\n");
-    }
-    out.push_str(if draft.nodes.is_empty() { "nodes: {}\n" } else { "nodes:\n" });
-    for node in &draft.nodes {
-        write_node(&mut out, node, base);
+pub(crate) fn write(draft: &Draft, from: &str, base: &str) -> Written {
+    let mut out = Written::default();
+    let name = scalar(&draft.name);
+    let mut head = format!("# Made by `netloom import` from {}.\n", printable::line(from));
+    let _ = write!(head, "name: {name}\nrouting: none\n");
+    // Addresses are those that the other lab has. Only the way to the host needs one where that gives none.
+    let bare =
+        |end: &End| end.at == "internet" && !end.addresses.iter().any(|a| a.addr().is_ipv4());
+    let bare = draft.links.iter().flat_map(|link| &link.ends).any(bare);
+    head.push_str(match bare {
+        true => "pool: {ipv6: none}\n",
+        false => "pool: {ipv4: none, ipv6: none}\n",
+    });
+    head.push_str(if draft.loops { "loops: allowed\n" } else { "" });
+    head.push_str(if draft.nodes.is_empty() { "nodes: {}\n" } else { "nodes:\n" });
+    out.put(Piece::Head, &head);
+    for (at, node) in draft.nodes.iter().enumerate() {
+        write_node(&mut out, at, node, base);
     }
     if !draft.switches.is_empty() {
-        out.push_str("switches:\n");
-        draft.switches.iter().for_each(|switch| write_switch(&mut out, switch));
+        out.put(Piece::Head, "switches:\n");
+    }
+    for (at, switch) in draft.switches.iter().enumerate() {
+        out.put(Piece::Switch(at), &write_switch(switch));
     }
     if !draft.links.is_empty() {
-        out.push_str("links:\n");
-        draft.links.iter().for_each(|link| write_link(&mut out, link, draft.routed));
+        out.put(Piece::Head, "links:\n");
+    }
+    for (at, link) in draft.links.iter().enumerate() {
+        out.put(Piece::Link(at), &write_link(link));
     }
     out
 }
 
-fn write_node(out: &mut String, node: &Node, base: &str) {
-    let mut body = String::new();
-    for (key, value) in &node.keys {
-        let _ = writeln!(body, "    {key}: {value}");
+fn write_node(out: &mut Written, at: usize, node: &Node, base: &str) {
+    let mut body = Written::default();
+    let part = |part| Piece::Part(at, part);
+    for (n, (key, value)) in node.keys.iter().enumerate() {
+        body.put(part(Part::Key(n)), &format!("    {key}: {value}\n"));
     }
     if let Some(families) = node.forwarding {
-        let _ = writeln!(body, "    forwarding: {families}");
+        body.put(part(Part::Forwarding), &format!("    forwarding: {families}\n"));
     }
-    write_texts(&mut body, "env", &node.env);
-    write_texts(&mut body, "sysctls", &node.sysctls);
-    if !node.files.is_empty() {
-        body.push_str("    files:\n");
-        node.files.iter().for_each(|file| write_file(&mut body, file, base));
+    body.items(at, "env", Part::Env, write_texts(&node.env));
+    body.items(at, "sysctls", Part::Sysctl, write_texts(&node.sysctls));
+    body.items(at, "files", Part::File, node.files.iter().map(|file| write_file(file, base)));
+    body.items(at, "binds", Part::Bind, node.binds.iter().map(|bind| write_bind(bind, base)));
+    let ports: Vec<String> = node.ports.iter().map(|port| quoted(&port.to_string())).collect();
+    if !ports.is_empty() {
+        body.put(part(Part::Ports), &format!("    ports: [{}]\n", ports.join(", ")));
     }
-    if !node.binds.is_empty() {
-        body.push_str("    binds:\n");
-        node.binds.iter().for_each(|bind| write_bind(&mut body, bind, base));
-    }
-    if !node.ports.is_empty() {
-        let ports: Vec<String> = node.ports.iter().map(|port| quoted(&port.to_string())).collect();
-        let _ = writeln!(body, "    ports: [{}]", ports.join(", "));
-    }
-    if !node.setup.is_empty() {
-        body.push_str("    setup:\n");
-        for command in &node.setup {
-            let _ = writeln!(body, "      - {}", list(command));
-        }
-    }
-    if !node.run.is_empty() {
-        body.push_str("    run:\n");
-        node.run.iter().for_each(|program| write_program(&mut body, program));
-    }
-    if !node.exec.is_empty() {
-        body.push_str("    exec:\n");
-        for command in &node.exec {
-            let _ = writeln!(body, "      - {{command: {}, fatal: false}}", list(command));
-        }
-    }
-    if !node.routes.is_empty() {
-        body.push_str("    routes:\n");
-        node.routes.iter().for_each(|route| write_route(&mut body, route));
-    }
+    let command = |command: &Vec<String>| format!("      - {}\n", list(command));
+    body.items(at, "setup", Part::Setup, node.setup.iter().map(command));
+    body.items(at, "run", Part::Run, node.run.iter().map(write_program));
+    let command =
+        |command: &Vec<String>| format!("      - {{command: {}, fatal: false}}\n", list(command));
+    body.items(at, "exec", Part::Exec, node.exec.iter().map(command));
+    body.items(at, "routes", Part::Route, node.routes.iter().map(write_route));
     let name = scalar(&node.name);
-    let _ = match body.is_empty() {
-        true => writeln!(out, "  {name}: {{}}"),
-        false => write!(out, "  {name}:\n{body}"),
-    };
+    let first =
+        if body.text.is_empty() { format!("  {name}: {{}}\n") } else { format!("  {name}:\n") };
+    out.put(Piece::Node(at), &first);
+    out.text.push_str(&body.text);
+    out.pieces.extend(body.pieces);
 }
 
-fn write_texts(out: &mut String, key: &str, texts: &BTreeMap<String, String>) {
-    if texts.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "    {key}:");
-    for (name, value) in texts {
-        let _ = writeln!(out, "      {}: {}", scalar(name), quoted(value));
-    }
+fn write_texts(texts: &BTreeMap<String, String>) -> Vec<String> {
+    texts
+        .iter()
+        .map(|(name, value)| format!("      {}: {}\n", scalar(name), quoted(value)))
+        .collect()
 }
 
-fn write_file(out: &mut String, file: &File, base: &str) {
+fn write_file(file: &File, base: &str) -> String {
     let content = match &file.content {
         Content::Text(text) => format!("text: {}", quoted(text)),
         Content::From(path) => format!("from: {}", scalar(&host_path(path, base))),
@@ -101,7 +148,7 @@ fn write_file(out: &mut String, file: &File, base: &str) {
         0o644 => String::new(),
         mode => format!(", mode: \"{mode:04o}\""),
     };
-    let _ = writeln!(out, "      {}: {{{content}{mode}}}", scalar(&file.path));
+    format!("      {}: {{{content}{mode}}}\n", scalar(&file.path))
 }
 
 /// A path of the host from where the lab file is.
@@ -112,35 +159,32 @@ fn host_path(path: &str, base: &str) -> String {
     }
 }
 
-fn write_bind(out: &mut String, bind: &Bind, base: &str) {
+fn write_bind(bind: &Bind, base: &str) -> String {
     let access = if bind.writable { ", access: rw" } else { "" };
     let from = scalar(&host_path(&bind.from, base));
-    let _ = writeln!(out, "      {}: {{from: {from}{access}}}", scalar(&bind.path));
+    format!("      {}: {{from: {from}{access}}}\n", scalar(&bind.path))
 }
 
-fn write_program(out: &mut String, program: &Program) {
+fn write_program(program: &Program) -> String {
     if program.keys.is_empty() {
-        let _ = writeln!(out, "      - {}", list(&program.command));
-        return;
+        return format!("      - {}\n", list(&program.command));
     }
-    let _ = writeln!(out, "      - command: {}", list(&program.command));
-    for (key, value) in &program.keys {
-        let _ = writeln!(out, "        {key}: {value}");
-    }
+    let keys = program.keys.iter().map(|(key, value)| format!("        {key}: {value}\n"));
+    format!("      - command: {}\n{}", list(&program.command), keys.collect::<String>())
 }
 
-fn write_route(out: &mut String, route: &Route) {
+fn write_route(route: &Route) -> String {
     let mut body = format!("to: {}", scalar(&route.to));
     for (key, value) in [("via", &route.via), ("dev", &route.dev)] {
         if let Some(value) = value {
             let _ = write!(body, ", {key}: {}", scalar(value));
         }
     }
-    let _ = writeln!(out, "      - {{{body}}}");
+    format!("      - {{{body}}}\n")
 }
 
-fn write_switch(out: &mut String, switch: &Switch) {
-    let _ = writeln!(out, "  {}: {{{}}}", scalar(&switch.name), pairs(&switch.keys));
+fn write_switch(switch: &Switch) -> String {
+    format!("  {}: {{{}}}\n", scalar(&switch.name), pairs(&switch.keys))
 }
 
 fn pairs(keys: &[(&'static str, String)]) -> String {
@@ -161,9 +205,9 @@ fn key_of(link: &Link, end: &End) -> String {
     if same { shown(end) } else { scalar(&end.at) }
 }
 
-fn write_link(out: &mut String, link: &Link, routed: bool) {
+fn write_link(link: &Link) -> String {
     let mut parts = vec![format!("ends: [{}, {}]", shown(&link.ends[0]), shown(&link.ends[1]))];
-    parts.extend(addresses(link, routed));
+    parts.extend(addresses(link));
     let mac = |end: &End| Some(format!("{}: {}", key_of(link, end), quoted(end.mac.as_ref()?)));
     let macs: Vec<String> = link.ends.iter().filter_map(mac).collect();
     if !macs.is_empty() {
@@ -177,14 +221,14 @@ fn write_link(out: &mut String, link: &Link, routed: bool) {
             parts.push(format!("{key}: {{{}}}", pairs(way)));
         }
     }
-    let _ = writeln!(out, "  - {{{}}}", parts.join(", "));
+    format!("  - {{{}}}\n", parts.join(", "))
 }
 
 /// Addresses by end; an end without any has none, because other programs make none up.
-fn addresses(link: &Link, routed: bool) -> Option<String> {
+fn addresses(link: &Link) -> Option<String> {
     let has_some = |end: &&End| end.iface.is_some() || !end.addresses.is_empty();
     let nodes: Vec<&End> = link.ends.iter().filter(has_some).collect();
-    if nodes.is_empty() || (routed && nodes.iter().all(|end| end.addresses.is_empty())) {
+    if nodes.is_empty() {
         return None;
     }
     if nodes.iter().all(|end| end.addresses.is_empty()) {

@@ -8,4 +8,5 @@ mod mininet;
 mod netlab;
 mod others;
 mod outside;
+mod refused;
 mod seeds;

@@ -9,8 +9,8 @@ use crate::{Bursts, Distribution, Impairments, Jitter, Loss, Problem, Queue, Sha
 
 /// The longest pattern of losses.
 const LONGEST_PATTERN: usize = 65_536;
-/// The lowest rate, in bits per second.
-const LEAST_RATE: u64 = 1000;
+/// The lowest rate of a link, in bits a second.
+pub const LEAST_RATE: u64 = 1000;
 /// The smallest MTU that IPv4 allows (RFC 791).
 const LEAST_MTU: u32 = 68;
 /// Assumed bytes of a packet in a queue: an Ethernet frame of full length.

@@ -17,6 +17,7 @@ mod random;
 pub mod schema;
 pub mod spec;
 
+pub use check::LEAST_RATE;
 pub use engine::{Direction, Fate, Packet};
 pub use ledger::{Cause, Count, Ledger, Losses};
 pub use random::seed_for;

@@ -21,7 +21,10 @@ pub(crate) fn import(args: &Import) -> Result<i32> {
         Some(output) => base(output, &lab.folder),
         None => String::new(),
     };
-    let import = lab.import(&base, args.name.as_deref(), &args.importing)?;
+    let import = match lab.import(&base, args.name.as_deref(), &args.importing) {
+        Ok(import) => import,
+        Err(error) => return Err(incomplete(error, args)),
+    };
     let mut text = import.lab.clone();
     if let Some(name) = &args.name {
         text = renamed(&text, name)?;
@@ -53,6 +56,20 @@ pub(crate) fn import(args: &Import) -> Result<i32> {
         }
     }
     Ok(0)
+}
+
+/// Writes what there is of a lab that cannot be planned, so that it can be mended by hand.
+fn incomplete(error: anyhow::Error, args: &Import) -> anyhow::Error {
+    let Some(foreign::Refused::Import(netloom_foreign::Error::NoLab { lab, .. })) =
+        error.downcast_ref()
+    else {
+        return error;
+    };
+    match args.output.as_ref().map(|output| (output, write(output, lab, args.force))) {
+        None => error,
+        Some((_, Err(failed))) => failed,
+        Some((output, Ok(()))) => error.context(format!("{output:?}: written as far as it goes")),
+    }
 }
 
 /// Items for programs.

@@ -6,8 +6,9 @@ use crate::at::At;
 use crate::core_xml::{Places, end, linked};
 use crate::draft::{self, End, Link};
 
-/// Reads a link; what cannot be linked is left out.
-pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
+/// Reads a link; what cannot be linked is left out. One that only gives the other direction of a link before, whose ends
+/// may stand in the other order, adds to that.
+pub(super) fn read(at: &At<'_>, places: &Places, known: &mut [Link]) -> Option<Link> {
     let node = |keys: [&'static str; 2]| {
         keys.into_iter().find_map(|key| at.get(key)).map(|at| (at.text().unwrap_or_default(), at))
     };
@@ -39,11 +40,32 @@ pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
         }
     }
     let ends: [End; 2] = ends.try_into().ok()?;
-    let mut link = linked(ends);
+    let mut link = Link { item: at.item(), ..linked(ends) };
     for options in at.get("options").iter().flat_map(At::items) {
         self::options(&options, &mut link);
     }
+    if link.impairments[1].is_empty() && !is_one_way(at) {
+        return Some(link);
+    }
+    let same = |a: &End, b: &End| a.at == b.at && a.iface == b.iface;
+    let [a, b] = &link.ends;
+    for other in known {
+        let [c, d] = &other.ends;
+        let way = match () {
+            () if same(a, c) && same(b, d) => 1,
+            () if same(a, d) && same(b, c) => 2,
+            () => continue,
+        };
+        other.impairments[way] = std::mem::take(&mut link.impairments[1]);
+        return None;
+    }
     Some(link)
+}
+
+/// Whether the options of a link are those of what its first end sends alone.
+fn is_one_way(at: &At<'_>) -> bool {
+    let all = at.get("options").map(|at| at.items()).unwrap_or_default();
+    all.iter().any(|options| options.text_of("@unidirectional") == Some("1"))
 }
 
 fn interface(at: &At<'_>, end: &mut End) {
@@ -114,7 +136,8 @@ fn options(at: &At<'_>, link: &mut Link) {
     // Jitter is around a delay, and as netem draws it without a table.
     let delayed = keys.iter().any(|(key, _)| *key == "delay");
     if let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
-        jitter.1.push_str(if delayed { " uniform" } else { " pareto" });
+        // CORE gives netem a correlation of 25 % (`core.nodes.interface`).
+        jitter.1.push_str(if delayed { " uniform 25%" } else { " pareto 25%" });
         if !delayed {
             at.get("@jitter")
                 .iter()

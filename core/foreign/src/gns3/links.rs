@@ -21,21 +21,20 @@ pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
         at.left_out("both its ends are the host's network");
         return None;
     }
-    let mut link = Link { ends: [a, b], ..Link::default() };
+    let mut link = Link { ends: [a, b], item: at.item(), ..Link::default() };
     for (key, at) in at.entries() {
         match key {
             "link_id" | "link_type" => at.changed("of GNS3's own file"),
             "link_style" => at.drawing(),
             "suspend" if !at.is_true() => at.carried(),
-            "suspend" => {
-                link.impairments[0].push(("loss", "100%".into()));
-                at.changed("every frame is lost; `netloom link set LINK --loss none` ends that");
-            }
-            "filters" => filters(&at, &mut link),
+            // `Project.open` of gns3-server 2.2.61 reads it from no file.
+            "suspend" => at.changed("GNS3 does not suspend it either when it opens a project"),
+            "filters" => {}
             "nodes" => ports(&at),
             _ => {}
         }
     }
+    at.get("filters").iter().for_each(|at| filters(at, &mut link));
     Some(link)
 }
 
@@ -71,40 +70,77 @@ fn end(at: &At<'_>, places: &Places) -> Result<End, String> {
     }
 }
 
-/// Filters act on both directions: delay and jitter in milliseconds, shares in percent.
+/// Filters act on both directions: delay and jitter in milliseconds, shares in percent. GNS3 drops a filter whose first
+/// value is 0 (`UDPLink.update_filters`).
 fn filters(at: &At<'_>, link: &mut Link) {
     if at.is_empty() {
         at.carried();
     }
-    let keys = &mut link.impairments[0];
+    let mut keys = vec![];
+    let (mut lost, mut nth) = (None, None);
     for (key, at) in at.entries() {
         let values: Vec<f64> = at.items().iter().filter_map(|at| at.text()?.parse().ok()).collect();
-        let ok = !values.is_empty() && values.iter().all(|v| *v >= 0.0 && v.is_finite());
+        // GNS3 reads whole numbers and cuts off what stands behind the point.
+        let values: Vec<f64> = values.into_iter().map(f64::trunc).collect();
+        let is_share = |share: &f64| (0.0..=100.0).contains(share);
         match (key, values.as_slice()) {
-            ("delay", [delay, jitter @ ..]) if ok => {
+            ("delay" | "packet_loss" | "corrupt" | "frequency_drop", [first, rest @ ..])
+                if *first == 0.0 =>
+            {
+                match rest.iter().any(|value| *value != 0.0) {
+                    true => at.changed("its first value is 0, and so GNS3 has no such filter"),
+                    false => at.carried(),
+                }
+            }
+            ("delay", [delay, jitter @ ..]) if *delay > 0.0 => {
                 keys.push(("delay", format!("{delay}ms")));
                 let jitter = jitter.first().filter(|jitter| **jitter > 0.0);
                 keys.extend(jitter.map(|jitter| ("jitter", format!("{jitter}ms uniform"))));
                 at.carried();
             }
-            ("packet_loss", [share, ..]) if ok => {
-                keys.push(("loss", format!("{share}%")));
+            ("packet_loss", [share, ..]) if is_share(share) => {
+                lost = Some((*share, at.clone()));
                 at.carried();
             }
-            ("corrupt", [share, ..]) if ok => {
+            ("corrupt", [share, ..]) if is_share(share) => {
                 keys.push(("corrupt", format!("{share}%")));
                 at.carried();
             }
-            ("frequency_drop", [n, ..]) if ok && *n >= 1.0 && *n <= 64.0 => {
-                let kept: String =
-                    (1..64).take_while(|k| f64::from(*k) < *n).map(|_| '.').collect();
-                keys.push(("loss", format!("{{pattern: \"{kept}x\"}}")));
-                at.carried();
+            ("frequency_drop", [n, ..]) if *n == -1.0 || (1.0..=MOST_FREQUENCY).contains(n) => {
+                nth = Some((*n, at.clone()));
+                at.changed("each direction counts its own frames");
             }
+            ("bpf", _) if at.items().first().is_none_or(At::is_empty) => at.carried(),
             ("bpf", _) => at.left_out("no impairment chooses packets by an expression"),
-            _ => at.odd("numbers"),
+            _ => at.odd("numbers that the filter takes"),
         }
     }
-    let mut seen = std::collections::HashSet::new();
-    keys.retain(|(key, _)| seen.insert(*key));
+    keys.extend(loss(lost, nth).map(|loss| ("loss", loss)));
+    link.impairments[0].extend(keys);
+}
+
+/// The largest number of frames of which GNS3 drops each last one.
+const MOST_FREQUENCY: f64 = 32_767.0;
+
+/// What `packet_loss` and `frequency_drop` lose together.
+fn loss(lost: Option<(f64, At<'_>)>, nth: Option<(f64, At<'_>)>) -> Option<String> {
+    match (lost, nth) {
+        (None, None) => None,
+        (Some((share, _)), None) => Some(format!("{share}%")),
+        (_, Some((-1.0, _))) => Some("100%".into()),
+        (None, Some((n, _))) => {
+            let kept: String = (1..32_768).take_while(|k| f64::from(*k) < n).map(|_| '.').collect();
+            Some(format!("{{pattern: \"{kept}x\"}}"))
+        }
+        (Some((share, at)), Some((n, other))) => {
+            let both = 100.0 - (100.0 - share) * (1.0 - 1.0 / n);
+            let both = format!("{}%", (both * 1e4).round() / 1e4);
+            for at in [at, other] {
+                at.changed(format!(
+                    "frequency_drop and packet_loss together lose {both} at random"
+                ));
+            }
+            Some(both)
+        }
+    }
 }

@@ -47,7 +47,7 @@ pub(super) fn read<'a>(
     let mut ports = None;
     let place = match kind {
         "vpcs" | "docker" | "traceng" => {
-            draft.nodes.push(Node::named(&name));
+            draft.nodes.push(Node { source: Some(id.clone()), ..Node::named(&name) });
             Place::Node(name.clone())
         }
         "ethernet_switch" | "ethernet_hub" => {
@@ -138,7 +138,9 @@ fn host(job: &Job<'_>, at: &At<'_>, kind: &str, node: Option<&mut Node>) {
                 _ => at.odd("a command"),
             },
             "adapters" => at.changed("a node has the interfaces that its links give it"),
-            "container_id" | "usage" | "base_mac_address" | "mac_address" | "console_http_path"
+            // Given to the ends of its links.
+            "mac_address" => at.carried(),
+            "container_id" | "usage" | "base_mac_address" | "console_http_path"
             | "console_http_port" | "console_resolution" | "aux" => at.drawing(),
             "extra_hosts" | "extra_volumes" | "cpus" | "memory" if at.is_empty() => at.carried(),
             "cpus" | "memory" if at.text() == Some("0") => at.carried(),
@@ -147,6 +149,41 @@ fn host(job: &Job<'_>, at: &At<'_>, kind: &str, node: Option<&mut Node>) {
             _ => {}
         }
     }
+}
+
+/// Gives containers' interfaces their hardware addresses: the first one's is the node's own, others count from there, and
+/// an adapter may have one of its own.
+pub(super) fn macs(places: &Places, topology: &At<'_>, draft: &mut Draft) {
+    for at in topology.get("nodes").iter().flat_map(At::items) {
+        let id = at.text_of("node_id").unwrap_or_default();
+        let (Some(Place::Node(name)), Some("docker")) = (places.get(id), at.text_of("node_type"))
+        else {
+            continue;
+        };
+        let base = at.get("properties").and_then(|p| number_of(p.text_of("mac_address")?));
+        let mut own = std::collections::HashMap::new();
+        for adapter in at.get("custom_adapters").iter().flat_map(At::items) {
+            let number =
+                adapter.text_of("adapter_number").and_then(|text| text.parse::<u64>().ok());
+            own.extend(number.zip(adapter.text_of("mac_address").and_then(number_of)));
+        }
+        let ends = draft.links.iter_mut().flat_map(|link| &mut link.ends);
+        for end in ends.filter(|end| end.at == *name) {
+            let number = end.iface.as_deref().and_then(|iface| iface.strip_prefix("eth"));
+            let Some(number) = number.and_then(|text| text.parse::<u64>().ok()) else { continue };
+            let mac = own.get(&number).copied().or_else(|| base.map(|base| base + number));
+            end.mac = mac.map(|mac| {
+                let [_, _, bytes @ ..] = mac.to_be_bytes();
+                bytes.map(|byte| format!("{byte:02x}")).join(":")
+            });
+        }
+    }
+}
+
+/// The number that a hardware address is.
+fn number_of(text: &str) -> Option<u64> {
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    (digits.len() == 12).then(|| u64::from_str_radix(&digits, 16).ok())?
 }
 
 fn environment(at: &At<'_>, node: &mut Node) {

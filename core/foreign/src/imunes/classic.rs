@@ -5,7 +5,7 @@
 use ipnet::IpNet;
 
 use crate::imunes::tcl::{Word, words};
-use crate::imunes::{Host, Interface, Net, Role, Wire, impairment, role};
+use crate::imunes::{Host, Interface, Net, Role, Wire, impairment, role, slow};
 use crate::{Error, Job, Result, Verdict, wrong};
 
 /// Reads a file.
@@ -52,12 +52,13 @@ impl Reader<'_> {
     /// The pairs of a body.
     fn pairs(&self, body: &Word) -> Result<Vec<(Word, Word)>> {
         let words = words(self.job.file, body.line, &body.text)?;
-        let mut pairs = vec![];
-        for pair in words.chunks(2) {
-            match pair {
-                [key, value] => pairs.push((key.clone(), value.clone())),
-                [key] => pairs.push((key.clone(), Word { line: key.line, text: String::new() })),
-                _ => {}
+        let (mut pairs, mut rest) = (vec![], words.into_iter());
+        while let Some(key) = rest.next() {
+            // IMUNES passes an empty field over, without a value.
+            if !key.text.is_empty() {
+                let none = Word { line: key.line, text: String::new() };
+                let value = rest.next().unwrap_or(none);
+                pairs.push((key, value));
             }
         }
         Ok(pairs)
@@ -161,6 +162,11 @@ impl Reader<'_> {
             }
         }
         for (key, value) in &pairs {
+            if key.text == "nodes" {
+                let item =
+                    self.job.ledger.enter(self.job.file, key.line, format!("{} nodes", self.id));
+                wire.item = Some(item);
+            }
             let verdict = match (&why, key.text.as_str()) {
                 (Some(why), _) => Verdict::LeftOut(why.clone()),
                 (_, "nodes") => Verdict::Carried,
@@ -168,6 +174,7 @@ impl Reader<'_> {
                 (_, key) if impairment(key, &value.text).is_some() || value.text == "0" => {
                     Verdict::Carried
                 }
+                (_, "bandwidth") => Verdict::LeftOut(slow(&value.text)),
                 (_, "ber") => Verdict::LeftOut("write `corrupt` as a share of packets".into()),
                 _ => Verdict::LeftOut(crate::ledger::UNKNOWN.into()),
             };

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 
 use crate::at::At;
 use crate::frr::Protocol;
-use crate::imunes::{Host, Interface, Net, Role, Wire, impairment, role};
+use crate::imunes::{Host, Interface, Net, Role, Wire, impairment, role, slow};
 use crate::{Job, Result, shell};
 
 /// Reads a file.
@@ -232,6 +232,7 @@ fn link(at: &At<'_>, net: &Net) -> Option<Wire> {
             }
         }
     }
+    wire.item = at.item();
     for (key, at) in at.entries() {
         match key {
             "peers" | "peers_ifaces" => at.carried(),
@@ -243,6 +244,7 @@ fn link(at: &At<'_>, net: &Net) -> Option<Wire> {
                     at.carried();
                 }
                 None if at.is_empty() || at.text() == Some("0") => at.carried(),
+                None if key == "bandwidth" => at.left_out(slow(at.text().unwrap_or_default())),
                 None if key == "ber" => at.left_out("write `corrupt` as a share of packets"),
                 None if key == "events" => at.left_out("`netloom link set` changes a running lab"),
                 None => {}

@@ -418,7 +418,7 @@ impl<'a> Reader<'a, '_> {
         match <[End; 2]>::try_from(ends) {
             Ok(ends) => {
                 let impairments = [vec![], shaped(&ties[0]), shaped(&ties[1])];
-                self.draft.links.push(Link { ends, mtu, impairments });
+                self.draft.links.push(Link { ends, mtu, impairments, ..Link::default() });
             }
             Err(ends) if ends.len() == 1 => {
                 let own = ties[0].at.iter().filter(|at| at.text().is_none()).chain(&layers.0);
