@@ -1,0 +1,224 @@
+"""GNS3: projects, read by gns3-server's own loader of topologies, and its nodes' ports and links' filters.
+
+Startup files of VPCS are not asked for: the server only hands them on.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import uuid
+
+FILTERS = {
+    "frequency_drop": lambda draws: [draws.choice([-1, 0, 1, 3, 50, 100, 700])],
+    "packet_loss": lambda draws: [draws.choice([0, 1, 20, 33, 100])],
+    "delay": lambda draws: [draws.choice([0, 5, 40, 1500]), draws.choice([0, 0, 2, 10])][:draws.choice([1, 2, 2])],
+    "corrupt": lambda draws: [draws.choice([0, 2, 15])],
+    "bpf": lambda draws: [draws.choice(["", "icmp", "tcp port 80"])],
+}
+
+
+def identity(draws):
+    return str(uuid.UUID(int=draws.getrandbits(128), version=4))
+
+
+def node(draws, kind, number):
+    properties = {}
+    if kind == "docker":
+        adapters = draws.randrange(1, 5)
+        properties = {"adapters": adapters, "image": draws.choice(["alpine:3", "gns3/ipterm", "ubuntu"]),
+                      "start_command": draws.choice(["", "", "sleep 600", "sh -c 'a; b'"]),
+                      "environment": draws.choice(["", "A=1", "A=1\nB=two words"])}
+        if draws.random() < 0.5:
+            properties["mac_address"] = "02:42:%02x:00:%02x:00" % (draws.randrange(256), number)
+    elif kind in ("ethernet_switch", "ethernet_hub"):
+        ports = [{"name": "Ethernet%d" % port, "port_number": port} for port in range(draws.randrange(4, 9))]
+        if kind == "ethernet_switch":
+            tagged = draws.random() < 0.3
+            for port in ports:
+                port.update(type="access", vlan=draws.choice([1, 10, 20]) if tagged else 1)
+        properties = {"ports_mapping": ports}
+    names = {"vpcs": "PC%d", "docker": draws.choice(["box-%d", "box %d"]), "ethernet_switch": "Switch%d",
+             "ethernet_hub": "Hub%d"}
+    made = {"compute_id": "local", "node_id": identity(draws), "node_type": kind, "name": names[kind] % number,
+            "properties": properties, "console": 5000 + number, "console_type": "telnet", "x": number * 10, "y": 0, "z": 1,
+            "symbol": ":/symbols/x.svg"}
+    if kind == "docker" and draws.random() < 0.2:
+        made["custom_adapters"] = [{"adapter_number": 0, "mac_address": "02:aa:00:00:00:%02x" % number}]
+    return made
+
+
+def free(nodes):
+    """Ports of nodes, by node."""
+    ports = {}
+    for made in nodes:
+        kind, given = made["node_type"], made["properties"]
+        if kind == "docker":
+            ports[made["node_id"]] = [(adapter, 0) for adapter in range(given["adapters"])]
+        elif kind == "vpcs":
+            ports[made["node_id"]] = [(0, 0)]
+        else:
+            ports[made["node_id"]] = [(0, port["port_number"]) for port in given["ports_mapping"]]
+    return ports
+
+
+def make(draws, folder, _number):
+    kinds = ["vpcs", "docker", "vpcs", "docker", "ethernet_switch", "ethernet_hub"]
+    nodes = [node(draws, draws.choice(kinds), number) for number in range(1, draws.randrange(3, 9))]
+    ports, links, joined = free(nodes), [], {made["node_id"]: made["node_id"] for made in nodes}
+    switches = {made["node_id"] for made in nodes if made["node_type"].startswith("ethernet")}
+
+    def root(at):
+        while joined[at] != at:
+            at = joined[at]
+        return at
+
+    for _ in range(draws.randrange(1, 10)):
+        both = [one for one in ports if ports[one]]
+        if len(both) < 2:
+            break
+        one, two = draws.sample(both, 2)
+        if one in switches and two in switches:
+            # GNS3's switches have no spanning tree: nobody builds a loop of them.
+            if root(one) == root(two):
+                continue
+            joined[root(one)] = root(two)
+        ends = []
+        for end in (one, two):
+            adapter, port = ports[end].pop(draws.randrange(len(ports[end])))
+            ends.append({"node_id": end, "adapter_number": adapter, "port_number": port})
+        link = {"link_id": identity(draws), "nodes": ends}
+        if draws.random() < 0.6:
+            chosen = draws.sample(sorted(FILTERS), draws.randrange(0, 4))
+            link["filters"] = {name: FILTERS[name](draws) for name in chosen}
+        if draws.random() < 0.2:
+            link["suspend"] = draws.random() < 0.5
+        links.append(link)
+    project = {"project_id": identity(draws), "name": "lab", "type": "topology", "version": "2.2.61", "revision": 9,
+               "auto_start": False, "topology": {"computes": [], "drawings": [], "nodes": nodes, "links": links}}
+    with open(os.path.join(folder, "lab.gns3"), "w", encoding="utf-8") as file:
+        json.dump(project, file, indent=1)
+    return "lab.gns3"
+
+
+def ask(cases, _folder):
+    return [asyncio.run(meaning(os.path.join(case.folder, "lab.gns3"))) for case in cases]
+
+
+async def meaning(path):
+    from types import SimpleNamespace
+
+    import aiohttp.web  # The server relies on it.  # noqa: F401
+
+    from gns3server.controller.link import Link
+    from gns3server.controller.node import Node
+    from gns3server.controller.topology import load_topology
+
+    try:
+        topology = load_topology(path)["topology"]
+    except Exception as error:  # The server answers with an error of HTTP, which has its own type.
+        return str(error)
+    logging.disable(logging.CRITICAL)
+    controller = SimpleNamespace(symbols=SimpleNamespace(get_size=lambda _symbol: (1, 1, "svg")))
+    project = SimpleNamespace(update_node_name=lambda _node, name: name, controller=controller)
+    found = {"nodes": {}, "interfaces": {}, "links": {}}
+    known = {}
+    for data in topology["nodes"]:
+        rest = {key: value for key, value in data.items() if key not in ("compute_id", "name", "node_id", "properties", "symbol")}
+        made = Node(project, SimpleNamespace(id="local"), data["name"], node_id=data["node_id"], **rest)
+        made._properties = data["properties"]
+        made._list_ports()
+        known[data["node_id"]] = made
+        name = data["name"].replace(" ", "-")
+        if data["node_type"].startswith("ethernet"):
+            vlans = [port.get("vlan", 1) for port in data["properties"]["ports_mapping"]]
+            found["nodes"][name] = {"kind": "switch", "vlans": any(vlan != 1 for vlan in vlans)}
+            continue
+        given = data["properties"]
+        found["nodes"][name] = {"kind": "node"}
+        for key, value in (("image", given.get("image")), ("command", given.get("start_command"))):
+            if value:
+                found["nodes"][name][key] = value
+        for line in (given.get("environment") or "").strip().split("\n"):
+            variable, _, value = line.strip().partition("=")
+            if variable:
+                found["nodes"][name].setdefault("env", {})[variable] = value
+    for data in topology["links"]:
+        link = Link(project, link_id=data["link_id"])
+        await link.update_filters(data.get("filters", {}))
+        ends = []
+        for end in data["nodes"]:
+            of = known[end["node_id"]]
+            port = of.get_port(end["adapter_number"], end["port_number"])
+            if port is None or port.link is not None:
+                continue
+            port.link = link
+            name = of.name.replace(" ", "-")
+            if of.node_type.startswith("ethernet"):
+                ends.append(name)
+                continue
+            iface = "eth%d" % end["adapter_number"]
+            ends.append("%s:%s" % (name, iface))
+            mac = getattr(port, "mac_address", None)
+            found["interfaces"].setdefault(name, {})[iface] = {"mac": mac} if mac else {"there": True}
+        if len(ends) == 2:
+            import lab
+            way = shape(link.filters)
+            lab.put(found["links"], *lab.link(ends, [way, way]))
+    return found
+
+
+def shape(filters):
+    """What a link's filters do."""
+    made = {}
+    for name, values in filters.items():
+        if name == "delay":
+            made["delay"] = values[0] * 1000.0
+            if len(values) > 1 and values[1]:
+                made.update({"jitter": values[1] * 1000.0, "jitter-shape": "uniform"})
+        elif name == "packet_loss":
+            made["loss"] = float(values[0])
+        elif name == "corrupt":
+            made["corrupt"] = float(values[0])
+        elif name == "bpf":
+            made["bpf"] = values[0]
+    every = filters.get("frequency_drop", [None])[0]
+    if every == -1:
+        made["loss"] = 100.0
+    elif every and "loss" in made:
+        made["loss"] = round(100.0 - (100.0 - made["loss"]) * (1.0 - 1.0 / every), 4)
+    elif every == 1:
+        made["loss"] = 100.0
+    elif every:
+        made["loss"] = {"every": every}
+    return made
+
+
+def ours(found, tree, _report):
+    for name, made in found["nodes"].items():
+        if made["kind"] == "switch" or name in (tree.get("switches") or {}):
+            given = (tree["switches"][name] or {}).get("ports") or {}
+            vlans = [port.get("vlan", 1) for port in given.values()]
+            found["nodes"][name] = {"kind": "switch", "vlans": (tree["switches"][name] or {}).get("kind") == "shm"
+                                    or any(vlan != 1 for vlan in vlans)}
+            continue
+        kept = {key: made[key] for key in ("kind", "image", "env") if key in made}
+        if made.get("run"):
+            import shlex
+            kept["command"] = shlex.join(made["run"][0])
+        found["nodes"][name] = kept
+    for own in found["interfaces"].values():
+        for name, interface in own.items():
+            own[name] = {"mac": interface["mac"]} if "mac" in interface else {"there": True}
+    for link in found["links"].values():
+        link.pop("mtu", None)
+        for side in ("a", "b"):
+            loss = (link.get(side) or {}).get("loss")
+            if isinstance(loss, dict):
+                link[side]["loss"] = {"every": len(loss["pattern"])} if len(loss["pattern"]) > 1 else 100.0
+    return found
+
+
+def told(path, _theirs, _ours, item):
+    words = {"bpf": "filters.bpf", "loss": "filters."}
+    return path[0] == "links" and words.get(path[-1], "?") in item["item"]
