@@ -164,7 +164,7 @@ async def meaning(path):
         if len(ends) == 2:
             import lab
             way = shape(link.filters)
-            lab.put(found["links"], *lab.link(ends, [way, way]))
+            lab.put(found["links"], *lab.link(ends, [way, way], there=True))
     return found
 
 
@@ -212,6 +212,7 @@ def ours(found, tree, _report):
             own[name] = {"mac": interface["mac"]} if "mac" in interface else {"there": True}
     for link in found["links"].values():
         link.pop("mtu", None)
+        link["there"] = True
         for side in ("a", "b"):
             loss = (link.get(side) or {}).get("loss")
             if isinstance(loss, dict):
