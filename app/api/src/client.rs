@@ -126,9 +126,10 @@ impl Client {
         self.json(&Call::new(Method::GET, uri, QUICK))
     }
 
-    /// Recreates nodes whose init has ended.
-    pub fn repair(&self) -> Result<Repaired> {
-        self.json(&Call::new(Method::POST, "/v1/lab/repair", WHOLE))
+    /// Recreates nodes whose init has ended, and takes back what was changed by hand without netloom, unless `keep_drift`.
+    pub fn repair(&self, keep_drift: bool) -> Result<Repaired> {
+        let uri = format!("/v1/lab/repair?keep_drift={keep_drift}");
+        self.json(&Call::new(Method::POST, uri, WHOLE))
     }
 
     /// Takes the lab down; returns when only the lab process is left, which then ends.

@@ -20,6 +20,26 @@ const DEFAULT_PING_MS: u64 = 1000;
 const MAX_REQUESTS: u32 = 1000;
 const MAX_INTERVAL_MS: u64 = 1000;
 
+/// Parameters of a repair.
+#[derive(Debug, Default, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RepairQuery {
+    /// Whether what was changed by hand stays, and is only told; default false.
+    pub(crate) keep_drift: Option<bool>,
+}
+
+impl FromQuery for RepairQuery {
+    fn from_query(query: &Query) -> Result<RepairQuery, Rejection> {
+        let keep_drift = match query.text("keep_drift") {
+            None => None,
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some(_) => return Err(Rejection::parameter("keep_drift", "must be true or false")),
+        };
+        Ok(RepairQuery { keep_drift })
+    }
+}
+
 /// Parameters of a ping.
 #[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -26,7 +26,7 @@ use crate::document::empty_document;
 use crate::handler::{Answer, Lab};
 use crate::parameters::{Asked, Named};
 use crate::pnpm::{self, Pnpm};
-use crate::query::{LogQuery, PairQuery, PingQuery};
+use crate::query::{LogQuery, PairQuery, PingQuery, RepairQuery};
 use crate::reply::{Problem, Rejection};
 
 /// All routes with their documentation.
@@ -112,13 +112,13 @@ async fn plan(lab: Lab) -> Answer<Plan> {
     lab.quick(|s| Ok(Arc::unwrap_or_clone(s.plan()))).await
 }
 
-/// Recreate nodes whose init has ended
-#[utoipa::path(post, path = "/v1/lab/repair", tag = "lab", responses(
+/// Recreate nodes whose init has ended, and take back what was changed by hand without netloom
+#[utoipa::path(post, path = "/v1/lab/repair", tag = "lab", params(RepairQuery), responses(
     (status = 200, description = "What was recreated", body = Repaired),
     (status = "default", description = "Not served", body = Problem),
 ))]
-async fn repair(lab: Lab) -> Answer<Repaired> {
-    lab.call(|s| s.repair()).await
+async fn repair(lab: Lab, Asked(query): Asked<RepairQuery>) -> Answer<Repaired> {
+    lab.call(move |s| s.repair(query.keep_drift.unwrap_or(false))).await
 }
 
 /// Send one echo request from every node to every other

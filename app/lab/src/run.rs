@@ -3,6 +3,7 @@
 pub(crate) mod applying;
 pub(crate) mod cable;
 pub(crate) mod control_moves;
+pub(crate) mod drift;
 pub(crate) mod following;
 pub(crate) mod homing;
 pub(crate) mod hosts_file;
@@ -12,6 +13,7 @@ pub(crate) mod interfaces;
 pub(crate) mod link_changes;
 pub(crate) mod load_average;
 pub(crate) mod losses;
+pub(crate) mod mending;
 pub(crate) mod node_changes;
 pub(crate) mod pinging;
 pub(crate) mod probing;

@@ -46,8 +46,8 @@ pub trait Service: Send + Sync + 'static {
     /// The plan.
     fn plan(&self) -> Arc<Plan>;
 
-    /// Makes nodes anew whose init has ended.
-    fn repair(&self) -> Result<Repaired>;
+    /// Recreates nodes whose init has ended, and takes back what was changed by hand without netloom, unless `keep_drift`.
+    fn repair(&self, keep_drift: bool) -> Result<Repaired>;
 
     /// Sends one echo request from every node to every other, in the requested families (4, 6).
     /// `timeout` bounds the wait for each answer.

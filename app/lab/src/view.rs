@@ -84,6 +84,9 @@ pub struct LabStatus {
     pub switches: Vec<SwitchStatus>,
     /// In the order of the file.
     pub links: Vec<LinkStatus>,
+    /// What was changed by hand in living nodes and switches without netloom, an object a line, as `netloom apply` shows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drift: Vec<String>,
 }
 
 /// Where a node stands.
@@ -447,6 +450,9 @@ pub struct Repaired {
     /// Commands of `exec` in them that failed and may, in the same form.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What was changed by hand in living nodes and switches without netloom, an object a line. It has been taken back, unless it was to be kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drift: Vec<String>,
 }
 
 impl ProgramView {

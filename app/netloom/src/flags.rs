@@ -357,6 +357,9 @@ pub(crate) struct Up {
     /// Keep a lab that fails to come up in its partial state, for inspection.
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Keep what was changed by hand in the nodes of a running lab, and only show it.
+    #[arg(long, conflicts_with = "replace")]
+    pub(crate) keep_drift: bool,
     #[command(flatten)]
     pub(crate) importing: Importing,
 }

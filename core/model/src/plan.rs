@@ -474,6 +474,11 @@ impl PlannedNode {
         sysctl::of_several_ways(&self.name, &self.routes)
     }
 
+    /// Whether it has sysctls beside netloom's own, which are written after these.
+    pub fn has_sysctls_of_file(&self) -> bool {
+        self.sysctls.len() > sysctl::number_of_own(self)
+    }
+
     /// The name of the switch that is the plane of a router; no switch of a file can have it.
     pub fn plane_name(&self) -> String {
         format!("@{}", self.id)

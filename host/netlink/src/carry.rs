@@ -6,7 +6,6 @@
 //! prefixes, routes learnt from router advertisements), neighbours, queueing disciplines, filters
 //! and settings in /proc/sys. Specification: rtnetlink(7).
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -17,7 +16,7 @@ use crate::batch::{Batch, Purpose, Request};
 use crate::decode::{Message, array_at, attributes, u32_at};
 use crate::encode::Encoder;
 use crate::error::{Error, Result};
-use crate::query::{Family, dump_question, next_hops, read_ip, unspecified};
+use crate::query::{Family, dump_question, is_link_local, next_hops, read_ip, unspecified};
 use crate::socket::Socket;
 use crate::uapi::*;
 
@@ -130,10 +129,6 @@ fn read(message: &Message<'_>, link: u32) -> Option<HeldRoute> {
         }
     }
     over.then_some(HeldRoute { to: IpNet::new(to, length).ok()?, fixed, attributes: kept })
-}
-
-fn is_link_local(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(six) if six.is_unicast_link_local())
 }
 
 /// A saved route over this link.

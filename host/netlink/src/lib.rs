@@ -34,7 +34,7 @@ mod watch;
 pub use address::{Address, DeleteAddress, Neighbour};
 pub use batch::{Batch, Purpose, Request};
 pub use carry::Carried;
-pub use discipline::IngressDiscipline;
+pub use discipline::{DeleteDiscipline, IngressDiscipline};
 pub use error::{Error, Refusal, Result};
 pub use forwarding::{
     ForwardingChange, ForwardingHop, ForwardingNeighbour, ForwardingRoute, ForwardingWatch,
@@ -42,7 +42,9 @@ pub use forwarding::{
 };
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
 pub use lookup::{Found, Lookup};
-pub use query::{AddressInfo, Family, LinkInfo, Operational, RouteInfo, Traffic};
+pub use query::{
+    AddressInfo, Family, LinkInfo, LinkSettings, Operational, RouteInfo, RouteKind, Traffic,
+};
 pub use route::{DeleteRoute, Multipath, Route};
 pub use socket::Socket;
 pub use watch::{AddressWatch, Changed, ChangedLinks, LinkWatch, RouteWatch};

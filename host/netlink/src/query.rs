@@ -93,6 +93,10 @@ pub struct LinkInfo {
     pub peer: Option<u32>,
     /// This namespace's id for the peer's namespace; `None` if it is the same.
     pub peer_netns: Option<i32>,
+    /// Its queueing discipline, e.g. `noqueue`; empty if not reported.
+    pub discipline: String,
+    /// Its settings, as `/proc/sys/net/*/conf/` has them.
+    pub settings: LinkSettings,
     /// Counters; zero if not requested.
     pub traffic: Traffic,
 }
@@ -106,6 +110,60 @@ impl LinkInfo {
     }
 }
 
+/// The settings of a link that the kernel reports with it: without a file in `/proc/sys` for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkSettings {
+    ipv4: Vec<u32>,
+    ipv6: Vec<u32>,
+}
+
+/// Places in `IFLA_INET_CONF` (`linux/ip.h`, `IPV4_DEVCONF_*`, minus 1) and in `IFLA_INET6_CONF` (`linux/ipv6.h`, `DEVCONF_*`).
+const IPV4_SETTINGS: [(&str, usize); 6] = [
+    ("forwarding", 0),
+    ("accept_redirects", 3),
+    ("send_redirects", 5),
+    ("rp_filter", 7),
+    ("arp_announce", 17),
+    ("arp_ignore", 18),
+];
+const IPV6_SETTINGS: [(&str, usize); 5] = [
+    ("forwarding", 0),
+    ("accept_ra", 3),
+    ("accept_redirects", 4),
+    ("disable_ipv6", 26),
+    ("accept_dad", 27),
+];
+
+impl LinkSettings {
+    /// The settings of a family by name, as far as this crate knows them; none where the link has not this family.
+    pub fn of(&self, family: Family) -> impl Iterator<Item = (&'static str, u32)> {
+        let (names, values) = match family {
+            Family::V4 => (&IPV4_SETTINGS[..], &self.ipv4),
+            Family::V6 => (&IPV6_SETTINGS[..], &self.ipv6),
+        };
+        names.iter().filter_map(|(name, at)| Some((*name, *values.get(*at)?)))
+    }
+
+    /// Decodes `IFLA_AF_SPEC`.
+    fn read(value: &[u8]) -> LinkSettings {
+        let words = |value: &[u8]| -> Vec<u32> {
+            value.chunks_exact(4).filter_map(|word| u32_at(word, 0)).collect()
+        };
+        let inner = |family: &[u8], wanted: u16| {
+            attributes(family).find(|(kind, _)| *kind == wanted).map(|(_, value)| words(value))
+        };
+        let mut settings = LinkSettings::default();
+        for (family, value) in attributes(value) {
+            match u8::try_from(family) {
+                Ok(AF_INET) => settings.ipv4 = inner(value, IFLA_INET_CONF).unwrap_or_default(),
+                Ok(AF_INET6) => settings.ipv6 = inner(value, IFLA_INET6_CONF).unwrap_or_default(),
+                _ => {}
+            }
+        }
+        settings
+    }
+}
+
 /// An address of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressInfo {
@@ -113,6 +171,8 @@ pub struct AddressInfo {
     pub link: u32,
     /// Address and prefix length.
     pub address: IpNet,
+    /// Whether somebody gave it for good: no lease, no router advertisement and not the kernel, as far as the kernel tells.
+    pub given: bool,
 }
 
 /// Address family of a query.
@@ -133,7 +193,7 @@ impl Family {
     }
 }
 
-/// A unicast route of the main table.
+/// A route of the main table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteInfo {
     /// The destination.
@@ -146,6 +206,56 @@ pub struct RouteInfo {
     pub metric: u32,
     /// Its origin: 2 the kernel, 3 boot, 4 static (`linux/rtnetlink.h`, `RTPROT_*`).
     pub origin: u8,
+    /// The gateways of several paths, in the order of `links`; empty for one path.
+    pub gateways: Vec<Option<IpAddr>>,
+    /// Its kind.
+    pub kind: RouteKind,
+}
+
+/// What a route does with packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RouteKind {
+    /// They go on.
+    #[default]
+    Unicast,
+    /// They are dropped in silence.
+    Blackhole,
+    /// They are dropped, and the sender hears `host unreachable`.
+    Unreachable,
+    /// They are dropped, and the sender hears `communication prohibited`.
+    Prohibit,
+}
+
+impl RouteKind {
+    fn from_kernel(kind: u8) -> Option<RouteKind> {
+        match kind {
+            RTN_UNICAST => Some(RouteKind::Unicast),
+            RTN_BLACKHOLE => Some(RouteKind::Blackhole),
+            RTN_UNREACHABLE => Some(RouteKind::Unreachable),
+            RTN_PROHIBIT => Some(RouteKind::Prohibit),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            RouteKind::Unicast => RTN_UNICAST,
+            RouteKind::Blackhole => RTN_BLACKHOLE,
+            RouteKind::Unreachable => RTN_UNREACHABLE,
+            RouteKind::Prohibit => RTN_PROHIBIT,
+        }
+    }
+}
+
+impl RouteInfo {
+    /// Its paths: the gateway, `None` on the link itself, and the index of the link.
+    pub fn paths(&self) -> Vec<(Option<IpAddr>, u32)> {
+        let gateway = |at: usize| match self.gateways.get(at) {
+            Some(several) => *several,
+            None => self.via,
+        };
+        self.links.iter().enumerate().map(|(at, link)| (gateway(at), *link)).collect()
+    }
 }
 
 impl Socket {
@@ -182,6 +292,19 @@ impl Socket {
         }
     }
 
+    /// All links, without counters.
+    ///
+    /// # Errors
+    /// As [`Socket::addresses`].
+    pub fn links_alone(&mut self) -> Result<Vec<LinkInfo>> {
+        let mut question = Vec::with_capacity(64);
+        Encoder::message(&mut question, RTM_GETLINK, REQUEST | DUMP, |encoder| {
+            encoder.fixed(&header(0, 0, 0));
+            encoder.u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+        });
+        self.dump(&mut question, "links", read_link)
+    }
+
     /// All addresses, both families.
     ///
     /// # Errors
@@ -207,6 +330,16 @@ impl Socket {
     /// # Errors
     /// As [`Socket::addresses`].
     pub fn routes(&mut self, family: Family) -> Result<Vec<RouteInfo>> {
+        let mut all = self.routes_of_all_kinds(family)?;
+        all.retain(|route| route.kind == RouteKind::Unicast);
+        Ok(all)
+    }
+
+    /// The routes of the main table in one family, also those that drop packets.
+    ///
+    /// # Errors
+    /// As [`Socket::addresses`].
+    pub fn routes_of_all_kinds(&mut self, family: Family) -> Result<Vec<RouteInfo>> {
         let mut main = [0; 12];
         main[0] = family.number();
         main[4] = RT_TABLE_MAIN;
@@ -275,6 +408,8 @@ fn read_link(message: &Message<'_>) -> Option<LinkInfo> {
         master: None,
         peer: None,
         peer_netns: None,
+        discipline: String::new(),
+        settings: LinkSettings::default(),
         traffic: Traffic::default(),
     };
     for (kind, value) in attributes(message.payload.get(16..)?) {
@@ -291,6 +426,8 @@ fn read_link_attribute(link: &mut LinkInfo, kind: u16, value: &[u8]) {
         IFLA_MASTER => link.master = u32_at(value, 0).filter(|index| *index != 0),
         IFLA_LINK => link.peer = u32_at(value, 0).filter(|index| *index != 0),
         IFLA_LINK_NETNSID => link.peer_netns = i32_at(value, 0),
+        IFLA_AF_SPEC => link.settings = LinkSettings::read(value),
+        IFLA_QDISC => link.discipline = string(value),
         IFLA_CARRIER => link.carrier = u8_at(value, 0) == Some(1),
         IFLA_OPERSTATE => link.operational = Operational::from_kernel(u8_at(value, 0).unwrap_or(0)),
         IFLA_STATS64 => link.traffic = read_traffic(value).unwrap_or_default(),
@@ -334,18 +471,28 @@ fn read_address(message: &Message<'_>) -> Option<AddressInfo> {
     }
     let family = u8_at(message.payload, 0)?;
     let prefix = u8_at(message.payload, 1)?;
+    let mut flags = u32::from(u8_at(message.payload, 2)?);
     let link = u32_at(message.payload, 4)?;
-    let (mut own, mut shared) = (None, None);
+    let (mut own, mut shared, mut origin) = (None, None, 0);
     for (kind, value) in attributes(message.payload.get(8..)?) {
         match kind {
             IFA_LOCAL => own = read_ip(family, value),
             IFA_ADDRESS => shared = read_ip(family, value),
+            IFA_FLAGS => flags = u32_at(value, 0).unwrap_or(flags),
+            IFA_PROTO => origin = u8_at(value, 0).unwrap_or(0),
             _ => {}
         }
     }
     // On point-to-point links IFA_ADDRESS is the peer's address.
     let address = IpNet::new(own.or(shared)?, prefix).ok()?;
-    Some(AddressInfo { link, address })
+    // An address with a lifetime is a lease or from an advertisement. Kernels before 5.18 do not report the origin.
+    let given = flags & IFA_F_PERMANENT != 0 && origin == 0 && !is_link_local(address.addr());
+    Some(AddressInfo { link, address, given })
+}
+
+/// Whether the kernel makes such an address itself.
+pub(crate) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(six) if six.is_unicast_link_local())
 }
 
 /// Decodes `struct rtmsg` and its attributes; `None` for other tables and types of routes.
@@ -353,21 +500,35 @@ fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
     let fixed: [u8; 8] = array_at(message.payload, 0)?;
     let [family, length, _, _, table, origin, _, kind] = fixed;
     let cloned = u32_at(message.payload, 8)? & RTM_F_CLONED != 0;
-    if message.kind != RTM_NEWROUTE || kind != RTN_UNICAST || cloned {
+    let kind = RouteKind::from_kernel(kind)?;
+    if message.kind != RTM_NEWROUTE || cloned {
         return None;
     }
     let mut table = u32::from(table);
     let mut to = unspecified(family)?;
-    let mut route =
-        RouteInfo { to: IpNet::new(to, 0).ok()?, via: None, links: Vec::new(), metric: 0, origin };
+    let mut route = RouteInfo {
+        to: IpNet::new(to, 0).ok()?,
+        via: None,
+        links: Vec::new(),
+        metric: 0,
+        origin,
+        gateways: Vec::new(),
+        kind,
+    };
     for (kind, value) in attributes(message.payload.get(12..)?) {
         match kind {
             RTA_TABLE => table = u32_at(value, 0)?,
             RTA_DST => to = read_ip(family, value)?,
             RTA_GATEWAY => route.via = read_ip(family, value),
+            RTA_VIA => route.via = read_via(value),
             RTA_OIF => route.links.extend(u32_at(value, 0)),
             RTA_PRIORITY => route.metric = u32_at(value, 0)?,
-            RTA_MULTIPATH => route.links.extend(next_hops(value)),
+            RTA_MULTIPATH => {
+                for (link, attributes) in paths(value) {
+                    route.links.push(link);
+                    route.gateways.push(gateway(family, attributes));
+                }
+            }
             _ => {}
         }
     }
@@ -375,15 +536,35 @@ fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
     (table == u32::from(RT_TABLE_MAIN)).then_some(route)
 }
 
-/// The links in a list of `struct rtnexthop`: length, flags, weight, index, attributes.
+/// The links in a list of `struct rtnexthop`.
 pub(crate) fn next_hops(list: &[u8]) -> impl Iterator<Item = u32> {
+    paths(list).map(|(link, _)| link)
+}
+
+/// The links in a list of `struct rtnexthop` (length, flags, weight, index), each with its attributes.
+fn paths(list: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     let mut rest = list;
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(rest, 0)?);
         let link = u32_at(rest, 4)?;
+        let own = rest.get(8..length).unwrap_or_default();
         rest = rest.get(length.max(8).next_multiple_of(4)..).unwrap_or_default();
-        Some(link)
+        Some((link, own))
     })
+}
+
+/// The gateway among the attributes of a path.
+fn gateway(family: u8, path: &[u8]) -> Option<IpAddr> {
+    attributes(path).find_map(|(kind, value)| match kind {
+        RTA_GATEWAY => read_ip(family, value),
+        RTA_VIA => read_via(value),
+        _ => None,
+    })
+}
+
+/// A gateway of another family, `struct rtvia`: the family, and the address.
+fn read_via(value: &[u8]) -> Option<IpAddr> {
+    read_ip(u8::try_from(u16_at(value, 0)?).ok()?, value.get(2..)?)
 }
 
 pub(crate) fn unspecified(family: u8) -> Option<IpAddr> {

@@ -11,6 +11,7 @@ use crate::address::{family, ip};
 use crate::batch::sealed::Encode;
 use crate::batch::{Purpose, Request};
 use crate::encode::Encoder;
+use crate::query::RouteKind;
 use crate::uapi::*;
 
 /// Adds a route.
@@ -106,20 +107,23 @@ pub struct DeleteRoute {
     pub link: Option<u32>,
     /// Its metric; any if `None`.
     pub metric: Option<u32>,
+    /// Its kind; any if `None`.
+    pub kind: Option<RouteKind>,
 }
 
 impl DeleteRoute {
     /// Removes a route to this destination, whatever its path.
     #[must_use]
     pub fn new(to: IpNet) -> Self {
-        Self { to, via: None, link: None, metric: None }
+        Self { to, via: None, link: None, metric: None, kind: None }
     }
 }
 
 impl Encode for DeleteRoute {
     fn encode(&self, bytes: &mut Vec<u8>) {
         Encoder::message(bytes, RTM_DELROUTE, REQUEST, |encoder| {
-            encoder.fixed(&header(self.to, 0, RT_SCOPE_NOWHERE, 0));
+            let kind = self.kind.map_or(0, RouteKind::number);
+            encoder.fixed(&header(self.to, 0, RT_SCOPE_NOWHERE, kind));
             path(encoder, self.to, self.via, self.link, self.metric);
         });
     }

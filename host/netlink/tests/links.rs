@@ -4,8 +4,9 @@ use super::fresh;
 
 use fresh::with_netns;
 use netloom_netlink::{
-    Address, Batch, BridgeSpec, Change, DeleteAddress, DeleteLink, DeleteRoute, EndSpec, Family,
-    Found, Lookup, MoveLink, Multipath, Neighbour, Operational, Route, Socket, VethSpec,
+    Address, Batch, BridgeSpec, Change, DeleteAddress, DeleteDiscipline, DeleteLink, DeleteRoute,
+    EndSpec, Family, Found, Lookup, MoveLink, Multipath, Neighbour, Operational, Route, Socket,
+    VethSpec,
 };
 
 const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
@@ -423,12 +424,78 @@ fn routes_of_several_next_hops_are_added_and_replaced() {
                     socket.run(&mut batch).unwrap();
                     let routes = socket.routes(family).unwrap();
                     let of = routes.into_iter().filter(|r| r.to == to);
-                    of.map(|r| r.links).collect::<Vec<_>>()
+                    of.map(|r| r.paths()).collect::<Vec<_>>()
                 };
-                assert_eq!(found(&hops, false), [vec![50, 51]], "{to}");
-                assert_eq!(found(&hops, true), [vec![50, 51]], "{to}: replaced by itself");
-                assert_eq!(found(&hops[1..], true), [vec![51]], "{to}: replaced by a part");
+                let both = hops.map(|(via, link)| (Some(via), link)).to_vec();
+                assert_eq!(found(&hops, false), std::slice::from_ref(&both), "{to}");
+                let itself = found(&hops, true);
+                assert_eq!(itself, std::slice::from_ref(&both), "{to}: replaced by itself");
+                assert_eq!(
+                    found(&hops[1..], true),
+                    [both[1..].to_vec()],
+                    "{to}: replaced by a part"
+                );
             }
+        });
+    });
+}
+
+#[test]
+fn links_tell_their_settings_as_the_files_of_proc_do() {
+    with_netns(&links_tell_their_settings_as_the_files_of_proc_do, |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open_to_ask().unwrap();
+            let mut batch = Batch::new();
+            batch.push("one", &BridgeSpec { index: Some(50), ..BridgeSpec::new("one") });
+            socket.run(&mut batch).unwrap();
+            let families = [(Family::V4, "ipv4", 6), (Family::V6, "ipv6", 5)];
+            // Each in turn differs from all others.
+            for (family, word, count) in families {
+                let names: Vec<&str> = {
+                    let link = socket.links_alone().unwrap().into_iter().find(|l| l.index == 50);
+                    link.unwrap().settings.of(family).map(|(name, _)| name).collect()
+                };
+                assert_eq!(names.len(), count, "{names:?}");
+                let file = |name: &str| format!("/proc/sys/net/{word}/conf/one/{name}");
+                for name in &names {
+                    let text = std::fs::read_to_string(file(name)).unwrap();
+                    let other = if text.trim() == "1" { "0" } else { "1" };
+                    std::fs::write(file(name), other).unwrap();
+                    let links = socket.links_alone().unwrap();
+                    let link = links.iter().find(|link| link.index == 50).unwrap();
+                    for (name, value) in link.settings.of(family) {
+                        let text = std::fs::read_to_string(file(name)).unwrap();
+                        assert_eq!(value.to_string(), text.trim(), "{name}");
+                    }
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn an_added_discipline_is_told_and_removed() {
+    with_netns(&an_added_discipline_is_told_and_removed, |[here]| {
+        here.run(|| {
+            let mut socket = Socket::open_to_ask().unwrap();
+            let mut batch = Batch::new();
+            batch.push(
+                "pair",
+                &VethSpec { a_up: true, ..VethSpec::new(EndSpec::new("a"), EndSpec::new("b")) },
+            );
+            batch.push("b", &Change::of("b").up());
+            socket.run(&mut batch).unwrap();
+            let a = socket.index_of("a").unwrap();
+            let mut discipline = || socket.link(a).unwrap().unwrap().discipline;
+            let usual = discipline();
+            let tc = ["qdisc", "add", "dev", "a", "root", "pfifo", "limit", "5"];
+            assert!(std::process::Command::new("tc").args(tc).status().unwrap().success());
+            assert_eq!((usual.as_str(), discipline().as_str()), ("noqueue", "pfifo"));
+            batch.push("a", &DeleteDiscipline(a));
+            socket.run(&mut batch).unwrap();
+            assert_eq!(socket.link(a).unwrap().unwrap().discipline, "noqueue");
+            batch.push_tolerant("a", &DeleteDiscipline(a));
+            socket.run(&mut batch).unwrap();
         });
     });
 }

@@ -4,11 +4,41 @@
 //! one lock for all networks. Specification: proc_sys(5).
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
 
 /// Reads a setting; `None` if the kernel has none of this name.
 pub fn get(path: &str) -> Option<String> {
     std::fs::read_to_string(full(path)).ok().map(|text| text.trim().to_owned())
+}
+
+/// The network settings of the thread that opened it, for many questions. The kernel looks up a name below `/proc/sys` among those
+/// of all network namespaces; relative to this it does so once.
+#[derive(Debug)]
+pub struct NetworkSettings(OwnedFd);
+
+impl NetworkSettings {
+    /// Opens those of the calling thread.
+    ///
+    /// # Errors
+    /// `/proc/sys/net` cannot be opened.
+    pub fn open() -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open("/proc/sys/net", flags, Mode::empty())?))
+    }
+
+    /// Reads a setting by its path, `net/ipv4/ip_forward`; `None` if the kernel has none of this name.
+    pub fn get(&self, path: &str) -> Option<String> {
+        let below = path.strip_prefix("net/")?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.0, below, flags, Mode::empty()).ok()?;
+        // The kernel gives a value whole, and none is as long.
+        let mut text = [0; 4096];
+        let length = rustix::io::read(&file, &mut text).ok()?;
+        Some(String::from_utf8_lossy(text.get(..length)?).trim().to_owned())
+    }
 }
 
 /// Writes a setting. Failure is ignored for a path with a leading `-`, and for IPv6 settings if the
@@ -65,6 +95,16 @@ mod tests {
         assert_eq!(set("kernel/no-such", "1").unwrap_err().kind(), io::ErrorKind::NotFound);
         set("-kernel/no-such", "1").unwrap();
         assert_eq!(full("-kernel/no-such"), "/proc/sys/kernel/no-such");
+    }
+
+    #[test]
+    fn network_settings_are_read_as_by_their_paths() {
+        let all = NetworkSettings::open().unwrap();
+        for path in ["net/ipv4/ip_forward", "net/ipv4/tcp_rmem", "net/ipv4/conf/all/rp_filter"] {
+            assert_eq!(all.get(path), get(path), "{path}");
+        }
+        assert_eq!(all.get("net/no-such"), None);
+        assert_eq!(all.get("kernel/ostype"), None);
     }
 
     #[test]

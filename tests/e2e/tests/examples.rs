@@ -9,7 +9,12 @@ use serde_json::{Value, json};
 
 /// The nodes that `status` shows.
 fn up_and_ping(machine: &Machine, name: &str) -> usize {
-    machine.up_file(&workspace_root().join("examples").join(name));
+    let file = workspace_root().join("examples").join(name);
+    machine.up_file(&file);
+    // What netloom makes is what the file says.
+    let args = ["apply".as_ref(), "--check".as_ref(), file.as_os_str()];
+    let check = machine.netloom(args).bound(Duration::from_secs(120)).finish();
+    assert!(check.text().contains("is as the file says"), "{}", check.text());
     machine.netloom(["ping", "--all"]).bound(Duration::from_secs(120)).finish().code(0);
     machine.status()["nodes"].as_array().map_or(0, Vec::len)
 }

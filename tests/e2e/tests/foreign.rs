@@ -263,7 +263,7 @@ fn scripts_mean_what_they_mean_to_mininet() {
     let head = "from mininet.net import Mininet\nfrom mininet.topo import Topo\nfrom mininet.link import Link, TCLink, TCIntf\n";
     for (number, (script, lines)) in MEANINGS.iter().enumerate() {
         let name = format!("means{number}.py");
-        machine.scratch().file(&name, &format!("{head}{script}\nnet.start()\nnet.stop()\n"));
+        machine.scratch().file(&name, format!("{head}{script}\nnet.start()\nnet.stop()\n"));
         let out = format!("means{number}.yaml");
         machine.netloom(["import", &name, "-o", &out]).bound(BOUND).finish().code(0);
         let made = std::fs::read_to_string(machine.scratch().path().join(&out)).unwrap();
@@ -324,7 +324,12 @@ fn functions_and_classes_of_a_script_are_called_as_mininet_calls_them() {
     let words = ["--", "--fast", "3"].map(OsStr::new);
     let words = ["run".as_ref(), script.as_os_str()].into_iter().chain(words);
     let said = machine.netloom(words).bound(BOUND).finish().code(0).text();
-    for line in ["arguments ['--fast', '3']\n", "controllers ['c0', 'c1']\n", "nobody False\n", "own True\n"] {
+    for line in [
+        "arguments ['--fast', '3']\n",
+        "controllers ['c0', 'c1']\n",
+        "nobody False\n",
+        "own True\n",
+    ] {
         assert!(said.contains(line), "{line:?}: {said}");
     }
     machine.untouched();

@@ -20,8 +20,13 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
     assert_eq!(client.plan().unwrap(), plan());
     assert_eq!(client.node("r 1/x").unwrap(), status().nodes[1]);
     assert_eq!(
-        client.repair().unwrap(),
-        Repaired { nodes: vec!["h1".into()], troubles: vec!["t".into()], notes: vec!["n".into()] }
+        client.repair(false).unwrap(),
+        Repaired {
+            nodes: vec!["h1".into()],
+            troubles: vec!["t".into()],
+            notes: vec!["n".into()],
+            drift: vec![],
+        }
     );
     assert_eq!(client.ping(&[6], Duration::from_millis(250)).unwrap(), reachability());
     let (interval, timeout) = (Duration::from_millis(20), Duration::from_millis(30));
@@ -53,7 +58,7 @@ fn refusals_keep_status_and_words() {
         reason: "being taken down".into(),
     });
     let words = "lab \"fake\": being taken down".to_owned();
-    assert_eq!(refused(client.repair().unwrap_err()), (409, words));
+    assert_eq!(refused(client.repair(false).unwrap_err()), (409, words));
     let words = "node \"h2\": not in lab \"fake\"; did you mean \"h1\"".to_owned();
     let log = client.node_log("h2", 0, Duration::ZERO);
     assert_eq!(refused(log.unwrap_err()), (404, words.clone()));
@@ -69,11 +74,11 @@ fn a_fault_in_a_call_answers_500_and_the_server_goes_on() {
     let served = Served::new();
     let client = served.client();
     *served.fake.panics.lock().unwrap() = true;
-    for error in [client.repair().unwrap_err(), client.entry("fault").unwrap_err()] {
+    for error in [client.repair(false).unwrap_err(), client.entry("fault").unwrap_err()] {
         assert!(matches!(error, Error::Refused { status: 500, .. }), "{error}");
     }
     *served.fake.panics.lock().unwrap() = false;
-    client.repair().unwrap();
+    client.repair(false).unwrap();
     assert_eq!(client.status().unwrap(), status());
     client.entry("h1").unwrap();
 }

@@ -211,16 +211,17 @@ impl Service for Fake {
         Arc::clone(&self.plan)
     }
 
-    fn repair(&self) -> Result<Repaired> {
+    fn repair(&self, keep_drift: bool) -> Result<Repaired> {
         let panics = *self.panics.lock().unwrap();
         assert!(!panics, "as the test wants");
-        self.note("repair")?;
+        self.note(if keep_drift { "repair but drift" } else { "repair" })?;
         let (busy, free) = &self.busy;
         drop(free.wait_while(busy.lock().unwrap(), |busy| *busy).unwrap());
         Ok(Repaired {
             nodes: vec!["h1".into()],
             troubles: vec!["t".into()],
             notes: vec!["n".into()],
+            drift: vec![],
         })
     }
 

@@ -201,6 +201,11 @@ impl InstalledRoute {
         (!hops.is_empty()).then_some(InstalledRoute { to: route.to, hops })
     }
 
+    /// Its next hops: the router, `None` if on-link, and the index of the interface; at least one.
+    pub(crate) fn hops(&self) -> &[(Option<IpAddr>, u32)] {
+        &self.hops
+    }
+
     /// Adds the request for it.
     pub(crate) fn push(&self, batch: &mut Batch, name: &Arc<str>, replace: bool) {
         if let [(via, index)] = self.hops.as_slice() {
@@ -218,7 +223,7 @@ impl InstalledRoute {
             [(via, index)] => (*via, Some(*index)),
             _ => (None, None),
         };
-        let request = DeleteRoute { to: self.to, via, link, metric: None };
+        let request = DeleteRoute { via, link, ..DeleteRoute::new(self.to) };
         batch.push_tolerant(Arc::clone(name), &request);
     }
 }

@@ -1,15 +1,20 @@
-//! Takes down a lab from its folder alone: its process has ended, or does not serve yet.
+//! Takes down a lab from its folder alone, or looks at it: its process has ended, or does not serve yet.
 //!
 //! The folder's lock tells when nothing more is being made; the inits' sockets tell which nodes live; the
 //! state lists all other objects.
 
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use netloom_model::plan::NodeId;
 use netloom_sys::{Failure, caps, describe, feature, namespace, process};
+use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 
+use crate::run::drift::{self, Differences, Inhabited, Left};
 use crate::run::teardown;
 use crate::stage::inits::Init;
 use crate::stage::lab_process::{lab_process, spawner};
@@ -176,6 +181,33 @@ pub(crate) fn empty_in_child(
         }
     });
     tried.map_err(|reason| Error::Conflict { lab: folder.name().to_owned(), reason })
+}
+
+/// What differs in a lab without a process, without changing the calling process's namespaces.
+pub(crate) fn differences(folder: &Folder, state: &State) -> Result<Differences> {
+    let inits = teardown::find_inits(folder)?;
+    let pid = |id: NodeId| inits.iter().find(|init| init.id == id).map(|init| init.pid);
+    let nodes = state.plan.nodes.iter().map(|node| pid(node.id)).collect();
+    let inhabited = Inhabited { nodes, core: pid(NodeId::CORE) };
+    let left = Left::read(folder)?;
+    let (Some(init), false) = (inits.first(), caps::is_privileged()) else {
+        return drift::find(state, &inhabited, &left);
+    };
+    let failed = Error::at("memory", "share");
+    let shared = rustix::fs::memfd_create("netloom-drift", MemfdFlags::CLOEXEC);
+    let mut shared = File::from(shared.map_err(failed)?);
+    let tried = feature::in_child(|| {
+        let found = join_user_namespace(init)
+            .and_then(|()| drift::find(state, &inhabited, &left))
+            .map_err(|e| Failure::new("nodes", "look into", describe(&e)))?;
+        let text = serde_json::to_vec(&found.to_stored())
+            .map_err(|e| Failure::new("differences", "encode", std::io::Error::from(e)))?;
+        (&shared).write_all(&text).map_err(|e| Failure::new("memory", "write", e))?;
+        Ok(())
+    });
+    tried.map_err(|reason| Error::Conflict { lab: folder.name().to_owned(), reason })?;
+    let read = shared.rewind().and_then(|()| Ok(serde_json::from_reader(&shared)?));
+    Ok(Differences::from_stored(read.map_err(Error::at("differences", "read"))?))
 }
 
 fn join_user_namespace(init: &Init) -> Result<()> {

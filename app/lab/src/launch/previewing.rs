@@ -1,4 +1,4 @@
-//! What applying a file to a lab would do, by the lab's folder alone: whether its process lives or not.
+//! What applying a file to a lab would do, without its process: by the lab's folder, and by what the kernel has.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use netloom_model::Plan;
 use crate::Result;
 use crate::build::binds;
 use crate::build::maker::absolute_paths;
+use crate::launch::orphan;
 use crate::run::prospect;
 use crate::store::state::Folder;
 use crate::view::Applied;
@@ -33,7 +34,7 @@ pub fn absolute(plan: &mut Plan, base: &Path, runtime: &Path) -> Result<()> {
     binds::settle(&mut plan.nodes, runtime)
 }
 
-/// What applying a plan to the lab of a folder does; its paths are absolute.
+/// What applying a plan to the lab of a folder does; its paths are absolute. The calling process must have one thread.
 ///
 /// # Errors
 /// The lab's state cannot be read, or the lab cannot become that while it lives.
@@ -44,6 +45,8 @@ pub fn preview(folder: &Folder, wanted: &Plan, keep_drift: bool) -> Result<Stand
         _ if super::has_lab_process(folder) => return Ok(Standing::Between),
         _ => return Ok(Standing::Absent),
     };
-    let found = prospect::look(folder, &state, wanted.clone(), keep_drift, &|_| vec![])?;
+    let found = prospect::look(folder, &state, wanted.clone(), keep_drift, &|_| vec![], &|| {
+        orphan::differences(folder, &state)
+    })?;
     Ok(Standing::Up(found.shown(&state)))
 }

@@ -160,7 +160,8 @@ impl Running {
                 kept.found.wanted
             }
         };
-        Looked::of(&self.folder, state, plan, request.keep_drift, &there)
+        let kernel = || self.differences(work, state);
+        Looked::of(&self.folder, state, plan, request.keep_drift, &there, &kernel)
     }
 
     fn looked_at(&self) -> MutexGuard<'_, Option<Looked>> {
@@ -249,6 +250,12 @@ impl Running {
         }
         let mut troubles = self.start_programs(work, merged, &was, &made)?;
         troubles.extend(made.lost);
+        if !request.keep_drift {
+            let changed = merged.changed.nodes.iter();
+            let changed = changed.filter_map(|id| self.state().plan.slot_of(*id));
+            let ready: Vec<Slot> = made.slots.iter().copied().chain(changed).collect();
+            self.note_left(work, &ready)?;
+        }
         note(Stage::Start);
         let last = self.state();
         self.remove_parts(work, &merged.late)?;

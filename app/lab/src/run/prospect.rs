@@ -12,6 +12,7 @@ use netloom_model::merging::{Act, KeyChange, Machine, Merged, Step, merge, merge
 use netloom_model::plan::{LinkId, NodeId, PlannedLink, PlannedNode};
 
 use crate::build::maker::absolute_paths;
+use crate::run::drift::Differences;
 use crate::stage::allowed::allowed;
 use crate::stage::images;
 use crate::store::moved::{Home, Moved};
@@ -38,6 +39,8 @@ pub(crate) struct Prospect {
 pub(crate) struct Drift {
     pub(crate) moved: Vec<Moved>,
     pub(crate) down: BTreeSet<LinkId>,
+    /// Without netloom.
+    pub(crate) kernel: Differences,
 }
 
 /// What applying a file would do, and of what that was found.
@@ -57,6 +60,7 @@ impl Looked {
         mut wanted: Plan,
         keep_drift: bool,
         there: &dyn Fn(NodeId) -> Vec<(String, u32)>,
+        kernel: &dyn Fn() -> Result<Differences>,
     ) -> Result<Looked> {
         let base = std::path::Path::new("/");
         absolute_paths(&mut wanted.nodes, &mut wanted.switches, &mut wanted.slices, base);
@@ -66,12 +70,12 @@ impl Looked {
             seen.borrow_mut().push((node, found.clone()));
             found
         };
-        let found = look(folder, state, wanted, keep_drift, &noted)?;
+        let found = look(folder, state, wanted, keep_drift, &noted, kernel)?;
         Ok(Looked { found, state: Arc::clone(state), keep_drift, there: seen.into_inner() })
     }
 }
 
-/// Compares the state of a lab with a wanted plan.
+/// Compares the state of a lab with a wanted plan; `kernel` compares it with what the kernel has.
 ///
 /// # Errors
 /// Why the lab cannot become that while it lives.
@@ -81,6 +85,7 @@ pub(crate) fn look(
     wanted: Plan,
     keep_drift: bool,
     there: &dyn Fn(NodeId) -> Vec<(String, u32)>,
+    kernel: &dyn Fn() -> Result<Differences>,
 ) -> Result<Prospect> {
     let wanted = dressed(state, wanted)?;
     let state = &*without_unfinished(state);
@@ -97,7 +102,10 @@ pub(crate) fn look(
         object: format!("lab {:?}", state.plan.lab),
         reason: refusal.to_string(),
     })?;
-    let drift = if keep_drift { Drift::default() } else { Drift::of(state, &merged) };
+    let drift = match keep_drift {
+        true => Drift::default(),
+        false => Drift::of(state, &merged, kernel()?),
+    };
     let mut steps = drift.steps(state);
     steps.extend(merged.steps.iter().cloned());
     let text = serde_json::to_string(&(&steps, &wanted.digest, keep_drift))
@@ -162,7 +170,7 @@ impl Prospect {
 
 impl Drift {
     /// What stays, and is elsewhere or down.
-    fn of(state: &State, merged: &Merged) -> Drift {
+    fn of(state: &State, merged: &Merged, kernel: Differences) -> Drift {
         let goes = |id: &NodeId| merged.early.nodes.contains(id) || merged.late.nodes.contains(id);
         let home_goes =
             |moved: &Moved| matches!(moved.home, Home::Node { node, .. } if goes(&node));
@@ -172,6 +180,7 @@ impl Drift {
         Drift {
             moved: moved.cloned().collect(),
             down: stays.filter(|id| state.down.contains(id)).collect(),
+            kernel: kernel.without_gone(state, merged),
         }
     }
 
@@ -204,6 +213,6 @@ impl Drift {
         let down = state.plan.links.iter().filter(|link| self.down.contains(&link.id));
         let down =
             down.map(|link| step(Kind::Link, link.name.clone(), "up", "up, was down".to_owned()));
-        moved.chain(down).collect()
+        moved.chain(down).chain(self.kernel.steps(state)).collect()
     }
 }

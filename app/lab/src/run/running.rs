@@ -326,13 +326,17 @@ impl Running {
         if self.phase() == Phase::Making {
             self.enter(Phase::Starting);
         }
-        self.start(&slots, lost, progress)
+        let made = self.start(&slots, lost, progress)?;
+        self.note_left(&self.work(), &slots)?;
+        Ok(made)
     }
 
     /// The same for a caller that holds the work lock, and keeps it.
     pub(crate) fn make_with(&self, work: &mut Work) -> Result<Made> {
         let (slots, lost) = self.make_network(work, &|_, _, _| {})?;
-        self.start(&slots, lost, &|_, _, _| {})
+        let made = self.start(&slots, lost, &|_, _, _| {})?;
+        self.note_left(work, &slots)?;
+        Ok(made)
     }
 
     /// Makes missing parts except programs; returns the new slots, and links that could not be made anew.

@@ -245,6 +245,7 @@ impl Scoped {
             self.localise(&prefix, link);
         }
         status.switches.clear();
+        status.drift.clear();
         let whole = status.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
         // A view of a starting lab, or of one kept after a failure, has the same state.
         if matches!(status.state, LabState::Up | LabState::Degraded) {
@@ -310,9 +311,11 @@ impl Service for Scoped {
         Arc::new(slot.map_or_else(Plan::default, |slot| state.plan.subtree(slot)))
     }
 
-    fn repair(&self) -> Result<Repaired> {
+    fn repair(&self, _: bool) -> Result<Repaired> {
         let prefix = format!("{}/", self.own_name()?);
-        let mut repaired = self.running.repair().map_err(|e| self.seen(e))?;
+        // What was changed by hand is the lab's owner's business.
+        let mut repaired = self.running.repair(true).map_err(|e| self.seen(e))?;
+        repaired.drift.clear();
         repaired.nodes.retain_mut(|n| match n.strip_prefix(&prefix) {
             Some(local) => {
                 *n = local.to_owned();

@@ -25,6 +25,7 @@ use netloom_sys::cgroup::Join;
 use netloom_sys::namespace;
 
 use crate::keep::slicers;
+use crate::run::drift::Left;
 use crate::run::running::{Made, Phase, Running};
 use crate::run::sources::Sources;
 use crate::run::status;
@@ -60,7 +61,12 @@ impl Service for Running {
         let pids = self.pids(&state.plan);
         let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(&state));
         let whole = self.has_core() && pids.iter().all(Option::is_some) && kept;
-        status::read(&Sources::new(self, &state, &pids), whole)
+        let mut sources = Sources::new(self, &state, &pids);
+        if self.phase() == Phase::Up {
+            let core = self.inhabited(&self.work(), &state).core;
+            sources.drift = Some((Left::read(&self.folder)?, core));
+        }
+        status::read(&sources, whole)
     }
 
     fn node(&self, node: &str) -> Result<NodeStatus> {
@@ -82,10 +88,11 @@ impl Service for Running {
         Arc::new(self.state().plan.clone())
     }
 
-    fn repair(&self) -> Result<Repaired> {
+    fn repair(&self, keep_drift: bool) -> Result<Repaired> {
         self.drop_silent();
         let Made { nodes, troubles, notes } = self.make(&|_, _, _| {})?;
-        Ok(Repaired { nodes, troubles, notes })
+        let drift = self.settle_drift(keep_drift)?;
+        Ok(Repaired { nodes, troubles, notes, drift })
     }
 
     fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {

@@ -8,6 +8,7 @@ use netloom_model::plan::PlannedLink;
 use netloom_switch::control::requests::PortShown;
 use rustix::process::Pid;
 
+use crate::run::drift::Left;
 use crate::run::running::{Phase, Running};
 use crate::store::state::State;
 use crate::view::Traffic;
@@ -22,6 +23,8 @@ pub(crate) struct Sources<'a> {
     pub(super) ports: Ports,
     /// The core namespace, while its init lives.
     pub(super) core: Option<OwnedFd>,
+    /// What nodes' own commands changed, and the core's init, where differences are wanted.
+    pub(crate) drift: Option<(Left, Option<Pid>)>,
 }
 
 impl<'a> Sources<'a> {
@@ -32,7 +35,7 @@ impl<'a> Sources<'a> {
         pids: &'a [Option<Pid>],
     ) -> Sources<'a> {
         let (phase, core) = (running.phase(), running.core_network());
-        Sources { running, state, pids, phase, ports: Ports::default(), core }
+        Sources { running, state, pids, phase, ports: Ports::default(), core, drift: None }
     }
 }
 

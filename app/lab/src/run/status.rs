@@ -8,7 +8,7 @@ use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{
     Interface, LinkSide, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
 };
-use netloom_netlink::{AddressInfo, LinkInfo, Socket, diag};
+use netloom_netlink::{LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, HealthState, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
 use netloom_slice::control::Shown as Sliced;
@@ -20,13 +20,14 @@ use netloom_wire::control::DirectionState;
 use crate::build::starting::has_work;
 use crate::keep::slicers;
 use crate::keep::switches::Switches;
+use crate::run::drift::{self, OfNode, Seen};
 use crate::run::impairing;
 use crate::run::losses::{self, Between};
 use crate::run::running::Phase;
 use crate::run::sources::{Sources, traffic};
 use crate::stage::addresses::{self, Held};
 use crate::stage::lab_process::now_ns;
-use crate::stage::spaces::on_a_thread;
+use crate::stage::spaces::{in_parts, on_a_thread};
 use crate::stage::stack;
 use crate::stage::users;
 use crate::store::moved::Home;
@@ -37,18 +38,13 @@ use crate::view::{
 };
 use crate::{Error, Result};
 
-/// The most threads that read nodes, and the fewest nodes that justify another thread.
-const MOST_THREADS: usize = 4;
-const FEWEST_A_THREAD: usize = 64;
-
 /// States of wires from their process, by link and end.
 type Directions = BTreeMap<LinkSide, DirectionState>;
 
 /// The result of one visit to a node's namespace.
 #[derive(Default)]
 struct Visit {
-    links: Vec<LinkInfo>,
-    addresses: Vec<AddressInfo>,
+    seen: Seen,
     sockets: Option<u64>,
     /// Packets that its queueing disciplines dropped.
     discipline: u64,
@@ -60,7 +56,8 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let plan = &state.plan;
     let all: Vec<&PlannedLink> = plan.links.iter().collect();
     let between = Between::read(sources, &all, true);
-    let nodes = nodes(sources, &between)?;
+    let read = nodes(sources, &between)?;
+    let (nodes, differences): (Vec<NodeStatus>, Vec<OfNode>) = read.into_iter().unzip();
     let directions = sources.running.wire_states(state);
     let found = |slot: Slot| nodes[slot.get()].interfaces.as_slice();
     let everywhere: Vec<Slot> = plan.slots().collect();
@@ -79,6 +76,13 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         machine_drops: losses::of_machine(),
         user: state.user,
         nodes,
+        drift: match &sources.drift {
+            Some((_, core)) => {
+                let core = drift::core(state, *core)?;
+                drift::gathered(state, core, differences).lines(state)
+            }
+            None => vec![],
+        },
         switches: plan.switch_slots().map(|slot| switch(sources, slot, slicer.as_ref())).collect(),
         links,
     })
@@ -101,7 +105,7 @@ pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatu
     for slot in ends_and_guests(state, planned) {
         let visit = on_a_thread(|| visit(sources, slot))?;
         let held = held(sources, slot, &visit);
-        found.insert(slot, interface_statuses(sources, slot, &between, &visit.links, &held).0);
+        found.insert(slot, interface_statuses(sources, slot, &between, &visit.seen.links, &held).0);
     }
     let slots: Vec<Slot> = found.keys().copied().collect();
     let found = |slot: Slot| found.get(&slot).map_or(&[][..], Vec::as_slice);
@@ -137,27 +141,17 @@ fn lab_state(sources: &Sources<'_>, whole: bool, nodes: &[NodeStatus]) -> LabSta
     }
 }
 
-/// Reads all nodes, with up to one thread per processor; the threads visit the nodes' namespaces.
-fn nodes(sources: &Sources<'_>, between: &Between) -> Result<Vec<NodeStatus>> {
+/// Reads all nodes, and what differs in them.
+fn nodes(sources: &Sources<'_>, between: &Between) -> Result<Vec<(NodeStatus, OfNode)>> {
     let all: Vec<Slot> = sources.state.plan.slots().collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let part = all.len().div_ceil(threads).max(FEWEST_A_THREAD);
-    let one = |slots: &[Slot]| -> Result<Vec<NodeStatus>> {
-        on_a_thread(|| {
-            let each = |slot: &Slot| Ok(node(sources, *slot, between, &visit(sources, *slot)?));
-            slots.iter().map(each).collect()
-        })
-    };
-    let parts = std::thread::scope(|scope| {
-        let one = &one;
-        let started: Vec<_> = all.chunks(part).map(|s| scope.spawn(move || one(s))).collect();
-        started.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
-    });
-    let mut nodes = Vec::with_capacity(all.len());
-    for part in parts {
-        nodes.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-    }
-    Ok(nodes)
+    in_parts(&all, |slot| {
+        let visit = visit(sources, slot)?;
+        let differs = sources
+            .drift
+            .as_ref()
+            .map(|(left, _)| drift::compared(sources.state, slot, left, &visit.seen));
+        Ok((node(sources, slot, between, &visit), differs.unwrap_or_default()))
+    })
 }
 
 /// Reads a node's network from inside its namespace. The calling thread ends afterwards.
@@ -172,9 +166,14 @@ fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     let addresses = socket.addresses().map_err(Error::of(object(), "read its addresses"))?;
     // A kernel without them has dropped nothing there.
     let discipline = socket.dropped_by_disciplines().unwrap_or(0);
+    let routes = match sources.drift {
+        Some(_) => drift::seen::routes(&mut socket, &object())?,
+        None => vec![],
+    };
     // The socket of this query does not belong to the node.
     drop(socket);
-    Ok(Visit { links, addresses, sockets: diag::in_use().ok(), discipline })
+    let seen = Seen { links, addresses, routes, settings: vec![] };
+    Ok(Visit { seen, sockets: diag::in_use().ok(), discipline })
 }
 
 fn node(sources: &Sources<'_>, slot: Slot, between: &Between, found: &Visit) -> NodeStatus {
@@ -191,9 +190,9 @@ fn node(sources: &Sources<'_>, slot: Slot, between: &Between, found: &Visit) -> 
     let counts = running.kept.keepers.guards.sockets(state, planned);
     let protect = running.kept.keepers.guards.protection(state, slot);
     let held = held(sources, slot, found);
-    let (interfaces, queue) = interface_statuses(sources, slot, between, &found.links, &held);
+    let (interfaces, queue) = interface_statuses(sources, slot, between, &found.seen.links, &held);
     let mut stack = pid.map_or(vec![], |pid| stack::losses(pid.as_raw_nonzero().get()));
-    let own = found.links.iter().filter(|l| !interfaces.iter().any(|i| i.name == l.name));
+    let own = found.seen.links.iter().filter(|l| !interfaces.iter().any(|i| i.name == l.name));
     let own = own.map(|link| traffic(&link.traffic)).map(|t| t.rx_lost + t.tx_lost).sum();
     stack.splice(0..0, [("own-interfaces", own), ("discipline", found.discipline)]);
     let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
@@ -273,7 +272,7 @@ fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
     let planned = &sources.state.plan.nodes[slot];
     match sources.pids[slot.get()] {
         Some(_) if planned.kind.as_vm().is_none() => {
-            addresses::ordered(planned, &found.links, &found.addresses)
+            addresses::ordered(planned, &found.seen.links, &found.seen.addresses)
         }
         _ => addresses::planned(planned),
     }

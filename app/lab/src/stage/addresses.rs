@@ -104,12 +104,14 @@ mod tests {
             master: None,
             peer: None,
             peer_netns: None,
+            discipline: String::new(),
+            settings: netloom_netlink::LinkSettings::default(),
             traffic: netloom_netlink::Traffic::default(),
         }
     }
 
     fn found(link: u32, address: &str) -> AddressInfo {
-        AddressInfo { link, address: address.parse().unwrap() }
+        AddressInfo { link, address: address.parse().unwrap(), given: true }
     }
 
     #[test]

@@ -9,6 +9,10 @@ use netloom_sys::{Failure, namespace};
 
 use crate::{Error, Result};
 
+/// The most threads that read nodes, and the fewest nodes that justify another thread.
+const MOST_THREADS: usize = 4;
+const FEWEST_A_THREAD: usize = 64;
+
 /// Index of the loopback interface in every namespace.
 pub(crate) const LOOPBACK: u32 = 1;
 
@@ -72,4 +76,26 @@ pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Resu
             },
         }
     })
+}
+
+/// Does something with each of these nodes, with up to one thread per processor, which may visit the nodes' namespaces.
+pub(crate) fn in_parts<T: Send>(
+    all: &[Slot],
+    each: impl Fn(Slot) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let part = all.len().div_ceil(threads).max(FEWEST_A_THREAD);
+    let one = |slots: &[Slot]| -> Result<Vec<T>> {
+        on_a_thread(|| slots.iter().map(|slot| each(*slot)).collect())
+    };
+    let parts = std::thread::scope(|scope| {
+        let one = &one;
+        let started: Vec<_> = all.chunks(part).map(|s| scope.spawn(move || one(s))).collect();
+        started.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    let mut found = Vec::with_capacity(all.len());
+    for part in parts {
+        found.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    }
+    Ok(found)
 }

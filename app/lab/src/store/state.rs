@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use netloom_digest::fnv1a;
 use netloom_model::Plan;
+use netloom_model::merging::KeyChange;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::{Forms, LinkForm, Seat};
 use netloom_model::plan::{LinkId, NodeId};
@@ -52,6 +53,9 @@ const MADE_STATE: &str = "made.json";
 
 /// The file with the state before a file was applied, until that is done.
 const BEFORE_STATE: &str = "before.json";
+
+/// What commands and programs of the file changed in their nodes.
+const COMMANDS: &str = "commands.json";
 
 /// The nodes that are being made.
 const HALF_MADE: &str = "making.json";
@@ -322,6 +326,15 @@ impl Folder {
     /// They are whole: their programs are started next.
     pub(crate) fn forget_half_made(&self) -> Result<()> {
         self.remove_part(HALF_MADE)
+    }
+
+    /// What commands and programs of the file changed in their nodes, by node; see module `drift`.
+    pub(crate) fn read_commands(&self) -> Result<BTreeMap<NodeId, Vec<KeyChange>>> {
+        Ok(self.read_json(COMMANDS)?.unwrap_or_default())
+    }
+
+    pub(crate) fn write_commands(&self, of: &BTreeMap<NodeId, Vec<KeyChange>>) -> Result<()> {
+        self.write_json(COMMANDS, of)
     }
 
     /// Keeps the state as it is before a file is applied; one that an earlier attempt kept stays.

@@ -160,10 +160,9 @@ fn adopt(launch: Launch, folder: &Folder, args: &Apply) -> Result<Launch> {
     Ok(Launch::begin()?)
 }
 
-/// What applying would do. A lab process has the lab in memory; where there is none, or nothing will be done, the lab's
-/// files tell.
+/// What applying would do. A lab process has the lab in memory; where there is none, the lab's files and the kernel tell.
 fn look(folder: &Folder, plan: Plan, args: &Apply) -> Result<(Standing, Plan)> {
-    if args.dry_run || args.check || !folder.is_up() || !has_lab_process(folder) {
+    if !folder.is_up() || !has_lab_process(folder) {
         return Ok((previewing::preview(folder, &plan, args.keep_drift)?, plan));
     }
     let request = view::Apply { plan: Some(plan), dry_run: true, ..request(args) };

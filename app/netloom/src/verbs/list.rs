@@ -69,6 +69,10 @@ fn text(status: &LabStatus) -> String {
         text.push('\n');
         text.push_str(&told);
     }
+    if !status.drift.is_empty() {
+        text.push_str("\nnot as it was made; `netloom apply` and `netloom up` take it back:\n");
+        status.drift.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    }
     let interfaces = status.nodes.iter().flat_map(figures::interface_rows);
     let wires = status.links.iter().flat_map(figures::wire_rows);
     for (head, rows) in [

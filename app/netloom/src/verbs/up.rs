@@ -60,12 +60,15 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             said = troubles;
             tell_notes(&name, &notes);
             let words = format!("adopted, {made} of {nodes} nodes made anew in {}", took());
-            output::print(&format!("lab {name}: {words}{}", changed_words(&changed)))?;
+            let folder = Folder::new(&runtime_dir()?, &name);
+            let mended = labs::connect_to(&folder)?.repair(args.keep_drift)?;
+            let drift = drift_words(&mended.drift, args.keep_drift);
+            output::print(&format!("lab {name}: {words}{}{drift}", changed_words(&changed)))?;
             return tell_standing(&name, &said);
         }
         Outcome::Runs { changed } => {
             let folder = Folder::new(&runtime_dir()?, &name);
-            let repaired = match labs::connect_to(&folder).map(|c| c.repair()) {
+            let repaired = match labs::connect_to(&folder).map(|c| c.repair(args.keep_drift)) {
                 Ok(Ok(repaired)) => repaired,
                 // Its process was killed just now: the lab can be adopted, or is gone.
                 _ if !netloom_lab::launch::has_lab_process(&folder) => return up(wish, args),
@@ -84,7 +87,8 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             said = repaired.troubles;
             tell_notes(&name, &repaired.notes);
             let changed = changed_words(&changed);
-            output::print(&format!("lab {name}: runs already{made}{changed}"))?;
+            let drift = drift_words(&repaired.drift, args.keep_drift);
+            output::print(&format!("lab {name}: runs already{made}{changed}{drift}"))?;
             return tell_standing(&name, &said);
         }
     }
@@ -140,6 +144,12 @@ pub(crate) fn tell_lacking(lab: &str, neighbours: Neighbours) {
     if let Some(why) = netloom_lab::lacking_neighbours(neighbours) {
         tell_line!("netloom: warning: lab {lab:?}: {why}");
     }
+}
+
+/// What was changed by hand without netloom: taken back, or kept.
+fn drift_words(drift: &[String], kept: bool) -> String {
+    let what = if kept { "kept" } else { "mended" };
+    drift.iter().map(|line| format!("{what}: {line}\n")).collect()
 }
 
 /// Changes made by hand since the lab came up, and how to undo them; otherwise the end of the line.

@@ -2,17 +2,10 @@
 
 use crate::Job;
 use crate::draft::Node;
-use crate::kathara::startup::{self, Shaping};
-use crate::kathara::{Device, folder, options};
+use crate::kathara::options::{self, Made};
+use crate::kathara::startup;
+use crate::kathara::{Device, folder};
 use crate::write::scalar;
-
-/// A device as a node, and what links need of it.
-pub(super) struct Made {
-    pub(super) node: Node,
-    pub(super) shaping: Shaping,
-    /// Whether it has a way to the host's network.
-    pub(super) bridged: bool,
-}
 
 /// Reads a device; `name` is Kathara's, `new` the lab file's.
 pub(super) fn read(job: &Job<'_>, name: &str, new: &str, device: &Device) -> Made {

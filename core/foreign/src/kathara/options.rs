@@ -4,12 +4,20 @@
 use std::collections::BTreeMap;
 
 use crate::draft::{Node, Program};
-use crate::kathara::device::Made;
+use crate::kathara::startup::Shaping;
 use crate::kathara::{Device, folder, truth};
 use crate::ledger::Id;
 use crate::source::clean;
 use crate::write::list;
 use crate::{Job, Verdict, ports, shell};
+
+/// A device as a node, and what links need of it.
+pub(super) struct Made {
+    pub(super) node: Node,
+    pub(super) shaping: Shaping,
+    /// Whether it has a way to the host's network.
+    pub(super) bridged: bool,
+}
 
 /// An option that counts.
 type Given<'a> = (&'a str, &'a str, Id);

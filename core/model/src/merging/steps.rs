@@ -63,10 +63,22 @@ impl KeyChange {
     fn all(changes: &[Change]) -> Vec<KeyChange> {
         let told = changes.iter().take(MOST_CHANGES);
         let told = told.map(|c| KeyChange { key: c.key.clone(), words: c.words() });
-        let more = changes.len().saturating_sub(MOST_CHANGES);
-        let words = format!("and {more} more");
-        let more = (more > 0).then_some(KeyChange { key: String::new(), words });
-        told.chain(more).collect()
+        told.chain(KeyChange::more(changes.len())).collect()
+    }
+
+    /// The same list, no longer than one of an object is.
+    #[must_use]
+    pub fn bounded(mut all: Vec<KeyChange>) -> Vec<KeyChange> {
+        let more = KeyChange::more(all.len());
+        all.truncate(MOST_CHANGES);
+        all.extend(more);
+        all
+    }
+
+    /// How many of so many are not named.
+    fn more(all: usize) -> Option<KeyChange> {
+        let more = all.saturating_sub(MOST_CHANGES);
+        (more > 0).then(|| KeyChange { key: String::new(), words: format!("and {more} more") })
     }
 }
 

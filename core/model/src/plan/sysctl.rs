@@ -60,6 +60,12 @@ pub(crate) fn of_several_ways(name: &str, routes: &[Route]) -> Vec<(String, Stri
     of_families(name, [several(true), several(false)])
 }
 
+/// The number of netloom's own in a node's list.
+pub(super) fn number_of_own(node: &PlannedNode) -> usize {
+    let plain = Node { forwarding: node.forwarding, ..Node::default() };
+    sysctls(&plain).len() + of_several_ways(&node.name, &node.routes).len()
+}
+
 /// Removes them from a node's list, whatever its current routes; returns their position.
 pub(crate) fn take_out_several_ways(node: &mut PlannedNode) -> usize {
     let plain = Node { forwarding: node.forwarding, ..Node::default() };

@@ -1,4 +1,5 @@
-//! Takes back what was changed by hand outside the plan: interfaces that were moved, links that were set down.
+//! Takes back what was changed by hand outside the plan: interfaces that were moved, links that were set down, and what was
+//! changed without netloom.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +20,6 @@ impl Running {
                 self.set_up(work, at, true)?;
             }
         }
-        Ok(())
+        self.mend(work, &drift.kernel)
     }
 }

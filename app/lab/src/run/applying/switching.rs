@@ -126,7 +126,7 @@ impl Running {
     }
 
     /// The core's network namespace.
-    pub(super) fn core_space(&self, work: &Work) -> Result<std::os::fd::OwnedFd> {
+    pub(crate) fn core_space(&self, work: &Work) -> Result<std::os::fd::OwnedFd> {
         let core = work.inits.get(&NodeId::CORE).filter(|init| init.lives());
         core.ok_or_else(|| Error::DeadNode("(core)".into()))?.network("(core)")
     }

@@ -1,0 +1,47 @@
+//! Reads what the kernel has in the network namespace of the calling thread.
+
+use netloom_model::plan::PlannedNode;
+use netloom_netlink::{AddressInfo, Family, LinkInfo, RouteInfo, Socket};
+use netloom_sys::sysctl::NetworkSettings;
+
+use crate::{Error, Result};
+
+/// What is in a node's network.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) links: Vec<LinkInfo>,
+    pub(crate) addresses: Vec<AddressInfo>,
+    pub(crate) routes: Vec<RouteInfo>,
+    /// The sysctls of the plan that the kernel has, by path; none where they were not read.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+pub(in crate::run) fn node(planned: &PlannedNode, object: &str) -> Result<Seen> {
+    let mut socket = Socket::open_to_ask().map_err(Error::of(object, "open a netlink socket"))?;
+    let links = socket.links_alone().map_err(Error::of(object, "read its interfaces"))?;
+    let addresses = socket.addresses().map_err(Error::of(object, "read its addresses"))?;
+    let routes = routes(&mut socket, object)?;
+    Ok(Seen { links, addresses, routes, settings: settings(planned, object)? })
+}
+
+/// The routes of both families.
+pub(crate) fn routes(socket: &mut Socket, object: &str) -> Result<Vec<RouteInfo>> {
+    let mut routes = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        let found = socket.routes_of_all_kinds(family);
+        routes.extend(found.map_err(Error::of(object, "read its routes"))?);
+    }
+    Ok(routes)
+}
+
+fn settings(planned: &PlannedNode, object: &str) -> Result<Vec<(String, String)>> {
+    let files = NetworkSettings::open().map_err(Error::at(object, "open its settings"))?;
+    let mut settings: Vec<(String, String)> = Vec::new();
+    for (path, _) in &planned.sysctls {
+        let path = path.strip_prefix('-').unwrap_or(path);
+        if settings.iter().all(|(known, _)| known != path) {
+            settings.extend(files.get(path).map(|value| (path.to_owned(), value)));
+        }
+    }
+    Ok(settings)
+}
