@@ -181,7 +181,7 @@ fn translate(plan: &Plan, outers: &[String]) -> Result<()> {
         block_other_forwarding: false,
         bridges: "",
         siblings: "",
-        // The pasta of Debian 12 ends such a connection, or passes nothing any more (ADR 0083).
+        // The pasta of Debian 12 ends such a connection, or passes nothing any more (ADR 0066).
         hold_repeated: true,
     };
     match nat::install(&spec) {
