@@ -118,6 +118,7 @@ impl Launch {
     ) -> Result<Outcome> {
         absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, &options.base);
         binds::settle(&mut plan.nodes, &options.runtime)?;
+        binds::check_roots(&plan.nodes, &options.runtime)?;
         flows::check_tls(&plan.switches, &plan.slices)?;
         machines::check(plan.nodes.iter())?;
         routers::check(&plan)?;
@@ -324,6 +325,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     let mut slices = plan.slices.clone();
     absolute_paths(&mut nodes, &mut switches, &mut slices, &options.base);
     binds::settle(&mut nodes, &options.runtime)?;
+    binds::check_roots(&nodes, &options.runtime)?;
     flows::check_tls(&switches, &slices)?;
     for node in &nodes {
         for file in &node.files {

@@ -258,7 +258,7 @@ fn numbers_that_nodes_have_are_taken_before_others_are_given() {
     for (node, want) in [("a", "172.16.0.2/24"), ("b", "172.16.0.1/24"), ("c", "172.16.0.3/24")] {
         assert_eq!(address_of(&import, node, "eth1"), [want], "{node}");
     }
-    assert!(import.lab.contains("pool: {ipv6: none}"));
+    assert!(import.lab.contains("pool: {ipv4: none, ipv6: none}"), "{}", import.lab);
 }
 
 #[test]

@@ -106,7 +106,8 @@ fn names_follow_addresses_and_go_on_when_the_lab_is_adopted() {
     netloom_tests_e2e::kill(pid.expect("a lab process"));
     let init = machine.file(LAB);
     wait_until("the lab is adopted", Duration::from_secs(20), || {
-        let done = machine.netloom(["up".as_ref(), init.as_os_str()]).finish();
+        let done =
+            machine.netloom(["up".as_ref(), "--keep-drift".as_ref(), init.as_os_str()]).finish();
         done.text().contains("adopted").then_some(())
     });
     until_known(&machine, "server", "client", "192.0.2.78");
@@ -117,7 +118,8 @@ fn names_follow_addresses_and_go_on_when_the_lab_is_adopted() {
     let (_, server) = inits.iter().find(|(name, _)| name == "server").expect("the server");
     netloom_tests_e2e::kill(*server);
     wait_until("the server is made anew", Duration::from_secs(20), || {
-        let done = machine.netloom(["up".as_ref(), init.as_os_str()]).finish();
+        let done =
+            machine.netloom(["up".as_ref(), "--keep-drift".as_ref(), init.as_os_str()]).finish();
         done.text().contains("server").then_some(())
     });
     set(&machine, "client", "192.0.2.80/24");

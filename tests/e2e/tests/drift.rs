@@ -226,7 +226,7 @@ fn a_wire_that_is_gone_is_put_in_again() {
     let machine = machine!();
     let text = lab("drift-wire").replace("  - [r, far]", "  - {ends: [r, far], delay: 1ms}");
     machine.up(&text);
-    sh(&machine, "far", "ip link delete $(ip -o link | grep -o 'nlw[0-9]*' | head -1)");
+    in_core("drift-wire", "ip link delete $(ip -o link | grep -o 'nlw[0-9]*' | head -1)");
     is_taken_back(&machine, &text, "wire", "~ link r:eth1--far:eth0: its wire, was none");
     machine.netloom(["ping", "--all"]).finish().code(0);
     machine.down();

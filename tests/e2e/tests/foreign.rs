@@ -352,7 +352,7 @@ fn a_script_comes_up_by_the_flags_of_run_and_is_named_in_what_is_said() {
     machine.netloom(["run", "pinned.py"]).bound(BOUND).finish().code(0);
     let refused = machine.netloom(["run", "--strict", "pinned.py"]).bound(BOUND).finish().code(2);
     assert!(!refused.errors().contains("record.json"), "{refused}");
-    refused.says("netloom: ./pinned.py: 1 item is left out of the lab, which --strict refuses");
+    refused.says("netloom: ./pinned.py: 2 items are left out of the lab, which --strict refuses");
     machine.untouched();
 }
 

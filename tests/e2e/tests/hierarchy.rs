@@ -19,18 +19,18 @@ nodes:
             nodes:
               left: {run: [[tail, -f, /dev/null]]}
               right: {}
-        neighbour: {}
+        nextdoor: {}
   stranger: {}
 links:
   - [grandee/tenant/left, grandee/tenant/right]
   - [grandee/tenant/left, stranger]
-  - [grandee/tenant/right, grandee/neighbour]
+  - [grandee/tenant/right, grandee/nextdoor]
 ";
 
 const TENANT: &str = "grandee/tenant";
 
 /// What must not be seen from inside `grandee/tenant`.
-const OUTSIDE: [&str; 4] = ["outermost", "grandee", "neighbour", "stranger"];
+const OUTSIDE: [&str; 4] = ["outermost", "grandee", "nextdoor", "stranger"];
 
 #[test]
 fn a_node_sees_its_own_subtree_alone() {
@@ -62,7 +62,7 @@ fn a_node_sees_its_own_subtree_alone() {
     let labs = machine.inside(TENANT, ["ls", "--json"]).finish().code(0).json();
     assert_eq!(names(&labs), ["tenant"]);
     let above = machine.inside("grandee", ["node", "list", "--json"]).finish().code(0).json();
-    assert_eq!(names(&above), ["tenant", "tenant/left", "tenant/right", "neighbour"]);
+    assert_eq!(names(&above), ["tenant", "tenant/left", "tenant/right", "nextdoor"]);
     machine.down();
 }
 
@@ -71,8 +71,7 @@ fn what_is_outside_can_neither_be_read_nor_changed() {
     let machine = machine!();
     machine.up(TREE);
     let before = machine.status();
-    for name in ["neighbour", "stranger", "grandee", "../neighbour", "grandee/neighbour", "tenant"]
-    {
+    for name in ["nextdoor", "stranger", "grandee", "../nextdoor", "grandee/nextdoor", "tenant"] {
         let tries = [
             format!("node show {name}"),
             format!("node set {name} weight=1"),
@@ -122,7 +121,7 @@ fn children_are_counted_by_every_node_above() {
     machine.inside(TENANT, ["node", "create", "third"]).finish().code(0);
     machine.refused_inside(TENANT, "node create fourth", 1, &["fourth", "tenant", "limit is 3"]);
     machine.refused("node create grandee/tenant/fourth", 1, &["fourth", "tenant", "limit is 3"]);
-    // grandee has tenant, its three, and neighbour: there is room for one more, at any depth.
+    // grandee has tenant, its three, and nextdoor: there is room for one more, at any depth.
     machine.inside("grandee", ["node", "create", "last", "children=5"]).finish().code(0);
     machine.refused_inside("grandee", "node create last/deep", 1, &["deep", "limit is 6"]);
     machine.refused("node create grandee/more", 1, &["more", "grandee", "limit is 6"]);
@@ -317,7 +316,7 @@ fn a_killed_parent_ends_its_children_and_up_makes_all_anew() {
     machine.up_file(&file);
     let before = machine.inits();
     let (_one, of_child) = sleeper(&machine, "grandee/tenant/right", 1);
-    let (_other, of_sibling) = sleeper(&machine, "grandee/neighbour", 2);
+    let (_other, of_sibling) = sleeper(&machine, "grandee/nextdoor", 2);
     kill(machine.init(TENANT));
     let dead = |pids: &[(String, i32)]| {
         let inside = pids.iter().filter(|(name, _)| name.starts_with(TENANT));
@@ -336,7 +335,7 @@ fn a_killed_parent_ends_its_children_and_up_makes_all_anew() {
         assert_eq!(old != new, name.starts_with(TENANT), "init of {name}: {old}, {new}");
     }
     for (from, to) in
-        [("grandee/tenant/left", "stranger"), ("grandee/tenant/right", "neighbour.grandee")]
+        [("grandee/tenant/left", "stranger"), ("grandee/tenant/right", "nextdoor.grandee")]
     {
         machine.exec(from, &["ping", "-c", "1", "-W", "30", to]).finish().code(0);
     }

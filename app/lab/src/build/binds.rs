@@ -10,18 +10,14 @@ use rustix::fs::{FileType, OFlags};
 
 use crate::{Error, Result};
 
-/// Replaces the paths of these nodes' binds, which are absolute, by what they lead to, and checks their roots; `runtime`
-/// is the folder of labs.
+/// Replaces the paths of these nodes' binds, which are absolute, by what they lead to; `runtime` is the folder of labs.
 ///
 /// # Errors
-/// Names the node, the path in it, and why the path on the host cannot be shown there. As [`check_root`].
+/// Names the node, the path in it, and why the path on the host cannot be shown there.
 pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
     let runtime = runtime.canonicalize().unwrap_or_else(|_| runtime.to_owned());
     for node in nodes {
         let name = node.name.clone();
-        if let Some(root) = &node.root {
-            check_root(&format!("node {name:?}"), root, &runtime)?;
-        }
         for bind in &mut node.binds {
             let object = || format!("node {name:?}: binds.{}", bind.to);
             bind.from = found(bind, &runtime)
@@ -29,6 +25,16 @@ pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Checks the roots of these nodes.
+///
+/// # Errors
+/// As [`check_root`].
+pub(crate) fn check_roots(nodes: &[PlannedNode], runtime: &Path) -> Result<()> {
+    let rooted = nodes.iter().filter_map(|node| Some((node, node.root.as_ref()?)));
+    let mut rooted = rooted.map(|(node, root)| (format!("node {:?}", node.name), root));
+    rooted.try_for_each(|(object, root)| check_root(&object, root, runtime))
 }
 
 /// What a node has of its own within its root; what the host has there is not seen.
@@ -62,7 +68,8 @@ pub(crate) fn check_root(object: &str, root: &Path, runtime: &Path) -> Result<()
 /// # Errors
 /// As [`settle`]; a path leads elsewhere.
 pub(crate) fn check(node: &PlannedNode, runtime: &Path) -> Result<()> {
-    if node.binds.is_empty() && node.root.is_none() {
+    check_roots(std::slice::from_ref(node), runtime)?;
+    if node.binds.is_empty() {
         return Ok(());
     }
     let mut own = node.clone();

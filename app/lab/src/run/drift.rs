@@ -226,7 +226,10 @@ fn is_untouched(state: &State, link: &PlannedLink) -> bool {
 }
 
 /// The places of links, by id.
-pub(super) fn slots_of<'i>(state: &State, links: impl Iterator<Item = &'i Object>) -> Vec<LinkSlot> {
+pub(super) fn slots_of<'i>(
+    state: &State,
+    links: impl Iterator<Item = &'i Object>,
+) -> Vec<LinkSlot> {
     let id = |object: &Object| match object {
         Object::Link(id) => state.plan.link_slot_of(*id),
         _ => None,

@@ -29,6 +29,9 @@ const ROUNDS: usize = 4;
 impl Running {
     /// Notes what commands and programs of these nodes have changed, which are ready, and of others that lack a note.
     pub(crate) fn note_left(&self, work: &Work, ready: &[Slot]) -> Result<()> {
+        if self.phase() == Phase::Ended {
+            return Ok(());
+        }
         let state = self.state();
         let plan = &state.plan;
         let mut known = Left::read(&self.folder)?;

@@ -246,6 +246,7 @@ impl Scoped {
         }
         status.switches.clear();
         status.drift.clear();
+        status.machine_drops.clear();
         let whole = status.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
         // A view of a starting lab, or of one kept after a failure, has the same state.
         if matches!(status.state, LabState::Up | LabState::Degraded) {

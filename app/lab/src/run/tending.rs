@@ -18,7 +18,7 @@ use netloom_sys::namespace;
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::guards;
 use crate::run::load_average;
-use crate::run::running::{Guest, Running, Work};
+use crate::run::running::{Guest, Phase, Running, Work};
 use crate::run::scope::{self, Scoped};
 use crate::stage::inits::{Init, Inits};
 use crate::store::state::State;
@@ -107,6 +107,10 @@ impl Running {
         let state = self.state();
         let mut scopes = self.kept.scopes();
         let Some(running) = scopes.running.upgrade() else { return Ok(()) };
+        // Asked under the lock that end_kept() takes: nothing comes back into the folder of a lab that is gone.
+        if self.phase() == Phase::Ended {
+            return Ok(());
+        }
         for node in state.plan.nodes.iter().filter(|n| n.children.is_some()) {
             if scopes.servers.contains_key(&node.id) {
                 continue;

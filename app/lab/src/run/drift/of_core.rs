@@ -39,6 +39,7 @@ pub(in crate::run) fn ports_of(state: &State, link: &PlannedLink) -> Vec<CorePor
         }
         match form {
             LinkForm::Wired => all.push((link.hidden_index(side), None)),
+            LinkForm::Joined => all.push((link.inner_index(side), None)),
             LinkForm::Beside if state.plan.separate_at(&link.ends[side]).is_some() => {
                 all.extend([(link.inner_index(side), None), (link.outer_index(side), None)]);
             }
