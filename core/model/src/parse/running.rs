@@ -18,7 +18,7 @@ use crate::misread::unknown_key;
 use crate::setting::Settings;
 
 /// Keys of a switch that are about its segment or are no single values: only the file has them.
-const ONLY_IN_FILES: [&str; 7] = ["subnet", "mtu", "for", "if", "ports", "mirrors", "tls"];
+const ONLY_IN_FILES: [&str; 8] = ["subnet", "mtu", "for", "if", "ports", "mirrors", "tls", "stp"];
 
 /// The keys of [`set_node`].
 pub fn node_keys() -> impl Iterator<Item = &'static str> {
