@@ -176,14 +176,15 @@ fn groups_and_meters_are_added_shown_and_deleted() {
     machine.down();
 }
 
-/// What a meter's rate and burst do not cover is remarked, to 2 %: packets, and bits, of a paced sender.
+/// What a meter's rate and burst do not cover is remarked: its share is right to 2 %, of packets and of bits of a paced sender.
 #[test]
 fn a_meter_remarks_what_is_beyond_its_rate() {
     let machine = machine!();
     machine.up(&secure());
     for (meter, unit, rate) in [(1, "pktps", 500), (2, "kbps", 4000)] {
-        // A stall of the machine of up to a second takes no token from the bucket.
-        let band = format!("band=type=dscp_remark,rate={rate},burst_size={rate},prec_level=1");
+        // A stall of the machine of up to four seconds takes no token from the bucket.
+        let burst = 4 * rate;
+        let band = format!("band=type=dscp_remark,rate={rate},burst_size={burst},prec_level=1");
         machine.ok(&format!("flow meters s add meter={meter},{unit},burst,{band}"));
         machine.ok(&format!(
             "flow add s ip,in_port=a,actions=set_field:10->ip_dscp,goto_table:1 \
@@ -208,8 +209,9 @@ fn a_meter_remarks_what_is_beyond_its_rate() {
             if unit == "pktps" { packets } else { counted(dscp, "bytes") * 8.0 / 1000.0 }
         });
         assert_eq!(counted("ip_dscp=10", "packets") + counted("ip_dscp=12", "packets"), 8000.0);
-        let right = passed + remarked - f64::from(rate) * (1.0 + seconds);
-        let off = (remarked / right - 1.0).abs();
+        let right = passed + remarked - f64::from(rate) * seconds - f64::from(burst);
+        // The sender's time begins up to some hundred milliseconds before the switch has a turn, on a busy machine.
+        let off = (remarked - right).abs() / (passed + remarked);
         assert!(
             off < 0.02,
             "{unit}: {remarked} of {} in {seconds} s, {right} is right",

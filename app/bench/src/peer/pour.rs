@@ -202,6 +202,8 @@ pub(super) fn drain(port: u16, most: Duration) -> Result<Drained> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     #[test]
@@ -210,15 +212,21 @@ mod tests {
         let to = socket.local_addr().unwrap();
         let mut reader = Reader { socket, joined: false, received: 0, told: 0 };
         reader.socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        let reading = std::thread::spawn(move || {
-            let mut buffer = [0; 100];
-            while reader.read(&mut buffer).is_ok() {}
-            reader.tell();
-            reader.received
+        let poured_all = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let reading = std::thread::spawn({
+            let poured_all = poured_all.clone();
+            move || {
+                let mut buffer = [0; 100];
+                // A sender that has no turn for a while has not ended.
+                while reader.read(&mut buffer).is_ok() || !poured_all.load(Ordering::SeqCst) {}
+                reader.tell();
+                reader.received
+            }
         });
         let time = Duration::from_millis(50);
         // The rest, too small for an acknowledgement of its own, is acknowledged too late to count.
         let poured = pour(to, 20, 256, [time, time]).unwrap();
+        poured_all.store(true, Ordering::SeqCst);
         assert_eq!(poured.received + poured.lost, poured.sent);
         assert!(poured.lost < TOLD && poured.per_s > 1000.0, "{poured:?}");
         assert_eq!(reading.join().unwrap(), poured.sent);
