@@ -21,6 +21,7 @@ pub const STAND_IN: &[(&str, &str)] = &[
     ("mininet/_live.py", include_str!("../python/mininet/_live.py")),
     ("mininet/_ofctl.py", include_str!("../python/mininet/_ofctl.py")),
     ("mininet/_record.py", include_str!("../python/mininet/_record.py")),
+    ("mininet/_settable.py", include_str!("../python/mininet/_settable.py")),
     ("mininet/clean.py", include_str!("../python/mininet/clean.py")),
     ("mininet/cli.py", include_str!("../python/mininet/cli.py")),
     ("mininet/link.py", include_str!("../python/mininet/link.py")),

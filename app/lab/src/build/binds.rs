@@ -40,7 +40,7 @@ pub(crate) fn check_roots(nodes: &[PlannedNode], runtime: &Path) -> Result<()> {
 /// What a node has of its own within its root; what the host has there is not seen.
 const OWN: [&str; 3] = ["run", "tmp", "var/tmp"];
 
-/// Refuses a root of a node that is no directory, or in which the node would see the folder of labs, `runtime`: programs
+/// Refuses a root of a node that is not a directory, or in which the node would see the folder of labs, `runtime`: programs
 /// there could talk to every lab of the user.
 ///
 /// # Errors

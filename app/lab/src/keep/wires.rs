@@ -558,7 +558,7 @@ impl Inner {
     /// Forgets a direction whose link no longer exists.
     fn forget(&mut self, link: &PlannedLink, from: usize) {
         if let Some(splice) = self.splices.get(&NodeId::CORE) {
-            // Its pairs may be made anew with the same indexes.
+            // Its pairs may be recreated with the same indexes.
             let _ = splice.forget(link.inner_index(from));
         }
         let known = self.placed.remove(&(link.id, from)).is_some();

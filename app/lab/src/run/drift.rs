@@ -91,7 +91,7 @@ impl Differences {
         self.add(Object::Link(link), "impairments", "its wire, was none".to_owned());
     }
 
-    /// Without objects that a merge removes or makes anew.
+    /// Without objects that a merge removes or recreates.
     pub(crate) fn without_gone(mut self, state: &State, merged: &Merged) -> Differences {
         let gone = [&merged.early, &merged.late];
         self.changes.retain(|object, _| {

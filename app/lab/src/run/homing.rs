@@ -238,6 +238,9 @@ fn lost_link(state: &State, m: &Moved) -> Option<LinkId> {
     planned_link(state, node, index).map(|at| state.plan.links[at].id)
 }
 
+/// How a link comes back that was lost.
+pub(crate) const LINK_COMES_BACK: &str = "`netloom up` of the same file makes its link anew";
+
 /// The record of an interface that cannot come home: its link's id and the reason.
 fn lost(state: &State, m: &Moved, why: &str) -> Option<(LinkId, String)> {
     let link = lost_link(state, m)?;
@@ -246,7 +249,7 @@ fn lost(state: &State, m: &Moved, why: &str) -> Option<(LinkId, String)> {
     let (home, guest) = (name(node)?, name(m.node).unwrap_or("a node that is gone"));
     let reason = format!(
         "interface {home}:{} was lost, because it could not come home from {guest}: {why}; \
-         `netloom up` of the same file makes its link anew",
+         {LINK_COMES_BACK}",
         m.old_name
     );
     Some((link, reason))

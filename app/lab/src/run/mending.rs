@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use netloom_model::merging::KeyChange;
 use netloom_model::plan::form::Seat;
 use netloom_model::plan::{LinkSlot, NodeId, PlannedEnd, PlannedNode, Slot};
 use netloom_netlink::{Batch, Change};
@@ -220,10 +219,13 @@ fn in_node(state: &State, slot: Slot, left: &Left, object: &str) -> Result<()> {
     let node = &state.plan.nodes[slot];
     let named: Arc<str> = object.into();
     let mut failed = None;
+    let differing = || -> Result<Vec<Difference>> {
+        let mut found = of_node::compare(state, slot, &seen::node(node, object)?).differences;
+        found.retain(|one| !left.has(node.id, &one.change()));
+        Ok(found)
+    };
     for _ in 0..ROUNDS {
-        let found = of_node::compare(state, slot, &seen::node(node, object)?).differences;
-        let counts = |one: &&Difference| !left.has(node.id, &one.change());
-        let found: Vec<&Difference> = found.iter().filter(counts).collect();
+        let found = differing()?;
         if found.is_empty() {
             return Ok(());
         }
@@ -234,13 +236,7 @@ fn in_node(state: &State, slot: Slot, left: &Left, object: &str) -> Result<()> {
             return Err(unmended(object, &[words], Some(error)));
         }
     }
-    let found = of_node::compare(state, slot, &seen::node(node, object)?).differences;
-    let words: Vec<String> = found
-        .iter()
-        .map(Difference::change)
-        .filter(|change| !left.has(node.id, change))
-        .map(|KeyChange { words, .. }| words)
-        .collect();
+    let words: Vec<String> = differing()?.iter().map(|one| one.change().words).collect();
     match words.is_empty() {
         true => Ok(()),
         false => Err(unmended(object, &words, failed.as_ref())),
@@ -248,8 +244,8 @@ fn in_node(state: &State, slot: Slot, left: &Left, object: &str) -> Result<()> {
 }
 
 /// Interfaces first, then settings, addresses and routes: each needs those before it.
-fn round(node: &PlannedNode, found: &[&Difference], object: &Arc<str>) -> Result<()> {
-    let is_of_interface = |one: &&&Difference| {
+fn round(node: &PlannedNode, found: &[Difference], object: &Arc<str>) -> Result<()> {
+    let is_of_interface = |one: &&Difference| {
         matches!(
             one,
             Difference::Name { .. }
@@ -260,7 +256,7 @@ fn round(node: &PlannedNode, found: &[&Difference], object: &Arc<str>) -> Result
                 | Difference::Down { .. }
         )
     };
-    let run = |some: &mut dyn Iterator<Item = &&Difference>| {
+    let run = |some: &mut dyn Iterator<Item = &Difference>| {
         let mut batch = Batch::new();
         some.for_each(|one| one.push(&mut batch, object));
         match batch.is_empty() {

@@ -6,7 +6,7 @@
 //! a node's, where packet sockets end with `ENETDOWN`, as they do whenever an interface goes. A tap becomes a pair, so that
 //! the node's interface is that end, and the port is new.
 //!
-//! Meanwhile the lab's state has the link as lost: if this process is killed, the next `up` makes it anew.
+//! Meanwhile the lab's state has the link as lost: if this process is killed, the next `up` recreates it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -21,6 +21,7 @@ use crate::build::carrying::{move_one, pack, unpack};
 use crate::build::configure::{self, Scope};
 use crate::build::keeper::Gone;
 use crate::build::links;
+use crate::run::homing::LINK_COMES_BACK;
 use crate::run::link_changes::nodes_of;
 use crate::run::running::{Running, Work};
 use crate::stage::absent::{is_away, without_absent};
@@ -28,7 +29,7 @@ use crate::stage::spaces::{Spaces, inside, on_a_thread, run};
 use crate::store::state::State;
 use crate::{Error, Result};
 
-/// The end of a link that is made anew.
+/// The end of a link that is recreated.
 struct Remade {
     at: LinkSlot,
     side: usize,
@@ -70,7 +71,7 @@ impl Running {
         }
         self.kept.forget(&old, Gone { nodes: &[], links: &[link] });
         let (id, reason) =
-            (link.id, format!("it was being led through the core for a wire; {ANEW}"));
+            (link.id, format!("it was being led through the core for a wire; {LINK_COMES_BACK}"));
         self.change(work, |state| {
             state.forms.set(id, form);
             state.lost.insert(id, reason);
@@ -90,7 +91,7 @@ impl Running {
         done
     }
 
-    /// The end to make anew, with its interface; everything that can be refused is refused here.
+    /// The end to recreate, with its interface; everything that can be refused is refused here.
     fn look(&self, work: &Work, state: &State, at: LinkSlot) -> Result<Remade> {
         let link = &state.plan.links[at];
         let object = format!("link {:?}", link.name);
@@ -188,9 +189,6 @@ impl Running {
         self.fit(state, &work.inits, &[], &[at])
     }
 }
-
-/// How a link comes back that was lost on the way.
-const ANEW: &str = "`netloom up` of the same file makes its link anew";
 
 fn by_index(space: BorrowedFd<'_>, object: &str, index: u32) -> Result<Option<LinkInfo>> {
     inside(space, object, |socket: &mut Socket| {

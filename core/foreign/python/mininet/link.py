@@ -7,6 +7,7 @@ a network runs, each change is made in its node, too.
 import re
 
 from mininet import _record
+from mininet._settable import Settable
 from mininet.log import error
 
 #: The longest name of an interface that Linux takes.
@@ -24,7 +25,7 @@ def _time(text):
     return round(float(found.group(1)) * _UNITS[found.group(2)], 3)
 
 
-class Intf:
+class Intf(Settable):
     """An interface of a node."""
 
     def __init__(self, name, node=None, port=None, link=None, mac=None, **params):
@@ -120,20 +121,6 @@ class Intf:
                      % (self.name, self.name, newname, newname))
         self.name = newname
         return ""
-
-    def setParam(self, results, method, **param):
-        """Calls a method with a parameter that is not None; a list or dict holds its arguments."""
-        (name, value), = param.items()
-        function = getattr(self, method, None)
-        if function is None or value is None:
-            return None
-        if isinstance(value, list):
-            results[name] = function(*value)
-        elif isinstance(value, dict):
-            results[name] = function(**value)
-        else:
-            results[name] = function(value)
-        return results[name]
 
     def config(self, mac=None, ip=None, ifconfig=None, up=True, **_params):
         results = {}

@@ -6,12 +6,13 @@ import re
 import subprocess
 
 from mininet import _record
+from mininet._settable import Settable
 
 #: The number of no process: beyond the largest that Linux gives.
 NOBODY = 1 << 22
 
 
-class Node:
+class Node(Settable):
     """A host. Commands run in a shell of its own that lives as long as the network."""
 
     kind = "host"
@@ -210,20 +211,6 @@ class Node:
         out, err = process.communicate()
         decode = lambda data: data.decode(errors="replace") if isinstance(data, bytes) else data
         return decode(out), decode(err), process.returncode
-
-    def setParam(self, results, method, **param):
-        """Calls a method with a parameter that is not None; a list or dict holds its arguments."""
-        (name, value), = param.items()
-        function = getattr(self, method, None)
-        if function is None or value is None:
-            return None
-        if isinstance(value, list):
-            results[name] = function(*value)
-        elif isinstance(value, dict):
-            results[name] = function(**value)
-        else:
-            results[name] = function(value)
-        return results[name]
 
     def config(self, mac=None, ip=None, defaultRoute=None, lo="up", **_params):
         results = {}

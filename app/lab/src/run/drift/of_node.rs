@@ -407,7 +407,7 @@ fn lacking_prefixes(
     lacking
 }
 
-/// Whether it is the route of a planned prefix, which is as good whoever made it.
+/// Whether it is the route of a planned prefix, of whatever origin.
 fn is_of_prefix(route: &RouteInfo, present: &[(&Interface, &LinkInfo)]) -> bool {
     let direct =
         matches!(route.paths().as_slice(), [(None, _)]) && route.kind == RouteKind::Unicast;
