@@ -12,7 +12,15 @@ use crate::view::{LabState, LabSummary};
 
 /// All labs below a folder of labs, by name.
 pub fn labs(runtime: &Path) -> Result<Vec<LabSummary>> {
-    Folder::all(runtime)?.iter().map(summary).collect()
+    Folder::all(runtime)?.iter().filter_map(|folder| of_folder(folder).transpose()).collect()
+}
+
+/// The summary of a folder's lab; `None` if it is taken down meanwhile, which removes files one by one.
+fn of_folder(folder: &Folder) -> Result<Option<LabSummary>> {
+    match summary(folder) {
+        Err(_) if !folder.exists()? => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 fn summary(folder: &Folder) -> Result<LabSummary> {
@@ -50,5 +58,20 @@ fn whole(folder: &Folder, state: &Option<crate::State>) -> LabState {
         LabState::Up
     } else {
         LabState::Degraded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_taken_down_while_labs_are_listed_is_none() {
+        let runtime = tempfile::tempdir().unwrap();
+        let [stays, goes] = ["stays", "goes"].map(|name| Folder::new(runtime.path(), name));
+        stays.create().unwrap();
+        assert!(summary(&goes).is_err());
+        assert!(of_folder(&goes).unwrap().is_none());
+        assert_eq!(of_folder(&stays).unwrap().unwrap().name, "stays");
     }
 }
