@@ -144,5 +144,4 @@ pub fn egress(
 }
 
 #[cfg(test)]
-#[path = "classify_tests.rs"]
 mod tests;

@@ -313,5 +313,4 @@ impl MirrorFilter {
 }
 
 #[cfg(test)]
-#[path = "filter_tests.rs"]
 mod tests;

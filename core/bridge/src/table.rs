@@ -322,5 +322,4 @@ fn mix(mut key: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
 mod tests;

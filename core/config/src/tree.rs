@@ -334,5 +334,4 @@ fn key_of(node: Node, quoted: bool, report: &mut Report) -> Key {
 }
 
 #[cfg(test)]
-#[path = "tree_tests.rs"]
 mod tests;

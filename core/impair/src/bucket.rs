@@ -193,5 +193,4 @@ impl Pair {
 }
 
 #[cfg(test)]
-#[path = "bucket_tests.rs"]
 mod tests;

@@ -189,5 +189,4 @@ fn bytes(count: u128) -> String {
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
 mod tests;

@@ -277,5 +277,4 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "engine_tests.rs"]
 mod tests;

@@ -141,5 +141,4 @@ impl From<Colour> for Mark {
 }
 
 #[cfg(test)]
-#[path = "bank_tests.rs"]
 mod tests;

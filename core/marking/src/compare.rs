@@ -178,5 +178,4 @@ fn subset_mean(totals: &Totals, packets: u64) -> Option<Estimate> {
 }
 
 #[cfg(test)]
-#[path = "compare_tests.rs"]
 mod tests;

@@ -406,5 +406,4 @@ fn push_data(
 }
 
 #[cfg(test)]
-#[path = "input_tests.rs"]
 mod tests;

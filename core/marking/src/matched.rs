@@ -113,5 +113,4 @@ impl Matched {
 }
 
 #[cfg(test)]
-#[path = "matched_tests.rs"]
 mod tests;

@@ -211,5 +211,4 @@ fn extension(packet: &mut Packet<'_>) -> Option<bool> {
 }
 
 #[cfg(test)]
-#[path = "packet_tests.rs"]
 mod tests;

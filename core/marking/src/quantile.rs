@@ -92,5 +92,4 @@ fn binomial(n: u64, share: f64) -> impl Iterator<Item = f64> {
 }
 
 #[cfg(test)]
-#[path = "quantile_tests.rs"]
 mod tests;

@@ -124,5 +124,4 @@ impl Schedule {
 }
 
 #[cfg(test)]
-#[path = "schedule_tests.rs"]
 mod tests;

@@ -201,5 +201,4 @@ impl Samples {
 }
 
 #[cfg(test)]
-#[path = "select_tests.rs"]
 mod tests;

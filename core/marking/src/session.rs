@@ -151,5 +151,4 @@ fn hasher(function: HashFunction) -> Hasher {
 }
 
 #[cfg(test)]
-#[path = "session/tests.rs"]
 mod tests;

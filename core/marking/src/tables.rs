@@ -168,5 +168,4 @@ fn sixteen(address: IpAddr) -> [u8; 16] {
 }
 
 #[cfg(test)]
-#[path = "tables_tests.rs"]
 mod tests;

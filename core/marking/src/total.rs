@@ -327,5 +327,4 @@ impl WayTotal {
 }
 
 #[cfg(test)]
-#[path = "total_tests.rs"]
 mod tests;

@@ -289,5 +289,4 @@ impl Change {
 }
 
 #[cfg(test)]
-#[path = "difference_tests.rs"]
 mod tests;

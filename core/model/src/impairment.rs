@@ -284,5 +284,4 @@ fn once(name: &str, first: bool) -> Result<(), Misread> {
 }
 
 #[cfg(test)]
-#[path = "impairment_tests.rs"]
 mod tests;

@@ -242,5 +242,4 @@ fn value(kind: &Value) -> Json {
 }
 
 #[cfg(test)]
-#[path = "schema_tests.rs"]
 mod tests;

@@ -142,5 +142,4 @@ pub(crate) fn memory_text(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-#[path = "setting_tests.rs"]
 mod tests;

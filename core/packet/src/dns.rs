@@ -229,5 +229,4 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 #[cfg(test)]
-#[path = "dns_tests.rs"]
 mod tests;

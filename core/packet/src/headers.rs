@@ -195,5 +195,4 @@ fn check(object: &'static str, field: &'static str, value: usize, good: bool) ->
 }
 
 #[cfg(test)]
-#[path = "headers_tests.rs"]
 mod tests;

@@ -128,5 +128,4 @@ pub fn hash(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
 mod tests;

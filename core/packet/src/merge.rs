@@ -231,5 +231,4 @@ fn long(number: usize) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
 mod tests;

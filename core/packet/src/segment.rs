@@ -199,5 +199,4 @@ fn short(length: usize) -> u16 {
 }
 
 #[cfg(test)]
-#[path = "segment_tests.rs"]
 mod tests;

@@ -204,5 +204,4 @@ impl Receiver {
 }
 
 #[cfg(test)]
-#[path = "receiver_tests.rs"]
 mod tests;

@@ -151,5 +151,4 @@ pub fn read(line: &[u8]) -> Line {
 }
 
 #[cfg(test)]
-#[path = "console_tests.rs"]
 mod tests;

@@ -145,5 +145,4 @@ pub fn is_data_name(name: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "request_tests.rs"]
 mod tests;

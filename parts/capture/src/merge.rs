@@ -298,5 +298,4 @@ fn add(shares: &mut Vec<Share>, source: usize, frames: u64) {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
 mod tests;

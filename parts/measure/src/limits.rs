@@ -196,5 +196,4 @@ pub(crate) fn cpus() -> u64 {
 }
 
 #[cfg(test)]
-#[path = "limits_tests.rs"]
 mod tests;

@@ -231,5 +231,4 @@ fn spots(netifs: &[String], marking: &[String], how: Marking) -> Vec<Spot> {
 }
 
 #[cfg(test)]
-#[path = "probe_tests.rs"]
 mod tests;

@@ -219,5 +219,4 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-#[path = "run_tests.rs"]
 mod tests;

@@ -348,5 +348,4 @@ impl From<&Sampled> for SampledView {
 }
 
 #[cfg(test)]
-#[path = "view_tests.rs"]
 mod tests;

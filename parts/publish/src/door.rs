@@ -238,5 +238,4 @@ fn socket_for(to: &SocketAddr) -> rustix::io::Result<OwnedFd> {
 }
 
 #[cfg(test)]
-#[path = "door_tests.rs"]
 mod tests;

@@ -455,5 +455,4 @@ pub(crate) fn counters_of(port: &Port) -> impl Iterator<Item = (String, u64)> + 
 }
 
 #[cfg(test)]
-#[path = "relay_tests.rs"]
 mod tests;

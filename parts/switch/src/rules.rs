@@ -329,5 +329,4 @@ mod maybe_number {
 }
 
 #[cfg(test)]
-#[path = "rules_tests.rs"]
 mod tests;

@@ -141,5 +141,4 @@ impl<P: Port> Plug<P> {
 }
 
 #[cfg(test)]
-#[path = "plug_tests.rs"]
 mod tests;

@@ -147,5 +147,4 @@ impl Drop for Folder {
 }
 
 #[cfg(test)]
-#[path = "uml_tests.rs"]
 mod tests;

@@ -385,5 +385,4 @@ fn short(length: usize) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "carrier_tests.rs"]
 mod tests;

@@ -65,7 +65,6 @@ fn examine(name: &str, text: &str, found: &mut Findings) {
     let prints = |line: &str| words(line).any(|w| w == "eprintln" || w == "eprint");
     if serves
         && !is_test
-        && !name.ends_with("_tests.rs")
         && let Some(line) = code.lines().take(lines).position(prints)
     {
         found.wrong.push(format!("{name}:{}: `eprintln!` may panic: `journal::line`", line + 1));

@@ -480,5 +480,4 @@ fn kathara(line: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "elsewhere_tests.rs"]
 mod tests;

@@ -399,5 +399,4 @@ impl Trace {
 }
 
 #[cfg(test)]
-#[path = "path_tests.rs"]
 mod tests;

@@ -447,5 +447,4 @@ impl<'i> Parser<'i> {
 }
 
 #[cfg(test)]
-#[path = "expr_tests.rs"]
 mod tests;

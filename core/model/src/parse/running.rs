@@ -212,5 +212,4 @@ fn first_problem(report: Report) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "running_tests.rs"]
 mod tests;

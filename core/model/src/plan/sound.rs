@@ -345,5 +345,4 @@ impl Plan {
 }
 
 #[cfg(test)]
-#[path = "sound_tests.rs"]
 mod tests;

@@ -269,5 +269,4 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 #[cfg(test)]
-#[path = "folder_tests.rs"]
 mod tests;
