@@ -51,15 +51,15 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at what is there now.
+    /// Looks at what is there now: nothing but the new folder.
     #[expect(clippy::new_without_default, reason = "a snapshot of now is no default")]
     pub fn new() -> Machine {
         Machine::of(Scratch::new())
     }
 
-    /// The same with a folder of another making.
+    /// The same with a new folder of another making.
     pub fn of(scratch: Scratch) -> Machine {
-        let before = Snapshot::take(&scratch.runtime_dir());
+        let before = Snapshot::of_new(&scratch.runtime_dir());
         Machine { scratch, before }
     }
 

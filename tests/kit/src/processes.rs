@@ -17,15 +17,16 @@ pub struct Process {
     pub start: u64,
     /// Its name, at most 15 bytes.
     pub comm: String,
-    /// Inode of its network namespace, if this user may see it.
-    pub netns: Option<u64>,
     /// `NETLOOM_RUNTIME_DIR` in its initial environment, if this user may see it.
     pub runtime_dir: Option<String>,
     /// Whether it has ended and waits to be reaped.
     pub zombie: bool,
-    /// Its arguments, each ended by a zero byte, if this user may see them.
+    /// Its arguments, each ended by a zero byte, if this user may see them; none beside a runtime directory.
     arguments: Vec<u8>,
 }
+
+/// What the kernel says of its own threads: `PF_KTHREAD` in its include/linux/sched.h.
+const KERNELS: u32 = 0x0020_0000;
 
 impl Process {
     /// Whether its environment has this runtime directory or, without any, an argument is a path below it.
@@ -34,6 +35,11 @@ impl Process {
             Some(shown) => Path::new(shown) == runtime_dir,
             None => self.speaks_of(runtime_dir),
         }
+    }
+
+    /// Inode of its network namespace, if this user may see it.
+    pub fn netns(&self) -> Option<u64> {
+        namespace(Path::new(&format!("/proc/{}/ns/net", self.pid)))
     }
 
     /// Whether one of its arguments is a path in this folder.
@@ -52,22 +58,26 @@ pub fn processes() -> BTreeMap<i32, Process> {
         .collect()
 }
 
-/// Reads one process; `None` when it is gone.
+/// Reads one process; `None` when it is gone. Each file that is read costs the kernel some 10 µs, and tests look at all processes
+/// before and after each lab: so only what is needed.
 fn read(pid: i32) -> Option<Process> {
     let base = Path::new("/proc").join(pid.to_string());
     let stat = fs::read_to_string(base.join("stat")).ok()?;
     let (head, tail) = stat.rsplit_once(')')?;
     let comm = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = tail.split_whitespace().collect();
+    let is_kernels = fields.get(6)?.parse::<u32>().ok()? & KERNELS != 0;
+    let runtime_dir = if is_kernels { None } else { runtime_dir(&base.join("environ")) };
+    let speaks = !is_kernels && runtime_dir.is_none();
+    let arguments = speaks.then(|| fs::read(base.join("cmdline")).ok()).flatten();
     Some(Process {
         pid,
         zombie: *fields.first()? == "Z",
         parent: fields.get(1)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
         comm,
-        netns: namespace(&base.join("ns/net")),
-        runtime_dir: runtime_dir(&base.join("environ")),
-        arguments: fs::read(base.join("cmdline")).unwrap_or_default(),
+        runtime_dir,
+        arguments: arguments.unwrap_or_default(),
     })
 }
 
@@ -130,10 +140,10 @@ mod tests {
         let seen = crate::wait_until("child executes", std::time::Duration::from_secs(30), || {
             processes().remove(&pid).filter(|p| p.comm == "sleep" && p.runtime_dir.is_some())
         });
+        assert_eq!(seen.netns(), namespace(Path::new("/proc/self/ns/net")));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(seen.parent, i32::try_from(std::process::id()).unwrap());
         assert_eq!(seen.runtime_dir.as_deref(), Some("/marked"));
-        assert_eq!(seen.netns, namespace(Path::new("/proc/self/ns/net")));
     }
 }
