@@ -14,6 +14,7 @@ mod change;
 pub mod client;
 mod connections;
 mod document;
+mod documented;
 mod entry;
 mod error;
 mod forward;

@@ -27,11 +27,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
-use utoipa_axum::routes;
 
 use crate::bodies::Whole;
 use crate::calls::{Calls, Kind, Looks};
 use crate::connections::Held;
+use crate::documented::{Schemas, routes};
 use crate::handler::{Answer, Encoded};
 use crate::json;
 use crate::parameters::{Asked, FromQuery, Named, Query};
@@ -90,20 +90,20 @@ impl Pnpm {
 }
 
 /// All routes with their documentation.
-pub(crate) fn router<S>() -> OpenApiRouter<S>
+pub(crate) fn router<S>(schemas: Schemas) -> OpenApiRouter<S>
 where
     S: Clone + Send + Sync + 'static,
     Pnpm: FromRef<S>,
 {
     let all: [UtoipaMethodRouter<S>; 8] = [
-        routes!(list, create),
-        routes!(show, delete),
-        routes!(set_state),
-        routes!(measures),
-        routes!(measures_of_netif),
-        routes!(measures_of_flow),
-        routes!(measures_of_both),
-        routes!(two_ways),
+        routes!(schemas; list, create),
+        routes!(schemas; show, delete),
+        routes!(schemas; set_state),
+        routes!(schemas; measures),
+        routes!(schemas; measures_of_netif),
+        routes!(schemas; measures_of_flow),
+        routes!(schemas; measures_of_both),
+        routes!(schemas; two_ways),
     ];
     all.into_iter().fold(OpenApiRouter::new(), |router, routes| {
         let others: Vec<String> = routes.1.paths.keys().map(|path| other_form(path)).collect();
@@ -115,7 +115,7 @@ where
 
 /// Only these routes and their document, for a server of measurements alone.
 pub(crate) fn alone() -> OpenApiRouter<Pnpm> {
-    let router = router::<Pnpm>();
+    let router = router::<Pnpm>(Schemas::Told);
     let mut whole = crate::document::empty_document();
     whole.merge(router.get_openapi().clone());
     // Serialising plain data to memory does not fail.

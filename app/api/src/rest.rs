@@ -32,6 +32,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::bodies::{Bodies, bounded};
 use crate::calls::MOST_THREADS;
 use crate::connections::{Connections, Doing, Peer, Place};
+use crate::documented::Schemas;
 use crate::forward::forward;
 use crate::gate::{Gate, admitted};
 use crate::handler::Lab;
@@ -124,8 +125,7 @@ impl Listener {
     }
 }
 
-/// The router, made when the first request comes: its documented routes take milliseconds and megabytes, and
-/// many labs are never asked.
+/// The router, made when the first request comes: its documented routes take time and memory, and many labs are never asked.
 type Routes = Arc<LazyLock<Router, Box<dyn FnOnce() -> Router + Send>>>;
 
 fn later(routes: impl FnOnce() -> Router + Send + 'static) -> Routes {
@@ -158,7 +158,7 @@ impl Rest {
         let applies = Arc::clone(&service);
         let bodies = Bodies::new(limits.request, Box::new(move || applies.plan_limit()));
         let lab = Lab::new(service, stopping.clone(), limits.call);
-        let routes = later(move || whole(routes::router(), lab, bodies));
+        let routes = later(move || whole(routes::router(Schemas::LeftOut), lab, bodies));
         Ok(Rest { runtime, listener: Listener::Unix(listener, path), routes, stopping, limits })
     }
 

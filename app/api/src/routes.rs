@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::change;
 use crate::document::empty_document;
+use crate::documented::{Schemas, routes};
 use crate::handler::{Answer, Lab};
 use crate::parameters::{Asked, Named};
 use crate::pnpm::{self, Pnpm};
@@ -30,30 +30,30 @@ use crate::query::{LogQuery, PairQuery, PingQuery, RepairQuery};
 use crate::reply::{Problem, Rejection};
 
 /// All routes with their documentation.
-pub(crate) fn router() -> OpenApiRouter<Lab> {
+pub(crate) fn router(schemas: Schemas) -> OpenApiRouter<Lab> {
     OpenApiRouter::with_openapi(empty_document())
-        .routes(routes!(status, down))
-        .routes(routes!(plan))
-        .routes(routes!(repair))
-        .routes(routes!(change::apply))
-        .routes(routes!(ping))
-        .routes(routes!(ping_pair))
-        .routes(routes!(nodes, change::create_node))
-        .routes(routes!(node, change::delete_node, change::set_node))
-        .routes(routes!(change::move_control))
-        .routes(routes!(log))
-        .routes(routes!(change::move_interface))
-        .routes(routes!(links, change::create_link))
-        .routes(routes!(change::link, change::set_link, change::delete_link))
-        .routes(routes!(change::fates, change::note_fates))
-        .routes(routes!(switches, crate::switches::create_switch))
-        .routes(routes!(crate::switches::delete_switch))
-        .routes(routes!(crate::switches::ask_switch))
-        .routes(routes!(crate::switches::show_openflow))
-        .routes(routes!(crate::switches::show_slices))
-        .routes(routes!(crate::switches::trace_frame))
-        .routes(routes!(document))
-        .merge(pnpm::router())
+        .routes(routes!(schemas; status, down))
+        .routes(routes!(schemas; plan))
+        .routes(routes!(schemas; repair))
+        .routes(routes!(schemas; change::apply))
+        .routes(routes!(schemas; ping))
+        .routes(routes!(schemas; ping_pair))
+        .routes(routes!(schemas; nodes, change::create_node))
+        .routes(routes!(schemas; node, change::delete_node, change::set_node))
+        .routes(routes!(schemas; change::move_control))
+        .routes(routes!(schemas; log))
+        .routes(routes!(schemas; change::move_interface))
+        .routes(routes!(schemas; links, change::create_link))
+        .routes(routes!(schemas; change::link, change::set_link, change::delete_link))
+        .routes(routes!(schemas; change::fates, change::note_fates))
+        .routes(routes!(schemas; switches, crate::switches::create_switch))
+        .routes(routes!(schemas; crate::switches::delete_switch))
+        .routes(routes!(schemas; crate::switches::ask_switch))
+        .routes(routes!(schemas; crate::switches::show_openflow))
+        .routes(routes!(schemas; crate::switches::show_slices))
+        .routes(routes!(schemas; crate::switches::trace_frame))
+        .routes(routes!(schemas; document))
+        .merge(pnpm::router(schemas))
 }
 
 impl FromRef<Lab> for Pnpm {
@@ -67,7 +67,7 @@ impl FromRef<Lab> for Pnpm {
 /// The OpenAPI 3.1 document of the API as indented JSON, with a final newline.
 pub fn openapi() -> String {
     // Serialising plain data to memory fails only for maps with non-string keys, which it does not contain.
-    router().to_openapi().to_pretty_json().unwrap_or_default() + "\n"
+    router(Schemas::Told).to_openapi().to_pretty_json().unwrap_or_default() + "\n"
 }
 
 /// Show the lab's current state
@@ -266,4 +266,19 @@ pub(crate) async fn no_method(uri: Uri) -> Rejection {
         StatusCode::METHOD_NOT_ALLOWED,
         format!("{:?}: does not have this method", uri.path()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_have_the_documented_routes_and_parameters() {
+        let (told, left_out) = (router(Schemas::Told), router(Schemas::LeftOut));
+        assert!(told.get_openapi().paths == left_out.get_openapi().paths);
+        let schemas = |of: &OpenApiRouter<Lab>| {
+            of.get_openapi().components.as_ref().map_or(0, |all| all.schemas.len())
+        };
+        assert!(schemas(&told) > 50 && schemas(&left_out) == 0);
+    }
 }
