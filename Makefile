@@ -23,7 +23,7 @@ help:
 	@echo 'make bare      demo and test where nothing is installed, in a bare Debian (root, apt); SUITE=$(SUITE)'
 	@echo 'make test-browser  chromium under guard, where it is installed; not part of make test'
 	@echo 'make bench     all measurements, beside the peers that are installed; BENCH="--quick --report DIR"'
-	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 10 minutes (needs make peers)'
+	@echo 'make conformance  os-ken'"'"'s switch tests on the OpenFlow switch, some 30 minutes (needs make peers)'
 	@echo 'make oracles  imports of random labs, compared with the programs whose labs they are (pip, apt)'
 	@echo 'make kernels  tests under other kernels, in virtual machines without KVM'
 	@echo 'make peers     install programs that tests and benches run beside netloom'

@@ -7,22 +7,29 @@ use crate::Case;
 /// The beginning of reasons that do not hold when os-ken's checksum of SCTP is corrected.
 pub const SCTP: &str = "sctp:";
 
+/// The beginning of reasons that do not hold when os-ken sends packets at a rate by the clock. Such a case may pass as
+/// well.
+pub const SLEEP: &str = "sleep:";
+
+/// The beginning of reasons that depend on what the tester can offer: such a case may pass as well.
+const RATE: &str = "rate:";
+
 /// The list.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed(Vec<(Case, String)>);
 
 impl Allowed {
-    /// The list for our switch.
+    /// The list for our switch, without the reasons that begin with one of `corrected`.
     ///
     /// # Errors
     /// A line is not `CASE REASON`.
-    pub fn of_ours(correct_sctp: bool) -> Result<Allowed> {
+    pub fn of_ours(corrected: &[&str]) -> Result<Allowed> {
         let mut all = Allowed::parse(include_str!("../allowed.txt"))?;
-        all.0.retain(|(_, reason)| !(correct_sctp && reason.starts_with(SCTP)));
+        all.0.retain(|(_, reason)| !corrected.iter().any(|begin| reason.starts_with(begin)));
         Ok(all)
     }
 
-    fn parse(text: &str) -> Result<Allowed> {
+    pub(crate) fn parse(text: &str) -> Result<Allowed> {
         let lines = text.lines().map(str::trim);
         let entries = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let read = |line: &str| {
@@ -39,6 +46,12 @@ impl Allowed {
         self.0.iter().find(|(allowed, _)| allowed == case).map(|(_, reason)| reason.as_str())
     }
 
+    /// Whether a case may fail, pass, and differ between runs.
+    pub(crate) fn either_way(&self, case: &Case) -> bool {
+        let reason = self.reason(case);
+        reason.is_some_and(|reason| reason.starts_with(RATE) || reason.starts_with(SLEEP))
+    }
+
     /// Entries of a directory that name none of these cases.
     pub fn unknown<'a>(&'a self, directory: &str, cases: &[Case]) -> Vec<&'a Case> {
         let of_directory = self.0.iter().map(|(case, _)| case);
@@ -52,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_list_is_read() {
-        Allowed::of_ours(false).unwrap();
+        Allowed::of_ours(&[]).unwrap();
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod session;
 mod suite;
 mod verdict;
 
-pub use allowed::{Allowed, SCTP};
+pub use allowed::{Allowed, SCTP, SLEEP};
 pub use own::{OwnSwitch, Plane, VARIABLE};
 pub use session::{Outcome, Outcomes, Setup, Switch};
 pub use suite::{Case, DIRECTORIES, Suite, sample};

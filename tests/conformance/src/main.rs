@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use netloom_conformance::{
-    Allowed, Case, DIRECTORIES, Outcomes, OwnSwitch, Plane, Setup, Suite, Switch, Verdict, sample,
+    Allowed, Case, DIRECTORIES, Outcomes, OwnSwitch, Plane, SCTP, SLEEP, Setup, Suite, Switch,
+    Verdict, sample,
 };
 
 const HELP: &str = "\
@@ -17,13 +18,14 @@ usage: cargo xtask conformance [DIRECTORY...] [OPTION...]
 os-ken's switch tests on our OpenFlow switch, each directory twice; both runs must have the same results.
 Exits with an error when a case fails that tests/conformance/allowed.txt does not allow to, or passes that it does.
 
-  DIRECTORY                 of10, of13/action, of13/match (all three by default), or another of the suite
+  DIRECTORY                 of10, of13/action, of13/match, of13/group, of13/meter (all by default), or another
   --sample N                only N cases, always the same
   --runs N                  so many runs instead of two
   --target ovs              Open vSwitch's userspace switch instead, for comparison: nothing is judged
   --assistant own           a second switch of ours beside the target instead of Open vSwitch's
   --plane kernel|packets    our switch's data plane: programs in the kernel, or packet sockets (the best there is)
   --correct-sctp            have os-ken compute the checksum of SCTP over bytes, not over their text
+  --steady                  have os-ken send packets at a rate by the clock, not by sleeps that take longer
   --wait SECONDS            how long the tester waits for a message (3)
   --output FOLDER           where each run's results are written (target/conformance)
 ";
@@ -39,7 +41,8 @@ struct Options {
     ovs: bool,
     own_assistant: bool,
     plane: String,
-    correct_sctp: bool,
+    /// The beginnings of reasons that do not hold in these runs.
+    corrected: Vec<&'static str>,
     wait: Duration,
     output: PathBuf,
 }
@@ -72,7 +75,7 @@ fn parse(args: &[String]) -> Result<Option<Options>> {
         ovs: false,
         own_assistant: false,
         plane: "best".into(),
-        correct_sctp: false,
+        corrected: vec![],
         wait: Duration::from_secs(3),
         output: "target/conformance".into(),
     };
@@ -89,7 +92,8 @@ fn parse(args: &[String]) -> Result<Option<Options>> {
             "--target" => options.ovs = ovs_or_own(value()?)?,
             "--assistant" => options.own_assistant = !ovs_or_own(value()?)?,
             "--plane" => options.plane = plane(value()?)?,
-            "--correct-sctp" => options.correct_sctp = true,
+            "--correct-sctp" => options.corrected.push(SCTP),
+            "--steady" => options.corrected.push(SLEEP),
             "--wait" => options.wait = Duration::from_secs(u64::try_from(number(value()?)?)?),
             "--output" => options.output = value()?.into(),
             _ if word.starts_with('-') => bail!("no option `{word}`\n{HELP}"),
@@ -128,7 +132,7 @@ fn run(options: &Options) -> Result<bool> {
     }
     let cases = options.sample.map_or_else(|| all.clone(), |count| sample(&all, count));
     let allowed =
-        if options.ovs { Allowed::default() } else { Allowed::of_ours(options.correct_sctp)? };
+        if options.ovs { Allowed::default() } else { Allowed::of_ours(&options.corrected)? };
     for directory in &options.directories {
         if let Some(case) = allowed.unknown(directory, &all).first() {
             bail!("allowed.txt: {case}: the suite has no such case");
@@ -161,7 +165,9 @@ fn setup(options: &Options, suite: Suite) -> Result<Setup> {
     }
     let assistant = if options.own_assistant || !usable { own()? } else { Switch::Ovs };
     let target = if options.ovs { Switch::Ovs } else { own()? };
-    Ok(Setup { suite, target, assistant, wait: options.wait, correct_sctp: options.correct_sctp })
+    let corrected = |reason| options.corrected.contains(&reason);
+    let (correct_sctp, steady) = (corrected(SCTP), corrected(SLEEP));
+    Ok(Setup { suite, target, assistant, wait: options.wait, correct_sctp, steady })
 }
 
 /// One run of all directories, each with switches of its own.

@@ -42,6 +42,8 @@ pub struct Setup {
     pub wait: Duration,
     /// Whether the tester computes SCTP's checksum over bytes instead of their text.
     pub correct_sctp: bool,
+    /// Whether the tester sends packets at a rate by the clock, not by sleeps.
+    pub steady: bool,
 }
 
 /// What became of a case.
@@ -132,6 +134,7 @@ impl Setup {
         command.arg(version).arg(folder.join("cases")).arg(folder.join("results"));
         command.arg("--wait").arg(self.wait.as_secs_f64().to_string());
         command.args(self.correct_sctp.then_some("--correct-sctp"));
+        command.args(self.steady.then_some("--steady"));
         let log = fs::File::create(folder.join("session.log")).map_or(Stdio::null(), Stdio::from);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         command

@@ -12,7 +12,8 @@ const ENVIRONMENT: &str = "/usr/local/lib/netloom-peers/os-ken";
 const TESTS: &str = "site-packages/os_ken/tests/switch";
 
 /// The directories that are run when none is named.
-pub const DIRECTORIES: [&str; 3] = ["of10", "of13/action", "of13/match"];
+pub const DIRECTORIES: [&str; 5] =
+    ["of10", "of13/action", "of13/match", "of13/group", "of13/meter"];
 
 /// The installed suite.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ pub struct Tally {
     pub passed: usize,
     /// Failed in a run, and may not.
     pub failed: usize,
-    /// Failed in every run, and may.
+    /// Failed in a run, and may; or depend on what the tester can offer.
     pub allowed: usize,
     /// Differ between runs; also counted as failed.
     pub differ: usize,
@@ -55,6 +55,7 @@ impl<'a> Verdict<'a> {
         let same =
             |run: &Outcomes| run.get(case).is_some_and(|other| other.passed == outcome.passed);
         match (outcome.passed, self.allowed.reason(case).is_some()) {
+            _ if self.allowed.either_way(case) => Kind::Allowed,
             _ if !self.runs.iter().all(same) => Kind::Differs,
             (true, true) => Kind::Unexpected,
             (true, false) => Kind::Passed,
@@ -135,6 +136,26 @@ impl<'a> Verdict<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_depends_on_the_tester_may_pass_fail_and_differ() {
+        let list = "of13/m.json#0 rate: slow\nof13/m.json#1 sleep: slow\nof13/m.json#2 other\n";
+        let list = Allowed::parse(list).unwrap();
+        let cases = |passed: [bool; 3]| {
+            run(&[
+                ("of13/m.json#0", passed[0]),
+                ("of13/m.json#1", passed[1]),
+                ("of13/m.json#2", passed[2]),
+            ])
+        };
+        let runs = [cases([true, true, false]), cases([true, false, false])];
+        let verdict = Verdict::new(&runs, &list);
+        assert_eq!(verdict.tally("of13"), Tally { allowed: 3, ..Tally::default() });
+        assert!(verdict.wrong().is_empty());
+        // What does not depend on it is judged as before.
+        let runs = [cases([true; 3])];
+        assert_eq!(Verdict::new(&runs, &list).wrong().len(), 1);
+    }
 
     fn run(results: &[(&str, bool)]) -> Outcomes {
         let outcome = |passed| Outcome { title: "t".into(), passed, detail: "d".into() };

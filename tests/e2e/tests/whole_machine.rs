@@ -2,7 +2,12 @@
 //!
 //! The machine is the test's own: in namespaces where nobody else can be at work, any difference is the lab's.
 
+use std::time::Duration;
+
 use netloom_tests_e2e::{Machine, Run, Snapshot, workspace_root};
+
+/// A wait that is long enough on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
 
 /// Nodes with programs, a bridge, a switch in shared memory, a wire; as root guards, too.
 fn lab() -> String {
@@ -33,6 +38,39 @@ fn netloom(machine: &Machine, words: &[&str]) -> Run {
         .env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir())
         .env("NETLOOM_DATA_DIR", machine.scratch().path().join("data"))
         .dir(machine.scratch().path())
+}
+
+/// Each kind of thing that a lab could leave is seen, or the other test could not fail.
+#[test]
+fn what_a_lab_left_would_be_seen() {
+    netloom_kit::isolated!({
+        let machine = Machine::new();
+        let runtime = machine.scratch().runtime_dir();
+        let before = Snapshot::whole(&runtime);
+        assert_eq!(before.difference(&before.again()), "");
+        std::fs::create_dir(runtime.join("left")).expect("make a folder");
+        Run::new("ip").args(["link", "add", "left0", "type", "bridge"]).finish().code(0);
+        let at = runtime.join("left").display().to_string();
+        Run::new("mount").args(["-t", "tmpfs", "-o", "mode=0755", "none", &at]).finish().code(0);
+        let mut left = std::process::Command::new("unshare")
+            .args(["--net", "sleep", "1000"])
+            .env("NETLOOM_RUNTIME_DIR", &runtime)
+            .spawn()
+            .expect("start it");
+        netloom_tests_e2e::wait_until("it is in a network of its own", LONG, || {
+            before.difference(&before.again()).contains("+ netns ").then_some(())
+        });
+        let told = before.difference(&before.again());
+        let link = "+ link left0\n".to_owned();
+        for thing in [link, format!("+ file {at}\n"), "+ process sleep".into(), "+ mount ".into()] {
+            assert!(told.contains(&thing), "{thing}: {told}");
+        }
+        left.kill().and_then(|()| left.wait()).expect("end it");
+        Run::new("umount").args([&at]).finish().code(0);
+        Run::new("ip").args(["link", "del", "left0"]).finish().code(0);
+        std::fs::remove_dir(&at).expect("remove it");
+        assert_eq!(before.difference_that_stays(), "");
+    });
 }
 
 #[test]

@@ -163,8 +163,10 @@ impl Snapshot {
     }
 
     fn add_links(&mut self) {
-        for name in names("/sys/class/net") {
-            self.add(format!("link {name}"));
+        // Not by /sys, which shows the network in which it was mounted.
+        let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+        for (name, _) in table.lines().filter_map(|line| line.split_once(':')) {
+            self.add(format!("link {}", name.trim()));
         }
     }
 

@@ -29,15 +29,19 @@ fn a_sample_of_the_switch_tests_passes() {
     needs!("os-ken");
     needs_namespaces!();
     let suite = Suite::find().expect("os-ken is there");
-    let cases = DIRECTORIES.map(|directory| suite.cases(directory).expect("read the suite"));
+    // Groups and meters are tried by rates, which a busy machine cannot offer.
+    let by_rate = ["of13/group", "of13/meter"];
+    let directories = DIRECTORIES.iter().filter(|directory| !by_rate.contains(directory));
+    let cases: Vec<Vec<Case>> =
+        directories.map(|directory| suite.cases(directory).expect("read the suite")).collect();
     let (of10, of13): (Vec<Case>, Vec<Case>) =
         sample(&cases.concat(), CASES).into_iter().partition(Case::is_of10);
     let (target, assistant) = (own(), assistant());
-    let setup = Setup { suite, target, assistant, wait: WAIT, correct_sctp: false };
+    let setup = Setup { suite, target, assistant, wait: WAIT, correct_sctp: false, steady: false };
     let mut outcomes = setup.run(&of10).expect("the cases of 1.0 run");
     outcomes.extend(setup.run(&of13).expect("the cases of 1.3 run"));
     assert_eq!(outcomes.len(), CASES);
-    let allowed = Allowed::of_ours(false).expect("the list of what may fail");
+    let allowed = Allowed::of_ours(&[]).expect("the list of what may fail");
     let runs = [outcomes];
     let wrong = Verdict::new(&runs, &allowed).wrong();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
