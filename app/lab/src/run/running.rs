@@ -34,6 +34,7 @@ use crate::run::teardown;
 use crate::stage::attach;
 use crate::stage::inits::{Init, Inits};
 use crate::stage::reports::forget_reports;
+use crate::stage::stack::Quiet;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -84,6 +85,7 @@ pub(crate) struct Running {
     pub(crate) revivals: Revivals,
     pub(crate) kept: Kept,
     load: Loads,
+    pub(crate) quiet: Quiet,
     /// Written to when the lab has been taken down.
     pub(crate) ended: OwnedFd,
 }
@@ -193,6 +195,7 @@ impl Running {
             revivals: Revivals::default(),
             kept,
             load: Loads::default(),
+            quiet: Quiet::default(),
             ended,
         }
     }

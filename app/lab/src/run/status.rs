@@ -57,6 +57,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let all: Vec<&PlannedLink> = plan.links.iter().collect();
     let between = Between::read(sources, &all, true);
     let read = nodes(sources, &between)?;
+    sources.running.quiet.keep(plan.nodes.iter().map(|node| node.id));
     let (nodes, differences): (Vec<NodeStatus>, Vec<OfNode>) = read.into_iter().unzip();
     let directions = sources.running.wire_states(state);
     let found = |slot: Slot| nodes[slot.get()].interfaces.as_slice();
@@ -191,7 +192,11 @@ fn node(sources: &Sources<'_>, slot: Slot, between: &Between, found: &Visit) -> 
     let protect = running.kept.keepers.guards.protection(state, slot);
     let held = held(sources, slot, found);
     let (interfaces, queue) = interface_statuses(sources, slot, between, &found.seen.links, &held);
-    let mut stack = pid.map_or(vec![], |pid| stack::losses(pid.as_raw_nonzero().get()));
+    let received = found.seen.links.iter().map(|l| (l.index, l.traffic.rx_packets)).collect();
+    let losses = |pid: rustix::process::Pid| {
+        stack::losses(pid.as_raw_nonzero().get(), &running.quiet, planned.id, received)
+    };
+    let mut stack = pid.map_or(vec![], losses);
     let own = found.seen.links.iter().filter(|l| !interfaces.iter().any(|i| i.name == l.name));
     let own = own.map(|link| traffic(&link.traffic)).map(|t| t.rx_lost + t.tx_lost).sum();
     stack.splice(0..0, [("own-interfaces", own), ("discipline", found.discipline)]);

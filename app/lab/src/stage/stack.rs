@@ -3,7 +3,16 @@
 //! Read from `/proc/PID/net` (proc_pid_net(5), `Documentation/networking/snmp_counter.rst`), where any process of the node
 //! shows them. Sockets for raw packets and packet sockets count for themselves, and so do rules of a packet filter.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use netloom_model::plan::NodeId;
+
+/// More than these files have.
+const LONG: usize = 32 << 10;
 
 /// Counters: file, group (empty where each counter has a line) and names.
 type Counters = (&'static str, &'static str, &'static [&'static str]);
@@ -90,34 +99,114 @@ const COUNTERS: [(&str, &[Counters]); 15] = [
     ),
 ];
 
+/// Sums by cause.
+type Sums = [u64; COUNTERS.len()];
+
 /// What the stack of a process's node dropped so far, by cause, without causes of nothing; none when it is gone.
-pub(crate) fn losses(pid: i32) -> Vec<(&'static str, u64)> {
-    // There is none without IPv6, or without connection tracking.
-    let read =
-        |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+/// `received`: how many packets each interface of the node has received, by index, as read before.
+pub(crate) fn losses(
+    pid: i32,
+    quiet: &Quiet,
+    node: NodeId,
+    received: Vec<(u32, u64)>,
+) -> Vec<(&'static str, u64)> {
+    let mut text = String::with_capacity(LONG);
     let mut sums = [0; COUNTERS.len()];
-    for file in ["snmp", "netstat"] {
-        let text = read(file);
-        let mut lines = text.lines();
-        while let (Some(heads), Some(values)) = (lines.next(), lines.next()) {
-            let (mut heads, values) = (heads.split(' '), values.split(' ').skip(1));
-            let group = heads.next().unwrap_or_default();
-            heads.zip(values).for_each(|(name, value)| add(&mut sums, (file, group, name), value));
-        }
-    }
-    for line in read("snmp6").lines() {
+    in_groups(pid, "snmp", &mut text, &mut sums);
+    let of_netstat = quiet.or_read((node, pid), received, || {
+        let mut sums = [0; COUNTERS.len()];
+        in_groups(pid, "netstat", &mut text, &mut sums);
+        sums
+    });
+    sums.iter_mut().zip(of_netstat).for_each(|(sum, more)| *sum += more);
+    read(pid, "snmp6", &mut text);
+    for line in text.lines() {
         let mut fields = line.split_ascii_whitespace();
         if let (Some(name), Some(value)) = (fields.next(), fields.next()) {
             add(&mut sums, ("snmp6", "", name), value);
         }
     }
-    let dropped = column(&read("stat/nf_conntrack"), "drop");
+    read(pid, "stat/nf_conntrack", &mut text);
+    let dropped = column(&text, "drop");
     let causes = COUNTERS.iter().map(|(cause, _)| *cause).zip(sums);
     causes.chain([("conntrack", dropped)]).filter(|(_, sum)| *sum > 0).collect()
 }
 
+/// Adds the counters of a file that has a line of names and one of values for each group.
+fn in_groups(pid: i32, file: &str, text: &mut String, sums: &mut Sums) {
+    read(pid, file, text);
+    let mut lines = text.lines();
+    while let (Some(heads), Some(values)) = (lines.next(), lines.next()) {
+        let (mut heads, values) = (heads.split(' '), values.split(' ').skip(1));
+        let group = heads.next().unwrap_or_default();
+        heads.zip(values).for_each(|(name, value)| add(sums, (file, group, name), value));
+    }
+}
+
+/// What `netstat` says of nodes that receive nothing. The file takes longer to read than all else that the status reads of a
+/// node: the kernel writes it twice, since it is longer than a page. All its counters here are of packets that came in. So it
+/// cannot have changed while no interface has received any, once what a socket had kept for later is through.
+#[derive(Default)]
+pub(crate) struct Quiet(Mutex<HashMap<NodeId, Heard>>);
+
+/// How long what was received may wait in a socket that is in use.
+const SETTLED: Duration = Duration::from_secs(2);
+
+struct Heard {
+    pid: i32,
+    received: Vec<(u32, u64)>,
+    /// When the node had received that much for the first time.
+    since: Instant,
+    /// When its file was read.
+    read: Instant,
+    sums: Sums,
+}
+
+impl Quiet {
+    /// The sums of a node's file, which `read` reads unless it cannot have changed.
+    fn or_read(
+        &self,
+        (node, pid): (NodeId, i32),
+        received: Vec<(u32, u64)>,
+        read: impl FnOnce() -> Sums,
+    ) -> Sums {
+        let now = Instant::now();
+        let known = |heard: &&Heard| heard.pid == pid && heard.received == received;
+        let (since, kept) = match self.all().get(&node).filter(known) {
+            Some(heard) if heard.read - heard.since >= SETTLED => (heard.since, Some(heard.sums)),
+            Some(heard) => (heard.since, None),
+            None => (now, None),
+        };
+        kept.unwrap_or_else(|| {
+            let sums = read();
+            self.all().insert(node, Heard { pid, received, since, read: now, sums });
+            sums
+        })
+    }
+
+    /// Forgets all nodes but these.
+    pub(crate) fn keep(&self, nodes: impl Iterator<Item = NodeId>) {
+        let there: HashSet<NodeId> = nodes.collect();
+        self.all().retain(|node, _| there.contains(node));
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<NodeId, Heard>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads a file into a text with room for all of it: a text that grows takes ten calls of the kernel for each of these.
+fn read(pid: i32, file: &str, text: &mut String) {
+    text.clear();
+    // There is none without IPv6, or without connection tracking.
+    if let Ok(mut file) = fs::File::open(format!("/proc/{pid}/net/{file}")) {
+        // What is no text has no counters.
+        let _ = file.read_to_string(text);
+    }
+}
+
 /// Adds a counter to the sum of its cause, if it has one. Nearly all are 0, and the status of a large lab reads many.
-fn add(sums: &mut [u64; COUNTERS.len()], (file, group, name): (&str, &str, &str), value: &str) {
+fn add(sums: &mut Sums, (file, group, name): (&str, &str, &str), value: &str) {
     if value == "0" {
         return;
     }
@@ -169,6 +258,40 @@ mod tests {
             "entries  drop early_drop\n0000000a 00000010 00000001\n0000000a 00000003 00000000\n";
         assert_eq!(column(conntrack, "drop"), 19);
         assert_eq!(column(conntrack, "none"), 0);
+    }
+
+    #[test]
+    fn a_file_is_read_again_until_what_was_received_is_through() {
+        let (quiet, node) = (Quiet::default(), NodeId::new(3));
+        let value = std::cell::Cell::new(1);
+        let read = |pid, received: u64| {
+            let sums = || [value.get(); COUNTERS.len()];
+            quiet.or_read((node, pid), vec![(2, received)], sums)[0]
+        };
+        // Time passes.
+        let settle = || {
+            let mut all = quiet.all();
+            let heard = all.get_mut(&node).unwrap();
+            heard.since = heard.since.checked_sub(SETTLED).unwrap();
+            heard.read = heard.read.checked_sub(SETTLED).unwrap();
+        };
+        assert_eq!(read(7, 10), 1);
+        value.set(2);
+        assert_eq!(read(7, 10), 2, "what a socket had kept for later");
+        settle();
+        value.set(3);
+        assert_eq!(read(7, 10), 3, "it was read too early");
+        value.set(4);
+        assert_eq!(read(7, 10), 3, "nothing came in since");
+        assert_eq!(read(7, 11), 4);
+        settle();
+        assert_eq!((read(7, 11), read(7, 11)), (4, 4));
+        value.set(5);
+        assert_eq!(read(8, 11), 5, "another init");
+        settle();
+        assert_eq!(read(8, 11), 5);
+        quiet.keep([NodeId::new(4)].into_iter());
+        assert!(quiet.all().is_empty());
     }
 
     #[test]
