@@ -3,6 +3,7 @@
 use super::world;
 
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use netloom_shm::inbox::{Counter, Inbox};
@@ -240,6 +241,60 @@ fn flood_and_look() {
         flooder.service().unwrap();
         (flooder.counters().get(Counter::RelayDropped) + got == 2 * sent as u64).then_some(())
     });
+}
+
+/// How many flood at once, and how many frames of a flow that waits for each are sent meanwhile.
+const FLOODERS: usize = 8;
+const PACED: u64 = 200;
+
+#[test]
+fn a_paced_flow_loses_nothing_while_eight_flood() {
+    let switch = Switch::start();
+    let mut ports = ports(&switch, &["paced", "listener"]);
+    let sent: [AtomicU64; FLOODERS] = std::array::from_fn(|_| AtomicU64::new(0));
+    let counts = || sent.each_ref().map(|one| one.load(Ordering::Relaxed));
+    let stop = AtomicBool::new(false);
+    let shown = std::thread::scope(|scope| {
+        for (n, sent) in (10..).zip(&sent) {
+            let (switch, stop) = (&switch, &stop);
+            scope.spawn(move || {
+                let mut port = world::join(switch, &format!("flooder{n}"));
+                let frame = world::whole(&frame(ALL, mac(n), &[n; 46]));
+                while !stop.load(Ordering::Relaxed) {
+                    let done = port.send(&frame).unwrap() == netloom_shm::Sent::Done;
+                    sent.fetch_add(done.into(), Ordering::Relaxed);
+                    port.service().unwrap();
+                }
+            });
+        }
+        let flow = std::panic::AssertUnwindSafe(|| {
+            netloom_kit::wait_until("all to flood", BOUND, || {
+                while ports[1].receive(Duration::ZERO).is_some() {}
+                counts().iter().all(|sent| *sent > 0).then_some(())
+            });
+            let before = counts();
+            for number in 0..PACED {
+                ports[0].send(&world::numbered(ALL, mac(1), number));
+                let until = std::time::Instant::now() + BOUND;
+                // The listener reads what the flooders send it, too.
+                let arrived = std::iter::from_fn(|| ports[1].receive(BOUND))
+                    .take_while(|_| std::time::Instant::now() < until)
+                    .find(|(from, _)| *from == 1);
+                let (_, frame) = arrived.unwrap_or_else(|| panic!("frame {number} is lost"));
+                assert_eq!(world::number_of(&frame), Some(number));
+            }
+            for (n, (before, after)) in before.into_iter().zip(counts()).enumerate() {
+                assert!(after > before, "flooder {n} sent nothing meanwhile");
+            }
+            switch.ask().show().unwrap()
+        });
+        let outcome = std::panic::catch_unwind(flow);
+        stop.store(true, Ordering::Relaxed);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let lost = |port: &PortShown| port.counters.get("relay-dropped").copied().unwrap_or(0);
+    let flooders = shown.ports.iter().filter(|port| port.name.starts_with("flooder"));
+    assert!(flooders.map(lost).sum::<u64>() > 0, "no flood was more than it could have: {shown:?}");
 }
 
 /// Joins with an uplink that was forged; the port, if the switch lets it be one.
