@@ -134,7 +134,7 @@ impl Splice {
     /// There is no such tap, or another splice is attached to it ([`crate::Error::Exists`]).
     pub fn lead_tap(&self, tap: u32, to: u32) -> Result<()> {
         self.put(pair(tap, AT_TAP), (to, Direction::Egress.word()), 0)?;
-        attach::attach(self.hook, &self.tap, tap, Direction::Ingress, Order::Last)
+        self.attach_at_tap(tap)
     }
 
     /// Leads frames written to a tap to an interface: with [`Direction::Ingress`] as if they had
@@ -146,7 +146,17 @@ impl Splice {
         // Frames that come back need the program that removes their mark.
         attach::attach(self.hook, self.at(direction), ifindex, direction, Order::Last)?;
         self.put(pair(tap, AT_TAP), (ifindex, direction.word()), 0)?;
-        attach::attach(self.hook, &self.tap, tap, Direction::Ingress, Order::Last)
+        self.attach_at_tap(tap)
+    }
+
+    /// By clsact where the kernel has it: each attachment by tcx waits until all CPUs have passed through the scheduler, under
+    /// the lock of all links (`tcx_entry_sync`). Nothing else is attached to a tap, so that the order does not matter.
+    fn attach_at_tap(&self, tap: u32) -> Result<()> {
+        let by = |hook| attach::attach(hook, &self.tap, tap, Direction::Ingress, Order::Last);
+        by(Hook::Clsact).or_else(|refused| match self.hook {
+            Hook::Tcx => by(Hook::Tcx),
+            Hook::Clsact => Err(refused),
+        })
     }
 
     /// Lets frames pass directly again, at once. Frames in the wire still come through its tap: that side
