@@ -167,6 +167,22 @@ fn what_a_full_receive_queue_loses_at_a_neighbour_is_told() {
 }
 
 #[test]
+fn what_a_full_receive_queue_loses_behind_a_wire_is_told() {
+    root_only!("receive work is moved by root");
+    let machine = machine!();
+    // The wire is in the other direction.
+    let links = "links: [{ends: [a, b], b: {delay: 1us}}]\n";
+    machine.up(&format!("name: full\npool: {{ipv6: none}}\n{SILENT}{NODES}{links}"));
+    let lost = |view: &Value| loss(view, "queue") + loss(view, "socket-buffer");
+    let Flooded { read, view } = flood(&machine, "reads", true, lost);
+    let queue = loss(&view, "queue");
+    assert!(queue > 0, "{read} were read: {view}");
+    assert_eq!(of_interface(&view, "rx_lost"), queue, "{view}");
+    assert_eq!(on_link(&machine.link("a:eth0"), "a:eth0"), queue);
+    machine.down();
+}
+
+#[test]
 fn what_no_program_reads_is_told() {
     let machine = machine!();
     machine.up(&format!(

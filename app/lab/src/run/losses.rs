@@ -93,6 +93,7 @@ impl Between {
     ) -> u64 {
         let before = match state.form(link) {
             LinkForm::Wired => self.in_core(link.hidden_index(side)),
+            LinkForm::Joined => self.in_core(link.inner_index(side)),
             LinkForm::Beside if is_separate(state, link, side) => {
                 self.in_core(link.inner_index(side))
             }
@@ -113,6 +114,7 @@ fn is_separate(state: &State, link: &PlannedLink, side: usize) -> bool {
 fn indexes(state: &State, link: &PlannedLink) -> Vec<u32> {
     let of = |side: usize| match state.form(link) {
         LinkForm::Wired => vec![link.hidden_index(side), link.port_index(side)],
+        LinkForm::Joined => vec![link.inner_index(side)],
         LinkForm::Beside => {
             vec![link.inner_index(side), link.outer_index(side), link.port_index(side)]
         }
@@ -147,6 +149,10 @@ pub(super) fn of_link(
             LinkForm::Wired => {
                 let hidden = |side: usize| between.in_core(link.hidden_index(side));
                 vec![(end(from), hidden(from)), (hidden(to), end(to))]
+            }
+            LinkForm::Joined => {
+                let inner = |side: usize| between.in_core(link.inner_index(side));
+                vec![(end(from), inner(from)), (inner(to), end(to))]
             }
             LinkForm::Beside => beside(state, link, between, from, &end),
             _ => vec![(end(from), end(to))],
