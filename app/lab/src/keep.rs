@@ -1,10 +1,11 @@
 //! Keepers: what a lab process keeps running beside nodes and links. One file each, all listed in `keepers`.
 
+pub(crate) mod claims;
 pub(crate) mod doors;
 pub(crate) mod flows;
 pub(crate) mod guards;
 pub(crate) mod keepers;
-mod ledger;
+pub(crate) mod ledger;
 pub(crate) mod namespaces;
 pub(crate) mod neighbours;
 pub(crate) mod of_nodes;

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use anyhow::Result;
 use netloom_config::printable;
-use netloom_model::lab::Pool;
+use netloom_lab::launch::free_addresses::{self, Claim};
+use netloom_model::plan::Numbering;
 use netloom_model::{Lab, MAX_BYTES, Plan};
 
 use crate::flags::Importing;
@@ -75,25 +76,26 @@ pub(crate) fn checked(path: &Path) -> Result<(Plan, Vec<String>)> {
     Ok((plan_of(&lab, path)?, netloom_model::plan::hints(&lab)))
 }
 
-/// The plan of a file, which may be another program's, for a lab that is up here or shall be; and what is probably not meant in
-/// it.
+/// The plan of a file, which may be another program's, for a lab that is up here or shall be; what is probably not meant in
+/// it; and the addresses of a lab that shall be, which no other gets meanwhile.
 pub(crate) fn plan_here(
     path: &Path,
     name: Option<&str>,
     how: &Importing,
-) -> Result<(Plan, Vec<String>)> {
+) -> Result<(Plan, Vec<String>, Option<Claim>)> {
     let lab = lab_with(path, name, how)?;
-    let plan = with_free_addresses(&lab, plan_of(&lab, path)?)?;
-    Ok((plan, netloom_model::plan::hints(&lab)))
+    let (plan, claim) = with_free_addresses(&lab, plan_of(&lab, path)?)?;
+    Ok((plan, netloom_model::plan::hints(&lab), claim))
 }
 
-/// The plan of a lab with addresses that nobody has on this machine, if its doors need them.
-pub(crate) fn with_free_addresses(lab: &Lab, plan: Plan) -> Result<Plan> {
-    let again = |variant| {
-        let pool = Pool { variant, ..lab.pool };
-        netloom_model::plan::plan(&Lab { pool, ..lab.clone() }).ok()
+/// The plan of a lab with the addresses that it has if it is up, else with some that nobody has on this machine, if its doors
+/// need them.
+pub(crate) fn with_free_addresses(lab: &Lab, plan: Plan) -> Result<(Plan, Option<Claim>)> {
+    let again = |numbering: &Numbering| {
+        let other = numbering.put(lab)?;
+        netloom_model::plan::plan(&other).ok()
     };
-    Ok(netloom_lab::launch::free_addresses::find(&netloom_lab::runtime_dir()?, plan, again)?)
+    Ok(free_addresses::find(&netloom_lab::runtime_dir()?, plan, again)?)
 }
 
 fn plan_of(lab: &Lab, path: &Path) -> Result<Plan> {

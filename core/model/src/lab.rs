@@ -51,6 +51,9 @@ pub struct Lab {
     /// What it is expected to do, in the order of the file; no part of its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Step>,
+    /// Nodes that count as others of another `forwarding` when addresses are chosen, as when a running lab was first numbered.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbered_as: BTreeMap<String, Forwarding>,
 }
 
 /// The prefixes that automatic addresses come from.

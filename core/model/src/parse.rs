@@ -332,6 +332,7 @@ fn finish(mut parts: Parts, pool: &Pool, loops: bool, report: &mut Report) -> La
         links,
         slices: vec![],
         expect: vec![],
+        numbered_as: std::collections::BTreeMap::new(),
     };
     finish_expect(parts.expect, &mut lab, report);
     finish_kinds(&parts.switches, &mut lab, report);

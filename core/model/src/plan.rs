@@ -52,7 +52,7 @@ pub use ids::{LinkId, LinkSide, LinkSlot, NodeId, Slot, SwitchSlot};
 pub use linking::{NewEnd, NewLink};
 pub use neighbours::Neighbours;
 pub(crate) use ports::ends_of_switches;
-pub use scheme::Scheme;
+pub use scheme::{Numbering, Scheme};
 pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

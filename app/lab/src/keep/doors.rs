@@ -208,7 +208,7 @@ impl Keeper for Doors {
 }
 
 /// The prefixes of all segments of the lab, aggregated.
-fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
+pub(crate) fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
     let of_nodes = plan.nodes.iter().flat_map(|n| &n.interfaces).flat_map(|i| &i.addresses);
     let of_doors = plan.links.iter().flat_map(|l| &l.ends).flat_map(|e| match e {
         PlannedEnd::Internet { addresses } => addresses.as_slice(),

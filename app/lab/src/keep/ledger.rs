@@ -13,7 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use netloom_sys::trusted::{TrustedDir, identity, is_missing};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::store::host_change::{HostChange, settings};
@@ -51,12 +52,20 @@ pub(crate) struct Ledger {
     /// `/proc/sys`.
     settings: PathBuf,
     file: String,
+    /// The beginning of the names of files with claims.
+    claim: String,
 }
 
 /// The folder of the counts, with its lock.
-struct Locked {
+pub(super) struct Locked {
     home: TrustedDir,
     _lock: rustix::fd::OwnedFd,
+}
+
+impl Locked {
+    pub(super) fn home(&self) -> &TrustedDir {
+        &self.home
+    }
 }
 
 impl Ledger {
@@ -67,9 +76,41 @@ impl Ledger {
         Ok(Ledger::at(Path::new(HOME), Path::new("/proc/sys"), inode))
     }
 
-    fn at(home: &Path, settings: &Path, inode: u64) -> Ledger {
-        let file = format!("{inode}.json");
-        Ledger { home: home.to_owned(), settings: settings.to_owned(), file }
+    pub(super) fn at(home: &Path, settings: &Path, inode: u64) -> Ledger {
+        let (file, claim) = (format!("{inode}.json"), format!("{inode}.claim-"));
+        Ledger { home: home.to_owned(), settings: settings.to_owned(), file, claim }
+    }
+
+    /// The file of a lab's claim of addresses, by the hash of its folder.
+    pub(super) fn claim(&self, hash: u64) -> String {
+        format!("{}{hash:016x}", self.claim)
+    }
+
+    /// The files of claims whose process lives; those of others are removed.
+    pub(super) fn claims(&self, locked: &Locked) -> Result<Vec<String>> {
+        let failed = Error::in_runtime(&self.home);
+        let mut living = Vec::new();
+        for (name, _) in locked.home.entries().map_err(&failed)? {
+            let Some(name) = name.to_str().filter(|name| name.starts_with(&self.claim)) else {
+                continue;
+            };
+            let file = match locked.home.open_file(name, OFlags::RDONLY) {
+                Err(e) if is_missing(&e) => continue,
+                opened => opened.map_err(&failed)?,
+            };
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+                Err(Errno::WOULDBLOCK) => living.push(name.to_owned()),
+                _ => {
+                    locked.home.remove_file(name).map_err(&failed)?;
+                }
+            }
+        }
+        Ok(living)
+    }
+
+    /// Removes the folder, whose lock the caller holds, if it is empty; a process that waits for the lock notices that.
+    pub(super) fn leave_home(&self) {
+        let _ = fs::remove_dir(&self.home);
     }
 
     /// Sets `path` below `/proc/sys` for the lab in `user`, whose list of changes has it already.
@@ -148,12 +189,13 @@ impl Ledger {
             self.write(&locked, &entries)?;
         }
         let outcome = work(&locked, &mut entries);
-        // Only an empty folder is removed; a process that waits for the lock notices that.
-        let _ = fs::remove_dir(&self.home);
+        // Claims of processes that were killed.
+        self.claims(&locked)?;
+        self.leave_home();
         outcome
     }
 
-    fn lock(&self) -> Result<Locked> {
+    pub(super) fn lock(&self) -> Result<Locked> {
         let failed = Error::in_runtime(&self.home);
         loop {
             let (home, _) = match TrustedDir::make(&self.home) {

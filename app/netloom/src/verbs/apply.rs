@@ -38,7 +38,7 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
     // Fork the spawner while this process is small; a lab without a process needs it.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let (mut plan, _) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
+    let (mut plan, _, _claim) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
     let runtime = runtime_dir()?;
     previewing::absolute(&mut plan, &source::base(&args.file), &runtime)?;
     let folder = Folder::new(&runtime, &plan.lab);

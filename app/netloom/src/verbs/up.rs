@@ -42,7 +42,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
     // Fork the spawner while this process is small.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let (plan, hints) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
+    let (plan, hints, _claim) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
     let (name, nodes, links) = (plan.lab.clone(), plan.nodes.len(), plan.links.len());
     let neighbours = plan.neighbours();
     let took = || format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1000.0);
@@ -268,7 +268,7 @@ pub(crate) fn run(wish: &Wish, run: &Run) -> Result<i32> {
     }
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
-    let (plan, hints) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
+    let (plan, hints, claim) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
     output::warnings(&hints);
     let name = plan.lab.clone();
     let neighbours = plan.neighbours();
@@ -278,6 +278,7 @@ pub(crate) fn run(wish: &Wish, run: &Run) -> Result<i32> {
     let Outcome::Up { life, troubles, notes, .. } = bring_up(launch, plan, args, true)? else {
         anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
     };
+    drop(claim);
     tell_notes(&name, &notes);
     tell_troubles(&name, &troubles);
     tell_lacking(&name, neighbours);

@@ -244,8 +244,7 @@ impl View<'_> {
             End::Node { node, .. } => Some(node),
             _ => None,
         };
-        let forwards =
-            |side: usize| node(side).is_some_and(|n| self.family.forwards(&self.lab.nodes[n]));
+        let forwards = |side: usize| node(side).is_some_and(|n| self.counts_as_router(n));
         // A block leads to its owner, so an owner needs an address on the link.
         let rank = |side: &usize| (link.bare[*side], !forwards(*side));
         let side = [0, 1].into_iter().filter(|side| node(*side).is_some()).min_by_key(rank)?;
@@ -254,6 +253,12 @@ impl View<'_> {
             end => format!("door {}", end_name(self.lab, end, None)),
         };
         Some((node(side)?, other))
+    }
+
+    fn counts_as_router(&self, node: usize) -> bool {
+        let node = &self.lab.nodes[node];
+        let was = self.lab.numbered_as.get(&node.name).copied();
+        self.family.is_in(was.unwrap_or(node.forwarding))
     }
 
     /// Gives the ends of one segment their addresses, those given by hand first.

@@ -139,6 +139,7 @@ impl Builder<'_> {
             blocks: vec![],
             routed_by_hand: by_hand.map(|(id, _)| NodeId::new(id)).collect(),
             next_link: LinkId::new(self.lab.links.len()),
+            numbered_as: self.lab.numbered_as.clone(),
         };
         // A node's place is its id here.
         scheme.note(&self.addresses, &self.topology, &self.lab.switches, NodeId::new);

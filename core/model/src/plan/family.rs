@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use crate::forwarding::Forwarding;
 use crate::lab::Node;
 
 /// An address family.
@@ -26,9 +27,14 @@ impl Family {
 
     /// Whether a node forwards packets of this family.
     pub(crate) fn forwards(self, node: &Node) -> bool {
+        self.is_in(node.forwarding)
+    }
+
+    /// Whether packets of this family are forwarded.
+    pub(crate) fn is_in(self, forwarding: Forwarding) -> bool {
         match self {
-            Family::V4 => node.forwarding.ipv4(),
-            Family::V6 => node.forwarding.ipv6(),
+            Family::V4 => forwarding.ipv4(),
+            Family::V6 => forwarding.ipv6(),
         }
     }
 

@@ -372,6 +372,7 @@ impl Plan {
             links: self.links.iter().map(|link| self.as_link(link)).collect(),
             slices: vec![],
             expect: vec![],
+            numbered_as: scheme.numbered_as.clone(),
         }
     }
 

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::address::Addressing;
 use super::segment::Topology;
-use super::{LinkId, NodeId};
-use crate::lab::{Pool, Switch};
+use super::{LinkId, NodeId, Plan, PlannedNode};
+use crate::forwarding::Forwarding;
+use crate::lab::{Lab, Node, Pool, Switch};
 
 /// How addresses and routes of a lab are chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,45 @@ pub struct Scheme {
     pub routed_by_hand: BTreeSet<NodeId>,
     /// The id of the next link.
     pub next_link: LinkId,
+    /// Nodes whose `forwarding` has changed since the lab was first numbered, by name, as it was then.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbered_as: BTreeMap<String, Forwarding>,
+}
+
+/// How a running lab has its addresses, so that another plan of it keeps them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numbering {
+    /// The assignment of its pool.
+    pub variant: u32,
+    /// What each node's `forwarding` was when the lab was numbered, by name.
+    pub forwarding: BTreeMap<String, Forwarding>,
+}
+
+impl Numbering {
+    /// That of a running lab.
+    pub fn of(plan: &Plan) -> Numbering {
+        let scheme = plan.scheme.as_ref();
+        let was = |node: &PlannedNode| {
+            let known = scheme.and_then(|scheme| scheme.numbered_as.get(&node.name));
+            (node.name.clone(), known.copied().unwrap_or(node.forwarding))
+        };
+        Numbering {
+            variant: scheme.map_or(0, |scheme| scheme.pool.variant),
+            forwarding: plan.nodes.iter().map(was).collect(),
+        }
+    }
+
+    /// The lab with this numbering; `None` where it has that anyway.
+    pub fn put(&self, lab: &Lab) -> Option<Lab> {
+        let differs = |node: &Node| {
+            let was = self.forwarding.get(&node.name).filter(|was| **was != node.forwarding)?;
+            Some((node.name.clone(), *was))
+        };
+        let numbered_as: BTreeMap<_, _> = lab.nodes.iter().filter_map(differs).collect();
+        let pool = Pool { variant: self.variant, ..lab.pool };
+        let same = pool == lab.pool && numbered_as == lab.numbered_as;
+        (!same).then(|| Lab { pool, numbered_as, ..lab.clone() })
+    }
 }
 
 impl Scheme {

@@ -30,7 +30,7 @@ pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) ->
     let launch = Launch::begin()?;
     let signals = super::super::ending()?;
     let lab = source::lab(file, Some(name))?;
-    let plan = source::with_free_addresses(&lab, netloom_model::plan::plan(&lab)?)?;
+    let (plan, claim) = source::with_free_addresses(&lab, netloom_model::plan::plan(&lab)?)?;
     let options = Options {
         runtime: runtime_dir()?,
         base: source::base(file),
@@ -43,6 +43,7 @@ pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) ->
     };
     let begun = Instant::now();
     let up = up::start(launch, plan.clone(), &options);
+    drop(claim);
     let life = match up {
         Ok(outcome) => {
             let (step, life) = came_up(outcome, &plan, begun);

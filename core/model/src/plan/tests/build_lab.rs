@@ -29,6 +29,7 @@ impl LabBuilder {
             links: vec![],
             slices: vec![],
             expect: vec![],
+            numbered_as: std::collections::BTreeMap::new(),
         };
         LabBuilder { lab, index: HashMap::new() }
     }

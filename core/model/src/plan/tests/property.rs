@@ -7,8 +7,9 @@ use proptest::prelude::*;
 
 use super::build_lab::LabBuilder;
 use super::simulator::{Lost, Place, Simulator};
+use crate::forwarding::Forwarding;
 use crate::lab::{End, Lab};
-use crate::plan::{Plan, PlannedEnd, Route, plan};
+use crate::plan::{Numbering, Plan, PlannedEnd, Route, plan};
 
 /// A lab of a few hosts, routers and switches, linked at random; doors now and then.
 pub(crate) fn any_lab() -> impl Strategy<Value = LabBuilder> {
@@ -194,6 +195,25 @@ proptest! {
         let links = lab.lab.links.len();
         prop_assert_eq!(identity(&before, links), identity(&after, links));
         prop_assert_ne!(before.digest, after.digest);
+    }
+
+    /// Whichever nodes begin or cease to forward: a lab that is up keeps its addresses, and every pair is reached.
+    #[test]
+    fn other_routers_renumber_nothing(lab in any_lab(), turned in any::<[u16; 2]>()) {
+        let mut lab = lab.lab;
+        let mut running = plan(&lab).unwrap();
+        for turned in turned {
+            let all = lab.nodes.iter_mut().enumerate();
+            for (_, node) in all.filter(|(at, _)| turned >> at & 1 == 1) {
+                node.forwarding = Forwarding::Both(!node.forwarding.any());
+            }
+            let next = plan(Numbering::of(&running).put(&lab).as_ref().unwrap_or(&lab)).unwrap();
+            prop_assert_eq!(identity(&running, lab.links.len()), identity(&next, lab.links.len()));
+            let simulator = Simulator::new(&next);
+            simulator.check_all();
+            addresses(&next).into_iter().for_each(|to| simulator.check_no_circle(to));
+            running = next;
+        }
     }
 
     #[test]
