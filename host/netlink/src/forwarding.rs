@@ -21,8 +21,9 @@ use crate::error::{Error, Result, SOCKET};
 use crate::query::{Family, dump_question, read_ip};
 use crate::socket::Socket;
 use crate::uapi::{
-    AF_INET, AF_INET6, CREATE, NDA_DST, NDA_LLADDR, REQUEST, RTA_DST, RTA_GATEWAY, RTA_MULTIPATH,
-    RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE,
+    AF_INET, AF_INET6, CREATE, NDA_DST, NDA_LLADDR, NUD_PERMANENT, REQUEST, RTA_DST, RTA_GATEWAY,
+    RTA_MULTIPATH, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWNEIGH,
+    RTM_NEWROUTE,
 };
 use crate::watch::drain;
 
@@ -91,6 +92,8 @@ pub struct ForwardingNeighbour {
     pub mac: Option<[u8; 6]>,
     /// Whether the kernel would forget it soon if nothing is sent to it.
     pub stale: bool,
+    /// Whether somebody made it for good.
+    pub permanent: bool,
 }
 
 /// A change.
@@ -321,6 +324,7 @@ fn read_neighbour(message: &Message<'_>) -> Option<ForwardingNeighbour> {
         address: address?,
         mac: mac.filter(|_| known),
         stale: state == NUD_STALE,
+        permanent: state & NUD_PERMANENT != 0,
     })
 }
 

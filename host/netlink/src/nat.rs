@@ -30,6 +30,7 @@ const GET_TABLE: u16 = (SUBSYSTEM << 8) | 1;
 const DELETE_TABLE: u16 = (SUBSYSTEM << 8) | 2;
 const NEW_CHAIN: u16 = (SUBSYSTEM << 8) | 3;
 const NEW_RULE: u16 = (SUBSYSTEM << 8) | 6;
+const GET_RULE: u16 = (SUBSYSTEM << 8) | 7;
 const TABLE_NAME: u16 = 1;
 const FAMILY_INET: u8 = 1;
 
@@ -90,14 +91,29 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
         let body = |encoder: &mut Encoder<'_>| Rule::write(encoder, spec.table, chain, conditions);
         batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, operation, body));
     };
-    let install =
-        &mut |chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| add("install", chain, conditions);
-    bridged(spec, install);
-    masquerade(spec, install);
-    within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), install);
-    hold_repeated(spec, &mut |chain, conditions| add(MARK, chain, conditions));
-    forward(spec, &mut |chain, conditions| add("install", chain, conditions));
+    rules(spec, &bridges, &mut add);
     commit(batch)
+}
+
+/// Whether a lab's table has all rules that [`install`] gave it.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Failed`].
+pub fn is_whole(spec: &NatSpec<'_>) -> Result<bool> {
+    // Those of bridges are of the moment at which it was installed.
+    let mut wanted = 0;
+    rules(spec, &[], &mut |_, _, _| wanted += 1);
+    let mut question = Vec::new();
+    Encoder::message(&mut question, GET_RULE, REQUEST | DUMP, |encoder| {
+        encoder.fixed(&header(0));
+        name(encoder, spec.table);
+    });
+    let of_table = |message: &Message<'_>| {
+        let mut parts = attributes(message.payload.get(4..)?);
+        let found = string(parts.find(|(kind, _)| *kind == TABLE_NAME)?.1);
+        (message.kind == NEW_RULE && found == spec.table).then_some(())
+    };
+    Ok(open()?.dump(&mut question, "nat rules", of_table)?.len() >= wanted)
 }
 
 /// Removes a table and its content; succeeds if there is none.
@@ -132,6 +148,20 @@ pub fn list() -> Result<Vec<String>> {
         }
         outcome => outcome,
     }
+}
+
+/// Takes a rule with the operation that adds it.
+type AddRuleBy<'a> = dyn FnMut(&'static str, Chain, &dyn Fn(&mut Rule<'_, '_>)) + 'a;
+
+/// All rules of a lab's table, in their order.
+fn rules(spec: &NatSpec<'_>, bridges: &[String], add: &mut AddRuleBy<'_>) {
+    let install =
+        &mut |chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| add("install", chain, conditions);
+    bridged(spec, install);
+    masquerade(spec, install);
+    within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), install);
+    hold_repeated(spec, &mut |chain, conditions| add(MARK, chain, conditions));
+    forward(spec, &mut |chain, conditions| add("install", chain, conditions));
 }
 
 type AddRule<'a> = dyn FnMut(Chain, &dyn Fn(&mut Rule<'_, '_>)) + 'a;

@@ -211,7 +211,7 @@ mod tests {
 
     fn neighbour(link: u32, address: &str) -> ForwardingNeighbour {
         let address = address.parse().unwrap();
-        ForwardingNeighbour { link, address, mac: Some([2; 6]), stale: false }
+        ForwardingNeighbour { link, address, mac: Some([2; 6]), stale: false, permanent: false }
     }
 
     #[test]

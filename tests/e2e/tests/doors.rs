@@ -264,6 +264,61 @@ fn labs_of_several_runtime_directories_have_equal_pools() {
     machine.down();
 }
 
+/// What somebody does to the host's side of a door is shown, and mended.
+const BY_HAND: &str = r#"
+"$NETLOOM_BIN" up "$1"
+trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
+passes() { "$NETLOOM_BIN" exec inside -- ping -c 1 -W "$1" 203.0.113.9 >/dev/null; }
+passes 30
+door=$(ip -o link show type veth | sed -n 's/^[0-9]*: \(nli[^@]*\)@.*/\1/p')
+port=$(ip -o link show type veth | sed -n 's/^[0-9]*: \(nlh[^@]*\)@.*/\1/p')
+table=$(nft list tables | sed -n 's/table inet //p')
+is_told() {
+    "$NETLOOM_BIN" apply --check "$1" >told && exit 1
+    grep -q "^~ link .*$2.*(changed by hand)" told || { cat told; exit 1; }
+    "$NETLOOM_BIN" status | grep -q "changed by hand"
+    "$NETLOOM_BIN" apply "$1" >/dev/null
+    "$NETLOOM_BIN" apply --check "$1"
+    passes 30
+}
+nft flush ruleset
+is_told "$1" "rules of the host's table $table, were gone"
+nft flush chain inet $table forward
+is_told "$1" "rules of the host's table $table, were gone"
+echo 0 >/proc/sys/net/ipv4/conf/uplink/forwarding
+! passes 1
+is_told "$1" "net/ipv4/conf/uplink/forwarding of the host 1, was 0"
+ip link set $door down
+is_told "$1" "$door of the host up, was down"
+ip -4 route flush dev $door proto static
+ip -4 route flush dev $door proto boot
+! passes 1
+is_told "$1" "route .* via .* dev $door, was none"
+ip -4 address flush dev $door
+is_told "$1" "$door address .*, was none"
+ip link set eth1 nomaster
+is_told "$1" "eth1 of the host in the lab's bridge and up, was not"
+ip link set $port nomaster
+is_told "$1" "$port of the host in the lab's bridge and up, was not"
+"$NETLOOM_BIN" down doors
+test -z "$(nft list tables)"
+trap 'kill $far' EXIT
+"#;
+
+#[test]
+fn what_is_done_to_the_host_by_hand_is_told_and_mended() {
+    root_only!("opens doors to the host");
+    needs!("nft");
+    let machine = machine!();
+    let file = workspace_root().join("examples/doors.yaml");
+    on_a_host(&machine, &format!("{CARD}{BY_HAND}"))
+        .args([&file])
+        .bound(std::time::Duration::from_secs(120))
+        .finish()
+        .code(0);
+    machine.down();
+}
+
 /// A flood from outside through a door, to a program that reads nothing of it. The door is bounded, whatever the flood's rate;
 /// not with `protect: off`. Both programs end when the script does: their input is its pipe.
 const FLOODED: &str = r#"

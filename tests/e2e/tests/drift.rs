@@ -115,6 +115,46 @@ fn each_change_in_a_node_is_shown_and_taken_back() {
     machine.down();
 }
 
+/// So many interfaces that netloom fixes the neighbours of links between two nodes.
+const MANY: usize = 401;
+
+#[test]
+fn a_neighbour_that_was_fixed_is_put_right() {
+    let machine = machine!();
+    let links = "  - [a, b]\n".repeat(MANY.div_ceil(2));
+    let text = format!("name: drift-near\nnodes: {{a: , b: }}\nlinks:\n{links}");
+    machine.up(&text);
+    machine.apply(&text, &["--check"]).finish().code(0);
+    let of_eth7 = "ip -4 neigh show dev eth7 nud permanent | head -n 1";
+    let before = sh(&machine, "a", of_eth7);
+    let (address, mac) = before.split_once(" lladdr ").expect("an address and a hardware address");
+    let mac = mac.split(' ').next().expect("a hardware address");
+    let six =
+        sh(&machine, "a", "ip -6 neigh show dev eth7 nud permanent | grep ^fd | cut -d' ' -f1");
+    for (script, was) in [
+        (format!("ip neigh del {address} dev eth7"), "none".to_owned()),
+        (
+            format!("ip neigh replace {address} lladdr 02:00:00:00:00:99 dev eth7"),
+            "02:00:00:00:00:99".to_owned(),
+        ),
+        (
+            format!("ip neigh replace {address} lladdr {mac} dev eth7 nud reachable"),
+            format!("{mac} for a while"),
+        ),
+        (format!("ip -6 neigh del {six} dev eth7"), "none".to_owned()),
+    ] {
+        sh(&machine, "a", &script);
+        let told = machine.apply(&text, &["--check"]).finish().code(4).text();
+        let line = told.lines().find(|line| line.starts_with("~ node a: "));
+        let line = line.unwrap_or_else(|| panic!("{script}: {told}"));
+        assert!(line.ends_with(&format!("for good, was {was} (changed by hand)")), "{line}");
+        machine.apply(&text, &[]).finish().code(0);
+        machine.apply(&text, &["--check"]).finish().code(0);
+    }
+    assert_eq!(sh(&machine, "a", of_eth7), before);
+    machine.down();
+}
+
 #[test]
 fn up_mends_a_running_lab_or_keeps_what_it_is_told_to() {
     let machine = machine!();

@@ -106,6 +106,17 @@ pub(crate) fn give_neighbours(
     })
 }
 
+/// The interface at the other end of a node's, if that is a node's, too.
+pub(crate) fn opposite(plan: &Plan, node: Slot, at: usize) -> Option<&Interface> {
+    let link = &plan.links[plan.nodes[node].interfaces.get(at)?.link];
+    link.ends.iter().find_map(|end| match end {
+        PlannedEnd::Node { node: n, interface: i } if (*n, *i) != (node, at) => {
+            plan.nodes[*n].interfaces.get(*i)
+        }
+        _ => None,
+    })
+}
+
 /// The neighbours of a node across its node-node links, as permanent entries.
 fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, links: &[LinkSlot]) {
     for (i, interface) in plan.nodes[node].interfaces.iter().enumerate() {
@@ -113,12 +124,7 @@ fn push_neighbours(batch: &mut Batch, plan: &Plan, node: Slot, scope: Scope, lin
             continue;
         }
         let link = &plan.links[interface.link];
-        let other = link.ends.iter().find_map(|end| match end {
-            PlannedEnd::Node { node: n, interface: j } if (*n, *j) != (node, i) => Some((*n, *j)),
-            _ => None,
-        });
-        let Some((n, j)) = other else { continue };
-        let peer = &plan.nodes[n].interfaces[j];
+        let Some(peer) = opposite(plan, node, i) else { continue };
         let object: Arc<str> = format!("link {:?}", link.name).into();
         for address in &peer.addresses {
             let neighbour =

@@ -9,6 +9,7 @@
 mod following;
 mod opening;
 mod outside;
+mod standing;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};

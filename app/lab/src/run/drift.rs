@@ -52,6 +52,8 @@ pub(crate) struct Differences {
     pub(super) missing: BTreeSet<LinkId>,
     /// Links whose wire is gone.
     pub(super) wires: BTreeSet<LinkId>,
+    /// Whether the host's side of doors differs.
+    pub(super) doors: bool,
 }
 
 impl Differences {
@@ -84,6 +86,15 @@ impl Differences {
     fn lacks_interface(&mut self, link: LinkId, which: &str) {
         self.missing.insert(link);
         self.add(Object::Link(link), "ends", format!("interface {which}, was none"));
+    }
+
+    /// Adds what differs at doors on the host.
+    pub(crate) fn with_doors(mut self, found: Vec<(LinkId, String)>) -> Differences {
+        self.doors |= !found.is_empty();
+        for (link, words) in found {
+            self.add(Object::Link(link), "ends", words);
+        }
+        self
     }
 
     fn lacks_wire(&mut self, link: LinkId) {
@@ -185,7 +196,7 @@ fn node(state: &State, inhabited: &Inhabited, slot: Slot, left: &Left) -> Result
     // A node whose init ends meanwhile has no interfaces.
     let Ok(ns) = namespace::network_of(pid) else { return Ok(OfNode::default()) };
     namespace::enter_network(ns.as_fd()).map_err(Error::of(&object, "look into"))?;
-    let seen = seen::node(planned, &object)?;
+    let seen = seen::node(planned, state.plan.fixes_neighbours(), &object)?;
     Ok(compared(state, slot, left, &seen))
 }
 

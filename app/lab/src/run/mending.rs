@@ -69,7 +69,9 @@ impl Running {
 
     /// What differs now.
     pub(crate) fn differences(&self, work: &Work, state: &State) -> Result<Differences> {
-        drift::find(state, &self.inhabited(work, state), &Left::read(&self.folder)?)
+        let doors = self.kept.keepers.doors.differences(&self.folder, state)?;
+        let found = drift::find(state, &self.inhabited(work, state), &Left::read(&self.folder)?)?;
+        Ok(found.with_doors(doors))
     }
 
     /// What differs in a lab that is up, in words; mended unless it is to be kept.
@@ -102,6 +104,9 @@ impl Running {
             }
         }
         self.mend_ports(work, &state, found)?;
+        if found.doors {
+            self.kept.keepers.doors.mend(&self.folder, &state)?;
+        }
         let left = Left::read(&self.folder)?;
         for slot in state.plan.slots() {
             let node = &state.plan.nodes[slot];
@@ -218,9 +223,11 @@ impl Running {
 fn in_node(state: &State, slot: Slot, left: &Left, object: &str) -> Result<()> {
     let node = &state.plan.nodes[slot];
     let named: Arc<str> = object.into();
+    let fixes = state.plan.fixes_neighbours();
     let mut failed = None;
     let differing = || -> Result<Vec<Difference>> {
-        let mut found = of_node::compare(state, slot, &seen::node(node, object)?).differences;
+        let mut found =
+            of_node::compare(state, slot, &seen::node(node, fixes, object)?).differences;
         found.retain(|one| !left.has(node.id, &one.change()));
         Ok(found)
     };

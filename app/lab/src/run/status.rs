@@ -80,7 +80,9 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         drift: match &sources.drift {
             Some((_, core)) => {
                 let core = drift::core(state, *core)?;
-                drift::gathered(state, core, differences).lines(state)
+                let doors = &sources.running.kept.keepers.doors;
+                let doors = doors.differences(&sources.running.folder, state)?;
+                drift::gathered(state, core, differences).with_doors(doors).lines(state)
             }
             None => vec![],
         },
@@ -173,7 +175,7 @@ fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     };
     // The socket of this query does not belong to the node.
     drop(socket);
-    let seen = Seen { links, addresses, routes, settings: vec![] };
+    let seen = Seen { links, addresses, routes, settings: vec![], neighbours: None };
     Ok(Visit { seen, sockets: diag::in_use().ok(), discipline })
 }
 

@@ -111,7 +111,7 @@ fn in_use(socket: &mut Socket, found: &LinkInfo, object: &str) -> Result<Option<
 }
 
 /// A name on the host for part `part` of the lab in `folder`: at most 15 bytes.
-fn name(folder: &Folder, kind: char, part: usize) -> String {
+pub(super) fn name(folder: &Folder, kind: char, part: usize) -> String {
     let hash = folder.hash() & 0x0fff_ffff;
     format!("{MARK}{kind}{hash:0LINK_HASH$x}{part:x}")
 }
@@ -123,10 +123,10 @@ pub(super) fn outer(folder: &Folder, link: &PlannedLink, form: LinkForm) -> Stri
 }
 
 pub(super) struct Opening<'a> {
-    folder: &'a Folder,
-    plan: &'a Plan,
-    changes: Vec<HostChange>,
-    ledger: Ledger,
+    pub(super) folder: &'a Folder,
+    pub(super) plan: &'a Plan,
+    pub(super) changes: Vec<HostChange>,
+    pub(super) ledger: Ledger,
 }
 
 impl<'a> Opening<'a> {
@@ -256,24 +256,35 @@ impl<'a> Opening<'a> {
 
     /// Lets the host forward between its uplinks and these ends of doors, with NAT for the lab's prefixes.
     pub(super) fn translate(&mut self, socket: &mut Socket, outers: &[String]) -> Result<()> {
+        self.note(HostChange::Nat(self.table()))?;
+        self.with_rules(outers, nat::install)?.map_err(Error::of("internet", "install NAT"))?;
         let prefixes = lab_prefixes(self.plan);
-        let forwarded = self.host_forwarded()?;
-        let table = format!("{}{:08x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff);
-        self.note(HostChange::Nat(table.clone()))?;
+        // Only now: on a host that did not forward, the table keeps others from being forwarded.
+        self.forward(socket, outers, prefixes.iter().any(|prefix| prefix.addr().is_ipv6()))
+    }
+
+    /// The name of the lab's table.
+    pub(super) fn table(&self) -> String {
+        format!("{}{:08x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff)
+    }
+
+    /// Does something with the rules of the host for these ends of doors.
+    pub(super) fn with_rules<T>(
+        &self,
+        outers: &[String],
+        work: impl FnOnce(&nat::NatSpec<'_>) -> T,
+    ) -> Result<T> {
         let inside: Vec<&str> = outers.iter().map(String::as_str).collect();
-        nat::install(&nat::NatSpec {
-            table: &table,
+        Ok(work(&nat::NatSpec {
+            table: &self.table(),
             inside: &inside,
             uplink: None,
-            prefixes: &prefixes,
-            block_other_forwarding: !forwarded,
+            prefixes: &lab_prefixes(self.plan),
+            block_other_forwarding: !self.host_forwarded()?,
             bridges: &format!("{MARK}{BRIDGE}"),
             siblings: &format!("{MARK}{DOOR}"),
             hold_repeated: false,
-        })
-        .map_err(Error::of("internet", "install NAT"))?;
-        // Only now: on a host that did not forward, the table keeps others from being forwarded.
-        self.forward(socket, outers, prefixes.iter().any(|prefix| prefix.addr().is_ipv6()))
+        }))
     }
 
     /// Enables forwarding between the lab and the host's uplinks, in the lab's address families.

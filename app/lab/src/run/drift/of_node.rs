@@ -19,12 +19,12 @@ use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{Interface, PlannedNode, Slot};
 use netloom_netlink::{
     Address, AddressInfo, Batch, Change, DeleteAddress, DeleteDiscipline, DeleteRoute, Family,
-    LinkInfo, Route, RouteInfo, RouteKind,
+    ForwardingNeighbour, LinkInfo, Neighbour, Route, RouteInfo, RouteKind,
 };
 
 use super::seen::Seen;
 use super::{is_untouched, of_core};
-use crate::build::configure::InstalledRoute;
+use crate::build::configure::{self, InstalledRoute};
 use crate::stage::absent::{is_away, is_cut_here};
 use crate::stage::spaces::LOOPBACK;
 use crate::store::state::State;
@@ -64,6 +64,7 @@ pub(in crate::run) enum Difference {
     Added { route: RouteInfo, words: String },
     Prefix { to: IpNet, index: u32, name: String },
     Route { route: InstalledRoute, planned: String, found: String },
+    Neighbour { fixed: Neighbour, name: String, found: String },
 }
 
 impl Difference {
@@ -102,6 +103,10 @@ impl Difference {
             }
             Difference::Route { planned, found, .. } => {
                 ("routes", format!("route {planned}, was {found}"))
+            }
+            Difference::Neighbour { fixed, name, found } => {
+                let (address, mac) = (fixed.address, mac_text(fixed.mac));
+                ("neighbours", format!("{name} neighbour {address} is {mac} for good, was {found}"))
             }
         };
         KeyChange { key: key.to_owned(), words }
@@ -143,6 +148,7 @@ impl Difference {
                 batch.push(object(), &new);
             }
             Difference::Route { route, .. } => route.push(batch, &object(), true),
+            Difference::Neighbour { fixed, .. } => batch.push(object(), fixed),
         }
     }
 }
@@ -197,6 +203,7 @@ pub(in crate::run) fn compare(state: &State, slot: Slot, seen: &Seen) -> Compare
     of_settings(&mut all, node, seen, &present);
     of_addresses(&mut all, node, seen, &present);
     of_routes(&mut all, state, slot, seen, &present);
+    of_neighbours(&mut all, state, slot, seen, &present);
     compared.differences = all;
     compared
 }
@@ -405,6 +412,41 @@ fn lacking_prefixes(
         }
     }
     lacking
+}
+
+/// Neighbours that netloom fixed. What was added is a matter of the node, as are those that it learns.
+fn of_neighbours(
+    all: &mut Vec<Difference>,
+    state: &State,
+    slot: Slot,
+    seen: &Seen,
+    present: &[(&Interface, &LinkInfo)],
+) {
+    let Some(neighbours) = seen.neighbours.as_ref().filter(|_| state.plan.fixes_neighbours())
+    else {
+        return;
+    };
+    let by_place: HashMap<(u32, IpAddr), &ForwardingNeighbour> =
+        neighbours.iter().map(|found| ((found.link, found.address), found)).collect();
+    for (at, own) in state.plan.nodes[slot].interfaces.iter().enumerate() {
+        let is_here = present.iter().any(|(here, found)| here.index == own.index && found.up);
+        let Some(peer) = configure::opposite(&state.plan, slot, at).filter(|_| is_here) else {
+            continue;
+        };
+        for address in &peer.addresses {
+            let fixed = Neighbour { link: own.index, address: address.addr(), mac: peer.mac };
+            let found = match by_place.get(&(fixed.link, fixed.address)) {
+                Some(found) if found.permanent && found.mac == Some(fixed.mac) => continue,
+                Some(found) => match (found.mac, found.permanent) {
+                    (Some(mac), true) => mac_text(mac),
+                    (Some(mac), false) => format!("{} for a while", mac_text(mac)),
+                    (None, _) => "not known".to_owned(),
+                },
+                None => "none".to_owned(),
+            };
+            all.push(Difference::Neighbour { fixed, name: own.name.clone(), found });
+        }
+    }
 }
 
 /// Whether it is the route of a planned prefix, of whatever origin.

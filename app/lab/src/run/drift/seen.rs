@@ -1,7 +1,7 @@
 //! Reads what the kernel has in the network namespace of the calling thread.
 
 use netloom_model::plan::PlannedNode;
-use netloom_netlink::{AddressInfo, Family, LinkInfo, RouteInfo, Socket};
+use netloom_netlink::{AddressInfo, Family, ForwardingNeighbour, LinkInfo, RouteInfo, Socket};
 use netloom_sys::sysctl::NetworkSettings;
 
 use crate::{Error, Result};
@@ -14,14 +14,26 @@ pub(crate) struct Seen {
     pub(crate) routes: Vec<RouteInfo>,
     /// The sysctls of the plan that the kernel has, by path; none where they were not read.
     pub(crate) settings: Vec<(String, String)>,
+    /// Where they were read.
+    pub(crate) neighbours: Option<Vec<ForwardingNeighbour>>,
 }
 
-pub(in crate::run) fn node(planned: &PlannedNode, object: &str) -> Result<Seen> {
+/// Reads a node; neighbours only where netloom fixes some, since the kernel walks those of all namespaces for each.
+pub(in crate::run) fn node(planned: &PlannedNode, fixes: bool, object: &str) -> Result<Seen> {
     let mut socket = Socket::open_to_ask().map_err(Error::of(object, "open a netlink socket"))?;
     let links = socket.links_alone().map_err(Error::of(object, "read its interfaces"))?;
     let addresses = socket.addresses().map_err(Error::of(object, "read its addresses"))?;
     let routes = routes(&mut socket, object)?;
-    Ok(Seen { links, addresses, routes, settings: settings(planned, object)? })
+    let neighbours = fixes.then(|| neighbours(&mut socket, object)).transpose()?;
+    Ok(Seen { links, addresses, routes, settings: settings(planned, object)?, neighbours })
+}
+
+fn neighbours(socket: &mut Socket, object: &str) -> Result<Vec<ForwardingNeighbour>> {
+    let mut all = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        all.extend(socket.neighbours(family).map_err(Error::of(object, "read its neighbours"))?);
+    }
+    Ok(all)
 }
 
 /// The routes of both families.
