@@ -34,6 +34,39 @@ fn a_node_gets_another_host_name_where_it_is() {
 }
 
 #[test]
+fn a_node_that_begins_to_forward_keeps_the_addresses_of_all() {
+    let machine = machine!();
+    let lab = |m: &str| {
+        format!("name: living\nnodes: {{a: {{}}, m: {{{m}}}, z: {{}}}}\nlinks: [[a, m], [z, m]]\n")
+    };
+    let addresses = || {
+        let words = "ip -o addr show scope global | awk '{print $2, $4}' | sort";
+        let all = |node: &str| sh(&machine, node, words);
+        ["a", "m", "z"].map(all)
+    };
+    machine.up(&lab(""));
+    let before = addresses();
+    let to_z = before[2].split_whitespace().find(|word| word.contains('.')).expect("an address");
+    let to_z = to_z.split_once('/').expect("with its prefix").0.to_owned();
+    let told = machine.applied_in_place(&lab("forwarding: true"));
+    assert_eq!(told.lines().next(), Some("~ node m: forwarding true, was none"));
+    assert!(!told.contains("addresses"), "{told}");
+    assert_eq!(addresses(), before);
+    machine.exec("a", &["ping", "-c", "1", "-W", "30", &to_z]).ok();
+    // Another link of the router, and its forwarding gone again.
+    let more =
+        lab("forwarding: true").replace("z: {}}", "z: {}, y: {}}").replace("m]]", "m], [m, y]]");
+    machine.applied(&more);
+    let now = addresses();
+    let stay = |(now, before): (&String, &String)| before.lines().all(|one| now.contains(one));
+    assert!(now.iter().zip(&before).all(stay), "{now:?}, before {before:?}");
+    machine.exec("a", &["ping", "-c", "1", "-W", "30", "y"]).ok();
+    machine.applied_in_place(&lab(""));
+    assert_eq!(addresses(), before);
+    machine.down();
+}
+
+#[test]
 fn a_check_begins_changes_and_ends_while_programs_run_on() {
     let machine = machine!();
     let with = |health: &str| lab(&format!("run: [[sleep, '1001']]{health}"));
