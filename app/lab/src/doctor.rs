@@ -88,6 +88,12 @@ fn of_nodes(root: bool) -> Vec<Feature> {
             state: users::found(root),
         },
         Feature {
+            name: feature::OWN_FIGURES,
+            purpose: "`uptime`, `free`, `top` in a node show the node's own age, loads and memory",
+            instead: "they show the machine's; `node show` says which",
+            state: feature::own_figures().map(|()| String::new()),
+        },
+        Feature {
             name: "limits",
             purpose: "limits: cpu, memory, processes",
             instead: "`up --ignore-limits` leaves them out, and `status` shows no use",

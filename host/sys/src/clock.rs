@@ -30,16 +30,24 @@ fn namespace_offset() -> i64 {
     *OFFSET.get_or_init(|| {
         // Without the file the kernel has no time namespaces.
         let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
-        offset_in(&offsets).unwrap_or(0)
+        offset_in(&offsets, "monotonic").unwrap_or(0)
     })
 }
 
-/// The offset in text such as `monotonic 10 500000000`, one clock per line; `None` if missing.
-fn offset_in(offsets: &str) -> Option<i64> {
-    let line = offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?;
+/// A clock's offset in text such as `monotonic 10 500000000`, one clock per line; `None` if missing.
+pub(crate) fn offset_in(offsets: &str, clock: &str) -> Option<i64> {
+    let line = offsets.lines().find_map(|line| line.strip_prefix(clock))?;
     let mut numbers = line.split_whitespace().map(str::parse::<i64>);
     let (seconds, rest) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     seconds.checked_mul(1_000_000_000)?.checked_add(rest)
+}
+
+/// CLOCK_BOOTTIME of the caller's time namespace: since it was made, in one of [`new_boot_time`]; else since the machine
+/// was started.
+///
+/// [`new_boot_time`]: crate::namespace::new_boot_time
+pub fn boot_time() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Boottime))
 }
 
 /// CLOCK_REALTIME: since 1970, UTC.
@@ -91,8 +99,9 @@ mod tests {
     #[test]
     fn the_offset_of_a_time_namespace_is_read() {
         let text = "monotonic          -3   500000000\nboottime           9           0\n";
-        assert_eq!(offset_in(text), Some(-2_500_000_000));
-        assert_eq!(offset_in("boottime 1 0\n"), None);
-        assert_eq!(offset_in("monotonic 9223372036854775807 0"), None);
+        assert_eq!(offset_in(text, "monotonic"), Some(-2_500_000_000));
+        assert_eq!(offset_in(text, "boottime"), Some(9_000_000_000));
+        assert_eq!(offset_in("boottime 1 0\n", "monotonic"), None);
+        assert_eq!(offset_in("monotonic 9223372036854775807 0", "monotonic"), None);
     }
 }

@@ -8,7 +8,10 @@ use std::path::Path;
 use crate::own_user::Helper;
 use crate::process::{self, Exit, Forked, Namespaces};
 use crate::setup::{Real, Setup};
-use crate::{Failure, Unsupported, caps, cgroup, describe, namespace};
+use crate::{Failure, Unsupported, caps, cgroup, describe, lease, namespace};
+
+/// The name of [`own_figures`].
+pub const OWN_FIGURES: &str = "/proc of nodes";
 
 /// A probed feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +81,32 @@ pub fn own_user_namespaces() -> Result<(), Unsupported> {
                 "allow it with: sudo sysctl -w user.max_user_namespaces=10000".into()
             }
             _ => "run on a kernel with user namespaces, outside containers that forbid them".into(),
+        },
+    })
+}
+
+/// Whether nodes get an age, loads and memory of their own in `/proc`.
+///
+/// # Errors
+/// The refusal, and what would allow it.
+pub fn own_figures() -> Result<(), Unsupported> {
+    let tried = in_child(|| {
+        if !caps::is_privileged() {
+            enter_own_user_namespace()?;
+        }
+        let own = namespace::boot_offset();
+        // The second is made by a process that has made one.
+        namespace::new_boot_time(own).and_then(|()| namespace::new_boot_time(own))?;
+        Ok(lease::file().and_then(lease::take).map_err(Failure::of("lease", "take"))?)
+    });
+    tried.map_err(|reason| Unsupported {
+        feature: OWN_FIGURES,
+        reason,
+        needs: match std::fs::read_to_string("/proc/sys/fs/leases-enable") {
+            Ok(on) if on.trim() == "0" => "allow it with: sudo sysctl -w fs.leases-enable=1".into(),
+            _ => "run on a kernel with time namespaces (CONFIG_TIME_NS), outside containers that \
+                  forbid them"
+                .into(),
         },
     })
 }

@@ -22,6 +22,7 @@ pub mod feature;
 pub mod inherited;
 pub mod journal;
 pub mod keyring;
+pub mod lease;
 pub mod lookup;
 pub mod memory;
 mod mount_attributes;

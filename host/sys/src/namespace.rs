@@ -9,7 +9,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
-use crate::{Error, Failure, Result};
+use crate::{Error, Failure, Result, clock, process};
+
+/// Offsets of the clocks of the time namespace of the caller's next children.
+const TIME_OFFSETS: &str = "/proc/self/timens_offsets";
 
 /// Opens the network namespace of a process.
 pub fn network_of(pid: Pid) -> Result<OwnedFd> {
@@ -65,7 +68,8 @@ pub fn processes_of(pid: Pid) -> Result<OwnedFd> {
 }
 
 /// Moves the calling, single-threaded process into all namespaces of a node's init: those of
-/// [`Namespaces::NODE`](crate::process::Namespaces::NODE) and, if `user`, the user namespace first.
+/// [`Namespaces::NODE`](crate::process::Namespaces::NODE), its time namespace if it has one and, if `user`, the user
+/// namespace first.
 /// Its later children are in the init's PID namespace; the process itself is not. Unless `root`, it
 /// keeps its own mount namespace, and so its own root.
 pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool, root: bool) -> Result<()> {
@@ -78,6 +82,10 @@ pub fn enter_node(pidfd: BorrowedFd<'_>, user: bool, root: bool) -> Result<()> {
     }
     if user {
         kinds |= ThreadNameSpaceType::USER;
+    }
+    // Into one's own nobody may move who was not its maker.
+    if process::pid_of(pidfd).is_ok_and(|init| is_elsewhere(init, "time")) {
+        kinds |= ThreadNameSpaceType::TIME;
     }
     rustix::thread::move_into_thread_name_spaces(pidfd, kinds)
         .map_err(|e| Failure::new("namespaces of the node", "enter", e).into())
@@ -157,6 +165,31 @@ pub fn without_parents(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
     open_tree(dir, "", flags).map_err(|e| Failure::new("directory", "detach", e).into())
+}
+
+/// How far the boot time of the caller's time namespace is ahead of the machine's, in nanoseconds. To be asked before
+/// [`new_boot_time`]: later the kernel tells that of the next children.
+pub fn boot_offset() -> i64 {
+    // Without the file the kernel has no time namespaces.
+    let offsets = std::fs::read_to_string(TIME_OFFSETS).unwrap_or_default();
+    clock::offset_in(&offsets, "boottime").unwrap_or(0)
+}
+
+/// Gives the later children of the calling process, whose own [`boot_offset`] is this, a time namespace in which the
+/// machine starts now: `/proc/uptime`, sysinfo(2), `btime` of `/proc/stat` and the start times of processes are by that. The
+/// monotonic clock stays as it is.
+///
+/// # Errors
+/// The kernel's refusal: EINVAL where it has none, EPERM, ENOSPC at `user.max_time_namespaces`.
+pub fn new_boot_time(own: i64) -> Result<()> {
+    // SAFETY: a new time namespace shares no descriptor table, and only children are in it.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWTIME) }
+        .map_err(|e| Failure::new("time namespace", "unshare", e))?;
+    // Offsets are from the machine's time, whatever namespace this one was made in.
+    let offset = own.wrapping_sub_unsigned(clock::boot_time());
+    let (seconds, rest) = (offset.div_euclid(1_000_000_000), offset.rem_euclid(1_000_000_000));
+    std::fs::write(TIME_OFFSETS, format!("boottime {seconds} {rest}"))
+        .map_err(|e| Failure::path(TIME_OFFSETS, "write", e).into())
 }
 
 /// Gives the calling thread its own network namespace.

@@ -159,6 +159,45 @@ fn children_lie_below_their_parents_and_count_in_the_nearest_group() {
 }
 
 #[test]
+fn a_node_is_measured_by_its_own_groups_and_by_limits_around_it() {
+    let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let (memory, parents) = (BTreeSet::from([0]), BTreeMap::from([(3, 0)]));
+    let v1 = vec![
+        hierarchy(Version::V1, Path::new("/cpu"), &["cpu"]),
+        hierarchy(Version::V1, Path::new("/acct"), &["cpuacct"]),
+        hierarchy(Version::V1, Path::new("/memory"), &["memory"]),
+        hierarchy(Version::V2, Path::new("/u"), &[SOCKETS]),
+    ];
+    let groups = Groups::with(v1, "l", memory.clone(), BTreeSet::new(), parents.clone());
+    assert_eq!(
+        groups.gauges(3),
+        paths(&[
+            "/cpu/netloom/l/0/3/cpu.cfs_quota_us",
+            "/cpu/netloom/l/0/3/cpu.cfs_period_us",
+            "/cpu/netloom/l/0/cpu.cfs_quota_us",
+            "/cpu/netloom/l/0/cpu.cfs_period_us",
+            "/acct/netloom/l/0/3/cpuacct.stat",
+            "/memory/netloom/l/0/memory.usage_in_bytes",
+            "/memory/netloom/l/0/memory.stat",
+        ])
+    );
+    let v2 = hierarchy(Version::V2, Path::new("/u"), &["cpu", "memory", "cpuacct"]);
+    let groups = Groups::with(vec![v2], "l", memory, BTreeSet::new(), parents);
+    assert_eq!(
+        groups.gauges(3),
+        paths(&[
+            "/u/netloom/l/0/3/cpu.stat",
+            "/u/netloom/l/0/memory.current",
+            "/u/netloom/l/0/memory.stat",
+            "/u/netloom/l/0/3/cpu.max",
+            "/u/netloom/l/0/3/memory.max",
+            "/u/netloom/l/0/cpu.max",
+            "/u/netloom/l/0/memory.max",
+        ])
+    );
+}
+
+#[test]
 fn on_version_2_processes_of_a_parent_are_in_a_leaf() {
     let folder = Folder::new("cgroup-leaf");
     let h = hierarchy(Version::V2, &folder.0, &["cpu", "pids", "cpuacct", "sockets"]);

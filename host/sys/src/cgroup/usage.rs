@@ -59,6 +59,37 @@ impl Groups {
         usage
     }
 
+    /// The files that say what a node may use, and what it and its descendants have used: CPU time, and memory where that
+    /// is limited. A limit of a node around it is one of its own. A quota of version 1 comes before its period.
+    pub fn gauges(&self, node: usize) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for h in &self.hierarchies {
+            let v1 = h.version == Version::V1;
+            let line: Vec<usize> =
+                self.line(node).into_iter().filter(|member| self.owns(h, *member)).collect();
+            let Some(own) = line.first().map(|member| self.dir(h, *member)) else { continue };
+            if h.has("cpuacct") {
+                files.push(own.join(if v1 { "cpuacct.stat" } else { "cpu.stat" }));
+            }
+            let has_memory = |member: &&usize| self.memory.contains(member);
+            let limited = line.iter().filter(|_| h.has("memory")).find(has_memory);
+            if let Some(own) = limited.map(|member| self.dir(h, *member)) {
+                let used = if v1 { "memory.usage_in_bytes" } else { "memory.current" };
+                files.extend([own.join(used), own.join("memory.stat")]);
+            }
+            let limits: &[&str] = match (v1, h.has("cpu"), h.has("memory")) {
+                (true, true, _) => &["cpu.cfs_quota_us", "cpu.cfs_period_us"],
+                (false, true, false) => &["cpu.max"],
+                (false, true, true) => &["cpu.max", "memory.max"],
+                (false, false, true) => &["memory.max"],
+                _ => &[],
+            };
+            let dirs = line.iter().map(|member| self.dir(h, *member));
+            files.extend(dirs.flat_map(|dir| limits.iter().map(move |name| dir.join(name))));
+        }
+        files
+    }
+
     /// Memory of a node's processes in bytes, summed from their resident anonymous and shared-memory
     /// pages: for nodes without a group that counts it. `None` if there are no groups.
     pub fn resident(&self, node: usize) -> Option<u64> {
