@@ -44,6 +44,9 @@ pub enum Request {
     /// Have other programs: a [`Wanted`] in the first descriptor attached, and two files for a log after it, for an init
     /// that has none. The answers are those to [`Request::Start`]. An init of an older version closes the connection.
     Change,
+    /// Read what the node may use and has used from other files of its groups, which have these names: they are attached.
+    /// The connection's end is the answer. An init of an older version closes it, too.
+    Gauges(Vec<String>),
     /// Stop the programs, first by SIGTERM, then the node. The connection's end is the answer.
     Stop {
         /// How long programs may take to end, in milliseconds.

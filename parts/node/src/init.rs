@@ -18,6 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 
+use crate::figures::{Figures, Sources};
 use crate::living::{self, Conditions, Init};
 use crate::people;
 use crate::programs::Programs;
@@ -27,6 +28,9 @@ use crate::spec::{Kind, NodeSpec, Prepare, SCOPES, log_names, socket_name};
 /// Its name in the process list.
 pub const NAME: &str = "netloom-init";
 
+/// What comes before the reason why figures of a node that is set up are the machine's, in its report.
+pub const BUT: &str = "but ";
+
 /// The variable that shows which folder of labs an init belongs to.
 const SHOWN: &str = "NETLOOM_RUNTIME_DIR";
 
@@ -34,7 +38,7 @@ const SHOWN: &str = "NETLOOM_RUNTIME_DIR";
 pub(crate) struct Inherited {
     pub(crate) prepare: Prepare,
     pub(crate) shared: Shared,
-    /// Where to report: one message, `INDEX ok` or `INDEX` and the error.
+    /// Where to report: one message, `INDEX ok`, maybe with [`BUT`], or `INDEX` and the error.
     pub(crate) status: OwnedFd,
     /// The spawner's pidfd.
     pub(crate) spawner: OwnedFd,
@@ -62,7 +66,9 @@ pub(crate) fn go_on(outside: Outside, inherited: &Inherited) -> ! {
             // The init is in place now: processes with more capabilities than the node's programs may inspect
             // it.
             let _ = process::show();
-            report(inherited, &format!("{index} ok\n"));
+            let but = init.has_figures_of_machine();
+            let but = but.map(|why| format!(" {BUT}{}", why.replace('\n', " ")));
+            report(inherited, &format!("{index} ok{}\n", but.unwrap_or_default()));
             process::close_all_but(&init.descriptors());
             // From here the socket names this init, so it may outlive its spawner.
             let _ = process::die_with_parent(false);
@@ -101,7 +107,7 @@ pub(crate) fn make_ready(
     Grant::Privileged.limit()?;
     let kept = [maker, &inside, &inherited.status, &inherited.lock, &outside.listener];
     let kept = kept.into_iter().chain([&outside.signals]).chain(&group);
-    let kept = kept.map(AsFd::as_fd).chain(user);
+    let kept = kept.map(AsFd::as_fd).chain(user).chain(outside.sources.descriptors());
     let files = outside.groups.tasks.iter().map(AsFd::as_fd);
     let logs = outside.log.iter().flatten().map(AsFd::as_fd);
     let kept: Vec<BorrowedFd<'_>> = kept.chain(files).chain(logs).collect();
@@ -116,6 +122,8 @@ pub(crate) struct Outside {
     listener: OwnedFd,
     signals: OwnedFd,
     log: Option<[File; 2]>,
+    /// Where figures of the node are read.
+    sources: Sources,
     /// Cgroups still to join.
     groups: cgroup::Join,
     /// The node's network, if a helper made it, with the node's own user namespace, still to enter.
@@ -148,21 +156,32 @@ impl Outside {
         }
         let listener = bind(spec.index)?;
         let log = open_log(&spec)?;
+        // They are the host's files, which are gone when the node has its own root.
+        let sources = match spec.kind {
+            Kind::Node => Sources::open(&spec, inherited.shared.loads().ok()),
+            Kind::Core => Sources::default(),
+        };
         Real.hostname(&spec.host_name)?;
         match spec.kind {
             Kind::Node => inherited.shared.enter(&Real, &spec)?,
             Kind::Core => inherited.shared.enter_bare(&Real, &spec)?,
         }
-        Ok(Outside { spec, listener, signals, log, groups: cgroup::Join::default(), network })
+        let groups = cgroup::Join::default();
+        Ok(Outside { spec, listener, signals, log, sources, groups, network })
     }
 
     fn set_up_inside(self, inherited: &Inherited) -> Result<Init, String> {
-        let Outside { spec, listener, signals, log, groups, network } = self;
+        let Outside { spec, listener, signals, log, sources, groups, network } = self;
         groups.enter_files().map_err(words)?;
         drop(groups);
         rustix::net::listen(&listener, 16).map_err(|e| format!("control socket: {e}"))?;
+        let mut figures = Figures::none();
         if spec.kind == Kind::Node {
-            inherited.shared.finish(&Real, spec.privileged).map_err(words)?;
+            let leased = inherited.shared.figures();
+            let shown = leased.as_ref().map(|leased| leased.shown(spec.no_own_time.is_none()));
+            let shown = shown.unwrap_or_default();
+            let machine = inherited.shared.finish(&Real, spec.privileged, &shown).map_err(words)?;
+            figures = Figures::new(leased, sources.with(machine), spec.no_own_time.clone());
         }
         for (path, value) in &spec.sysctls {
             set_sysctl(path, value, &spec)?;
@@ -182,7 +201,7 @@ impl Outside {
         let programs = Programs::new(spec.run, spec.setup, spec.exec, env.clone(), log);
         let conditions =
             Conditions { ready: spec.ready, told_in: spec.told_in, health: spec.health };
-        Ok(Init::new((listener, signals), programs, grant, env, conditions))
+        Ok(Init::new((listener, signals), programs, grant, env, conditions, figures))
     }
 }
 

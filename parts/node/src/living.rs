@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::by_init::deputy;
 use crate::control::{Answer, MAX_MESSAGE, NodeReport, Request, Wanted};
+use crate::figures::Figures;
 use crate::health::Checking;
 use crate::programs::{Execs, Programs, command};
 use crate::ready;
@@ -33,11 +34,13 @@ const SETTLING: Duration = Duration::from_secs(3);
 /// The signals of an init.
 const CHILD: i32 = Signal::CHILD.as_raw();
 const TERM: i32 = Signal::TERM.as_raw();
+/// Somebody opens one of its figures.
+const IO: i32 = Signal::IO.as_raw();
 
 /// Takes the signals that an init handles, as a descriptor, from now on.
 pub(crate) fn signals() -> netloom_sys::Result<OwnedFd> {
     process::set_ignored(CHILD, false);
-    process::signalfd(&[CHILD, TERM])
+    process::signalfd(&[CHILD, TERM, IO])
 }
 
 /// A node's init that lives.
@@ -53,6 +56,7 @@ pub(crate) struct Init {
     failed: Option<String>,
     env: Vec<(String, String)>,
     conditions: Conditions,
+    figures: Figures,
     /// The check that repeats, once the node is ready.
     checking: Option<Checking>,
     stop_at: Option<Instant>,
@@ -95,6 +99,7 @@ impl Init {
         grant: Grant,
         env: Vec<(String, String)>,
         conditions: Conditions,
+        figures: Figures,
     ) -> Init {
         Init {
             grant,
@@ -106,6 +111,7 @@ impl Init {
             failed: None,
             env,
             conditions,
+            figures,
             checking: None,
             stop_at: None,
         }
@@ -114,7 +120,13 @@ impl Init {
     /// Descriptors that stay open.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let own = [self.listener.as_fd(), self.signals.as_fd()];
-        own.into_iter().chain(self.programs.log_files()).collect()
+        let own = own.into_iter().chain(self.programs.log_files());
+        own.chain(self.figures.descriptors()).collect()
+    }
+
+    /// Why `/proc` has figures of the machine for the node's own, if it does.
+    pub(crate) fn has_figures_of_machine(&self) -> Option<&str> {
+        self.figures.refused()
     }
 
     /// Serves until the node is to end.
@@ -146,7 +158,8 @@ impl Init {
         let look = self.waiting.as_ref().map(|w| w.next);
         let check = self.checking.as_ref().and_then(Checking::due);
         let exec = self.programs.exec_until();
-        [restart, look, check, exec, self.stop_at].into_iter().flatten().min()
+        let figures = self.figures.due();
+        [restart, look, check, exec, figures, self.stop_at].into_iter().flatten().min()
     }
 
     /// Waits for an event: the readable connections and outputs.
@@ -174,7 +187,10 @@ impl Init {
                 self.begin_stop(Duration::from_secs(1));
             }
         }
+        // Also without a signal: none is kept for an init while its mask is open for a program.
+        self.figures.asked();
         let now = Instant::now();
+        self.figures.keep_up(now);
         while let Ok(Some((pid, exit))) = process::reap() {
             if let Some(failure) = self.programs.ended(pid, exit, now) {
                 if let Some(story) = failure {
@@ -243,6 +259,10 @@ impl Init {
             Some(Request::Report) => {
                 let report = self.report();
                 self.answer(index, &Answer::Report(report));
+            }
+            Some(Request::Gauges(names)) => {
+                self.figures.measure_by(names, fds);
+                drop(self.connections.swap_remove(index));
             }
             Some(Request::Stop { grace_ms }) => self.begin_stop(Duration::from_millis(grace_ms)),
             None => drop(self.connections.swap_remove(index)),

@@ -10,6 +10,7 @@
 
 mod trees;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
@@ -18,6 +19,7 @@ use netloom_sys::setup::{Access, Setup};
 use netloom_sys::{Failure, Result};
 use rustix::mount::MountFlags;
 
+use crate::figures::{self, Leased, Machine};
 use crate::files::{Files, inside};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 use crate::{dev, skeleton};
@@ -72,6 +74,9 @@ const NETWORK_OF_SYS: [&str; 2] = ["class/net", "devices/virtual/net"];
 /// Directories below /sys that are hidden.
 const HIDDEN_OF_SYS: [&str; 2] = ["firmware", "devices/virtual/powercap"];
 
+/// The file of [`LOADS_OF_THE_CORE`] in the folder of what nodes share.
+const LOADS: &str = "loads";
+
 /// Directories of the host's other users once more, for the nodes of an ordinary user's lab.
 const BONES: &str = "bones";
 
@@ -80,6 +85,13 @@ pub const HOSTS_OF_THE_CORE: &str = "/shared/etc/hosts";
 
 /// The same file below the lab's folder, in the spawner's mount namespace.
 pub const HOSTS_OF_THE_SPAWNER: &str = "/fs/shared/etc/hosts";
+
+/// The nodes' loads ([`crate::loads`]), as the core sees them.
+pub const LOADS_OF_THE_CORE: &str = "/loads";
+
+/// A whole `/proc` of privileged nodes in an ordinary user's lab: without one a user namespace in the node gets none of its
+/// own (mount_namespaces(7)), and so no lab in it.
+const WHOLE_PROC: &str = "run/.proc";
 
 /// The part that all nodes of a lab share.
 #[derive(Clone, Debug)]
@@ -101,6 +113,7 @@ impl Shared {
         for dir in ["shared", "shared/etc", "merged", "empty", BONES] {
             setup.mkdir(&base.join(dir), 0o755)?;
         }
+        setup.write(&base.join(LOADS), b"", 0o600)?;
         setup.write(&base.join("shared/etc/hosts"), prepare.hosts.as_bytes(), 0o644)?;
         setup.symlink("/proc/sys/kernel/hostname", &base.join("shared/etc/hostname"))?;
         let resolv = NO_NAME_SERVERS.as_bytes();
@@ -152,6 +165,13 @@ impl Shared {
         }
         self.mount_trees(setup, spec, &own, &merged, &layers)?;
         self.mount_own(setup, &own, &merged)?;
+        let figures = own.join("figures");
+        setup.mkdir(&figures, 0o755)?;
+        for name in figures::NAMES {
+            setup.write(&figures.join(name), b"", 0o444)?;
+        }
+        // They are opened there, and shown when /proc is mounted over them.
+        setup.bind(&figures, &merged.join("proc"), false)?;
         for bind in &spec.binds {
             setup.show(&bind.from, &merged, Path::new(&bind.to), bind.write)?;
         }
@@ -174,21 +194,60 @@ impl Shared {
         if self.user { Ok(()) } else { setup.change_root(&merged) }
     }
 
-    /// Mounts /proc for the calling process's PID namespace. In a user namespace, this is also where the
-    /// node's view becomes the root directory: a new /proc can be mounted only while another one is fully
-    /// visible (mount_namespaces(7)), and that is the host's.
-    pub fn finish(&self, setup: &impl Setup, privileged: bool) -> Result<()> {
+    /// Where the node's /proc is to be mounted.
+    fn proc(&self) -> PathBuf {
+        if self.user { self.base.join("merged/proc") } else { "/proc".into() }
+    }
+
+    /// The node's own figures, before /proc covers them.
+    ///
+    /// # Errors
+    /// They cannot be opened, or the kernel gives no leases on them.
+    pub(crate) fn figures(&self) -> std::io::Result<Leased> {
+        Leased::open(&self.proc())
+    }
+
+    /// Opens the nodes' loads. The host's files must still be there.
+    pub(crate) fn loads(&self) -> std::io::Result<File> {
+        File::open(self.base.join(LOADS))
+    }
+
+    /// Mounts /proc for the calling process's PID namespace, and shows the node's own `figures` in it. Returns what
+    /// these cover. In a user namespace, this is also where the node's view becomes the root directory: a new /proc can be
+    /// mounted only while another one is fully visible (mount_namespaces(7)), and that is the host's.
+    pub(crate) fn finish(
+        &self,
+        setup: &impl Setup,
+        privileged: bool,
+        figures: &[(&str, PathBuf)],
+    ) -> Result<Machine> {
+        let at = &self.proc();
+        setup.mount("proc", at, PROC, "")?;
+        let open = |name| File::open(at.join(name)).ok();
+        let machine = Machine { meminfo: open("meminfo"), loadavg: open("loadavg") };
+        for (name, file) in figures {
+            let shown = at.join(name);
+            setup.bind(file, &shown, false)?;
+            setup.read_only(&shown)?;
+        }
         if self.user {
             let merged = self.base.join("merged");
-            setup.mount("proc", &merged.join("proc"), PROC, "")?;
-            let keys = merged.join("proc/keys");
+            let keys = at.join("keys");
             if !privileged && keys.exists() {
                 setup.bind(Path::new("/dev/null"), &keys, false)?;
             }
-            return setup.change_root(&merged);
+            if privileged && !figures.is_empty() {
+                let whole = merged.join(WHOLE_PROC);
+                setup.mkdir(&whole, 0o555)?;
+                setup.mount("proc", &whole, PROC, "")?;
+            }
+            return setup.change_root(&merged).map(|()| machine);
         }
-        let at = Path::new("/proc");
-        setup.mount("proc", at, PROC, "")?;
+        Self::close_proc(setup, at, privileged).map(|()| machine)
+    }
+
+    /// Takes from the /proc of a lab of root's what is the host's to set.
+    fn close_proc(setup: &impl Setup, at: &Path, privileged: bool) -> Result<()> {
         // Sysctls outside `net` are the host's: a node's start-up scripts must not change them. In a user
         // namespace the kernel prevents it.
         let (all, net) = (at.join("sys"), at.join("sys/net"));
@@ -240,6 +299,8 @@ impl Shared {
         setup.mkdir(&own.join("shared"), 0o755)?;
         setup.bind(&own, &merged, false)?;
         setup.bind(&self.base.join("shared"), &merged.join("shared"), false)?;
+        let loads = LOADS_OF_THE_CORE.trim_start_matches('/');
+        self.show_file(setup, &self.base.join(LOADS), &merged.join(loads))?;
         setup.mount("proc", &merged.join("proc"), PROC, "")?;
         setup.change_root(&merged)
     }
@@ -587,7 +648,8 @@ mod tests {
         let text = FileContent::Text("hello".into());
         spec.files = vec![FileSpec::new("/srv/nowhere/index.html", text)];
         shared.enter(&recorder, &spec).unwrap();
-        shared.finish(&recorder, false).unwrap();
+        let figures = [("uptime", PathBuf::from("/proc/self/fd/9"))];
+        shared.finish(&recorder, false, &figures).unwrap();
         recorder.steps()
     }
 
@@ -609,6 +671,8 @@ mod tests {
             "mount sysfs /b/merged/sys",
             "root /b/merged",
             "mount proc /proc",
+            "bind /proc/self/fd/9 /proc/uptime",
+            "read-only /proc/uptime",
             "read-only /proc/sys",
             "read-write /proc/sys/net",
         ];
@@ -675,7 +739,10 @@ mod tests {
         assert!(!steps.iter().any(|s| s.contains("proc/sys")), "{steps:#?}");
         // Mounting a new /proc requires that the host's is visible.
         let proc = position(&steps, "mount proc /b/merged/proc");
-        assert_eq!(steps[proc + 1..], ["root /b/merged"]);
+        let shown = "/b/merged/proc/uptime";
+        let figures = [format!("bind /proc/self/fd/9 {shown}"), format!("read-only {shown}")];
+        assert_eq!(steps[proc + 1..proc + 3], figures);
+        assert_eq!(steps[proc + 3..], ["root /b/merged"]);
     }
 
     #[test]

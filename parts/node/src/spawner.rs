@@ -268,7 +268,8 @@ fn serve(socket: &OwnedFd) -> ! {
     disposition::restore_defaults();
     // Ended inits are reaped by the kernel.
     process::set_ignored(rustix::process::Signal::CHILD.as_raw(), true);
-    let mut life = Life { inherited: None, ahead: None };
+    let boot_offset = namespace::boot_offset();
+    let mut life = Life { inherited: None, ahead: None, boot_offset };
     while let Ok(Some((ask, fds))) = receive::<Ask>(socket) {
         let reply = life.answer(ask, fds).unwrap_or_else(Reply::Refused);
         if send(socket, &reply, &[]).is_err() {
@@ -282,6 +283,8 @@ struct Life {
     inherited: Option<Inherited>,
     /// The first node's network, if it is made already.
     ahead: Option<Helper>,
+    /// That of this process's own time.
+    boot_offset: i64,
 }
 
 impl Life {
@@ -326,6 +329,7 @@ impl Life {
         let mut begun = Vec::with_capacity(specs.len());
         for spec in specs {
             let name = spec.name.clone();
+            let spec = self.in_time_of_its_own(spec);
             let born = clone_init(spec, inherited, inside, &mut ahead);
             let born = born.map_err(|e| refused(&name, &e))?;
             begun.push((name, born));
@@ -338,6 +342,15 @@ impl Life {
             }
         };
         Ok(Reply::Created(begun.into_iter().map(pid).collect::<std::result::Result<_, _>>()?))
+    }
+
+    /// A node begins to live in a time of its own, if the kernel makes one.
+    fn in_time_of_its_own(&self, spec: NodeSpec) -> NodeSpec {
+        if spec.kind == Kind::Core {
+            return spec;
+        }
+        let made = namespace::new_boot_time(self.boot_offset);
+        NodeSpec { no_own_time: made.err().map(|e| netloom_sys::describe(&e)), ..spec }
     }
 }
 

@@ -66,6 +66,12 @@ pub struct NodeSpec {
     pub tasks: Vec<PathBuf>,
     /// Directory of the version 2 cgroup in which it is created.
     pub v2_cgroup: Option<PathBuf>,
+    /// Files of its groups that say what it may use and has used.
+    #[serde(default)]
+    pub gauges: Vec<PathBuf>,
+    /// Why it is in no time namespace of its own, if it is not.
+    #[serde(default)]
+    pub no_own_time: Option<String>,
     /// Files to place before the file system is mounted; host paths are absolute.
     pub files: Vec<FileSpec>,
     /// Files and directories of the host that it sees; their paths there are absolute.
@@ -128,6 +134,8 @@ impl NodeSpec {
             storage: None,
             tasks: vec![],
             v2_cgroup: None,
+            gauges: vec![],
+            no_own_time: None,
             files: vec![],
             binds: vec![],
             shown: vec![],

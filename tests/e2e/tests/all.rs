@@ -63,6 +63,7 @@ mod mounts;
 mod neighbours;
 mod openflow;
 mod openflow_beside;
+mod own_figures;
 mod own_user;
 mod packet_sockets;
 mod parts;

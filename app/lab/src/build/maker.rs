@@ -20,10 +20,11 @@ use netloom_model::plan::{
     Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
 };
 use netloom_model::slices::Slice;
+use netloom_node::init::BUT;
 use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
 use netloom_oci::Source;
-use netloom_sys::{cgroup, namespace, process};
+use netloom_sys::{cgroup, journal, namespace, process};
 
 use crate::build::configure::Scope;
 use crate::build::keeper::{Ground, Keeper};
@@ -267,6 +268,10 @@ impl Maker<'_> {
             return Ok(());
         }
         let node = self.name(self.slot(id).unwrap_or_default());
+        if let Some(why) = text.strip_prefix("ok ").and_then(|rest| rest.strip_prefix(BUT)) {
+            journal::line(format_args!("netloom: node {node:?}: /proc shows the machine's {why}"));
+            return Ok(());
+        }
         Err(netloom_node::Error::Init { node, report: text.to_owned() }.into())
     }
 
@@ -332,6 +337,8 @@ impl Maker<'_> {
             storage: node.storage,
             tasks: groups.tasks_files(node.id.get()),
             v2_cgroup: groups.v2_dir(node.id.get()),
+            gauges: groups.gauges(node.id.get()),
+            no_own_time: None,
             files: node.files.clone(),
             binds: node.binds.clone(),
             shown: vec![],

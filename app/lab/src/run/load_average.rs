@@ -27,6 +27,13 @@ impl Loads {
         nodes.get(&node).map_or([0.0; 3], |l| [l.one, l.five, l.fifteen])
     }
 
+    /// Those of nodes that had a task in any pass; of others nobody was ever told anything.
+    pub(crate) fn to_tell(&self) -> Vec<(usize, [f64; 3])> {
+        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let busy = nodes.iter().filter(|(_, load)| load.fifteen > 0.0);
+        busy.map(|(id, load)| (id.get(), [load.one, load.five, load.fifteen])).collect()
+    }
+
     /// Adds one pass: the number of tasks found in each of these nodes.
     pub(crate) fn observe(&self, found: &BTreeMap<NodeId, u32>, elapsed: Duration) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);

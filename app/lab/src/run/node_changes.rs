@@ -4,7 +4,10 @@
 //! and undone if it fails. Processes in a node are never ended unless requested.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use netloom_model::lookup::slot;
 use netloom_model::plan::NodeId;
@@ -12,6 +15,8 @@ use netloom_model::plan::PlannedNode;
 use netloom_model::plan::Slot;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem, set_node};
+use netloom_node::control::{Connection, Request};
+use netloom_node::spec::socket_name;
 
 use crate::build::binds;
 use crate::build::maker::{add_group, limits};
@@ -21,6 +26,9 @@ use crate::stage::{allowed, occupants, users};
 use crate::store::state::State;
 use crate::view::{Changed, NewNode, NodeSettings};
 use crate::{Error, Result};
+
+/// How long an init that does not answer holds up a change.
+const ASKING: Duration = Duration::from_secs(2);
 
 impl Running {
     /// See [`Service::create_node`](crate::Service::create_node).
@@ -295,11 +303,34 @@ impl Running {
             .groups
             .move_in(new.id.get(), &pids)
             .map_err(Error::of(&object, "move its processes into a group"))?;
+        self.tell_gauges(&state, new)?;
         Ok(match open {
             0 => vec![],
             1 => vec!["a socket that was open before does not count for the limit".into()],
             n => vec![format!("{n} sockets that were open before do not count for the limit")],
         })
+    }
+
+    /// Tells the inits of a node and of those in it by which groups they know from now on what they may use.
+    fn tell_gauges(&self, state: &State, node: &PlannedNode) -> Result<()> {
+        let plan = &state.plan;
+        let own = plan.slot_of(node.id);
+        for slot in own.into_iter().flat_map(|own| [vec![own], plan.descendants(own)].concat()) {
+            let node = &plan.nodes[slot];
+            let socket = self.folder.sockets().join(socket_name(node.id.get()));
+            // One that has ended reads them when it is made anew.
+            let Some(init) = Connection::open_within(&node.name, &socket, Some(ASKING))? else {
+                continue;
+            };
+            let files = state.groups.gauges(node.id.get());
+            let open = |path: &PathBuf| {
+                Some((path.file_name()?.to_str()?.to_owned(), File::open(path).ok()?))
+            };
+            let (names, files): (Vec<_>, Vec<_>) = files.iter().filter_map(open).unzip();
+            let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+            init.send_with(&Request::Gauges(names), &files)?;
+        }
+        Ok(())
     }
 
     /// Ends a node's init and makes it anew.

@@ -13,7 +13,9 @@ use std::time::Instant;
 use netloom_model::plan::Slot;
 use netloom_model::plan::{LinkSide, LinkSlot, NodeId};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
-use netloom_sys::namespace;
+use netloom_node::loads;
+use netloom_node::root::LOADS_OF_THE_CORE;
+use netloom_sys::{clock, namespace};
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::guards;
@@ -254,6 +256,17 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Writes the nodes' loads where the nodes read them.
+    fn tell_loads(&self) {
+        let core = self.work().inits.get(&NodeId::CORE).map(|init| init.pid);
+        let Some(core) = core else { return };
+        let path = format!("/proc/{}/root{LOADS_OF_THE_CORE}", core.as_raw_nonzero());
+        // Without it nodes go on from the last ones.
+        let _ = loads::write(path.as_ref(), clock::monotonic(), &self.loads().to_tell());
+    }
+}
+
 /// Measures load averages and lets budgets follow on threads of their own, as long as the lab exists.
 pub(crate) fn watch_loads(running: Weak<Running>) {
     watch_budgets(Weak::clone(&running));
@@ -266,6 +279,7 @@ pub(crate) fn watch_loads(running: Weak<Running>) {
             let found = load_average::look(&running.living_inits());
             running.loads().observe(&found, last.elapsed());
             last = Instant::now();
+            running.tell_loads();
         }
     };
     // Without the thread loads stay at zero.

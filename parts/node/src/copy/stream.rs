@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use netloom_sys::lease;
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::{read, retry_on_intr, write};
 
@@ -24,7 +25,7 @@ pub(super) fn stream(from: &Given<'_>, to: impl AsFd, bounds: Bounds<'_>) -> Res
         return Err(fail(&from.shown, "copy")(why));
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = from.open(flags).map_err(fail(&from.shown, "open"))?;
+    let file = lease::open_past(|| from.open(flags)).map_err(fail(&from.shown, "open"))?;
     let meter = Meter::new(bounds);
     let mut block = vec![0; BLOCK];
     let mut written: u64 = 0;

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use netloom_sys::lease;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, futimens, linkat, mkdirat,
     openat, readlinkat, statat, symlinkat, utimensat,
@@ -37,7 +38,7 @@ pub(super) fn copy(from: &Given<'_>, to: &Given<'_>, bounds: Bounds<'_>) -> Resu
         FileType::Directory => OFlags::RDONLY | OFlags::DIRECTORY,
         other => return Err(refused(&from.shown, "copy", words(other))),
     };
-    let source = from.open(flags).map_err(fail(&from.shown, "open"))?;
+    let source = lease::open_past(|| from.open(flags)).map_err(fail(&from.shown, "open"))?;
     let stat = fstat(&source).map_err(fail(&from.shown, "open"))?;
     let target = to.target(from.name())?;
     let Some(name) = &target.name else {
@@ -138,7 +139,8 @@ impl Walk<'_> {
             }
         };
         let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let source = openat(from, spot.name, flags, Mode::empty()).map_err(fail(shown, "open"))?;
+        let source = lease::open_past(|| Ok(openat(from, spot.name, flags, Mode::empty())?));
+        let source = source.map_err(fail(shown, "open"))?;
         let stat = fstat(&source).map_err(fail(shown, "open"))?;
         self.put_opened(source, &stat, shown, spot)
     }
