@@ -283,6 +283,10 @@ impl Writer<'_> {
                 self.say(format!("links.{}", link.name), left_out(why));
                 continue;
             };
+            if link.ends.iter().any(|end| end.given_number().is_some()) {
+                let why = "ports of a bridge have no numbers of OpenFlow";
+                self.say(format!("links.{}.port", link.name), left_out(why));
+            }
             let ends = format!("[{}, {}]", quoted(&a), quoted(&b));
             let _ = writeln!(self.out, "    - {{endpoints: {ends}, mtu: {}}}", link.mtu);
             if link.impairments != <[netloom_impair::Impairments; 2]>::default() {

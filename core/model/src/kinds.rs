@@ -229,6 +229,14 @@ impl RawSwitchKind {
         }
     }
 
+    /// Whether a link says which numbers its ports have.
+    pub(crate) fn numbers_ports(&self) -> bool {
+        match self {
+            RawSwitchKind::Bridge | RawSwitchKind::Shm(_) => false,
+            RawSwitchKind::Openflow(_) => true,
+        }
+    }
+
     /// The datapath id that the file gives, with its place.
     pub(crate) fn datapath(&self) -> Option<(DatapathId, Place)> {
         match self {
@@ -281,6 +289,8 @@ pub(crate) struct Around<'l> {
 pub(crate) struct PortEnd {
     /// The port's name.
     pub(crate) port: String,
+    /// Its number, where ports have some.
+    pub(crate) number: u32,
     /// The name of the node, switch or door at the other end.
     pub(crate) to: String,
     /// Whether that is a node.

@@ -371,6 +371,9 @@ pub struct Link {
     /// Hardware addresses by hand, of nodes' ends; each occurs once in a lab.
     #[serde(default)]
     pub macs: [Option<[u8; 6]>; 2],
+    /// Numbers by hand of the ports at switches that number theirs; each occurs once at a switch.
+    #[serde(default)]
+    pub numbers: [Option<u32>; 2],
     /// Prefixes for a node-node segment, instead of automatic ones.
     pub subnets: Vec<IpNet>,
     /// MTU of both ends; 1500 when `None`.

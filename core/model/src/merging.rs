@@ -158,6 +158,7 @@ fn merge_with(
         fates.note(item, &how::changes(item, running, wanted, machine));
     }
     fates.note_told(running, wanted);
+    fates.note_numbers(running, wanted);
     // What an earlier merge may not have done yet.
     let there: HashSet<(Kind, &str)> = steps::objects(running).into_iter().collect();
     for item in earlier.iter().flat_map(|earlier| &earlier.items) {
@@ -231,6 +232,29 @@ impl<'p> Fates<'p> {
                 let change = Change { key, old, new, shown: false, how };
                 self.anew.insert((Kind::Node, node.name.as_str()), vec![change]);
                 self.changes.remove(&(Kind::Node, node.name.as_str()));
+            }
+        }
+    }
+
+    /// Makes links anew whose port has a number that the file gives another link's.
+    fn note_numbers(&mut self, running: &'p Plan, wanted: &Plan) {
+        let mut given: HashMap<(&str, u32), &str> = HashMap::new();
+        for (link, end) in wanted.links.iter().flat_map(|l| l.ends.iter().map(move |end| (l, end)))
+        {
+            let at = wanted.port_number(end).filter(|_| end.given_number().is_some());
+            given.extend(at.map(|at| (at, link.name.as_str())));
+        }
+        for link in running.links.iter().filter(|_| !given.is_empty()) {
+            let ends = link.ends.iter().filter_map(|end| running.port_number(end));
+            let mut ends = ends.filter(|at| given.get(at).is_some_and(|name| *name != link.name));
+            let Some((switch, number)) = ends.next() else { continue };
+            let key = (Kind::Link, link.name.as_str());
+            if self.stays(key.0, key.1) {
+                let (old, new) = (Some(number.to_string()), Some("another".to_owned()));
+                let key_of_port = format!("port.{switch}");
+                let change = Change { key: key_of_port, old, new, shown: true, how: How::Anew };
+                self.changes.remove(&key);
+                self.anew.insert(key, vec![change]);
             }
         }
     }

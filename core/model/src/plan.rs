@@ -28,7 +28,7 @@ pub(crate) mod names;
 mod neighbours;
 mod pool;
 pub mod port_names;
-mod ports;
+pub(crate) mod ports;
 mod route;
 mod scheme;
 mod segment;
@@ -341,6 +341,9 @@ pub enum PlannedEnd {
         /// Its number on a switch whose ports have numbers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<u32>,
+        /// The file gives that number.
+        #[serde(default, skip_serializing_if = "crate::lab::is_not")]
+        numbered: bool,
     },
     /// A port of a bridge that holds this interface of the host.
     Host {
@@ -366,6 +369,14 @@ impl PlannedEnd {
     /// Whether it is an interface of the core namespace, as far as the plan says.
     pub fn is_in_core(&self) -> bool {
         matches!(self, PlannedEnd::Port { .. } | PlannedEnd::Nowhere { .. })
+    }
+
+    /// The number that the file gives a port.
+    pub fn given_number(&self) -> Option<u32> {
+        match self {
+            PlannedEnd::Port { number, numbered: true, .. } => *number,
+            _ => None,
+        }
     }
 }
 

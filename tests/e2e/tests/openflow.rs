@@ -569,3 +569,27 @@ fn frames_are_captured_at_its_ports() {
     assert!(std::fs::metadata(&file).expect("a capture").len() > 0);
     machine.down();
 }
+
+#[test]
+fn a_port_has_the_number_of_the_file_and_comes_in_the_place_of_another() {
+    let machine = machine!();
+    let lab = secure().replace("[a, s], [b, s]", "{ends: [a, s], port: {s: 65279}}, [b, s]");
+    machine.up(&lab);
+    let numbered = || {
+        let mut all = ports(&machine);
+        all.sort();
+        all
+    };
+    assert_eq!(numbered(), named(&[(1, "b:eth0"), (2, "c:eth0"), (65279, "a:eth0")]));
+    machine.ok("flow add s in_port=65279,actions=output:1 in_port=1,actions=output:65279");
+    assert!(reaches(&machine, "a", "b"));
+    // Another link gets a number that one has which goes: its port is there afterwards. The others stay.
+    let other = lab.replace("[b, s]", "{ends: [\"b:up\", s], port: {s: 1}}");
+    let file = machine.file(&other);
+    let words = ["apply", "--yes", file.to_str().expect("a path in UTF-8")];
+    machine.netloom(words).bound(SOON).finish().code(0);
+    assert_eq!(numbered(), named(&[(1, "b:up"), (2, "c:eth0"), (65279, "a:eth0")]));
+    // The new interface has another hardware address, which its neighbour has to learn.
+    assert!(reaches(&machine, "b", "a"));
+    machine.down();
+}

@@ -298,6 +298,8 @@ pub(super) fn of_link<'a>(plan: &Plan, link: &'a PlannedLink) -> Vec<Fact<'a>> {
             words.join(" ")
         });
         facts.put_live(format!("addresses.{end}"), text);
+        let number = link.ends[side].given_number();
+        facts.put_live(format!("port.{end}"), number.map(|number| number.to_string()));
     }
     put_impairments(&mut facts, link);
     facts.0
@@ -384,6 +386,7 @@ pub(super) fn is_same_link(
             }
             (PlannedEnd::Port { switch: x, .. }, PlannedEnd::Port { switch: y, .. }) => {
                 in_a.switch_at(*x).map(|s| &s.name) == in_b.switch_at(*y).map(|s| &s.name)
+                    && ends.0.given_number() == ends.1.given_number()
             }
             // Seldom, and cheap enough by their facts.
             _ => false,

@@ -348,6 +348,7 @@ static LINK: Words = &[
         Say("VLANs belong to ports of a switch: kind: shm and ports: {NODE: {vlan: 7}}"),
     ),
     (&["mac-address", "macs", "hwaddr"], Key("mac")),
+    (&["ports", "port-number", "ofport"], Key("port")),
     (&["vars", "labels", "cost", "metric"], Say("leave it out: netloom has no use for it")),
 ];
 

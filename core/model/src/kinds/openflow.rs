@@ -26,6 +26,9 @@ pub(crate) const KEYS: KindKeys = KindKeys { kind: WORD, keys: keys::KEYS };
 /// Maximum number of ports: what fits into the tables that the fast path has for them.
 pub(crate) const MOST_PORTS: usize = 1024;
 
+/// The greatest number of a port: what both versions can tell.
+pub(crate) const MOST_NUMBER: u32 = 0xfeff;
+
 /// The default of `tables`, and the greatest number that both versions can tell.
 pub(crate) const MOST_TABLES: u8 = 254;
 

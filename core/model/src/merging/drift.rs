@@ -9,7 +9,8 @@ use super::{
     Act, Machine, Merged, Refusal, Step, merge_with, parts_of, routes, steps, with_leftovers,
 };
 use crate::difference::{Change, Item, Kind, difference};
-use crate::plan::{LinkSlot, Plan, Slot};
+use crate::plan::ports::free_number;
+use crate::plan::{LinkId, LinkSlot, Plan, PlannedEnd, PlannedLink, Slot};
 use crate::setting::Settings;
 
 /// [`merge`], with the steps marked that take back what was changed by hand. With `keep` those are left out, and the
@@ -91,6 +92,35 @@ fn check_size(plan: &Plan, running: &Plan) -> Result<(), Refusal> {
     Err(Refusal::Drift { reason: reason.to_owned() })
 }
 
+/// Gives other numbers to ports whose number one has that stays although it is not in the file.
+fn renumber(plan: &mut Plan, left: &BTreeSet<LinkId>) -> Result<(), Refusal> {
+    let is_left = |link: &PlannedLink| left.contains(&link.id);
+    let left_over = plan.links.iter().filter(|link| is_left(link)).flat_map(|link| &link.ends);
+    let taken: HashSet<(String, u32)> = left_over
+        .filter_map(|end| plan.port_number(end))
+        .map(|(of, number)| (of.to_owned(), number))
+        .collect();
+    for at in plan.link_slots() {
+        for side in [0, 1] {
+            let (link, end) = (&plan.links[at], &plan.links[at].ends[side]);
+            let clash = plan.port_number(end).filter(|_| !is_left(link));
+            let clash = clash.map(|(of, number)| (of.to_owned(), number));
+            let Some((of, number)) = clash.filter(|port| taken.contains(port)) else { continue };
+            if end.given_number().is_some() {
+                let link = &link.name;
+                let reason =
+                    format!("link {link:?} gets port {number} of switch {of:?}, which another has");
+                return Err(Refusal::Drift { reason });
+            }
+            let free = plan.switch(&of).and_then(|of| free_number(plan, of));
+            if let PlannedEnd::Port { number, .. } = &mut plan.links[at].ends[side] {
+                *number = free;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Leaves out the steps that are marked.
 fn kept(mut merged: Merged, running: &Plan, before: Option<&Plan>) -> Result<Merged, Refusal> {
     let of = |steps: &[Step], act| -> BTreeSet<(Kind, String)> {
@@ -119,6 +149,7 @@ fn kept(mut merged: Merged, running: &Plan, before: Option<&Plan>) -> Result<Mer
             plan.remove_switch(slot);
         }
     }
+    renumber(&mut plan, &left.links)?;
     let ids: BTreeSet<_> = plan.links.iter().map(|link| link.id).collect();
     merged.added.links.retain(|id| ids.contains(id));
     let ids: BTreeSet<_> = plan.nodes.iter().map(|node| node.id).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Machine;
 use crate::difference::{Change, How, Item, Kind};
 use crate::plan::form::{LinkForm, sides_to_remake};
-use crate::plan::{Plan, PlannedNode, Slot};
+use crate::plan::{Plan, PlannedEnd, PlannedLink, PlannedNode, Slot};
 
 /// The changes of an item of both plans, each with what it takes; also those that no fact shows.
 pub(super) fn changes(
@@ -35,10 +35,23 @@ pub(super) fn changes(
             nodes.iter().any(is_bound) || (machine.hides)(nodes[0], path)
         })
     };
+    let moves = item.kind == Kind::Link && has_other_port(&running.links[old], &wanted.links[new]);
+    let moves = |change: &Change| moves && change.key.starts_with("port.");
     let how = |change: &Change| {
-        if anew(&change.key) || stays_hidden(change) { How::Anew } else { change.how }
+        let anew = anew(&change.key) || stays_hidden(change) || moves(change);
+        if anew { How::Anew } else { change.how }
     };
     item.changes.iter().map(|change| (how(change), change.clone())).collect()
+}
+
+/// Whether a file gives a port of a link another number than it has.
+fn has_other_port(before: &PlannedLink, after: &PlannedLink) -> bool {
+    before.ends.iter().zip(&after.ends).any(|ends| match ends {
+        (PlannedEnd::Port { number: has, .. }, after) => {
+            after.given_number().is_some_and(|given| *has != Some(given))
+        }
+        _ => false,
+    })
 }
 
 /// Which keys of a node take its making anew, beside those of the table.
@@ -85,6 +98,10 @@ pub(super) fn is_told_otherwise(running: &Plan, old: Slot, wanted: &Plan, new: S
     machine || running.daemons_of(old) != wanted.daemons_of(new)
 }
 
+fn is_impairment(key: &str) -> bool {
+    !matches!(key.split('.').next(), Some("mtu" | "ends" | "addresses" | "port"))
+}
+
 /// Which keys of a link take its making anew.
 fn of_link(
     (running, old): (&Plan, usize),
@@ -100,7 +117,6 @@ fn of_link(
         || !sides_to_remake(wanted, after, form).is_empty()
         || !after.is_impaired()
         || LinkForm::of(wanted, after, machine.allowed) == form;
-    let is_impairment = |key: &str| key != "mtu" && key != "ends" && !key.starts_with("addresses.");
     if form.is_door() {
         // The host's end is made of these.
         return |key| key == "mtu" || key.starts_with("addresses.");
@@ -109,6 +125,6 @@ fn of_link(
         (true, true) => |_| false,
         (false, true) => |key| key == "mtu",
         (true, false) => is_impairment,
-        (false, false) => |key| key == "mtu" || (key != "ends" && !key.starts_with("addresses.")),
+        (false, false) => |key| key == "mtu" || is_impairment(key),
     }
 }

@@ -194,13 +194,20 @@ fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
     let lab = target.lab.clone();
     let mut macs = Macs::with_taken(&lab, taken.chain(target.switches.iter().map(|s| s.mac)));
     let mut numbers = kept_numbers(named, running);
+    for end in target.links.iter().flat_map(|link| &link.ends) {
+        if let Some((switch, number)) = target.port_number(end)
+            && end.given_number().is_some()
+        {
+            numbers.entry(switch.to_owned()).or_default().all.insert(number);
+        }
+    }
     let switches = &target.switches;
     for (link, old) in target.links.iter_mut().zip(&named.links) {
         let id = link.id;
         for side in [0, 1] {
             let (name, mac, port) = match &mut link.ends[side] {
-                PlannedEnd::Port { switch, name, mac, number } => {
-                    (name, mac, Some((&switches[*switch], number)))
+                PlannedEnd::Port { switch, name, mac, number, numbered } => {
+                    (name, mac, Some((&switches[*switch], number, *numbered)))
                 }
                 PlannedEnd::Nowhere { name, mac } => (name, mac, None),
                 _ => continue,
@@ -211,7 +218,7 @@ fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
             ) = kept
             {
                 (*name, *mac) = (n.clone(), *m);
-                if let (Some((_, number)), Some(PlannedEnd::Port { number: kept, .. })) =
+                if let (Some((_, number, _)), Some(PlannedEnd::Port { number: kept, .. })) =
                     (port, kept)
                 {
                     *number = *kept;
@@ -221,9 +228,9 @@ fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
             if !names.add(name) {
                 *name = names.take_like(&port_like(id, side));
             }
-            let of = port.as_ref().map_or("nowhere", |(of, _)| of.name.as_str());
+            let of = port.as_ref().map_or("nowhere", |(of, ..)| of.name.as_str());
             *mac = macs.take("port", of, name);
-            if let Some((of, Some(number))) = port {
+            if let Some((of, Some(number), false)) = port {
                 let taken = numbers.entry(of.name.clone()).or_default();
                 if !taken.all.insert(*number) {
                     *number = taken.take_free();
@@ -261,10 +268,8 @@ impl Numbers {
 fn kept_numbers(named: &Named, running: &Plan) -> BTreeMap<String, Numbers> {
     let mut numbers: BTreeMap<String, Numbers> = BTreeMap::new();
     for link in named.links.iter().flatten().map(|at| &running.links[*at]) {
-        for end in &link.ends {
-            let PlannedEnd::Port { switch, number: Some(number), .. } = end else { continue };
-            let Some(of) = running.switch_at(*switch) else { continue };
-            numbers.entry(of.name.clone()).or_default().all.insert(*number);
+        for (of, number) in link.ends.iter().filter_map(|end| running.port_number(end)) {
+            numbers.entry(of.to_owned()).or_default().all.insert(number);
         }
     }
     numbers

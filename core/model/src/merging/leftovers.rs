@@ -82,10 +82,13 @@ fn moved(
             node.interfaces[interface].link = at;
             Some(PlannedEnd::Node { node: slot, interface })
         }
-        PlannedEnd::Port { switch, name, mac, number } => {
+        PlannedEnd::Port { switch, .. } => {
             let old = running.switch_at(*switch)?;
-            let (switch, name) = (*places.switches.get(&old.name)?, name.clone());
-            Some(PlannedEnd::Port { switch, name, mac: *mac, number: *number })
+            let mut end = end.clone();
+            if let PlannedEnd::Port { switch, .. } = &mut end {
+                *switch = *places.switches.get(&old.name)?;
+            }
+            Some(end)
         }
         other => Some(other.clone()),
     }

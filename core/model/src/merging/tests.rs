@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::lab::Lab;
+use crate::kinds::SwitchKind;
+use crate::kinds::openflow::OpenflowSwitch;
+use crate::lab::{End, Lab};
 use crate::plan::tests::property::any_lab;
 use crate::plan::{LinkSlot, PlannedNode, Slot, plan};
 
@@ -106,6 +108,60 @@ fn what_goes_is_told_and_goes_last_unless_it_is_in_the_way() {
     let turned = SITES.replace("- [r1, web]", "- [r1, h1]");
     let found = merged(&of(SITES), &of(&turned)).unwrap();
     assert!(found.late.links.is_empty() && found.early.links.len() == 1, "{:?}", found.steps);
+}
+
+#[test]
+fn numbers_of_ports_are_those_of_the_file_and_else_stay() {
+    let lab = "nodes: {a: {}, b: {}, c: {}}\nswitches: {s: {kind: openflow}}\nlinks:\n";
+    let text = |links: &str| format!("{lab}{links}");
+    let numbers = |plan: &Plan| -> Vec<u32> {
+        let ends = plan.links.iter().flat_map(|link| &link.ends);
+        ends.filter_map(|end| Some(plan.port_number(end)?.1)).collect()
+    };
+    let plain = text("  - [a, s]\n  - [b, s]\n");
+    let first = text("  - {ends: [a, s], port: {s: 7}}\n  - [b, s]\n  - [c, s]\n");
+    assert_eq!(numbers(&of(&first)), [7, 1, 2]);
+    // A port gets a number from the file: its link is made anew, and the others keep theirs.
+    let found = merged(&of(&plain), &of(&first)).unwrap();
+    let words: Vec<String> = found.steps.iter().map(Step::words).collect();
+    assert_eq!(words, ["+ link c:eth0--s", "! link a:eth0--s anew: port.s 7, was none"]);
+    assert_eq!(numbers(&found.target), [7, 2, 1]);
+    // One that has the number already stays as it is.
+    let same = text("  - {ends: [a, s], port: {s: 1}}\n  - [b, s]\n");
+    assert_eq!(told(&plain, &same), ["~ link a:eth0--s: port.s 1, was none"]);
+    // A link that has a number which the file gives another one makes way.
+    let taken = text("  - [a, s]\n  - [b, s]\n  - {ends: [c, s], port: {s: 2}}\n");
+    let found = merged(&of(&plain), &of(&taken)).unwrap();
+    let words: Vec<String> = found.steps.iter().map(Step::words).collect();
+    assert_eq!(words, ["+ link c:eth0--s", "! link b:eth0--s anew: port.s another, was 2"]);
+    assert_eq!(numbers(&found.target), [1, 3, 2]);
+    // So does one that goes: its number is free before the new port comes.
+    let instead = text("  - [a, s]\n  - [c, s]\n");
+    let found = merged(&of(&plain), &of(&instead)).unwrap();
+    assert_eq!(numbers(&found.target), [1, 2]);
+    assert!(found.late.links.is_empty() && found.early.links.len() == 1, "{:?}", found.late);
+}
+
+#[test]
+fn a_port_made_by_hand_keeps_its_number_beside_new_ones() {
+    let lab = "nodes: {a: {}, b: {}, c: {}}\nswitches: {s: {kind: openflow}}\nlinks:\n  - [a, s]\n";
+    let made = of(lab);
+    // As `netloom link add b s` does.
+    let running = of(&format!("{lab}  - [b, s]\n"));
+    let form = |link: &PlannedLink| LinkForm::of(&running, link, ALLOWED);
+    let machine =
+        Machine { there: &|_| vec![], form: &form, allowed: ALLOWED, hides: &|_, _| false };
+    let kept = |more: &str| {
+        let wanted = of(&format!("{lab}{more}"));
+        merge_over(&made, &running, None, &wanted, &machine, true)
+    };
+    let plan = kept("  - [c, s]\n").unwrap().target;
+    let ends = plan.links.iter().flat_map(|link| &link.ends);
+    let mut numbers: Vec<u32> = ends.filter_map(|end| Some(plan.port_number(end)?.1)).collect();
+    numbers.sort_unstable();
+    assert_eq!((numbers, plan.problem()), (vec![1, 2, 3], None));
+    let refusal = kept("  - {ends: [c, s], port: {s: 2}}\n").unwrap_err().to_string();
+    assert!(refusal.contains("gets port 2 of switch \"s\", which another has"), "{refusal}");
 }
 
 #[test]
@@ -220,8 +276,9 @@ fn content(plan: &Plan) -> Plan {
         link.id = LinkId::new(at);
         for end in &mut link.ends {
             match end {
-                PlannedEnd::Port { name, mac, number, .. } => {
-                    (*name, *mac, *number) = (String::new(), [0; 6], None);
+                PlannedEnd::Port { name, mac, number, numbered, .. } => {
+                    (*name, *mac) = (String::new(), [0; 6]);
+                    *number = number.filter(|_| *numbered);
                 }
                 PlannedEnd::Nowhere { name, mac } => (*name, *mac) = (String::new(), [0; 6]),
                 _ => {}
@@ -257,6 +314,9 @@ fn assert_distinct(plan: &Plan) {
     let ports: Vec<_> = ports.collect();
     let bridges = plan.switches.iter().map(|s| &s.bridge);
     assert!(all_differ(ports.iter().map(|(name, _)| name).chain(bridges)), "{ports:?}");
+    let numbered = plan.links.iter().flat_map(|l| &l.ends);
+    let numbered: Vec<_> = numbered.filter_map(|end| plan.port_number(end)).collect();
+    assert!(all_differ(numbered.iter()), "{numbered:?}");
     let own = plan.nodes.iter().flat_map(|n| &n.interfaces).map(|i| i.mac);
     assert!(all_differ(ports.iter().map(|(_, mac)| *mac).chain(own)));
     assert!(all_differ(plan.switches.iter().map(|s| s.index)));
@@ -292,6 +352,24 @@ fn what_was_changed_by_hand_is_marked_and_can_be_kept() {
 }
 
 fn settle(lab: &mut Lab, settings: &[u8]) {
+    for (switch, setting) in lab.switches.iter_mut().zip(settings) {
+        if setting % 4 > 0 {
+            switch.kind = SwitchKind::Openflow(OpenflowSwitch::default());
+        }
+    }
+    let mut known = BTreeSet::new();
+    for (link, setting) in lab.links.iter_mut().zip(settings) {
+        for (side, end) in link.ends.iter().enumerate() {
+            let End::Switch { switch } = end else { continue };
+            let number = u32::from(setting >> side) % 8;
+            if lab.switches[*switch].kind.numbers_ports()
+                && number > 0
+                && known.insert((*switch, number))
+            {
+                link.numbers[side] = Some(number);
+            }
+        }
+    }
     for (node, setting) in lab.nodes.iter_mut().zip(settings) {
         match setting % 5 {
             // No less than a lab file may say.
@@ -328,6 +406,7 @@ proptest! {
         settle(&mut a, &settings.0);
         settle(&mut b, &settings.1);
         let (Ok(running), Ok(wanted)) = (plan(&a), plan(&b)) else { return Err(TestCaseError::reject("no plan")) };
+        assert_distinct(&running);
         let allowed = Allowed { programs: !user, taps: true };
         let found = merged_after(&running, None, &wanted, allowed).unwrap();
         prop_assert_eq!(content(&found.target), content(&wanted));

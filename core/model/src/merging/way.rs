@@ -19,10 +19,21 @@ pub(super) fn clear(merged: &mut Merged, running: &Plan) {
     let stands = |link: &&PlannedLink| {
         merged.late.links.contains(&link.id)
             && link.ends.iter().any(|end| {
-                let PlannedEnd::Node { node, interface } = end else { return false };
-                let node = running.node_at(*node);
-                let own = node.and_then(|n| Some((n.id, n.interfaces.get(*interface)?)));
-                own.is_some_and(|(node, own)| given.needs(node, own))
+                match end {
+                    PlannedEnd::Node { node, interface } => {
+                        let node = running.node_at(*node);
+                        let own = node.and_then(|n| Some((n.id, n.interfaces.get(*interface)?)));
+                        own.is_some_and(|(node, own)| given.needs(node, own))
+                    }
+                    // A switch that is made anew takes its ports with it.
+                    PlannedEnd::Port { switch, .. } => {
+                        let of = running.switch_at(*switch).map_or("", |of| &of.name);
+                        let number = running.port_number(end).map(|(_, number)| number);
+                        merged.early.switches.contains(of)
+                            || number.is_some_and(|number| given.has_port(of, number))
+                    }
+                    _ => false,
+                }
             })
     };
     let early: BTreeSet<_> = running.links.iter().filter(stands).map(|link| link.id).collect();
@@ -41,8 +52,10 @@ pub(super) fn clear(merged: &mut Merged, running: &Plan) {
     }
 }
 
-/// Names and prefixes that added and changed links get.
+/// Names, prefixes and ports that added and changed links get.
 struct Given {
+    /// By switch and number.
+    ports: BTreeSet<(String, u32)>,
     names: BTreeMap<NodeId, BTreeSet<String>>,
     /// By their first address and their length.
     prefixes: BTreeSet<(IpAddr, u8)>,
@@ -50,13 +63,17 @@ struct Given {
 
 impl Given {
     fn of(merged: &Merged) -> Given {
-        let mut given = Given { names: BTreeMap::new(), prefixes: BTreeSet::new() };
+        let (ports, prefixes) = (BTreeSet::new(), BTreeSet::new());
+        let mut given = Given { ports, names: BTreeMap::new(), prefixes };
         for link in &merged.target.links {
             let fresh = merged.added.links.contains(&link.id);
             if !fresh && !merged.changed.links.contains(&link.id) {
                 continue;
             }
             for end in &link.ends {
+                if let Some((of, number)) = merged.target.port_number(end).filter(|_| fresh) {
+                    given.ports.insert((of.to_owned(), number));
+                }
                 let PlannedEnd::Node { node, interface } = end else { continue };
                 let Some(node) = merged.target.node_at(*node) else { continue };
                 let Some(own) = node.interfaces.get(*interface) else { continue };
@@ -68,6 +85,10 @@ impl Given {
             }
         }
         given
+    }
+
+    fn has_port(&self, of: &str, number: u32) -> bool {
+        !self.ports.is_empty() && self.ports.contains(&(of.to_owned(), number))
     }
 
     fn needs(&self, node: NodeId, own: &Interface) -> bool {

@@ -662,6 +662,12 @@ pub(crate) static LINK: Object = Object {
             "Hardware addresses by hand, by end (NODE or NODE:IFACE). Default: from names.",
         ),
         key(
+            "port",
+            Value::Map(&Value::Integer(1, openflow::MOST_NUMBER as i64)),
+            "Numbers of ports by hand, by end (SWITCH), at switches of kind openflow: {s1: 5}. Default: the lowest \
+             that is free, in the order of the links.",
+        ),
+        key(
             "subnet",
             SUBNET,
             "The prefix of a link without a switch, or one for each of IPv4 and IPv6.",

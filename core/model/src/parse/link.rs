@@ -9,6 +9,7 @@ use super::keys::LINK;
 use super::raw::{EndAddresses, RawEnd, RawLink};
 use crate::file::values::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
 use crate::file::{Fields, elsewhere};
+use crate::kinds::openflow::MOST_NUMBER;
 use crate::naming::{interface_name_problem, link_name_problem};
 
 /// Reads a link in either form; `None` unless it has two ends.
@@ -21,6 +22,7 @@ pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
             addresses: Vec::new(),
             bare: None,
             macs: Vec::new(),
+            numbers: Vec::new(),
             subnets: Vec::new(),
             mtu: None,
             impairments: RawImpairments::default(),
@@ -45,6 +47,8 @@ fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLin
         Some(value) => (None, addresses(value, &path.key("addresses"), report)),
     };
     let macs = fields.get("mac").map_or_else(Vec::new, |v| macs(v, &path.key("mac"), report));
+    let numbers =
+        fields.get("port").map_or_else(Vec::new, |v| numbers(v, &path.key("port"), report));
     let subnets =
         fields.get("subnet").map_or_else(Vec::new, |v| subnet(v, &path.key("subnet"), report));
     let mtu = fields.get("mtu").and_then(|v| {
@@ -53,8 +57,9 @@ fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLin
     });
     let impairments = impairments(&fields, path, report);
     let ends = ends(fields.get("ends")?, &path.key("ends"), report)?;
+    let place = yaml.place;
     let link =
-        RawLink { place: yaml.place, ends, name, addresses, bare, macs, subnets, mtu, impairments };
+        RawLink { place, ends, name, addresses, bare, macs, numbers, subnets, mtu, impairments };
     link.impairments.check(&link.shown(), link.place, report);
     Some(link)
 }
@@ -142,6 +147,21 @@ fn macs(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<(At<String>, 
         }
     }
     all
+}
+
+/// Numbers of ports by end.
+fn numbers(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<(At<String>, At<u32>)> {
+    let Some(entries) = value.entries() else {
+        read::expected(value, path, "a map from switches to port numbers", report);
+        return Vec::new();
+    };
+    let one = |entry: &netloom_config::Entry| {
+        let (value, most) = (&entry.value, i64::from(MOST_NUMBER));
+        let number = read::integer(value, &path.key(&entry.key), 1..=most, report)?;
+        let end = At { value: entry.key.clone(), place: entry.place };
+        Some((end, At { value: u32::try_from(number).ok()?, place: value.place }))
+    };
+    entries.iter().filter_map(one).collect()
 }
 
 /// Whether a value means no address.

@@ -87,6 +87,8 @@ pub(crate) struct RawLink {
     pub bare: Option<Place>,
     /// Ends and their hardware addresses.
     pub macs: Vec<(At<String>, At<Mac>)>,
+    /// Ends and the numbers of their ports.
+    pub numbers: Vec<(At<String>, At<u32>)>,
     pub subnets: Vec<At<IpNet>>,
     pub mtu: Option<At<u32>>,
     pub impairments: RawImpairments,
@@ -147,11 +149,13 @@ pub(crate) struct EndsAddresses {
     pub(crate) bare: [bool; 2],
     /// Hardware addresses of nodes' ends.
     pub(crate) macs: [Option<[u8; 6]>; 2],
+    /// Numbers of ports at switches' ends.
+    pub(crate) numbers: [Option<u32>; 2],
 }
 
 /// The links of the lab.
 pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, EndsAddresses)>) -> Vec<Link> {
-    let link = |(resolved, EndsAddresses { addresses, bare, macs }): (Resolved<'_>, _)| {
+    let link = |(resolved, EndsAddresses { addresses, bare, macs, numbers }): (Resolved<'_>, _)| {
         let raw = &resolved.raw.value;
         Link {
             name: raw.name.as_ref().map(|n| n.value.clone()),
@@ -159,6 +163,7 @@ pub(crate) fn into_links(resolved: Vec<(Resolved<'_>, EndsAddresses)>) -> Vec<Li
             addresses,
             bare,
             macs,
+            numbers,
             subnets: raw.subnets.iter().map(|s| s.value).collect(),
             mtu: raw.mtu.as_ref().map(|m| m.value),
             impairments: raw.impairments.values.clone(),

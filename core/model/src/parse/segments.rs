@@ -53,7 +53,9 @@ pub(crate) fn check(
     let mut all = Vec::with_capacity(links.len());
     for (link, &segment) in links.iter().zip(segment_of) {
         report.set_repetition(link.raw.repetition.clone());
-        all.push(checker.link_addresses(link, segment, report));
+        let mut given = checker.link_addresses(link, segment, report);
+        checker.link_numbers(link, parts, &mut given, report);
+        all.push(given);
     }
     report.set_repetition(None);
     checker.overlaps(report);
@@ -78,6 +80,8 @@ struct Checker {
     addresses: HashMap<(usize, IpAddr), u32>,
     /// The line of each hardware address.
     macs: HashMap<Mac, u32>,
+    /// The line of each port's number, by switch.
+    numbers: HashMap<(usize, u32), u32>,
 }
 
 impl Checker {
@@ -184,6 +188,39 @@ impl Checker {
         }
         self.link_macs(link, &mut given, report);
         given
+    }
+
+    fn link_numbers(
+        &mut self,
+        link: &Resolved<'_>,
+        parts: &Parts,
+        given: &mut EndsAddresses,
+        report: &mut Report,
+    ) {
+        let raw = &link.raw.value;
+        for (end, number) in &raw.numbers {
+            let Some(side) = side_of(raw, end, "port", report) else { continue };
+            let shown = quote(&end.value);
+            let at = match link.ends[side] {
+                End::Switch { switch } => Some(switch),
+                _ => None,
+            };
+            let Some(at) = at.filter(|at| parts.switches[*at].value.kind.numbers_ports()) else {
+                let help = "a port of a switch in shared memory has its number in the switch: \
+                            ports: {NODE: {number: 5}}";
+                let message = format!("port: {shown}: only a switch of kind openflow takes it");
+                report.error_with(end.place, message, Some(help.to_owned()));
+                continue;
+            };
+            if given.numbers[side].is_some() {
+                let message = format!("port: {shown} stands for the same end as a key before");
+                report.error(end.place, message);
+            } else if let Some(first) = self.numbers.insert((at, number.value), number.place.line) {
+                let message = format!("port: {shown} has a port {} on line {first}", number.value);
+                report.error(number.place, message);
+            }
+            given.numbers[side] = Some(number.value);
+        }
     }
 
     fn link_macs(&mut self, link: &Resolved<'_>, given: &mut EndsAddresses, report: &mut Report) {

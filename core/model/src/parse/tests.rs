@@ -629,6 +629,54 @@ fn port_numbers_stay_while_links_come_and_go() {
     assert_eq!(number(&plan, slot.get()), Some(None));
 }
 
+#[test]
+fn a_link_says_which_number_its_port_has() {
+    let lab =
+        "nodes: {a: , b: , c: }\nswitches: {s: {kind: openflow}, k: {}, m: {kind: shm}}\nlinks:\n";
+    let with = |links: &str| parse("t", format!("{lab}{links}").as_bytes(), "t");
+    let good = with(
+        "  - [a, s]\n  - {ends: [b, s], port: {s: 1}}\n  - {ends: [s, c], port: {s: 65279}}\n",
+    );
+    let plan = crate::plan::plan(&good.unwrap()).unwrap();
+    let ends = plan.links.iter().flat_map(|link| &link.ends);
+    let numbers: Vec<u32> = ends.filter_map(|end| Some(plan.port_number(end)?.1)).collect();
+    assert_eq!((numbers, plan.problem()), (vec![2, 1, 65279], None));
+    for (links, said) in [
+        (
+            "  - {ends: [a, s], port: {s: 0}}\n",
+            "links[0].port.s: expected a whole number from 1 to 65279, found 0",
+        ),
+        (
+            "  - {ends: [a, s], port: {s: 65280}}\n",
+            "links[0].port.s: expected a whole number from 1 to 65279, found 65280",
+        ),
+        (
+            "  - {ends: [a, s], port: {a: 2}}\n",
+            "port: \"a\": only a switch of kind openflow takes it",
+        ),
+        (
+            "  - {ends: [a, k], port: {k: 2}}\n",
+            "port: \"k\": only a switch of kind openflow takes it",
+        ),
+        (
+            "  - {ends: [a, m], port: {m: 2}}\n",
+            "port: \"m\": only a switch of kind openflow takes it",
+        ),
+        ("  - {ends: [a, s], port: {x: 2}}\n", "port: \"x\" is no end of link [a, s]"),
+        (
+            "  - {ends: [a, s], port: 2}\n",
+            "links[0].port: expected a map from switches to port numbers",
+        ),
+        (
+            "  - {ends: [a, s], port: {s: 2}}\n  - {ends: [b, s], port: {s: 2}}\n",
+            "port: \"s\" has a port 2 on line 4",
+        ),
+    ] {
+        let errors = with(links).unwrap_err().to_string();
+        assert!(errors.contains(said), "{links}: {errors}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn errors_always_have_a_place(text in "(nodes|links|switches|a|b|for|x|children|limits|loss|delay|1%|[-:{}\\[\\],*&'\" \n0-9]){0,40}") {

@@ -240,7 +240,8 @@ impl Builder<'_> {
             End::Switch { switch } => {
                 let name = self.names.ports[index][side].clone().unwrap_or_default();
                 let mac = macs.take("port", &self.lab.switches[*switch].name, &name);
-                PlannedEnd::Port { switch: SwitchSlot::new(*switch), name, mac, number: None }
+                let (switch, number) = (SwitchSlot::new(*switch), link.numbers[side]);
+                PlannedEnd::Port { switch, name, mac, number, numbered: number.is_some() }
             }
             End::Host { iface } => PlannedEnd::Host { iface: iface.clone() },
             End::Internet => PlannedEnd::Internet { addresses: self.addresses(place) },

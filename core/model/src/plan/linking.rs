@@ -221,7 +221,7 @@ impl Plan {
                 let name = self.free_port(&new.ends[1 - side], side, id.get());
                 let mac = macs.take("port", &self.switches[*switch].name, &name);
                 let number = ports::free_number(self, *switch);
-                PlannedEnd::Port { switch: *switch, name, mac, number }
+                PlannedEnd::Port { switch: *switch, name, mac, number, numbered: false }
             }
             NewEnd::Nowhere => {
                 let name = self.free_port(&new.ends[1 - side], side, id.get());
@@ -402,6 +402,7 @@ impl Plan {
             ends: [end(&link.ends[0]), end(&link.ends[1])],
             addresses: [addresses(&link.ends[0]), addresses(&link.ends[1])],
             macs: [None; 2],
+            numbers: [None; 2],
             subnets: vec![],
             mtu: None,
             impairments: link.impairments.clone(),

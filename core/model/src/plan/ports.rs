@@ -1,8 +1,8 @@
 //! Ports of switches: their names in rules, and the addresses at them.
 //!
 //! A link's port is named after the other end of the link if that is a node or an interface of the
-//! host (`h1:eth0`, `host:eth1`), which no other link has; else after the link. Where ports have numbers, these count
-//! from 1 in the order of the links; a link made later gets the lowest number that is free, so no number changes.
+//! host (`h1:eth0`, `host:eth1`), which no other link has; else after the link. Where ports have numbers, each has that
+//! of the file, or the lowest that is free, in the order of the links; so has a link made later, and no number changes.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -17,13 +17,16 @@ use crate::lab::{End, Lab};
 pub(crate) fn ends_of_switches(lab: &Lab) -> Vec<Vec<PortEnd>> {
     let names = names(lab);
     let mut all = vec![Vec::new(); lab.switches.len()];
+    let mut given = vec![Vec::new(); lab.switches.len()];
     for (index, link) in lab.links.iter().enumerate() {
         for side in 0..2 {
             let End::Switch { switch } = link.ends[side] else { continue };
             let Some(ends) = all.get_mut(switch) else { continue };
             let other = &link.ends[1 - side];
+            given[switch].push(link.numbers[side]);
             ends.push(PortEnd {
                 port: port(lab, &names, index, 1 - side),
+                number: 0,
                 to: match other {
                     End::Node { node, .. } => lab.nodes[*node].name.clone(),
                     other => end_name(lab, other, None),
@@ -32,7 +35,17 @@ pub(crate) fn ends_of_switches(lab: &Lab) -> Vec<Vec<PortEnd>> {
             });
         }
     }
+    for (ends, given) in all.iter_mut().zip(given) {
+        ends.iter_mut().zip(numbered(&given)).for_each(|(end, number)| end.number = number);
+    }
     all
+}
+
+/// The numbers of a switch's ports in their order: those that are given, else the lowest that are free.
+fn numbered(given: &[Option<u32>]) -> Vec<u32> {
+    let taken: HashSet<u32> = given.iter().flatten().copied().collect();
+    let mut free = (1..).filter(|number| !taken.contains(number));
+    given.iter().map(|given| given.or_else(|| free.next()).unwrap_or(u32::MAX)).collect()
 }
 
 /// The name of the port whose link has this other end.
@@ -74,19 +87,31 @@ pub(super) fn with_number(lab: &str, switch: &str, mut kind: SwitchKind) -> Swit
 
 /// Numbers the ports of switches that number them.
 pub(super) fn number(switches: &[PlannedSwitch], links: &mut [PlannedLink]) {
-    let mut next = vec![1_u32; switches.len()];
+    let mut given: Vec<Vec<Option<u32>>> = vec![vec![]; switches.len()];
+    for end in links.iter().flat_map(|link| &link.ends) {
+        if let PlannedEnd::Port { switch, .. } = end {
+            given[switch.get()].push(end.given_number());
+        }
+    }
+    let numbers: Vec<Vec<u32>> = given.iter().map(|given| numbered(given)).collect();
+    let mut numbers: Vec<_> = numbers.iter().map(|numbers| numbers.iter()).collect();
     for end in links.iter_mut().flat_map(|link| &mut link.ends) {
         let PlannedEnd::Port { switch, number, .. } = end else { continue };
-        let at = switch.get();
-        if switches.get(at).is_some_and(|switch| switch.kind.numbers_ports()) {
-            *number = Some(next[at]);
-            next[at] += 1;
-        }
+        let next = numbers[switch.get()].next().copied();
+        *number = next.filter(|_| switches[switch.get()].kind.numbers_ports());
+    }
+}
+
+impl Plan {
+    /// The switch of a port that has a number, and that number.
+    pub(crate) fn port_number(&self, end: &PlannedEnd) -> Option<(&str, u32)> {
+        let PlannedEnd::Port { switch, number: Some(number), .. } = end else { return None };
+        Some((self.switch_at(*switch)?.name.as_str(), *number))
     }
 }
 
 /// The number of a new port of a switch, if its ports have numbers.
-pub(super) fn free_number(plan: &Plan, of: SwitchSlot) -> Option<u32> {
+pub(crate) fn free_number(plan: &Plan, of: SwitchSlot) -> Option<u32> {
     plan.switch_at(of).filter(|switch| switch.kind.numbers_ports())?;
     let taken: HashSet<u32> = plan
         .links

@@ -18,6 +18,7 @@ use super::form::{FIRST_HIDDEN, FIRST_PORT};
 use super::{LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, Scheme, Slot};
 use crate::bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 use crate::file::values::unusable;
+use crate::kinds::openflow;
 use crate::naming::{interface_name_problem, node_name_problem, whole_name_problem};
 
 /// More identities than any lab gives away in its life.
@@ -314,7 +315,7 @@ impl Plan {
             PlannedEnd::Host { iface } => (iface, 1),
             PlannedEnd::Internet { .. } => return Ok(()),
         };
-        if !(1..=MAX_LINKS).contains(&usize::try_from(number).unwrap_or(0)) {
+        if !(1..=openflow::MOST_NUMBER).contains(&number) {
             return no(format!("the number {number} of a port cannot be one"));
         }
         interface_name_problem(name).map_or(Ok(()), no)

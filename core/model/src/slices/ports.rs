@@ -7,16 +7,15 @@ use crate::kinds::PortEnd;
 pub(crate) fn port(ends: &[PortEnd], name: &str) -> Result<(String, u32), String> {
     let shown = netloom_config::quote(name);
     let mut found = None;
-    // Numbers count from 1 in the order of the links.
-    for (number, end) in (1_u32..).zip(ends) {
-        if end.port == name || number.to_string() == name {
-            return Ok((end.port.clone(), number));
+    for end in ends {
+        if end.port == name || end.number.to_string() == name {
+            return Ok((end.port.clone(), end.number));
         }
         if end.to == name {
             if found.is_some() {
                 return Err(format!("{shown} has several links here; name one by NODE:IFACE"));
             }
-            found = Some((end.port.clone(), number));
+            found = Some((end.port.clone(), end.number));
         }
     }
     found.ok_or_else(|| {

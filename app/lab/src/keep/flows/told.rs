@@ -189,7 +189,7 @@ pub(super) fn ports<'p>(
 ) -> impl Iterator<Item = PortSpec> {
     let ends = links.flat_map(|link| [(link, 0), (link, 1)]);
     ends.filter_map(move |(link, side)| match &link.ends[side] {
-        PlannedEnd::Port { switch, name, mac, number: Some(number) } if *switch == of => {
+        PlannedEnd::Port { switch, name, mac, number: Some(number), .. } if *switch == of => {
             Some(PortSpec {
                 number: *number,
                 name: plan.port_name(link, side),

@@ -103,6 +103,7 @@ impl LabBuilder {
             addresses,
             bare: [false; 2],
             macs: [None; 2],
+            numbers: [None; 2],
             subnets: vec![],
             mtu: None,
             impairments: Default::default(),
