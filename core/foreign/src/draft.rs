@@ -111,6 +111,8 @@ pub(crate) struct End {
     pub(crate) iface: Option<String>,
     pub(crate) addresses: Vec<IpNet>,
     pub(crate) mac: Option<String>,
+    /// The number of the port, of an OpenFlow switch.
+    pub(crate) number: Option<u32>,
 }
 
 /// A rate of bits a second as the lab file has it.

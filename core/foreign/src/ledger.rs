@@ -72,7 +72,9 @@ impl Line {
     fn words(&self) -> impl Iterator<Item = &str> {
         let inside = |c: char| !(c.is_ascii_alphanumeric() || ":._/-".contains(c));
         let words = [&self.item, &self.value].into_iter().flat_map(move |text| text.split(inside));
-        let words = words.flat_map(|word| std::iter::once(word).chain(word.split(['/', '.'])));
+        let words = words.flat_map(|word| {
+            std::iter::once(word).chain(word.split(['/', '.'])).chain(word.split(':'))
+        });
         let bare = self.value.split_once('/').map(|(bare, _)| bare);
         words.chain(bare).chain(self.item.split([' ', '/'])).filter(|word| !word.is_empty())
     }
@@ -197,7 +199,8 @@ impl Ledger {
         let scanned: Vec<Id>;
         let ids = match words.get(value).or_else(|| words.get(bare)) {
             Some(ids) => ids,
-            None if value.is_empty() => return None,
+            // An address that stands somewhere is a word there; many are made up.
+            None if value.is_empty() || bare.parse::<std::net::IpAddr>().is_ok() => return None,
             None => {
                 scanned = lines.iter().enumerate().filter_map(has).collect();
                 &scanned

@@ -11,6 +11,7 @@
 
 mod at;
 mod clab;
+mod closed;
 mod core_xml;
 mod draft;
 mod export;

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::closed;
 use crate::draft::{Draft, Link, Node, Switch};
 use crate::ledger::{Id, Ledger, Verdict};
 use crate::shell::forgiving;
@@ -23,12 +24,29 @@ const LEAST_IPV6: u32 = 1280;
 pub(crate) fn settle(draft: &mut Draft, file: &str, ledger: &Ledger) {
     let teller = Teller { file, ledger, names: source_names(draft) };
     let mut commands = Commands::default();
+    files(draft, &teller);
     loops(draft, &teller);
     mtus(draft, &teller);
     macs(draft, &teller, &mut commands);
     let by_command = addresses(draft, &teller, &mut commands);
     routes(draft, &by_command, &teller, &mut commands);
     commands.into_nodes(draft);
+}
+
+/// Files that an ordinary user's nodes cannot have in their place are copied there by a command, before others run.
+fn files(draft: &mut Draft, teller: &Teller<'_>) {
+    for node in &mut draft.nodes {
+        for mut file in std::mem::take(&mut node.files) {
+            let path = file.path.clone();
+            if closed::waits(node, &mut file) {
+                teller.changed(None, &node.name, &path, closed::WHY);
+                if !node.setup.contains(&closed::command()) {
+                    node.setup.insert(0, closed::command());
+                }
+            }
+            node.files.push(file);
+        }
+    }
 }
 
 /// What nodes are called in the source, where that is another name.
@@ -365,6 +383,9 @@ fn addresses(
     given
 }
 
+/// What a node's interfaces have: their addresses, and of each its name and whether it has none.
+type Own<'a> = (Vec<IpNet>, Vec<(&'a str, bool)>);
+
 /// Routes that the planner does not take are commands of the node, which may fail there as in the other program.
 fn routes(
     draft: &mut Draft,
@@ -372,12 +393,12 @@ fn routes(
     teller: &Teller<'_>,
     commands: &mut Commands,
 ) {
-    let mut own: HashMap<&str, (Vec<IpNet>, Vec<&str>)> = HashMap::new();
+    let mut own: HashMap<&str, Own<'_>> = HashMap::new();
     for end in draft.links.iter().flat_map(|link| &link.ends) {
         if let Some(iface) = &end.iface {
             let known = own.entry(&end.at).or_default();
             known.0.extend(&end.addresses);
-            known.1.push(iface);
+            known.1.push((iface, end.addresses.is_empty()));
         }
     }
     let none = (vec![], vec![]);
@@ -388,18 +409,21 @@ fn routes(
         for route in std::mem::take(&mut node.routes) {
             let via = route.via.as_ref().map(|via| via.parse::<IpAddr>());
             let on = |nets: &[IpNet], via: &IpAddr| nets.iter().any(|net| net.contains(via));
-            let dev_is_there = route.dev.as_deref().is_none_or(|dev| ifaces.contains(&dev));
+            let dev = route.dev.as_deref();
+            let dev = dev.map(|dev| ifaces.iter().find(|(iface, _)| *iface == dev));
+            let is_bare = matches!(dev, Some(Some((_, true))));
             let (why, may_fail) = match &via {
-                _ if !dev_is_there => ("the node has no such interface", true),
+                _ if matches!(dev, Some(None)) => ("the node has no such interface", true),
                 Some(Ok(via)) if route.dev.is_none() && !on(nets, via) => match on(added, via) {
                     true => ("its next hop is known by an address that a command gives", false),
                     false => ("no segment of the node has its next hop", true),
                 },
                 None if route.dev.is_none() => ("it has no next hop", true),
                 // A default route over an interface is of the families that it has addresses of.
-                None if route.to == "default" && nets.is_empty() => {
-                    ("the interface has no address", true)
-                }
+                None if route.to == "default" && is_bare => match added.is_empty() {
+                    true => ("the interface has no address", true),
+                    false => ("a command gives the interface its address", false),
+                },
                 _ => {
                     stays.push(route);
                     continue;

@@ -213,6 +213,11 @@ fn write_link(link: &Link) -> String {
     if !macs.is_empty() {
         parts.push(format!("mac: {{{}}}", macs.join(", ")));
     }
+    let port = |end: &End| Some(format!("{}: {}", key_of(link, end), end.number?));
+    let ports: Vec<String> = link.ends.iter().filter_map(port).collect();
+    if !ports.is_empty() {
+        parts.push(format!("port: {{{}}}", ports.join(", ")));
+    }
     parts.extend(link.mtu.map(|mtu| format!("mtu: {mtu}")));
     let [both, first, second] = &link.impairments;
     parts.extend(both.iter().map(|(key, value)| format!("{key}: {value}")));

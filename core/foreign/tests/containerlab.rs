@@ -165,6 +165,11 @@ fn routers_of_kind_frr_have_their_files() {
     assert!(r1.forwarding.ipv4() && r1.forwarding.ipv6() && r1.privileged && r1.image.is_some());
     assert!(import.lab.contains("bgpd=no\\nospfd=yes\\n"), "{}", import.lab);
     assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
+    // containerlab 0.81: the list is a key of its own, which nodes inherit.
+    let text = "topology: {kinds: {frr: {daemons: [bgpd]}}, nodes: {a: {kind: frr, image: frr}}}\n";
+    let own = with_images(&Memory::of("a.clab.yml", text), "a.clab.yml");
+    assert!(own.lab.contains("bgpd=yes\\nospfd=no\\n"), "{}", own.lab);
+    assert_eq!(verdict(&own, "topology.kinds.frr.daemons[0]"), Verdict::Carried);
     let text = "topology: {nodes: {a: {kind: frr, image: frr, extras: {frr: {daemons: [zebra, nonsense]}}, startup-config: no.conf, credentials: {username: x}}}}\n";
     let wrong = with_images(&Memory::of("a.clab.yml", text), "a.clab.yml");
     let out: Vec<String> = wrong.left_out().map(ToString::to_string).collect();
@@ -450,4 +455,34 @@ fn what_containerlab_takes_for_no_topology_is_an_error_with_its_line() {
         let error = refused("a.clab.yml", &text);
         assert!(error.starts_with(&format!("a.clab.yml:{want}")), "{error}");
     }
+}
+
+#[test]
+fn nodes_beyond_the_management_network_are_without_it() {
+    let nodes: String =
+        (0..300).map(|n| format!("    n{n}: {{kind: linux, image: alpine:3}}\n")).collect();
+    let text = format!("name: many\ntopology:\n  nodes:\n{nodes}");
+    let import = imported(&Memory::of("many.clab.yml", text), "many.clab.yml");
+    let plan = plan(&import);
+    let joined = plan.nodes.iter().filter(|node| !node.interfaces.is_empty()).count();
+    assert_eq!((plan.nodes.len(), joined), (300, 253));
+    let Verdict::Changed(why) = verdict(&import, "topology.nodes.n299.kind") else { panic!() };
+    assert_eq!(why, "without the management network, which has no address left");
+}
+
+#[test]
+fn a_file_where_an_ordinary_users_node_has_none_is_copied_by_a_command() {
+    let text = "topology: {nodes: {a: {kind: linux, image: alpine:3, binds: [\"tool:/usr/local/bin/tool\", \"c:/etc/c\"], exec: [tool]}}}\n";
+    let files = Memory::of("a.clab.yml", text).with("tool", "#!/bin/sh\n").with("c", "c\n");
+    let import = imported(&files, "a.clab.yml");
+    let plan = plan(&import);
+    let paths: Vec<&str> = plan.nodes[0].files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["/run/netloom-import/root/usr/local/bin/tool", "/etc/c"]);
+    assert!(plan.nodes[0].setup[0][2].starts_with("cp -R /run/netloom-import/root/. /"));
+    assert_eq!(
+        changed(&import, "topology.nodes.a.binds[0]"),
+        changed(&import, "topology.nodes.a.binds[1]")
+    );
+    let with = with_images(&files, "a.clab.yml");
+    assert!(!with.lab.contains("netloom-import"), "{}", with.lab);
 }

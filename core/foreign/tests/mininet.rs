@@ -67,19 +67,29 @@ fn without_a_controller_nothing_is_forwarded_until_an_entry_says_so() {
     assert!(import.lab.contains("s7: {}"), "{}", import.lab);
 }
 
+// Mininet 2.3.0: the next port is the number of ports, and a port that the script numbers has its number.
 #[test]
-fn ports_of_openflow_switches_have_mininets_numbers_where_an_order_gives_them() {
+fn ports_of_openflow_switches_have_mininets_numbers() {
     let links = [
         link(6, r#""cls": "Link""#, [0, 2], ["", ""], ""),
         link(7, r#""cls": "Link""#, [1, 1], ["", ""], ""),
         link(8, r#""cls": "Link", "port2": 88"#, [2, 88], ["", ""], ""),
     ];
     let import = imported(&record(OPEN, "", &links.join(", ")), "a.json");
-    let place = |name: &str| import.lab.find(name).unwrap();
-    assert!(place("h1:h1-eth1") < place("h1:h1-eth0"), "{}", import.lab);
-    let Verdict::Changed(why) = verdict(&import, "links.h1--s7#3.port2") else { panic!() };
-    assert!(why.starts_with("the switch's port 3, not 88"), "{why}");
-    assert_eq!(verdict(&import, "links.h1--s7.cls"), Verdict::Carried);
+    let plan = plan(&import);
+    let given = plan.links.iter().flat_map(|link| &link.ends);
+    let given: Vec<u32> = given.filter_map(|end| end.given_number()).collect();
+    assert_eq!(given, [2, 1, 88], "{}", import.lab);
+    for item in ["links.h1--s7#3.port2", "links.h1--s7.cls"] {
+        assert_eq!(verdict(&import, item), Verdict::Carried);
+    }
+    // No number where the order of the links says it, and none that no port can have.
+    let plain = link(6, r#""cls": "Link""#, [0, 1], ["", ""], "");
+    assert!(!imported(&record(OPEN, "", &plain), "a.json").lab.contains("port:"));
+    let wrong = link(6, r#""cls": "Link", "port2": 70000"#, [0, 70000], ["", ""], "");
+    let import = imported(&record(OPEN, "", &wrong), "a.json");
+    let Verdict::Changed(why) = verdict(&import, "links.h1--s7.port2") else { panic!() };
+    assert_eq!(why, "70000 is no free number of a port; it has another");
 }
 
 #[test]
@@ -125,4 +135,29 @@ fn a_nat_of_mininet_is_a_door() {
     assert_eq!(plan.nodes.len(), 1);
     assert_eq!(plan.nodes[0].routes[0].via.unwrap().to_string(), "10.0.0.2");
     assert!(import.lab.contains("addresses: {internet: [\"10.0.0.2/8\"]}"), "{}", import.lab);
+}
+
+// Mininet 2.3.0, case 105 of `cargo xtask oracles mininet`: a default route over an interface whose address a command gives.
+#[test]
+fn a_default_route_over_an_interface_stays_where_a_command_gives_its_address() {
+    let record = r#"{"netloom-mininet-record": 1, "script": "a.py",
+        "hosts": [{"name": "h1", "kind": "host", "line": 3, "params": {"ip": "10.0.1.1/24", "cls": "Host"}},
+                  {"name": "h2", "kind": "host", "line": 4, "default": "dev h2-eth0", "params": {"ip": "10.0.0.2/8", "defaultRoute": "dev h2-eth0", "cls": "Host"}}],
+        "switches": [{"name": "s1", "kind": "learning", "line": 5, "params": {"cls": "OVSBridge", "stp": true}}], "controllers": [],
+        "links": [{"node1": "h1", "node2": "s1", "line": 6, "params": {"cls": "Link"}, "notes": {},
+                   "ends": [{"node": "h1", "name": "h1-eth0", "port": 0, "address": "10.0.1.1/24"}, {"node": "s1", "name": "s1-eth1", "port": 1}]},
+                  {"node1": "h2", "node2": "h1", "line": 7, "params": {"cls": "Link"}, "notes": {},
+                   "ends": [{"node": "h2", "name": "h2-eth1", "port": 1, "address": "10.0.8.5/24"}, {"node": "h1", "name": "h1-eth1", "port": 1}]},
+                  {"node1": "h2", "node2": "s1", "line": 7, "params": {"cls": "Link"}, "notes": {},
+                   "ends": [{"node": "h2", "name": "h2-eth0", "port": 0, "address": "10.0.0.2/8"}, {"node": "s1", "name": "s1-eth2", "port": 2}]}],
+        "commands": [], "calls": [], "options": {"line": 8}}"#;
+    let import = imported(&Memory::of("a.json", record), "a.json");
+    let plan = plan(&import);
+    let setup = &plan.nodes[plan.node("h2").unwrap().get()].setup;
+    let has = |text: &str| setup.iter().any(|words| words.join(" ").contains(text));
+    assert!(has("ip address add 10.0.0.2/8 dev h2-eth0"), "{}", import.lab);
+    assert!(has("ip -4 route replace default dev h2-eth0"), "{}", import.lab);
+    // `stp=True` of Open vSwitch's bridges and those of Linux.
+    assert!(import.lab.contains("s1: {stp: true}"), "{}", import.lab);
+    assert_eq!(verdict(&import, "switches.s1.stp"), Verdict::Carried);
 }

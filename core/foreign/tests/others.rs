@@ -86,6 +86,7 @@ fn nat_of_gns3_is_a_door_with_addresses() {
     );
 }
 
+// As CORE 9.2.1 writes it (`core/xml/corexml.py`).
 #[test]
 fn a_scenario_of_core_has_addresses_routes_and_options() {
     let import = imported(&files("core"), "office.xml");
@@ -98,6 +99,7 @@ fn a_scenario_of_core_has_addresses_routes_and_options() {
     assert!(plan.switches.iter().all(|switch| switch.name != "air"));
 }
 
+// As IMUNES 3.0.0b writes them: JSON, and Tcl as before it (`loadCfgLegacy`).
 #[test]
 fn networks_of_imunes_have_routes_and_protocols() {
     let import = imported(&files("imunes"), "ring.imn");

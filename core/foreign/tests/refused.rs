@@ -1,5 +1,6 @@
 //! One item that the planner does not take never ends an import: it is carried by a command, changed or left out, and
-//! told at its line. Beside it: what filters and options of links mean to GNS3 2.2.61, CORE and IMUNES.
+//! told at its line. Beside it: what filters and options of links mean to gns3-server 2.2.61,
+//! CORE 9.2.1 and IMUNES 3.0.0b.
 
 use netloom_foreign::{Import, Memory, Options, Verdict, import};
 use netloom_model::plan::{Plan, PlannedNode};
@@ -30,7 +31,7 @@ fn left_out(verdict: &Verdict, text: &str) {
     assert!(matches!(verdict, Verdict::LeftOut(why) if why.contains(text)), "{verdict:?}");
 }
 
-/// Two PCs of IMUNES with lines in the first one's interface, and more in its node.
+/// Two PCs of IMUNES 3.0.0b, in its form of Tcl, with lines in the first one's interface, and more in its node.
 fn imunes(interface: &str, more: &str) -> String {
     format!(
         "node n0 {{\n    type pc\n    network-config {{\n\thostname one\n\t!\n\tinterface eth0\n{interface}\t!\n\
@@ -259,7 +260,7 @@ fn containers_of_gns3_have_their_hardware_addresses() {
     changed(&at(&import, 1, "suspend"), "GNS3 does not suspend it either");
 }
 
-/// CORE (`core/xml/corexml.py`): a link whose directions differ is written twice, the second time from its other end;
+/// CORE 9.2.1 (`core/xml/corexml.py`): a link whose directions differ is written twice, the second time from its other end;
 /// `core/nodes/interface.py` gives jitter a correlation of 25 %.
 #[test]
 fn directions_of_a_link_of_core_are_one_link() {
@@ -285,7 +286,7 @@ fn directions_of_a_link_of_core_are_one_link() {
     assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
 }
 
-/// IMUNES: an empty field is passed over alone.
+/// IMUNES 3.0.0b (`loadCfgLegacy` in `runtime/cfgparse.tcl`): an empty field is passed over alone.
 #[test]
 fn empty_fields_of_imunes_are_passed_over() {
     let text = imunes("\t ip address 10.54.0.1/24\n", "")

@@ -28,7 +28,7 @@ pub(super) fn is(kind: &str) -> bool {
 
 /// Keys that only such nodes carry; of other kinds they are the vendors'.
 pub(super) fn has(key: &str) -> bool {
-    ["startup-config", "extras", "credentials"].contains(&key)
+    ["startup-config", "daemons", "extras", "credentials"].contains(&key)
 }
 
 /// Reads these keys.
@@ -82,10 +82,10 @@ fn configuration(job: &Job<'_>, from: &Inherited<'_>, old: &str) -> Content {
     }
 }
 
-/// The text of `/etc/frr/daemons`: those that are named, or all.
+/// The text of `/etc/frr/daemons`: those that are named, or all. Before containerlab 0.81 the list stood in `extras`.
 fn daemons(from: &Inherited<'_>) -> String {
-    let named =
-        from.nearest("extras").and_then(|at| at.get("frr")).and_then(|at| at.get("daemons"));
+    let extras = from.nearest("extras").and_then(|at| at.get("frr")?.get("daemons"));
+    let named = from.nearest("daemons").or(extras);
     let mut wanted: Vec<&str> = vec![];
     for at in named.iter().flat_map(At::items) {
         match at.text() {

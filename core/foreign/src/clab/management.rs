@@ -23,6 +23,8 @@ pub(super) struct Network<'a> {
     ipv6: Option<Ipv6Net>,
     gateways: Vec<IpAddr>,
     used: RefCell<BTreeSet<IpAddr>>,
+    /// How many addresses of each family have been looked at, of IPv6 last.
+    seen: [Cell<u32>; 2],
     joined: Cell<bool>,
     mtu: u32,
 }
@@ -46,7 +48,8 @@ impl<'a> Network<'a> {
         let used = RefCell::new(gateways.iter().copied().collect());
         let mtu = text("mtu").and_then(|text| text.parse().ok()).unwrap_or(1500);
         let joined = Cell::new(false);
-        Network { wish, settings, ipv4, ipv6, gateways, used, joined, mtu }
+        let seen = [const { Cell::new(2) }; 2];
+        Network { wish, settings, ipv4, ipv6, gateways, used, seen, joined, mtu }
     }
 
     /// The switch's name in the lab file.
@@ -75,12 +78,17 @@ impl<'a> Network<'a> {
             given.iter().flatten().for_each(|at| at.left_out("there is no management network"));
             return;
         }
-        self.need();
         let nets = [self.ipv4.map(IpNet::V4), self.ipv6.map(IpNet::V6)];
         let mut end = End::of(&node.name, "eth0");
         for (at, net) in given.into_iter().zip(nets) {
-            end.addresses.extend(self.address(at.as_ref(), net));
+            let address = self.address(at.as_ref(), net);
+            if net.is_some() && address.is_none() {
+                let why = "without the management network, which has no address left";
+                return from.nearest("kind").iter().for_each(|at| at.changed(why));
+            }
+            end.addresses.extend(address);
         }
+        self.need();
         for address in &end.addresses {
             let gateway = self.gateways.iter().find(|g| g.is_ipv4() == address.addr().is_ipv4());
             let Some(gateway) = gateway.filter(|gateway| address.contains(*gateway)) else {
@@ -110,13 +118,18 @@ impl<'a> Network<'a> {
                 None => at.odd("an address"),
             }
         }
-        let address =
-            (2..65_000).map(|n| next(net, n)).find(|a| !self.used.borrow().contains(a))?;
-        if !net.contains(&address) {
-            return None;
+        let seen = &self.seen[usize::from(net.addr().is_ipv6())];
+        loop {
+            let address = next(net, seen.get());
+            let last = matches!(net, IpNet::V4(net) if address == IpAddr::V4(net.broadcast()));
+            if last || !net.contains(&address) {
+                return None;
+            }
+            seen.set(seen.get() + 1);
+            if self.used.borrow_mut().insert(address) {
+                return IpNet::new(address, net.prefix_len()).ok();
+            }
         }
-        self.used.borrow_mut().insert(address);
-        IpNet::new(address, net.prefix_len()).ok()
     }
 
     /// Adds the switch, and says what became of the settings.

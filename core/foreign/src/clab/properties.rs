@@ -24,6 +24,7 @@ const REASONS: &[(&str, bool, &str)] = &[
     ("credentials", false, "only of vendors' kinds"),
     ("config", false, "only of vendors' kinds"),
     ("extras", false, "only of vendors' kinds"),
+    ("daemons", false, "only of kind frr"),
     ("components", false, "only of vendors' kinds"),
     ("auto-remove", true, "a node goes with its lab"),
     ("runtime", true, "netloom itself runs the node"),

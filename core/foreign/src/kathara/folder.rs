@@ -3,13 +3,7 @@
 use crate::draft::{Bind, Content, File, Node};
 use crate::kathara::beside;
 use crate::source::{Found, clean, join, refusal, text, walk};
-use crate::{Job, MOST_FILES, Verdict};
-
-/// Top folders that an ordinary user's nodes cannot write where they show the host's files.
-const PROGRAMS: [&str; 8] = ["bin", "boot", "lib", "lib32", "lib64", "libx32", "sbin", "usr"];
-
-/// Where files wait that a command copies to their places.
-const WAITING: &str = "/run/netloom-import/root";
+use crate::{Job, MOST_FILES, Verdict, closed};
 
 /// The folder that all devices and the host share.
 pub(super) fn share(job: &Job<'_>, node: &mut Node) {
@@ -80,29 +74,15 @@ fn lines(job: &Job<'_>, file: String) -> (Content, Option<Verdict>) {
     }
 }
 
-fn is_closed(path: &str) -> bool {
-    let top = path.trim_start_matches('/').split('/').next();
-    top.is_some_and(|top| PROGRAMS.contains(&top))
-}
-
 /// Puts a file into a node; says so if a command has to.
 fn put(mut file: File, node: &mut Node) -> Option<Verdict> {
-    let waits = !node.has_image() && is_closed(&file.path);
-    if waits {
-        file.path = format!("{WAITING}{}", file.path);
-        let script = format!("cp -R {WAITING}/. / || echo \"exit code $?: cp\" >&2");
-        let command = ["sh", "-c", &script].map(str::to_owned).to_vec();
-        if !node.setup.contains(&command) {
-            node.setup.push(command);
-        }
+    let waits = closed::waits(node, &mut file);
+    if waits && !node.setup.contains(&closed::command()) {
+        node.setup.push(closed::command());
     }
     node.files.retain(|known| known.path != file.path);
     node.files.push(file);
-    waits.then(|| {
-        let why =
-            "copied when the node starts; an ordinary user's nodes have the host's folder alone";
-        Verdict::Changed(why.into())
-    })
+    waits.then(|| Verdict::Changed(closed::WHY.into()))
 }
 
 /// What Kathara does with some files before startup files run. Of the host's FRR its `frr.conf` hides files of single
@@ -154,7 +134,9 @@ pub(super) fn volume(job: &Job<'_>, value: &str, node: &mut Node) -> Verdict {
     let path = beside(job, &path);
     let target = target.trim_end_matches('/').to_owned();
     match job.files.look(&path) {
-        Some(Found::File { .. } | Found::Folder) if node.has_image() || !is_closed(&target) => {
+        Some(Found::File { .. } | Found::Folder)
+            if node.has_image() || !closed::is_closed(&target) =>
+        {
             node.binds.push(Bind { path: target, from: path, writable: mode == "rw" });
             let why = "from the lab's folder; Kathara takes it from where it is called";
             return Verdict::Changed(why.into());

@@ -17,6 +17,9 @@ const SHAPES: [(&str, &str); 5] = [
     ("max_queue_size", "queue"),
 ];
 
+/// Numbers that ports of OpenFlow switches can have.
+const NUMBERS: std::ops::RangeInclusive<u32> = 1..=0xfeff;
+
 /// The delay around which there is jitter where a script gives none, in microseconds.
 const LEAST_DELAY: f64 = 1.0;
 
@@ -175,74 +178,33 @@ fn one(key: &str, at: &At<'_>, wire: &Wire<'_>, made: &[Made<'_>]) {
     }
 }
 
-/// Puts links into an order in which ports of OpenFlow switches, which are numbered by it, have Mininet's numbers, as far
-/// as there is one. What has another number is told.
+/// Gives ports of OpenFlow switches Mininet's numbers, at switches where the order of the links gives others. What cannot
+/// be a number, or is another port's, is told.
 fn number(links: Vec<(At<'_>, [Option<u32>; 2])>, draft: &mut Draft) {
-    let openflow: Vec<String> = draft
-        .switches
-        .iter()
-        .filter(|switch| {
-            switch.keys.iter().any(|(key, value)| *key == "kind" && value == "openflow")
-        })
-        .map(|switch| switch.name.clone())
-        .collect();
-    // By switch: its ports in their order, each with its link.
-    let mut ports: BTreeMap<&str, Vec<(u32, usize, usize)>> = BTreeMap::new();
-    for (place, (link, (_, numbers))) in draft.links.iter().zip(&links).enumerate() {
+    let is_openflow = |(key, value): &(&str, String)| *key == "kind" && value == "openflow";
+    let openflow = draft.switches.iter().filter(|switch| switch.keys.iter().any(is_openflow));
+    let mut ports: BTreeMap<String, Vec<(usize, usize, u32)>> =
+        openflow.map(|switch| (switch.name.clone(), vec![])).collect();
+    for (place, (link, (at, numbers))) in draft.links.iter().zip(&links).enumerate() {
         for (side, (end, number)) in link.ends.iter().zip(numbers).enumerate() {
-            if let Some(name) = openflow.iter().find(|name| **name == end.at) {
-                ports.entry(name).or_default().push((number.unwrap_or(u32::MAX), place, side));
+            let Some(ports) = ports.get_mut(&end.at) else { continue };
+            let number = number.unwrap_or_default();
+            if ports.iter().all(|(.., known)| *known != number) && NUMBERS.contains(&number) {
+                ports.push((place, side, number));
+                continue;
             }
+            let key = if side == 0 { "port1" } else { "port2" };
+            let why = format!("{number} is no free number of a port; it has another");
+            at.get(key).or_else(|| at.get("cls")).iter().for_each(|at| at.changed(&*why));
+            ports.push((place, side, 0));
         }
     }
-    let mut before: Vec<Vec<usize>> = vec![vec![]; links.len()];
-    for ports in ports.values_mut() {
-        ports.sort_unstable();
-        for (at, (wanted, place, side)) in ports.iter().enumerate() {
-            let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-            if *wanted != number {
-                let key = if *side == 0 { "port1" } else { "port2" };
-                let link = &links[*place].0;
-                let why = format!(
-                    "the switch's port {number}, not {wanted}: ports have numbers by the order of the links"
-                );
-                link.get(key).or_else(|| link.get("cls")).iter().for_each(|at| at.changed(&*why));
-            }
+    for ports in ports.values() {
+        if ports.iter().zip(1..).all(|((.., number), count)| *number == count) {
+            continue;
         }
-        before_each(ports, &mut before);
-    }
-    let order = order(&before);
-    let mut all: Vec<Option<Link>> =
-        std::mem::take(&mut draft.links).into_iter().map(Some).collect();
-    draft.links = order.into_iter().filter_map(|place| all[place].take()).collect();
-}
-
-fn before_each(ports: &[(u32, usize, usize)], before: &mut [Vec<usize>]) {
-    for pair in ports.windows(2) {
-        if pair[0].1 != pair[1].1 {
-            before[pair[1].1].push(pair[0].1);
+        for (place, side, number) in ports.iter().filter(|(.., number)| *number > 0) {
+            draft.links[*place].ends[*side].number = Some(*number);
         }
     }
-}
-
-/// The first of those before which nothing is left, again and again; in a circle the first of all.
-fn order(before: &[Vec<usize>]) -> Vec<usize> {
-    let mut done = vec![false; before.len()];
-    let mut order = Vec::with_capacity(before.len());
-    // Without an order to keep, this is a single pass.
-    while order.len() < before.len() {
-        let mut moved = false;
-        for place in 0..before.len() {
-            if !done[place] && before[place].iter().all(|other| done[*other]) {
-                done[place] = true;
-                order.push(place);
-                moved = true;
-            }
-        }
-        if !moved && let Some(first) = done.iter().position(|done| !done) {
-            done[first] = true;
-            order.push(first);
-        }
-    }
-    order
 }

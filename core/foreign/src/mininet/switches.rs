@@ -100,7 +100,11 @@ fn property(key: &str, at: &At<'_>, (kind, programmed): (&str, bool), switch: &m
         "isSwitch" => at.carried(),
         "inNamespace" if !at.is_true() => at.carried(),
         "stp" if !at.is_true() && at.text() != Some("1") => at.carried(),
-        "stp" => at.left_out("netloom's switches have no spanning tree"),
+        "stp" if !programmed => {
+            switch.keys.push(("stp", "true".into()));
+            at.carried();
+        }
+        "stp" => at.left_out("a switch that a controller programs has no spanning tree of its own"),
         "batch" | "datapath" | "inband" | "reconnectms" | "listenPort" | "verbose" => {
             at.changed("of Open vSwitch's own");
         }
