@@ -78,10 +78,10 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let mut draft = Draft::default();
     head(job, &root, &mut draft);
     let mut pools = Pools::read(&root);
-    let (mut nodes, left_out) = nodes::read(job, &root, &mut pools, &mut draft)?;
+    let (mut nodes, others) = nodes::read(job, &root, &mut pools, &mut draft)?;
     bgp::systems(&root, &mut nodes);
     let named = links::named(&root, &mut pools);
-    links::read(&root, (&mut nodes, &left_out), (&mut pools, &named), &mut draft);
+    links::read(&root, (&mut nodes, &others), (&mut pools, &named), &mut draft);
     routers(&nodes, &mut draft);
     gateways(&nodes, &mut draft);
     Ok(draft)

@@ -378,3 +378,58 @@ fn times_and_shares_of_traffic_are_netlab_s() {
     );
     assert!(matches!(verdict(&import, "links[1].\"tc.reorder\""), Verdict::LeftOut(_)));
 }
+
+// networklab 26.10: a bridge's links are one network, whose prefix is taken before those of links; a network with `bridge`
+// comes last.
+#[test]
+fn a_bridge_joins_its_links() {
+    let import = topology(
+        "module: [ospf]\nnodes:\n  r1:\n  r2:\n  br: {device: linux, role: bridge}\n  \
+         h1: {device: linux}\nlinks:\n- r1-h1\n- interfaces: [r1, br]\n- {interfaces: [r1, r2, h1], bridge: br}\n- \
+         r1-r2\n- r2: {ipv4: 3}\n  br:\n- h1-br\n",
+    );
+    for (node, iface, want) in [
+        ("r1", "eth1", "172.16.1.1/24"),
+        ("r1", "eth2", "172.16.0.1/24"),
+        ("r1", "eth3", "10.1.0.1/30"),
+        ("r1", "eth4", "172.16.2.1/24"),
+        ("r2", "eth2", "172.16.0.3/24"),
+        ("h1", "eth2", "172.16.0.4/24"),
+        ("h1", "eth3", "172.16.2.4/24"),
+    ] {
+        assert_eq!(address_of(&import, node, iface), [want], "{node} {iface}");
+    }
+    let plan = plan(&import);
+    let joined = plan.links.iter().filter(|link| link.name.ends_with("--br")).count();
+    assert_eq!((joined, plan.switches.len()), (3, 2), "{}", import.lab);
+    has(&import, "r1", &["interface eth2", "ip ospf area 0.0.0.0"]);
+    assert_eq!(verdict(&import, "nodes.br.role"), Verdict::Carried);
+}
+
+// networklab 26.10 of random topologies: cases 67, 158 and 160 of `cargo xtask oracles netlab`.
+#[test]
+fn interfaces_without_addresses_speak_no_protocol() {
+    let import = topology(
+        "module: [ospf]\naddressing.p2p.unnumbered: true\nnodes:\n  x1:\n  core: \
+         {loopback: false}\nlinks: [core-x1]\n",
+    );
+    has(&import, "x1", &["ip ospf area 0.0.0.0"]);
+    assert!(!import.lab.contains("core.conf"), "{}", import.lab);
+    let bare = plan(&import);
+    assert!(bare.nodes[bare.node("core").unwrap().get()].files.is_empty());
+    let import = topology(
+        "module: [bgp]\nnodes:\n  b: {bgp.as: 65000}\n  a: {bgp.as: 65002}\nlinks:\n- \
+         b: {ipv4: false}\n  a:\n",
+    );
+    let lines = config(&import, "b");
+    assert!(!lines.iter().any(|line| line.starts_with("neighbor")), "{lines:?}");
+}
+
+#[test]
+fn a_loopback_takes_the_prefixes_of_its_pool_up_to_its_number() {
+    let import = topology(
+        "addressing.core: {ipv4: 10.7.0.0/24, prefix: 31}\nnodes:\n  a:\n  c:\n  pe2: \
+         {loopback.pool: core}\n  h1: {device: linux, id: 4}\nlinks:\n- {pool: core, h1: }\n",
+    );
+    assert_eq!(address_of(&import, "h1", "eth1"), ["10.7.0.6/31"]);
+}

@@ -139,6 +139,9 @@ fn outer(
     maps: &mut String,
 ) -> Vec<Session> {
     let mut sessions = vec![];
+    if interface.address.is_none() && !interface.is_unnumbered {
+        return sessions;
+    }
     let peers = interface.peers.iter().filter_map(|(peer, address)| Some((peer, (*address)?)));
     for (peer, address) in peers {
         let other = &nodes[*peer];

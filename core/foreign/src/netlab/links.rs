@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use ipnet::{IpNet, Ipv4Net};
 
 use super::keys::{Layers, reasons};
-use super::nodes::LeftOut;
-use super::pools::{Allocation, Pools, Share, allocation};
+use super::nodes::Others;
+use super::pools::{Allocation, Pools, Share, Unnumbered, allocation};
 use super::{Interface, Nodes, as_net, traffic};
 use crate::at::At;
 use crate::draft::{Draft, End, Link, Switch};
@@ -21,36 +21,71 @@ struct Tie<'a> {
 /// The reader of all links.
 struct Reader<'a, 'b> {
     nodes: &'b mut Nodes<'a>,
-    left_out: &'b LeftOut,
+    others: &'b Others,
     pools: &'b mut Pools,
     named: &'b Named,
     draft: &'b mut Draft,
     /// Switches so far.
     switches: u32,
+    /// The networks of bridges.
+    lans: Vec<Lan<'a>>,
 }
+
+/// The network of a bridge.
+#[derive(Default)]
+struct Lan<'a> {
+    /// The other ends of its links, with their addresses.
+    ties: Vec<Tie<'a>>,
+    addresses: Vec<Address>,
+    /// How many of them have their interface.
+    made: usize,
+}
+
+/// The address of an end, and whether it has the loopback's.
+type Address = (Option<Ipv4Net>, bool);
+
+/// What a link to a bridge, or by one, is for: neither the end of a network nor another system.
+const BRIDGED: &str = "bridged";
 
 /// Reads all links.
 pub(super) fn read<'a>(
     root: &At<'a>,
-    (nodes, left_out): (&mut Nodes<'a>, &LeftOut),
+    (nodes, others): (&mut Nodes<'a>, &Others),
     (pools, named): (&mut Pools, &Named),
     draft: &mut Draft,
 ) {
-    let mut reader = Reader { nodes, left_out, pools, named, draft, switches: 0 };
+    let lans = others.bridges.iter().map(|_| Lan::default()).collect();
+    let mut reader = Reader { nodes, others, pools, named, draft, switches: 0, lans };
     let Some(links) = root.get("links") else { return };
     if links.is_empty() {
         links.carried();
     }
     let lists = links.entries().into_iter().flat_map(|(_, at)| at.one_or_items());
+    let mut all = vec![];
     for at in links.items().into_iter().chain(lists) {
         match at.get("group").and_then(|_| at.get("members")) {
             Some(members) => {
                 at.get("group").iter().for_each(|at| at.changed("its links one by one"));
-                members.items().iter().for_each(|item| reader.link(item, Some(&at)));
+                all.extend(members.items().into_iter().map(|item| (item, Some(at.clone()))));
                 reasons(&at, REASONS);
             }
-            None => reader.link(&at, None),
+            None => all.push((at, None)),
         }
+    }
+    reader.networks(&all);
+    // Networks that a bridge joins come last.
+    let is_joined = |at: &At<'_>, group: Option<&At<'_>>| {
+        let mut named = [Some(at), group].into_iter().flatten();
+        let name = named.find_map(|at| at.text_of("bridge"));
+        name.is_some_and(|name| others.bridges.iter().any(|(known, _)| known == name))
+    };
+    let (last, first): (Vec<_>, Vec<_>) =
+        all.iter().partition(|(at, group)| is_joined(at, group.as_ref()));
+    for (at, group) in first {
+        reader.link(at, group.as_ref(), false);
+    }
+    for (at, group) in last {
+        reader.link(at, group.as_ref(), true);
     }
 }
 
@@ -62,7 +97,7 @@ pub(super) type Named = BTreeMap<String, Prefix>;
 pub(super) struct Prefix {
     net: Option<Ipv4Net>,
     /// Whether interfaces have the loopback's address.
-    is_unnumbered: bool,
+    unnumbered: Option<Unnumbered>,
     allocation: Option<Allocation>,
 }
 
@@ -72,7 +107,7 @@ impl Prefix {
             Share::Net(net, allocation) => {
                 Prefix { net: Some(*net), allocation: *allocation, ..Prefix::default() }
             }
-            Share::Unnumbered => Prefix { is_unnumbered: true, ..Prefix::default() },
+            Share::Unnumbered(which) => Prefix { unnumbered: Some(*which), ..Prefix::default() },
             Share::Nothing => Prefix::default(),
         }
     }
@@ -102,7 +137,9 @@ fn family(at: &At<'_>, prefix: &mut Prefix) {
     match at.text().map(|text| (text, text.parse::<Ipv4Net>())) {
         Some((_, Ok(net))) => prefix.net = Some(net.trunc()),
         Some(("false" | "False", _)) => prefix.net = None,
-        Some(("true" | "True", _)) => (prefix.net, prefix.is_unnumbered) = (None, true),
+        Some(("true" | "True", _)) => {
+            (prefix.net, prefix.unnumbered) = (None, Some(Unnumbered::All));
+        }
         _ => return at.odd("a prefix of IPv4"),
     }
     at.carried();
@@ -123,8 +160,44 @@ const REASONS: &[(&str, bool, &str)] = &[
 ];
 
 impl<'a> Reader<'a, '_> {
-    fn link(&mut self, at: &At<'a>, group: Option<&At<'a>>) {
-        let ties = match self.ties(at) {
+    /// Gives the networks of bridges their prefixes, before any link has one, and their ends addresses.
+    fn networks(&mut self, all: &[(At<'a>, Option<At<'a>>)]) {
+        for (at, _) in all {
+            let Some((number, (name, at))) = self.to_bridge(at) else { continue };
+            let Ok(node) = self.node(name) else { continue };
+            self.lans[number].ties.push(Tie { node, at });
+        }
+        for number in 0..self.lans.len() {
+            let ties = std::mem::take(&mut self.lans[number].ties);
+            if !ties.is_empty() {
+                let pool = if self.pools.has("vlan") { "vlan" } else { "lan" };
+                let prefix = Prefix::of(&self.pools.take(pool));
+                let way = prefix.net.and_then(|net| self.way(&prefix, net, "lan", &ties));
+                let address = |n| self.address(n, &ties, &prefix, way);
+                self.lans[number].addresses = (0..ties.len()).map(address).collect();
+            }
+            self.lans[number].ties = ties;
+        }
+    }
+
+    /// The bridge of a link of two ends, and the other end.
+    fn to_bridge(&self, at: &At<'a>) -> Option<(usize, (&'a str, Option<At<'a>>))> {
+        let bridge = |name: &str| self.others.bridges.iter().position(|(known, _)| known == name);
+        let [one, two] = <[_; 2]>::try_from(self.ends(at)).ok()?;
+        match (bridge(one.0), bridge(two.0)) {
+            (Some(number), None) => Some((number, two)),
+            (None, Some(number)) => Some((number, one)),
+            _ => None,
+        }
+    }
+
+    fn link(&mut self, at: &At<'a>, group: Option<&At<'a>>, is_joined: bool) {
+        let bridge = self.to_bridge(at);
+        let ties = match &bridge {
+            Some((_, (name, at))) => self.node(name).map(|node| vec![Tie { node, at: at.clone() }]),
+            None => self.ties(at),
+        };
+        let ties = match ties {
             Ok(ties) => ties,
             Err(why) => return at.left_out(why),
         };
@@ -141,15 +214,13 @@ impl<'a> Reader<'a, '_> {
             self.prefix(&layers, "lan");
             return at.left_out("write `loopback` of the node");
         }
-        if !self.make(&ties, &layers) {
+        if let Some((number, _)) = &bridge {
+            self.port(*number, &layers);
+            self.ends(at).into_iter().filter_map(|(_, at)| at).for_each(|at| said(&at));
+        } else if !self.make(&ties, &layers, is_joined) {
             at.changed("without addresses: the prefix has too few, which netlab refuses");
         }
-        ties.iter().filter_map(|tie| tie.at.as_ref()).for_each(|at| {
-            if at.is_empty() || at.text().is_some() {
-                at.carried();
-            }
-            at.get("node").iter().for_each(At::carried);
-        });
+        ties.iter().filter_map(|tie| tie.at.as_ref()).for_each(said);
         if at.text().is_some() {
             at.carried();
         }
@@ -158,33 +229,41 @@ impl<'a> Reader<'a, '_> {
 
     /// The ends of a link.
     fn ties(&self, at: &At<'a>) -> Result<Vec<Tie<'a>>, String> {
-        let mut ties = vec![];
-        let list = at.get("interfaces").map_or_else(|| at.items(), |at| at.items());
-        if let Some(text) = at.text() {
-            for word in text.split('-') {
-                ties.push(Tie { node: self.node(word.trim())?, at: None });
-            }
-        } else if !list.is_empty() {
-            for item in list {
-                let name = item.text().or_else(|| item.text_of("node")).unwrap_or_default();
-                ties.push(Tie { node: self.node(name)?, at: Some(item.clone()) });
-            }
-        } else {
-            for (key, at) in at.entries() {
-                let known = self.left_out.iter().any(|(name, _)| name == key);
-                if known || self.nodes.iter().any(|node| node.name == key) {
-                    ties.push(Tie { node: self.node(key)?, at: Some(at) });
-                }
-            }
-        }
-        match ties.is_empty() {
+        let ends = self.ends(at);
+        let tie = |(name, at)| Ok(Tie { node: self.node(name)?, at });
+        match ends.is_empty() {
             true => Err("no node of the topology is on it".to_owned()),
-            false => Ok(ties),
+            false => ends.into_iter().map(tie).collect(),
         }
     }
 
+    /// The names of a link's ends, with their attributes.
+    fn ends(&self, at: &At<'a>) -> Vec<(&'a str, Option<At<'a>>)> {
+        let list = at.get("interfaces").map_or_else(|| at.items(), |at| at.items());
+        if let Some(text) = at.text() {
+            return text.split('-').map(|word| (word.trim(), None)).collect();
+        }
+        if !list.is_empty() {
+            let name = |item: &At<'a>| item.text().or_else(|| item.text_of("node"));
+            let end = |item: At<'a>| (name(&item).unwrap_or_default(), Some(item));
+            return list.into_iter().map(end).collect();
+        }
+        let Others { left_out, bridges } = self.others;
+        let known = |key: &str| {
+            left_out.iter().chain(bridges).any(|(name, _)| name == key)
+                || self.nodes.iter().any(|node| node.name == key)
+        };
+        let ends = at.entries().into_iter().filter(|(key, _)| known(key));
+        ends.map(|(key, at)| (key, Some(at))).collect()
+    }
+
     fn node(&self, name: &str) -> Result<usize, String> {
-        if let Some((_, why)) = self.left_out.iter().find(|(left_out, _)| left_out == name) {
+        if self.others.bridges.iter().any(|(bridge, _)| bridge == name) {
+            return Err(format!(
+                "{name} is a bridge: a link of it leads to one node; a network has `bridge: {name}`"
+            ));
+        }
+        if let Some((_, why)) = self.others.left_out.iter().find(|(left_out, _)| left_out == name) {
             return Err(match why == crate::NOT_CHOSEN {
                 true => why.clone(),
                 false => format!("{name} is left out: {why}"),
@@ -194,52 +273,83 @@ impl<'a> Reader<'a, '_> {
         found.ok_or_else(|| format!("there is no node {name:?}"))
     }
 
+    /// Makes the next link of a bridge.
+    fn port(&mut self, number: usize, layers: &Layers<'a>) {
+        let mut lan = std::mem::take(&mut self.lans[number]);
+        let (at, switch) = (lan.made, self.others.bridges[number].1.clone());
+        lan.made += 1;
+        let end = self.interface(at, (&lan.ties, &lan.addresses), (Some(BRIDGED), false), layers);
+        let tie = &lan.ties[at..=at];
+        let mtu = self.mtus(std::slice::from_ref(&end), tie, layers);
+        let impairments = [vec![], shaped(&tie[0], layers), vec![]];
+        let ends = [end, End::port(switch)];
+        self.draft.links.push(Link { ends, mtu, impairments, ..Link::default() });
+        self.lans[number] = lan;
+    }
+
     /// Makes a link; `false` if its prefix has no addresses for it.
-    fn make(&mut self, ties: &[Tie<'a>], layers: &Layers<'a>) -> bool {
+    fn make(&mut self, ties: &[Tie<'a>], layers: &Layers<'a>, is_joined: bool) -> bool {
         let hosts = ties.iter().filter(|tie| self.nodes[tie.node].is_host).count();
         let usual = match ties.len() {
             1 if hosts == 0 => "stub",
-            2 if hosts == 0 => "p2p",
+            2 if hosts == 0 && !is_joined => "p2p",
             _ => "lan",
         };
         let kind = layers.text("type").unwrap_or(usual);
         let role = layers.nearest("role").and_then(|at| at.text());
-        let role = role.or_else(|| self.usual_role(ties, ties.len() - hosts));
+        let role = match is_joined {
+            true => Some(BRIDGED),
+            false => role.or_else(|| self.usual_role(ties, ties.len() - hosts)),
+        };
         let pool = role.filter(|name| self.pools.has(name)).unwrap_or(usual);
         let prefix = self.prefix(layers, pool);
         let way = prefix.net.map(|net| self.way(&prefix, net, kind, ties));
-        let addresses: Vec<(Option<Ipv4Net>, bool)> =
+        let addresses: Vec<Address> =
             (0..ties.len()).map(|n| self.address(n, ties, &prefix, way.flatten())).collect();
+        let purpose = (role, kind == "stub");
         let mut ends: Vec<End> = vec![];
-        for (number, tie) in ties.iter().enumerate() {
-            let peers = ties.iter().zip(&addresses).enumerate();
-            let peers = peers.filter(|(other, _)| *other != number);
-            let peers = peers.map(|(_, (tie, (net, _)))| (tie.node, net.map(|net| net.addr())));
-            let own = tie.at.iter().filter(|at| at.text().is_none()).chain(&layers.0).cloned();
-            let (index, name) = self.interface_name(tie);
-            let (address, is_unnumbered) = addresses[number];
-            let node = &mut self.nodes[tie.node];
-            // A link has no room for an address that is alone in its prefix; a command gives it.
-            let alone = address.filter(|net| net.prefix_len() == 32);
-            if let Some((net, made)) = alone.zip(self.draft.node(&node.new)) {
-                let words = ["ip", "address", "add", &net.to_string(), "dev", &name];
-                made.setup.push(words.map(str::to_owned).to_vec());
-            }
-            let nets = address.iter().filter(|_| alone.is_none()).map(|net| as_net(*net)).collect();
-            ends.push(End { addresses: nets, ..End::of(&node.new, &name) });
-            node.interfaces.push(Interface {
-                name,
-                index,
-                address,
-                is_unnumbered,
-                role,
-                is_single: kind == "stub",
-                peers: peers.collect(),
-                layers: Layers(own.collect(), None),
-            });
+        for number in 0..ties.len() {
+            ends.push(self.interface(number, (ties, &addresses), purpose, layers));
         }
         self.wire(ends, ties, layers);
         way != Some(None)
+    }
+
+    /// Makes the interface of an end; what the link is for, and whether it is that of one router, comes with it.
+    fn interface(
+        &mut self,
+        number: usize,
+        (ties, addresses): (&[Tie<'a>], &[Address]),
+        (role, is_single): (Option<&'a str>, bool),
+        layers: &Layers<'a>,
+    ) -> End {
+        let tie = &ties[number];
+        let peers = ties.iter().zip(addresses).enumerate();
+        let peers = peers.filter(|(other, _)| *other != number);
+        let peers = peers.map(|(_, (tie, (net, _)))| (tie.node, net.map(|net| net.addr())));
+        let own = tie.at.iter().filter(|at| at.text().is_none()).chain(&layers.0).cloned();
+        let (index, name) = self.interface_name(tie);
+        let (address, is_unnumbered) = addresses[number];
+        let node = &mut self.nodes[tie.node];
+        // A link has no room for an address that is alone in its prefix; a command gives it.
+        let alone = address.filter(|net| net.prefix_len() == 32);
+        if let Some((net, made)) = alone.zip(self.draft.node(&node.new)) {
+            let words = ["ip", "address", "add", &net.to_string(), "dev", &name];
+            made.setup.push(words.map(str::to_owned).to_vec());
+        }
+        let nets = address.iter().filter(|_| alone.is_none()).map(|net| as_net(*net)).collect();
+        let end = End { addresses: nets, ..End::of(&node.new, &name) };
+        node.interfaces.push(Interface {
+            name,
+            index,
+            address,
+            is_unnumbered,
+            role,
+            is_single,
+            peers: peers.collect(),
+            layers: Layers(own.collect(), None),
+        });
+        end
     }
 
     /// What a link is for where nothing says so: to another system, or with one router at most.
@@ -306,7 +416,8 @@ impl<'a> Reader<'a, '_> {
                 true => at.carried(),
                 false => at.changed("unnumbered: netlab takes it as such whatever it says"),
             }
-            return Prefix { is_unnumbered: true, ..Prefix::default() };
+            let unnumbered = Some(Unnumbered::OfLoopbacks);
+            return Prefix { unnumbered, ..Prefix::default() };
         }
         let chosen = layers.text("pool").filter(|name| self.pools.has(name)).unwrap_or(usual);
         let chosen = if self.pools.has(chosen) { chosen } else { "lan" };
@@ -384,7 +495,12 @@ impl<'a> Reader<'a, '_> {
             }
             None => None,
         };
-        (address, prefix.is_unnumbered)
+        let is_unnumbered = match prefix.unnumbered {
+            Some(Unnumbered::All) => true,
+            Some(Unnumbered::OfLoopbacks) => node.loopback.is_some(),
+            None => false,
+        };
+        (address, is_unnumbered)
     }
 
     /// The MTU of each end, and that of the link. Ends that have less set it by a command.
@@ -411,13 +527,9 @@ impl<'a> Reader<'a, '_> {
     /// One wire, one that leads nowhere, or a switch with a wire for each end.
     fn wire(&mut self, ends: Vec<End>, ties: &[Tie<'a>], layers: &Layers<'a>) {
         let mtu = self.mtus(&ends, ties, layers);
-        let shaped = |tie: &Tie<'a>| {
-            let own = tie.at.iter().filter(|at| at.text().is_none());
-            traffic(&Layers(own.chain(&layers.0).cloned().collect(), None))
-        };
         match <[End; 2]>::try_from(ends) {
             Ok(ends) => {
-                let impairments = [vec![], shaped(&ties[0]), shaped(&ties[1])];
+                let impairments = [vec![], shaped(&ties[0], layers), shaped(&ties[1], layers)];
                 self.draft.links.push(Link { ends, mtu, impairments, ..Link::default() });
             }
             Err(ends) if ends.len() == 1 => {
@@ -438,13 +550,27 @@ impl<'a> Reader<'a, '_> {
                 let keys = mtu.map(|mtu| ("mtu", mtu.to_string())).into_iter().collect();
                 self.draft.switches.push(Switch { name: name.clone(), keys });
                 for (end, tie) in ends.into_iter().zip(ties) {
-                    let impairments = [vec![], shaped(tie), vec![]];
+                    let impairments = [vec![], shaped(tie, layers), vec![]];
                     let ends = [end, End::port(&name)];
                     self.draft.links.push(Link { ends, impairments, ..Link::default() });
                 }
             }
         }
     }
+}
+
+/// What an end does to what it sends.
+fn shaped(tie: &Tie<'_>, layers: &Layers<'_>) -> Vec<(&'static str, String)> {
+    let own = tie.at.iter().filter(|at| at.text().is_none());
+    traffic(&Layers(own.chain(&layers.0).cloned().collect(), None))
+}
+
+/// Says of an end's own item that it was read.
+fn said(at: &At<'_>) {
+    if at.is_empty() || at.text().is_some() {
+        at.carried();
+    }
+    at.get("node").iter().for_each(At::carried);
 }
 
 /// The prefix that an interface is in.

@@ -30,19 +30,27 @@ const REASONS: &[(&str, bool, &str)] = &[
 /// Nodes that are not in the lab, with the reason.
 pub(super) type LeftOut = Vec<(String, String)>;
 
+/// What is no node of the lab.
+#[derive(Default)]
+pub(super) struct Others {
+    pub(super) left_out: LeftOut,
+    /// Nodes whose role it is to be a bridge, with the switches that they become.
+    pub(super) bridges: Vec<(String, String)>,
+}
+
 /// Reads all nodes; returns those that are in the lab, and those that are not.
 pub(super) fn read<'a>(
     job: &Job<'_>,
     root: &At<'a>,
     pools: &mut Pools,
     draft: &mut Draft,
-) -> Result<(Nodes<'a>, LeftOut)> {
+) -> Result<(Nodes<'a>, Others)> {
     let groups = groups::read(root);
     let order = groups::sorted(&groups);
     let named = names(root, &groups);
     job.check_choice(&named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
     let mut nodes = vec![];
-    let mut left_out = vec![];
+    let mut others = Others::default();
     let given = |at: &Option<At<'_>>| -> Option<u32> { at.as_ref()?.text_of("id")?.parse().ok() };
     let mut taken: BTreeSet<u32> = named.iter().filter_map(|(_, at)| given(at)).collect();
     for (name, at) in named {
@@ -50,7 +58,7 @@ pub(super) fn read<'a>(
         taken.insert(id);
         if !job.wants(&name) {
             at.iter().for_each(|at| at.left_out(NOT_CHOSEN));
-            left_out.push((name, NOT_CHOSEN.to_owned()));
+            others.left_out.push((name, NOT_CHOSEN.to_owned()));
             continue;
         }
         let named = at.iter().filter_map(|at| at.get("group"));
@@ -82,14 +90,38 @@ pub(super) fn read<'a>(
         if !["linux", "frr"].contains(&device) {
             let why = format!("netloom runs no {device}");
             at.iter().for_each(|at| at.left_out(&why));
-            left_out.push((name, why));
+            others.left_out.push((name, why));
+            continue;
+        }
+        if let Some(role) = role(&layers).filter(|role| role.text() == Some("bridge")) {
+            role.carried();
+            let switch = draft.free_name(&valid_name(&name));
+            draft.switches.push(draft::Switch::named(&switch));
+            at.iter().for_each(bridge);
+            others.bridges.push((name, switch));
             continue;
         }
         nodes.push(one(job, (name, id, device), at.as_ref(), layers, pools, draft));
     }
     groups.iter().for_each(|group| rest(&group.at));
     modules(root, &nodes);
-    Ok((nodes, left_out))
+    Ok((nodes, others))
+}
+
+/// What a node is for, as it or a group of it says.
+fn role<'a>(layers: &Layers<'a>) -> Option<At<'a>> {
+    layers.0[..layers.0.len() - 1].iter().find_map(|at| at.get("role"))
+}
+
+/// Says of a bridge's attributes what becomes of them.
+fn bridge(at: &At<'_>) {
+    if at.text().is_some() {
+        at.carried();
+    }
+    rest(at);
+    for key in ["device", "image"] {
+        at.get(key).iter().for_each(|at| at.changed("a switch of the lab"));
+    }
 }
 
 /// Nodes by name: of a list of names or maps, of a map, and of groups that make their members.
@@ -136,19 +168,13 @@ fn one<'a>(
     (name, id, device): (String, u32, &str),
     at: Option<&At<'a>>,
     layers: Layers<'a>,
-    pools: &Pools,
+    pools: &mut Pools,
     draft: &mut Draft,
 ) -> Node<'a> {
     let new = draft.free_name(&valid_name(&name));
     let mut made = draft::Node::named(&new);
-    let role = layers.0[..layers.0.len() - 1].iter().find_map(|at| at.get("role"));
-    match role.as_ref().and_then(At::text) {
-        Some("bridge") => {
-            role.iter()
-                .for_each(|at| at.left_out("a node is a host or a router; write a switch for it"));
-        }
-        _ => role.iter().for_each(At::carried),
-    }
+    let role = role(&layers);
+    role.iter().for_each(At::carried);
     let is_host = match role.and_then(|at| at.text()) {
         Some(role) => role == "host",
         None => device == "linux",
@@ -219,7 +245,7 @@ fn own_modules(own: &Layers<'_>, all: &Layers<'_>) -> Vec<String> {
 }
 
 /// A node's loopback: of its pool by its number, or given. Hosts have one if they ask for it.
-fn loopback(own: &Layers<'_>, is_host: bool, id: u32, pools: &Pools) -> Option<Ipv4Net> {
+fn loopback(own: &Layers<'_>, is_host: bool, id: u32, pools: &mut Pools) -> Option<Ipv4Net> {
     let asked = own.nearest("loopback");
     let says = asked.as_ref().and_then(At::text);
     if says.is_some() {

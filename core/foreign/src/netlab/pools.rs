@@ -21,7 +21,7 @@ struct Pool {
     /// The length of what is taken from it; 32 for loopbacks, else 24, where nothing says so.
     length: Option<u8>,
     /// Whether interfaces have the loopback's address.
-    is_unnumbered: bool,
+    unnumbered: Option<Unnumbered>,
     /// How addresses are given to the ends of a link.
     allocation: Option<Allocation>,
     taken: u32,
@@ -36,6 +36,15 @@ pub(super) enum Allocation {
     InOrder,
     /// By the numbers of nodes.
     ByNumber,
+}
+
+/// Which interfaces of a link without addresses have the loopback's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unnumbered {
+    /// All: `ipv4: true`.
+    All,
+    /// Those of nodes with a loopback: `unnumbered`.
+    OfLoopbacks,
 }
 
 /// Reads an `allocation`.
@@ -56,7 +65,7 @@ pub(super) fn allocation(at: &At<'_>) -> Option<Allocation> {
 /// What a link has from a pool.
 pub(super) enum Share {
     Net(Ipv4Net, Option<Allocation>),
-    Unnumbered,
+    Unnumbered(Unnumbered),
     /// Nothing is left, or nothing was there.
     Nothing,
 }
@@ -71,7 +80,7 @@ impl Pools {
             name: name.to_owned(),
             net: Ipv4Net::new(Ipv4Addr::from(net), size).ok(),
             length: Some(length),
-            is_unnumbered: false,
+            unnumbered: None,
             allocation: None,
             taken: 0,
         };
@@ -99,7 +108,7 @@ impl Pools {
         let known = self.0.iter().position(|pool| pool.name == name);
         known.unwrap_or_else(|| {
             let (name, net, length, allocation) = (name.to_owned(), None, None, None);
-            self.0.push(Pool { name, net, length, is_unnumbered: false, allocation, taken: 0 });
+            self.0.push(Pool { name, net, length, unnumbered: None, allocation, taken: 0 });
             self.0.len() - 1
         })
     }
@@ -108,7 +117,7 @@ impl Pools {
         let number = self.number(name);
         let Some(pool) = self.0.get_mut(number) else { return };
         match (key, at.text()) {
-            ("ipv4", Some("true" | "True")) => pool.is_unnumbered = true,
+            ("ipv4", Some("true" | "True")) => pool.unnumbered = Some(Unnumbered::All),
             ("ipv4", Some("false" | "False")) => pool.net = None,
             ("ipv4", Some(text)) => match text.parse::<Ipv4Net>() {
                 Ok(net) => pool.net = Some(net.trunc()),
@@ -118,9 +127,11 @@ impl Pools {
                 Ok(length) if (1..=32).contains(&length) => pool.length = Some(length),
                 _ => return at.odd("a prefix length"),
             },
-            ("unnumbered", Some("true" | "True")) => pool.is_unnumbered = true,
+            ("unnumbered", Some("true" | "True")) => {
+                pool.unnumbered = Some(Unnumbered::OfLoopbacks);
+            }
             ("unnumbered", Some(_)) => {
-                pool.is_unnumbered = true;
+                pool.unnumbered = Some(Unnumbered::OfLoopbacks);
                 return at.changed("unnumbered, as netlab takes it");
             }
             ("allocation", _) => {
@@ -138,9 +149,11 @@ impl Pools {
         self.0.iter().any(|pool| pool.name == name)
     }
 
-    /// The address of a node by its number: of a pool with longer prefixes the first of that prefix.
-    pub(super) fn of_node(&self, name: &str, id: u32) -> Option<Ipv4Net> {
-        let pool = self.0.iter().find(|pool| pool.name == name)?;
+    /// The address of a node by its number: of a pool with longer prefixes the first of that prefix. No link gets a prefix
+    /// up to that one.
+    pub(super) fn of_node(&mut self, name: &str, id: u32) -> Option<Ipv4Net> {
+        let pool = self.0.iter_mut().find(|pool| pool.name == name)?;
+        pool.taken = pool.taken.max(id);
         let length = pool.length();
         let place = id.checked_sub(u32::from(!pool.skips_first()))?;
         let net = pool.share(place)?;
@@ -153,8 +166,8 @@ impl Pools {
         let Some(pool) = self.0.iter_mut().find(|pool| pool.name == name) else {
             return Share::Nothing;
         };
-        if pool.is_unnumbered {
-            return Share::Unnumbered;
+        if let Some(unnumbered) = pool.unnumbered {
+            return Share::Unnumbered(unnumbered);
         }
         let net = pool.share(pool.taken + u32::from(pool.skips_first()));
         pool.taken += u32::from(net.is_some());
