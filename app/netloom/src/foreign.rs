@@ -30,7 +30,12 @@ pub(crate) struct Lab {
     pub(crate) file: String,
     /// Whether the caller has named the file, not its folder: then it may be a link to anywhere.
     is_named: bool,
+    /// What standard input had, if the file is that.
+    input: Option<Vec<u8>>,
 }
+
+/// How standard input is called as the main file of a lab.
+const INPUT: &str = "stdin";
 
 /// A foreign lab that cannot be imported as it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +60,11 @@ pub(crate) enum Refused {
 
 /// The foreign lab at a path, if it is one. A folder is looked through for the file that makes it one.
 pub(crate) fn find(path: &Path) -> Option<Lab> {
-    if path == Path::new("-") {
-        return None;
+    if path == Path::new(crate::input::STDIN) {
+        let content = crate::input::read().ok()?;
+        let format = recognise(INPUT, &content)?;
+        let (folder, file) = (PathBuf::from("."), INPUT.to_owned());
+        return Some(Lab { format, folder, file, is_named: true, input: Some(content) });
     }
     let (folder, file, content) = if path.is_dir() {
         let file = main_file(path)?;
@@ -69,7 +77,7 @@ pub(crate) fn find(path: &Path) -> Option<Lab> {
         (parent.unwrap_or(Path::new(".")).to_owned(), name, disk::read(path)?)
     };
     let format = recognise(&file, &content)?;
-    Some(Lab { format, folder, file, is_named: !path.is_dir() })
+    Some(Lab { format, folder, file, is_named: !path.is_dir(), input: None })
 }
 
 /// The file of a folder that makes it a lab: `lab.conf`, `topology.yml`, or else the only one of a known format.
@@ -122,7 +130,7 @@ impl Lab {
             main = format!("{main}.json");
             disk.put(&main, record);
         } else if self.is_named {
-            let content = disk::read(&self.folder.join(&main));
+            let content = self.input.clone().or_else(|| disk::read(&self.folder.join(&main)));
             content.into_iter().for_each(|content| disk.put(&main, content));
         }
         let management = match how.mgmt {

@@ -16,6 +16,7 @@ mod command_line;
 mod completing;
 mod flags;
 mod foreign;
+mod input;
 mod labs;
 mod man;
 mod source;
@@ -56,7 +57,7 @@ fn report(error: &anyhow::Error) -> i32 {
 /// Maps errors to exit codes: 1 failed, 2 wrong usage or file, 3 not supported here.
 fn exit_code(error: &anyhow::Error) -> i32 {
     for cause in error.chain() {
-        if cause.is::<Usage>() || cause.is::<source::Unreadable>() {
+        if cause.is::<Usage>() || cause.is::<input::Unreadable>() {
             return 2;
         }
         if cause.is::<foreign::Refused>() {

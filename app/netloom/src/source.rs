@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use anyhow::Result;
 use netloom_config::printable;
@@ -13,21 +12,7 @@ use netloom_model::{Lab, MAX_BYTES, Plan};
 
 use crate::flags::Importing;
 use crate::foreign;
-
-/// The path that stands for standard input.
-const STDIN: &str = "-";
-
-/// Standard input in messages.
-const STDIN_SHOWN: &str = "(standard input)";
-
-/// A lab file that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{shown}: {operation}: {source}")]
-pub(crate) struct Unreadable {
-    shown: String,
-    operation: &'static str,
-    source: io::Error,
-}
+use crate::input::{self, STDIN, STDIN_SHOWN, Unreadable};
 
 /// Reads and checks a lab file.
 ///
@@ -128,7 +113,7 @@ fn text(path: &Path, how: &Importing, tell: bool) -> Result<Vec<u8>> {
 /// The content of a file, up to the maximum size of a lab file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     if path == Path::new(STDIN) {
-        return read_stdin();
+        return input::read();
     }
     let quoted = || format!("{path:?}");
     let fail = |operation| move |source| Unreadable { shown: quoted(), operation, source };
@@ -165,24 +150,6 @@ fn is_descriptor(path: &Path) -> bool {
     let folder = path.parent().and_then(Path::to_str).unwrap_or_default();
     path == Path::new("/dev/stdin")
         || (is_numbered && ["/dev/fd", "/proc/self/fd"].contains(&folder))
-}
-
-/// The content of standard input, which is read once: a verb that starts over gets the same text.
-fn read_stdin() -> Result<Vec<u8>> {
-    static TEXT: OnceLock<Vec<u8>> = OnceLock::new();
-    if let Some(text) = TEXT.get() {
-        return Ok(text.clone());
-    }
-    let mut text = Vec::new();
-    io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut text).map_err(|source| Unreadable {
-        shown: STDIN_SHOWN.to_owned(),
-        operation: "read",
-        source,
-    })?;
-    if let Some(too_large) = netloom_model::too_large(STDIN_SHOWN, text.len() as u64) {
-        return Err(too_large.into());
-    }
-    Ok(TEXT.get_or_init(|| text).clone())
 }
 
 /// A file as messages name it.

@@ -612,3 +612,15 @@ fn links_of_another_user_are_not_followed() {
     }
     machine.untouched();
 }
+
+#[test]
+fn a_topology_comes_on_standard_input() {
+    let machine = machine!();
+    let text = "name: pair\ntopology:\n  nodes:\n    a: {kind: linux, image: alpine:3}\n";
+    let done = machine.netloom(["import", "-"]).input(text).finish().code(0);
+    assert!(done.text().contains("name: pair\n"), "{}", done.text());
+    machine.netloom(["check", "-"]).input(text).finish().code(0);
+    let none = machine.netloom(["import", "-"]).input("nodes: {}\n").finish().code(2);
+    let errors = none.errors();
+    assert!(errors.contains("standard input") && errors.contains("no lab of"), "{errors}");
+}

@@ -44,7 +44,7 @@ pub(crate) enum ManagementKind {
                   line. A script for Mininet is run, with a stand-in for its package that only records."
 )]
 pub(crate) struct Import {
-    /// The other program's file, or the folder of its lab.
+    /// The other program's file, the folder of its lab, or - for a file on standard input.
     #[arg(value_name = "FILE|FOLDER")]
     pub(crate) from: PathBuf,
     /// The lab file to write; without it the lab goes to standard output, and the report to standard error.

@@ -8,14 +8,20 @@ use netloom_foreign::{Item, Verdict};
 use serde_json::{Value, json};
 
 use crate::flags::{Export, Import};
-use crate::{Usage, foreign, output, source, whole_file};
+use crate::{Usage, foreign, input, output, source, whole_file};
 
 /// `netloom import`
 pub(crate) fn import(args: &Import) -> Result<i32> {
     let Some(lab) = foreign::find(&args.from) else {
-        fs::metadata(&args.from).with_context(|| format!("{:?}: open", args.from))?;
+        // What is on standard input is no file, but may fail to be read.
+        match args.from == Path::new(input::STDIN) {
+            true => input::read().map(drop)?,
+            false => {
+                fs::metadata(&args.from).with_context(|| format!("{:?}: open", args.from))?;
+            }
+        }
         let what = "no lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab";
-        return Err(Usage(format!("{:?}: {what}", args.from)).into());
+        return Err(Usage(format!("{:?}: {what}", source::shown(&args.from))).into());
     };
     let base = match &args.output {
         Some(output) => base(output, &lab.folder),
