@@ -3,6 +3,7 @@
 //! A response's aliases (CNAME) are followed from the name that was asked for, which is the one that counts.
 //! Only names of host name characters are given, in lower case without the dot of the root. Any bytes may come in.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is asked for.
@@ -45,6 +46,12 @@ const MOST_RECORDS: usize = 4096;
 const RESPONSE: u16 = 0x8000;
 const KIND: u16 = 0x7800;
 const CODE: u16 = 0x000F;
+/// What a query may want: recursion, to be told whether the answer is authentic, and answers that were not checked.
+const RECURSE: u16 = 0x0100;
+const AUTHENTIC: u16 = 0x0020;
+const UNCHECKED: u16 = 0x0010;
+/// The flag of EDNS by which a query wants signatures (RFC 3225).
+const SIGNATURES: u16 = 0x8000;
 /// Codes: the server has failed; there is no such name.
 const SERVER_FAILURE: u16 = 2;
 const NO_SUCH_NAME: u16 = 3;
@@ -91,6 +98,28 @@ pub fn asked(query: &[u8]) -> Option<Question> {
         return None;
     }
     Some(Question { name: host(&name)?, kind: word(query, at)? })
+}
+
+/// The query with nothing in it but its question, where it [asks](asked) for nothing else: of EDNS it says the size of answers
+/// that it takes and whether it wants signatures, without options, which servers may pass on.
+pub fn plain(query: &[u8]) -> Cow<'_, [u8]> {
+    let bare = || {
+        asked(query)?;
+        let (_, at) = name(query, HEADER)?;
+        let mut bare = query.get(..at + 4)?.to_vec();
+        let flags = word(query, 2)? & (RECURSE | AUTHENTIC | UNCHECKED);
+        bare[2..4].copy_from_slice(&flags.to_be_bytes());
+        if word(query, 10)? == 1 {
+            // A record without a name: its type, the size, what the flags say, and the length of its options.
+            bare.extend([0, 0, OPTIONS as u8]);
+            bare.extend(query.get(at + 7..at + 9)?);
+            bare.extend([0, 0]);
+            bare.extend((word(query, at + 11)? & SIGNATURES).to_be_bytes());
+            bare.extend([0, 0]);
+        }
+        Some(bare)
+    };
+    bare().map_or(Cow::Borrowed(query), Cow::Owned)
 }
 
 /// The response to a query that no server has answered: its header and question, with the code of a failed server.

@@ -43,9 +43,11 @@ const MOMENT: Duration = Duration::from_millis(4);
 /// Reads of a program's output until keys and questions have their turn.
 const READS: usize = 16;
 /// Where a question is drawn, whatever a program has begun or set: a sequence or string that would swallow it, another
-/// language of terminals or a printer, output that is held back, other letters, and bounds of lines and of the screen
-/// ("XTerm Control Sequences"). The alternate screen is cleared, with the cursor at its top.
-const CLEAN: &str = "\x18\x1b\\\x1b\x03\x1b<\x1b[4i\x1b[?2026l\x1b[?1049h\x1b(B\x0f\x1b[?6l\x1b[?69l\x1b[r\x1b[?7h\x1b[4l\x1b[0m\x1b[2J\x1b[H";
+/// language of terminals or a printer, output that is held back, colours in which it would not be seen, other letters, and
+/// bounds of lines and of the screen ("XTerm Control Sequences"; those of Linux's consoles are in console_codes(4)). The
+/// alternate screen is cleared, with the cursor at its top.
+const CLEAN: &str = "\x18\x1b\\\x1b\x03\x1b<\x1b[4i\x1b[?2026l\
+    \x1b]104\x1b\\\x1b]105\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]R\x1b\\\x1b[?5l\x1b[?1049h\x1b(B\x0f\x1b[?6l\x1b[?69l\x1b[r\x1b[?7h\x1b[4l\x1b[0m\x1b[2J\x1b[H";
 
 /// Both terminals.
 pub(crate) struct Screen<'t> {
@@ -344,6 +346,10 @@ impl<'t> Screen<'t> {
                     (shown.since, shown.ready) = (Instant::now(), false);
                 }
                 let late = !shown.ready && shown.since.elapsed() >= DEAD;
+                if late {
+                    // What was typed until now was typed before its keys were shown.
+                    let _ = tcflush(self.tty, QueueSelector::IFlush);
+                }
                 shown.ready |= late;
                 let same = !late
                     && (shown.view.requests.len(), shown.view.waiting, shown.view.flood)

@@ -89,6 +89,21 @@ print(by_sendto(q))";
 }
 
 #[test]
+fn options_of_a_query_reach_no_server() {
+    isolated!({
+        let (server, _folder) = set_up();
+        let script = "
+q = query('web.test')
+options = struct.pack('!HH', 65281, 6) + b'secret'
+q = q[:10] + bytes([0, 1]) + q[12:] + bytes([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, len(options)]) + options
+for way in WAYS: print(way(q))";
+        let known = "default: deny\nrules: [{allow: out, to: 127.0.0.53, port: 53}, {allow: out, to: web.test, port: 1}]";
+        assert_eq!(asks(script, 1, &following(known)), "0 0 0 0 0 0");
+        assert_eq!(server.asked_often(), ["web.test"; 6]);
+    });
+}
+
+#[test]
 fn messages_to_several_places_do_not_carry_a_query_past() {
     needs!("cc");
     isolated!({

@@ -25,8 +25,9 @@ def answer(q, stream):
     while q[at]:
         name.append(q[at+1:at+1+q[at]].decode()); at += 1 + q[at]
     name = '.'.join(name).lower(); kind, = struct.unpack('!H', q[at+1:at+3])
-    asked.write(name + '\n'); asked.flush()
     end = at + 5
+    # Eleven bytes are a record of EDNS without options.
+    asked.write(name + (' and more' if len(q) > end + 11 else '') + '\n'); asked.flush()
     if name == 'long.test' and not stream:
         return q[:2] + b'\x83\x80' + q[4:6] + b'\0\0\0\0\0\0' + q[12:end]
     records, owner = [], name

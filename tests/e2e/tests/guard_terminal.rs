@@ -317,6 +317,18 @@ fn no_string_swallows_a_question() {
     let text = shown.screen();
     let question = text.split_once("begun\x1bP").expect("the program's output").1;
     assert!(question.starts_with("\x18\x1b\\"), "{question:?}");
+    // Nor is it shown in colours that a program has set: those of letters, of what is behind them, and of the palette.
+    let before = question.split_once("netloom guard").expect("a question").0;
+    for colours in [
+        "\x1b]104\x1b\\",
+        "\x1b]110\x1b\\",
+        "\x1b]111\x1b\\",
+        "\x1b]R\x1b\\",
+        "\x1b[?5l",
+        "\x1b[0m",
+    ] {
+        assert!(before.contains(colours), "{colours:?}: {question:?}");
+    }
     shown.type_text("n");
     assert_eq!(shown.finish().code(), Some(7));
     machine.untouched();

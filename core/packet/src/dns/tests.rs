@@ -99,6 +99,25 @@ fn a_name_is_said_not_to_be_there() {
 }
 
 #[test]
+fn beside_its_question_a_query_carries_nothing() {
+    // Of the flags: AD and CD, and one that means nothing. EDNS with another version, flags and a cookie.
+    let query = message(0x0170, "A.example", A, &[]);
+    let options = [0, 0, 41, 4, 208, 7, 3, 0x80, 1, 0, 12, 0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8];
+    let mut with_options = [&query[..], &options].concat();
+    with_options[11] = 1;
+    let bare = message(0x0130, "A.example", A, &[]);
+    assert_eq!(plain(&query), bare);
+    let mut expected = [&bare[..], &[0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0]].concat();
+    expected[11] = 1;
+    assert_eq!(plain(&with_options), expected);
+    assert_eq!(asked(&plain(&with_options)), asked(&query));
+    // What is no question is not changed: it goes on only where all may.
+    for other in [&with_options[..20], &[], &message(0x8100, "a.example", A, &[])] {
+        assert_eq!(plain(other), other);
+    }
+}
+
+#[test]
 fn addresses_belong_to_the_name_that_was_asked_for() {
     let v6 = "fd00::1".parse::<Ipv6Addr>().unwrap().octets();
     let bytes = message(

@@ -1,4 +1,5 @@
-//! Carries queries to the machine's name servers and answers back, byte for byte, and notes what answers say.
+//! Carries queries to the machine's name servers and answers back, and notes what answers say. Of a query goes on what asks for
+//! its name, and nothing that programs may put beside that.
 //!
 //! A door stands in the namespace apart, at a server's own address. What arrives there, and asks for a name that may be
 //! looked up, goes on from a socket of this process to that server, and its answers come back; other names are said not to
@@ -120,7 +121,7 @@ fn ask(
         client.asked = Instant::now();
         client.asker = asker;
         client.awaited.add(query);
-        if client.socket.send(query).is_err() {
+        if client.socket.send(&dns::plain(query)).is_err() {
             client.refuse(door, from);
         }
     }

@@ -81,7 +81,7 @@ impl Both<'_> {
     fn ask(&self, query: &[u8], awaited: &Mutex<Awaited>) -> bool {
         if self.shared.bring(Matter::Query(name_of(query)), self.asker.clone()) {
             lock(awaited).add(query);
-            return send(self.server, query).is_ok();
+            return send(self.server, &dns::plain(query)).is_ok();
         }
         // What asks for nothing gets no answer, and nothing goes on after it.
         dns::no_such_name(query).is_some_and(|none| self.tell(&none))
