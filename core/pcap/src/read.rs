@@ -27,6 +27,9 @@ use clock::Clock;
 use order::Order;
 use source::Source;
 
+/// Most interfaces of a section: more than anybody captures at. Each takes memory for as long as its section is read.
+const MOST_INTERFACES: usize = 1 << 16;
+
 /// The next item of a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -322,11 +325,10 @@ impl<R: Read> Reader<R> {
 
     fn interface(&mut self, order: Order, at: u64, total: usize) -> Result<Option<Item<'_>>> {
         let kind = ng::INTERFACE;
-        let id = InterfaceId::try_from(self.interfaces.len()).map_err(|_| Error::Malformed {
-            at,
-            kind,
-            reason: "too many interfaces",
-        })?;
+        let too_many = Error::Malformed { at, kind, reason: "too many interfaces" };
+        let known = self.interfaces.len();
+        let id = InterfaceId::try_from(known).ok().filter(|_| known < MOST_INTERFACES);
+        let id = id.ok_or(too_many)?;
         let body = self.source.take(total).get(8..total - 4).unwrap_or_default();
         // An unreadable one still gets a number, so that later ones keep theirs.
         let read = block::interface(order, id, body);

@@ -137,18 +137,20 @@ impl Replayer {
         };
         let rounds = self.options.rounds;
         let by_time = matches!(self.options.tempo, Tempo::Recorded(_));
-        let outlet = &mut self.outlet;
+        let (outlet, gone) = (&mut self.outlet, AtomicBool::new(false));
+        let gone = &gone;
         let played = std::thread::scope(|scope| {
             // Inside the scope, so that the reader sees the channel close when this ends.
             let (to, from) = sync_channel(AHEAD);
             let reader = std::thread::Builder::new().name("netloom-read".to_owned());
             reader
-                .spawn_scoped(scope, move || read(open, rounds, by_time, &to, stop))
+                .spawn_scoped(scope, move || read(open, rounds, by_time, &to, gone))
                 .map_err(|e| Failure::new("thread", "start", e))?;
             // After the reader has started, which should not have priority.
             let eager = playing.paced.then(Priority::new);
             playing.preferred = eager.as_ref().is_some_and(Priority::is_raised);
             let played = playing.play(&from, outlet, stop);
+            gone.store(true, Ordering::Relaxed);
             drop(from);
             played
         });

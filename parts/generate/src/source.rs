@@ -114,20 +114,20 @@ impl Feed<'_> {
     }
 }
 
-/// Reads a file `rounds` times (0: until the player is gone) and sends its frames, or the error. With
+/// Reads a file `rounds` times (0: without end) and sends its frames, or the error, until the player is `gone`. With
 /// `by_time` frames are in recording order, else in file order.
 pub(crate) fn read<R: Read>(
     mut open: impl FnMut() -> std::io::Result<R>,
     rounds: u64,
     by_time: bool,
     to: &SyncSender<Result<Batch>>,
-    stop: &AtomicBool,
+    gone: &AtomicBool,
 ) {
     let mut round = 0;
-    while (rounds == 0 || round < rounds) && !stop.load(Ordering::Relaxed) {
+    while (rounds == 0 || round < rounds) && !gone.load(Ordering::Relaxed) {
         match open()
             .map_err(|e| Failure::new("capture file", "open", e).into())
-            .and_then(|file| once(file, by_time, to))
+            .and_then(|file| once(file, by_time, to, gone))
         {
             Ok(true) => round += 1,
             Ok(false) => return,
@@ -140,7 +140,12 @@ pub(crate) fn read<R: Read>(
 }
 
 /// Reads the file once; returns whether the player still listens.
-fn once<R: Read>(file: R, by_time: bool, to: &SyncSender<Result<Batch>>) -> Result<bool> {
+fn once<R: Read>(
+    file: R,
+    by_time: bool,
+    to: &SyncSender<Result<Batch>>,
+    gone: &AtomicBool,
+) -> Result<bool> {
     let mut reader = Reader::new(file)?;
     // The link types of the section's interfaces, for simple packet blocks.
     let mut kinds: Vec<u16> = Vec::new();
@@ -168,7 +173,8 @@ fn once<R: Read>(file: R, by_time: bool, to: &SyncSender<Result<Batch>>) -> Resu
                 return if feed.gone { Ok(false) } else { Err(e.into()) };
             }
         }
-        if feed.gone {
+        // A file may have much that is not sent.
+        if feed.gone || gone.load(Ordering::Relaxed) {
             return Ok(false);
         }
     }

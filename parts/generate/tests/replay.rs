@@ -2,7 +2,7 @@
 
 use super::world;
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -201,6 +201,45 @@ fn a_file_that_is_cut_short_is_played_up_to_there() {
         assert!(matches!(error, Error::Pcap(netloom_pcap::Error::Format { .. })), "{error}");
         let engine = Replayer::open(interface(A), Engine::LiveFrames, ReplayOptions::default());
         assert!(engine.unwrap_err().to_string().starts_with("engine live-frames: "));
+    });
+}
+
+/// A file without end, of which nothing can be sent. Once a megabyte of it was read, replaying is to stop.
+struct Unsendable<'s> {
+    packet: Vec<u8>,
+    waits: Cursor<Vec<u8>>,
+    read: usize,
+    stop: &'s AtomicBool,
+}
+
+impl Read for Unsendable<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let mut count = self.waits.read(to)?;
+        if count == 0 {
+            self.waits = Cursor::new(self.packet.clone());
+            count = self.waits.read(to)?;
+        }
+        self.read += count;
+        self.stop.fetch_or(self.read > 1 << 20, Ordering::Relaxed);
+        assert!(self.read < 1 << 28, "it is read on and on");
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_file_of_which_nothing_can_be_sent_does_not_keep_it_from_ending() {
+    isolated!({
+        pair();
+        let stop = AtomicBool::new(false);
+        let mut packet = vec![];
+        put(&mut packet, 1, 0, 9, &[0; 9]);
+        let mut replayer = Replayer::open(interface(A), Engine::Auto, at(Tempo::Rate(Rate::Max)));
+        let replayer = replayer.as_mut().unwrap();
+        let open = || {
+            let (packet, waits) = (packet.clone(), Cursor::new(file()));
+            Ok(Unsendable { packet, waits, read: 0, stop: &stop })
+        };
+        assert_eq!(replayer.run(open, &stop).unwrap().frames_sent, 0);
     });
 }
 

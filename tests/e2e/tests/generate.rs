@@ -1,8 +1,9 @@
 //! `netloom generate` and `replay`: what is sent arrives, or is lost where the books say so.
 
 use netloom_tests_e2e::capturing::{Capturing, read_pcapng};
-use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, machine, signal, wait_until};
+use netloom_tests_e2e::live::{Held, SOON, gone};
+use netloom_tests_e2e::{Machine, Run, machine, pair, signal, wait_until};
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// Nodes on a bridge, on a switch in shared memory, and a link with a wire that leads to `e`: at its
@@ -340,5 +341,26 @@ fn what_cannot_be_sent_is_named() {
         let done = run.finish().code(code);
         parts.iter().fold(done, |done, part| done.says(part));
     }
+    machine.down();
+}
+
+#[test]
+fn a_pipe_that_says_nothing_does_not_keep_replay_from_ending() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    let pipe = machine.scratch().path().join("pipe");
+    Run::new("mkfifo").args([&pipe]).ok();
+    let writer = std::fs::File::options().read(true).write(true).open(&pipe).expect("open it");
+    let words = ["replay".as_ref(), pipe.as_os_str(), "a:eth0".as_ref()];
+    let mut replay = Held::start(machine.netloom(words));
+    let pid = replay.pid();
+    replay.until("it reads", || {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        let mut names = threads.map(|thread| std::fs::read_to_string(thread.path().join("comm")));
+        names.any(|name| name.is_ok_and(|name| name == "netloom-read\n")).then_some(())
+    });
+    signal(pid, Signal::TERM);
+    wait_until("it has ended", SOON, || gone(pid).then_some(()));
+    drop((writer, replay));
     machine.down();
 }

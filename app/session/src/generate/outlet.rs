@@ -1,11 +1,13 @@
 //! The sending or receiving end: an interface in its namespace, or a port of a switch.
 
 use std::fs::File;
+use std::io::Read;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use netloom_generate::{
     Announced, Engine, FarEnd, Generator, Receive, ReceiveOptions, ReceiveReport, ReplayOptions,
@@ -17,7 +19,7 @@ use netloom_model::lookup::target::{Point, Space};
 use netloom_model::plan::PlannedEnd;
 use netloom_netlink::{LinkInfo, Socket};
 use netloom_shm::JoinOptions;
-use netloom_sys::Failure;
+use netloom_sys::{Failure, process};
 use netloom_traffic::{Addresses, SentFrames};
 
 use super::addressing::{Addressing, Destination};
@@ -26,6 +28,9 @@ use crate::{Error, Lab, Result, Spaces, switch};
 
 /// The folder of receivers' sockets.
 const RECEIVERS: &str = "receivers";
+
+/// How often a recording that keeps its reader waiting looks whether it is to be read on.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A resolved target.
 pub struct Outlet {
@@ -166,9 +171,27 @@ impl Outlet {
     ) -> Result<ReplayReport> {
         run(self.spaces, self.end, |target, _| {
             let mut replayer = Replayer::open(target, engine, options)?;
-            let played = replayer.run(|| File::open(file), stop);
+            let open = || File::open(file).map(|file| Recording { file, stop });
+            let played = replayer.run(open, stop);
             played.map_err(|e| Failure::path(file, "play", e).into())
         })
+    }
+}
+
+/// A recording that is read until `stop` is set: a pipe may keep its reader waiting for as long as its writer wants.
+struct Recording<'s> {
+    file: File,
+    stop: &'s AtomicBool,
+}
+
+impl Read for Recording<'_> {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        while !process::wait_readable(&self.file, LOOK) {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(0);
+            }
+        }
+        self.file.read(room)
     }
 }
 

@@ -183,6 +183,16 @@ fn a_length_that_lies_makes_no_memory() {
 }
 
 #[test]
+fn a_section_has_a_bounded_number_of_interfaces() {
+    let mut bytes = Vec::new();
+    ng::section(&mut bytes, &ng::Section::default());
+    (0..=1 << 16).for_each(|_| ng::interface(&mut bytes, &ng::Interface::default()));
+    let (said, error) = read_all(&bytes[..]);
+    assert_eq!(said.len(), 1 + (1 << 16));
+    assert!(error.is_some_and(|error| error.to_string().contains("too many interfaces")));
+}
+
+#[test]
 fn refusals_of_the_source_are_told() {
     struct Broken(bool);
     impl std::io::Read for Broken {
