@@ -32,7 +32,7 @@ fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Characters that have no shape of their own, or change how others stand.
-fn is_unseen(letter: char) -> bool {
+pub fn is_unseen(letter: char) -> bool {
     matches!(
         letter,
         '\u{ad}'

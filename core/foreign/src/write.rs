@@ -280,8 +280,12 @@ pub(crate) fn quoted(text: &str) -> String {
             c if (c as u32) < 0x20 || (0x7f..0xa0).contains(&(c as u32)) => {
                 let _ = write!(out, "\\x{:02x}", c as u32);
             }
-            '\u{2028}' | '\u{2029}' | '\u{feff}' => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
+            // What has no shape, or turns the direction of writing, is seen for what it is.
+            c if printable::is_unseen(c) => {
+                let _ = match c as u32 {
+                    c @ ..=0xffff => write!(out, "\\u{c:04x}"),
+                    c => write!(out, "\\U{c:08x}"),
+                };
             }
             c => out.push(c),
         }
@@ -312,9 +316,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_text_of_others_turns_the_direction_of_writing() {
+        assert_eq!(quoted("a\u{202e}b\u{200b}\u{e0041}"), r#""a\u202eb\u200b\U000e0041""#);
+    }
+
     proptest! {
         #[test]
-        fn texts_come_back(text in "\\PC*|[\u{0}-\u{a0}\u{2028}\u{feff}]{0,8}") {
+        fn texts_come_back(text in "\\PC*|[\u{0}-\u{b0}\u{200b}-\u{202e}\u{feff}\u{e0000}-\u{e007f}]{0,8}") {
             for shown in [scalar(&text), quoted(&text)] {
                 let mut report = netloom_config::Report::new("f");
                 let file = format!("k: [{shown}]\n");
