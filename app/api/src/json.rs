@@ -1,8 +1,9 @@
-//! Reads bodies as JSON, more strictly than serde alone: an object is an object, and a key is there once.
+//! Reads bodies as JSON, more strictly than serde alone: an object is an object, a key is there once, and is known.
 //!
-//! Structs that serde derives also take an array of their fields in order, and a map takes the last of two equal keys. Both
-//! hide mistakes, so [`read`] wraps the reader: [`Strict`] passes every call on and watches objects on their way.
-//! Not checked: what serde buffers before it knows its type, such as the options of a switch in a plan.
+//! Structs that serde derives also take an array of their fields in order and skip keys that they do not know, and a map
+//! takes the last of two equal keys. All of these hide mistakes, so [`read`] wraps the reader: [`Strict`] passes every call
+//! on and watches objects on their way. What serde buffers before it knows its type, such as the options of a switch in a
+//! plan, is not seen here: such types say `deny_unknown_fields`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -75,7 +76,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         deserialize_u64(); deserialize_u128(); deserialize_f32(); deserialize_f64(); deserialize_char();
         deserialize_str(); deserialize_string(); deserialize_bytes(); deserialize_byte_buf();
         deserialize_option(); deserialize_unit(); deserialize_seq(); deserialize_map();
-        deserialize_identifier(); deserialize_ignored_any();
+        deserialize_identifier();
         deserialize_unit_struct(name: &'static str); deserialize_newtype_struct(name: &'static str);
         deserialize_tuple(len: usize); deserialize_tuple_struct(name: &'static str, len: usize);
         deserialize_enum(name: &'static str, variants: &'static [&'static str]);
@@ -88,6 +89,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         visitor: V,
     ) -> Result<V::Value, D::Error> {
         self.inner.deserialize_struct(name, fields, Self::visitor(Watch::Fields, visitor))
+    }
+
+    /// serde asks for this where a struct does not know a key.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, D::Error> {
+        Err(D::Error::custom("unknown field"))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -346,6 +352,67 @@ mod tests {
         }
         let error = read::<Flat>(br#"{"name": "", "x": 1, "x": 1}"#).unwrap_err();
         assert!(error.contains("the key \"x\" is there twice"), "{error}");
+    }
+
+    #[test]
+    fn keys_that_nobody_knows_are_refused_by_name() {
+        #[derive(Debug, Deserialize)]
+        #[expect(dead_code, reason = "only read")]
+        struct Open {
+            inner: Option<Box<Open>>,
+            map: BTreeMap<u32, Open>,
+        }
+        for (text, words) in [
+            (r#"{"map": {}, "colour": {"a": [1]}}"#, "colour: unknown field"),
+            (r#"{"map": {"1": {"map": {}, "x": 1}}}"#, "map.1.x: unknown field"),
+            (r#"{"map": {}, "inner": {"map": {}, "x": null}}"#, "inner.x: unknown field"),
+        ] {
+            let error = read::<Open>(text.as_bytes()).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+        }
+    }
+
+    /// Every object of a value, by its path in words of JSON pointers.
+    fn objects(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(all) => {
+                found.push(at.to_owned());
+                all.iter().for_each(|(key, value)| objects(value, &format!("{at}/{key}"), found));
+            }
+            serde_json::Value::Array(all) => {
+                let all = all.iter().enumerate();
+                all.for_each(|(at_which, value)| {
+                    objects(value, &format!("{at}/{at_which}"), found)
+                });
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn no_object_of_a_plan_takes_a_key_that_nobody_knows() {
+        let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+        let (mut seen, mut named) = (0, 0);
+        for name in ["all-keys", "vm-qemu", "shm-switch", "slices", "plane-separation", "doors"] {
+            let path = format!("{examples}/{name}.yaml");
+            let lab = netloom_model::parse(&path, &std::fs::read(&path).unwrap(), name).unwrap();
+            let plan = netloom_model::plan::plan(&lab).unwrap();
+            let whole = serde_json::json!({"plan": plan});
+            let mut found = vec![];
+            objects(&whole, "", &mut found);
+            assert!(read::<netloom_lab::view::Apply>(whole.to_string().as_bytes()).is_ok());
+            for at in found {
+                let mut changed = whole.clone();
+                let object = changed.pointer_mut(&at).and_then(|found| found.as_object_mut());
+                object.unwrap().insert("colour".into(), serde_json::json!(1));
+                let error = read::<netloom_lab::view::Apply>(changed.to_string().as_bytes());
+                let error = error.expect_err(&at);
+                // One that stands for a choice has a single key, and is no choice with two.
+                named += u32::from(error.contains("colour"));
+                seen += 1;
+            }
+        }
+        assert!(seen > 100 && named * 10 > seen * 9, "{named} of {seen}");
     }
 
     #[test]

@@ -279,6 +279,7 @@ impl Route {
 /// A switch to make: a kernel bridge in the lab's core namespace, or a shared-memory switch, which has
 /// no interface of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlannedSwitch {
     /// Its name in the lab.

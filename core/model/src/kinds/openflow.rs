@@ -44,7 +44,7 @@ pub(crate) const MOST_CONTROLLERS: usize = 16;
 
 /// The options of a switch of kind `openflow`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedOpenflow))]
 pub struct OpenflowSwitch {
     /// Its number for controllers; a plan always has one, from the names of lab and switch by default.
@@ -78,7 +78,7 @@ fn is_none(number: &u8) -> bool {
 
 /// Files of the host for TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedTls))]
 pub struct TlsFiles {
     /// Certificates of authorities, one of which must have signed a controller's.

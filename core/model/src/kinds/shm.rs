@@ -29,6 +29,7 @@ pub const OWN_ADDRESS: &str = "own";
 
 /// The options of a switch of kind `shm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedShm))]
 pub struct ShmSwitch {
     /// The mode of its socket, which decides who may join.
@@ -94,6 +95,7 @@ impl ShmSwitch {
 
 /// The rules of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedPort))]
 pub struct ShmPort {
     /// Its number; the switch chooses by default.
@@ -108,7 +110,7 @@ pub struct ShmPort {
 
 /// The VLANs of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedVlan))]
 pub enum PortVlan {
     /// Untagged frames belong to this one, 1 to 4094.
@@ -124,6 +126,7 @@ pub enum PortVlan {
 
 /// A mirror session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedMirror))]
 pub struct ShmMirror {
     /// Names of the source ports.

@@ -201,7 +201,7 @@ impl Default for Storage {
 
 /// The options of a node of kind `vm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Machine {
     /// What runs it.
