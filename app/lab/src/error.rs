@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 
+use netloom_config::printable;
 use netloom_model::lookup::LookupError;
 use netloom_sys::{Failure, Unsupported};
 
@@ -74,8 +75,8 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// A setting cannot be used.
-    #[error("{object}: {reason}")]
+    /// A setting cannot be used. Paths of a lab file stay on their line.
+    #[error("{}: {}", printable::line(object), printable::line(reason))]
     Invalid {
         /// The object of the setting.
         object: String,

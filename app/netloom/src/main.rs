@@ -25,8 +25,6 @@ mod whole_file;
 
 use std::io;
 
-use netloom_config::printable;
-
 /// Wrong usage detected only at run time, e.g. several labs run and none is named.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -50,7 +48,7 @@ fn report(error: &anyhow::Error) -> i32 {
         return 2;
     }
     // It may name what others have named: files, processes, nodes.
-    tell_line!("netloom: {}", printable::lines(&netloom_sys::describe(&**error)));
+    tell_line!("netloom: {}", netloom_sys::describe(&**error));
     exit_code(error)
 }
 

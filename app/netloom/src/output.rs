@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
+use netloom_config::printable;
 
 /// Writes text to standard output and flushes it. A broken pipe is an error that ends the program quietly.
 pub(crate) fn print(text: &str) -> Result<()> {
@@ -13,9 +14,19 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes text to standard error. What cannot be written there, because nobody reads it any more or a disk is full, is
-/// left out: it must not end what it tells of.
+/// Writes text for a person to standard output: what others have named or said in it changes no terminal.
+pub(crate) fn show(text: &str) -> Result<()> {
+    print(&printable::lines(text))
+}
+
+/// Writes text to standard error; what others have named or said in it changes no terminal. What cannot be written there,
+/// because nobody reads it any more or a disk is full, is left out: it must not end what it tells of.
 pub(crate) fn to_stderr(text: std::fmt::Arguments<'_>) {
+    as_is_to_stderr(format_args!("{}", printable::lines(&text.to_string())));
+}
+
+/// The same as it is: JSON, which has escapes of its own, or what is drawn.
+pub(crate) fn as_is_to_stderr(text: std::fmt::Arguments<'_>) {
     let _ = anstream::stderr().lock().write_fmt(text);
 }
 
@@ -40,7 +51,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(head.iter().copied());
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| printable::line(cell)));
     }
     let lines = table.to_string();
     let trimmed = lines.lines().map(|l| l.strip_prefix(' ').unwrap_or(l).trim_end());
@@ -73,7 +84,8 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
 /// Labels and values, one pair per line, values aligned.
 pub(crate) fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
-    let line = |(label, value): &(&str, String)| format!("{label:<width$}  {value}\n");
+    let line =
+        |(label, value): &(&str, String)| format!("{label:<width$}  {}\n", printable::line(value));
     facts.iter().map(line).collect()
 }
 
@@ -127,14 +139,14 @@ impl ProgressLine {
     pub(crate) fn show(&mut self, text: &str) {
         if self.on {
             let width = self.shown.max(text.len());
-            tell!("\r{text:<width$}");
+            as_is_to_stderr(format_args!("\r{:<width$}", printable::line(text)));
             self.shown = text.len();
         }
     }
 
     pub(crate) fn clear(&mut self) {
         if self.on && self.shown > 0 {
-            tell!("\r{:width$}\r", "", width = self.shown);
+            as_is_to_stderr(format_args!("\r{:width$}\r", "", width = self.shown));
             self.shown = 0;
         }
     }

@@ -8,6 +8,7 @@
 use std::process::Stdio;
 use std::time::Instant;
 
+use netloom_config::printable;
 use netloom_model::lab::Health;
 use netloom_sys::process::{Exit, with_open_mask};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -103,7 +104,7 @@ impl Checking {
 
     fn name(&self) -> String {
         let words = self.health.check.exec.as_deref().unwrap_or_default().join(" ");
-        words.chars().take(200).collect()
+        printable::line(&words.chars().take(200).collect::<String>()).into_owned()
     }
 
     fn result(&mut self, result: Result<(), String>, now: Instant) {

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use netloom_config::printable;
 use netloom_sys::setup::open_regular;
 
 /// Where programs are looked for where nothing else is said.
@@ -22,7 +23,7 @@ const INTERPRETER: u32 = 3;
 /// Why a program could not be started, which is looked for along `path`: the kernel's reason, and what is missing.
 pub(crate) fn words(error: &io::Error, program: &str, path: Option<&str>) -> String {
     if error.kind() == io::ErrorKind::NotFound && program.trim().contains(char::is_whitespace) {
-        let word = program.split_whitespace().next().unwrap_or_default();
+        let word = printable::line(program.split_whitespace().next().unwrap_or_default());
         return format!(
             "{error}: the whole is taken for a program's name; write {word} and its arguments as words of their own, or \
              sh -c '…'"
@@ -35,7 +36,8 @@ pub(crate) fn words(error: &io::Error, program: &str, path: Option<&str>) -> Str
         .filter(|(needed, _)| !needed.exists());
     match missing {
         Some((needed, file)) => {
-            let (needed, file) = (needed.display(), file.display());
+            let shown = |path: &Path| printable::line(&path.to_string_lossy()).into_owned();
+            let (needed, file) = (shown(&needed), shown(&file));
             format!("{error}: {file} is there, and {needed}, which runs it, is not")
         }
         None => error.to_string(),

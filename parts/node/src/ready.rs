@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use netloom_config::printable;
 use netloom_model::lab::Ready;
 
 /// `TCP_LISTEN` of include/net/tcp_states.h, as printed in /proc/net/tcp.
@@ -22,7 +23,7 @@ pub(crate) fn told(file: &Path) -> Option<String> {
 /// The first unmet condition other than the command; `None` if all are met.
 pub(crate) fn lacking(ready: &Ready) -> Option<String> {
     if let Some(path) = ready.files.iter().find(|p| !std::path::Path::new(p.as_str()).exists()) {
-        return Some(format!("file {path} does not exist"));
+        return Some(format!("file {} does not exist", printable::line(path)));
     }
     if ready.tcp.is_empty() {
         return None;

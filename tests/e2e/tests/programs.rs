@@ -132,3 +132,29 @@ fn the_next_start_of_a_program_is_shown() {
     });
     machine.down();
 }
+
+/// Programs whose words, and what they say, would end a line, move a cursor, or turn the direction of writing.
+const ODD: &str = r#"
+name: odd
+nodes:
+  a:
+    run: [[sh, -c, "printf '\\033[31m\\342\\200\\256'; exit 1\nforged \u202e\e[2J"]]
+    exec: [{command: [sh, -c, "printf '\\033[31m\\342\\200\\256'; exit 1\nforged \u202e\e[2J"], fatal: false}]
+"#;
+
+#[test]
+fn what_programs_are_called_and_say_changes_no_terminal() {
+    let machine = machine!();
+    let file = machine.file(ODD);
+    let up = machine.netloom(["up".as_ref(), file.as_os_str()]).finish().code(1);
+    let up = up.says("1 program ended with an error").says("command of `exec` failed");
+    let shown = [["status"].as_slice(), &["node", "show", "a"], &["up", "lab.yaml"]];
+    let shown = shown.map(|words| machine.netloom(words).dir(machine.scratch().path()).finish());
+    for shown in [up].into_iter().chain(shown) {
+        for text in [shown.text(), shown.errors()] {
+            assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+            assert!(!text.lines().any(|line| line.starts_with("forged")), "{text}");
+        }
+    }
+    machine.down();
+}

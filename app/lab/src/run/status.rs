@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
+use netloom_config::printable;
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{
@@ -332,7 +333,8 @@ fn standing(
 ) -> (NodeState, Option<String>) {
     let failed = |(i, p): (usize, &ProgramView)| {
         let ending = p.ending().filter(|_| p.has_failed())?;
-        Some(format!("program {} ({}) {ending}", i + 1, p.command.join(" ")))
+        let words = p.command.join(" ");
+        Some(format!("program {} ({}) {ending}", i + 1, printable::line(&words)))
     };
     let mut failures: Vec<String> = programs.iter().enumerate().filter_map(failed).collect();
     let sick = report.health.as_ref().filter(|health| health.healthy == Some(false));

@@ -6,7 +6,7 @@ use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
 use super::figures;
 use crate::flags::{Json, Status};
 use crate::labs::{self, Wish};
-use crate::output::{count, or_dash, print, print_json, table};
+use crate::output::{count, or_dash, print, print_json, show, table};
 
 /// `netloom ls`
 pub(crate) fn ls(args: &Json) -> Result<i32> {
@@ -48,7 +48,7 @@ pub(crate) fn status(wish: &Wish, args: &Status) -> Result<i32> {
     if args.json {
         print_json(&status)?;
     } else {
-        print(&text(&status))?;
+        show(&text(&status))?;
     }
     Ok(0)
 }

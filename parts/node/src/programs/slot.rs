@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use netloom_config::printable;
 use netloom_model::lab::Program;
 use netloom_sys::process::Exit;
 use rustix::process::Pid;
@@ -55,6 +56,7 @@ impl Slot {
         let command = self.program.command.join(" ");
         let shown: String = command.chars().take(COMMAND_TOLD).collect();
         let rest = if shown.len() < command.len() { " …" } else { "" };
+        let shown = printable::line(&shown);
         format!("{} ({shown}{rest})", self.title)
     }
 

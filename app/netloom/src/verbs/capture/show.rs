@@ -104,7 +104,7 @@ pub(super) fn account(report: &Report, args: &Capture) -> Result<()> {
             "bytes": report.bytes,
         });
         if to_pipe {
-            tell_line!("{value}");
+            crate::output::as_is_to_stderr(format_args!("{value}\n"));
             return Ok(());
         }
         return print_json(&value);
