@@ -55,7 +55,8 @@ impl Running {
         let Differences { mut changes, .. } =
             drift::find(&state, &Inhabited { nodes, core: None }, &Left::default())?;
         for id in looked {
-            known.0.insert(id, changes.remove(&Object::Node(id)).unwrap_or_default());
+            let left = changes.remove(&Object::Node(id)).unwrap_or_default();
+            known.0.insert(id, left.into_iter().collect());
         }
         self.folder.write_commands(&known.0)
     }

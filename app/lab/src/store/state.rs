@@ -329,11 +329,11 @@ impl Folder {
     }
 
     /// What commands and programs of the file changed in their nodes, by node; see module `drift`.
-    pub(crate) fn read_commands(&self) -> Result<BTreeMap<NodeId, Vec<KeyChange>>> {
+    pub(crate) fn read_commands(&self) -> Result<BTreeMap<NodeId, BTreeSet<KeyChange>>> {
         Ok(self.read_json(COMMANDS)?.unwrap_or_default())
     }
 
-    pub(crate) fn write_commands(&self, of: &BTreeMap<NodeId, Vec<KeyChange>>) -> Result<()> {
+    pub(crate) fn write_commands(&self, of: &BTreeMap<NodeId, BTreeSet<KeyChange>>) -> Result<()> {
         self.write_json(COMMANDS, of)
     }
 

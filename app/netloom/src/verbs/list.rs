@@ -126,13 +126,18 @@ fn kept_off(node: &NodeStatus) -> String {
     or_dash(node.protect.as_ref(), |p| figures::amount(p.dropped_packets, p.dropped_bytes))
 }
 
+/// Most addresses of a node that are shown: its programs may add as many as they like.
+const MOST_ADDRESSES: usize = 100;
+
 fn addresses(node: &NodeStatus) -> String {
-    if !node.addresses.is_empty() {
-        return node.addresses.join(" ");
-    }
     // A lab process of an older version may report addresses per interface only.
-    let all = node.interfaces.iter().flat_map(|i| &i.addresses);
-    all.map(String::as_str).collect::<Vec<_>>().join(" ")
+    let of_interfaces = || node.interfaces.iter().flat_map(|i| &i.addresses).collect();
+    let own: Vec<&String> = node.addresses.iter().collect();
+    let all = if own.is_empty() { of_interfaces() } else { own };
+    let shown = all.iter().take(MOST_ADDRESSES).map(|address| address.as_str());
+    let more = all.len().checked_sub(MOST_ADDRESSES).filter(|more| *more > 0);
+    let more = more.map(|more| format!("and {more} more"));
+    shown.chain(more.as_deref()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -158,6 +163,16 @@ WIRE       STATE                 FROM    IMPAIRMENTS          OFFERED       LOST
 t:eth0--s  running, restarted 1  t:eth0  delay 10ms, loss 1%  10 (1.0 KiB)  3 (loss 1, queue 2)  1 (100 B)
 ";
         assert_eq!(text(&samples::status()), expected);
+    }
+
+    #[test]
+    fn a_nodes_addresses_keep_to_their_column() {
+        let mut status = samples::status();
+        status.nodes[0].addresses = (0..300).map(|n| format!("10.0.{n}.1/24")).collect();
+        let shown = addresses(&status.nodes[0]);
+        assert!(shown.ends_with(" 10.0.99.1/24 and 200 more"), "{shown}");
+        status.nodes[0].addresses.truncate(MOST_ADDRESSES);
+        assert!(addresses(&status.nodes[0]).ends_with(" 10.0.99.1/24"));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub struct Step {
 }
 
 /// A key that changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct KeyChange {
     /// As in the lab file, `limits.memory`.
