@@ -47,6 +47,18 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
+    /// A file of a lab's folder cannot be read or understood.
+    #[error(
+        "{file:?} cannot be read: {reason}; `netloom down {lab}` takes the lab down without it"
+    )]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+        /// The lab.
+        lab: String,
+    },
     /// Another process took the lab down while it was made.
     #[error("was taken down while it was made")]
     TakenDown,

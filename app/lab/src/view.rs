@@ -33,6 +33,9 @@ pub struct LabSummary {
     pub pid: Option<i32>,
     /// Unix time in seconds when it came up.
     pub since: u64,
+    /// Why what is stored of it cannot be read: such a lab is broken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
 }
 
 /// Where a lab stands.
@@ -49,7 +52,8 @@ pub enum LabState {
     Degraded,
     /// It could not come up, and was kept by `up --keep`; `down` removes it.
     Failed,
-    /// Making it was cut off by a kill; `down` removes what is left, and so does the next `up`.
+    /// Making it was cut off by a kill, and `down` removes what is left, as does the next `up`; or what is stored of it
+    /// cannot be read, and `down` takes it down.
     Broken,
     /// The lab process has ended; nodes and traffic go on; `up` of the same file adopts them.
     Orphaned,

@@ -149,7 +149,11 @@ pub(crate) fn connect_to(folder: &Folder) -> Result<Client> {
             "node {name:?}: the process of its lab has ended, so the nodes in it cannot be managed"
         )),
         Err(netloom_api::Error::NotRunning(_)) => {
-            let state = summary(name)?.map(|s| s.state);
+            let summary = summary(name)?;
+            if let Some(reason) = summary.as_ref().and_then(|s| s.unreadable.as_ref()) {
+                return Err(anyhow::anyhow!("lab {name:?}: {reason}"));
+            }
+            let state = summary.map(|s| s.state);
             let word = match state {
                 Some(LabState::Starting) => "is being made or taken down just now",
                 Some(LabState::Orphaned) => {
@@ -217,6 +221,7 @@ fn scope_summary(scope: &Folder) -> LabSummary {
         // Its process is not visible from inside.
         pid: None,
         since: counted.map_or(0, |s| s.since),
+        unreadable: None,
     }
 }
 

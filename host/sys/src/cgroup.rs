@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Failure, Result};
 pub use hierarchy::{CONTROLLERS, Hierarchy, SOCKETS, Version};
 use hierarchy::{enable, leave_for_leaf};
-pub use hierarchy::{hierarchies_of_root, hierarchies_of_user};
+pub use hierarchy::{hierarchies_of_root, hierarchies_of_user, hierarchy_with};
 pub use limit::Limits;
 pub use place::{Join, open_dir, open_v1};
 pub use usage::Usage;

@@ -29,6 +29,9 @@ use crate::{Error, Failure, Result};
 pub(crate) use served::judge as judge_served;
 use walk::{Group, Missing, Walk};
 
+/// Longest file that is read: more than the state of the largest lab.
+const MOST_CONTENT: u64 = 256 << 20;
+
 /// A directory that only this user and root can fill or exchange; all names in it are single components.
 #[derive(Debug)]
 pub struct TrustedDir {
@@ -185,8 +188,13 @@ impl TrustedDir {
             Err(e) if is_missing(&e) => return Ok(None),
             opened => opened?,
         };
+        let failed = Failure::of(shown(&self.path_of(name)), "read");
+        if file.metadata().map_err(&failed)?.len() > MOST_CONTENT {
+            let why = format!("it is longer than {} MiB", MOST_CONTENT >> 20);
+            return Err(Failure::path(self.path_of(name), "read", why).into());
+        }
         let mut content = Vec::new();
-        file.read_to_end(&mut content).map_err(Failure::of(shown(&self.path_of(name)), "read"))?;
+        file.read_to_end(&mut content).map_err(failed)?;
         Ok(Some(content))
     }
 

@@ -10,6 +10,7 @@ mod background;
 mod bench;
 mod between;
 mod binds;
+mod broken_files;
 mod capture;
 mod capture_order;
 mod capture_sink;

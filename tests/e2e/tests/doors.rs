@@ -525,3 +525,49 @@ fn nodes_come_behind_doors_that_stay() {
     on_a_host(&machine, BEHIND).args(&files).finish().code(0);
     machine.down();
 }
+
+/// Prints what was before, and after `down` of labs whose list of what they changed, or whose count of settings, is garbage.
+const WITHOUT_LIST: &str = r#"
+state() {
+    cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding
+    cat /proc/sys/net/ipv4/conf/uplink/forwarding
+    ip -o link show | sed 's/^[0-9]*: //; s/ mtu .*//; s/<.*>//' | sort
+    if command -v nft >/dev/null; then nft list ruleset; fi
+}
+state >before
+count=/run/netloom-host/$(readlink /proc/self/ns/net | tr -dc 0-9).json
+trap '"$NETLOOM_BIN" down --all; rm -f "$count"; kill $far' EXIT
+"$NETLOOM_BIN" up "$1"
+"$NETLOOM_BIN" up "$2"
+# Once while the lab process lives, once without it; the other lab keeps its door.
+echo garbage >"$NETLOOM_RUNTIME_DIR/doors/host.json"
+"$NETLOOM_BIN" down doors
+"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" up "$1"
+kill -9 "$(cat "$NETLOOM_RUNTIME_DIR/doors/lab.pid")"
+echo garbage >"$NETLOOM_RUNTIME_DIR/doors/host.json"
+"$NETLOOM_BIN" down doors
+"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
+# The count is made again of the lists.
+"$NETLOOM_BIN" up "$1"
+test -s "$count"
+echo garbage >"$count"
+"$NETLOOM_BIN" down doors
+"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
+"$NETLOOM_BIN" down second
+trap 'kill $far' EXIT
+test ! -e "$count"
+state >after
+diff before after
+"#;
+
+#[test]
+fn doors_close_without_the_list_of_what_they_changed() {
+    root_only!("opens doors to the host");
+    let machine = machine!();
+    let file = workspace_root().join("examples/doors.yaml");
+    let second = machine.file(SECOND);
+    let script = format!("{CARD}{WITHOUT_LIST}");
+    on_a_host(&machine, &script).args([&file, &second]).finish().code(0);
+    machine.down();
+}

@@ -167,7 +167,10 @@ impl Keeper for Doors {
     }
 
     fn restore_host(&self, folder: &Folder) -> Result<()> {
-        let changes = folder.read_host_changes()?;
+        let changes = match folder.read_host_changes() {
+            Err(Error::Unreadable { .. }) => opening::seen(folder)?,
+            read => read?,
+        };
         if changes.is_empty() { Ok(()) } else { Error::of_all(close(folder, &changes)) }
     }
 

@@ -7,7 +7,7 @@
 //! cleared afterwards. So the next process detects users that were removed without a release, and a process
 //! killed between two steps leaves a correct count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,9 @@ use crate::{Error, Result};
 
 /// The folder of the counts of root's labs.
 const HOME: &str = "/run/netloom-host";
+
+/// Where root's labs are, unless told otherwise.
+const LABS: &str = "/run/netloom";
 
 /// The old value of one sysctl, and the labs that need another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +133,7 @@ impl Ledger {
         user: &Path,
         value: impl FnOnce(&Entry) -> Option<String>,
     ) -> Result<()> {
-        self.locked(|locked, entries| {
+        self.locked(user, |locked, entries| {
             match entries.get_mut(path) {
                 Some(entry) if entry.users.iter().any(|known| known == user) => {}
                 Some(entry) => entry.users.push(user.to_owned()),
@@ -150,7 +153,7 @@ impl Ledger {
 
     /// Releases the lab in `user`. `old` is the value that it found, for a sysctl that was not counted.
     pub(crate) fn release(&self, path: &str, old: &str, user: &Path) -> Result<()> {
-        self.locked(|locked, entries| {
+        self.locked(user, |locked, entries| {
             let Some(entry) = entries.get_mut(path) else { return self.set(path, old) };
             entry.users.retain(|known| known != user);
             if entry.users.is_empty() {
@@ -163,18 +166,43 @@ impl Ledger {
         })
     }
 
-    /// Whether a lab has set a sysctl, and the value before.
-    pub(crate) fn before(&self, path: &str) -> Result<Option<String>> {
-        self.locked(|_, entries| Ok(entries.get(path).map(|entry| entry.old.clone())))
+    /// Whether a lab has set a sysctl, and the value before; the lab in `user` asks.
+    pub(crate) fn before(&self, path: &str, user: &Path) -> Result<Option<String>> {
+        self.locked(user, |_, entries| Ok(entries.get(path).map(|entry| entry.old.clone())))
     }
 
-    /// Runs `work` on the entries under the machine-wide lock, after sysctls without users were
+    /// The sysctls for which the lab in `user` counts, as its list of changes would have them; by how much it raises limits
+    /// is known only there.
+    pub(crate) fn of(&self, user: &Path) -> Result<Vec<HostChange>> {
+        // Ordinary users' labs have set none.
+        let own = rustix::process::geteuid().as_raw();
+        if !fs::metadata(&self.home).is_ok_and(|home| home.uid() == own) {
+            return Ok(vec![]);
+        }
+        let change = |(path, entry): (&String, &Entry)| {
+            let more = settings::is_limit(path).then_some(0);
+            let counts = entry.users.iter().any(|known| known == user);
+            counts.then(|| HostChange::Sysctl { path: path.clone(), old: entry.old.clone(), more })
+        };
+        self.locked(user, |_, entries| Ok(entries.iter().filter_map(change).collect()))
+    }
+
+    /// Runs `work` on the entries for the lab in `user`, under the machine-wide lock, after sysctls without users were
     /// restored.
-    fn locked<T>(&self, work: impl FnOnce(&Locked, &mut Entries) -> Result<T>) -> Result<T> {
+    fn locked<T>(
+        &self,
+        user: &Path,
+        work: impl FnOnce(&Locked, &mut Entries) -> Result<T>,
+    ) -> Result<T> {
         let locked = self.lock()?;
-        let entries = whole_file::read_json(&locked.home, &self.file)?;
-        let mut entries: Entries = entries.unwrap_or_default();
-        let before = entries.clone();
+        let (mut entries, before) = match whole_file::read_json(&locked.home, &self.file) {
+            Ok(read) => (Entries::clone(read.as_ref().unwrap_or(&Entries::new())), read),
+            Err(e) => {
+                let told = netloom_sys::describe(&e);
+                netloom_sys::journal::line(format_args!("netloom: {told}; labs are counted again"));
+                (counted_again(user), None)
+            }
+        };
         for (path, entry) in &mut entries {
             let users = entry.users.len();
             entry.users.retain(|user| needs(user, path).is_some());
@@ -185,7 +213,7 @@ impl Ledger {
             }
         }
         entries.retain(|_, entry| !entry.users.is_empty());
-        if entries != before {
+        if entries != before.unwrap_or_default() {
             self.write(&locked, &entries)?;
         }
         let outcome = work(&locked, &mut entries);
@@ -252,11 +280,31 @@ impl Ledger {
 /// Whether the list of the lab in this folder has a sysctl, and by how much it raises a limit.
 fn needs(user: &Path, path: &str) -> Option<u32> {
     let (runtime, name) = (user.parent()?, user.file_name()?.to_str()?);
-    let changes = Folder::new(runtime, name).read_host_changes().unwrap_or_default();
+    let changes = match Folder::new(runtime, name).read_host_changes() {
+        // Whether it needs the sysctl nobody can tell: it counts until it is taken down.
+        Err(Error::Unreadable { .. }) => return Some(0),
+        read => read.unwrap_or_default(),
+    };
     changes.iter().find_map(|change| match change {
         HostChange::Sysctl { path: known, more, .. } if known == path => Some(more.unwrap_or(0)),
         _ => None,
     })
+}
+
+/// The count by the lists of the labs that are where the one in `user` is, and where root's are.
+fn counted_again(user: &Path) -> Entries {
+    let runtimes: BTreeSet<&Path> = user.parent().into_iter().chain([Path::new(LABS)]).collect();
+    let folders = runtimes.into_iter().flat_map(|runtime| Folder::all(runtime).unwrap_or_default());
+    let mut entries = Entries::new();
+    for folder in folders {
+        for change in folder.read_host_changes().unwrap_or_default() {
+            if let HostChange::Sysctl { path, old, .. } = change {
+                let entry = entries.entry(path).or_insert(Entry { old, users: vec![] });
+                entry.users.push(folder.path());
+            }
+        }
+    }
+    entries
 }
 
 #[cfg(test)]
@@ -303,7 +351,7 @@ mod tests {
         ledger.take(PATH, "1", &a).unwrap();
         ledger.take(PATH, "1", &b).unwrap();
         ledger.take(PATH, "1", &b).unwrap();
-        assert_eq!(ledger.before(PATH).unwrap().as_deref(), Some("0"));
+        assert_eq!(ledger.before(PATH, &a).unwrap().as_deref(), Some("0"));
         ledger.release(PATH, "0", &a).unwrap();
         assert_eq!(machine.value(), "1");
         ledger.release(PATH, "1", &b).unwrap();
@@ -317,7 +365,7 @@ mod tests {
         let (gone, ledger) = (machine.lab("gone"), machine.ledger());
         ledger.take(PATH, "1", &gone).unwrap();
         fs::remove_dir_all(&gone).unwrap();
-        assert_eq!(ledger.before(PATH).unwrap(), None);
+        assert_eq!(ledger.before(PATH, &gone).unwrap(), None);
         assert_eq!(machine.value(), "0");
         // The next one is the first again.
         let next = machine.lab("next");
@@ -373,7 +421,7 @@ mod tests {
         let c = lab("c", u32::MAX);
         assert_eq!(value(), i32::MAX.to_string());
         fs::remove_dir_all(&c).unwrap();
-        ledger.before(path).unwrap();
+        ledger.before(path, &c).unwrap();
         assert_eq!(value(), "1064");
         ledger.release(path, "1024", &b).unwrap();
         assert_eq!(value(), "1024");

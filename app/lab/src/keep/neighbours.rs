@@ -66,7 +66,7 @@ fn raise(folder: &Folder, path: &str, more: u32) -> Result<()> {
         Some(known) => *known = Some(more),
         None => {
             let Some(now) = ledger.read(path) else { return Ok(()) };
-            let old = ledger.before(path)?.unwrap_or(now);
+            let old = ledger.before(path, &folder.path())?.unwrap_or(now);
             changes.push(HostChange::Sysctl { path: path.to_owned(), old, more: Some(more) });
         }
     }

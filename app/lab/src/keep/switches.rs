@@ -16,7 +16,7 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
 use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
-use crate::stage::role::{Pause, Process};
+use crate::stage::role::{self, Astray, Pause, Process, Role};
 use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result};
 
@@ -429,29 +429,59 @@ fn offers_vde(switch: &PlannedSwitch) -> bool {
 
 /// Ends the switches and plugs of a lab whose lab process has ended.
 fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
+    let seen = plan.is_none().then(|| seen(folder)).into_iter().flatten();
+    let planned = plan.into_iter().flat_map(|p| &p.switches).filter_map(|switch| {
+        let vde = process::vde_folder(folder, &switch.name, switch.kind.as_shm()?);
+        Some((switch.name.clone(), vde))
+    });
+    let switches: Vec<(String, Option<PathBuf>)> = planned.chain(seen).collect();
     for lock in folder.plug_locks() {
         if let Some(process) = process::find_plug(&lock)? {
             process.end();
         }
     }
-    for switch in plan.into_iter().flat_map(|p| &p.switches).filter(|s| s.kind.as_shm().is_some()) {
-        if let Some(process) = process::find_switch(&process::socket(folder, &switch.name))? {
+    for (name, vde) in switches {
+        if let Some(process) = process::find_switch(&process::socket(folder, &name))? {
             process.end();
         }
-        let options = switch.kind.as_shm();
-        if let Some(path) = options.and_then(|of| process::vde_folder(folder, &switch.name, of)) {
+        if let Some(path) = vde {
             netloom_switch::classic::clear(&path);
         }
-        remove_files(folder, &switch.name);
+        remove_files(folder, &name);
     }
     Ok(())
 }
 
+/// Ends processes of a lab that neither a socket nor a lock leads to any longer, and removes what they serve outside of the
+/// lab's folder.
+pub(crate) fn end_astray(folder: &Folder) {
+    for Astray { role, words, process } in role::of_lab(folder) {
+        process.end();
+        match (role, words.as_slice()) {
+            (Role::Vde, [_, _, path, ..]) => netloom_switch::classic::clear(Path::new(path)),
+            (Role::Switch, [socket, ..]) => remove_socket(Path::new(socket)),
+            _ => {}
+        }
+    }
+}
+
+/// The switches of a lab whose plan is not known, with the folders by which clients of VDE know them: those whose files are
+/// there.
+fn seen(folder: &Folder) -> Vec<(String, Option<PathBuf>)> {
+    let with_vde = |name: String| {
+        let vde = process::offered(&folder.vde_lock(&name));
+        (name, vde)
+    };
+    folder.switches_with_state().into_iter().map(with_vde).collect()
+}
+
 /// Removes the files of a switch, its socket and state; the folder of sockets with the last one.
 fn remove_files(folder: &Folder, switch: &str) {
-    let socket = process::socket(folder, switch);
-    for path in [&socket, &folder.switch_state(switch)] {
-        let _ = std::fs::remove_file(path);
-    }
+    let _ = std::fs::remove_file(folder.switch_state(switch));
+    remove_socket(&process::socket(folder, switch));
+}
+
+fn remove_socket(socket: &Path) {
+    let _ = std::fs::remove_file(socket);
     let _ = socket.parent().map(std::fs::remove_dir);
 }

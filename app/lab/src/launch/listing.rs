@@ -4,11 +4,11 @@ use std::path::Path;
 
 use netloom_model::plan::PlannedNode;
 
-use crate::Result;
 use crate::run::{status, teardown};
 use crate::stage::lab_process::is_lab_process;
 use crate::store::state::Folder;
 use crate::view::{LabState, LabSummary};
+use crate::{Error, Result};
 
 /// All labs below a folder of labs, by name.
 pub fn labs(runtime: &Path) -> Result<Vec<LabSummary>> {
@@ -24,11 +24,15 @@ fn of_folder(folder: &Folder) -> Result<Option<LabSummary>> {
 }
 
 fn summary(folder: &Folder) -> Result<LabSummary> {
-    let state = folder.read_state()?;
+    let (state, unreadable) = match folder.read_state() {
+        Err(error @ Error::Unreadable { .. }) => (None, Some(netloom_sys::describe(&error))),
+        state => (state?, None),
+    };
     let pid = folder.read_pid().filter(|p| is_lab_process(folder, *p));
     // The lock is held: the lab runs, or is made or taken down.
     let held = folder.try_lock()?.is_none();
     let standing = match (held, folder.is_up()) {
+        _ if unreadable.is_some() => LabState::Broken,
         (true, false) if folder.has_failed() => LabState::Failed,
         (true, false) => LabState::Starting,
         (true, true) => whole(folder, &state),
@@ -43,6 +47,7 @@ fn summary(folder: &Folder) -> Result<LabSummary> {
         links: plan.map_or(0, |p| p.links.len()),
         pid,
         since: state.as_ref().map_or(0, |s| s.since),
+        unreadable,
     })
 }
 

@@ -18,6 +18,7 @@ use crate::run::drift::{self, Differences, Inhabited, Left};
 use crate::run::teardown;
 use crate::stage::inits::Init;
 use crate::stage::lab_process::{lab_process, spawner};
+use crate::stage::role::processes;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -54,7 +55,22 @@ pub fn down_orphan(runtime: &Path, name: &str, tell: &dyn Fn(&str)) -> Result<()
         Err(_) if !folder.exists()? => return Ok(()),
         Err(e) => return Err(e),
     };
-    if folder.exists()? { clean(&folder, folder.read_state()?.as_ref()) } else { Ok(()) }
+    if !folder.exists()? {
+        return Ok(());
+    }
+    let unreadable = |file: &Path, reason: &str| {
+        tell(&format!("{file:?} cannot be read: {reason}; taking down what the kernel shows"));
+    };
+    if let Err(Error::Unreadable { file, reason, .. }) = folder.read_host_changes() {
+        unreadable(&file, &reason);
+    }
+    match folder.read_state() {
+        Err(Error::Unreadable { file, reason, .. }) => {
+            unreadable(&file, &reason);
+            clean(&folder, None)
+        }
+        state => clean(&folder, state?.as_ref()),
+    }
 }
 
 /// Waits for the lock, and asks a process that still makes or runs the lab to end, or kills it. A lab
@@ -116,17 +132,15 @@ pub fn kill_lab_process(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
     kill((pid, &pidfd), "lab process")
 }
 
-/// The lab process, if it lives.
+/// The lab process, if it lives: the recorded one, or the one that the kernel shows.
 fn living(folder: &Folder) -> Option<(i32, OwnedFd)> {
-    let pid = folder.read_pid()?;
-    Some((pid, lab_process(folder, pid)?))
+    let proved = |pid: i32| Some((pid, lab_process(folder, pid)?));
+    folder.read_pid().and_then(proved).or_else(|| processes().find_map(proved))
 }
 
 /// Spawners of a lab.
 fn spawners(folder: &Folder) -> Vec<(i32, OwnedFd)> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter_map(|pid| Some((pid, spawner(folder, pid)?))).collect()
+    processes().filter_map(|pid| Some((pid, spawner(folder, pid)?))).collect()
 }
 
 /// The object of the wait, when there is no lab process and the lock is held.

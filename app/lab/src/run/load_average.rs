@@ -11,6 +11,8 @@ use std::time::Duration;
 use netloom_model::plan::NodeId;
 use netloom_stats::Load;
 
+use crate::stage::role::processes;
+
 /// The kernel's own interval (`LOAD_FREQ` of linux/sched/loadavg.h, 5 s).
 pub(crate) const LOOK: Duration = Duration::from_secs(5);
 
@@ -50,9 +52,7 @@ pub(crate) fn look(inits: &[(NodeId, i32)]) -> BTreeMap<NodeId, u32> {
     let spaces: BTreeMap<_, NodeId> =
         inits.iter().filter_map(|(id, pid)| Some((space(*pid)?, *id))).collect();
     let mut found: BTreeMap<NodeId, u32> = inits.iter().map(|(id, _)| (*id, 0)).collect();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    for pid in pids {
+    for pid in processes() {
         let Some((state, threads)) = stat(&format!("/proc/{pid}/stat")) else { continue };
         let tasks = if threads > 1 { tasks(pid) } else { u32::from(counts(state)) };
         if tasks == 0 {

@@ -4,6 +4,7 @@
 //! init is killed, and with it everything in its node. It returns when the kernel has destroyed links
 //! and namespaces, which it detects by links into some of them, planted before.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -12,13 +13,14 @@ use netloom_netlink::{Batch, EndSpec, Socket, VethSpec};
 use netloom_node::control::{Connection, Request};
 use netloom_node::spec::{socket_index, socket_name};
 use netloom_node::{init, spawner};
-use netloom_sys::cgroup::Groups;
-use netloom_sys::{namespace, process};
+use netloom_sys::cgroup::{self, Groups};
+use netloom_sys::{caps, namespace, process};
 use rustix::process::{Pid, Signal};
 
 use crate::build::carrying;
 use crate::build::starting::has_work;
 use crate::keep::keepers::Keepers;
+use crate::keep::switches;
 use crate::stage::images;
 use crate::stage::inits::{Init, Inits};
 use crate::stage::orphans::Orphans;
@@ -44,9 +46,7 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
         Err(e) if !matches!(e, Error::Visited { .. }) => Err(e),
         emptied => {
             let removed = folder.remove();
-            if let Some(state) = state {
-                images::release(state, folder);
-            }
+            images::release(state, folder);
             removed.and(emptied)
         }
     }
@@ -70,25 +70,31 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
     let plan = state.map(|s| &s.plan);
     let keepers = Keepers::default();
     failures.extend(keepers.all().iter().filter_map(|keeper| keeper.sweep(folder, plan).err()));
+    // A lab process knows its own.
+    if folder.read_pid() != Some(rustix::process::getpid().as_raw_nonzero().get()) {
+        switches::end_astray(folder);
+    }
     // The rest is removed while the kernel destroys namespaces; but kernel threads charged to a
     // node stay in its cgroups until its network namespace is destroyed.
     let charged = state.is_some_and(|s| s.plan.nodes.iter().any(|n| n.charge_receive));
     let mut rest = Vec::new();
+    let groups = state.map_or_else(|| seen_groups(folder, &inits), |s| Ok(s.groups.clone()));
     let strangers = Strangers::with(&inits);
     let mut gone = Ok(());
     let ended = end_inits(inits, || {
         rest.extend(end_others(folder).err());
         if !charged {
-            rest.extend(remove_rest(&keepers, folder, state));
+            rest.extend(remove_rest(&keepers, folder, &groups));
         }
         gone = strangers.wait_gone();
         gone.is_ok()
     });
     failures.extend(ended.err());
     if charged {
-        rest.extend(remove_rest(&keepers, folder, state));
+        rest.extend(remove_rest(&keepers, folder, &groups));
     }
     failures.extend(rest);
+    failures.extend(groups.err());
     // Objects that could not be removed must stay findable.
     if failures.is_empty() {
         failures.extend(folder.empty().err());
@@ -101,10 +107,25 @@ pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>
 }
 
 /// Undoes changes of the host and removes cgroups; continues past failures and returns them.
-fn remove_rest(keepers: &Keepers, folder: &Folder, state: Option<&State>) -> Vec<Error> {
+fn remove_rest(keepers: &Keepers, folder: &Folder, groups: &Result<Groups>) -> Vec<Error> {
     let restored = keepers.all().into_iter().map(|keeper| keeper.restore_host(folder));
-    let removed = state.map_or(Ok(()), |s| remove_groups(&s.groups));
+    let removed = groups.as_ref().map_or(Ok(()), remove_groups);
     restored.chain([removed]).filter_map(Result::err).collect()
+}
+
+/// The cgroups of a lab without a state, as the kernel shows them.
+fn seen_groups(folder: &Folder, inits: &[Init]) -> Result<Groups> {
+    let id = folder.id();
+    let pids = inits.iter().map(|init| init.pid.as_raw_nonzero().get());
+    let hierarchies = match caps::is_privileged() {
+        true => cgroup::hierarchies_of_root(),
+        false => match cgroup::hierarchy_with(&id, pids) {
+            Ok(None) => cgroup::hierarchies_of_user(),
+            found => found.map(|found| found.into_iter().collect()),
+        },
+    };
+    let hierarchies = hierarchies.map_err(Error::of("cgroups", "look for"))?;
+    Ok(Groups::new(hierarchies, &id, BTreeSet::new()))
 }
 
 /// Removes a lab's cgroups. An unfinished init may still be in one: it does not listen yet, so it was not found,

@@ -148,12 +148,13 @@ impl Brought {
 }
 
 /// Forgets that a lab uses images.
-pub(crate) fn release(state: &State, folder: &Folder) {
-    if state.images.is_empty() {
+pub(crate) fn release(state: Option<&State>, folder: &Folder) {
+    let Ok(path) = Store::folder() else { return };
+    if state.map_or(!path.exists(), |state| state.images.is_empty()) {
         return;
     }
     // Whoever removes images looks whether the lab is there.
-    if let Ok(store) = Store::folder().and_then(|path| Store::open(&path)) {
+    if let Ok(store) = Store::open(&path) {
         pins::release(&store, &folder.path());
     }
 }

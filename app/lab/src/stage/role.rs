@@ -4,9 +4,11 @@
 //! never by a stored process id. Until it can be found, it ends with the thread that starts it, so that
 //! no process is left that cannot be found.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,7 @@ use netloom_sys::process;
 use rustix::process::{Pid, Signal};
 
 use crate::stage::inits::{stranger, unseen};
+use crate::store::state::Folder;
 use crate::{Error, Result};
 
 /// A role of this program.
@@ -88,6 +91,9 @@ impl Role {
         }
     }
 }
+
+/// Words of a command line before those that [`start`] is given: the program, the verb, and who starts it.
+const FIRST_WORD: usize = 3;
 
 /// Time limit for a new process to be found, and the interval between searches.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -192,6 +198,42 @@ impl Process {
         let _ = process::signal(&self.pidfd, Signal::KILL);
         process::wait_end(&self.pidfd, KILL_TIMEOUT);
     }
+}
+
+/// A process in a role that no socket and no lock leads to, by its command line.
+pub(crate) struct Astray {
+    pub(crate) role: Role,
+    /// What [`start`] was given.
+    pub(crate) words: Vec<OsString>,
+    pub(crate) process: Process,
+}
+
+/// The processes in roles that were started for the lab of this folder, as the kernel shows them: of this user, of a role's
+/// name, with a path in the folder among their first words.
+pub(crate) fn of_lab(folder: &Folder) -> Vec<Astray> {
+    let (folder, user) = (folder.path(), rustix::process::geteuid().as_raw());
+    let found = processes().filter_map(|pid| {
+        let pid = Pid::from_raw(pid)?;
+        // Before its name is read: a number that is used again proves nothing.
+        let pidfd = process::pidfd(pid).ok()?;
+        let name = process::name_of(pid)?;
+        let role = *Role::ALL.iter().find(|role| role.process() == name)?;
+        let place = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+        let line = std::fs::read(place.join("cmdline")).ok()?;
+        let is_own = std::fs::metadata(&place).is_ok_and(|found| found.uid() == user);
+        let words = line.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned());
+        let words: Vec<OsString> = words.skip(FIRST_WORD).collect();
+        let is_of_lab = words.iter().take(2).any(|word| Path::new(word).starts_with(&folder));
+        let process = Process { pidfd, since: Instant::now() };
+        (is_own && is_of_lab).then_some(Astray { role, words, process })
+    });
+    found.collect()
+}
+
+/// The ids of all processes.
+pub(crate) fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Starts a role with its arguments, preceded by this process's id, which identifies the starter.

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use crate::stage::inits::Init;
+use crate::stage::role::processes;
 use crate::{Error, Result};
 
 /// Time for a foreign process to end if it was about to.
@@ -49,9 +50,7 @@ impl Strangers {
             let (name, start) = identity(pid)?;
             Some(Stranger { pid, start, name, network })
         };
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-        Strangers(pids.filter_map(is_stranger).collect())
+        Strangers(processes().filter_map(is_stranger).collect())
     }
 
     /// Waits a moment for all of them to end. Called when everything of the lab has ended.

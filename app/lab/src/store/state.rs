@@ -14,15 +14,15 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use netloom_digest::fnv1a;
-use netloom_model::Plan;
 use netloom_model::merging::KeyChange;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::{Forms, LinkForm, Seat};
 use netloom_model::plan::{LinkId, NodeId};
+use netloom_model::{Plan, lab_name_problem, node_name_problem};
 use netloom_node::spec::{log_names, socket_name};
 use netloom_sys::cgroup::Groups;
 use netloom_sys::trusted::{Identity, TrustedDir, identity};
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{FileType, FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::store::host_change::HostChange;
@@ -204,8 +204,8 @@ impl Folder {
         let mut names: Vec<String> = entries
             .filter(|(_, kind)| kind.is_dir())
             .filter_map(|(name, _)| name.into_string().ok())
-            // Files that labs share; no lab's name begins with a dot.
-            .filter(|name| !name.starts_with('.'))
+            // Others are not netloom's, or files that labs share, whose names begin with a dot. A node's view has its name.
+            .filter(|name| lab_name_problem(name).is_none() || node_name_problem(name).is_none())
             .collect();
         names.sort();
         Ok(names.iter().map(|n| Folder::new(runtime, n)).collect())
@@ -273,7 +273,12 @@ impl Folder {
 
     /// Takes the lock; `None` if another process holds it.
     pub fn try_lock(&self) -> Result<Option<OwnedFd>> {
-        let opened = self.there()?.open_file(LOCK, OFlags::WRONLY | OFlags::CREATE);
+        let own = self.there()?;
+        // Nobody can hold one that is a directory.
+        if own.kind(LOCK) == Some(FileType::Directory) {
+            self.remove_part(LOCK)?;
+        }
+        let opened = own.open_file(LOCK, OFlags::WRONLY | OFlags::CREATE);
         let lock = OwnedFd::from(opened.map_err(Error::in_runtime(&self.runtime))?);
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(lock)),
@@ -437,6 +442,16 @@ mod tests {
             assert_eq!(runtime.is_dir(), given);
             assert!(!given || fs::read_dir(&runtime).unwrap().next().is_none());
         }
+    }
+
+    #[test]
+    fn only_folders_with_names_of_labs_are_labs() {
+        let base = tempfile::tempdir().unwrap();
+        for name in ["lab", ".switches", "a b", "x\u{1b}[31m\nlab y: up", "y\u{202e}"] {
+            fs::create_dir(base.path().join(name)).unwrap();
+        }
+        let names: Vec<_> = Folder::all(base.path()).unwrap().into_iter().map(|f| f.name).collect();
+        assert_eq!(names, ["lab"]);
     }
 
     #[test]

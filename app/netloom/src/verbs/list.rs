@@ -26,6 +26,7 @@ pub(crate) fn ls(args: &Json) -> Result<i32> {
             ]
         };
         print(&table(&["LAB", "STATE", "NODES", "LINKS", "PID"], labs.iter().map(row).collect()))?;
+        labs.iter().filter_map(|lab| lab.unreadable.as_ref()).for_each(|why| labs::tell(why));
     }
     Ok(0)
 }

@@ -81,6 +81,23 @@ pub fn hierarchies_of_user() -> Result<Vec<Hierarchy>> {
     Ok(vec![Hierarchy { version: Version::V2, base, controllers }])
 }
 
+/// The version 2 hierarchy of the lab `id` as the kernel shows it: where its processes are; `None` if none is in a group of
+/// the lab. Its controllers are not looked up.
+pub fn hierarchy_with(id: &str, pids: impl IntoIterator<Item = i32>) -> Result<Option<Hierarchy>> {
+    let base = |pid: i32| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let (base, below) = path.split_once(&format!("/netloom/{id}"))?;
+        (below.is_empty() || below.starts_with('/')).then(|| base.to_owned())
+    };
+    let Some(base) = pids.into_iter().find_map(base) else { return Ok(None) };
+    let mount = mountinfo::read()?.into_iter().find(|mount| mount.fstype == "cgroup2");
+    Ok(mount.map(|mount| {
+        let base = mount.path.join(base.trim_start_matches('/'));
+        Hierarchy { version: Version::V2, base, controllers: vec![] }
+    }))
+}
+
 fn wanted(list: &str, separator: char) -> Vec<String> {
     let mut found: Vec<String> = CONTROLLERS
         .iter()

@@ -142,6 +142,11 @@ fn a_file_is_written_whole_and_read_again() {
     dir.write("a", b"two").unwrap();
     assert_eq!(dir.read("a").unwrap().as_deref(), Some(&b"two"[..]));
     assert_eq!(dir.read("first").unwrap().as_deref(), Some(&b"one"[..]));
+    // One that is too long takes no memory.
+    let long = File::options().write(true).open(dir.path_of("first")).unwrap();
+    long.set_len(MOST_CONTENT + 1).unwrap();
+    let refused = crate::describe(&dir.read("first").unwrap_err());
+    assert!(refused.ends_with("first\": read: it is longer than 256 MiB"), "{refused}");
     let file = dir.open_file("a", OFlags::RDONLY).unwrap();
     assert!(dir.is("a", &file) && !dir.is("first", &file));
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);

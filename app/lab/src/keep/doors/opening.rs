@@ -13,6 +13,7 @@ use netloom_netlink::{
 };
 
 use super::{FIRST_INDEX, lab_prefixes};
+
 use crate::build::keeper::Ground;
 use crate::build::links::end;
 use crate::keep::ledger::Ledger;
@@ -111,15 +112,41 @@ fn in_use(socket: &mut Socket, found: &LinkInfo, object: &str) -> Result<Option<
 }
 
 /// A name on the host for part `part` of the lab in `folder`: at most 15 bytes.
-pub(super) fn name(folder: &Folder, kind: char, part: usize) -> String {
+pub(super) fn name(folder: &Folder, kind: char, part: impl Into<Option<usize>>) -> String {
     let hash = folder.hash() & 0x0fff_ffff;
-    format!("{MARK}{kind}{hash:0LINK_HASH$x}{part:x}")
+    let part = part.into().map_or_else(String::new, |part| format!("{part:x}"));
+    format!("{MARK}{kind}{hash:0LINK_HASH$x}{part}")
 }
 
 /// The name of the host's end of a door's pair.
 pub(super) fn outer(folder: &Folder, link: &PlannedLink, form: LinkForm) -> String {
     let kind = if form == LinkForm::Bridged { PORT } else { DOOR };
     name(folder, kind, link.id.get())
+}
+
+/// What the kernel and the count of settings show that a lab has changed of the host, in the order of making. That it raised
+/// an interface, or gave one to a bridge, is not seen: the kernel releases that with the bridge, and it stays up.
+pub(super) fn seen(folder: &Folder) -> Result<Vec<HostChange>> {
+    let starts = [BRIDGE, PORT, DOOR].map(|kind| name(folder, kind, None));
+    let links = on_a_thread(|| {
+        let mut socket = Socket::open().map_err(Error::of("host", "open a netlink socket"))?;
+        socket.links().map_err(Error::of("host", "list links"))
+    })?;
+    let own = links.into_iter().map(|link| link.name);
+    let own = own.filter(|name| starts.iter().any(|start| name.starts_with(start.as_str())));
+    let table = table(folder);
+    // Where this user may not list tables, the lab has made none.
+    let has_table = nat::list().is_ok_and(|all| all.contains(&table));
+    let mut changes: Vec<HostChange> =
+        has_table.then_some(HostChange::Nat(table)).into_iter().collect();
+    changes.extend(Ledger::open()?.of(&folder.path())?);
+    changes.extend(own.map(HostChange::Link));
+    Ok(changes)
+}
+
+/// The name of a lab's NAT table.
+pub(super) fn table(folder: &Folder) -> String {
+    format!("{}{:08x}", nat::TABLE_PREFIX, folder.hash() & 0xffff_ffff)
 }
 
 pub(super) struct Opening<'a> {
@@ -256,16 +283,11 @@ impl<'a> Opening<'a> {
 
     /// Lets the host forward between its uplinks and these ends of doors, with NAT for the lab's prefixes.
     pub(super) fn translate(&mut self, socket: &mut Socket, outers: &[String]) -> Result<()> {
-        self.note(HostChange::Nat(self.table()))?;
+        self.note(HostChange::Nat(table(self.folder)))?;
         self.with_rules(outers, nat::install)?.map_err(Error::of("internet", "install NAT"))?;
         let prefixes = lab_prefixes(self.plan);
         // Only now: on a host that did not forward, the table keeps others from being forwarded.
         self.forward(socket, outers, prefixes.iter().any(|prefix| prefix.addr().is_ipv6()))
-    }
-
-    /// The name of the lab's table.
-    pub(super) fn table(&self) -> String {
-        format!("{}{:08x}", nat::TABLE_PREFIX, self.folder.hash() & 0xffff_ffff)
     }
 
     /// Does something with the rules of the host for these ends of doors.
@@ -276,7 +298,7 @@ impl<'a> Opening<'a> {
     ) -> Result<T> {
         let inside: Vec<&str> = outers.iter().map(String::as_str).collect();
         Ok(work(&nat::NatSpec {
-            table: &self.table(),
+            table: &table(self.folder),
             inside: &inside,
             uplink: None,
             prefixes: &lab_prefixes(self.plan),
@@ -315,7 +337,7 @@ impl<'a> Opening<'a> {
     fn host_forwarded(&self) -> Result<bool> {
         for path in FORWARDING {
             if self.ledger.read(path).as_deref() == Some("1")
-                && self.ledger.before(path)?.as_deref() != Some("0")
+                && self.ledger.before(path, &self.folder.path())?.as_deref() != Some("0")
             {
                 return Ok(true);
             }
@@ -327,7 +349,7 @@ impl<'a> Opening<'a> {
     fn set(&mut self, path: &str, value: &str) -> Result<()> {
         let Some(now) = self.ledger.read(path) else { return Ok(()) };
         // The value before any lab set it: the last lab restores that.
-        let old = self.ledger.before(path)?.unwrap_or(now);
+        let old = self.ledger.before(path, &self.folder.path())?.unwrap_or(now);
         if old == value {
             return Ok(());
         }

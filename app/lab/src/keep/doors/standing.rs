@@ -208,7 +208,7 @@ impl Opening<'_> {
         if leads_out {
             let whole = self.with_rules(&self.outers(), nat::is_whole);
             if !whole?.map_err(Error::of("internet", "read NAT"))? {
-                all.push(format!("rules of the host's table {}, were gone", self.table()));
+                all.push(format!("rules of the host's table {}, were gone", super::opening::table(self.folder)));
             }
         }
         Ok(all)

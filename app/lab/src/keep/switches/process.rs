@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use netloom_model::kinds::shm::{ShmSwitch, VdeFolder};
@@ -57,6 +58,14 @@ pub(super) fn vde_folder(folder: &Folder, switch: &str, options: &ShmSwitch) -> 
             Some(path.into())
         }
     }
+}
+
+/// The folder of what offers a switch to clients of VDE and holds this lock, by its command line; see [`start_vde`].
+pub(super) fn offered(lock: &Path) -> Option<PathBuf> {
+    let pid = netloom_plug::holder(lock)?.as_raw_nonzero();
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = words.split(|byte| *byte == 0).map(OsStr::from_bytes);
+    words.skip_while(|word| *word != lock).nth(2).map(PathBuf::from)
 }
 
 /// Starts what offers a switch to clients of classic VDE.

@@ -1,10 +1,12 @@
 //! Files of a lab's folder, read, written and removed by descriptors of folders that are checked first.
 
+use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 
 use netloom_sys::trusted::TrustedDir;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{Folder, LOCK, SOCKETS, STATE, remove_common_dir};
@@ -62,7 +64,19 @@ impl Folder {
     }
 
     pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
-        self.dir()?.map_or(Ok(None), |own| whole_file::read_json(&own, name))
+        let Some(own) = self.dir()? else { return Ok(None) };
+        whole_file::read_json(&own, name).map_err(|error| match error {
+            Error::Untrusted { .. } => error,
+            // What passes says nothing about the file.
+            Error::Failed(failure) if !failure.raw_os_error().is_some_and(is_passing) => {
+                Error::Unreadable {
+                    file: own.path_of(name),
+                    reason: failure.source().map_or_else(String::new, ToString::to_string),
+                    lab: self.name.clone(),
+                }
+            }
+            other => other,
+        })
     }
 
     /// Opens a file in it to write at its end.
@@ -110,4 +124,9 @@ impl Folder {
         remove_common_dir(&self.runtime);
         Ok(())
     }
+}
+
+/// Whether the kernel refuses something for want of descriptors or memory.
+fn is_passing(error: i32) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error).contains(&error)
 }

@@ -45,6 +45,12 @@ impl Folder {
         self.switch_files().join(format!("{switch}.json"))
     }
 
+    /// The shared-memory switches that have a state file.
+    pub(crate) fn switches_with_state(&self) -> Vec<String> {
+        let names = self.names_in(Some(SWITCHES)).into_iter();
+        names.filter_map(|name| Some(name.to_str()?.strip_suffix(".json")?.to_owned())).collect()
+    }
+
     /// The parent of the folders of OpenFlow switches.
     pub(crate) fn flow_files(&self) -> PathBuf {
         self.path().join(FLOWS)
