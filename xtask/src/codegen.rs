@@ -6,13 +6,20 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
-/// Runs the test that compares the API's document with the committed one, or rewrites it on request.
-fn document(only_compare: bool) -> Result<()> {
-    let mut cargo = workspace::cargo(&["test", "--quiet", "--package", "netloom-api", "--lib"]);
-    if !only_compare {
-        cargo.env("UPDATE", "1");
+/// Packages, and the tests that compare committed texts with what the code gives, or rewrite them on request: the API's
+/// document, and the tables of keys in the guide.
+const TESTED: &[(&str, &str)] =
+    &[("netloom-api", "document"), ("netloom-model", "integration::guide")];
+
+fn tested(only_compare: bool) -> Result<()> {
+    for (package, test) in TESTED {
+        let mut cargo = workspace::cargo(&["test", "--quiet", "--package", package, "--lib"]);
+        if !only_compare {
+            cargo.env("UPDATE", "1");
+        }
+        workspace::must(cargo.arg(test))?;
     }
-    workspace::must(cargo.arg("document"))
+    Ok(())
 }
 
 /// Arguments of the binary, and the file for its output.
@@ -24,7 +31,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         [flag] if flag == "--check" => true,
         other => bail!("codegen takes --check or nothing, got {other:?}"),
     };
-    document(only_compare)?;
+    tested(only_compare)?;
     let binary = workspace::netloom(false)?;
     for (arguments, file) in GENERATED {
         let fresh = workspace::output(std::process::Command::new(&binary).args(*arguments))?;

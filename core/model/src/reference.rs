@@ -1,4 +1,4 @@
-//! The keys of the lab file in words, for the manual, made from the parser's tables.
+//! The keys of the lab file in words, for the manual and the guide, made from the parser's tables.
 
 use crate::file::table::{Key, Object, Value};
 use crate::parse::keys::{LAB, NODE};
@@ -25,6 +25,8 @@ pub struct KeyInWords {
     pub required: bool,
     /// Its meaning.
     pub about: &'static str,
+    /// The kind of its map, if only maps of this kind have it.
+    pub kind: Option<&'static str>,
 }
 
 /// All keys, from the top level to the innermost map; each kind of map once.
@@ -45,13 +47,18 @@ pub fn reference() -> Vec<Keys> {
 }
 
 fn in_words(object: &'static Object) -> Keys {
-    let key = |key: &'static Key| KeyInWords {
+    let key = |kind: Option<&'static str>, key: &'static Key| KeyInWords {
         name: key.name,
         value: words(&key.value),
         required: key.required,
         about: key.doc,
+        kind,
     };
-    Keys { of: object.name, about: object.doc, keys: object.all_keys().map(key).collect() }
+    let mut keys: Vec<KeyInWords> = object.keys.iter().map(|of_all| key(None, of_all)).collect();
+    for kind in object.kinds {
+        keys.extend(kind.keys.iter().map(|of_kind| key(Some(kind.kind), of_kind)));
+    }
+    Keys { of: object.name, about: object.doc, keys }
 }
 
 /// The kinds of maps that a value may hold.

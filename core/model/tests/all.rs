@@ -6,4 +6,5 @@
 )]
 
 mod bad;
+mod guide;
 mod seeds;

@@ -50,6 +50,13 @@ fn the_guide_to_labs_runs() {
 }
 
 #[test]
+fn the_guide_to_the_lab_file_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/lab-file.md", 1);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_tests_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/test.md", 2);
@@ -168,13 +175,13 @@ fn the_guide_to_measuring_runs() {
 }
 
 #[test]
-fn the_guide_to_labs_has_every_key() {
+fn the_guide_to_the_lab_file_has_every_key() {
     let machine = Machine::new();
     let schema = machine.netloom(["schema"]).finish().code(0).json();
     let mut keys = vec![];
     collect_keys(&schema, &mut keys);
     assert!(keys.len() >= 30, "only {} keys in the schema", keys.len());
-    let guide = read("docs/guide/labs.md") + &read("docs/guide/test.md");
+    let guide = read("docs/guide/lab-file.md") + &read("docs/guide/test.md");
     keys.retain(|(object, key)| !section_of(&guide, object).contains(&format!("`{key}`")));
     assert!(keys.is_empty(), "not in the guide, by section: {keys:?}");
 }

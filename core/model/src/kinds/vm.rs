@@ -48,7 +48,8 @@ const TABLE: [Key; 17] = [
     key(
         "kernel",
         Value::Text,
-        "The kernel's file, relative to the lab file. For accel: uml a program; linux.uml of the path when absent.",
+        "The kernel's file, relative to the lab file; required without a `disk`. For accel: uml a program, by default \
+         linux.uml of the path.",
     ),
     key(
         "initrd",
@@ -85,9 +86,17 @@ const TABLE: [Key; 17] = [
         Value::Text,
         "QEMU's firmware, like OVMF.fd for UEFI, relative to the lab file. QEMU's own when absent.",
     ),
-    key("append", Value::Text, "More words for the kernel's command line."),
+    key(
+        "append",
+        Value::Text,
+        "More words for the kernel's command line, after console=ttyS0 panic=-1, and no_timer_check without KVM.",
+    ),
     key("memory", BYTES, "The guest's memory, like 256MiB; at least 32MiB. Default 128MiB."),
-    key("cpus", Value::Integer(1, MOST_CPUS), "The guest's processors. Default 1."),
+    key(
+        "cpus",
+        Value::Integer(1, MOST_CPUS),
+        "The guest's processors; 1 for accel: uml. Default 1.",
+    ),
     key("machine", Value::Choice(&MACHINES), "QEMU's type of machine. Default pc."),
     key("nic", Value::Choice(&CARDS), "QEMU's type of network cards. Default virtio."),
     key(

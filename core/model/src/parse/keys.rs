@@ -65,12 +65,15 @@ const LOSS_VALUE: Value = Value::AnyOf(&[
 ]);
 const LOSS_KEY: Key =
     key("loss", LOSS_VALUE, "Which packets are lost: a share like 0.1%, each by chance, or a map.");
-const DUPLICATE_KEY: Key = key("duplicate", SHARE, "How many packets come twice, like 0.1%.");
-const REORDER_KEY: Key =
-    key("reorder", SHARE, "How many packets overtake those before them by not being delayed.");
-const CORRUPT_KEY: Key = key("corrupt", SHARE, "In how many packets one bit is turned over.");
+const DUPLICATE_KEY: Key = key("duplicate", SHARE, "How many packets arrive twice, like 0.1%.");
+const REORDER_KEY: Key = key(
+    "reorder",
+    SHARE,
+    "How many packets skip the `delay`, which it needs, and so overtake others.",
+);
+const CORRUPT_KEY: Key = key("corrupt", SHARE, "In how many packets one bit is flipped.");
 const RATE_KEY: Key =
-    key("rate", RATE, "What is sent at most, like 100mbit or 1.5Gb/s, over whole frames.");
+    key("rate", RATE, "Bits a second over whole frames, like 100mbit or 1.5Gb/s; at least 1kbit.");
 const QUEUE_KEY: Key = key(
     "queue",
     Value::AnyOf(&[Value::Integer(1, 4_294_967_295), DELAY]),
@@ -79,7 +82,7 @@ const QUEUE_KEY: Key = key(
 const SEED_KEY: Key = key(
     "seed",
     Value::Called("a whole number, or none", &Value::NumberOrPattern("^([0-9]+|none)$")),
-    "Start of all random numbers; from the link's name when absent.",
+    "Seed of all random numbers, of 64 bits. Default: from the link's name.",
 );
 
 /// As whom and where a program of a node runs.
@@ -93,8 +96,11 @@ const GROUP_KEY: Key = key(
     Value::Text,
     "Its group, by number or by a name in the node's own /etc/group. Default its user's.",
 );
-const WORKDIR_KEY: Key =
-    key("workdir", Value::Text, "The directory in which it starts, in the node. Default /.");
+const WORKDIR_KEY: Key = key(
+    "workdir",
+    Value::Text,
+    "The directory in which it starts, an absolute path in the node. Default /.",
+);
 
 /// Nodes by name.
 const NODES: Value = Value::Map(&Value::AnyOf(&[Value::Node, Value::Nothing]));
@@ -227,20 +233,25 @@ pub(crate) static NODE: Object = Object {
         key(
             "forwarding",
             Value::AnyOf(&[Value::Boolean, Value::Choice(&["ipv4", "ipv6"])]),
-            "true makes it a router: it forwards between its interfaces and is a gateway for hosts. ipv4 or ipv6: of \
-             that family alone.",
+            "true makes it a router: it forwards between its interfaces, gets routes, and is a gateway for hosts. ipv4 or \
+             ipv6: of that family alone. Default false.",
         ),
         key(
             "hostname",
             Value::Text,
-            "Its host name. Default: its name, without its parents' names.",
+            "Its host name, at most 64 bytes. Default: its name, without its parents' names.",
         ),
         key(
             "loopback",
             Value::AnyOf(&[LOOPBACK, Value::List(&LOOPBACK, None)]),
-            "Addresses of its loopback interface: one or a list. Computed routes lead to those of routers.",
+            "Addresses of its loopback interface: one or a list. Computed routes lead to those of routers. Default: none \
+             of its own.",
         ),
-        key("limits", Value::Object(&LIMITS), "What its processes may use together."),
+        key(
+            "limits",
+            Value::Object(&LIMITS),
+            "What its processes may use together. Default: no limit.",
+        ),
         key(
             "protect",
             Value::AnyOf(&[
@@ -251,7 +262,7 @@ pub(crate) static NODE: Object = Object {
                 Value::Object(&PROTECT),
             ]),
             "What may be sent to it; more is dropped before it costs the node anything. auto: as much as it keeps \
-             up with. off: nothing is dropped, at doors neither. Or a map.",
+             up with. off: nothing is dropped, at doors neither. Or a map. Default: only doors have a budget.",
         ),
         key(
             "charge-receive",
@@ -268,7 +279,7 @@ pub(crate) static NODE: Object = Object {
             "privileged",
             Value::Boolean,
             "true: its programs may mount, trace each other, load BPF programs and whatever else root may that \
-             does not reach beyond the node by itself. Only for programs that are trusted with the machine.",
+             does not reach beyond the node by itself. Only for programs that are trusted with the machine. Default false.",
         ),
         key(
             "ids",
@@ -296,8 +307,12 @@ pub(crate) static NODE: Object = Object {
             "When the image is fetched. missing (default): if it is not here. always: whenever the lab is made. never: it \
              must be here.",
         ),
-        key("entrypoint", COMMAND, "Instead of the image's entrypoint and its arguments."),
-        key("cmd", COMMAND, "Instead of the image's arguments."),
+        key(
+            "entrypoint",
+            COMMAND,
+            "Instead of the image's entrypoint and its arguments. Default: the image's.",
+        ),
+        key("cmd", COMMAND, "Instead of the image's arguments. Default: the image's."),
         key(
             "storage",
             BYTES,
@@ -349,7 +364,8 @@ pub(crate) static NODE: Object = Object {
         key(
             "sysctls",
             Value::Map(&Value::Text),
-            "Kernel settings below net., like net.ipv4.tcp_ecn: 1.",
+            "Kernel settings below net., like net.ipv4.tcp_ecn: 1, written after netloom's own; with slashes where a name \
+             has a dot: net/ipv4/conf/eth0.5/arp_notify.",
         ),
         key(
             "routes",
@@ -449,7 +465,8 @@ pub(crate) static PROGRAM: Object = Object {
         key(
             "restart",
             Value::Choice(&["never", "on-failure", "always"]),
-            "What to do when it ends. Default never.",
+            "Whether it is started again when it ends: never (default), on-failure (an exit code other than 0, or a \
+             signal) or always.",
         ),
         USER_KEY,
         GROUP_KEY,
@@ -476,7 +493,7 @@ pub(crate) static FILE: Object = Object {
         key(
             "owner",
             Value::Text,
-            "Its owner, by number or by a name in the node's own /etc/passwd. Default root.",
+            "Its owner, by number or by a name in the node's own /etc/passwd; always root with fake `ids`. Default root.",
         ),
         key(
             "group",
@@ -524,7 +541,11 @@ pub(crate) static EXEC: Object = Object {
             Value::Boolean,
             "true (default): if it fails, the lab does not come up. false: its failure is only told.",
         ),
-        key("timeout", DURATION, "How long it may take. Default 30s."),
+        key(
+            "timeout",
+            DURATION,
+            "How long it may take; a server, which does not end, goes to `run`. Default 30s.",
+        ),
         USER_KEY,
         GROUP_KEY,
         WORKDIR_KEY,
@@ -550,8 +571,16 @@ pub(crate) static HEALTH: Object = Object {
             Value::AnyOf(&[Value::Text, Value::List(&Value::Text, None)]),
             "This path exists in the node, or each of these.",
         ),
-        key("interval", DURATION, "From the end of a check to the next. Default 10s."),
-        key("timeout", DURATION, "How long the command of `exec` may take. Default 5s."),
+        key(
+            "interval",
+            DURATION,
+            "From the end of a check to the next, at least 100ms. Default 10s.",
+        ),
+        key(
+            "timeout",
+            DURATION,
+            "How long the command of `exec` may take, at least 100ms. Default 5s.",
+        ),
         key(
             "retries",
             Value::Integer(1, 1000),
@@ -601,7 +630,7 @@ pub(crate) static ROUTE: Object = Object {
                     "a prefix, or default",
                     &Value::Pattern(r"^([0-9A-Fa-f.:]+/[0-9]{1,3}|default)$"),
                 ),
-                "A prefix, or default.",
+                "A prefix, or default, of the next hop's family.",
             )
         },
         key("via", Value::Text, "The next hop: an address, or a node that shares a segment."),
@@ -623,7 +652,11 @@ pub(crate) static SWITCH: Object = Object {
             "kernel (default): a bridge of the Linux kernel. shm: a switch in shared memory, which programs \
              can join, too. openflow: a switch that controllers program.",
         ),
-        key("subnet", SUBNET, "The segment's prefix, or one for each of IPv4 and IPv6."),
+        key(
+            "subnet",
+            SUBNET,
+            "The segment's prefix, or one for each of IPv4 and IPv6. Default: from names.",
+        ),
         key("mtu", MTU, "MTU of the segment's interfaces. Default 1500."),
         FOR,
         IF,
@@ -659,7 +692,7 @@ pub(crate) static LINK: Object = Object {
                 "a MAC address like 02:00:00:00:00:01",
                 &Value::Pattern(r"^[0-9A-Fa-f]{1,2}([:-][0-9A-Fa-f]{1,2}){5}$"),
             )),
-            "Hardware addresses by hand, by end (NODE or NODE:IFACE). Default: from names.",
+            "MAC addresses by hand, by end (NODE or NODE:IFACE), each once in a lab. Default: from names.",
         ),
         key(
             "port",
@@ -670,7 +703,7 @@ pub(crate) static LINK: Object = Object {
         key(
             "subnet",
             SUBNET,
-            "The prefix of a link without a switch, or one for each of IPv4 and IPv6.",
+            "The prefix of a link without a switch, or one for each of IPv4 and IPv6. Default: from names.",
         ),
         key("mtu", MTU, "MTU of both ends. Default 1500."),
         DELAY_KEY,
@@ -731,14 +764,14 @@ pub(crate) static JITTER: Object = Object {
             ..key(
                 "spread",
                 DELAY,
-                "normal: the standard deviation. uniform: so much shorter or longer at most. pareto: the \
-                 mean of what is added.",
+                "normal: the standard deviation. uniform: the largest deviation in either direction. pareto: \
+                 the mean of the added delay.",
             )
         },
         key(
             "distribution",
             Value::Choice(crate::impairment::DISTRIBUTIONS),
-            "Its form. Default normal.",
+            "Its form. normal and uniform need a `delay`. Default normal.",
         ),
         key(
             "correlation",
@@ -783,10 +816,17 @@ pub(crate) static BURSTS: Object = Object {
     name: "bursts",
     doc: "A good and a bad state; before each packet the state may change.",
     keys: &[
-        Key { required: true, ..key("enter", SHARE, "How often good becomes bad.") },
         Key {
             required: true,
-            ..key("leave", SHARE, "How often bad becomes good; bursts are 1/leave packets long.")
+            ..key("enter", SHARE, "Probability for each packet that good becomes bad.")
+        },
+        Key {
+            required: true,
+            ..key(
+                "leave",
+                SHARE,
+                "Probability for each packet that bad becomes good: bursts have 1/leave packets on average.",
+            )
         },
         key("bad", SHARE, "Loss in the bad state. Default 100%."),
         key("good", SHARE, "Loss in the good state. Default 0%."),

@@ -123,19 +123,24 @@ pub(crate) static SLICE: Object = Object {
         key(
             "packet-ins",
             PER_SECOND,
-            "How many packets a second each switch sends to its controllers, like 200/s.",
+            "How many packets a second each switch sends to its controllers, like 200/s. Default: all.",
         ),
         key(
             "messages",
             PER_SECOND,
-            "How many messages a second are taken from its controllers, like 1k/s.",
+            "How many messages a second are taken from its controllers, like 1k/s. Default: all.",
         ),
         key(
             "rate",
             RATE,
-            "How much of its packets each switch forwards, like 100mbit, by a meter of OpenFlow 1.3.",
+            "How much of its packets each switch forwards, like 100mbit, by a meter of OpenFlow 1.3. Default: \
+             all.",
         ),
-        key("cpu", CPU, "How much of a CPU its messages may take in the slicer, like 20%."),
+        key(
+            "cpu",
+            CPU,
+            "How much of a CPU its messages may take in the slicer, like 20%. Default: an equal share.",
+        ),
         key("tls", Value::Object(&TLS), "Certificates for controllers given as tls:ADDRESS."),
     ],
     kinds: &[],

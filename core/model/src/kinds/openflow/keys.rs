@@ -78,7 +78,8 @@ pub(crate) static TLS: Object = Object {
         key(
             "certificate",
             Value::Text,
-            "The switch's own certificate, followed by those between it and its authority. Default: none is shown.",
+            "The switch's own certificate, followed by those between it and its authority; with `key`. Default: none is \
+             shown.",
         ),
         key("key", Value::Text, "Its private key, which nobody but its owner may read or write."),
         key(

@@ -63,7 +63,11 @@ pub(crate) static PORT_OF_SWITCH: Object = Object {
     doc: "The rules of a switch's port. As soon as one port of a switch has `vlan` or `trunk`, those \
           with neither are of VLAN 1.",
     keys: &[
-        key("vlan", VLAN, "The VLAN of its frames, which have no tag."),
+        key(
+            "vlan",
+            VLAN,
+            "An access port: the VLAN of its frames, which have no tag; frames with a tag are dropped.",
+        ),
         key(
             "trunk",
             Value::AnyOf(&[VLANS, Value::List(&VLANS, None)]),
@@ -108,7 +112,7 @@ pub(super) static MIRROR: Object = Object {
         key(
             "direction",
             Value::Choice(&["in", "out", "both"]),
-            "in: frames that these ports send. out: frames that they get. Default both.",
+            "As the switch sees it. in: frames that these ports send. out: frames that they get. Default both.",
         ),
         Key { required: true, ..key("to", Value::Text, "The port that gets the copies.") },
         key(
