@@ -5,7 +5,7 @@ packets wait.
     netloom up examples/bufferbloat.yaml
     python3 examples/bufferbloat.py bufferbloat.svg [SECONDS]
 
-For each queue the pc sends by iperf3 for so many seconds (8 without it) while the phone pings. LINE is how long
+For each queue the pc sends by iperf3 for SECONDS (default 8) while the phone pings. LINE is how long
 each packet takes from the router's queue to the server, by `netloom link fates --json`. NETLOOM is the binary
 (else it is looked for in PATH).
 """

@@ -40,7 +40,7 @@ import json, sys
 for direction in json.load(sys.stdin)["wire"]["directions"]: print(direction["lost"].get("loss", 0))'
 }
 
-# What was measured on the link, of packets in this direction.
+# The link's measurements for packets in this direction.
 measured() {
     sed -n "s/^lost: \([0-9]*\) of [0-9]* packets on link $link ($1)\$/\1/p" "$work/measured"
 }
