@@ -179,7 +179,7 @@ stop_service() {
     fi
 }
 
-# A virtual environment with these packages, made anew if it has others.
+# A virtual environment with these packages, recreated if it has others.
 setup_environment() {
     folder=$environments/$1
     [ "$(cat "$folder/packages" 2>/dev/null)" != "$2" ] || return 0

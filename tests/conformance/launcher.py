@@ -114,7 +114,7 @@ class Recorder:
         for name, numbers in self.chosen().items():
             file = tester.TestFile(os.path.join(self.given.suite, name), app.logger)
             for number in numbers:
-                # A file that cannot be read whole lacks its last cases; whoever asked misses them.
+                # A file that cannot be read whole lacks its last cases; the caller notices.
                 if number < len(file.tests):
                     case = file.tests[number]
                     self.write(name, number, file.description, case.description, self.case(app, case))

@@ -1,4 +1,4 @@
-//! Who is connected: a bound on all connections, and which of them gives way when it is reached.
+//! The connected clients: a bound on all connections, and which of them closes when it is reached.
 //!
 //! A new caller is always let in. What gives way for it is one of these kinds, in this order: a stranger, which has not asked
 //! anything yet that it may ask; an idle connection, or one whose request is still coming; one whose request only waits.

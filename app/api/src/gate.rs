@@ -1,4 +1,4 @@
-//! Who is let in over TCP: callers with the token, who mean this server, and are no page of a browser.
+//! Admission over TCP: callers that have the token, address this server, and are not a browser's page.
 //!
 //! Any process on the machine can connect to its ports, and any page that a browser shows can make it send requests there.
 //! Such a request says where the page is from (`Origin`), or by which name the browser found this address (`Host`); a name

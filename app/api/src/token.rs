@@ -2,7 +2,7 @@
 //!
 //! Any process on the machine can connect to its ports, so each request must carry
 //! `Authorization: Bearer TOKEN` (RFC 6750). The comparison takes constant time for tokens of equal length;
-//! only the length shows, which is no secret.
+//! only the length shows, which is not a secret.
 
 use std::hint::black_box;
 

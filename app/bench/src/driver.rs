@@ -100,7 +100,7 @@ fn named() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// A runtime directory on the file system of netloom's default one, which is no disk; else among temporary files.
+/// A runtime directory on the file system of netloom's default one, which is not a disk; else among temporary files.
 fn runtime() -> std::io::Result<TempDir> {
     let default = match is_root() {
         true => Some("/run".into()),

@@ -29,7 +29,7 @@ const QUICK_RULES: [u32; 2] = [1, 1000];
 /// A cell of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cell {
-    /// Smallest frames through so many entries.
+    /// Smallest frames through this many entries.
     Forward(u32, Kind),
     /// TCP from node to node.
     Tcp(Kind),

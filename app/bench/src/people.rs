@@ -1,4 +1,4 @@
-//! `people`: what those wait for who bring labs of their own: nodes from images, a file that changed, and what leaves by pasta.
+//! `people`: latency that users of their own labs see: nodes from images, a changed file, and traffic through pasta.
 
 mod apply;
 mod image;

@@ -40,7 +40,7 @@ const FEWEST: usize = 3;
 const TURNS: usize = 3;
 /// What flows, in the order of the rows.
 const LOADS: [Load; 3] = [Load::Frames(64), Load::Frames(1500), Load::Tcp];
-/// Ratios of what is routed: their names, and who is compared. Those of frames are beside the promised ones.
+/// Ratios of routed traffic: their names, and the compared programs. Those of frames are beside the promised ones.
 const RATIOS: [(&str, Load, Way, Way); 12] = [
     ("routed_vs_kernel", Load::Tcp, Way::Node, Way::Kernel),
     ("routed64_vs_kernel", Load::Frames(64), Way::Node, Way::Kernel),

@@ -175,7 +175,7 @@ pub trait Service: Send + Sync + 'static {
     /// The same, or the frame is none.
     fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced>;
 
-    /// Turns the lab into the one of a file: each part is added, changed, made anew or removed, and the rest not touched.
+    /// Turns the lab into the one of a file: each part is added, changed, recreated or removed, and the rest not touched.
     ///
     /// # Errors
     /// Why the lab cannot become that while it lives; what the kernel or a node refuses. After the latter the lab stands

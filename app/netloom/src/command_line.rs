@@ -114,7 +114,7 @@ fn helped(mut error: clap::Error, command: &clap::Command) -> clap::Error {
     error
 }
 
-/// An unknown flag. That it can be passed as a value helps nobody: the word is no value anywhere.
+/// An unknown flag. That it can be passed as a value helps nobody: no flag takes the word as a value.
 fn helped_flag(mut error: clap::Error) -> clap::Error {
     error.remove(ContextKind::Suggested);
     if let Some(write) = elsewhere(&error, ContextKind::InvalidArg, FLAGS_ELSEWHERE) {

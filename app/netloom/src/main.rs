@@ -97,7 +97,7 @@ fn exit_code(error: &anyhow::Error) -> i32 {
     1
 }
 
-/// A reader that closed its pipe is no failure.
+/// A reader that closed its pipe is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)

@@ -29,7 +29,7 @@ pub fn name(file: &str) -> String {
 }
 
 impl Modules {
-    /// Adds a module, by its file's name and content; `false` if that is no module.
+    /// Adds a module, by its file's name and content; `false` if that is not a module.
     pub fn add(&mut self, file: &str, content: &[u8]) -> bool {
         let Some(info) = elf::section(content, ".modinfo") else { return false };
         let mut module = Module { file: file.to_owned(), ..Module::default() };

@@ -1,6 +1,6 @@
 //! The rules of a switch's ports.
 //!
-//! The *sender's* rules apply, whoever enforces them. As soon as one port has a VLAN mode, the
+//! The *sender's* rules apply, whichever port enforces them. As soon as one port has a VLAN mode, the
 //! switch is VLAN-aware and ports without one are access ports of VLAN 1.
 
 use std::collections::HashMap;

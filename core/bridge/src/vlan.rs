@@ -1,6 +1,6 @@
 //! VLAN identifiers and sets of them.
 //!
-//! See IEEE 802.1Q-2022, 9.6 (0 and 4095 are no VLANs).
+//! See IEEE 802.1Q-2022, 9.6 (0 and 4095 are not VLANs).
 
 use std::fmt;
 use std::num::NonZeroU16;

@@ -1,6 +1,6 @@
 //! FNV-1a (<http://www.isthe.com/chongo/tech/comp/fnv/>) of 64 and 32 bits.
 //!
-//! The low bits are poor for short inputs: whoever takes a part of the result mixes it first
+//! The low bits are poor for short inputs: a caller that takes a part of the result mixes it first
 //! ([`crate::splitmix::mix`]).
 
 /// The 64-bit hash of no bytes, with which [`extend`] starts.

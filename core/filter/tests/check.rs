@@ -1,4 +1,4 @@
-//! Programs that are no filter, each with its reason.
+//! Programs that are not filters, each with its reason.
 
 use netloom_filter::ebpf::{Flavour, translate};
 use netloom_filter::{Error, Insn, MOST_INSNS, Program};

@@ -185,7 +185,7 @@ pub enum Error {
     NoNode {
         /// The file.
         file: String,
-        /// The name that is no node's.
+        /// The name that no node has.
         name: String,
         /// The names that are nodes'.
         known: String,

@@ -16,7 +16,7 @@ use crate::write::{Part, Piece, Written, write};
 /// How often the text is tried. Each round takes out all that the one before named.
 const ROUNDS: usize = 64;
 
-/// Why a text is no lab.
+/// Why a text is not a lab.
 enum Problem {
     Text(Diagnostics),
     Plan(PlanError),
@@ -25,7 +25,7 @@ enum Problem {
 /// The text of a draft without what the planner refuses.
 ///
 /// # Errors
-/// The text and why it is no lab, if what is wrong with it is not known.
+/// The text and why it is not a lab, if the fault itself is not known.
 pub(crate) fn planned(
     draft: &mut Draft,
     (file, from, base): (&str, &str, &str),

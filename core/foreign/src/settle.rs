@@ -256,7 +256,7 @@ fn macs(draft: &mut Draft, teller: &Teller<'_>, commands: &mut Commands) {
             let shown = address.map(|byte| format!("{byte:02x}")).join(":");
             match taken.get(&address) {
                 None => {
-                    // Who has it, too, is behind that.
+                    // The first end with an address keeps it.
                     teller.find(item, &end.at, &text);
                     taken.insert(address, format!("{}:{iface}", end.at));
                     end.mac = Some(shown);

@@ -158,7 +158,7 @@ pub(crate) struct Below {
     pub(crate) empty: bool,
 }
 
-/// Everything below a folder that is no folder with something in it, in order; at most `most`. Below a folder of the
+/// Everything below a folder that is not a folder with something in it, in order; at most `most`. Below a folder of the
 /// host no link is followed.
 pub(crate) fn walk(files: &dyn Files, folder: &str, most: usize) -> Vec<Below> {
     let mut found = vec![];

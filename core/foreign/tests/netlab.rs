@@ -351,7 +351,7 @@ fn routing_is_off_where_netlab_has_it_off() {
     let r = config(&import, "r");
     let areas = r.iter().filter(|line| line.starts_with("ip ospf area")).count();
     assert_eq!(areas, 2, "{r:#?}");
-    // One router at a link with a role of its own is no stub.
+    // One router at a link with a role of its own is not a stub.
     assert!(
         !r.iter().any(|line| line.contains("passive") || line.starts_with("network 172")),
         "{r:#?}"

@@ -78,7 +78,7 @@ fn nat_of_gns3_is_a_door_with_addresses() {
         let line = format!("internet: [\"{door}\"]");
         assert!(import.lab.contains(&line), "{line}: {}", import.lab);
     }
-    // Who is on no segment with a NAT keeps asking.
+    // A node on no segment with a NAT keeps asking.
     assert!(matches!(verdict(&import, "dhcp"), Verdict::LeftOut(_)));
     let given = import.items.iter().filter(|item| item.item == "ip dhcp");
     assert!(

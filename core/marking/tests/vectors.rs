@@ -83,7 +83,7 @@ fn whole_packets_by_ipsx_in_both_lists() {
     let mut packets = 0;
     for vector in vectors("ipsx", 14) {
         let bytes = bytes(&vector["packet28"]);
-        // Two of them are no packets, only words.
+        // Two of them are not packets, only words.
         let Some(packet) = Packet::parse(&bytes) else { continue };
         packets += 1;
         for profile in [Profile::Rfc5475, Profile::Source] {

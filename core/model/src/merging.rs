@@ -3,7 +3,7 @@
 //! [`merge`] compares the plan of what runs with the wanted one. Objects are matched by name. One whose facts are equal,
 //! or differ only in what it can change while it lives, stays, and the *target* has its identity: ids, indexes, port
 //! numbers, names in the core namespace. Everything else in the target is the wanted plan's. An object that must be made
-//! anew gets a new identity; what lives in it or ends at it goes with it.
+//! again gets a new identity; what lives in it or ends at it goes with it.
 //!
 //! [`with_leftovers`] is the plan in between: the target, and after it what is removed last. Nothing here touches a
 //! machine; [`Machine`] has the little that depends on one.
@@ -27,7 +27,7 @@ pub use self::steps::{Act, KeyChange, Step};
 
 /// What a merge needs to know of the machine.
 pub struct Machine<'a> {
-    /// Names and indexes of the interfaces in a living node, whoever made them.
+    /// Names and indexes of the interfaces in a living node, whichever program made them.
     pub there: &'a dyn Fn(NodeId) -> Vec<(String, u32)>,
     /// How a link of the running plan is made.
     pub form: &'a dyn Fn(&PlannedLink) -> LinkForm,
@@ -62,7 +62,7 @@ pub struct Merged {
     pub steps: Vec<Step>,
     /// The plan afterwards.
     pub target: Plan,
-    /// Parts of the running plan that must go before anything is added: they are made anew, or hold a name or an
+    /// Parts of the running plan that must go before anything is added: they are recreated, or hold a name or an
     /// address that an added part gets.
     pub early: Parts,
     /// Parts of the running plan that go last.
@@ -110,7 +110,7 @@ pub enum Refusal {
 struct Fates<'p> {
     /// Changes in place, by kind and name; absent where nothing changes.
     changes: BTreeMap<(Kind, &'p str), Vec<Change>>,
-    /// Objects of both plans that are made anew, with the changes that take it; none where it goes with another one.
+    /// Objects of both plans that are recreated, with the changes that require it; none where it goes with another one.
     anew: BTreeMap<(Kind, &'p str), Vec<Change>>,
     /// Objects of the wanted plan alone.
     added: BTreeSet<(Kind, &'p str)>,
@@ -212,7 +212,7 @@ impl<'p> Fates<'p> {
         self.changes.entry(key).or_insert(live);
     }
 
-    /// Makes nodes anew that are told of their links when they start.
+    /// Recreates nodes that are told of their links when they start.
     fn note_told(&mut self, running: &'p Plan, wanted: &'p Plan) {
         let known: HashMap<&str, Slot> = running
             .slots()
@@ -287,7 +287,7 @@ impl<'p> Fates<'p> {
         }
     }
 
-    /// Makes all doors anew if one comes, goes or changes, because the host's side of them is made as a whole. Returns
+    /// Recreates all doors if one comes, goes or changes, because the host's side of them is made as a whole. Returns
     /// whether that is so.
     fn spread_doors(&mut self, running: &'p Plan, wanted: &'p Plan) -> bool {
         let moves = |link: &&PlannedLink| is_door(link) && !self.stays(Kind::Link, &link.name);

@@ -52,7 +52,7 @@ impl Settings {
     }
 }
 
-/// Refuses a privileged node inside an unprivileged one: whoever controls the outer one reaches the programs
+/// Refuses a privileged node inside an unprivileged one: a program that controls the outer one reaches the programs
 /// of the inner.
 ///
 /// # Errors

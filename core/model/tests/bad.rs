@@ -1,6 +1,6 @@
 //! Every file in `tests/e2e/bad` against the text that `netloom check` prints for it, byte for byte.
 //!
-//! `UPDATE=1 cargo test -p netloom-model integration::bad` writes the expected texts anew.
+//! `UPDATE=1 cargo test -p netloom-model integration::bad` rewrites the expected texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};

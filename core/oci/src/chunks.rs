@@ -9,7 +9,7 @@ const LONGEST: usize = 4096;
 enum State {
     /// In a line with a chunk's length, so far.
     Length(Vec<u8>),
-    /// So many bytes of data are left, then an empty line.
+    /// This many bytes of data are left, then an empty line.
     Data(u64),
     /// In the empty line behind data.
     Behind,
@@ -37,7 +37,7 @@ impl Chunks {
     /// Takes the next bytes: how many are taken, and how many at their end are data.
     ///
     /// # Errors
-    /// They are no chunks.
+    /// They are not chunks.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, usize)> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {

@@ -29,7 +29,7 @@ pub enum Action {
 /// What an entry does.
 ///
 /// # Errors
-/// Its path leads out, or is no path.
+/// Its path leads out, or is not a path.
 pub fn action(entry: &Entry) -> Result<Action> {
     let mut parts = parts(&entry.path)?;
     let Some(name) = parts.last() else {
@@ -63,7 +63,7 @@ pub fn action(entry: &Entry) -> Result<Action> {
 /// The parts of a path in an archive.
 ///
 /// # Errors
-/// It leads out, or is no path.
+/// It leads out, or is not a path.
 pub fn parts(path: &[u8]) -> Result<Parts> {
     if path.contains(&0) {
         return Err(Error::entry(path, "its name has a NUL character"));

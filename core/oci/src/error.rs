@@ -34,7 +34,7 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
-    /// What is no HTTP, or HTTP that cannot be understood.
+    /// What is not HTTP, or HTTP that cannot be understood.
     #[error("HTTP: {0}")]
     Http(&'static str),
     /// No address of a server.

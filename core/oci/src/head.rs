@@ -20,7 +20,7 @@ pub struct Head {
 /// How an answer's body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// By its last chunk.
     Chunks,
@@ -32,7 +32,7 @@ impl Head {
     /// Reads a head, and how many bytes it takes; `None` if more is needed.
     ///
     /// # Errors
-    /// This is no HTTP, or the head is too long.
+    /// This is not HTTP, or the head is too long.
     pub fn read(bytes: &[u8]) -> Result<Option<(Head, usize)>> {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut answer = httparse::Response::new(&mut headers);

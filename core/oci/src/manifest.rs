@@ -195,7 +195,7 @@ impl Manifest {
     /// How each layer is packed.
     ///
     /// # Errors
-    /// A layer is no tar archive: this is no image of a container.
+    /// A layer is not a tar archive: this is not an image of a container.
     pub fn packings(&self) -> Result<Vec<Packing>> {
         let packing = |layer: &Descriptor| {
             Packing::of(&layer.media_type).ok_or_else(|| {

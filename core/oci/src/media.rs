@@ -41,7 +41,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// The packing of a layer's media type; `None` if that is no tar archive.
+    /// The packing of a layer's media type; `None` if that is not a tar archive.
     pub fn of(media: &str) -> Option<Packing> {
         let media = bare(media);
         let is_layer = media.starts_with("application/vnd.oci.image.layer.")

@@ -25,7 +25,7 @@ pub enum Seen {
     Other,
 }
 
-/// The real path of the directory `parts`. What is absent is taken for a directory to be made; what is no directory, for
+/// The real path of the directory `parts`. What is absent is taken for a directory to be made; what is not a directory, for
 /// one to be replaced.
 ///
 /// # Errors

@@ -63,7 +63,7 @@ pub struct Entry {
 /// What follows a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many bytes of text, and padding, for [`Tape::text`].
+    /// This many bytes of text, and padding, for [`Tape::text`].
     Text(u64),
     /// A block with more of a sparse file's map, for [`Tape::more`].
     More,
@@ -142,7 +142,7 @@ impl Tape {
     /// Takes a header block.
     ///
     /// # Errors
-    /// It is no header, or one that cannot be obeyed.
+    /// It is not a header, or one that cannot be obeyed.
     pub fn block(&mut self, block: &[u8; BLOCK]) -> Result<Step> {
         if block.iter().all(|b| *b == 0) {
             // Two end an archive; some writers write one.

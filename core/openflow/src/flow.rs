@@ -39,7 +39,7 @@ flags! {
         CHECK_OVERLAP = 1 << 1,
         /// For emergencies (1.0).
         EMERGENCY = 1 << 2,
-        /// Start counting anew (1.3).
+        /// Start counting again (1.3).
         RESET_COUNTS = 1 << 2,
         /// Count no packets (1.3).
         NO_PACKET_COUNTS = 1 << 3,

@@ -31,7 +31,7 @@ pub struct PacketIn {
     pub table: u8,
     /// The cookie of the entry that decided; 0 in 1.0.
     pub cookie: u64,
-    /// Where the packet was: its port of arrival, which is all that 1.0 carries, and other fields that are no headers.
+    /// Where the packet was: its port of arrival, which is all that 1.0 carries, and other fields that are not headers.
     pub fields: Vec<Oxm>,
     /// The packet, or its beginning.
     pub data: Vec<u8>,

@@ -157,7 +157,7 @@ pub struct Reader<'a>(pub &'a [u8]);
 type Read<T> = Result<T, &'static str>;
 
 impl Reader<'_> {
-    /// So many bytes.
+    /// Takes the given number of bytes.
     ///
     /// # Errors
     /// The body ends before; the same holds for the methods below.
@@ -183,7 +183,7 @@ impl Reader<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// So many numbers.
+    /// The given number of numbers.
     ///
     /// # Errors
     /// The body is not so.

@@ -123,12 +123,12 @@ pub fn plain(query: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// The response to a query that no server has answered: its header and question, with the code of a failed server.
-/// `None` for bytes that are no query.
+/// `None` for bytes that are not a query.
 pub fn failure(query: &[u8]) -> Option<Vec<u8>> {
     answer(query, SERVER_FAILURE)
 }
 
-/// The response that says that there is no such name. `None` for bytes that are no query.
+/// The response that says that there is no such name. `None` for bytes that are not a query.
 pub fn no_such_name(query: &[u8]) -> Option<Vec<u8>> {
     answer(query, NO_SUCH_NAME)
 }

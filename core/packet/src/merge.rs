@@ -139,7 +139,7 @@ impl Segment {
     }
 }
 
-/// Whether the checksums are right, or left to whoever receives the frame.
+/// Whether the checksums are right, or left to the frame's receiver.
 fn is_right(header: &VnetHeader, frame: &[u8], network: usize, ip: &Ip) -> bool {
     let transport = if header.needs_csum {
         usize::from(header.csum_start) == ip.transport && usize::from(header.csum_offset) == SUM

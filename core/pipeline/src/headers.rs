@@ -84,7 +84,7 @@ pub(crate) fn number(frame: &[u8], at: usize, bytes: usize) -> Option<u128> {
     Some(bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)))
 }
 
-/// Headers and key of a frame; what is no header (port, metadata, tunnel) is not set.
+/// Headers and key of a frame; what is not a header (port, metadata, tunnel) is not set.
 pub fn parse(frame: &[u8]) -> (Headers, FlowKey) {
     let mut key = FlowKey::default();
     let Some(mut headers) = ethernet(frame, &mut key) else {

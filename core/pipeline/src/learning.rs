@@ -129,7 +129,7 @@ mod tests {
         assert!(!learning.learn(0, 4, PortNumber(1), AGEING));
         let end = learning.deadline().unwrap();
         assert!((10 + AGEING..=10 + AGEING + SWEEP).contains(&end));
-        // Not where it is known: an old packet is no news.
+        // Not where it is known: an old packet teaches nothing.
         learning.refresh(0, 2, PortNumber(1), AGEING);
         assert!(learning.age(end));
         assert_eq!((learning.port(0, 2), learning.port(0, 4)), (None, Some(PortNumber(1))));

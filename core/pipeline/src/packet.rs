@@ -1,7 +1,7 @@
 //! A packet on its way through the tables: its bytes, what goes with it, and every change that an action makes.
 //!
 //! Checksums are updated by difference (RFC 1624), so that a wrong one stays wrong; that of SCTP is computed
-//! anew. A change of something that the packet does not have changes nothing (section 5.12).
+//! again. A change of something that the packet does not have changes nothing (section 5.12).
 
 use netloom_openflow::matching::VID_PRESENT;
 use netloom_openflow::{Action, Field, Oxm, PortNumber};

@@ -231,7 +231,7 @@ impl Switch {
         self.uses.bytes
     }
 
-    /// Whether there is memory for something of so many bytes, in the place of something else.
+    /// Whether there is memory for something of this many bytes, in the place of something else.
     fn has_memory(&self, freed: usize, taken: usize) -> bool {
         taken <= freed || self.uses.bytes.saturating_add(taken - freed) <= self.options.memory
     }

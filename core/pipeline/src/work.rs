@@ -11,7 +11,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// So many steps, and what the last part takes beyond them.
+    /// This many steps, and what the last part takes beyond them.
     pub const fn steps(most: u64) -> Work {
         Work { most, done: 0 }
     }
@@ -21,7 +21,7 @@ impl Work {
         Work::steps(u64::MAX)
     }
 
-    /// Something took so many steps.
+    /// Something took this many steps.
     pub fn spend(&mut self, steps: usize) {
         self.done = self.done.saturating_add(u64::try_from(steps).unwrap_or(u64::MAX));
     }

@@ -169,7 +169,7 @@ fn try_all(
             disturb(&mut bench, 1 + u32::from(*idle) % 4, 2, &mut kept);
             holds(&bench, &kept, frames)?;
         }
-        // Half a second, after which some entries are no more.
+        // Half a second, after which some entries have expired.
         bench.now += SECOND / 2;
         let affected = bench.switch.affected_by_time(bench.now).expect("no addresses");
         kept.retain(|kept| !affected.reaches(&kept.trace, &bench.switch));

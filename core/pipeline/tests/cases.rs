@@ -1,4 +1,4 @@
-//! Replays cases of another project's switch tests, written to a file by whoever wants to compare.
+//! Replays cases of another project's switch tests, written to a file for the comparison.
 //!
 //! A line is `VERSION|NAME|MESSAGE,MESSAGE|FRAME|KIND|EXPECTED`, bytes in hexadecimal: the messages are accepted,
 //! the frame comes in by port 1, and then by KIND: `egress`: this frame leaves by port 2; `packet-in`: the controller

@@ -82,7 +82,7 @@ impl Policy {
     }
 
     /// Who may reach a listener for which `request` asks; `None` is everybody. Of several rules that none beats each
-    /// has a say: who is left is in the `from` of all that have one.
+    /// has a say: allowed peers are in the `from` of all that have one.
     pub fn peers(&self, request: &Request, now: Timestamp) -> Option<Peers> {
         peers(&self.matches(request, None, now))
     }
@@ -138,7 +138,7 @@ impl Policy {
 
 /// The strictest verdict on the target by each of its names that a rule says, or by none if no rule says one.
 ///
-/// A name that no rule says changes nothing: else whoever looks up one more name would change what the others allow.
+/// A name that no rule says changes nothing: else looking up one more name would change what the others allow.
 pub(crate) fn by_name<'p>(
     request: &'p Request,
     default: Action,

@@ -80,7 +80,7 @@ struct Bucket {
     machines: HashMap<u32, Entries>,
 }
 
-/// A rule for at most so many single ports is found by port.
+/// A rule for at most this many single ports is found by port.
 const SINGLE_PORTS: usize = 16;
 
 impl<V> Default for ByPath<V> {
@@ -252,7 +252,7 @@ impl Indexed {
         by_name(request, self.policy.default, |name| self.matches(request, name, now))
     }
 
-    /// What rules say about a name, whoever asks for it; `None` if no rule says it.
+    /// What rules say about a name, whichever program asks for it; `None` if no rule says it.
     pub fn said(&self, name: &str) -> Option<Said<'_>> {
         let exact = self.names.get_key_value(name);
         let mut around = domains(name).filter_map(|domain| self.domains.get_key_value(domain));

@@ -18,7 +18,7 @@ use crate::pattern::{Destination, Part, PathPattern, Ports, ProgramPattern, Sha2
 use crate::request::{Direction, Protocol, Request, Target};
 use crate::rule::Rule;
 
-/// Requests that are kept; what happens after so many different ones is not learned, and counted.
+/// Requests that are kept; what happens after this many different ones is not learned, and counted.
 pub const MOST: usize = 1 << 16;
 
 /// Collects requests; [`Learned::policy`] says what would allow them.

@@ -2,7 +2,7 @@
 //!
 //! Disguised addresses are made plain here, once: [`Target::ip`] turns an IPv4-mapped address to IPv4, and the
 //! unspecified address of an outgoing call to the loopback address, which is what Linux reaches by it. Port 0 of a
-//! listener is no port, but the wish for one that the kernel chooses.
+//! listener is not a port, but a request for one that the kernel chooses.
 //!
 //! A name that is looked up is a request of its own ([`Target::Name`]), apart from reaching the name server
 //! ([`Target::Ip`], `resolver`) and from reaching what the name leads to.
@@ -148,7 +148,7 @@ const IP_PROTOCOLS: [(&str, u16); 15] = [
     ("vrrp", 112),
     ("l2tp", 115),
     ("sctp", 132),
-    // Whoever has it writes the header, and any protocol into it.
+    // Its owner writes the header, with any protocol in it.
     ("any", 255),
 ];
 
@@ -233,7 +233,7 @@ pub enum Target {
     Path(String),
     /// A UNIX-domain socket of no certain path: it was reached in other mounts, or has several names.
     Hidden,
-    /// A UNIX-domain socket in the abstract name space; bytes that are no UTF-8 are escaped.
+    /// A UNIX-domain socket in the abstract name space; bytes that are not UTF-8 are escaped.
     Abstract(String),
     /// A context id and port of a virtual machine socket.
     Vsock {

@@ -379,7 +379,7 @@ proptest! {
     fn a_covered_rule_matches_nothing_else(
         a in rules(), b in rules(), request in requests(), now in (0..3_i64).prop_map(time),
     ) {
-        // Who is kept from some way to a name only may look it up.
+        // A program that is denied only some ports of a name may look it up.
         let looked_up = matches!(request.target, Target::Name(_)) && a.action.passes();
         if a.covered_by(&b) && matches(&a, &request, now) && (b.action.passes() || !looked_up) {
             prop_assert!(matches(&b, &request, now));
@@ -963,7 +963,7 @@ fn a_rule_says_who_may_reach_a_listener() {
     assert_eq!(peers("0.0.0.0", 8000).as_deref(), Some("10.0.0.0/8, ::1"));
     assert_eq!(peers("0.0.0.0", 8080), None);
     assert_eq!(peers("127.0.0.1", 1).as_deref(), Some("127.0.0.1"));
-    // Of two rules that do not beat each other: who is in both, nobody.
+    // Of two rules of equal precedence a peer must be in both: none is.
     assert_eq!(peers("127.0.0.1", 8000).as_deref(), Some(""));
     let open = read("p", text.replace("10.1.0.0/16", "0.0.0.0/0").as_bytes()).unwrap();
     let changes: String = compare(&policy, &open).iter().map(|one| format!("{one}\n")).collect();

@@ -53,7 +53,7 @@ pub struct Layer {
     pub size: u64,
 }
 
-/// Why a file is no disk for a machine.
+/// Why a file is not a disk for a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Nothing in it.
@@ -93,7 +93,7 @@ pub enum Refusal {
 /// Looks at a disk's file by its first [`HEAD`] bytes (fewer if it is shorter) and its length in bytes.
 ///
 /// # Errors
-/// It is no disk that is whole in this one file.
+/// It is not a disk that is whole in this one file.
 pub fn look(head: &[u8], length: u64) -> Result<Disk, Refusal> {
     if length == 0 || head.is_empty() {
         return Err(Refusal::Empty);

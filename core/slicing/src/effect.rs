@@ -12,7 +12,7 @@ use crate::cube::Cube;
 use crate::fault::{self, Fault};
 use crate::fields::Fields;
 
-/// What is no header, and stays whatever happens to those.
+/// What is not a header, and stays whatever happens to those.
 const BESIDE: [Field; 4] = [Field::InPort, Field::InPhyPort, Field::Metadata, Field::TunnelId];
 const ETHERNET: [Field; 8] = [
     Field::InPort,
@@ -209,7 +209,7 @@ impl Packets {
         }
     }
 
-    /// The ethertype becomes this, and what follows it is read anew.
+    /// The ethertype becomes this, and what follows it is read again.
     fn uncover(&mut self, ethertype: u16) {
         // Behind a tag's ethertype are tags, behind a length is a SNAP header.
         if VLAN.contains(&ethertype) || ethertype < 0x600 {

@@ -56,7 +56,7 @@ fn tlvs(frame: &[u8], start: usize) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// The frame with the mark of a slice; `None` if it is no whole LLDP packet.
+/// The frame with the mark of a slice; `None` if it is not a whole LLDP packet.
 pub(crate) fn mark(key: &Key, number: u64, frame: &[u8]) -> Option<Vec<u8>> {
     let (end, _) = tlvs(frame, start(frame)?).find(|(_, tlv)| *tlv == END)?;
     let mut marked = frame.get(..end)?.to_vec();
@@ -71,7 +71,7 @@ pub(crate) fn mark(key: &Key, number: u64, frame: &[u8]) -> Option<Vec<u8>> {
 /// What a frame of discovery says about its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Marked {
-    /// Nothing: it is no slice's.
+    /// Nothing: it is not a slice's.
     No,
     /// It claims to be a slice's, and is not.
     Forged,

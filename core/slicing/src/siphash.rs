@@ -1,4 +1,4 @@
-//! SipHash-2-4: a hash that nobody can compute who does not have the key (Aumasson, Bernstein: "SipHash: a fast
+//! SipHash-2-4: a hash that nobody can compute without the key (Aumasson, Bernstein: "SipHash: a fast
 //! short-input PRF", 2012).
 
 fn round(v: &mut [u64; 4]) {

@@ -204,7 +204,7 @@ impl Slicing {
         faults
     }
 
-    /// Adds a slice; returns what is wrong with it, so many overlaps at most. What is wrong is in no other's way.
+    /// Adds a slice; returns what is wrong with it, this many overlaps at most. An invalid slice does not affect others.
     fn push(&mut self, slice: Option<Slice>, overlaps: usize) -> Vec<Error> {
         let Some(slice) = slice else {
             self.slices.push(None);
@@ -236,7 +236,7 @@ impl Slicing {
         faults
     }
 
-    /// The slices that share packets with a new one: so many at most, in the order of their numbers.
+    /// The slices that share packets with a new one: this many at most, in the order of their numbers.
     fn overlaps(&self, slice: &Slice, region: &Region, most: usize) -> Vec<Error> {
         let mut found: BTreeMap<SliceId, Cube> = BTreeMap::new();
         for cube in &region.cubes {

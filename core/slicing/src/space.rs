@@ -53,9 +53,9 @@ pub enum Vlan {
 /// (17) or SCTP (132).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Ports of the real switch; `None`: any. An empty list is no packet.
+    /// Ports of the real switch; `None`: any. An empty list is not a packet.
     pub ports: Option<Vec<PortNumber>>,
-    /// Any of these tags; `None`: any packet. An empty list is no packet.
+    /// Any of these tags; `None`: any packet. An empty list is not a packet.
     pub vlans: Option<Vec<Vlan>>,
     /// The source MAC address.
     pub mac_source: Option<MacMask>,

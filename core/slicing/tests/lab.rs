@@ -183,7 +183,7 @@ impl Lab {
         Ok(resumed)
     }
 
-    /// The switch connects again; the slicer goes on in turns of so many steps, which are returned.
+    /// The switch connects again; the slicer goes on in turns of this many steps, which are returned.
     pub fn comes_back(&mut self, steps: u64) -> (Resumed, Vec<u64>) {
         let (features, ports, found) = self.found();
         let (slicing, nobody) = (Slicing::new(vec![], Key([7; 16])).unwrap(), &features);

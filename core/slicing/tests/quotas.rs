@@ -19,7 +19,7 @@ fn rules_count_as_the_entries_that_they_take() {
         let more = lab.flow(FlowCommand::Add, "priority=2,actions=FLOOD");
         assert_eq!(lab.refused(A, more).reason, Reason::FlowModFailedTableFull);
         lab.add(A, "in_port=1,priority=2,actions=drop");
-        // The same again is no more.
+        // The same again does not count twice.
         lab.add(A, "actions=drop");
         assert_eq!(lab.entries(), 3);
         let all = lab.flow(FlowCommand::Delete, "");

@@ -17,7 +17,7 @@ fn two() -> Vec<Slice> {
     discovering(vec![slice("red", vec![at(&[1, 2])]), slice("blue", vec![at(&[3, 4])])])
 }
 
-/// The entries of the switch, each with the number that it has there: one that was made anew has another.
+/// The entries of the switch, each with the number that it has there: one that was recreated has another.
 fn entries(lab: &Lab) -> Vec<u64> {
     let mut all: Vec<u64> = lab.switch.rules().map(|rule| rule.id.number).collect();
     all.sort_unstable();

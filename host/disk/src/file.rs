@@ -71,7 +71,7 @@ impl File {
     ///
     /// # Errors
     /// [`Error::Refused`] for anything but a regular file, including a symbolic link;
-    /// [`Error::Failed`] if the kernel refuses. A slower way of writing is no error: see
+    /// [`Error::Failed`] if the kernel refuses. A slower way of writing is not an error: see
     /// [`File::how`].
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<File> {
         let path = path.as_ref().to_owned();
@@ -166,7 +166,7 @@ impl File {
             && let Ok(Some((chunks, outcome))) = ring.landed(true)
         {
             self.requeue(chunks);
-            // A failed write is no error here: its chunks are given back.
+            // A failed write is not an error here: its chunks are given back.
             drop(self.settle(outcome));
         }
         self.cut_part()?;

@@ -61,7 +61,7 @@ fn attach(program: &OwnedFd, index: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Runs a program over a frame so many times; nanoseconds for each.
+/// Runs a program over a frame this many times; nanoseconds for each.
 fn run(program: BorrowedFd<'_>, bytes: &[u8], repeat: i32) -> u32 {
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as u64,

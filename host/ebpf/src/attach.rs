@@ -307,7 +307,7 @@ fn clsact_attach(
         Failure::new(object(ifindex), "attach filter", io::Error::other(e)).into()
     };
     let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
-    // The discipline may exist already, ours or another's; that is no error.
+    // The discipline may exist already, ours or another's; that is not an error.
     filter.create().map_err(failed)?;
     filter.attach().map(drop).map_err(failed)
 }

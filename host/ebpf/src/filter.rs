@@ -58,7 +58,7 @@ impl Filter {
         for place in places {
             let Some(owner) = own(ifindex, direction, place)? else { continue };
             let mut hook = hook(program, index, direction, place);
-            // The discipline may exist already, ours or another's; that is no error.
+            // The discipline may exist already, ours or another's; that is not an error.
             hook.create().map_err(io::Error::other)?;
             if put(&mut hook)? {
                 return Ok(Filter {
@@ -140,7 +140,7 @@ fn put(hook: &mut TcHook) -> io::Result<bool> {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         Err(e) => return Err(io::Error::other(e)),
     }
-    // What goes meanwhile, and what is no program, is somebody else's.
+    // Programs that go meanwhile, and objects that are not programs, are somebody else's.
     let left = hook.query().is_ok_and(|id| Program::begins(id, OURS).unwrap_or(false));
     if left {
         hook.replace(true).attach().map_err(io::Error::other)?;

@@ -8,7 +8,7 @@
 //!   [`Flow::settle`] has returned, no frame is treated by what was before, and the counters of what was are final:
 //!   programs say when they run, and these calls wait for all runs that began earlier. So a barrier may be
 //!   answered then: whatever an older result sent is on its way, as if it had left before.
-//! * Super-frames stay whole and checksums unfinished. What programs cannot do exactly is no [`List`].
+//! * Super-frames stay whole and checksums unfinished. What programs cannot do exactly is not a [`List`].
 //! * Programs are attached without links, as everywhere here: they forward on without any process, and
 //!   [`Flow::reopen`] finds them, their results and counters again.
 
@@ -352,7 +352,7 @@ impl Flow {
         Ok(all)
     }
 
-    /// Counters of a port's upcalls; `None` if the interface is no port.
+    /// Counters of a port's upcalls; `None` if the interface is not a port.
     ///
     /// # Errors
     /// The map cannot be read.

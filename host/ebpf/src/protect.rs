@@ -57,7 +57,7 @@ const STEP_FRAMES: u128 = 128;
 /// Steps of 0.13 to 4.2 ms: shorter ones have no effect, longer ones exceed the bursts.
 const STEPS: std::ops::RangeInclusive<u32> = 17..=22;
 
-/// A node's receive budget; `None` is no limit.
+/// A node's receive budget; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Frames a second; a super-frame counts as one. At least 1.

@@ -78,7 +78,7 @@ impl GroupId {
     /// The id of the group with this cgroup2 directory.
     ///
     /// # Errors
-    /// The directory cannot be opened or is no version 2 group.
+    /// The directory cannot be opened or is not a version 2 group.
     pub fn of(dir: &Path) -> Result<Self> {
         open(dir).map(|(_, id)| id)
     }

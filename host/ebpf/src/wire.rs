@@ -96,7 +96,7 @@ impl Splice {
         }
         let Some((hook, program)) = found else { return Ok(None) };
         let ways = program.map(WAYS, WORD, WORD * WAY_WORDS)?;
-        // A program attached nowhere is gone, so all are loaded anew, with the map in use.
+        // A program attached nowhere is gone, so all are loaded again, with the map in use.
         Self::of(&load(None, Some(&ways))?, hook).map(Some)
     }
 

@@ -97,7 +97,7 @@ fn close(counts: TapCounts) {
     assert_eq!(counts.offered, counts.filtered + counts.captured + counts.lost, "{counts:?}");
 }
 
-/// Waits until so many frames that pass the filter have come to the tap.
+/// Waits until this many frames that pass the filter have come to the tap.
 fn passed(tap: &Tap, frames: u64) {
     wait_until("the frames have passed", BOUND, || {
         let counts = tap.counts();

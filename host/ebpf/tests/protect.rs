@@ -1,4 +1,4 @@
-//! Flood protection on real links: the budget holds, whoever sends and however.
+//! Flood protection on real links: the budget holds for every sender and kind of traffic.
 
 use super::support;
 
@@ -34,7 +34,7 @@ fn flood(from: End<'_>, to: [u8; 6], length: usize, bypass: bool, time: Duration
     })
 }
 
-/// What may have passed of so many senders in a time: at most the rate, and the burst of the whole and of each
+/// What may have passed of this many senders in a time: at most the rate, and the burst of the whole and of each
 /// one's share. At least half of the rate: on a busy machine a sender may rest for longer than the burst makes
 /// up for.
 fn bounds(rate: u64, burst: u64, senders: u64, time: Duration) -> std::ops::RangeInclusive<u64> {

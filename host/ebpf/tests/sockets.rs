@@ -1,4 +1,4 @@
-//! Socket limits on real groups: counted exactly, whoever opens, keeps and closes.
+//! Socket limits on real groups: counted exactly, whichever process opens, keeps and closes.
 
 use super::support;
 

@@ -211,7 +211,7 @@ fn frames_arrive_as_they_were_and_for_whom_they_were() {
         assert!(bypass.send(&sent));
         assert_eq!(bytes(far.collect(1, BOUND)), [sent]);
         assert_eq!(toward.frames(), 6);
-        // The other direction is no wire's.
+        // The other direction is not a wire's.
         let sent = frame(mac(2), mac(3), 100);
         assert!(far.send(&sent));
         assert_eq!(bytes(near.collect(1, BOUND)), [sent]);
@@ -300,7 +300,7 @@ fn points_count_beside_a_wire_what_has_come_through_it() {
     }
 }
 
-/// A point without filters: it counts frames that are no IP.
+/// A point without filters: it counts frames that are not IP.
 fn counting() -> Config {
     Config {
         program: Program::All,

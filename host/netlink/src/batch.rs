@@ -104,7 +104,7 @@ impl Batch {
     }
 
     /// Adds a request whose work may already be done: creating an existing object (`EEXIST`), altering
-    /// or removing an absent one (`ENODEV`, `ENOENT`, `ESRCH`, `EADDRNOTAVAIL`) is no failure.
+    /// or removing an absent one (`ENODEV`, `ENOENT`, `ESRCH`, `EADDRNOTAVAIL`) is not a failure.
     pub fn push_tolerant(&mut self, object: impl Into<Arc<str>>, request: &impl Request) {
         self.add(object.into(), request, Some(request.purpose()));
     }

@@ -302,7 +302,7 @@ impl Request for Number {
 mod tests {
     use super::*;
 
-    /// A message about link 7 of this type, which says that it has so many bytes.
+    /// A message about link 7 of this type, which says that it has this many bytes.
     fn message(kind: u16, length: u32) -> Vec<u8> {
         let mut bytes = length.to_ne_bytes().to_vec();
         bytes.extend(kind.to_ne_bytes());

@@ -140,7 +140,7 @@ fn an_interface_moves_under_another_name_and_back_with_all_it_has() {
                     })
                     .unwrap();
                     run(|batch| had.push(batch, "link", new_index)).unwrap();
-                    // Again is no harm.
+                    // A second time is harmless.
                     run(|batch| had.push(batch, "link", new_index)).unwrap();
                 });
                 assert_eq!(look(to, new_index), had);

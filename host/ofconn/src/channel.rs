@@ -228,7 +228,7 @@ impl Channel {
         self.link.flush().map_err(|e| Gone(e.to_string()))
     }
 
-    /// The other end has taken so many bytes.
+    /// The other end has taken this many bytes.
     fn take(&mut self, length: usize) {
         self.queued -= length;
         self.taken += length;

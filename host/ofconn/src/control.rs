@@ -140,7 +140,7 @@ pub fn unexpected(answer: &impl std::fmt::Debug) -> String {
 pub enum Said<R> {
     /// A request, with descriptors.
     Request(R, Vec<OwnedFd>),
-    /// Something that is no request.
+    /// Something that is not a request.
     Malformed(String),
     /// Nothing yet.
     Nothing,

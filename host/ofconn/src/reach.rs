@@ -58,7 +58,7 @@ impl Home {
     ) -> Result<T> {
         let ended = || Error::refused("the thread outside has ended");
         let (done, result) = std::sync::mpsc::channel();
-        // Whoever asked waits for it.
+        // The caller waits for it.
         let job = move || drop(done.send(act()));
         self.0.send(Box::new(job)).map_err(|_| ended())?;
         result.recv().map_err(|_| ended())?

@@ -1,7 +1,7 @@
-//! A file of records: appended to as things change, and written anew when it has grown.
+//! A file of records: appended to as things change, and rewritten when it has grown.
 //!
-//! Each append is one write, before whoever asked for the change is answered; so a process that is killed has lost
-//! nothing that it confirmed. The file is not forced to a disk: it need not outlive the machine's run. Written anew, it
+//! Each append is one write, before the requester of the change is answered; so a process that is killed has lost
+//! nothing that it confirmed. The file is not forced to a disk: it need not outlive the machine's run. Rewritten, it
 //! is made under another name and renamed, so it is always whole; that may be done some at a time, while what changes is
 //! appended to both. Its mode is 0600. What records are is the caller's.
 
@@ -17,7 +17,7 @@ use crate::Time;
 /// Longest file in bytes that is read.
 const MOST: u64 = 2 << 30;
 
-/// Bytes that the file may have before it is written anew, beside twice what it had then, or what its content needs.
+/// Bytes that the file may have before it is rewritten, beside twice what it had then, or what its content needs.
 const SPARE: u64 = 4 << 20;
 
 /// Records that are written at once.
@@ -52,7 +52,7 @@ pub struct RecordFile {
     file: Option<File>,
     /// The one that is being written, and its bytes.
     new: Option<(File, u64)>,
-    /// Bytes now, and when it was written anew.
+    /// Bytes now, and when it was rewritten.
     length: u64,
     base: u64,
 }
@@ -74,7 +74,7 @@ impl RecordFile {
     /// What it has; `None` if there is no file.
     ///
     /// # Errors
-    /// The system refuses, it is no file, or it is longer than any that was written here.
+    /// The system refuses, it is not a file, or it is longer than any that was written here.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Failure> {
         let wrong = |reason: String| self.failed("read")(io::Error::other(reason));
         match std::fs::metadata(&self.path) {
@@ -110,7 +110,7 @@ impl RecordFile {
     ///
     /// # Errors
     /// The system refuses; the old content is then intact. The same holds for [`RecordFile::more`] and
-    /// [`RecordFile::finish`], after which one may begin anew.
+    /// [`RecordFile::finish`], after which one may start over.
     pub fn begin(&mut self) -> Result<(), Failure> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
@@ -147,7 +147,7 @@ impl RecordFile {
     /// Appends records.
     ///
     /// # Errors
-    /// The system refuses; the file is then to be written anew.
+    /// The system refuses; the file is then to be rewritten.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let wrote = match &mut self.file {
             Some(file) => file.write_all(bytes),
@@ -162,7 +162,7 @@ impl RecordFile {
         self.more(bytes)
     }
 
-    /// Whether it is to be written anew: most of it is no more than what has been replaced. Its content needs `needed` bytes.
+    /// Whether it is to be rewritten: most of it is no more than what has been replaced. Its content needs `needed` bytes.
     pub fn is_long(&self, needed: u64) -> bool {
         self.file.is_none() || self.length > 2 * self.base.max(needed) + SPARE
     }

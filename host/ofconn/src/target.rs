@@ -57,7 +57,7 @@ pub enum Target {
     ListenTls(SocketAddr),
 }
 
-/// A text that is no target.
+/// A text that is not a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "controller {text:?}: none of tcp:ADDRESS[:PORT], tls:ADDRESS[:PORT], unix:PATH, ptcp:[PORT][:ADDRESS], ptls:[PORT][:ADDRESS]"

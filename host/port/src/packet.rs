@@ -66,7 +66,7 @@ impl PacketPort {
     /// A port from a packet socket opened by [`PacketPort::open`] and passed on.
     ///
     /// # Errors
-    /// [`Error::Kind`] if it is no such socket.
+    /// [`Error::Kind`] if it is not such a socket.
     pub fn from_fd(fd: OwnedFd) -> Result<PacketPort> {
         let wrong = |reason| Error::Kind { kind: "a packet socket", reason };
         check_family(&fd)?;

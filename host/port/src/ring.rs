@@ -92,7 +92,7 @@ impl RingPort {
     /// rights and no namespace. Frames received before are lost.
     ///
     /// # Errors
-    /// [`Error::Kind`] if it is no such socket; [`Error::Failed`] if the kernel refuses, e.g. EBUSY
+    /// [`Error::Kind`] if it is not such a socket; [`Error::Failed`] if the kernel refuses, e.g. EBUSY
     /// if it has rings already.
     pub fn from_fd(fd: OwnedFd, options: RingOptions) -> Result<RingPort> {
         check_family(&fd)?;

@@ -64,7 +64,7 @@ impl Tap {
     /// A port from a tap's descriptor that was passed on.
     ///
     /// # Errors
-    /// [`Error::Kind`] if it is no tap with our header.
+    /// [`Error::Kind`] if it is not a tap with our header.
     pub fn from_fd(fd: OwnedFd) -> Result<Tap> {
         let wrong = |reason| move |_| Error::Kind { kind: "a tap", reason };
         let mut request = interface_request("")?;

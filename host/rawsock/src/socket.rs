@@ -79,7 +79,7 @@ pub fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> Result<()> {
 /// The interface it is bound to; `None` if it no longer exists, or the socket was never bound.
 ///
 /// # Errors
-/// The kernel's error, if it is no packet socket.
+/// The kernel's error, if it is not a packet socket.
 pub fn interface(fd: impl AsFd) -> Result<Option<u32>> {
     let failed = |e| Error::from(Failure::new("packet socket", "ask for its interface", e));
     let mut address = no_address();

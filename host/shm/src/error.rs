@@ -16,7 +16,7 @@ pub enum Error {
     /// The kernel refused.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// A descriptor from a peer is no valid memory.
+    /// A descriptor from a peer is not valid memory.
     #[error("{object}: map: {reason}")]
     Memory {
         /// The memory.

@@ -256,7 +256,7 @@ impl PeerInbox {
     /// Maps an inbox received from a peer through the switch.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it is no inbox.
+    /// [`Error::Memory`] if it is not an inbox.
     pub fn open(fd: BorrowedFd<'_>) -> Result<PeerInbox> {
         let memory = Foreign::open("inbox", fd, at::MAGIC, at::LENGTH, at::LENGTH)?;
         if memory.word(LENGTH_AT).load(Ordering::Relaxed) != at::LENGTH as u64 {

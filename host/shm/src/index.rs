@@ -146,14 +146,14 @@ impl Produce {
         self.head - self.tail
     }
 
-    /// The range of slots not known to be taken, read anew.
+    /// The range of slots not known to be taken, read again.
     pub(crate) fn untaken(&mut self, cell: Cell<'_>) -> (u64, u64) {
         // The next frame handles an invalid tail.
         let _ = self.look(cell);
         (self.tail, self.head)
     }
 
-    /// The reader's tail, read anew; `None` if it is invalid.
+    /// The reader's tail, read again; `None` if it is invalid.
     pub(crate) fn taken(&mut self, cell: Cell<'_>) -> Option<u64> {
         self.look(cell).map(|_| self.tail)
     }

@@ -159,7 +159,7 @@ impl PeerPage {
     /// Maps the page received from the switch.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it is no page.
+    /// [`Error::Memory`] if it is not a page.
     pub fn open(fd: BorrowedFd<'_>) -> Result<PeerPage> {
         let memory = Foreign::open("switch page", fd, at::MAGIC, at::LENGTH, at::LENGTH)?;
         if memory.word(LENGTH_AT).load(Ordering::Relaxed) != at::LENGTH as u64 {

@@ -37,7 +37,7 @@ impl Bell {
         Bell(fd)
     }
 
-    /// Rings. A counter that is full, or a descriptor that is no eventfd, does not matter to us.
+    /// Rings. A counter that is full, or a descriptor that is not an eventfd, does not matter to us.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }

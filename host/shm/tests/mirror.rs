@@ -71,7 +71,7 @@ fn copies_of_who_is_no_source_are_dropped_and_counted_for_it() {
     let copy = frame(mac(9), lock, b"copy");
     let mut rings = [1, 3, 4].map(|number| edge_of(number, &mut at));
     let [source, stranger, neighbour] = &mut rings;
-    // Without a session nobody's are taken; with one, those of members that are no sources are not,
+    // Without a session nobody's are taken; with one, those of members that are not sources are refused,
     // in whichever VLAN they are and whomever they name.
     give(source, MIRRORED | 1, &copy);
     assert_eq!((take(&mut watcher), forged(&mut watcher)), (None, 1));
@@ -108,7 +108,7 @@ fn a_source_gives_copies_of_what_passes_it_alone() {
         (true, false, 1, frame(mac(9), lock, b"own"), true),
         (false, true, 1, frame(mac(9), lock, b"own, not asked for"), false),
         (true, false, 1, frame(mac(9), mac(4), b"another's address"), false),
-        // What it gets, by the rules of who sent that.
+        // What it gets, by the sender's rules.
         (false, true, 4, frame(mac(1), mac(4), b"got"), true),
         (true, false, 4, frame(mac(1), mac(4), b"got, not asked for"), false),
         (false, true, 4, frame(mac(1), mac(7), b"not the sender's address"), false),

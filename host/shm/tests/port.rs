@@ -302,7 +302,7 @@ fn frames_to_a_station_that_the_switch_tells_of_go_by_an_edge_behind_the_earlier
     a.send(&numbered(0)).expect("send");
     at.tell(&station(2, 0, mac(2)), &[]);
     let mut sent = 1;
-    // Messages are looked for at every so many frames, not at each.
+    // Messages are looked for once every few frames, not at each.
     let ring = loop {
         assert_eq!(a.send(&numbered(sent)).expect("send"), Sent::Done);
         sent += 1;
@@ -370,7 +370,7 @@ fn what_stands_in_the_ring_of_one_that_is_gone_is_read() {
         assert_eq!(take(&mut b), Some(frame(mac(2), mac(1), &[n])));
     }
     assert_eq!(take(&mut b), None);
-    // The next port of that number is met anew.
+    // The next port of that number is a new one.
     let mut one = hand.port(1);
     let mut two = (b, bt);
     acquaint(&hand, &mut one, &mut two);
@@ -396,7 +396,7 @@ fn an_edge_that_holds_what_cannot_be_is_closed_alone() {
     assert_eq!(count(&mut two.0, Counter::CorruptEdges), 1);
     let (text, _) = two.1.message().expect("a message");
     assert_eq!(text, "Close { number: 9, direction: In }");
-    // What is no memory at all is the same.
+    // The same for a descriptor that is not memory.
     let plain = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
     two.1.tell(&edge, &[plain.as_fd(), bell.fd()]);
     assert_eq!(count(&mut two.0, Counter::CorruptEdges), 2);
@@ -471,7 +471,7 @@ fn at_fd(fd: &std::os::fd::OwnedFd) -> std::os::fd::OwnedFd {
     fd.try_clone().expect("clone")
 }
 
-/// A TCP super-frame with an unfinished checksum and so many bytes of payload, in segments of 1448.
+/// A TCP super-frame with an unfinished checksum and this many bytes of payload, in segments of 1448.
 fn super_frame(payload: usize) -> Vec<u8> {
     let mut frame = [&mac(2)[..], &mac(1), &[8, 0]].concat();
     let length = u16::try_from(40 + payload).expect("small").to_be_bytes();

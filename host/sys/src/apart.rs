@@ -35,7 +35,7 @@ pub struct Maker {
     channel: Mutex<Option<OwnedFd>>,
 }
 
-/// Both ends of a channel: for [`Maker::of`], and for who [makes](make) sockets.
+/// Both ends of a channel: for [`Maker::of`], and for the process that [makes](make) sockets.
 ///
 /// # Errors
 /// The kernel's.

@@ -130,7 +130,7 @@ pub fn drop_all() -> Result<()> {
     set(CapabilitySet::empty(), "drop all")
 }
 
-/// What a process needs to use a socket that is only its user's, whoever that is, and to make one of its own
+/// What a process needs to use a socket that belongs to one user, whichever that is, and to make one of its own
 /// that user's.
 pub const FOR_OTHERS_SOCKETS: CapabilitySet =
     CapabilitySet::CHOWN.union(CapabilitySet::DAC_OVERRIDE);

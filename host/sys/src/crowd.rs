@@ -1,4 +1,4 @@
-//! Who is one and the same, where callers share places: one host has one share, however many addresses it has.
+//! Which callers count as one where they share seats: one host has one share, however many addresses it has.
 
 use std::net::{IpAddr, Ipv6Addr};
 

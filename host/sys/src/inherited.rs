@@ -1,6 +1,6 @@
 //! Descriptors that programs inherit by way of this process: terminals and folders lead them past what was made theirs.
 //!
-//! Who has a folder open reaches what is below it by the mount through which it was opened, also where that is covered, or in
+//! A process that has a folder open reaches what is below it by the mount through which it was opened, also where that is covered, or in
 //! another mount namespace; see mount_namespaces(7). This process's own descriptors are closed on exec, and are left alone.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

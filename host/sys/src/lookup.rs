@@ -1,7 +1,7 @@
 //! Opens paths that must not lead out of a directory (openat2(2)), or where another user wants.
 //!
 //! While mounts or renames go on elsewhere on the machine, the kernel cannot be sure that a `..` stayed within, and answers
-//! EAGAIN: the lookup is begun anew then.
+//! EAGAIN: the lookup is started again then.
 
 use std::ffi::OsString;
 use std::io;
@@ -77,9 +77,9 @@ fn open_step_by_step(
 /// As many links as the kernel follows in one path.
 const MOST_LINKS: usize = 40;
 
-/// Opens a path like open(2), but follows no symbolic link of another user: whoever has made a link can change where it
+/// Opens a path like open(2), but follows no symbolic link of another user: the owner of a link can change where it
 /// leads, and this process may read what its maker may not. Links of root and of the owner of `/` are followed, and where
-/// sudo(8) gave the rights, those of who called it: a lab of one's own is brought up by `sudo netloom up`.
+/// sudo(8) gave the rights, those of its caller: a lab of one's own is brought up by `sudo netloom up`.
 ///
 /// # Errors
 /// As open(2); a link of another user is named, with its owner.

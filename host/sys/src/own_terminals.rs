@@ -1,6 +1,6 @@
 //! Terminals of a program's own: none of its user's other ones can be opened by a name.
 //!
-//! Who has a terminal open by name draws on it, and reads what is typed there. So a program gets a /dev/pts of its own
+//! A process that has a terminal open by name draws on it, and reads what is typed there. So a program gets a /dev/pts of its own
 //! (each mount of devpts is one since Linux 4.7), which covers every mount of another; consoles and serial lines on which
 //! its user is logged in are covered by /dev/null. In a user namespace below that of the mounts it cannot uncover them
 //! (mount_namespaces(7)). What it has open already is not covered ([`crate::inherited`]), nor what others hand it.

@@ -1,7 +1,7 @@
 //! Calls that change owners and users, answered with "done" and not done.
 //!
 //! Where a user namespace has one user, chown(2), setuid(2) and their kin fail, and programs that give up root's rights
-//! at their start end. Under this filter they go on as root. It is no wall: whoever could do nothing before can do
+//! at their start end. Under this filter they go on as root. It is not a security boundary: a program that could do nothing before can do
 //! nothing more. What is asked after such a call, by getuid(2) or stat(2), answers with the truth, so a program that
 //! checks (sshd) ends all the same.
 

@@ -52,7 +52,7 @@ pub fn show() -> Result<()> {
 /// Waits for the child behind a pidfd to end and returns how it did.
 ///
 /// # Errors
-/// ECHILD if it is no child of this process.
+/// ECHILD if it is not a child of this process.
 pub fn collect(child: BorrowedFd<'_>) -> Result<Exit> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     loop {

@@ -1,7 +1,7 @@
 //! Files and folders that a program sees, and cannot write: read-only mounts of themselves in a mount namespace.
 //!
 //! A program whose user namespace is below that of the mount namespace can neither change nor remove such a mount, nor
-//! put another file in its place (rename(2) and unlink(2) say EBUSY). It does not keep whoever may rename folders above
+//! put another file in its place (rename(2) and unlink(2) say EBUSY). It does not keep a user that may rename folders above
 //! from making others of the same names. See mount_namespaces(7), mount_setattr(2).
 
 use std::ffi::CString;

@@ -159,7 +159,7 @@ const MOST_TEXT: u64 = 4 << 20;
 /// writer. `open` opens it.
 ///
 /// # Errors
-/// It cannot be opened or is not a regular file, has more than 4 MiB, or is no text.
+/// It cannot be opened or is not a regular file, has more than 4 MiB, or is not text.
 pub fn bounded_text(
     open: impl Fn(rustix::fs::OFlags) -> rustix::io::Result<std::os::fd::OwnedFd>,
 ) -> std::io::Result<String> {

@@ -206,7 +206,7 @@ fn own_names(passwd: &str, uid: u32) -> Vec<String> {
     passwd.lines().filter_map(named).chain([number.clone()]).collect()
 }
 
-/// The ranges of whoever has these names, as far as they are valid.
+/// The valid ranges of the users with these names.
 fn ranges(text: &str, names: &[String]) -> Vec<Range> {
     let one = |line: &str| {
         let fields: Vec<&str> = line.trim().split(':').collect();

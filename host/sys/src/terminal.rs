@@ -18,7 +18,7 @@ use rustix::termios::{
 
 use crate::{Failure, Result};
 
-/// A new terminal: the side of whoever shows it, and the side of the program in it (pty(7)). It becomes nobody's controlling
+/// A new terminal: the side that shows it, and the side of the program in it (pty(7)). It becomes nobody's controlling
 /// terminal by this.
 ///
 /// # Errors
@@ -39,7 +39,7 @@ pub struct Foreground<'a> {
 }
 
 impl<'a> Foreground<'a> {
-    /// `None` when `terminal` is no terminal, or this process is not in its foreground group.
+    /// `None` when `terminal` is not a terminal, or this process is not in its foreground group.
     pub fn remember(terminal: &'a impl AsFd) -> Option<Foreground<'a>> {
         let terminal = terminal.as_fd();
         let group = rustix::process::getpgrp();
@@ -109,7 +109,7 @@ pub struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// `None` when `terminal` is no terminal, or is gone.
+    /// `None` when `terminal` is not a terminal, or is gone.
     pub fn set(terminal: BorrowedFd<'a>) -> Option<Raw<'a>> {
         let before = tcgetattr(terminal).ok()?;
         let mut raw = before.clone();

@@ -59,7 +59,7 @@ impl Device {
         *self = Device::new(self.watch.clone());
     }
 
-    /// Finds anew which rings run.
+    /// Updates which rings run.
     pub(crate) fn look(&mut self) {
         for side in [0, 1] {
             let runs = |index: &usize| index % 2 == side && self.rings[*index].runs();

@@ -275,7 +275,7 @@ impl Machine {
         self.store(ring + 2, available);
     }
 
-    /// Claims that so many chains are available.
+    /// Claims that this many chains are available.
     pub fn claim(&mut self, index: usize, available: u16) {
         let ring = self.queues[index].available_ring(self.setup.size);
         self.queues[index].available = available;

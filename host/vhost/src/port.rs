@@ -87,7 +87,7 @@ impl VhostPort {
         Ok(VhostPort::waiting(options, watch, listener, timer))
     }
 
-    /// A port for the front ends that come to this listening socket. Whoever reaches it is taken: it is for a socket in a
+    /// A port for the front ends that come to this listening socket. It accepts every client: it is for a socket in a
     /// network namespace where nobody else is.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! Buffers are taken and returned in the order in which the guest made them available. Everything in the ring may
 //! change at any moment: each word is read once, checked, and then used from here. A guest that breaks the ring's own
 //! rules (an index that jumped, a chain that does not exist) stops that queue until its driver or front end sets it up
-//! anew; a malformed chain is returned unused.
+//! again; a malformed chain is returned unused.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -37,7 +37,7 @@ pub enum Role {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: UnixListener,
-    /// Its file with device and inode; without one whoever gave the socket answers for those who reach it.
+    /// Its file with device and inode; without one the giver of the socket decides which clients reach it.
     file: Option<(PathBuf, (u64, u64))>,
 }
 

@@ -137,7 +137,7 @@ fn a_broken_ring_stops_its_queue_alone() {
         assert_eq!(site.port.faults().queues, 1);
         assert!(site.machine.is_broken(queue) && !site.machine.is_broken(1 - queue));
         assert!(!site.port.rest(), "it may sleep");
-        // The driver starts anew.
+        // The driver starts over.
         site.machine.claim(queue, 0);
         site.disconnect();
         site.connect();

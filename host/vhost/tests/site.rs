@@ -123,7 +123,7 @@ pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// A TCP packet over IPv4 with a payload of so many bytes, and zero where the TCP checksum is.
+/// A TCP packet over IPv4 with a payload of this many bytes, and zero where the TCP checksum is.
 pub fn tcp4(payload: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     let length = u16::try_from(40 + payload).unwrap();

@@ -24,7 +24,7 @@ pub enum Error {
     /// A system call failed.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// An engine returned bytes that are no packet blocks.
+    /// An engine returned bytes that are not packet blocks.
     #[error("interface {index}: what its ring holds is not made of packet blocks")]
     Blocks {
         /// The interface.

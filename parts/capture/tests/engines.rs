@@ -215,7 +215,7 @@ fn two_packet_sockets_share_what_is_sent() {
     isolated!({ takes_what_is_sent(Way::Tpacket(2), root_outside(root)) });
 }
 
-/// Whether the test was started by root and not by a user who is root in a namespace of theirs.
+/// Whether real root started the test, not a user that is root in its own namespace.
 fn root_outside(root: bool) -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
     root && map.split_whitespace().eq(["0", "0", "4294967295"])

@@ -153,7 +153,7 @@ fn when_all_interfaces_are_gone_it_ends() {
     assert_eq!((report.end, report.last.total.written), (End::InterfacesGone, 14));
 }
 
-/// A file system of so many bytes, in namespaces of one's own.
+/// A file system of this many bytes, in namespaces of one's own.
 fn small_disk(at: &Path, bytes: u64) {
     let flags = rustix::mount::MountFlags::empty();
     let size = std::ffi::CString::new(format!("size={bytes}")).unwrap();

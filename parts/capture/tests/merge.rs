@@ -1,4 +1,4 @@
-//! Several interfaces in one output: frames stand in the order in which they passed, whoever took them.
+//! Several interfaces in one output: frames stand in the order in which they passed, whichever thread took them.
 
 use super::world;
 
@@ -168,7 +168,7 @@ struct Stuck {
 
 impl Engine for Stuck {
     fn round(&mut self, into: &mut Filler, _: Duration) -> Result<Round> {
-        // Whoever told it is gone at the end.
+        // The process that announced it is gone at the end.
         if self.told.recv().is_err() {
             return Ok(Round::Nothing);
         }

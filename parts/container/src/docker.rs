@@ -1,8 +1,8 @@
 //! Docker on this machine, by its socket: `GET /images/NAME/get` of its API gives the archive of `docker save`.
 //!
 //! A name may be an image's ID (`sha256:HEX`). Where Docker listens is `$DOCKER_HOST`, which has to be a socket, or the
-//! usual places. In a runtime folder that another user can exchange nobody is asked. What is in the archive is checked by
-//! whoever takes it.
+//! usual places. In a runtime folder that another user can exchange nobody is asked. The caller checks the content of the
+//! archive.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! Brings an image: takes what is there, fetches what is missing, and unpacks it.
 //!
 //! Layers are fetched several at a time by threads of this process, and unpacked in their order by another process
-//! ([`crate::unpacker`]). The name is written last: whoever finds a name finds the image whole.
+//! ([`crate::unpacker`]). The name is written last: a named image is complete.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -65,7 +65,7 @@ impl Record {
 /// The record of an image from its manifest and configuration.
 ///
 /// # Errors
-/// Their layers differ, or one is no tar archive.
+/// Their layers differ, or one is not a tar archive.
 pub(crate) fn of(
     name: &str,
     digest: &Digest,

@@ -48,7 +48,7 @@ pub(crate) struct Registry<'a> {
 /// Takes a piece of a blob, and where in it that belongs.
 pub(crate) type Take<'t> = dyn FnMut(u64, &[u8]) -> Result<()> + 't;
 
-/// An answer that is no data.
+/// An answer that is not data.
 enum Refusal {
     /// Once more after a pause: why, and for how long.
     Later(String, Option<Duration>),

@@ -8,7 +8,7 @@
 //! layers.many/HEX/   unpacked layers by chain, with owners: root's, or of an ordinary user with many ids
 //! layers.one/HEX/    the same where all files have one owner
 //! staging/           what is being made or removed; locked by whom that does
-//! locks/HEX          held by who fetches or unpacks that
+//! locks/HEX          held by the process that fetches or unpacks that
 //! pins/HASH.json     a lab, and the layers that it uses
 //! ```
 //!

@@ -197,7 +197,7 @@ impl Answer {
         }
     }
 
-    /// The whole body, of at most so many bytes.
+    /// The whole body, of at most this many bytes.
     pub(crate) fn whole(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
         loop {

@@ -308,7 +308,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes room for an entry that is no directory, or for a directory; `true` if a directory is there already.
+    /// Makes room for an entry that is not a directory, or for a directory; `true` if a directory is there already.
     pub(crate) fn make_room(
         &mut self,
         asked: &[Vec<u8>],

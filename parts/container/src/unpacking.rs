@@ -28,7 +28,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Begins to unpack a file; at most so many bytes.
+    /// Begins to unpack a file; at most this many bytes.
     pub(crate) fn of(file: File, packing: Packing, most: u64) -> Plain {
         let (sender, pieces) = sync_channel(WAITING);
         std::thread::spawn(move || unpack(BufReader::with_capacity(PIECE, file), packing, &sender));

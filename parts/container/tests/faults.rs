@@ -280,7 +280,7 @@ fn a_registry_that_begins_again_and_again_is_left() {
     let server = Server::start(layers(), move |request, socket| {
         let goes_on =
             || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
-        // Who does not give up gets it in the end.
+        // A client that keeps trying gets it in the end.
         if !is_layer(request, 1) || !goes_on() {
             return false;
         }
@@ -305,7 +305,7 @@ fn a_registry_that_begins_again_and_again_is_left() {
     assert_eq!(begins, [None, Some(50_000), Some(40_000)]);
 }
 
-/// A layer whose digest is right, and whose content is refused, is no use to anybody.
+/// A layer whose digest is right, and whose content is refused, is never used.
 #[test]
 fn the_packed_file_of_a_refused_layer_goes() {
     let bad = Tar::new().file("../x", 0o644, "x").end();

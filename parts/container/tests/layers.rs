@@ -86,7 +86,7 @@ fn whiteouts_never_hide_files_of_their_own_layer() {
         .end();
     let trees = trees(&scratch, &[below, above]);
     assert_eq!(fs::read_to_string(trees[1].join("f")).unwrap(), "own");
-    // The directory was removed and made anew: nothing of the old one shows.
+    // The directory was removed and recreated: nothing of the old one shows.
     assert!(is_opaque(&trees[1].join("d")));
     assert!(trees[1].join("d/y").exists() && !trees[1].join("d/x").exists());
 }
@@ -120,7 +120,7 @@ fn hard_links_lead_into_their_own_layer_and_below() {
         .hard("d", "/etc/a")
         .hard("e", "lib/../lib")
         .end();
-    // `..` in a target is no path of an archive.
+    // `..` in a target is not a path of an archive.
     let refused = super::support::refusal(&scratch, &[base(), above], Default::default());
     assert!(refused.contains("entry \"e\": read: its path has `..`"), "{refused}");
     let above = Tar::new().file("b", 0o600, "b").hard("c", "./b").hard("d", "/etc/a").end();

@@ -62,7 +62,7 @@ fn an_image_that_a_lab_uses_stays() {
     release(&scratch.store, lab.path());
 }
 
-/// A lab holds the store from its pin until its state is written, and whoever lists images does not wait for it.
+/// A lab holds the store from its pin until its state is written, and listing images does not wait for it.
 #[test]
 fn the_pin_of_a_lab_that_is_coming_up_stays_when_images_are_listed() {
     let scratch = scratch();

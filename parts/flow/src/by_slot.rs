@@ -87,7 +87,7 @@ impl<T> BySlot<T> {
         Some(value)
     }
 
-    /// Removes all; slots begin anew.
+    /// Removes all; slots start over.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
         self.places.clear();

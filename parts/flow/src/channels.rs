@@ -26,7 +26,7 @@ const SHARE: Time = 500_000;
 /// Most bytes that wait for all connections together.
 const MOST_QUEUED: usize = 64 << 20;
 
-/// Bytes that all connections may hold of what they have said and is not done; so many connections never hold more.
+/// Bytes that all connections may hold of what they have said and is not done; this many connections never hold more.
 const MOST_HELD: usize = 24 << 20;
 const FEW: usize = 64;
 

@@ -70,7 +70,7 @@ pub enum ClientError {
         /// The switch.
         target: String,
     },
-    /// It sent what is no OpenFlow, or an answer to something else.
+    /// It sent something that is not OpenFlow, or an answer to something else.
     #[error("{target}: {reason}")]
     Strange {
         /// The switch.
@@ -84,7 +84,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether nobody was there, or whoever was there has just ended.
+    /// Whether no process was there, or it has just ended.
     pub fn is_of_nobody(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound};
         match self {
@@ -186,7 +186,7 @@ impl Client {
 
     fn greet(&mut self, versions: &[Version]) -> Result<()> {
         match self.send(&Message::Hello(Hello::offering(versions))) {
-            // Who closes may have said before why, or that it is no switch.
+            // A peer that closes may have said why, or that it is not a switch.
             Ok(_) | Err(ClientError::Closed { .. }) => {}
             Err(e) => return Err(e),
         }
@@ -230,7 +230,7 @@ impl Client {
     /// takes; `None` when the time is over. Echo requests are answered and left out.
     ///
     /// # Errors
-    /// The connection's end, and what is no OpenFlow.
+    /// The connection's end, and what is not OpenFlow.
     pub fn receive(&mut self, within: Option<Duration>) -> Result<Option<(u32, Message)>> {
         self.receive_until(within.map(|time| Instant::now() + time))
     }

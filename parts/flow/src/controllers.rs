@@ -19,7 +19,7 @@ pub(crate) enum Whose {
     Main,
     /// One beside the main one, by that one's number, and its own number for the controller.
     Auxiliary(u64, u8),
-    /// That of somebody who is no controller.
+    /// That of a client that is not a controller.
     Service,
 }
 

@@ -16,7 +16,7 @@ use crate::system::clock;
 
 use crate::{Error, Result};
 
-/// Who is reached, in failures.
+/// The peer's name, in failures.
 const WHOM: &str = "controller";
 
 /// Most controllers.
@@ -82,7 +82,7 @@ impl Server {
         Ok(())
     }
 
-    /// Gives a namespace a name, or forgets it; those that are reached from it begin anew.
+    /// Gives a namespace a name, or forgets it; those that are reached from it start over.
     pub(crate) fn set_namespace(&mut self, name: &str, space: Option<Space>) -> Result<()> {
         match space {
             Some(space) => drop(self.controllers.namespaces.insert(name.to_owned(), space)),

@@ -2,7 +2,7 @@
 //!
 //! Before anything that can change what happens to packets, the plane gives up the results that it may be about, and
 //! what they forwarded is credited; so a request is answered when the plane obeys it, and no packet is counted by an
-//! entry that is no more. Which these are, the tables say (`Affected`); where they do not, and where changes come faster than
+//! entry that is gone. Which these are, the tables say (`Affected`); where they do not, and where changes come faster than
 //! results can be looked through, the plane is emptied. Emptying an empty plane costs nothing, so a long sequence of
 //! changes empties it once.
 
@@ -196,7 +196,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether all results may be looked at for one change: it must not take longer than finding them anew.
+    /// Whether all results may be looked at for one change: it must not take longer than computing them again.
     fn may_look(&mut self, now: Time) -> bool {
         let more = now.saturating_sub(self.looked) / 1000 * LOOKS;
         self.looked = self.looked.max(now);

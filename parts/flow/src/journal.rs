@@ -59,12 +59,12 @@ impl Journal {
     /// Appends records, already as bytes.
     ///
     /// # Errors
-    /// [`Error::Failed`]; the file is then to be written anew.
+    /// [`Error::Failed`]; the file is then to be rewritten.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.0.append(bytes)?)
     }
 
-    /// Whether it is to be written anew: most of it is no more than what has been replaced. The tables need `needed` bytes.
+    /// Whether it is to be rewritten: most of it is no more than what has been replaced. The tables need `needed` bytes.
     pub(crate) fn is_long(&self, needed: u64) -> bool {
         self.0.is_long(needed)
     }

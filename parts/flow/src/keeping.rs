@@ -31,12 +31,12 @@ pub(crate) struct Keeping {
     pub(crate) entries: (u64, u64),
     /// Ports are being added that an earlier process had.
     pub(crate) restoring: bool,
-    /// What comes next in the file that is being written anew.
+    /// What comes next in the file that is being rewritten.
     pub(crate) rewriting: Option<Rewriting>,
     pub(crate) retry: Retry,
 }
 
-/// What comes next in a file that is written anew: groups and meters from a number on, then entries from a place on.
+/// What comes next in a file that is rewritten: groups and meters from a number on, then entries from a place on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rewriting {
     Groups(u32),
@@ -65,12 +65,12 @@ impl Keeping {
         self.due
     }
 
-    /// Whether the file is being written anew.
+    /// Whether the file is being rewritten.
     pub(crate) fn is_rewriting(&self) -> bool {
         self.rewriting.is_some()
     }
 
-    /// About how many bytes so many entries need.
+    /// About how many bytes this many entries need.
     pub(crate) fn needed(&self, entries: u64) -> u64 {
         let (count, bytes) = self.entries;
         bytes / count.max(1) * entries

@@ -29,7 +29,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A turn brought so many packets for controllers.
+    /// A turn brought this many packets for controllers.
     pub(crate) fn told(&mut self, count: u64, now: Time) {
         if count == 0 {
             return;

@@ -1,6 +1,6 @@
 //! Ports that come and go, and what the kernel says of their interfaces.
 //!
-//! A port whose interface is gone is gone for controllers, too; it comes back when it is added anew.
+//! A port whose interface is gone is gone for controllers, too; it comes back when it is added again.
 
 use std::collections::BTreeMap;
 

@@ -25,7 +25,7 @@ const COUNTS: usize = 4096;
 /// Bytes of the file that are written at once.
 const PIECE: usize = 64 << 10;
 
-/// Where entries begin in a file that is written anew.
+/// Where entries begin in a file that is rewritten.
 const FIRST_RULE: Rewriting = Rewriting::Rules(Place::FIRST);
 
 /// Appends a record. What cannot be said cannot have been asked for by a message either.
@@ -52,7 +52,7 @@ impl Server {
     fn restore(&mut self, content: Content) {
         let now = clock();
         let switch = &mut self.engine.switch;
-        // Without effect in another run of the machine, whose clock began anew.
+        // Without effect in another run of the machine, whose clock restarted.
         let past = |time: Time| time.min(now);
         for mut group in content.groups.into_values() {
             group.created = past(group.created);
@@ -123,7 +123,7 @@ impl Server {
         self.note_trouble(done);
     }
 
-    /// Appends what is to be saved. A file that cannot be appended to is written anew before anybody is answered.
+    /// Appends what is to be saved. A file that cannot be appended to is rewritten before anybody is answered.
     fn append(&mut self) -> Result<()> {
         if self.keeping.buffer.is_empty() {
             return Ok(());
@@ -192,7 +192,7 @@ impl Server {
         Some(SavedPort { number: number.0, name, interface, mac, config, created, counters })
     }
 
-    /// Writes the file anew.
+    /// Rewrites the file.
     fn rewrite(&mut self) -> Result<()> {
         self.begin_rewriting()?;
         while self.keeping.is_rewriting() {
@@ -201,7 +201,7 @@ impl Server {
         Ok(())
     }
 
-    /// Begins to write the file anew, with what is said first.
+    /// Begins to rewrite the file, with what is said first.
     fn begin_rewriting(&mut self) -> Result<()> {
         let begin =
             Record::Begin { datapath: self.application.datapath, processes: self.takeovers + 1 };
@@ -220,7 +220,7 @@ impl Server {
         Ok(())
     }
 
-    /// Goes on to write the file anew, if it is being written.
+    /// Continues rewriting the file, if it is being written.
     fn rewrite_some(&mut self) -> Result<()> {
         // An error ends it; the old file goes on, and grows until it is tried again.
         let Some(mut next) = self.keeping.rewriting.take() else { return Ok(()) };

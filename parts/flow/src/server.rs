@@ -2,7 +2,7 @@
 //!
 //! Single-threaded; only epoll blocks. Work of each connection and each port is bounded in a turn, so that none delays the
 //! others. At the end of a turn, in this order: frames have left, changes are in the state file, then answers
-//! leave. Whoever is answered can rely on both.
+//! leave. A client that gets an answer can rely on both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -401,7 +401,7 @@ impl Server {
         self.next
     }
 
-    /// Whether the folder is no more.
+    /// Whether the folder is gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         identity(&self.folder) != self.identity
     }

@@ -4,7 +4,7 @@ use netloom_pipeline::Time;
 
 use crate::system::SECOND;
 
-/// So many bytes less are worth it.
+/// This many bytes less are worth it.
 const WORTH: usize = 4 << 20;
 
 /// Memory that the allocator may hold though nothing is in it.
@@ -21,7 +21,7 @@ impl Spare {
         self.due
     }
 
-    /// The tables take so many bytes now.
+    /// The tables take this many bytes now.
     pub(crate) fn look(&mut self, bytes: usize, now: Time) {
         self.most = self.most.max(bytes);
         if self.due.is_some_and(|due| due <= now) {

@@ -1,6 +1,6 @@
 //! Whether controllers answer what they are told, and what that may cost.
 //!
-//! A packet for a controller costs this process and the controller tens of microseconds, so whoever sends packets that no
+//! A packet for a controller costs this process and the controller tens of microseconds, so a sender of packets that no
 //! controller cares for could have most of a CPU for little, which programs of other networks then lack. While most packets
 //! get no answer (a packet-out, a change of entries, groups or meters) and programs wait for the CPUs, frames that the
 //! tables have to decide about are taken a fifth of the time. The others wait, and are dropped where their queues are
@@ -12,7 +12,7 @@ use netloom_pipeline::Time;
 const WINDOW: Time = 20_000_000;
 /// Packets for controllers in a window from which on they are many: 2,000 a second.
 const MANY: u64 = 40;
-/// After so long, frames are taken freely for a window, to see how it stands.
+/// After this long, frames are taken freely for a window, to see how it stands.
 const HELD: Time = 1_000_000_000;
 /// How much longer than a turn the pause after it is, and the longest pause.
 const SHARE: Time = 4;
@@ -40,7 +40,7 @@ pub(crate) struct Unwanted {
 }
 
 impl Unwanted {
-    /// A turn that began now brought so many packets for controllers.
+    /// A turn that began now brought this many packets for controllers.
     pub(crate) fn told(&mut self, count: u64, now: Time) {
         self.told += count;
         self.turn = Some(now);
@@ -68,7 +68,7 @@ impl Unwanted {
     fn judge(&mut self, now: Time, spent: impl FnOnce() -> Option<Spent>) {
         let unanswered = self.told >= MANY && self.answers * 4 < self.told;
         let is_whole = now < self.begun + 2 * WINDOW;
-        // Whoever pauses waits for no CPU: while frames are held back, that says nothing.
+        // A thread that pauses does not wait for a CPU: while frames are held back, that says nothing.
         let before = self.spent.take().filter(|_| is_whole);
         self.held = match self.held {
             _ if !unanswered => None,
@@ -93,7 +93,7 @@ mod tests {
 
     const MS: Time = 1_000_000;
 
-    /// Turns of 1 ms with so many packets and answers each, for so long; a thread that waits for a share of the time.
+    /// Turns of 1 ms with this many packets and answers each, for this long; a thread that waits for a share of the time.
     fn run(unwanted: &mut Unwanted, from: Time, span: Time, each: [u64; 2], waits: bool) -> Time {
         let (mut now, mut paused) = (from, 0);
         while now < from + span {

@@ -205,7 +205,7 @@ fn a_controller_in_a_node_is_reached_from_inside() {
         control.set_namespace("node:c0", &net).unwrap();
         let mut peer = listening.accept(Version::V13);
         peer.barrier();
-        // The node was made anew.
+        // The node was recreated.
         control.set_namespace("node:c0", &net).unwrap();
         assert!(peer.next().is_none());
         let mut peer = listening.accept(Version::V13);
@@ -232,7 +232,7 @@ fn it_listens_where_it_is_told() {
         assert!(switch.show().connections[0].peer.starts_with("127.0.0.1:"));
         switch.control().set_controllers(vec![], None).unwrap();
         assert!(std::net::TcpStream::connect(free).is_err());
-        // Whoever is connected stays.
+        // A connected controller stays.
         peer.barrier();
     });
 }

@@ -34,7 +34,7 @@ fn without_a_controller_it_learns_and_entries_go_before() {
         let shown = switch.show();
         assert!(!shown.standalone && shown.fail == Fail::Standalone);
         assert_eq!(shown.plane.kind == "packet-sockets", shown.plane.slower.is_some());
-        // Who only asks is no controller.
+        // A client that only asks is not a controller.
         b.send(&frame(TO_1));
         a.expect(&frame(TO_1));
     });

@@ -145,7 +145,7 @@ impl Pair {
     }
 }
 
-/// Waits until a node has so many frames, and gives them in an order of their own.
+/// Waits until a node has this many frames, and gives them in an order of their own.
 fn arrived(node: &mut Node, expected: usize) -> Vec<Vec<u8>> {
     let mut all = vec![];
     wait("frames", || {

@@ -56,7 +56,7 @@ fn roots() -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// The controller's side of a connection that it accepted, as whoever has these files.
+/// The controller's side of a connection that it accepted, with these key files.
 fn controlling(stream: TcpStream, who: &str) -> rustls::StreamOwned<ServerConnection, TcpStream> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(), Arc::clone(&provider));

@@ -11,7 +11,7 @@ use netloom_sys::realtime::{RealTime, preemptions};
 /// An interruption in nanoseconds from which on it is looked whether another thread was its cause: none of the
 /// kernel's own is as long.
 pub(crate) const LONG: u64 = 200_000;
-/// So many of them are a rival.
+/// This many of them make a rival.
 const RIVAL: u32 = 2;
 /// Time awake in nanoseconds after which a real-time sender sleeps.
 const AWAKE: u64 = 150_000;

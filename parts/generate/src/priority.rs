@@ -6,7 +6,7 @@
 //! use it, the sender [insists](crate::insist). The old niceness is restored.
 //!
 //! A sender that is preferred uses one half of the CPUs only. All use the same half, so however many send, the other half is
-//! left to the labs, and to whoever wants to stop a sender. Who binds the sender to one CPU has chosen: that stays.
+//! left to the labs, and to users that want to stop a sender. A user's binding of the sender to one CPU stays.
 
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -147,7 +147,7 @@ impl Receive {
         Ok(())
     }
 
-    /// Whether so many frames have come as were asked for.
+    /// Whether this many frames have come as were asked for.
     fn has_enough(&self) -> bool {
         self.options.frames.is_some_and(|frames| self.stamped >= frames)
     }

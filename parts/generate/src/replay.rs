@@ -107,7 +107,7 @@ impl Replayer {
         Ok(Replayer { outlet, options })
     }
 
-    /// Replays the file that `open` returns, opened anew for each round, until all rounds are done, enough
+    /// Replays the file that `open` returns, opened again for each round, until all rounds are done, enough
     /// frames are sent, or `stop` is set.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! A receiver has a socket there from the moment it receives. A sender connects to all of them, tells its stream and
 //! destination, and at the end its counts. A connection that ends before the counts is a sender that was killed: its
 //! counts stay unknown. Sockets are addressed through their folder's descriptor, so the length of its path does not
-//! matter; they are no part of any network namespace. Invariant: neither side ever waits for the other.
+//! matter; they are not part of any network namespace. Invariant: neither side ever waits for the other.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;

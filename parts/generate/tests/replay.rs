@@ -38,7 +38,7 @@ fn put(file: &mut Vec<u8>, interface: u32, time_ns: u64, original: usize, data: 
     ng::packet(file, &packet);
 }
 
-/// Stamped frames of these numbers, so many nanoseconds apart.
+/// Stamped frames of these numbers, this many nanoseconds apart.
 fn numbered(numbers: &[u64], gap: u64) -> Vec<u8> {
     let mut frame = Frame::new(&addresses(false), 60, 3).unwrap();
     let mut bytes = file();

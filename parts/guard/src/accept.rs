@@ -200,7 +200,7 @@ impl Accepts {
         }
     }
 
-    /// A socket of a message that must not be handed over: another process would accept by it whoever comes, since it may
+    /// A socket of a message that must not be handed over: another process would accept any peer by it, since it may
     /// listen, or does.
     pub(crate) fn kept<'a>(&self, act: &'a Act) -> Option<&'a OwnedFd> {
         let messages = match act {
@@ -369,7 +369,7 @@ impl Accepts {
         }
         if let Some(cookie) = one.cookie {
             let mut limits = lock(&self.limits);
-            // It may have begun to listen anew meanwhile.
+            // It may have begun to listen again meanwhile.
             let known = limits.all.get(&cookie).cloned();
             let settled = known.unwrap_or(peers);
             limits.set(cookie, settled.clone());
@@ -443,7 +443,7 @@ fn may_accept(fd: &OwnedFd) -> bool {
     ready != Ok(0) || !listens(fd)
 }
 
-/// Looks for signals: as the kernel, which starts the call anew or has it fail (signal(7)).
+/// Looks for signals: as the kernel, which restarts the call or has it fail (signal(7)).
 fn look(mut one: Waiting, around: Around<'_>) -> Option<Waiting> {
     let status = Status::of(one.caller.tid()).unwrap_or_default();
     let done = if stops(&status, one.caller.tid()) {

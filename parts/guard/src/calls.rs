@@ -162,7 +162,7 @@ pub(crate) fn hides_addresses(level: i32, option: i32) -> bool {
     among(&[SCTP], level) && among(SCTP_ADDRESSES, option)
 }
 
-/// `TIOCSTI` and `TIOCLINUX` would put typing into the terminal of who answers; by `TUNSETIFF` frames go out without a
+/// `TIOCSTI` and `TIOCLINUX` would put typing into the terminal of the answering user; by `TUNSETIFF` frames go out without a
 /// socket.
 const CONTROLS: Clauses = &[
     (&[one_of(1, WHOLE, &[0x5412, 0x541C])], Answer::Errno(EPERM)),

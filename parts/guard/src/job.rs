@@ -56,7 +56,7 @@ impl Job {
         }
     }
 
-    /// What a judge is told of who makes the call, and of the call.
+    /// What a judge learns of the calling program, and of the call.
     pub(crate) fn question<T>(
         &self,
         listener: &Listener,

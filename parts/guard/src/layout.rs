@@ -110,7 +110,7 @@ impl Width {
     pub fn read_controls(self, bytes: &[u8]) -> Option<Vec<Control>> {
         let (mut at, mut all) = (0, vec![]);
         let head = self.control_header();
-        // What is shorter than a header is no message, as CMSG_NXTHDR(3) has it.
+        // Bytes shorter than a header are not a message, as CMSG_NXTHDR(3) has it.
         while bytes.len().checked_sub(at)? >= head {
             let length = usize::try_from(self.word(bytes, at)?).ok()?;
             let number = |from: usize| -> Option<i32> {

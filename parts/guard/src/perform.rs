@@ -244,7 +244,7 @@ impl Desk<'_> {
         let connect = || perform::connect(fd.as_fd(), &address).map(|()| 0);
         let done = self.blocking(fd, || self.rightly(place.sees_rights(), connect));
         if probe && shutdown(fd, Shutdown::Write).is_err() {
-            // Without that the socket could send to whoever was not asked about.
+            // Without that the socket could send to peers that nobody was asked about.
             return Done::Outcome(Outcome::Errno(Errno::ACCESS.raw_os_error()));
         }
         done

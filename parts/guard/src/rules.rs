@@ -40,7 +40,7 @@ pub trait Ask: Send + Sync {
 /// How a policy is followed.
 #[derive(Default)]
 pub struct Options {
-    /// Who is asked; without anybody, questions are answered as the policy says for unanswered ones.
+    /// The user to ask; without one, questions are answered as the policy says for unanswered ones.
     pub ask: Option<Box<dyn Ask>>,
     /// Allows everything that no rule denies, and collects what would allow it.
     pub learn: Option<Learned>,

@@ -37,7 +37,7 @@ const TYPED: Duration = Duration::from_millis(30);
 /// How often it is looked whether another guard's turn is over, and the same for a question.
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_TO_ASK: Duration = Duration::from_millis(2);
-/// A guard that wrote for so long to a slow terminal leaves the turn to others for a moment, in which that is busy yet.
+/// A guard that has written for this long to a slow terminal leaves the turn to others for a moment, in which that is busy yet.
 const LONG: Duration = Duration::from_millis(5);
 const MOMENT: Duration = Duration::from_millis(4);
 /// Reads of a program's output until keys and questions have their turn.
@@ -53,7 +53,7 @@ const CLEAN: &str = "\x18\x1b\\\x1b\x03\x1b<\x1b[4i\x1b[?2026l\
 pub(crate) struct Screen<'t> {
     /// The caller's.
     tty: &'t Tty,
-    /// When something was read from it last that is no key of a question.
+    /// When something was read from it last that is not a key of a question.
     heard: Option<Instant>,
     /// This side of the program's; `None` once either is gone.
     inner: Option<OwnedFd>,
@@ -475,7 +475,7 @@ impl<'t> Screen<'t> {
 }
 
 /// Whether so many bytes are a key that a person has typed, so long after other input. What comes at once is a paste, a key
-/// that is no letter, or what the terminal says by itself, which programs make it say.
+/// that is not a letter, or what the terminal says by itself, which programs make it say.
 fn is_typed(bytes: usize, quiet: Option<Duration>) -> bool {
     bytes == 1 && quiet.is_none_or(|quiet| quiet >= TYPED)
 }

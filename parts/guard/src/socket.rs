@@ -68,7 +68,7 @@ impl Socket {
 /// that use 6 for something else (netlink, CAN, packet, raw and Bluetooth's HIDP) have no streams.
 const TCP: u32 = 6;
 
-/// Whether a socket of TCP is connected, or was when it was reset: it cannot listen unless it is made anew.
+/// Whether a socket of TCP is connected, or was when it was reset: it cannot listen unless it is recreated.
 pub(crate) fn was_connected(fd: &OwnedFd) -> bool {
     /// `TCP_INFO`, and where its `tcpi_segs_in` is (linux/tcp.h): segments that came, until it is disconnected.
     const INFO: i32 = 11;

@@ -50,7 +50,7 @@ impl Tty {
         }
     }
 
-    /// Takes the turn to read and write, if no other guard has it; who has it already keeps it.
+    /// Takes the turn to read and write, if no other guard has it; the holder keeps it.
     pub(crate) fn take_turn(&self) -> bool {
         let lock = |turn| flock(turn, FlockOperation::NonBlockingLockExclusive);
         self.turn.as_ref().is_none_or(|turn| lock(turn) != Err(Errno::AGAIN))

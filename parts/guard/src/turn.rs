@@ -3,7 +3,7 @@
 //!
 //! That thread answers what is quick by itself, and waits again: it needs no other for that. Before what may take long
 //! it passes its turn on; where something takes long that seemed quick, the turn is taken from it. The state is one
-//! word, of a count of calls and a phase, so that only who has the turn for this very call can keep it.
+//! word, of a count of calls and a phase, so that only the holder of the turn for this very call can keep it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Programs whose connections are accepted for them: they see what they would see without guard, but for who may not come.
+//! Programs whose connections are accepted for them: they see what they would see without guard, except refused peers.
 //!
 //! Each script says the same by itself and under guard, where its listeners have peers that are looked at.
 
@@ -163,7 +163,7 @@ fn a_listener_that_is_shut_down_or_closed_ends_the_wait_as_ever() {
         "s = listener(); t = listener()
 def later(): time.sleep(0.1); s.shutdown(2)
 threading.Thread(target=later).start(); print(plain(s.fileno()), end=' ')
-# Closed, it goes on for who waits already.
+# Closed, it goes on for callers that wait already.
 def closing():
     time.sleep(0.1); name = t.getsockname(); fd = t.detach(); os.close(fd)
     c = tcp(); c.connect(name); c.close()
@@ -215,7 +215,7 @@ print('bound')",
     );
 }
 
-/// Whoever listens on by a rule for others would let them in to who has the socket, too.
+/// A program that listens by a rule with other peers would let them in to every owner of the socket.
 #[test]
 fn a_listener_does_not_listen_for_others_later() {
     let perl = needed!("perl");

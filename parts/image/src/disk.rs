@@ -158,7 +158,7 @@ impl<'a> Tree<'a> {
         let folder = self.root.join(below);
         let entries = fs::read_dir(&folder).map_err(|e| Failure::path(&folder, "list", e))?;
         for entry in entries.flatten() {
-            // Names of other encodings are no names of programs.
+            // Names in other encodings are not names of programs.
             let Ok(name) = entry.file_name().into_string() else { continue };
             let from = if below.is_empty() { name } else { format!("{below}/{name}") };
             let to = merged(&from);

@@ -24,7 +24,7 @@ mount -t tmpfs -o mode=1777 tmp /tmp
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mount -t bpf bpf /sys/fs/bpf
 ln -sf /proc/self/fd /dev/fd
-# Whoever gave the addresses knows that nobody else has them: they are good at once.
+# The lab assigns the addresses without duplicates: they are usable at once.
 for at in all default; do echo 0 >/proc/sys/net/ipv6/conf/$at/accept_dad; done
 modprobe -a virtio_pci virtio_mmio virtio_blk virtio_net virtio_console tun 2>/dev/null
 # busybox takes a module that another process is just loading for loaded: of nodes that start at once, all but the first
@@ -74,6 +74,6 @@ if [ -n "$program" ]; then
 	*) poweroff -f ;;
 	esac
 fi
-# As above, for whoever types.
+# As above, for interactive users.
 export ENV=/etc/shrc
 while :; do setsid cttyhack sh; done

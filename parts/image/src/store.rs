@@ -1,6 +1,6 @@
 //! The folder of an image: what is in it, its lock, and the order in which it becomes whole.
 //!
-//! Work is done in a folder inside, whose name begins with a dot; whoever builds next removes what a killed builder has
+//! Work is done in a folder inside, whose name begins with a dot; the next builder removes what a killed one has
 //! left. `image.json` goes before the files change and comes after them.
 
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ impl Store {
         fs::create_dir_all(folder).map_err(|e| Failure::path(folder, "make", e))?;
         let folder = folder.canonicalize().map_err(|e| Failure::path(folder, "find", e))?;
         let path = folder.join(LOCK);
-        // Whoever else may write to the folder makes no file elsewhere by a link.
+        // Other writers of the folder cannot make us create a file elsewhere by a link.
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o644)).map(File::from);
         let lock = lock.map_err(|e| Failure::path(&path, "open", e))?;
@@ -51,7 +51,7 @@ impl Store {
         Ok(tempfile::Builder::new().prefix(WORK).tempdir_in(&self.folder).map_err(failed)?)
     }
 
-    /// Removes what killed builders have left. A program of theirs may still write there: whoever comes next removes it.
+    /// Removes what killed builders have left. A program of theirs may still write there: the next builder removes it.
     fn sweep(&self, except: Option<&Path>) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let left = entry.file_name().to_string_lossy().starts_with(WORK);

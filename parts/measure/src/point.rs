@@ -69,7 +69,7 @@ fn failed(spot: &Spot, operation: &'static str, error: netloom_ebpf::Error) -> E
     }
 }
 
-/// Why a point was not attached: an interface runs only so many programs.
+/// Why a point was not attached: an interface runs a limited number of programs.
 fn refused(spot: &Spot, error: netloom_ebpf::Error) -> Error {
     let full = |failure: &Failure| failure.raw_os_error() == Some(Errno::RANGE.raw_os_error());
     if !matches!(&error, netloom_ebpf::Error::Failed(failure) if full(failure)) {
@@ -222,7 +222,7 @@ impl Point {
     /// Takes over a finished reattachment.
     ///
     /// # Errors
-    /// Errors of the kernel. A missing interface is no error.
+    /// Errors of the kernel. A missing interface is not an error.
     ///
     /// # Panics
     /// If `Interfaces` panicked in the thread.

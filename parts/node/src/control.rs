@@ -104,7 +104,7 @@ pub struct NodeReport {
 /// Results of a check that repeats.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthState {
-    /// Whether so many checks in a row have failed that the node counts as unhealthy; `None`: no check has ended yet, or
+    /// Whether this many checks in a row have failed that the node counts as unhealthy; `None`: no check has ended yet, or
     /// all have failed, but not so many.
     pub healthy: Option<bool>,
     /// How many checks have failed in a row.

@@ -118,7 +118,7 @@ pub fn out_of_node(
 /// Writes a regular file of a node to an open file of the caller's, such as its standard output.
 ///
 /// # Errors
-/// It is no regular file, longer than the bounds allow, or the output is closed.
+/// It is not a regular file, longer than the bounds allow, or the output is closed.
 pub fn out_to(
     root: BorrowedFd<'_>,
     source: &str,

@@ -159,7 +159,7 @@ pub enum Entered {
 }
 
 /// Forks a process into a node, for callers that start and attend to the program themselves: as [`run`] does, but
-/// that it keeps `kept` besides the standard streams. All other descriptors are closed in it: whoever owns them
+/// that it keeps `kept` besides the standard streams. All other descriptors are closed in it: the process that owns them
 /// there must forget them. It cannot be traced or looked into until it calls [`process::show`].
 ///
 /// # Errors

@@ -174,7 +174,7 @@ pub(crate) fn is_outside(id: u32) -> bool {
 }
 
 /// Owner and permissions of a directory; root's, open to everybody, if it does not exist. In an ordinary user's lab
-/// (`user`) whoever is not in the lab, the host's root above all, is the node's root.
+/// (`user`) every owner outside the lab, above all the host's root, is the node's root.
 pub(crate) fn access_of(dir: &Path, user: bool) -> Access {
     let unknown = Access::root(0o755);
     let here = |id: u32| if user && is_outside(id) { 0 } else { id };

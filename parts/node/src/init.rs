@@ -186,7 +186,7 @@ impl Outside {
         for (path, value) in &spec.sysctls {
             set_sysctl(path, value, &spec)?;
         }
-        // Mounts and settings of the host's are made; entering also gives all capabilities anew.
+        // Mounts and settings of the host's are made; entering also gives all capabilities again.
         if let Some(user) = network.map(Taken::finish).transpose().map_err(words)?.flatten() {
             namespace::enter_user(user).map_err(words)?;
         }

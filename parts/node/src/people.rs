@@ -22,7 +22,7 @@ pub(crate) struct Person {
 /// needs no line: its group is 0 then, as in containers. With a group given it is in no other.
 ///
 /// # Errors
-/// Who is in no list.
+/// The user that is in no list.
 pub(crate) fn find(user: &str, group: Option<&str>) -> Result<Person, String> {
     let read = |path: &str| {
         let open = |flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());

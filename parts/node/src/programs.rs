@@ -28,7 +28,7 @@ use slot::{Slot, exit_words};
 const BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// A program that has run for so long is started again as at first.
+/// A program that has run for this long is started again as at first.
 const STEADY: Duration = Duration::from_secs(10);
 
 /// How long a program that is no longer wanted may take to end.

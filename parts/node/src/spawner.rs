@@ -1,7 +1,7 @@
 //! The process that clones every init, and its client in the lab process.
 //!
 //! It stays single-threaded, so that its clones may call anything, and is forked before its creator starts
-//! any thread. It holds the lab's lock as long as it lives: whoever gets the lock knows that nothing more is
+//! any thread. It holds the lab's lock as long as it lives: a process that gets the lock knows that nothing more is
 //! created. It ends when its client does. Messages are a length (u32, little endian) and JSON.
 
 use std::io;
@@ -113,7 +113,7 @@ impl Spawner {
     pub fn end(self) {
         let Spawner { socket, pidfd, .. } = self;
         drop(socket);
-        // It only has to leave its loop; whoever needs the lock waits for it in any case.
+        // It only has to leave its loop; a process that needs the lock waits for it in any case.
         process::wait_end(&pidfd, std::time::Duration::from_secs(5));
     }
 

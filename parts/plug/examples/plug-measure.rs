@@ -145,7 +145,7 @@ fn iperf(nodes: [&Net; 2], to: usize, seconds: u64) -> f64 {
     let at = words.iter().position(|w| w.ends_with("bits/sec"));
     let mbits = at.and_then(|i| words[i - 1].parse::<f64>().ok());
     if mbits.is_none() {
-        // No connection: whoever listens would do so for ever.
+        // No connection: a listener would wait for ever.
         listening.kill().expect("end iperf3");
     }
     listening.wait().expect("end of iperf3");

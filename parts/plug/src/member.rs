@@ -55,7 +55,7 @@ pub trait Member: Send {
     /// Sends what [`Member::queue`] has taken.
     fn flush(&mut self);
 
-    /// Notes that so many more frames were lost at the interface, for who looks at the port.
+    /// Counts this many more frames as lost at the interface, for readers of the port's counters.
     fn note_lost(&mut self, frames: u64);
 
     /// Readable when frames may have arrived since [`Member::receive`] found none.

@@ -1,4 +1,4 @@
-//! Who is connected to a node's ports, and who gives way when there are too many.
+//! The clients of a node's ports, and which one loses its connection when there are too many.
 //!
 //! A new connection is always let in: one of the peer that has most of them gives way, as long as that has more than the new
 //! one's peer. Among those of one peer, one that has carried nothing goes before one that has, the one that is silent

@@ -51,7 +51,7 @@ pub(crate) struct Announcer {
 const DAEMONS: [(&str, bool); 2] = [("ospfd-killed", true), ("ospf6d-killed", false)];
 
 impl Announcer {
-    /// One that expects a restart at first: the router may have been made anew.
+    /// One that expects a restart at first: the router may have been recreated.
     pub(crate) fn new(spec: &crate::Spec) -> Announcer {
         Announcer {
             ospf: spec.ospf,

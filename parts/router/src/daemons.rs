@@ -1,7 +1,7 @@
 //! Whether the daemon that installed a route is away, so that what it takes back may come again.
 //!
 //! FRR's daemons listen on a socket each for `vtysh`. When one ends, zebra takes its routes out of the kernel at once;
-//! a daemon that withdraws a route itself is there. Whoever listens is asked nothing. No link of the node's leads out of
+//! a daemon that withdraws a route itself is there. The listener is not asked. No link of the node's leads out of
 //! its root.
 
 use std::io::ErrorKind;

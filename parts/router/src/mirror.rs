@@ -414,7 +414,7 @@ impl Mirror {
         }
     }
 
-    /// Tells the switch the next hops of a list anew.
+    /// Resends the next hops of a list to the switch.
     fn renew(&mut self, hops: &[Hop], changes: &mut Changes) {
         let mac = |hop: &Hop| self.fib.mac(hop.link, hop.address);
         let resolved = rules::resolve(hops, &self.interfaces, mac);

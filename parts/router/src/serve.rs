@@ -35,7 +35,7 @@ impl Followed {
         serde_json::from_slice(&std::fs::read(home.join(STATE)).ok()?).ok()
     }
 
-    /// Whoever reads finds the old state or this one.
+    /// A reader finds the old state or this one.
     fn write(self, home: &Path) -> Result<()> {
         let failed = |e| Failure::path(home, "write how far its router is followed", e);
         let text = serde_json::to_vec(&self).map_err(|e| failed(e.into()))?;

@@ -113,7 +113,7 @@ impl SlicePolicy {
         Bounds { messages: quota.messages, cpu_milli: quota.cpu_milli }
     }
 
-    /// What it may have on each switch, if all slices are in so many places.
+    /// What it may have on each switch, if all slices are in this many places.
     pub(crate) fn shares(&self, places: usize) -> Shares {
         self.slice.quota.shares(places)
     }

@@ -1,4 +1,4 @@
-//! Connections that others make: switches, and whoever speaks with a virtual switch at its socket.
+//! Incoming connections: switches, and clients of a virtual switch at its socket.
 
 use std::os::fd::OwnedFd;
 
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::server::{Arrives, Key, Listening, Server};
 use crate::wire::{Side, Wire, owner_of};
 
-/// Most connections; beyond it whoever has most of them loses the one that has been silent longest.
+/// Most connections; beyond it the slice with most of them loses the one that has been silent longest.
 const MOST: usize = 2048;
 
 impl Server {
@@ -69,7 +69,7 @@ impl Server {
         Ok(())
     }
 
-    /// Closes a connection of whoever has most; returns whether there was one.
+    /// Closes a connection of the owner with most; returns whether there was one.
     fn make_room(&mut self) -> Result<bool> {
         let count = |_: &Wire| 1;
         let Some(owner) = self.owner_of_most(count) else { return Ok(false) };

@@ -120,7 +120,7 @@ impl Beginning {
         Err(Box::new(Anew { why, told, keeping: Some(keeping) }))
     }
 
-    /// What is to be begun with anew.
+    /// What a fresh start begins with.
     pub(crate) fn over(self) -> (SwitchPolicy, Told, Option<Keeping>) {
         (self.switch, self.told, self.keeping)
     }

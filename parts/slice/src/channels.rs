@@ -19,7 +19,7 @@ use crate::{Error, Result};
 const MOST_QUEUED: usize = 32 << 20;
 const MOST_IN_ALL: usize = 64 << 20;
 
-/// Bytes that all connections may hold of what came in and is not read; so many connections never hold more.
+/// Bytes that all connections may hold of what came in and is not read; this many connections never hold more.
 const MOST_HELD: usize = 32 << 20;
 const FEW: usize = 200;
 
@@ -63,7 +63,7 @@ impl Server {
         Error::refused("TLS: no authorities were named")
     }
 
-    /// A switch's messages, so many at most, until then.
+    /// A switch's messages, this many at most, until then.
     pub(crate) fn serve_switch(&mut self, id: u64, most: usize, end: Time) -> Result<()> {
         for _ in 0..most {
             let Some(bytes) = self.next_message(id)? else { break };
@@ -109,7 +109,7 @@ impl Server {
         Ok(())
     }
 
-    /// Messages for a virtual switch, so many at most, until then, and until one is not done at once; returns how many there
+    /// Messages for a virtual switch, this many at most, until then, and until one is not done at once; returns how many there
     /// were.
     pub(crate) fn serve_slice(&mut self, id: u64, most: usize, end: Time) -> Result<u64> {
         let mut count = 0;
@@ -239,7 +239,7 @@ impl Server {
         self.bound(MOST_HELD, "all connections together say too much at once", held)
     }
 
-    /// What connections take together is bounded: whoever takes most loses the connection that does.
+    /// The total of all connections is bounded: the largest one is closed.
     fn bound(&mut self, most: usize, why: &str, takes: impl Fn(&Wire) -> usize) -> Result<()> {
         while self.wires.values().map(&takes).sum::<usize>() > most {
             let Some(owner) = self.owner_of_most(&takes) else { return Ok(()) };

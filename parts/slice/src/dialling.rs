@@ -52,7 +52,7 @@ impl Server {
         Ok(())
     }
 
-    /// Gives a namespace a name, or forgets it; those that are reached from it begin anew.
+    /// Gives a namespace a name, or forgets it; those that are reached from it start over.
     pub(crate) fn set_namespace(&mut self, name: &str, space: Option<Space>) -> Result<()> {
         match space {
             Some(space) => drop(self.namespaces.insert(name.to_owned(), space)),

@@ -30,7 +30,7 @@ pub(crate) fn distrusted(switch: &SwitchPolicy, why: &str) {
     journal::line(format_args!("netloom-slice: switch {name:?} is emptied: {why}"));
 }
 
-/// A file, and how far it is being written anew.
+/// A file, and how far it is being rewritten.
 #[derive(Debug)]
 pub(crate) struct Keeping {
     file: RecordFile,
@@ -52,7 +52,7 @@ impl Keeping {
         bytes.map_or(Ok(None), |bytes| Memory::read(&bytes))
     }
 
-    /// Begins to write it anew.
+    /// Begins to rewrite it.
     ///
     /// # Errors
     /// The system refuses.
@@ -62,7 +62,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// Goes on to write it anew; returns whether that is done.
+    /// Continues rewriting it; returns whether that is done.
     ///
     /// # Errors
     /// The system refuses: then it is not being written any more.
@@ -79,7 +79,7 @@ impl Keeping {
         Ok(true)
     }
 
-    /// Puts what has changed into it, and goes on to write it anew if that is due.
+    /// Puts what has changed into it, and continues rewriting it if that is due.
     ///
     /// # Errors
     /// The system refuses.
@@ -121,7 +121,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// Whether it is being written anew.
+    /// Whether it is being rewritten.
     pub(crate) fn is_due(&self) -> bool {
         self.writing.is_some()
     }

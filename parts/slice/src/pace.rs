@@ -30,7 +30,7 @@ impl Pace {
         Work::steps(self.steps)
     }
 
-    /// So much work took so many nanoseconds. A little says nothing.
+    /// An amount of work took this many nanoseconds. A small amount says nothing.
     pub(crate) fn took(&mut self, work: &Work, nanoseconds: u64) {
         let done = work.done();
         if 2 * done < self.steps || nanoseconds == 0 {
@@ -47,7 +47,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// After so many parts of steps that take so long.
+    /// After this many parts of steps of this duration.
     fn after(mut pace: Pace, parts: usize, nanoseconds: u64) -> Pace {
         for _ in 0..parts {
             let mut work = pace.work();

@@ -1,7 +1,7 @@
 //! A switch that has said who it is, and its virtual switches: what the state machine says goes to whom it is for.
 //!
 //! All that speak with a virtual switch share its one conversation: their transaction ids are made unique, answers go to
-//! whoever asked, and everything else to the slice's controllers.
+//! the client that asked, and everything else to the slice's controllers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -303,7 +303,7 @@ impl Real {
         all
     }
 
-    /// A message for a slice: to whoever asked, or to its controllers.
+    /// A message for a slice: to the client that asked, or to its controllers.
     fn tell(&mut self, slice: SliceId, xid: u32, mut message: Message, all: &mut Vec<To>) {
         let Some(attached) = self.slices.get(&slice) else { return };
         let is_news = matches!(

@@ -98,7 +98,7 @@ impl From<u64> for Key {
 pub(crate) enum Arrives {
     /// Switches.
     Switches,
-    /// Whoever speaks with a virtual switch: the switch's connection, the slice there and its place in the policy.
+    /// A client of a virtual switch: the switch's connection, the slice there and its place in the policy.
     Clients(u64, SliceId, usize),
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Taken {
     next: Time,
 }
 
-/// So many bytes less are worth it to give memory back.
+/// This many bytes less are worth it to give memory back.
 const WORTH: u64 = 4 << 20;
 
 /// A slicer.
@@ -338,7 +338,7 @@ impl Server {
         self.reached = 0;
     }
 
-    /// Replaces the slices. Switches whose slices change begin anew; where only controllers change, these do.
+    /// Replaces the slices. Switches whose slices change start over; where only controllers change, these do.
     pub(crate) fn set_policy(&mut self, policy: Policy) -> Result<()> {
         policy.check().map_err(Error::Refused)?;
         let old = std::mem::replace(&mut self.application.policy, policy);
@@ -405,7 +405,7 @@ impl Server {
         self.next
     }
 
-    /// Whether the folder is no more.
+    /// Whether the folder is gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         identity(&self.folder) != self.identity
     }

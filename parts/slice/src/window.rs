@@ -1,7 +1,7 @@
 //! Transaction ids of several connections made unique, so that each is answered by what it asked for.
 //!
-//! A virtual switch has one conversation; whoever speaks with it has a connection and numbers of its own. Only the last
-//! requests are remembered: an answer that comes later than so many others belongs to nobody.
+//! A virtual switch has one conversation; each client has its own connection and transaction ids. Only the last
+//! requests are remembered: an answer that comes later than this many others belongs to nobody.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// That of one of so many slices.
+    /// That of one of this many slices.
     pub(crate) fn one_of(slices: usize) -> Window {
         let most = (IN_ALL / slices.max(1)).clamp(LEAST, MOST);
         Window { most, first: 0, all: VecDeque::new() }

@@ -19,7 +19,7 @@ fn hello() -> Vec<u8> {
     encode(Version::V13, 1, &Message::Hello(Hello::offering(&[Version::V13]))).expect("a hello")
 }
 
-/// So many connections of a slice, which say hello and something more.
+/// This many connections of a slice, which say hello and something more.
 fn crowd(slicer: &Slicer, slice: &str, count: usize, more: &[u8]) -> Vec<UnixStream> {
     crate::system::raise_limit();
     let path = slicer.folder.path().join(format!("{slice}.s"));

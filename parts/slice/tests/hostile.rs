@@ -63,7 +63,7 @@ impl Drop for Flood {
     }
 }
 
-/// Another slice is answered, so many times in turn.
+/// Another slice is answered, this many times in turn.
 fn is_served(slicer: &Slicer, times: usize) {
     let mut blue = slicer.peer("blue");
     let begun = Instant::now();
@@ -74,7 +74,7 @@ fn is_served(slicer: &Slicer, times: usize) {
     assert!(begun.elapsed() < BOUND);
 }
 
-/// The median and the longest of so many round trips of a barrier of another slice.
+/// The median and the longest of this many round trips of a barrier of another slice.
 fn round_trips(slicer: &Slicer, times: usize) -> (Duration, Duration) {
     let mut blue = slicer.peer("blue");
     let one = |_| {
@@ -260,7 +260,7 @@ fn nonsense_costs_its_own_connection() {
     red.socket.write_all(&[4, 14, 0, 12, 0, 0, 0, 9, 1, 2, 3, 4]).expect("sent");
     assert!(matches!(red.answer(9), Message::Error(_)));
     red.barrier();
-    // Whoever is no switch is no switch.
+    // A client that is not a switch is refused as one.
     let mut socket = UnixStream::connect(slicer.openflow()).expect("connect");
     socket.write_all(b"nonsense that is long enough").expect("sent");
     let _ = socket.shutdown(std::net::Shutdown::Write);

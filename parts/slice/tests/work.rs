@@ -28,7 +28,7 @@ pub const SOON: Duration = Duration::from_millis(250);
 /// What a slicer may take, in KiB.
 const MOST_MEMORY: u64 = 256 * 1024;
 
-/// Two slices of so many VLANs: a proof is about each of them.
+/// Two slices of this many VLANs: a proof is about each of them.
 pub fn of_vlans(count: u32) -> String {
     format!(
         "switches: {{s: {{datapath: 0x1}}}}\nslices:\n  red: {{switches: {{s: {{ports: [1, 2], vlan: 1..{count}}}}}}}\n  \

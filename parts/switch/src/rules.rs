@@ -54,7 +54,7 @@ impl From<&Vlan> for VlanMode {
     }
 }
 
-/// The rules of one port; an absent one does not restrict it. They belong to its number, whoever has it.
+/// The rules of one port; an absent one does not restrict it. They belong to its number, whichever port has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -61,7 +61,7 @@ fn a_client_and_a_station_talk() {
         station.send(&frame(mac(2), mac(1), &payload));
         client.until(&frame(mac(2), mac(1), &payload));
     }
-    // What is no frame is none, and counted.
+    // Bytes that are not a frame are dropped, and counted.
     client.send(&[1; 13]);
     client.send(&frame(mac(1), mac(2), b"after"));
     station.until(&frame(mac(1), mac(2), b"after"));

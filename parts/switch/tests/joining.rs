@@ -108,7 +108,7 @@ fn only_who_may_has_a_port() {
     };
     assert_eq!(ask(Some(65533)), "switch: not allowed to user 65533");
     assert_eq!(ask(None), "shown");
-    // Given to another user, it is taken from who has it.
+    // Given to another user, it is taken from its holder.
     asked.set_port("own", PortChange { uid: Some(Some(65534)), ..Default::default() }).unwrap();
     let free = |presence| (presence == Presence::Free).then_some(());
     netloom_kit::wait_until("port 1 to be free", world::BOUND, || {

@@ -91,7 +91,7 @@ fn seen(talk: &Talk) -> u64 {
     talk.seen.iter().map(|seen| seen.load(Ordering::Relaxed)).sum()
 }
 
-/// Waits until both have got so many more.
+/// Waits until both have got this many more.
 fn go_on(talk: &Talk, more: u64) {
     let from = [0, 1].map(|side| talk.seen[side].load(Ordering::Relaxed));
     netloom_kit::wait_until("frames to come", BOUND, || {

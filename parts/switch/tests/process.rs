@@ -100,7 +100,7 @@ fn talk(socket: &str, name: &str, number: &str, peers: &[&str]) {
     let mut buffer = vec![0; MOST_FRAME];
     for n in 0.. {
         for peer in &peers {
-            // What its peers have no room for is no concern of this process.
+            // Frames for which its peers have no room do not concern this process.
             let frame = world::whole(&world::numbered(world::mac(*peer), own, n));
             let _ = port.send(&frame).expect("send");
         }

@@ -62,7 +62,7 @@ fn an_address_that_the_switch_has_heard_of_is_not_sent_to_all() {
             + relayed(&switch, Counter::DroppedReserved);
         (both == 2).then_some(())
     });
-    // Who is gone is forgotten.
+    // A port that is gone is forgotten.
     drop(ports.remove(1));
     netloom_kit::wait_until("it to be forgotten", BOUND, || {
         let tables = switch.ask().macs(Some(0.into())).unwrap();

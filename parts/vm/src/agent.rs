@@ -179,7 +179,7 @@ impl Agent {
                     let line = std::mem::take(&mut self.held);
                     self.hear(&line, now, &mut told);
                 }
-                // What is longer is no answer; its end will not be understood.
+                // A longer text is not an answer; its end will not be understood.
                 _ if self.held.len() >= LINE => self.held.clear(),
                 byte => self.held.push(byte),
             }

@@ -32,7 +32,7 @@ pub fn console() -> Result<i32> {
     talk(&socket, leave, u64::MAX).map(|code| code.unwrap_or(0))
 }
 
-/// Runs a program in the guest, with this process's input and at most so many bytes of output; returns its exit status.
+/// Runs a program in the guest, with this process's input and at most this many bytes of output; returns its exit status.
 ///
 /// # Errors
 /// There is no machine, its guest has no agent, more bytes come, or the connection breaks.
@@ -78,7 +78,7 @@ fn send(socket: &OwnedFd, frame: &Frame) -> Result<()> {
     sent.map(drop).map_err(failed("machine", "ask"))
 }
 
-/// Carries input, and output up to so many bytes, until the machine's process has said how it ends; `None` if the
+/// Carries input, and output up to this many bytes, until the machine's process has said how it ends; `None` if the
 /// connection ended first, or `leave` was typed.
 fn talk(socket: &OwnedFd, leave: Option<u8>, most: u64) -> Result<Option<i32>> {
     let mut left = most;

@@ -155,7 +155,7 @@ fn cards(parts: &Parts<'_>, accelerator: &str) -> Vec<String> {
             }
             Frames::Pair(fd) => format!("dgram,id=net{number},local.type=fd,local.str={fd}"),
             Frames::Switch(name) => {
-                // A switch's port that is started anew is connected to again.
+                // QEMU reconnects to a switch's port that is restarted.
                 add(format!("-chardev socket,id=card{number},path={name},abstract=on,reconnect=1"));
                 format!("vhost-user,id=net{number},chardev=card{number}")
             }

@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     Control = 11,
     /// To a client: it is done.
     Done = 12,
-    /// So many bytes (4) were taken: of the program's input or output; of the line, in session 0. Others may follow.
+    /// This many bytes (4) were taken: of the program's input or output; of the line, in session 0. Others may follow.
     Taken = 13,
 }
 
@@ -92,7 +92,7 @@ impl Frame {
         Frame { kind, session, data: data.to_vec() }
     }
 
-    /// So many bytes were taken.
+    /// This many bytes were taken.
     pub(crate) fn taken(session: u32, count: usize) -> Frame {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         Frame::new(Kind::Taken, session, &count.to_le_bytes())

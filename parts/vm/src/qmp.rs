@@ -13,7 +13,7 @@ pub(crate) enum Heard {
     JobEnded(String),
     /// The guest has opened or closed the port of its agent.
     Agent(bool),
-    /// The guest has reset its machine: it starts anew by itself, or its kernel has failed.
+    /// The guest has reset its machine: it reboots by itself, or its kernel has failed.
     Reset,
     /// Something else happened that nobody asked for, or the greeting.
     Event,

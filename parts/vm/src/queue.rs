@@ -42,7 +42,7 @@ impl Queue {
         self.flush_within(to, usize::MAX)
     }
 
-    /// As [`Queue::flush`], but no more than so many bytes.
+    /// As [`Queue::flush`], but no more than this many bytes.
     pub(crate) fn flush_within(&mut self, to: impl AsFd, most: usize) -> usize {
         let mut total = 0;
         while let Some(message) = self.waiting.front_mut().filter(|_| total < most) {

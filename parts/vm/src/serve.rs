@@ -34,7 +34,7 @@ pub const NAME: &str = "netloom-vm";
 const GRACE: Duration = Duration::from_millis(700);
 const QUIT: Duration = Duration::from_millis(150);
 
-/// Who is at the other end of a machine's channel.
+/// The peer of a machine's channel.
 #[derive(Debug)]
 enum Peer {
     /// The agent of a guest with the node's files; whether it has spoken, and what its line may hold.
@@ -204,7 +204,7 @@ impl Machine {
         let shown = buffer.get(..count).unwrap_or(&[]);
         self.console.take(shown, &mut std::io::stdout().lock());
         for client in self.clients.iter_mut().filter(|c| c.role == Role::Console) {
-            // Who does not read the console misses some of it.
+            // A client that does not read the console misses some of it.
             if !client.queue.is_full() {
                 client.tell(&Frame::new(Kind::Output, 0, shown));
             }

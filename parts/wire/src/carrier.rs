@@ -173,7 +173,7 @@ impl Carrier {
         true
     }
 
-    /// Stops reading. The port stays open: whoever watches it must stop first, because the other
+    /// Stops reading. The port stays open: its watcher must stop first, because the other
     /// direction may use the same one.
     pub(crate) fn close_input(&mut self) {
         self.count_overruns();

@@ -208,7 +208,7 @@ impl Connection {
     }
 
     /// Like [`Connection::ask`], waiting at most `timeout`; `Ok(None)` after that. The answer may
-    /// still come and would be taken for that of a later request, so connect anew.
+    /// still come and would be taken for that of a later request, so connect again.
     ///
     /// # Errors
     /// As [`Connection::ask`].

@@ -118,7 +118,7 @@ impl std::str::FromStr for Case {
     }
 }
 
-/// So many of the cases, evenly from all of them: always the same.
+/// This many of the cases, evenly from all of them: always the same.
 pub fn sample(cases: &[Case], count: usize) -> Vec<Case> {
     let count = count.min(cases.len());
     (0..count).filter_map(|at| cases.get(at * cases.len() / count)).cloned().collect()

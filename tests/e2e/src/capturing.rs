@@ -299,7 +299,7 @@ pub fn read_classic(path: &Path) -> (u32, Vec<Packet>) {
     (u32_le(&file), packets)
 }
 
-/// Sends so many numbered datagrams of 100 bytes to a node's discard port.
+/// Sends this many numbered datagrams of 100 bytes to a node's discard port.
 const DATAGRAMS: &str = r"
 import socket, sys
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -3,7 +3,7 @@
 use crate::Machine;
 use crate::live::Held;
 
-/// Sends so many KiB for each number it reads; at the end of its input it closes and prints the hash.
+/// Sends this many KiB for each number it reads; at the end of its input it closes and prints the hash.
 const SEND: &str = r#"
 import hashlib, random, socket, sys
 to = socket.create_connection((sys.argv[1], 5001))

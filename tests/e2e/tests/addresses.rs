@@ -113,7 +113,7 @@ fn names_follow_addresses_and_go_on_when_the_lab_is_adopted() {
     until_known(&machine, "server", "client", "192.0.2.78");
     set(&machine, "client", "192.0.2.79/24");
     until_known(&machine, "server", "client", "192.0.2.79");
-    // One that is made anew has the file of the others.
+    // One that is recreated has the file of the others.
     let inits = machine.inits();
     let (_, server) = inits.iter().find(|(name, _)| name == "server").expect("the server");
     netloom_tests_e2e::kill(*server);

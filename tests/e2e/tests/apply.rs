@@ -35,7 +35,7 @@ impl Applied for Machine {
         done
     }
 
-    /// The same, and that no node was made anew; returns what was printed.
+    /// The same, and that no node was recreated; returns what was printed.
     fn applied_in_place(&self, text: &str) -> String {
         let before = self.inits();
         let done = self.applied(text).text();
@@ -144,7 +144,7 @@ fn a_living_node_changes_what_it_can() {
             "{h2}"
         );
     }
-    // And back: what is no longer given has its usual value again, without any node made anew but the one with a file.
+    // And back: what is no longer given has its usual value again, without any node recreated but the one with a file.
     let back = LAB.replace("[sleep, '1002']]", "[sleep, '1002']], files: {/etc/deep/note: two}");
     machine.applied(&back);
     assert_eq!(sh(&machine, "h1", "cat /proc/sys/net/ipv4/tcp_ecn"), usual);

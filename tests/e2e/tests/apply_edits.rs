@@ -234,7 +234,7 @@ impl Replacements {
         Replacements(watch)
     }
 
-    /// Waits until a file of this name was replaced so many times; returns whether it was before it is over.
+    /// Waits until a file of this name was replaced this many times; returns whether it was before it is over.
     fn come(&self, name: &str, times: usize, over: &AtomicBool) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut seen = 0;

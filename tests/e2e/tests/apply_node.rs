@@ -142,7 +142,7 @@ fn a_file_that_is_no_longer_given_goes_unless_the_host_has_one_there() {
     assert_eq!(sh(&machine, "a", "ls /etc/of-the-lab 2>/dev/null; cat /opt/deep/note"), "two");
     machine.applied_in_place(&lab(""));
     assert_eq!(sh(&machine, "a", "ls /opt/deep/note 2>/dev/null || echo gone"), "gone");
-    // Where the host has a file, it would stay hidden: the node is made anew, and says so.
+    // Where the host has a file, it would stay hidden: the node is recreated, and says so.
     machine.applied_in_place(&lab("files: {/etc/hostname: other}"));
     let file = machine.file(&lab(""));
     let shown =

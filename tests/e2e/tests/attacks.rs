@@ -6,7 +6,7 @@ use std::time::Duration;
 use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, root_only};
 
 /// Tries each attack and prints the names of those that succeed, one a line; then `end`. What is refused, or does
-/// not exist here, is no success. The argument is a path that only the host has.
+/// not exist here, does not count as success. The argument is a path that only the host has.
 const ATTACKS: &str = r#"
 import ctypes, os, signal, socket, stat, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -425,7 +425,7 @@ fn a_privileged_node_may_mount_and_trace() {
         may.extend(["load kprobe", "load classifier", "file capability"]);
     }
     assert_eq!(succeed(&machine, "trusted", &may), may);
-    // All the same: what its init inherited from whoever made the lab is not for it.
+    // All the same: what its init inherited from the lab's maker is not for it.
     let shown = machine.exec("trusted", &["sh", "-c", "tr '\\0' '\\n' < /proc/1/environ"]).ok();
     let foreign = shown.lines().filter(|line| !line.starts_with("NETLOOM_RUNTIME_DIR="));
     assert_eq!(foreign.count(), 0, "{shown}");

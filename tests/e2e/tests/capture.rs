@@ -434,14 +434,14 @@ fn an_interface_that_leaves_and_returns_goes_on_in_the_same_file() {
     account.closes();
     let contents = read_pcapng(&file);
     assert_eq!(contents.names, ["c:eth0", "r:eth1"]);
-    // Generated frames are for the same port; a stamp is no such number.
+    // Generated frames are for the same port; a stamp is not such a number.
     let numbers = contents.numbers("c:eth0").into_iter().filter(|number| *number < 1000);
     assert!(numbers.eq(0..20));
     assert_eq!(contents.counts(), account.written());
     machine.down();
 }
 
-/// Sends so many frames of so many bytes by an interface, numbered like datagrams.
+/// Sends this many frames of this many bytes by an interface, numbered like datagrams.
 const FRAMES: &str = r"
 import socket, sys
 to = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -776,7 +776,7 @@ fn words_of_libpcap(machine: &Machine) {
     }
 }
 
-/// The loader looks into this folder first, and takes no file that is no library.
+/// The loader looks into this folder first, and takes no file that is not a library.
 #[test]
 fn without_libpcap_filters_are_not_supported_and_all_else_is() {
     let machine = machine!();

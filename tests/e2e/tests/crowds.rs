@@ -29,7 +29,7 @@ async def main():
 asyncio.run(main())
 ";
 
-/// Lets this process open as many files as it may; so many connections are left of that, `most` at the most.
+/// Lets this process open as many files as it may; this many connections are left of that, `most` at the most.
 fn room(most: u64) -> u64 {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("open more files");

@@ -237,7 +237,7 @@ fn read(document: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Runs a document's blocks in order; it must have at least so many commands.
+/// Runs a document's blocks in order; it must have at least this many commands.
 fn run_document(machine: &Machine, document: &str, least: usize) {
     let folder = machine.scratch().path();
     std::os::unix::fs::symlink(workspace_root().join("examples"), folder.join("examples"))

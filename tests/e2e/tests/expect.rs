@@ -1,4 +1,4 @@
-//! `netloom test`: labs are brought up, looked at and taken down, whatever is found, and whoever interrupts.
+//! `netloom test`: labs are brought up, checked and taken down, whatever is found, and also when interrupted.
 
 use std::path::Path;
 use std::time::Duration;

@@ -210,7 +210,7 @@ fn a_folder_and_a_link_that_a_stranger_exchanges_lead_nowhere() {
     strangers.folder("lab");
     strangers.folder("lab/inner");
     strangers.link("link", &precious.0);
-    // Like this the victim can empty it, whoever has made it.
+    // Like this the victim can empty it, whichever user made it.
     for path in ["lab", "lab/inner", ""] {
         let open = fs::Permissions::from_mode(0o777);
         fs::set_permissions(strangers.0.join(path), open).expect("let everybody write");

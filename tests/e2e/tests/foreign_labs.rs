@@ -83,7 +83,7 @@ fn nodes_that_wait_for_stages_are_up_together() {
 fn a_choice_of_nodes_comes_up_alone() {
     let machine = machine!();
     let filter = ["--strict", "--mgmt", "closed", "--node-filter", "one,two,four"];
-    // Images are left out with the host's programs, which --strict refuses; what is not chosen is no loss.
+    // Images are left out with the host's programs, which --strict refuses; what is not chosen is not a loss.
     let path = workspace_root().join("tests/e2e/foreign/labs/filter/filter.clab.yml");
     let words = ["up", "--host-programs"].iter().chain(&filter).map(AsRef::as_ref);
     let refused = machine.netloom(words.chain([path.as_os_str()])).finish().code(2).errors();

@@ -88,7 +88,7 @@ fn all_that_is_sent_is_received() {
         let shown = shown.code(0).json();
         shown[0]["addr_info"][0]["local"].as_str().expect("an address").to_owned()
     };
-    // Whoever asks the switch gets the station from an address on its segment.
+    // A client that asks the switch gets the station from an address on its segment.
     let from = address("a", "eth2");
     let by_port = format!("switch:m --to d --from {from}");
     for (from, to) in [
@@ -292,7 +292,7 @@ fn it_ends_with_its_lab_and_with_ctrl_c() {
     assert!(figures(&report(hears))[0] > 0);
     signal(sends.child().id().cast_signed(), rustix::process::Signal::INT);
     assert!(number_of(&report(sends)) > 50);
-    // A lab goes whoever sends in it.
+    // A lab is removed although a program sends in it.
     let mut sends = start("a:eth0 --rate 5kpps -d 10m");
     let mut switched = start("a:eth1 --to c --rate 5kpps -d 10m");
     machine.netloom(["down", "gen"]).finish().code(0);

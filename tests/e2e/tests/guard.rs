@@ -67,7 +67,7 @@ fn answer(mut stream: TcpStream) {
     let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n");
 }
 
-/// A run without a terminal, whoever runs the tests.
+/// A run without a terminal, whichever user runs the tests.
 pub(crate) fn alone(machine: &Machine, args: &[&str]) -> Run {
     let netloom = netloom_kit::Binary::find();
     let run = Run::new("setsid").args(["--wait"]).args([netloom.path()]).args(args);

@@ -280,7 +280,7 @@ fn a_flood_of_questions_is_one_card_and_other_programs_go_on() {
     go(&pipe);
     wait_until("another program goes on", SOON, || (server.served() == 1).then_some(()));
     for more in (1..=8).rev() {
-        // A card is drawn anew when more questions come, and its keys count once they are shown.
+        // A card is drawn again when more questions come, and its keys count once they are shown.
         let behind = format!("{more} more question");
         wait_until("a card has keys", SOON, || {
             let text = shown.screen();

@@ -54,7 +54,7 @@ fn with_fake_ids_all_calls_are_done_and_nothing_is() {
         assert!(machine.netloom(keeping).ok().starts_with("own [0]\n"));
         assert_eq!(machine.node(node)["ids"], "fake");
     }
-    // A program that has changed its user may do what it may: this is no `no_new_privs`.
+    // A program that has changed its user keeps its rights: this is not `no_new_privs`.
     let status = machine.exec("a", &["grep", "NoNewPrivs", "/proc/self/status"]).ok();
     assert_eq!(status, "NoNewPrivs:\t0\n");
     machine.down();

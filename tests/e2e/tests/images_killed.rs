@@ -1,4 +1,4 @@
-//! Whoever fetches an image or imports a lab is killed at each step: nothing half-made is used, the next one finishes, and
+//! A process that fetches an image or imports a lab is killed at each step: nothing half-made is used, the next one finishes, and
 //! what is left behind is removed.
 
 use std::fs;

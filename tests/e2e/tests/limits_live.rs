@@ -38,7 +38,7 @@ fn a_share_of_the_cpu_changes_under_a_spinning_process() {
         assert!(got < below, "{percent} % of a CPU allowed, {got} used");
     }
     machine.ok("node set a cpu=none");
-    // Others may use this machine, but not for so long so much that no more is left than there was.
+    // Others may use this machine, but not so much for this long that no more is left than before.
     wait_until("it gets more than it could before", SOON, || {
         (share(&mut spinner) > 0.08).then_some(())
     });
@@ -83,7 +83,7 @@ fn forks_are_refused_above_the_limit_of_the_moment() {
     machine.down();
 }
 
-/// Fills so many MiB, and says so.
+/// Fills this many MiB, and says so.
 const FILL: &str = "import sys\nb = bytearray(int(sys.argv[1]) << 20)\n\
                     for i in range(0, len(b), 4096): b[i] = 1\nprint('filled')";
 

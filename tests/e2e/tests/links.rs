@@ -9,7 +9,7 @@ const LAB: &str = "name: links\nnodes:\n  h1: {}\n  h2: {}\n  r: {forwarding: tr
                    switches: {s: {}, m: {kind: shm}}\nlinks:\n  - [h1, s]\n  - [r, s]\n  - [r, far]\n  - \
                    [h2, m]\n  - [r, m]\n";
 
-/// Whether a node reaches another by name, in both families, if it is waited for the answer so many seconds.
+/// Whether a node reaches another by name, in both families, if it is waited for the answer this many seconds.
 fn answers(machine: &Machine, from: &str, to: &str, wait: &str) -> bool {
     let ping = |family| {
         let words = ["ping", family, "-c", "1", "-W", wait, to];

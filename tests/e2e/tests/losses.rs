@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Frames of a flood.
 const SENT: u64 = 40_000;
 
-/// Sends so many datagrams to `b` from one processor when it has read a line, and prints how many its kernel took. One socket
+/// Sends this many datagrams to `b` from one processor when it has read a line, and prints how many its kernel took. One socket
 /// would wait: what is in the receive queue is still its own.
 const SEND: &str = r#"
 import os, socket, sys

@@ -33,7 +33,7 @@ links:
 const LOSSY: &str = "r1:eth1--r2:eth0";
 const SLOW: &str = "r2:eth1--web:eth0";
 
-/// Sends so many datagrams, one a millisecond; prints what it sent.
+/// Sends this many datagrams, one a millisecond; prints what it sent.
 const SEND: &str = r#"
 import socket, sys, time
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -53,7 +53,7 @@ fn dump(machine: &Machine) -> Vec<(String, u64)> {
     told.as_array().expect("entries").iter().map(entry).collect()
 }
 
-/// Whether a node reaches another, if it is waited for the answer so many seconds.
+/// Whether a node reaches another, if it is waited for the answer this many seconds.
 fn answers(machine: &Machine, from: &str, to: &str, wait: &str) -> bool {
     let ping = machine.exec(from, &["ping", "-4", "-c", "1", "-W", wait, to]);
     ping.finish().status.code() == Some(0)
@@ -301,7 +301,7 @@ fn links_and_switches_come_and_go() {
         (show(&machine)["ports"][1]["up"] == json!(true)).then_some(())
     });
     machine.ok("ping --all");
-    // A node that dies and is made anew has its port back.
+    // A node that dies and is recreated has its port back.
     kill_and_wait(machine.init("c"));
     machine.up(LAB);
     assert_eq!(ports(&machine), all);
@@ -359,7 +359,7 @@ fn a_killed_process_comes_back_with_its_tables() {
         transfer.more(500);
         transfer.settle();
     }
-    // Nobody is there: whoever comes next starts it.
+    // No process is there: the next command starts it.
     let before = pid(&machine);
     kill_and_wait(machine.lab_process());
     kill_and_wait(before);

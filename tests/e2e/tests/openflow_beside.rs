@@ -161,7 +161,7 @@ fn all_of_many_ports_are_alike() {
     machine.down();
 }
 
-/// Sends so many datagrams to `b`, one a millisecond.
+/// Sends this many datagrams to `b`, one a millisecond.
 const SEND: &str = r#"
 import socket, sys, time
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,4 +1,4 @@
-//! User namespaces of nodes in labs of root: who has one of his own, and what is without.
+//! User namespaces of nodes in labs of root: which nodes have their own, and which do not.
 
 use std::path::Path;
 

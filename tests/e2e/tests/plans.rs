@@ -246,7 +246,7 @@ fn a_plan_as_long_as_it_may_be_takes_bounded_time() {
         let before = worked(process);
         let (status, told, took) = ask(&machine, "POST /v1/lab/apply", &body);
         let work = worked(process) - before;
-        // Whoever wants to do it sends it again.
+        // To do it, the caller sends it again.
         let again = json!({"dry_run": true, "expected": told["digest"]}).to_string();
         let kept = ask(&machine, "POST /v1/lab/apply", &again).0;
         let told = told.to_string().chars().take(200).collect::<String>();

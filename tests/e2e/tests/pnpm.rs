@@ -39,7 +39,7 @@ const ADDRESSES: [(&str, &str); 8] = [
     ("b", "address add 163.162.95.238/32 dev lo"),
 ];
 
-/// Sends so many datagrams of each of the two filters, some each few milliseconds.
+/// Sends this many datagrams of each of the two filters, some each few milliseconds.
 const SEND: &str = r"
 import socket, sys, time
 def open(address):

@@ -118,7 +118,7 @@ fn ports_lead_to_programs_wherever_they_listen() {
     for line in ["CapEff:\t0000000000000000", "CapPrm:\t0000000000000000"] {
         assert!(status.contains(line), "{status}");
     }
-    // A node made anew, and a process that ended, are published again.
+    // The ports of a recreated node, and of a process that ended, are published again.
     kill(publisher(&machine));
     wait_until("a new process", LONG, || stream(&at(1), b"again"));
     let pid = machine.node("web")["pid"].as_i64().expect("its init");

@@ -24,7 +24,7 @@ fn a_program_starts_as_its_user_where_it_is_told() {
         })
     };
     let (a, b) = (said("a", 4), said("b", 1));
-    // Told that it has changed, a program is root still. Groups of whoever made the lab may stay with it.
+    // Told that it has changed, a program is root still. Groups of the lab's maker may stay with it.
     let ids = if real {
         ["33 34 34 4 ", "33 4 4 ", "0 4 4 ", "0 0 0"]
     } else {

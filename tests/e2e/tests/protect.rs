@@ -100,7 +100,7 @@ struct Flood {
     took: Duration,
 }
 
-/// Floods for so long, and then until so many frames have passed and some were dropped: how many of what was due did
+/// Floods for this long, and then until this many frames have passed and some were dropped: how many of what was due did
 /// pass depends on how often the flooder had a turn.
 fn flood(machine: &Machine, program: &str, seconds: u64, least: u64) -> Flood {
     let [passed, dropped] = came(&machine.node("victim"));
@@ -168,7 +168,7 @@ fn on_an_openflow_switch_a_flood_is_stopped_as_well() {
     machine.down();
 }
 
-/// Sends so many numbered datagrams to `victim`, one each 5 ms, a tenth of the budget.
+/// Sends this many numbered datagrams to `victim`, one each 5 ms, a tenth of the budget.
 const PACED: &str = r#"
 import socket, sys, time
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

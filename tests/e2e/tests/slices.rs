@@ -97,7 +97,7 @@ fn a_killed_slicer_goes_on_where_it_was_while_packets_pass() {
             assert_eq!(rules(&machine), before);
         }
     });
-    // The rules are the slices': they count for quotas, and are deleted by whoever made them.
+    // The rules are the slices': they count for quotas, and are deleted by their owner.
     let full = "flow add s@red priority=1,actions=flood priority=2,actions=flood";
     machine.refused(full, 1, &["OFPFMFC_TABLE_FULL"]);
     machine.ok("flow del s@blue --all");
@@ -112,7 +112,7 @@ fn slices_go_on_without_their_lab_process_and_nothing_is_left_of_them() {
     let (before, old) = (rules(&machine), slicer(&machine));
     none_lost(&machine, || {
         kill_and_wait(machine.lab_process());
-        // Whoever speaks with a slice finds it as it was.
+        // Clients of a slice find it as it was.
         assert_eq!((slicer(&machine), rules(&machine)), (old, before.clone()));
         machine.ok("flow add s@red priority=9,arp,actions=flood");
         machine.ok("flow del s@red arp");

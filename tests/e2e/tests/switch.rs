@@ -58,7 +58,7 @@ fn wait_for_ports(machine: &Machine, count: usize, before: &[i32]) {
     });
 }
 
-/// Whether a node reaches another, if it is waited for the answer so many seconds.
+/// Whether a node reaches another, if it is waited for the answer this many seconds.
 fn answers(machine: &Machine, from: &str, to: &str, wait: &str) -> bool {
     let ping = machine.exec(from, &["ping", "-4", "-c", "1", "-W", wait, to]);
     ping.finish().status.code() == Some(0)
@@ -89,7 +89,7 @@ fn nodes_on_a_switch_reach_each_other() {
     transfer.more(20_000);
     transfer.settle();
     transfer.finish();
-    // Each pair talks by rings of its own; the switch only shows who is where.
+    // Each pair talks by rings of its own; the switch only shows which port is where.
     let shown = show(&machine);
     assert_eq!(shown["edges"], 6, "{shown}");
     let macs = machine.ok("switch mac s --port a:eth0 --json").json();
@@ -196,7 +196,7 @@ fn a_new_lab_process_finds_switches_and_ports() {
     transfer.settle();
     machine.up(LAB);
     assert_eq!(pids(&machine), before);
-    // What dies while nobody tends it is made anew by who comes next.
+    // A process that dies unattended is recreated by the next command.
     kill_and_wait(machine.lab_process());
     kill_and_wait(before.0);
     kill_and_wait(before.1[2]);
@@ -234,7 +234,7 @@ links:
 ");
     assert!(reaches(&machine, "a", "b") && reaches(&machine, "c", "d"));
     assert!(!reaches_now(&machine, "a", "c"));
-    // A frame from another's address is dropped by whoever gets it, and counted there.
+    // A frame from another's address is dropped by its receiver, and counted there.
     let spoof = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
                  s.bind(('eth0', 0))\ns.send(b'\\xff' * 6 + b'\\x02\\0\\0\\0\\0\\x77' + b'\\x88\\xb5' + b'x' * 46)";
     machine.python("a", spoof, &[]).ok();

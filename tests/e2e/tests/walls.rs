@@ -192,7 +192,7 @@ fn watch(machine: &Machine) -> Held {
 
 const WATCHED: &str = "name: watched\nnodes:\n  p: {children: {limit: 4, nodes: {c: {}}}}\n";
 
-/// Does something so many times while node `p` looks for a way out, which it must not find.
+/// Does something this many times while node `p` looks for a way out, which it must not find.
 fn watched(what: &str, once: impl Fn(&Machine)) {
     needs!("python3");
     let machine = machine!();

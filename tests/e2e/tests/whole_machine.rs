@@ -20,7 +20,7 @@ fn lab() -> String {
     )
 }
 
-/// Whether this is the machine's root, and not an ordinary user who is root in a namespace of its own.
+/// Whether this is the machine's root, and not an ordinary user that is root in its own namespace.
 fn is_machines_root() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").expect("read the map of users");
     map.split_whitespace().eq(["0", "0", "4294967295"])

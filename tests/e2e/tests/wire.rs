@@ -77,7 +77,7 @@ fn a_wire_is_put_in_and_taken_out_under_a_connection() {
     machine.down();
 }
 
-/// Sends so many numbered datagrams of 100 bytes to `b`.
+/// Sends this many numbered datagrams of 100 bytes to `b`.
 const NUMBERS: &str = r#"
 import socket, sys
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -145,7 +145,7 @@ fn a_pattern_takes_exactly_what_it_says() {
     machine.down();
 }
 
-/// What became of the first so many packets from `a`: fate and copies, with the numbers that came.
+/// What became of the first this many packets from `a`: fate and copies, with the numbers that came.
 fn fates(count: usize) -> (Vec<(String, bool)>, BTreeMap<u32, usize>) {
     let machine = Machine::new();
     machine.up(LAB);
@@ -220,7 +220,7 @@ fn round_trip(machine: &Machine, from: &str, to: &str) -> f64 {
     least.and_then(|l| l.split('/').next()).and_then(|l| l.parse().ok()).expect("ping's summary")
 }
 
-/// Pings until a round trip takes less than so many milliseconds: on a busy machine one may take longer. None may
+/// Pings until a round trip takes less than this many milliseconds: on a busy machine one may take longer. None may
 /// take less than `least`.
 fn takes(machine: &Machine, from: &str, to: &str, least: f64, most: f64) {
     wait_until(&format!("a round trip from {from} to {to} below {most} ms"), SOON, || {

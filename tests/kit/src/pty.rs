@@ -77,7 +77,7 @@ impl Terminal {
         })
     }
 
-    /// Waits up to 30 s until the text has appeared so many times.
+    /// Waits up to 30 s until the text has appeared this many times.
     ///
     /// # Panics
     /// It did not; the message shows all output.

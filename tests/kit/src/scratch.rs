@@ -26,7 +26,7 @@ impl Scratch {
         Scratch::of(private_folder().tempdir())
     }
 
-    /// Makes one where every user gets to, who is given it.
+    /// Makes one where every user gets to, owned by the given user.
     ///
     /// # Panics
     /// The folder cannot be made.

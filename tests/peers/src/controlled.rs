@@ -95,7 +95,7 @@ impl<'a> Controlled<'a> {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    /// Whether the first of so many echo requests is answered.
+    /// Whether the first of this many echo requests is answered.
     pub fn answers(&self, from: At, to: At, requests: u32) -> bool {
         let count = requests.to_string();
         let words = ["-l", LAB, "exec", from.node(), "--", "ping", "-c", &count, "-W", "1"];
@@ -114,7 +114,7 @@ impl<'a> Controlled<'a> {
         }
     }
 
-    /// Waits until so many controllers are connected.
+    /// Waits until this many controllers are connected.
     ///
     /// # Panics
     /// They never are.

@@ -9,7 +9,7 @@ const ARP: [u8; 8] = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4];
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 
-/// A frame of so many bytes whose content depends on a number.
+/// A frame of this many bytes whose content depends on a number.
 ///
 /// # Panics
 /// When it is too short to hold that.

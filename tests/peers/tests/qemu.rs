@@ -31,7 +31,7 @@ fn is_dhcp_question(frame: &[u8]) -> bool {
         && frame.get(..6) == Some(&[0xff; 6])
 }
 
-/// The Ethernet address of who asks, in the question itself.
+/// The Ethernet address of the asking station, in the question itself.
 fn asker(frame: &[u8]) -> String {
     let bytes: Vec<String> = frame[70..76].iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(":")

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// One more begins only if the CPUs were idle for this share of their time lately.
 const IDLE: f64 = 0.5;
 
-/// Over at least this time, which begins anew with each that begins, so that its load is in the next look.
+/// Over at least this time, which starts over with each that begins, so that its load is in the next look.
 const LATELY: Duration = Duration::from_millis(200);
 
 /// One more begins only if as many bytes of memory are available.

@@ -13,7 +13,7 @@ pub(crate) fn connect(folder: &Path) -> UnixStream {
     stream
 }
 
-/// Sends bytes and reads until the server closes. That it closes early is no error here.
+/// Sends bytes and reads until the server closes. That it closes early is not an error here.
 pub(crate) fn exchange(folder: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(folder);
     let _ = stream.write_all(bytes);

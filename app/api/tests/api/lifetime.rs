@@ -113,7 +113,7 @@ fn a_killed_server_s_sockets_are_replaced_and_nobody_listens_on_them() {
 #[test]
 fn what_fails_to_start_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    // Something that is no socket is not removed.
+    // Something that is not a socket is not removed.
     std::fs::create_dir(folder.path().join("handles.sock")).unwrap();
     let serve = |path: &std::path::Path| serve(path, Arc::new(Fake::new(path))).unwrap_err();
     let error = serve(folder.path());

@@ -114,7 +114,7 @@ impl Who {
         version(self.peer()?)
     }
 
-    /// Its message once it captures so many interfaces.
+    /// Its message once it captures this many interfaces.
     fn begun(self, interfaces: usize) -> &'static str {
         match self {
             Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap if interfaces > 1 => {

@@ -171,7 +171,7 @@ impl Folder {
     }
 }
 
-/// Unlinks a file and keeps it open: whoever closes it last waits until the file system has freed its blocks
+/// Unlinks a file and keeps it open: the last process to close it waits until the file system has freed its blocks
 /// and told the storage.
 fn nameless(path: &Path) -> Result<Plain> {
     let kept = Plain::open(path).context("open what is written")?;

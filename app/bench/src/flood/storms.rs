@@ -129,7 +129,7 @@ impl<'a> Storms<'a> {
         self.grounds.iter().try_for_each(|g| self.driver.down(g.guard.lab()).map(|_| ()))
     }
 
-    /// Measures once: the client asks while so many flooders send.
+    /// Measures once: the client asks while this many flooders send.
     pub(super) fn measure(&self, guard: Guard, flood: Option<(Kind, usize)>) -> Result<Seen> {
         let ground = self.grounds.iter().find(|g| g.guard == guard).context("its lab is not up")?;
         let lab = guard.lab();

@@ -11,7 +11,7 @@ use crate::driver::{Driver, output};
 pub(super) enum Way {
     /// By itself.
     Plain,
-    /// Under guard, by a policy of so many rules.
+    /// Under guard, by a policy of this many rules.
     Guard(u32),
     /// Under strace(1), which looks at one call and does nothing about it.
     Strace,

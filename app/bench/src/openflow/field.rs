@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LATE: Duration = Duration::from_millis(100);
 /// Every frame is a new flow for longer than a cell lasts.
 const FRESH: &str = "4000000";
-/// New flows a second that are offered, one after another, for so long each; and those of which the delay is measured.
+/// New flows a second that are offered, one after another, for this long each; and those of which the delay is measured.
 const OFFERED: [u32; 5] = [20_000, 30_000, 40_000, 60_000, 80_000];
 const STEP: f64 = 0.3;
 const SPARSE: &str = "500pps";
@@ -153,7 +153,7 @@ impl<'a> Field<'a> {
         Ok(Field { driver, kind, openflow, controller, to, _vswitch: vswitch })
     }
 
-    /// Has the switch forward by so many entries; returns how many a second were made.
+    /// Has the switch forward by this many entries; returns how many a second were made.
     pub(crate) fn fill(&self, rules: u32) -> Result<f64> {
         number(&self.client(&["flow-fill", "SOCKET", &rules.to_string(), A, "2"])?, "per_s")
     }
@@ -176,7 +176,7 @@ impl<'a> Field<'a> {
         self.client(&["flow-pass", "SOCKET"]).map(|_| ())
     }
 
-    /// Smallest frames a second that arrive by so many entries, each used in turn.
+    /// Smallest frames a second that arrive by this many entries, each used in turn.
     pub(crate) fn forward(&self, rules: u32) -> Result<f64> {
         let flows = rules.to_string();
         if rules > 1 {
@@ -207,7 +207,7 @@ impl<'a> Field<'a> {
         self.controller_of(&OFFERED)
     }
 
-    /// The same while so many flows a second are offered, one number after another.
+    /// The same while this many flows a second are offered, one number after another.
     pub(crate) fn controller_of(&self, all: &[u32]) -> Result<Controlled> {
         let controller = self.controlled()?;
         let first = self.first()?;
@@ -220,7 +220,7 @@ impl<'a> Field<'a> {
         Ok(Controlled { setups: most, overload, first })
     }
 
-    /// Flows a second that are set up while so many are offered: every frame is a new one.
+    /// Flows a second that are set up while this many are offered: every frame is a new one.
     fn setups(&self, number: u16, offered: u32) -> Result<f64> {
         let before = self.received()?;
         // Flows that were set up before are not sent again: the port tells them apart.

@@ -62,7 +62,7 @@ pub(super) fn relay(port: u16, to: SocketAddr, most: Duration) -> Result<Relayed
     let (stop, mut carried) = (Stop::new(most), 0);
     ready();
     while let Some(near) = next(&listener, &stop)? {
-        // Who is not there yet is asked again by the switch.
+        // The switch retries a controller that is not there yet.
         let Ok(far) = TcpStream::connect_timeout(&to, PATIENCE) else { continue };
         let ends = [(near.try_clone()?, far.try_clone()?), (far, near)];
         for (from, to) in ends {

@@ -38,7 +38,7 @@ pub(super) fn server(port: u16, most: Duration) -> Result<Echoed> {
     service(port, 0, most)
 }
 
-/// Works on each datagram for so many microseconds of CPU time, then sends it back.
+/// Works on each datagram for this many microseconds of CPU time, then sends it back.
 pub(super) fn service(port: u16, work: u64, most: Duration) -> Result<Echoed> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).context("bind")?;
     socket.set_read_timeout(Some(LOOK)).context("set a receive timeout")?;

@@ -1,7 +1,7 @@
-//! `pi DIGITS`: computes so many decimals of π on one core; prints `{"seconds", "digest"}`.
+//! `pi DIGITS`: computes this many decimals of π on one core; prints `{"seconds", "digest"}`.
 //!
 //! By Chudnovsky's series (1988) and binary splitting, one inverse by Newton's method and one inverse root, in decimal numbers
-//! of our own ([`number`]). The digest is FNV-1a of the digits `3141…`, which whoever started it compares.
+//! of our own ([`number`]). The digest is FNV-1a of the digits `3141…`, which the caller compares.
 
 mod number;
 mod transform;
@@ -43,7 +43,7 @@ pub(super) fn pi(digits: usize) -> Result<Computed> {
     })
 }
 
-/// `3` and so many decimals.
+/// `3` and this many decimals.
 fn decimals(digits: usize) -> String {
     let limbs = digits.div_ceil(LIMB_DIGITS) + GUARD;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]

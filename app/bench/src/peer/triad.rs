@@ -1,4 +1,4 @@
-//! `triad MEBIBYTES TURNS`: the fourth phase of STREAM (McCalpin), `a[i] = b[i] + s * c[i]`, over three arrays of so many MiB
+//! `triad MEBIBYTES TURNS`: the fourth phase of STREAM (McCalpin), `a[i] = b[i] + s * c[i]`, over three arrays of this many MiB
 //! each on one core; prints `{"mb_per_s", "wrong"}`.
 //!
 //! A turn counts the bytes of its reads and its write, as STREAM does; the first, in which pages are made, is not counted, and the

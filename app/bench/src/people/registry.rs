@@ -61,7 +61,7 @@ impl Images {
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let answers = answers.clone();
-                // Whoever asks sees what was not sent.
+                // The client sees what was not sent.
                 std::thread::spawn(move || drop(answer(socket, &answers)));
             }
         });

@@ -25,7 +25,7 @@ echo "@@ up"
 while read -r line; do eval "$line"; done
 "#;
 
-/// The keys of a router's node; empty for a node that is no machine.
+/// The keys of a router's node; empty for a node that is not a machine.
 pub(super) fn keys(driver: &Driver, way: Way) -> Result<String> {
     match way.machine() {
         None if way == Way::Separate => {

@@ -17,7 +17,7 @@ use crate::processes::{memory, tree};
 use crate::{Options, Report};
 
 const COUNT: u32 = 100_000;
-/// Who has set them, for ip: nobody else on the machine.
+/// Their protocol number, for ip: no other program on the machine uses it.
 const PROTOCOL: &str = "99";
 /// What the kernel has routes in.
 const KINDS: [&str; 3] = ["SUnreclaim", "VmallocUsed", "Percpu"];
@@ -71,7 +71,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Who has which row.
+/// Which program has which row.
 fn all() -> impl Iterator<Item = (&'static str, Way)> {
     let common = [TIME, MEMORY, RATE].into_iter().flat_map(|what| WAYS.map(|way| (what, way)));
     common.chain([FOLLOWED, GONE, PROCESSES].map(|what| (what, Way::Separate)))

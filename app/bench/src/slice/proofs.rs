@@ -20,7 +20,7 @@ pub(super) struct Proved {
     pub(super) worst: f64,
 }
 
-/// Two slices of a switch with four ports, one of them with so many rules; the next ones are timed.
+/// Two slices of a switch with four ports, one of them with this many rules; the next ones are timed.
 pub(super) fn time(rules: u32) -> Result<Proved> {
     let space =
         |ports: [u32; 2]| Space { ports: Some(ports.map(PortNumber).to_vec()), ..Space::default() };

@@ -77,7 +77,7 @@ pub(crate) trait Keeper {
         Ok(())
     }
 
-    /// Removes remains, so that the links can be made anew.
+    /// Removes remains, so that the links can be recreated.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -94,7 +94,7 @@ pub(crate) trait Keeper {
     }
 
     /// Finds what an earlier lab process kept, and starts what is missing. Links with missing ends are left to
-    /// [`Keeper::fit`], once they are made anew.
+    /// [`Keeper::fit`], once they are recreated.
     ///
     /// # Errors
     /// What the kernel or a process refuses.
@@ -102,7 +102,7 @@ pub(crate) trait Keeper {
         Ok(())
     }
 
-    /// Whether what the doors lead to is gone, so that all are to be made anew.
+    /// Whether what the doors lead to is gone, so that all are to be recreated.
     fn lost_doors(&self, _: &State) -> bool {
         false
     }

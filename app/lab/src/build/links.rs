@@ -394,7 +394,7 @@ fn remove_beside(plan: &Plan, spaces: &Spaces<'_>, link: &PlannedLink, new: New<
     Ok(())
 }
 
-/// Removes an interface, if `mac` is given only one with that address; a missing one is no failure. The
+/// Removes an interface, if `mac` is given only one with that address; a missing one is not a failure. The
 /// calling thread stays in the namespace.
 fn remove(ns: BorrowedFd<'_>, index: u32, mac: Option<[u8; 6]>, object: &str) -> Result<()> {
     namespace::enter_network(ns).map_err(Error::of(object, "remove"))?;

@@ -44,7 +44,7 @@ pub(crate) fn around(
 }
 
 /// What the node must see of the host to write it: the file that keeps what the guest writes, which is made here if it
-/// is not there. Its maker is whoever starts the lab.
+/// is not there. The user that starts the lab makes it.
 fn kept(node: &PlannedNode, machine: &Machine) -> Result<Vec<(PathBuf, PathBuf)>> {
     let Some(keep) = &machine.storage.keep else { return Ok(Vec::new()) };
     netloom_vm::storage::make_kept(machine)
@@ -77,7 +77,7 @@ pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<
     Ok(())
 }
 
-/// Whether a file can be read by whoever starts the lab.
+/// Whether the user that starts the lab can read a file.
 pub(crate) fn check_file(path: &Path) -> std::result::Result<(), String> {
     open_of_lab(path).map(drop).map_err(|e| netloom_sys::describe(&e))
 }

@@ -409,7 +409,7 @@ impl Maker<'_> {
         Ground { folder: self.folder, state: self.state, spaces, links }
     }
 
-    /// Removes the remains of links of dead inits, so that they can be made anew.
+    /// Removes the remains of links of dead inits, so that they can be recreated.
     fn clear_way(&self, spaces: &Spaces<'_>, missing: &[Slot], links: &[LinkSlot]) -> Result<()> {
         let ground = self.ground(spaces, links);
         for keeper in self.keepers {

@@ -70,7 +70,7 @@ impl Doors {
             return Ok(());
         }
         if state.user {
-            // One that is gone is made anew, by the plan of that moment.
+            // One that is gone is recreated, by the plan of that moment.
             return self.outside().as_ref().map_or(Ok(()), |outside| outside.follow(plan, &change));
         }
         let mut doors = Opening::of(folder, plan)?;

@@ -2,7 +2,7 @@
 //!
 //! A port is the end of a link's veth pair in that namespace. Processes survive a kill of the lab process and are
 //! restarted when they end; tables and counters are in their folders, so that the next process goes on with them.
-//! What a process is told while it runs (ports, the namespaces of controllers) it is told again by whoever starts or
+//! The lab process sends ports and the namespaces of controllers again each time it starts or
 //! finds it. A namespace is taken back as soon as its node ends, which the process would keep alive otherwise.
 
 pub(crate) mod agent;
@@ -53,7 +53,7 @@ impl Flows {
         self.inner().start_missing(context).map(drop)
     }
 
-    /// Ends the process of a switch and starts it anew, with what the plan says. Its data plane forwards meanwhile, and
+    /// Ends the process of a switch and restarts it, with what the plan says. Its data plane forwards meanwhile, and
     /// what controllers told it is in its files.
     pub(crate) fn restart(&self, context: &Context<'_>, switch: &str) -> Result<()> {
         let mut inner = self.inner();
@@ -190,7 +190,7 @@ impl Keeper for Flows {
 
     fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
-        // What fails here is done when the lab's core is made anew, or is tried again.
+        // What fails here is done when the lab's core is recreated, or is tried again.
         let started = inner.start_missing(context).unwrap_or_else(|e| {
             agent::journal(&e);
             vec![]

@@ -1,7 +1,7 @@
-//! Names of nodes' network namespaces where iproute2 looks for them: `/run/netns/LAB-NODE`, for whoever may write there.
+//! Names of nodes' network namespaces where iproute2 looks for them: `/run/netns/LAB-NODE`, if the user may write there.
 //!
 //! A name is a symbolic link to `/proc/PID/ns/net` of the node's init, so it keeps no namespace alive: when the init has
-//! ended it leads nowhere, and whoever takes the lab down removes it. `ip netns exec LAB-NODE` and what is built on it
+//! ended it leads nowhere, and taking the lab down removes it. `ip netns exec LAB-NODE` and what is built on it
 //! work by these names. One that is taken by somebody else stays as it is. See ip-netns(8).
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ fn is_dead(path: &Path) -> bool {
     of_a_process && std::fs::metadata(&target).is_err()
 }
 
-/// Gives a namespace its name; whatever prevents it is no failure of the lab.
+/// Gives a namespace its name; whatever prevents it is not a failure of the lab.
 fn place(path: &Path, pid: i32) -> bool {
     let target = format!("/proc/{pid}/ns/net");
     // The last name of another lab may take the folder away meanwhile.
@@ -77,7 +77,7 @@ impl Namespaces {
         for node in plan.nodes.iter().filter(|node| only.is_none_or(|ids| ids.contains(&node.id))) {
             let init = context.inits.get(&node.id).filter(|init| init.lives());
             let (Some(init), Some(path)) = (init, path(&plan.lab, &node.name)) else { continue };
-            // A node that was made anew.
+            // A node that was recreated.
             if self.names().contains_key(&node.id) {
                 let _ = std::fs::remove_file(&path);
             }

@@ -1,7 +1,7 @@
 //! Processes of which a node has one each, of one kind: started with the node, again when they end, and ended with it.
 //!
-//! A process survives a kill of the lab process, and is found by the lock that it holds. That of a node made anew is
-//! started anew, since it lives in a network that is gone.
+//! A process survives a kill of the lab process, and is found by the lock that it holds. That of a recreated node is
+//! restarted, since it lives in a network that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -138,7 +138,7 @@ impl<K: Kind> Keeper for OfNodes<K> {
         let touched = |node: &PlannedNode| {
             node.interfaces.iter().any(|interface| fresh.links.contains(&interface.link))
         };
-        // Those of nodes made anew are in a network that is gone; others are told of new links.
+        // Processes of recreated nodes are in a network that is gone; others learn of new links.
         let nodes = context.state.plan.nodes.iter().filter(|node| K::has(node));
         for node in nodes.filter(|node| ids.contains(&node.id) || touched(node)) {
             inner.end::<K>(context.folder, node);

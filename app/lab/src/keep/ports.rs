@@ -1,6 +1,6 @@
 //! Published ports: a process for each node that has some, which listens on the host and connects in the node.
 //!
-//! Ports are tried before the process starts, so that whoever starts the lab is told which one cannot be had.
+//! Ports are tried before the process starts, so that `up` reports which one is taken.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The processes that follow routers whose planes are separate: one each, in the router's network namespace.
 //!
 //! A process ends with the init of its router; entries stay in the switch that is the router's plane, and the next
-//! process, which follows the node made anew, confirms them. It survives a kill of the lab process, and is found by the
+//! process, which follows the recreated node, confirms them. It survives a kill of the lab process, and is found by the
 //! lock that it holds.
 
 use std::ffi::OsStr;

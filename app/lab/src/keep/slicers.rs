@@ -2,7 +2,7 @@
 //!
 //! Sliced switches connect to its socket, as to any controller. It survives a kill of the lab process and is restarted
 //! when it ends; switches forward on meanwhile. What it is told (slices, numbers of ports, namespaces of controllers) it
-//! is told again by whoever starts or finds it. A namespace is taken back as soon as its node ends.
+//! is sent again by the lab process that starts or finds it. A namespace is taken back as soon as its node ends.
 
 mod told;
 

@@ -70,7 +70,7 @@ impl Switches {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts missing switches, and the plugs of these links anew.
+    /// Starts missing switches, and the plugs of these links again.
     pub(crate) fn fit_links(&self, context: &Context<'_>, links: &[LinkSlot]) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;

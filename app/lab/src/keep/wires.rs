@@ -511,7 +511,7 @@ impl Inner {
         if self.splices.contains_key(&point.space) {
             return Ok(());
         }
-        // Links of a node that has ended will be made anew, with their wires.
+        // Links of a node that has ended will be recreated, with their wires.
         let found = attach::run_in_living(context.inits, point.space, "wires", || {
             Splice::reopen(point.index).map_err(Error::of("wires", "find programs"))
         })?;
@@ -581,7 +581,7 @@ impl Inner {
         self.restore(context)
     }
 
-    /// Starts the process and gives it all wires anew.
+    /// Starts the process and gives it all wires again.
     fn restore(&mut self, context: &Context<'_>) -> Result<()> {
         self.process = Some(Process::start(context.folder)?);
         let links = &context.state.plan.links;

@@ -226,7 +226,7 @@ impl Running {
             self.kept.keepers.doors.close(&self.folder)?;
         }
         self.add_switches(work, merged, &was)?;
-        // First what is between living nodes, then new ones: whoever adopts the lab meanwhile makes these by a plan
+        // First what is between living nodes, then new ones: a process that adopts the lab meanwhile makes these by a plan
         // that the living ones follow already.
         self.take_plan(work, merged, false)?;
         self.raise_changed(work, merged, &was)?;
@@ -273,7 +273,7 @@ impl Running {
         let mut plan = with_leftovers(&merged.target, &running.plan, &merged.late);
         plan.digest.clone_from(&running.plan.digest);
         let is_new = |plan: &Plan, slot: Slot| merged.added.nodes.contains(&plan.nodes[slot].id);
-        // Links of new nodes are made with them, also by whoever adopts the lab.
+        // Links of new nodes are made with them, also on adoption.
         let of_new = |plan: &Plan| -> BTreeSet<LinkId> {
             let links = plan.links.iter();
             let links = links.filter(|link| nodes_of(link).any(|node| is_new(plan, node)));
@@ -303,7 +303,7 @@ impl Running {
         })
     }
 
-    /// Makes the network of new nodes; their programs wait. Also makes nodes anew whose init has ended.
+    /// Makes the network of new nodes; their programs wait. Also recreates nodes whose init has ended.
     fn add_nodes(&self, work: &mut Work, merged: &Merged) -> Result<NewNodes> {
         let before = self.state();
         if !merged.added.nodes.is_empty() {
@@ -355,7 +355,7 @@ impl Running {
     }
 }
 
-/// Nodes that were made, by slot, and links that could not be made anew.
+/// Nodes that were made, by slot, and links that could not be recreated.
 struct NewNodes {
     slots: Vec<Slot>,
     lost: Vec<String>,

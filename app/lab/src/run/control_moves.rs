@@ -1,7 +1,7 @@
 //! The control plane of a router moves to a fresh node, while its packets pass beside it.
 //!
 //! FRR's daemons of OSPF are asked to announce a restart, so that neighbours go on as they are (RFC 3623); what they put
-//! down for the next ones goes with the move. BGP needs no announcement (RFC 4724). Then the node ends and is made anew,
+//! down for the next ones goes with the move. BGP needs no announcement (RFC 4724). Then the node ends and is recreated,
 //! with the plan's configuration. The switch that is its plane keeps its entries meanwhile.
 //!
 //! Neighbours help one router at a time, and stop when routes change. So one control plane moves at a time, after all others are
@@ -112,7 +112,7 @@ impl Running {
         Ok(notes)
     }
 
-    /// Ends a node's init and makes it anew; its plane stays as it is.
+    /// Ends a node's init and recreates it; its plane stays as it is.
     fn renew(&self, work: &mut Work, node: &PlannedNode) -> Result<()> {
         self.kept.forget(&self.state(), Gone { nodes: &[node.id], links: &[] });
         let inits = work.inits.remove(&node.id).into_iter().collect();
@@ -141,7 +141,7 @@ fn open(folder: &Folder, node: &PlannedNode, init: Pid) -> Option<String> {
     Some(format!("{daemon} still speaks with its neighbours"))
 }
 
-/// Whether a description of neighbours has one with which databases are exchanged, or who has not got everything.
+/// Whether a description of neighbours has one with which databases are exchanged, or that has not got everything.
 fn waits(neighbours: &Value) -> bool {
     let Some(fields) = neighbours.as_object() else {
         return neighbours.as_array().is_some_and(|all| all.iter().any(waits));

@@ -2,7 +2,7 @@
 //! lab is taken down.
 //!
 //! An interface that cannot come home is *lost*: it is removed with the node that it was in, the lab's state records
-//! its link and the reason, and `up` of the same file makes the link anew. The kernel moves a card of a killed node
+//! its link and the reason, and `up` of the same file recreates the link. The kernel moves a card of a killed node
 //! to the host, maybe under another name: it is found there by its hardware address.
 
 use std::collections::BTreeSet;
@@ -156,7 +156,7 @@ impl Running {
         Ok(())
     }
 
-    /// Forgets the moves of interfaces of these links, which are about to be made anew at home; removes their
+    /// Forgets the moves of interfaces of these links, which are about to be recreated at home; removes their
     /// remains elsewhere.
     pub(crate) fn recall(&self, work: &mut Work, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
@@ -184,7 +184,7 @@ impl Running {
         Ok(())
     }
 
-    /// Makes lost links anew whose nodes all live. Returns failures; such a link stays lost, and the lab works
+    /// Recreates lost links whose nodes all live. Returns failures; such a link stays lost, and the lab works
     /// without it.
     pub(crate) fn make_lost(&self, work: &mut Work) -> Result<Vec<String>> {
         let mut told = Vec::new();
@@ -207,7 +207,7 @@ impl Running {
         Ok(told)
     }
 
-    /// Records that these lost links have been made anew.
+    /// Records that these lost links have been recreated.
     pub(crate) fn found_again(&self, work: &mut Work, links: &[LinkSlot]) -> Result<()> {
         let state = self.state();
         let made: BTreeSet<LinkId> = links.iter().map(|at| state.plan.links[*at].id).collect();
@@ -221,7 +221,7 @@ impl Running {
     }
 }
 
-/// Removes an interface from the node that it was moved to; a missing one is no failure.
+/// Removes an interface from the node that it was moved to; a missing one is not a failure.
 fn remove(here: &OwnedFd, m: &Moved) -> Result<()> {
     let object = format!("interface {:?}", m.old_name);
     let Some(found) = found_moved(here, &object, m)? else { return Ok(()) };

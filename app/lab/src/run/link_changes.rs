@@ -308,7 +308,7 @@ fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {
     })
 }
 
-/// Deletes the interfaces of a link, wherever they are; missing ones are no failure.
+/// Deletes the interfaces of a link, wherever they are; missing ones are not failures.
 pub(crate) fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
     let object = format!("link {:?}", link.name);
     for side in [0, 1] {

@@ -1,4 +1,4 @@
-//! When routers were made anew, so that one that ends again and again is made after pauses that grow.
+//! When routers were recreated, so that one that ends again and again is made after pauses that grow.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,12 @@ use netloom_model::plan::NodeId;
 
 use crate::stage::role::{self, STEADY};
 
-/// When each router was made anew last, and the pause before the next time.
+/// When each router was recreated last, and the pause before the next time.
 #[derive(Default)]
 pub(crate) struct Revivals(Mutex<BTreeMap<NodeId, (Instant, Duration)>>);
 
 impl Revivals {
-    /// How long it is too early to make a router anew; begins a new pause, if it is not.
+    /// How long it is too early to recreate a router; begins a new pause, if it is not.
     pub(crate) fn wait(&self, node: NodeId, now: Instant) -> Option<Duration> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, pause) = all.get(&node).copied().unwrap_or((now, Duration::ZERO));

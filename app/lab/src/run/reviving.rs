@@ -1,4 +1,4 @@
-//! Routers whose planes are separate are made anew when their node ends: packets go on meanwhile, but nobody answers for the
+//! Routers whose planes are separate are recreated when their node ends: packets go on meanwhile, but nobody answers for the
 //! router's addresses, and routes grow old.
 //!
 //! The process that follows a router ends with its node, which [`Running::tend`] hears of. A router that ends again
@@ -21,7 +21,7 @@ use crate::store::state::State;
 const TOLD: [&str; 2] = ["ospfd", "ospf6d"];
 
 impl Running {
-    /// Makes routers anew whose node has ended, and with them what else is missing. Returns when to try again.
+    /// Recreates routers whose node has ended, and with them what else is missing. Returns when to try again.
     pub(crate) fn revive(&self, work: &mut Work) -> Option<Duration> {
         if self.phase() != Phase::Up {
             return None;
@@ -42,7 +42,7 @@ impl Running {
         None
     }
 
-    /// Leaves files for routers that are to be made anew beside a plane that goes on; returns their folders.
+    /// Leaves files for routers that are to be recreated beside a plane that goes on; returns their folders.
     pub(crate) fn leave_for_killed(&self, state: &State, inits: &Inits) -> Vec<PathBuf> {
         if !inits.get(&NodeId::CORE).is_some_and(Init::lives) {
             return vec![];

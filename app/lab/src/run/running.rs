@@ -60,12 +60,12 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// Parts that were made anew.
+/// Parts that were recreated.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     /// Names of nodes.
     pub(crate) nodes: Vec<String>,
-    /// Programs in them that ended with an error, and links that could not be made anew.
+    /// Programs in them that ended with an error, and links that could not be recreated.
     pub(crate) troubles: Vec<String>,
     /// Commands of `exec` in them that failed and may.
     pub(crate) notes: Vec<String>,
@@ -342,7 +342,7 @@ impl Running {
         Ok(made)
     }
 
-    /// Makes missing parts except programs; returns the new slots, and links that could not be made anew.
+    /// Makes missing parts except programs; returns the new slots, and links that could not be recreated.
     pub(crate) fn make_network(
         &self,
         work: &mut Work,
@@ -501,7 +501,7 @@ impl Running {
     }
 }
 
-/// Ends incomplete inits that were made beside living ones: they are made anew next time.
+/// Ends incomplete inits that were made beside living ones: they are recreated next time.
 fn end_new(inits: &mut Inits, lived: &BTreeSet<NodeId>) {
     let ids: Vec<NodeId> = inits.keys().copied().filter(|id| !lived.contains(id)).collect();
     ids.into_iter().filter_map(|id| inits.remove(&id)).for_each(|init| end_now(&init));

@@ -128,7 +128,7 @@ impl Running {
             Some((node, interface)) => {
                 let luggage = pack(space, &object, &found)?;
                 if state.plan.nodes[node].charge_receive && !state.user {
-                    // The core's frames are no node's work.
+                    // The core's frames are not a node's work.
                     inside(space, &object, |_| {
                         charge::disable(found.index).map_err(Error::of(&object, "stop charging"))
                     })?;

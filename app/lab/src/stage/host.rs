@@ -53,7 +53,7 @@ pub(crate) fn name_servers(user: bool) -> String {
     format!("nameserver {}\n{rest}", netloom_uplink::NAME_SERVER)
 }
 
-/// The host's name servers that are no loopback address, where these are known.
+/// The host's name servers that are not on loopback, where these are known.
 fn hosts_name_servers() -> String {
     let stub = "127.0.0.53";
     let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The images of a lab's nodes: brought before anything is made, pinned while the lab lives, and what they give to nodes.
 //!
 //! What an image says is put into the plan: its program and environment, where the lab names none. The state keeps the
-//! folders of its layers, so that a node can be made anew whatever happens to names.
+//! folders of its layers, so that a node can be recreated whatever happens to names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -120,7 +120,7 @@ pub(crate) struct Pause(Duration);
 
 impl Pause {
     /// Starts again what has ended, or tells when to try: `lived` is the shortest life of what ended since the last call.
-    /// What lived long, or ends for the first time, is started at once. Who is concerned stands in the journal if a start fails.
+    /// A process that lived long, or ends for the first time, is restarted at once. If a start fails, the journal names it.
     pub(crate) fn restart(
         &mut self,
         lived: Option<Duration>,

@@ -85,7 +85,7 @@ pub struct State {
     /// Interfaces that are not where the plan put them.
     #[serde(default)]
     pub moved: Vec<Moved>,
-    /// Links with an interface that could not return to its node, with the reason: the next `up` makes them anew.
+    /// Links with an interface that could not return to its node, with the reason: the next `up` recreates them.
     #[serde(default)]
     pub lost: BTreeMap<LinkId, String>,
     /// Links that are set down, as if their cable were pulled.
@@ -318,7 +318,7 @@ impl Folder {
         Ok(self.read_json(MADE_STATE)?.map(State::renewed))
     }
 
-    /// Notes nodes that are about to be made: whoever adopts the lab meanwhile ends them, and they are made as a whole.
+    /// Notes nodes that are about to be made: a process that adopts the lab meanwhile ends and recreates them.
     pub(crate) fn note_half_made(&self, ids: &[NodeId]) -> Result<()> {
         self.write_json(HALF_MADE, &ids)
     }

@@ -90,7 +90,7 @@ impl Files for Disk {
     fn list(&self, folder: &str) -> Vec<String> {
         let opened = self.open(folder, OFlags::RDONLY | OFlags::DIRECTORY);
         let entries = opened.and_then(Dir::new).into_iter().flatten().flatten();
-        // A name that is no text is left out by this one, which nothing has.
+        // A name that is not text is left out by this one, which nothing has.
         let name = |entry: rustix::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
         let mut names: Vec<String> = entries.map(name).collect();
         names.retain(|name| name != "." && name != "..");

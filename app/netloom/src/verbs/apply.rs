@@ -149,7 +149,7 @@ fn may_go_on(steps: &[AppliedStep], args: &Apply) -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Starts a process for a lab whose own was killed; else gives the launch back. What this completes or undoes is no step
+/// Starts a process for a lab whose own was killed; else gives the launch back. What this completes or undoes is not a step
 /// any more.
 fn adopt(launch: Launch, folder: &Folder, args: &Apply) -> Result<Launch> {
     if has_lab_process(folder) || !folder.is_up() {
@@ -169,7 +169,7 @@ fn look(folder: &Folder, plan: Plan, args: &Apply) -> Result<(Standing, Plan)> {
     let looked = labs::connect_to(folder)?.without_timeout().apply(&request);
     let plan = request.plan.context("the plan was sent")?;
     match looked {
-        // What the files tell is told in the same words, whoever looks.
+        // Both verbs report the files' warnings in the same words.
         Err(netloom_api::Error::Refused { status: 400, .. }) => {
             Ok((previewing::preview(folder, &plan, args.keep_drift)?, plan))
         }

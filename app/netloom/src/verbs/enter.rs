@@ -44,7 +44,7 @@ pub(crate) fn of_machine(what: &str, rest: Vec<String>) -> Task {
     client(&[what], rest)
 }
 
-/// The same for a program whose output has at most so many bytes.
+/// The same for a program whose output has at most this many bytes.
 pub(crate) fn of_machine_with(most: u64, rest: Vec<String>) -> Task {
     client(&["exec", "--most", &most.to_string()], rest)
 }

@@ -228,7 +228,7 @@ pub fn configuration(
         guard: method.guard.map(seconds),
         ..Body::default()
     };
-    // Serialising plain data to memory does not fail; nothing is no configuration.
+    // Serialising plain data to memory does not fail; an empty text is not a configuration.
     let bytes = serde_json::to_vec(&body).unwrap_or_default();
     let mut configuration = Configuration::read(&bytes).map_err(Error::Configuration)?;
     // In a request each filter is its own flow.
@@ -240,7 +240,7 @@ pub fn configuration(
     Ok(configuration)
 }
 
-/// The number of a flow on a path at points, of so many paths.
+/// The number of a flow on a path at points, of this many paths.
 pub(super) fn flow_number(flow: usize, ways: usize, way: usize) -> u32 {
     u32::try_from(flow * ways + way).unwrap_or(NamedFilter::ASIDE - 1)
 }

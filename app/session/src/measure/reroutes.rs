@@ -4,7 +4,7 @@
 //! as at the start. Blocks that began while packets of a path may have taken another one, and those with
 //! packets in flight then, are flawed; so are all that follow until the path is the measured one again. Between
 //! two looks nothing is missed: the notifications wait in sockets. A path that only ends, because a node has no
-//! route any more, is no other one: its packets are lost there, and counted as lost.
+//! route any more, is not rerouted: its packets are lost there, and counted as lost.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -15,7 +15,7 @@ use crate::draft::{Draft, End, Link, Node, Route, Switch};
 const IPV4: &str = "172.20.20.0/24";
 const IPV6: &str = "3fff:172:20:20::/64";
 
-/// The network, and who is on it.
+/// The network, and the nodes on it.
 pub(super) struct Network<'a> {
     wish: Management,
     settings: Option<At<'a>>,

@@ -68,7 +68,7 @@ fn value(job: &Job<'_>, name: &str) -> (String, bool) {
 
 fn plain(job: &Job<'_>, text: &str, at: usize, own: &str) -> String {
     let (value, is_set) = value(job, own);
-    // A `$` that is no variable may be part of a command.
+    // A `$` that is not a variable may be part of a command.
     if is_set {
         say(job, text, at, own, true);
     }

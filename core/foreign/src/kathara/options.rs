@@ -126,7 +126,7 @@ fn one(key: &str, value: &str, node: &mut Node) -> Verdict {
     Verdict::Carried
 }
 
-/// `24` is megabytes of 2^20 bytes, and so are all units powers of 2. Nothing is no limit.
+/// `24` is megabytes of 2^20 bytes, and so are all units powers of 2. An empty value means no limit.
 fn memory(value: &str, limits: &mut Vec<String>) -> Verdict {
     let text = value.trim().to_ascii_lowercase();
     let units: [(char, u64); 4] = [('b', 1), ('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
@@ -181,7 +181,7 @@ const BOUNDS: [&str; 15] = [
     "stack",
 ];
 
-/// `NAME=SOFT[:HARD]`, where -1 is no bound. The soft one is the hard one where it is above.
+/// `NAME=SOFT[:HARD]`, where -1 means unbounded. The soft one is the hard one where it is above.
 fn ulimit(value: &str, bounds: &mut Vec<String>) -> Verdict {
     let bound = |text: &str| text.trim().parse::<i64>().ok().filter(|bound| *bound >= -1);
     let read = || {

@@ -66,7 +66,7 @@ fn visited(after: &[Waiting]) -> Vec<String> {
     order
 }
 
-/// In which round devices start, from 1; those that wait for nobody are in none. Takes away whoever waits for nobody
+/// In which round devices start, from 1; those that wait for nobody are in none. Takes away devices that wait for nobody
 /// until nobody is left, and refuses devices that wait for each other.
 fn rounds(file: &str, after: &[Waiting]) -> Result<BTreeMap<String, usize>> {
     let mut left: BTreeMap<&str, (u32, &Vec<String>)> =

@@ -175,7 +175,7 @@ impl<'a> Record<'a> {
             }
             entries.push(Entry { key: "options".into(), place: line(options), value });
         }
-        // Empty lists are no items.
+        // Empty lists are not items.
         entries.retain(|entry| match &entry.value.kind {
             Kind::Map(entries) => !entries.is_empty(),
             Kind::Seq(items) => !items.is_empty(),

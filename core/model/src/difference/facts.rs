@@ -1,5 +1,5 @@
 //! The facts of a plan's object, key by key, in the words of the lab file: the one table of what is compared, and of
-//! what a living object can change ([`How::InPlace`]); for the rest it is made anew.
+//! what a living object can change ([`How::InPlace`]); for the rest it is recreated.
 //!
 //! Two objects are equal when their facts are. Values computed from other facts are left out:
 //! settings of the kernel that follow from `forwarding`, hardware addresses, indexes.
@@ -76,7 +76,7 @@ impl<T: PartialEq + 'static> Unseen for T {
 struct Facts<'a>(Vec<Fact<'a>>);
 
 impl<'a> Facts<'a> {
-    /// Adds an optional value; the object is made anew when it changes.
+    /// Adds an optional value; the object is recreated when it changes.
     fn put(&mut self, key: impl Into<String>, value: Option<String>) {
         let how = How::Anew;
         self.add(key, value.map(Value::Shown), how);

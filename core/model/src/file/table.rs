@@ -52,7 +52,7 @@ pub(crate) enum Value {
     NumberOrPattern(&'static str),
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A list of at least one and at most so many items.
+    /// A list of at least one and at most this many items.
     List(&'static Value, Option<usize>),
     /// A list of two items.
     Pair(&'static Value),

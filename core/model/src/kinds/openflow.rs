@@ -1,6 +1,6 @@
 //! OpenFlow switches of a lab: their options as in the file, checked.
 //!
-//! Tables and flow entries are no part of it: controllers and `netloom flow` make them. Ports are numbered in
+//! Tables and flow entries are not part of it: controllers and `netloom flow` make them. Ports are numbered in
 //! the plan, see `plan::ports`.
 
 mod controller;

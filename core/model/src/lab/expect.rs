@@ -1,7 +1,7 @@
 //! What a lab is expected to do: the steps of `expect`, which `netloom test` takes one after the other.
 //!
 //! A step is an expectation, which holds or does not, or an action, which changes the running lab, so that the
-//! expectations after it are about what follows. Steps are no part of a plan: `up` does not read them.
+//! expectations after it are about what follows. Steps are not part of a plan: `up` does not read them.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -99,9 +99,9 @@ pub struct Loss {
 pub struct Rate {
     /// Who sends to whom.
     pub between: Between,
-    /// More than so many arrive.
+    /// More than this many arrive.
     pub above: Option<u64>,
-    /// Fewer than so many arrive.
+    /// Fewer than this many arrive.
     pub below: Option<u64>,
 }
 
@@ -147,7 +147,7 @@ pub enum Action {
     Set(String, Vec<(String, String)>),
     /// A command is run in a node; it must end with exit code 0.
     Exec(String, Vec<String>),
-    /// Nothing is done for so long.
+    /// Nothing is done for this long.
     Wait(Duration),
 }
 

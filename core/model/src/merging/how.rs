@@ -84,7 +84,7 @@ pub(super) fn is_special(node: &PlannedNode) -> bool {
     node.kind.as_vm().is_some() || node.kind.as_router().is_some() || node.image.is_some()
 }
 
-/// Whether a node of both plans must be made anew because of what its links are: a machine's cards and what FRR is told
+/// Whether a node of both plans must be recreated because of its links: a machine's cards and what FRR is told
 /// are given to it when it starts.
 pub(super) fn is_told_otherwise(running: &Plan, old: Slot, wanted: &Plan, new: Slot) -> bool {
     let (before, after) = (&running.nodes[old], &wanted.nodes[new]);

@@ -17,7 +17,7 @@ use crate::kinds::{Around, SwitchKind, shm};
 use crate::misread::unknown_key;
 use crate::setting::Settings;
 
-/// Keys of a switch that are about its segment or are no single values: only the file has them.
+/// Keys of a switch that are about its segment or are not single values: only the file has them.
 const ONLY_IN_FILES: [&str; 8] = ["subnet", "mtu", "for", "if", "ports", "mirrors", "tls", "stp"];
 
 /// The keys of [`set_node`].

@@ -2,7 +2,7 @@
 //!
 //! Links are taken in the order of the file, those of bridges with `stp` last, so that each loop is closed by one of
 //! theirs. That link has no place in the tree, and is blocked at the bridge. Links of switches whose flow entries alone
-//! decide are no part of it: their controllers make their own. Kernels run no spanning tree themselves here: `llc_rcv`
+//! decide are not part of it: their controllers make their own. Kernels run no spanning tree themselves here: `llc_rcv`
 //! takes BPDUs in the first network namespace alone.
 
 use std::collections::HashMap;

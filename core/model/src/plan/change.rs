@@ -121,7 +121,7 @@ impl Plan {
         self.hosts = hosts::hosts(&self.nodes);
     }
 
-    /// Removes these links with their interfaces and the routes that leave by them; nothing is decided anew.
+    /// Removes these links with their interfaces and the routes that leave by them; nothing is decided again.
     pub fn forget_links(&mut self, which: &BTreeSet<LinkId>) {
         let links = Renumbered::new(self.links.iter().map(|link| !which.contains(&link.id)));
         self.drop_links(&links);

@@ -202,8 +202,8 @@ pub fn wired_form(link: &PlannedLink, allowed: Allowed, late: bool) -> Option<Li
     link.is_direct().then_some(LinkForm::Joined)
 }
 
-/// The ends of a living link of a form that can be made anew so that it can have a wire, the better one first. Of a pair the
-/// other end stays: best is one in the core namespace, which is no node's. Of a tap it is the node's. A virtual machine holds
+/// The ends of a living link of a form that can be recreated so that it can have a wire, the better one first. Of a pair the
+/// other end stays: best is one in the core namespace, which belongs to no node. Of a tap it is the node's. A virtual machine holds
 /// its interface, so that it must stay.
 pub fn sides_to_remake(plan: &Plan, link: &PlannedLink, form: LinkForm) -> Vec<usize> {
     let is_machine = |side: &usize| match &link.ends[*side] {

@@ -1,6 +1,6 @@
 //! What FRR is told in a router: its daemons as programs of the node, and their configuration.
 //!
-//! It follows from the plan as it is when the node is made, so that a router that is made anew after a change of its
+//! It follows from the plan as it is when the node is made, so that a router that is recreated after a change of its
 //! links is told the new ones. Every daemon is root in the node, because an ordinary user's lab may have no other user
 //! to change to; FRR then wants root in its own group. All that the plan leaves open makes FRR quicker than its defaults,
 //! and keeps routes while a daemon restarts (RFC 3623, RFC 4724).
@@ -28,10 +28,10 @@ pub const CARRIED: &str = "/etc/netloom/carried";
 const MOST_GRACE: u32 = 1800;
 
 /// For how many seconds neighbours go on while a daemon of OSPF that was killed comes back, at most. Should it not find its
-/// own announcements again, it has no routes for so long.
+/// own announcements again, it has no routes for this long.
 const MOST_KILLED: u32 = 30;
 
-/// The files that say, below the name of a daemon, that it was killed; whoever announces its restart takes them away.
+/// The files that say, below the name of a daemon, that it was killed; the process that announces its restart removes them.
 pub const KILLED: &str = "-killed";
 
 /// The programs and files that a router has beside those of the file.
@@ -184,7 +184,7 @@ fn program(name: &str, router: &Router) -> Program {
     let mut words = vec![path, "-u".into(), "root".into(), "-g".into(), "root".into()];
     words.extend(["-P".into(), "0".into(), "-f".into(), file]);
     if name == "zebra" {
-        // Routes stay when it ends, and for so long when it comes back.
+        // Routes stay when it ends, and for this long when it comes back.
         words.extend(["-r".into(), "-K".into(), router.grace.clamp(1, 3600).to_string()]);
         return Program { restart: Restart::Always, ..Program::once(words) };
     }

@@ -31,7 +31,7 @@ pub fn hints(lab: &Lab) -> Vec<String> {
         let mut own: Vec<usize> = near.iter().map(|segment| networks[*segment]).collect();
         own.dedup();
         own.truncate(MOST_NETWORKS);
-        // Somebody of one network who is not in the other, and the other way round.
+        // A node of one network that is not in the other, and vice versa.
         let only = |a: usize, b: usize| {
             members[a].iter().find(|m| **m != Member::Node(index) && !members[b].contains(m))
         };
@@ -69,7 +69,7 @@ impl Member {
     }
 }
 
-/// By network, the segments that routers join: who is in it, in the order of the file.
+/// By network, the segments that routers join: its nodes, in the order of the file.
 fn members(lab: &Lab, segments: &[Segment], networks: &[usize]) -> Vec<IndexedSet> {
     let mut members = vec![IndexedSet::default(); segments.len()];
     for (segment, network) in segments.iter().zip(networks) {

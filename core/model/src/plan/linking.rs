@@ -54,7 +54,7 @@ pub enum NewEnd {
         node: Slot,
         /// The interface's name; the first free `ethN` when `None`.
         iface: Option<String>,
-        /// Names and indexes of the interfaces in the node, whoever made them.
+        /// Names and indexes of the interfaces in the node, whichever program made them.
         there: Vec<(String, u32)>,
     },
     /// A switch's.

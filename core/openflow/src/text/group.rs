@@ -59,7 +59,7 @@ pub fn group(command: GroupCommand, text: &str) -> Result<GroupMod> {
 fn bucket(text: &str, kind: GroupType) -> Result<Bucket> {
     let weight = u16::from(kind == GroupType::Select);
     let mut bucket = Bucket::new(weight, vec![]);
-    // As ovs-ofctl has it (`parse_bucket_str`): whatever is no word about the bucket is an action, wherever it stands.
+    // As ovs-ofctl has it (`parse_bucket_str`): every word that is not about the bucket is an action, wherever it stands.
     let mut rest: Vec<&str> = vec![];
     for part in parts(text, &[',', ' ']) {
         let (key, value) = part.split_once([':', '=']).unwrap_or((part, ""));

@@ -96,7 +96,7 @@ impl Switch {
         }
     }
 
-    /// Whoever deletes a group deletes the entries that use it; one that buckets use is not deleted.
+    /// Deleting a group deletes the entries that use it; one that buckets use is not deleted.
     fn affected_by_group_mod(&self, change: &GroupMod) -> Option<Affected> {
         let group = change.group;
         let deletes = change.command == GroupCommand::Delete;

@@ -126,7 +126,7 @@ impl Switch {
             _ if self.uses.chained.of(number) > 0 && self.groups.0.contains_key(&number) => {
                 return Err(Reason::GroupModFailedChainedGroup);
             }
-            // Deleting what does not exist is no error.
+            // Deleting what does not exist is not an error.
             _ => self.groups.0.remove(&number).map(|group| (number, group)).into_iter().collect(),
         };
         for (number, group) in &gone {
@@ -196,7 +196,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes a meter, or all; returns those that entries use. Deleting what does not exist is no error.
+    /// Removes a meter, or all; returns those that entries use. Deleting what does not exist is not an error.
     fn delete_meters(&mut self, number: u32) -> BTreeSet<u32> {
         let gone: Vec<(u32, Meter)> = match number {
             METER_ALL => std::mem::take(&mut self.meters).into_iter().collect(),

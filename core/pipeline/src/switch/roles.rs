@@ -15,7 +15,7 @@ pub(super) struct Connection {
     pub(super) version: Option<Version>,
     /// The main connection and its number, if this one is auxiliary.
     pub(super) auxiliary: Option<(ConnectionId, u8)>,
-    /// Whether it is no controller, but somebody who asks and orders now and then.
+    /// Whether it is not a controller, but a client that asks and orders now and then.
     pub(super) service: bool,
     /// Whether it is told what it did not ask for; a service is not before it says what it wants.
     pub(super) told: bool,
@@ -57,7 +57,7 @@ impl Switch {
         self.begin(id, auxiliary, false, out);
     }
 
-    /// A connection was made by somebody who is no controller, such as `ovs-ofctl`: says hello. The fail mode does not
+    /// A client that is not a controller connected, such as `ovs-ofctl`: says hello. The fail mode does not
     /// look at it, and it is told of packets, ports and entries only once it sets how much of a packet it wants, or
     /// which messages.
     pub fn connect_service(&mut self, id: ConnectionId, out: &mut Outputs) {

@@ -1,4 +1,4 @@
-//! What a switch must know after its process has begun anew: entries, groups, meters, settings, with their counters; and
+//! What a switch must know after its process has started again: entries, groups, meters, settings, with their counters; and
 //! which of them have changed.
 //!
 //! Connections, buffered packets, learned addresses and ports are not of it. What is restored is checked as far as
@@ -81,7 +81,7 @@ pub struct SavedSettings {
 pub enum Change {
     /// An entry was added or changed.
     Rule(RuleId),
-    /// An entry is no more, by its number.
+    /// An entry was removed, by its number.
     RuleGone(u64),
     /// A group was added, changed or removed.
     Group(u32),

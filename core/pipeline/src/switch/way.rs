@@ -12,7 +12,7 @@ use crate::packet::Packet;
 use crate::rule::Time;
 use crate::trace::{Drop, Effect, Trace};
 
-/// Actions that one packet may cause, tables that it may go through, with one more for so many masks of their entries,
+/// Actions that one packet may cause, tables that it may go through, with one more for this many masks of their entries,
 /// buckets that are looked at for it, copies of it and frames that it becomes; and bytes of these copies and frames.
 const MOST_ACTIONS: usize = 16_384;
 const MASKS: usize = 16;
@@ -64,7 +64,7 @@ impl<'o> Walk<'o> {
         self.trace.drops.push(why);
     }
 
-    /// Whether there may be another copy of so many bytes, which is then counted.
+    /// Whether there may be another copy of this many bytes, which is then counted.
     pub(super) fn may_copy(&mut self, bytes: usize) -> bool {
         match (self.left.checked_sub(1), self.bytes_left.checked_sub(bytes)) {
             (Some(left), Some(bytes)) => {
@@ -78,7 +78,7 @@ impl<'o> Walk<'o> {
         }
     }
 
-    /// Whether it may be looked up in a table whose entries have so many masks, which is then counted.
+    /// Whether it may be looked up in a table whose entries have this many masks, which is then counted.
     pub(super) fn may_look(&mut self, masks: usize) -> bool {
         match self.left.checked_sub(1 + masks / MASKS) {
             Some(left) => self.left = left,

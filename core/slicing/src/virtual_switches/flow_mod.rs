@@ -178,7 +178,7 @@ impl VirtualSwitches {
         self.has_memory(rule.slice, freed, rule.weight(), Reason::FlowModFailedTableFull)
     }
 
-    /// Whether the quota has room for so many bytes instead of others.
+    /// Whether the quota has room for this many bytes instead of others.
     pub(super) fn has_memory(
         &self,
         slice: SliceId,

@@ -19,7 +19,7 @@ use crate::proof::Proof;
 use crate::walk::Walk;
 use crate::{Quota, SliceId, Time, refusal};
 
-/// Buckets of so many bytes in memory at most are within a message, whatever they are.
+/// Buckets of this many bytes in memory at most are within a message, whatever they are.
 const SHORT: usize = 32 * 1024;
 
 /// Bytes of a message that a group may take: the answer that describes it has some more.

@@ -15,7 +15,7 @@ use crate::proof::{Findings, Proof};
 use crate::walk::Walk;
 use crate::{Example, SliceId};
 
-/// Instructions of so many bytes in memory at most are within a message, whatever they are, with any match.
+/// Instructions of this many bytes in memory at most are within a message, whatever they are, with any match.
 const SHORT: usize = 32 * 1024;
 
 /// Bytes of a message that a rule may take: statistics that tell it have some more before it.

@@ -256,7 +256,7 @@ impl Member {
         }
     }
 
-    /// The switch uses a buffer anew.
+    /// The switch reuses a buffer.
     pub(super) fn lose_buffer(&mut self, buffer: u32) {
         self.buffers.retain(|(known, _)| *known != buffer);
     }
@@ -282,7 +282,7 @@ impl Member {
         now >= self.paying && bucket.take(now, 1)
     }
 
-    /// A message became so many for the switch: all but one, which was counted, are counted now.
+    /// A message became this many for the switch: all but one, which was counted, are counted now.
     pub(super) fn pay(&mut self, now: Time, orders: usize) {
         let Some((rate, bucket)) = self.messages.as_mut().filter(|_| orders > 0) else { return };
         let mut left = u64::try_from(orders).unwrap_or(u64::MAX);

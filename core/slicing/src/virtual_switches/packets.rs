@@ -91,7 +91,7 @@ impl VirtualSwitches {
     ) {
         let v10 = self.version == netloom_openflow::Version::V10;
         if packet.buffer != NO_BUFFER {
-            // Whoever had it before, it is another packet now.
+            // Whichever slice had it before, it is another packet now.
             self.members.iter_mut().for_each(|member| member.lose_buffer(packet.buffer));
         }
         let Some(member) = self.member(slice) else { return };

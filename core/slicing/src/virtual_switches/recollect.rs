@@ -62,7 +62,7 @@ impl VirtualSwitches {
         self.rules.notes.take()
     }
 
-    /// Writes more of all that a later process has to know, about so many bytes; returns whether more is to be written.
+    /// Writes more of all that a later process has to know, about this many bytes; returns whether more is to be written.
     pub fn write_some(&self, written: &mut Written, most: usize, to: &mut Vec<u8>) -> bool {
         let start = to.len();
         while written.part != Part::Nothing && to.len() - start < most {
@@ -96,7 +96,7 @@ impl VirtualSwitches {
         }
     }
 
-    /// Writes some of a part of what is known of a slice, until there are so many bytes; returns where it goes on.
+    /// Writes some of a part of what is known of a slice, until there are this many bytes; returns where it goes on.
     fn write_part(
         &self,
         slice: SliceId,

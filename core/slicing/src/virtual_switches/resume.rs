@@ -4,7 +4,7 @@
 //! What is remembered in a file is proved again, by the slices as they are now; what this process has proved itself, of the
 //! same slices, is not. Entries that a rule still needs stay as they are, so that no packet is lost; what is missing is made,
 //! what belongs to no rule is removed. A switch that has nothing of what is remembered has lost it: then [`Error::Memory`]
-//! says so, and one begins anew. All of it is done some at a time: what slices said here, what the switch has in `found`, what it
+//! says so, and one starts over. All of it is done some at a time: what slices said here, what the switch has in `found`, what it
 //! is told in `carry`.
 
 mod carry;
@@ -112,7 +112,7 @@ struct Plan {
     stale: VecDeque<FlowMod>,
     meters: VecDeque<(SliceId, MeterMod)>,
     groups: VecDeque<(SliceId, u32)>,
-    /// Entries of rules that are made anew or changed.
+    /// Entries of rules that are recreated or changed.
     rules: VecDeque<(Entry, FlowCommand)>,
     own: VecDeque<FlowMod>,
     no_groups: VecDeque<GroupMod>,

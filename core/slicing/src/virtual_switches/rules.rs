@@ -234,7 +234,7 @@ fn note(number: u64, rule: &Rule) -> Note<'_> {
 }
 
 impl Rules {
-    /// Of so many slices, none yet.
+    /// Of this many slices, none yet.
     pub(super) fn new(version: Version, slices: usize) -> Rules {
         let slices = std::iter::repeat_with(Own::default).take(slices).collect();
         Rules { slices, hashes: RandomState::new(), last: 0, notes: Notes::new(version) }

@@ -25,11 +25,11 @@ pub struct PortLines {
     pub sent: (u64, u64),
     /// Frames and bytes that it received.
     pub received: (u64, u64),
-    /// Whoever has it.
+    /// Its owner.
     pub endpoint: Option<Endpoint>,
 }
 
-/// Whoever has a port.
+/// The owner of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The number of a client's connection; 0 for others.

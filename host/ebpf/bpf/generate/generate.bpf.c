@@ -2,7 +2,7 @@
  *
  * Generates frames. The kernel runs nl_gen_v4 or nl_gen_v6 on its own pages (BPF_PROG_TEST_RUN with
  * BPF_F_TEST_XDP_LIVE_FRAMES) and gives pages with verdict XDP_TX to the interface, as if
- * redirected there. Pages come back as the last receiver left them, so every frame is written anew
+ * redirected there. Pages come back as the last receiver left them, so every frame is rewritten
  * up to the stamp.
  *
  * The kernel's trace point, which nl_gen_sent listens to, reports once a bulk what the interface

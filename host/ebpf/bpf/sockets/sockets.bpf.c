@@ -9,7 +9,7 @@
  * each other (except rare pairs that share one).
  *
  * A counted socket carries a mark that says where it was counted, so its end is booked there
- * whoever ends it. Releases need no lock: they only make room.
+ * whichever process ends it. Releases need no lock: they only make room.
  */
 #include <netloom/kernel.h>
 #include <netloom/sockets.h>

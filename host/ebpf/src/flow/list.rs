@@ -1,7 +1,7 @@
 //! Lists of operations: what the pipeline did with a packet, as programs do it with others.
 //!
 //! Not every result becomes a list: what programs cannot do exactly stays with the pipeline. Offsets and conditions
-//! are found anew in each frame; what the pipeline consulted (ethertype, protocol, whether there is a tag) is known.
+//! are located in each frame; what the pipeline consulted (ethertype, protocol, whether there is a tag) is known.
 //! Must equal core/pipeline/src/packet.rs.
 
 use netloom_openflow::{Action, Field, Oxm, PortNumber};

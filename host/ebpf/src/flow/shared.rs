@@ -140,7 +140,7 @@ impl Shared {
         Ok(Shared { table, results, operations, counts, index, cpus, more, room })
     }
 
-    /// The memory of programs that were loaded just now, for so many results.
+    /// The memory of programs that were loaded just now, for this many results.
     pub(super) fn begin(&mut self, room: u32) -> Result<()> {
         let seed = netloom_sys::random::number()
             .map_err(|e| Failure::new("programs of a switch", "choose a seed", e))?;
@@ -307,7 +307,7 @@ impl Shared {
         Some(Found { generation, first, mask, words: std::array::from_fn(|at| word(KEY + at)) })
     }
 
-    /// Writes a result to a slot without one, whose counters begin anew.
+    /// Writes a result to a slot without one, whose counters start over.
     pub(super) fn put_result(
         &self,
         entry: &Entry<'_>,

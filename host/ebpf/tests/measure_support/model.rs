@@ -220,7 +220,7 @@ fn both(
     Ok(Some((hash, hasher.identity(packet, offload)?)))
 }
 
-/// Writes the traffic class, and the IPv4 checksum anew.
+/// Writes the traffic class, and recomputes the IPv4 checksum.
 fn write(packet: &mut [u8], class: u8) {
     if packet[0] >> 4 == 6 {
         packet[0] = 0x60 | class >> 4;

@@ -22,7 +22,7 @@ pub(crate) struct Ran {
     pub(crate) duration: u32,
 }
 
-/// Runs a program over a frame at a time, so many times.
+/// Runs a program over a frame at a time, this many times.
 pub(crate) fn run(program: BorrowedFd<'_>, frame: &Frame, time: u64, repeat: i32) -> Ran {
     run_in_parts(program, frame, time, repeat, frame.linear)
         .or_else(|| run_in_parts(program, frame, time, repeat, 0))

@@ -13,7 +13,7 @@ use libbpf_sys::{bpf_map_create_opts, bpf_prog_attach_opts, bpf_prog_load_opts};
 use super::measure_support::run::GSO_SEGS;
 use super::support::net::NetNs;
 
-/// Sends so many bytes by TCP. When it returns they are received and the connection is closed: nothing of it
+/// Sends this many bytes by TCP. When it returns they are received and the connection is closed: nothing of it
 /// is sent any more.
 pub(crate) fn tcp(from: &NetNs, to: &NetNs, address: Ipv4Addr, port: u16, bytes: usize) {
     let listener = to.run(|| TcpListener::bind((address, port)).unwrap());
@@ -51,7 +51,7 @@ fn has_socket(port: u16) -> bool {
     sockets.lines().any(own)
 }
 
-/// Sends so many datagrams; nobody has to receive them.
+/// Sends this many datagrams; nobody has to receive them.
 pub(crate) fn udp(from: &NetNs, to: (Ipv4Addr, u16), datagrams: u32, size: usize) {
     from.run(|| {
         let socket = UdpSocket::bind("0.0.0.0:4000").unwrap();

@@ -93,7 +93,7 @@ impl Packets {
     pub(crate) fn send(&self, frame: &[u8]) -> bool {
         match rustix::io::write(&self.0, frame) {
             Ok(n) => n == frame.len(),
-            // A drop at egress is told to who sends.
+            // A drop at egress is reported to the sender.
             Err(rustix::io::Errno::NOBUFS) => false,
             Err(e) => panic!("send: {e}"),
         }

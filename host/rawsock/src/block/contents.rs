@@ -81,7 +81,7 @@ impl<'a> BlockFrame<'a> {
         if excess == 0 {
             return self;
         }
-        // A partial tag is no tag.
+        // A partial tag is not a tag.
         let kept = match self.vlan {
             Some(_) if snaplen < MACS + TAG => {
                 self.vlan = None;

@@ -72,7 +72,7 @@ impl Blocks {
         self.word(block, STATUS).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Number of frames in it, whoever owns it.
+    /// Number of frames in it, whichever side owns it.
     pub(super) fn frames(&self, block: usize) -> u32 {
         self.word(block, COUNT).load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! A bounded queue of frames in order: held for an edge that is being opened, taken out of a ring
 //! early, or cut from a super-frame.
 //!
-//! The memory is reused; it starts anew whenever the last frame is gone.
+//! The memory is reused; it starts over whenever the last frame is gone.
 
 use std::collections::VecDeque;
 

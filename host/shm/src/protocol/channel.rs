@@ -124,7 +124,7 @@ impl Channel {
     /// socketpair(2).
     ///
     /// # Errors
-    /// [`Error::Failed`] if it is no socket.
+    /// [`Error::Failed`] if it is not a socket.
     pub fn from_fd(fd: OwnedFd) -> Result<Channel> {
         rustix::io::ioctl_fionbio(&fd, true)
             .map_err(|e| Failure::new(OBJECT, "make non-blocking", e))?;
@@ -188,7 +188,7 @@ impl Channel {
     /// Receives the next message.
     ///
     /// # Errors
-    /// [`Error::Message`] if the bytes are no valid message, or it has the wrong number of descriptors:
+    /// [`Error::Message`] if the bytes are not a valid message, or it has the wrong number of descriptors:
     /// that message is lost, its descriptors are closed. [`Error::Failed`] if the kernel refuses.
     pub fn receive(&mut self) -> Result<Incoming<'_>> {
         let Some((length, descriptors, cut)) = receive(&self.fd, &mut self.received)? else {

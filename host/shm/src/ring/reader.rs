@@ -51,7 +51,7 @@ impl Reader {
     /// Maps a sender's ring, and announces in the sender's cell of our inbox that we read it from now on.
     ///
     /// # Errors
-    /// [`Error::Memory`] if it is no ring, or there is no such sender number.
+    /// [`Error::Memory`] if it is not a ring, or there is no such sender number.
     pub fn open(fd: BorrowedFd<'_>, sender: u16, inbox: &Inbox) -> Result<Reader> {
         let wrong = |reason| Err(Error::Memory { object: "ring", reason });
         if usize::from(sender) >= PORTS {

@@ -198,7 +198,7 @@ impl Outgoing {
         self.index.pending()
     }
 
-    /// The position up to which the reader has taken the ring, read anew; `None` if it is invalid.
+    /// The position up to which the reader has taken the ring, read again; `None` if it is invalid.
     pub fn taken(&mut self) -> Option<u64> {
         self.index.taken(self.inbox.cell(self.number))
     }

@@ -24,7 +24,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let memory = rustix::fs::memfd_create("fuzz", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
     let mut collector = Collector::new(4 * MOST_MESSAGE);
     let mut rest = bytes;
-    // A step: how many descriptors, the length (u16), so many bytes of a message.
+    // A step: how many descriptors, the length (u16), this many bytes of a message.
     while let Some(([descriptors, low, high], after)) = rest.split_first_chunk::<3>() {
         let length = usize::from(u16::from_le_bytes([*low, *high]) % 2048).min(after.len());
         let (message, after) = after.split_at(length);

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::{Failure, Result};
 
-/// Signals by which users talk to a program; whoever runs it in their place passes them on.
+/// Signals by which users talk to a program; a process that runs it in their place passes them on.
 pub const FOR_PROGRAMS: [Signal; 6] =
     [Signal::TERM, Signal::HUP, Signal::USR1, Signal::USR2, Signal::ALARM, Signal::CONT];
 

@@ -210,7 +210,7 @@ impl Caller {
     }
 }
 
-/// Whether a thread has so many descriptors, where the kernel does not tell their number (before Linux 6.2).
+/// Whether a thread has this many descriptors, where the kernel does not tell their number (before Linux 6.2).
 fn holds(tid: i32, count: u64) -> bool {
     // Room for descriptors: most have more than they may use at once, and there are many to count.
     let room = Status::of(tid).and_then(|status| status.number::<u64>("FDSize"));

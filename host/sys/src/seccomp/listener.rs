@@ -2,7 +2,7 @@
 //!
 //! A call that is received waits until it is answered, even while signals arrive for its thread, unless the signal
 //! kills (`WAIT_KILLABLE_RECV`). Between its notification and its receipt a signal interrupts it, and the
-//! kernel notifies it anew if it restarts. When the listener is closed, waiting and later calls fail with
+//! kernel notifies it again if it restarts. When the listener is closed, waiting and later calls fail with
 //! ENOSYS: nothing is let through.
 
 use std::io;
@@ -137,7 +137,7 @@ impl Listener {
 
     /// Waits for a call, as one of several threads, of which the kernel wakes one for each call; `None` after `ended`.
     ///
-    /// On kernels before Linux 6.11 a thread may wait here when no process has the filter any more: whoever sets
+    /// On kernels before Linux 6.11 a thread may wait here when no process has the filter any more: the thread that sets
     /// `ended` interrupts it.
     ///
     /// # Errors

@@ -187,7 +187,7 @@ impl Interrupter {
         }
     }
 
-    /// Ends the call that the thread is in with EINTR. Whoever calls repeats it until the call has ended, since a
+    /// Ends the call that the thread is in with EINTR. The caller repeats it until the call has ended, since a
     /// signal before the call has no effect.
     pub fn interrupt(self) {
         // SAFETY: sends a signal to a thread of this process, and touches no memory. A thread that has ended is

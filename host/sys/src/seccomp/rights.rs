@@ -1,4 +1,4 @@
-//! A thread of root's that acts as another user for a moment: user, group and groups of who made a call.
+//! A thread of root's that acts as another user for a moment: user, group and groups of the process that made a call.
 //!
 //! Only for threads of a process whose real user is root. Capabilities go with the effective user, and come back with it.
 

@@ -1,6 +1,6 @@
 //! The files of the place where programs under a filter run, as their supervisor sees them: which path leads to what.
 //!
-//! A path is text of whoever asks: in mounts of its own a process puts any file under any name, and a file that is opened
+//! A path is text of the calling program: in mounts of its own a process puts any file under any name, and a file that is opened
 //! there keeps the name when it is handed on (mount_namespaces(7)). So a name counts only where the process has the
 //! place's mounts, and where the same file is found under it there, by device and inode.
 

@@ -1,7 +1,7 @@
 //! File systems whose content is not the kernel's word.
 //!
 //! A FUSE file system says what its server wants, owners and modes too: a user who may serve one to others (`allow_other`) can
-//! mount it on a folder of their own and show one of root's. `user_id` among its options is who has mounted it: the
+//! mount it on a folder of their own and show one of root's. `user_id` among its options is the user that mounted it: the
 //! table of mounts is the kernel's. Links of /proc lead elsewhere than their text says.
 
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ const TABLE: &str = "/proc/thread-self/mountinfo";
 
 /// Whether a file system that a path comes to says the truth about its owners.
 pub(crate) fn judge(at: &OwnedFd, path: &Path) -> Result<()> {
-    // Its server may answer with an error, which is no answer.
+    // Its server may answer with an error, which counts as no answer.
     if kind(at, path)? != FUSE {
         return Ok(());
     }

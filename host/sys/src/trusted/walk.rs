@@ -43,7 +43,7 @@ pub(super) struct Walk {
     links: usize,
     /// The file system of the directory come to.
     device: u64,
-    /// The owner of `/`, who is above everybody here.
+    /// The owner of `/`, who has all rights here.
     above: u32,
     /// Whether the directory come to was made by this walk.
     made: bool,

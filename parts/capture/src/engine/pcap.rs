@@ -48,7 +48,7 @@ struct Place {
 }
 
 impl Place {
-    /// That of this name; none of what is no interface, as `any`.
+    /// The index of this name; none for names without an interface, such as `any`.
     fn of(name: &str) -> Option<Place> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
         let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).ok()?;

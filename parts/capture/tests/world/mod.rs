@@ -101,7 +101,7 @@ impl Feed {
         });
     }
 
-    /// The interface is no more, when all that was given is taken.
+    /// The interface disappears when all given frames are taken.
     pub fn vanish(&self) {
         self.state(|state| state.gone = true);
     }

@@ -82,7 +82,7 @@ pub(crate) struct CachePlane {
 }
 
 impl CachePlane {
-    /// One without ports, of each of which so many small frames may wait for the tables.
+    /// One without ports, of each of which this many small frames may wait for the tables.
     ///
     /// # Errors
     /// What the machine or the user lacks.

@@ -226,6 +226,6 @@ pub(crate) fn is_bound(socket: impl AsFd) -> bool {
 /// Keeps the namespace's own stack from speaking by an interface: without an address it says nothing in IPv4.
 pub(crate) fn silence(interface: &str) {
     let quiet = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
-    // Without IPv6 there is no such file; where it may not be written, it is for whoever made the interface.
+    // Without IPv6 there is no such file; where it may not be written, the maker of the interface sets it.
     let _ = std::fs::write(quiet, "1");
 }

@@ -81,7 +81,7 @@ pub fn addresses(v6: bool) -> Addresses {
     }
 }
 
-/// So many of the smallest frames.
+/// This many of the smallest frames.
 pub fn spec(frames: u64, rate: Rate) -> Spec {
     Spec { frames: Some(frames), rate, ..Spec::new(addresses(false)) }
 }
@@ -90,7 +90,7 @@ pub fn interface(index: u32) -> Target {
     Target::Interface { index, far: None }
 }
 
-/// Receives on B what `send` sends, until so many stamped frames have come and nothing more is left.
+/// Receives on B what `send` sends, until this many stamped frames have come and nothing more is left.
 pub fn receive<T>(frames: u64, send: impl FnOnce() -> T) -> (T, Receive) {
     let options = ReceiveOptions {
         frames: Some(frames),

@@ -1,6 +1,6 @@
 //! Which names led to an address, for as long as the answers that said so hold.
 //!
-//! Of an address that many names lead to, those that no rule says are forgotten first, and then whoever says the same
+//! Of an address that many names lead to, those that no rule says are forgotten first, and then those that say the same
 //! words twice: so what rules say about an address stays whole, whatever else a program looks up.
 
 use std::collections::{HashMap, HashSet};

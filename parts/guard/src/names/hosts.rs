@@ -37,7 +37,7 @@ impl Hosts {
         }
         let known = self.0.entry(address).or_default();
         for word in words {
-            // What a rule could not name is no name: `any` and patterns are something else there.
+            // A text that a rule could not name is not a name: `any` and patterns are something else there.
             let Ok(Destination::Name(name)) = Destination::parse(word) else { continue };
             known.push(name);
         }

@@ -127,7 +127,7 @@ fn ask(
     }
 }
 
-/// Carries answers from a server to who asked.
+/// Carries answers from a server to the asking program.
 fn answer(
     client: &mut Client,
     (door, to): (&Door, SocketAddr),

@@ -1,6 +1,6 @@
 //! What the threads share that carry messages: where name servers stand, who asks, what is awaited, and the book.
 //!
-//! A query goes on only if its name may be looked up by who asks it. A note is made only of an answer to a query that was
+//! A query goes on only if the asking program may look up its name. A note is made only of an answer to a query that was
 //! carried to the server which sent it. Both is done by the relay's thread, which alone knows the judge; threads of streams
 //! [bring](Shared::bring) their matters to it.
 

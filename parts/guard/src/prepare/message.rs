@@ -151,7 +151,7 @@ fn is_signature(control: &Control) -> bool {
     (control.level, control.kind) == (SOL_SOCKET, SCM_CREDENTIALS)
 }
 
-/// Who is to stand as a message's sender where root's supervisor sends it for a program that has given up root: a receiver
+/// The user shown as a message's sender where root's supervisor sends it for a program that has given up root: a receiver
 /// that asks for credentials would else see root's.
 fn signer(caller: &Caller, socket: &Socket) -> Prepared<Option<Rights>> {
     if socket.protocol == Protocol::Unix { place::fewer_rights(caller) } else { Ok(None) }

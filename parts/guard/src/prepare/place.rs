@@ -89,12 +89,12 @@ impl Place {
         named && found.is_some() && path.parent().and_then(|there| sight.object(there)) == found
     }
 
-    /// Whether it leads to a file, so that the rights of who goes there count.
+    /// Whether it leads to a file, so that the caller's rights count.
     pub(crate) fn is_file(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Whether the rights of who goes there count: everywhere but on IP. A server of a UNIX socket sees whose they are.
+    /// Whether the caller's rights count: everywhere but on IP. A server of a UNIX socket sees whose they are.
     pub(crate) fn sees_rights(&self) -> bool {
         !matches!(Address::read(&self.bytes), Some(Address::Ip(..) | Address::Unspecified(_)))
     }

@@ -40,7 +40,7 @@ pub(crate) fn until(end: u64, work: impl FnMut(u64)) -> u64 {
     at_least(0, end, work)
 }
 
-/// The same, and so many times at least, whatever the time.
+/// The same, and this many times at least, whatever the time.
 fn at_least(least: u64, end: u64, mut work: impl FnMut(u64)) -> u64 {
     let mut turns = 0;
     while turns < least || clock::monotonic() < end {

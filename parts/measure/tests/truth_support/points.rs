@@ -11,7 +11,7 @@ use netloom_sys::clock;
 use super::BOUND;
 use super::net::{A, B, LEFT, Line, NetNs, RIGHT};
 
-/// Length of a block in nanoseconds where so many are sent, however long it takes.
+/// Length of a block in nanoseconds where this many are sent, however long it takes.
 pub(crate) const SHORT: u64 = 200_000_000;
 
 /// Where what is sent within a block is sent for a time, and nothing but kernels is between the points.

@@ -86,7 +86,7 @@ impl Relay {
         Relay { stop, done, thread }
     }
 
-    /// What became of each, when so many datagrams have come.
+    /// What became of each, when this many datagrams have come.
     pub(crate) fn ledger(self, datagrams: u64) -> Vec<Entry> {
         let all = || (self.done.load(Ordering::Relaxed) >= datagrams).then_some(());
         netloom_kit::wait_until("all went through the relay", BOUND, all);

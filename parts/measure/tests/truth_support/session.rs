@@ -30,7 +30,7 @@ impl Interfaces for Places {
     }
 }
 
-/// A session with these programs at all four, in blocks of so many nanoseconds, that goes on until it is stopped.
+/// A session with these programs at all four, in blocks of this many nanoseconds, that goes on until it is stopped.
 pub(crate) fn session(line: &Arc<Line>, program: &str, clock: Clock, block: u64) -> Session {
     let block = block as f64 / 1e9;
     let guard = block * 0.4;

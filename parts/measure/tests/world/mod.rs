@@ -110,7 +110,7 @@ impl Pair {
         self.near.change(|batch| batch.push("link", &DeleteLink(LinkRef::Name("near"))));
     }
 
-    /// Sends datagrams from each of so many ports on; each was received when this returns. Every eighth is
+    /// Sends datagrams from each of this many ports on; each was received when this returns. Every eighth is
     /// waited for, so that no queue is ever full.
     pub(crate) fn udp(&self, datagrams: u32, from: u16) {
         let receiver = self.far.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap());

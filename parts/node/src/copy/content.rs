@@ -40,7 +40,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Whether so many bytes more may be written into the file system of `to`; `size` is that of the file.
+    /// Whether this many bytes more may be written into the file system of `to`; `size` is that of the file.
     pub(super) fn admit(&self, to: &OwnedFd, more: u64, size: u64) -> Result<(), Failed> {
         self.go_on()?;
         let size = size.max(more);

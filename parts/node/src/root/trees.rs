@@ -9,7 +9,7 @@ use netloom_sys::setup::Access;
 use crate::files::access_of;
 
 /// File system types whose files nodes should see. Others (proc, cgroup, …) are kernel interfaces, which are
-/// mounted anew or left out.
+/// mounted again or left out.
 const FILE_SYSTEMS: [&str; 14] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay", "nfs", "nfs4",
     "squashfs", "vfat", "bcachefs",

@@ -99,7 +99,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Two ends, each with room for so many bytes; whether it looks at frames.
+    /// Two ends, each with room for this many bytes; whether it looks at frames.
     pub fn pair(room: usize, look: bool) -> [Memory; 2] {
         let (a, b) = (Pipe::new(room, look), Pipe::new(room, look));
         let end = |input: &Arc<Pipe>, output: &Arc<Pipe>| Memory {

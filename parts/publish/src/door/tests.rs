@@ -26,7 +26,7 @@ fn program() -> SocketAddr {
     at
 }
 
-/// A port that leads to these places, with so many connections at a time.
+/// A port that leads to these places, with this many connections at a time.
 fn port(most: usize, places: Vec<SocketAddr>) -> (SocketAddr, Arc<Seats>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 4096).unwrap();
@@ -87,7 +87,7 @@ fn idle_connections_keep_no_new_one_out() {
     let (at, _) = port(64, vec![program()]);
     let mut idle: Vec<TcpStream> = (0..400).map(|_| connect(at)).collect();
     assert_eq!(answer(at, b"in").unwrap(), b"IN");
-    // The oldest gave way, and was told that this is no regular end.
+    // The oldest gave way, and was told that this is not a regular end.
     let error = idle[0].read(&mut [0; 8]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     // Half-closed ones do the same, and those on which something was sent and which wait.

@@ -1,6 +1,6 @@
 //! What the console's commands do: requests to the switch, and the register of clients.
 //!
-//! The switch is asked anew for every command, so what is shown is what is. Only VLANs that were created and that
+//! The switch is asked again for every command, so the answer is current. Only VLANs that were created and that
 //! no port is in are remembered here, and lost with the process.
 
 use std::collections::{BTreeMap, BTreeSet};

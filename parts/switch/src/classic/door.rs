@@ -140,7 +140,7 @@ impl<'a> Door<'a> {
         let mut bytes = [0; request::MOST];
         let length = match rustix::net::recv(&stream, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((length, _)) if length > 0 => length,
-            // Gone without a request, as whoever only looks whether somebody listens.
+            // Gone without a request, like a probe for a listener.
             _ => return,
         };
         let request = Request::read(bytes.get(..length).unwrap_or_default());

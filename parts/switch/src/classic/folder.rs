@@ -90,7 +90,7 @@ impl Folder {
         Ok(copy.map_err(Failure::of("vde", "copy a descriptor"))?)
     }
 
-    /// Names a data socket, for the client alone where that is possible, else for whoever may connect.
+    /// Names a data socket, for the client alone where that is possible, else for every user that may connect.
     pub(super) fn name_data(&self, socket: &OwnedFd, name: &str, uid: u32) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         match rustix::fs::unlink(&path) {
@@ -164,7 +164,7 @@ fn examine(path: &Path) -> Result<()> {
     }
     for entry in fs::read_dir(path).map_err(looked)? {
         let entry = entry.map_err(looked)?;
-        // Whoever may join may put anything there; that keeps nobody else out.
+        // A user that may join may put anything there; that keeps nobody else out.
         if is_another_users(&entry) {
             continue;
         }
@@ -198,7 +198,7 @@ fn is_served(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes sockets with such names, and what other users have put there that is no socket.
+/// Removes sockets with such names, and other users' files there that are not sockets.
 fn sweep(path: &Path, names: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
@@ -255,7 +255,7 @@ fn allow_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     Ok(rustix::fs::fchmod(&folder, mode).map_err(|e| Failure::path(path, SET_MODE, e))?)
 }
 
-/// The mode of a folder for sockets of this mode: whoever may use one may search the folder.
+/// The mode of a folder for sockets of this mode: a user that may use one may search the folder.
 fn searchable(mode: u32) -> u32 {
     let of = |class: u32| {
         if mode & (0o6 << class) == 0 { 0 } else { mode & (0o6 << class) | 1 << class }

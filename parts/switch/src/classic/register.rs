@@ -12,7 +12,7 @@ use rustix::net::Shutdown;
 pub(super) struct Lost {
     /// It did not take them in time, or had closed its data socket.
     pub(super) unread: AtomicU64,
-    /// It sent them, and they are no frames: too short or too long.
+    /// It sent them, and they are not frames: too short or too long.
     pub(super) malformed: AtomicU64,
     /// It sent them, and their receiver had no room for long.
     pub(super) stalled: AtomicU64,
@@ -66,7 +66,7 @@ impl Register {
     /// Disconnects a client; false if there is none.
     pub(super) fn close(&self, port: u8, id: u32) -> bool {
         let found = self.clients().get(&port).filter(|entry| entry.id == id).cloned();
-        // Whoever carries its frames sees the end, and removes it.
+        // The thread that carries its frames sees the end, and removes it.
         found.is_some_and(|entry| rustix::net::shutdown(&*entry.control, Shutdown::Both).is_ok())
     }
 

@@ -52,7 +52,7 @@ pub(super) fn set_up(spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-/// Loads a module and those that it needs. One that the kernel has already is no failure.
+/// Loads a module and those that it needs. One that the kernel has already is not a failure.
 fn load(name: &str) -> Result<()> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let folder = Path::new(MODULES).join(release);

@@ -57,7 +57,7 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
     let (outer, inner) = channel()?;
     let preload = if of_qemu { None } else { preload()? };
     let pid = launch(&words, &ends, inner, preload)?;
-    // Whoever starts the machine anew after this process was killed ends what is left of this one.
+    // The process that restarts the machine after this one was killed ends what is left of it.
     let number = pid.as_raw_nonzero().to_string();
     fs::write(Spec::file("group"), number).map_err(failed("machine", "note"))?;
     let mut to_channel = Queue::default();
@@ -88,7 +88,7 @@ pub(super) fn start(spec: &Spec) -> Result<Machine> {
     })
 }
 
-/// Who is at the other end of the machine's channel.
+/// The peer of the machine's channel.
 fn peer(options: &Options, to_channel: &mut Queue) -> Peer {
     match options.accel {
         _ if options.shares_files() => Peer::Agent {
@@ -149,7 +149,7 @@ fn listen() -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A channel or console: our end, which does not block, and the machine's. The console is no terminal: for one of those
+/// A channel or console: our end, which does not block, and the machine's. The console is not a terminal: for one of those
 /// User-mode Linux starts a process in a session of its own, which outlives it.
 fn channel() -> Result<(OwnedFd, OwnedFd)> {
     let (unix, kind) = (AddressFamily::UNIX, SocketType::STREAM);

@@ -45,7 +45,7 @@ impl Number {
         Number(limbs)
     }
 
-    /// One, shifted by so many limbs.
+    /// One, shifted by this many limbs.
     fn one(shift: usize) -> Number {
         Number::from(1).shifted(shift)
     }
@@ -130,7 +130,7 @@ impl Number {
         Number::trimmed(product)
     }
 
-    /// `over / under`, so many limbs behind the point, but for the last limb; `over` is less than `under`.
+    /// `over / under`, this many limbs behind the point, but for the last limb; `over` is less than `under`.
     pub(super) fn quotient(over: &Number, under: &Number, limbs: usize) -> Number {
         // As many limbs as the result needs, of which the highest count.
         let (has, size) = (under.0.len(), limbs + 2);
@@ -164,7 +164,7 @@ impl Number {
         if more { near.plus(&change) } else { near.minus(&change) }
     }
 
-    /// 1 / √value, so many limbs behind the point, but for some units of the last one.
+    /// 1 / √value, this many limbs behind the point, but for some units of the last one.
     pub(super) fn inverse_root(value: u64, limbs: usize) -> Number {
         if limbs <= FIRST {
             let scale = 10_f64.powi(i32::try_from(LIMB_DIGITS * limbs).unwrap_or(0));

@@ -60,7 +60,7 @@ impl Following {
         let mut found = Vec::new();
         for link in doors {
             let object = format!("link {:?}", link.name);
-            // That of a node that has ended is gone, and is made anew with it.
+            // That of a node that has ended is gone, and is recreated with it.
             let end =
                 socket.link(outer(link).as_str()).map_err(Error::of(&object, "find its end"))?;
             found.extend(end.map(|end| (link.id, object, end.index)));

@@ -367,7 +367,7 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Who has a prefix of the lab already: the host itself, or another lab behind its doors. The ends of the lab's own doors are
+    /// Which one has a prefix of the lab already: the host itself, or another lab behind its doors. The ends of the lab's own doors are
     /// none of these.
     pub(super) fn overlap(&self, socket: &mut Socket) -> Result<Option<(String, IpNet)>> {
         let prefixes = lab_prefixes(self.plan);

@@ -116,8 +116,8 @@ impl Agent {
         Error::of(format!("switch {:?}", self.switch), operation)
     }
 
-    /// Tells it all its ports and the namespaces that it misses, and takes those ports away that are no more in the
-    /// plan. A port that it refuses is noted in the log: its link is made anew, and then the port is added.
+    /// Tells it all its ports and the namespaces that it misses, and removes those ports that are no longer in the
+    /// plan. A port that it refuses is noted in the log: its link is recreated, and then the port is added.
     pub(super) fn tell_again(&mut self, context: &Context<'_>, wanted: &Wanted<'_>) -> Result<()> {
         let plan = &context.state.plan;
         let connection = self.connect()?;
@@ -126,7 +126,7 @@ impl Agent {
             Wanted::Switch(slot, switch, _) => (*slot, *switch),
             Wanted::Plane(slot, _) => {
                 for (_, _, ports) in told::ports_of_plane(plan, *slot, plan.links.iter()) {
-                    // Of a link whose other end is made anew, or of a router that is.
+                    // Of a link whose other end is recreated, or of a router that is.
                     for port in ports {
                         if let Err(e) = self.add_port(&connection, port) {
                             journal(&e);
@@ -197,7 +197,7 @@ impl Agent {
         let _ = self.connect().map(|connection| connection.drop_namespace(name));
     }
 
-    /// Adds ports, or tells them anew.
+    /// Adds ports, or announces them again.
     pub(super) fn add_ports(&self, ports: impl Iterator<Item = PortSpec>) -> Result<()> {
         let mut ports = ports.peekable();
         if ports.peek().is_none() {
@@ -212,7 +212,7 @@ impl Agent {
         connection.add_port(port).map_err(Error::of(object, "add"))
     }
 
-    /// Removes a port; one that it does not have is no failure, nor is a process that has just ended.
+    /// Removes a port; one that it does not have is not a failure, nor is a process that has just ended.
     pub(super) fn remove_port(&self, number: u32) {
         let _ = self.connect().map(|connection| connection.remove_port(number));
     }

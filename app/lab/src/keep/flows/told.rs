@@ -135,7 +135,7 @@ pub(super) enum Wanted<'p> {
 }
 
 impl Wanted<'_> {
-    /// The name by which its process is known. That of a plane is no name of a switch.
+    /// The name by which its process is known. A plane's name is not the name of a switch.
     pub(super) fn name(&self) -> String {
         match self {
             Wanted::Switch(_, switch, _) => switch.name.clone(),

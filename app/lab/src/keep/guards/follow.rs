@@ -112,7 +112,7 @@ impl Follower {
 mod tests {
     use super::*;
 
-    /// A node that reads at most so many a second, and a flood: what the follower lets through in each second.
+    /// A node that reads at most this many a second, and a flood: what the follower lets through in each second.
     fn flooded(reads: u64, flood: u64, seconds: u64) -> (Follower, Vec<u64>) {
         let (mut follower, mut total, mut passed) =
             (Follower::default(), Reading::default(), vec![]);
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(follower.budget(), None);
         follower.look(Reading { passed: 2000, wasted: 80_000 }, LOOK, 64.0);
         assert_eq!(follower.budget(), Some(10_000));
-        // Totals that began anew are no waste.
+        // Totals that restarted do not count as waste.
         follower.look(Reading::default(), LOOK, 64.0);
         assert!(follower.budget() > Some(10_000));
     }

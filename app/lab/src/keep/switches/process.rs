@@ -76,7 +76,7 @@ pub(super) fn start_vde(
     options: &str,
 ) -> Result<Process> {
     let object = format!("switch {switch:?}");
-    // Whoever starts the lab is told here; the process itself could only write it down.
+    // `up` reports it here; the process itself could only log it.
     netloom_switch::classic::check(path).map_err(Error::of(object, "offer VDE"))?;
     let (lock, socket) = (folder.vde_lock(switch), socket(folder, switch));
     let words = [lock.as_os_str(), socket.as_os_str(), path.as_os_str(), OsStr::new(options)];

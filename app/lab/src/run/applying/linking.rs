@@ -52,7 +52,7 @@ impl Running {
             nodes.into_iter().map(|node| (node, Scope::LinksAlone)).collect();
         configure::configure(plan, &spaces, &nodes, &added)?;
         drop(spaces);
-        // They count as unfinished for now: whoever adopts the lab meanwhile removes them, and they are made again.
+        // They count as unfinished for now: a process that adopts the lab meanwhile recreates them.
         self.fit(&state, &work.inits, &[], &added)
     }
 

@@ -103,7 +103,7 @@ impl Running {
         Ok(())
     }
 
-    /// Makes slices those of the current plan, and has switches that became sliced, or are no more, speak with whom they
+    /// Makes slices those of the current plan, and has switches that became sliced, or stopped being so, speak with whom they
     /// are to speak with. Those whose own settings change, too, are started again with these.
     pub(super) fn change_slices(&self, work: &Work, was: &Was<'_>) -> Result<()> {
         let state = self.state();

@@ -21,7 +21,7 @@ use crate::verbs::ending;
 /// Prints a line for each message until interrupted.
 pub(super) fn monitor(mut client: Client, args: &FlowMonitor) -> Result<i32> {
     let ending = ending()?;
-    // Whoever says how much of packets it wants is told of them.
+    // A client gets packet-ins after it has set how much of each it wants.
     let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
     client.send(&Message::SetConfig(config))?;
     let mut left = args.count.unwrap_or(u64::MAX);

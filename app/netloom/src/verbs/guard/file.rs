@@ -22,7 +22,7 @@ type Version = (u64, u64, u64, i64, i64);
 /// How long another guard may write, and how often it is looked whether it still does.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(5);
-/// The same for readers: whoever may read the file may lock it, and must not keep it from being read.
+/// The same for readers: a process that may read the file may lock it, and must not keep it from being read.
 const READERS: Duration = Duration::from_millis(500);
 
 /// A policy's file.

@@ -139,7 +139,7 @@ fn entry_of(lab: Option<&str>, node: &str) -> Result<Entry> {
 }
 
 /// A user namespace of the program's own, where the kernel allows it: then the supervisor sees its memory even if
-/// the program forbids that. Root needs none, nor does who has made the node that the program is in.
+/// the program forbids that. Root needs none, nor does the user that made the program's node.
 fn place(in_node: bool) -> Result<Place> {
     let probed = seccomp::probe::supported()?;
     let root = rustix::process::geteuid().is_root();

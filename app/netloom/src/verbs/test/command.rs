@@ -65,7 +65,7 @@ fn wait(signals: &OwnedFd, fds: &[&dyn AsFd], until: Instant) -> Result<bool, Cu
     }
 }
 
-/// Waits for so long, unless interrupted.
+/// Waits for this long, unless interrupted.
 pub(crate) fn pause(signals: &OwnedFd, time: Duration) -> Result<(), Cut> {
     let until = Instant::now() + time;
     while Instant::now() < until {

@@ -1,6 +1,6 @@
 //! Packets that walk through a plan, hop by hop.
 //!
-//! Knows only the plan: segments are found anew from its links, each step is a longest-prefix match
+//! Knows only the plan: segments are derived from its links, each step is a longest-prefix match
 //! over the node's connected prefixes and routes, as in the kernel. If a route has several next
 //! hops, a packet takes all of them at once: each path must lead to the destination.
 
