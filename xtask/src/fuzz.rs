@@ -26,7 +26,9 @@ const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=3000", "-max_len=4096"]
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let seconds: u32 = match args.first() {
         None => 60,
-        Some(text) => text.parse().with_context(|| format!("`{text}` is no number of seconds"))?,
+        Some(text) => {
+            text.parse().with_context(|| format!("`{text}` is not a number of seconds"))?
+        }
     };
     let folder = workspace::root().join("fuzz");
     let mut targets = targets(&folder)?;

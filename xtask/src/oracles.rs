@@ -15,7 +15,7 @@ use crate::workspace;
 const HELP: &str = "\
 usage: cargo xtask oracles [FORMAT...] [--n N] [--seed S] [--case NUMBER] [--write]
 
-  --n N          so many labs of each format (200)
+  --n N          number of labs of each format (200)
   --seed S       others than in every run (1)
   --case NUMBER  only this lab, in full
   --write        puts the table into docs/guide/import.md

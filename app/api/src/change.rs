@@ -26,7 +26,7 @@ const LINK: &str = "The link's name, an end of it, `NODE:IFACE`, or both of its 
 /// Parts are added, changed where they are, recreated or removed; the rest is not touched. With `dry_run` the steps are only
 /// shown.
 #[utoipa::path(post, path = "/v1/lab/apply", tag = "lab", request_body = Apply, responses(
-    (status = 200, description = "What was done, or would be", body = Applied),
+    (status = 200, description = "The steps done, or that would be done", body = Applied),
     (status = 400, description = "The body cannot be used, or the lab cannot become that while it lives",
         body = Problem),
     (status = 409, description = "Other steps than the expected ones are needed by now, the lab is not up, or it stands \
@@ -81,7 +81,7 @@ pub(crate) async fn delete_node(
     params(("node" = String, Path, description = "The router's name")),
     responses(
         (status = 200, description = "A fresh node is the router", body = Changed),
-        (status = 400, description = "It is no router whose plane is separate", body = Problem),
+        (status = 400, description = "It is not a router with a separate plane", body = Problem),
         (status = 404, description = "No such node", body = Problem),
         (status = "default", description = "Not moved", body = Problem),
     )

@@ -126,7 +126,7 @@ impl Client {
         self.json(&Call::new(Method::GET, uri, QUICK))
     }
 
-    /// Recreates nodes whose init has ended, and takes back what was changed by hand without netloom, unless `keep_drift`.
+    /// Recreates nodes whose init has ended, and reverts manual changes made without netloom, unless `keep_drift`.
     pub fn repair(&self, keep_drift: bool) -> Result<Repaired> {
         let uri = format!("/v1/lab/repair?keep_drift={keep_drift}");
         self.json(&Call::new(Method::POST, uri, WHOLE))

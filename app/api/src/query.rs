@@ -24,7 +24,7 @@ const MAX_INTERVAL_MS: u64 = 1000;
 #[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RepairQuery {
-    /// Whether what was changed by hand stays, and is only told; default false.
+    /// Whether manual changes stay, and are only reported; default false.
     pub(crate) keep_drift: Option<bool>,
 }
 

@@ -112,9 +112,9 @@ async fn plan(lab: Lab) -> Answer<Plan> {
     lab.quick(|s| Ok(Arc::unwrap_or_clone(s.plan()))).await
 }
 
-/// Recreate nodes whose init has ended, and take back what was changed by hand without netloom
+/// Recreate nodes whose init has ended, and revert manual changes made without netloom
 #[utoipa::path(post, path = "/v1/lab/repair", tag = "lab", params(RepairQuery), responses(
-    (status = 200, description = "What was recreated", body = Repaired),
+    (status = 200, description = "The recreated parts", body = Repaired),
     (status = "default", description = "Not served", body = Problem),
 ))]
 async fn repair(lab: Lab, Asked(query): Asked<RepairQuery>) -> Answer<Repaired> {
@@ -123,7 +123,7 @@ async fn repair(lab: Lab, Asked(query): Asked<RepairQuery>) -> Answer<Repaired> 
 
 /// Send one echo request from every node to every other
 #[utoipa::path(post, path = "/v1/lab/ping", tag = "lab", params(PingQuery), responses(
-    (status = 200, description = "Who reaches whom", body = Reachability),
+    (status = 200, description = "Which node reaches which", body = Reachability),
     (status = 400, description = "A parameter cannot be used", body = Problem),
     (status = "default", description = "Not served", body = Problem),
 ))]

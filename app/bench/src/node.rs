@@ -144,5 +144,5 @@ fn figure(text: &str) -> Result<f64> {
 
 fn host_mtu() -> Result<u32> {
     let text = std::fs::read_to_string("/sys/class/net/lo/mtu").context("read lo's MTU")?;
-    text.trim().parse().context("lo's MTU is no number")
+    text.trim().parse().context("lo's MTU is not a number")
 }

@@ -126,7 +126,7 @@ fn of_links(root: bool) -> Vec<Feature> {
         Feature {
             name: "flood protection",
             purpose: "protect",
-            instead: "a rate on the links of whoever floods (`rate: 100Mb/s`)",
+            instead: "a rate on the links of flooding nodes (`rate: 100Mb/s`)",
             state: as_root(root, "flood protection", || ebpf::protect_supported().map(by)),
         },
         Feature {

@@ -60,7 +60,7 @@ pub enum Error {
         lab: String,
     },
     /// Another process took the lab down while it was made.
-    #[error("was taken down while it was made")]
+    #[error("was taken down while it came up")]
     TakenDown,
     /// There is no such lab.
     #[error("lab {0:?}: not running")]
@@ -96,7 +96,7 @@ pub enum Error {
         reason: String,
     },
     /// The node's init has ended.
-    #[error("node {0:?}: its init has ended; `netloom up` of the same file makes it anew")]
+    #[error("node {0:?}: its init has ended; `netloom up` of the same file recreates it")]
     DeadNode(String),
     /// The request conflicts with the lab's current state.
     #[error("lab {lab:?}: {reason}")]

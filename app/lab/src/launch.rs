@@ -65,7 +65,7 @@ pub enum Outcome {
         /// The connection to the lab process; see [`Options::foreground`].
         life: UnixStream,
     },
-    /// A lab process of the same content runs already.
+    /// A lab process of the same content is already running.
     Runs {
         /// Changes by hand since it came up, one line per object.
         changed: Vec<String>,
@@ -108,7 +108,7 @@ impl Launch {
     ///
     /// # Errors
     /// Why it could not be made; nothing is left of it then. [`Error::Conflict`] if a lab of the same name and other
-    /// content runs already.
+    /// content is already running.
     pub fn up(
         self,
         mut plan: Plan,

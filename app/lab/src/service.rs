@@ -46,7 +46,7 @@ pub trait Service: Send + Sync + 'static {
     /// The plan.
     fn plan(&self) -> Arc<Plan>;
 
-    /// Recreates nodes whose init has ended, and takes back what was changed by hand without netloom, unless `keep_drift`.
+    /// Recreates nodes whose init has ended, and reverts manual changes made without netloom, unless `keep_drift`.
     fn repair(&self, keep_drift: bool) -> Result<Repaired>;
 
     /// Sends one echo request from every node to every other, in the requested families (4, 6).

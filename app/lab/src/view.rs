@@ -47,7 +47,7 @@ pub enum LabState {
     Starting,
     /// Every node lives, and no program has ended with an error.
     Up,
-    /// Some node's init has ended, and `up` of the same file makes it anew; or a program of some node has
+    /// Some node's init has ended, and `up` of the same file recreates it; or a program of some node has
     /// ended with an error.
     Degraded,
     /// It could not come up, and was kept by `up --keep`; `down` removes it.
@@ -88,7 +88,7 @@ pub struct LabStatus {
     pub switches: Vec<SwitchStatus>,
     /// In the order of the file.
     pub links: Vec<LinkStatus>,
-    /// What was changed by hand in living nodes and switches without netloom, an object a line, as `netloom apply` shows it.
+    /// Manual changes to living nodes and switches made without netloom, an object a line, as `netloom apply` shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<String>,
 }
@@ -227,7 +227,7 @@ pub struct ProtectView {
     pub dropped_packets: u64,
     /// Bytes dropped.
     pub dropped_bytes: u64,
-    /// The same by who sent, as far as the first hop shows.
+    /// The same by sender, as far as the first hop shows.
     pub senders: Vec<SenderView>,
 }
 
@@ -454,7 +454,7 @@ pub struct Repaired {
     /// Commands of `exec` in them that failed and may, in the same form.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What was changed by hand in living nodes and switches without netloom, an object a line. It has been taken back, unless it was to be kept.
+    /// Manual changes to living nodes and switches made without netloom, an object a line. They were reverted, unless they were to be kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<String>,
 }

@@ -72,7 +72,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Bring a lab up from its file; returns when every node is ready.
     Up(Up),
-    /// Turn a running lab into the one of its changed file, and leave alone what did not change; brings up what is not up.
+    /// Change a running lab to match its edited file; unchanged parts keep running. Brings up a lab that is not up.
     Apply(Apply),
     /// Bring a lab up, show the output of its programs, and take it down on Ctrl-C.
     Run(Run),
@@ -130,7 +130,7 @@ pub(crate) enum Verb {
     Logs(Logs),
     /// Copy files into a node (SRC NODE:DST) or out of one (NODE:SRC DST).
     Cp(Copy),
-    /// Ping from one node to another, or from all to all, and show who answers.
+    /// Ping from one node to another, or from all to all, and show which nodes answer.
     Ping(Ping),
     /// Draw a lab as a graph, for Graphviz or as SVG.
     Graph(Graph),
@@ -309,7 +309,7 @@ pub(crate) enum Verb {
     /// A client of the virtual machine of this node.
     #[command(hide = true)]
     VmClient {
-        /// What it wants: console, exec, pause, resume, save or restore.
+        /// The request: console, exec, pause, resume, save or restore.
         what: String,
         /// The most bytes of a program's output; one that writes more is ended.
         #[arg(long)]
@@ -357,7 +357,7 @@ pub(crate) struct Up {
     /// Keep a lab that fails to come up in its partial state, for inspection.
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Keep what was changed by hand in the nodes of a running lab, and only show it.
+    /// Keep manual changes in the nodes of a running lab, and only show them.
     #[arg(long, conflicts_with = "replace")]
     pub(crate) keep_drift: bool,
     #[command(flatten)]

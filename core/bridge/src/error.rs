@@ -28,7 +28,7 @@ pub enum Error {
         most: usize,
     },
     /// A port number that no port can have.
-    #[error("port {number}: numbers go from 1 to 255")]
+    #[error("port {number}: use 1 to 255")]
     Port {
         /// The number.
         number: u16,

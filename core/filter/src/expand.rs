@@ -156,7 +156,7 @@ fn end_of<'a>(
             None => (text, None),
         },
     };
-    let port = port.map(|port| port.parse().map_err(|_| format!("{port:?} is no port")));
+    let port = port.map(|port| port.parse().map_err(|_| format!("{port:?} is not a port")));
     let port = port.transpose()?;
     if matches!(name, "*" | "") {
         return Ok(End { hosts: None, name, port });
@@ -229,7 +229,7 @@ mod tests {
             ("flow:h1", "flow:h1: FROM->TO is needed"),
             ("flow:*->*", "it says nothing"),
             ("flow:h7->web", "\"h7\" is neither a node nor an address"),
-            ("flow:h1:x->web", "\"x\" is no port"),
+            ("flow:h1:x->web", "\"x\" is not a port"),
             ("flow:bare->web", "node \"bare\" has no address"),
             ("flow:h1:1->web/icmp", "ICMP has no ports"),
             ("host bare", "the node has no address"),

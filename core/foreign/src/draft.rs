@@ -34,7 +34,7 @@ pub(crate) struct Node {
     pub(crate) ports: Vec<Published>,
     pub(crate) setup: Vec<Vec<String>>,
     pub(crate) run: Vec<Program>,
-    /// Commands once every node is ready, whose failure is only told.
+    /// Commands once every node is ready, whose failure is only reported.
     pub(crate) exec: Vec<Vec<String>>,
     pub(crate) routes: Vec<Route>,
     /// What it is called in the other program's files, where that is another name.

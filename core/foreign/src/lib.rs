@@ -167,7 +167,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// The import makes a lab file with errors, or no lab that can be planned.
-    #[error("what the import of {} makes is no lab: {problem}", printable::line(file))]
+    #[error("the import of {} does not make a lab: {problem}", printable::line(file))]
     NoLab {
         /// The file imported.
         file: String,

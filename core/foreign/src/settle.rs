@@ -280,9 +280,9 @@ fn no_host(net: &IpNet) -> Option<&'static str> {
         |a: IpAddr| matches!(a, IpAddr::V4(a) if a.octets()[0] == 0 || a.octets()[0] >= 240);
     match net {
         _ if address.is_multicast() || address.is_loopback() || address.is_unspecified() => {
-            Some("it is no host's")
+            Some("it is not a host's address")
         }
-        _ if reserved(address) => Some("it is no host's"),
+        _ if reserved(address) => Some("it is not a host's address"),
         _ if net.prefix_len() == 0 => Some("its prefix is everything"),
         _ if net.prefix_len() == net.max_prefix_len() => Some("its prefix is that address alone"),
         _ if shared && address == net.network() => Some("it is the network's own"),

@@ -124,7 +124,7 @@ fn broken_files_are_refused_with_their_line() {
         ("a.gns3", "{\"topology\": {", "a.gns3:1:"),
         ("a.xml", "<scenario>\n<networks>\n</scenario>", "a.xml:3: error: not valid XML"),
         ("a.imn", "node n0 {\n", "a.imn:1: error: a brace is not closed"),
-        ("a.imn", "nonsense n0 {}\n", "a.imn:1: error: \"nonsense\" is no word of IMUNES"),
+        ("a.imn", "nonsense n0 {}\n", "a.imn:1: error: \"nonsense\" is not a word of IMUNES"),
         ("a.imn", "node n0\n", "a.imn:1: error: expected WORD NAME"),
         ("a.yaml", "nodes: {}\n", "a.yaml: no lab of containerlab"),
     ] {

@@ -70,7 +70,7 @@ fn addresses_that_no_link_takes_are_commands() {
         ("10.54.0.0/24", "it is the network's own"),
         ("10.54.0.255/24", "it is the broadcast address"),
         ("10.54.0.9/32", "its prefix is that address alone"),
-        ("224.0.0.1/24", "it is no host's"),
+        ("224.0.0.1/24", "it is not a host's address"),
         ("10.99.0.1/24", "its segment has 10.54.0.0/24"),
     ] {
         // The second node is the first of the link, so that the other one's address is known.

@@ -80,7 +80,7 @@ pub struct Change {
 pub enum How {
     /// It can be changed where it is.
     InPlace,
-    /// It must be removed and made anew.
+    /// It must be removed and recreated.
     Anew,
 }
 

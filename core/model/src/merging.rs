@@ -92,15 +92,15 @@ pub enum Refusal {
         /// How.
         problem: String,
     },
-    /// What was changed by hand does not fit what the file says.
-    #[error("what was changed by hand cannot be kept beside what the file says: {reason}")]
+    /// Manual changes conflict with the file.
+    #[error("manual changes conflict with the file: {reason}")]
     Drift {
         /// Why not.
         reason: String,
     },
     /// The running plan has no scheme.
     #[error(
-        "the lab was brought up by an earlier version of netloom, so that its links cannot be changed; bring it up anew"
+        "the lab was brought up by an earlier version of netloom, so that its links cannot be changed; run `netloom up --replace` with its file"
     )]
     NoScheme,
 }

@@ -58,7 +58,7 @@ pub struct Slice {
     /// Its controllers.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub controllers: Vec<Controller>,
-    /// What is shown to its controllers by TLS, and expected of them.
+    /// TLS files: the certificate shown to controllers, and the authorities expected of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
     /// By switch: its spaces there.

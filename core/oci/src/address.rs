@@ -38,7 +38,7 @@ impl Address {
             return Err(wrong("it has a user"));
         }
         if !is_host(authority) {
-            return Err(wrong("its host is no host"));
+            return Err(wrong("its host is not a host name"));
         }
         let path = path.split('#').next().unwrap_or_default();
         if path.bytes().any(|b| b <= b' ' || b >= 0x7f) {

@@ -69,7 +69,7 @@ pub fn pick_of_layout(bytes: &[u8], name: Option<&str>) -> Result<Descriptor> {
     let Document::Index(all) =
         Document::read(bytes, Some("application/vnd.oci.image.index.v1+json"))?
     else {
-        return Err(Error::document(INDEX, "it is no index"));
+        return Err(Error::document(INDEX, "it is not an index"));
     };
     match (all.as_slice(), name) {
         ([only], None) => Ok(only.clone()),

@@ -79,7 +79,7 @@ fn length(line: &[u8]) -> Result<u64> {
     let text = line.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
     let is_number = !text.is_empty() && text.len() <= 15 && text.iter().all(u8::is_ascii_hexdigit);
     let number = is_number.then(|| u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok());
-    number.flatten().ok_or(Error::Http("a chunk's length is no number"))
+    number.flatten().ok_or(Error::Http("a chunk's length is not a number"))
 }
 
 #[cfg(test)]

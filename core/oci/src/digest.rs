@@ -55,7 +55,7 @@ impl FromStr for Digest {
     fn from_str(text: &str) -> Result<Digest, Error> {
         let hex = text
             .strip_prefix(ALGORITHM)
-            .ok_or_else(|| Error::document("digest", format!("{text:?} is no sha256:…")))?;
+            .ok_or_else(|| Error::document("digest", format!("{text:?} is not sha256:…")))?;
         let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         if hex.len() != 64 || !hex.bytes().all(is_digit) {
             let why = format!("{text:?} has no 64 hexadecimal digits");

@@ -42,7 +42,7 @@ impl Head {
             Ok(httparse::Status::Partial) => {
                 return Err(Error::Http("the answer's head is too long"));
             }
-            Err(_) => return Err(Error::Http("the answer is no HTTP")),
+            Err(_) => return Err(Error::Http("the answer is not HTTP")),
         };
         let header = |header: &httparse::Header<'_>| {
             let value = String::from_utf8_lossy(header.value).into_owned();
@@ -83,7 +83,7 @@ impl Head {
         }
         let is_number = !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
         let length = is_number.then(|| first.parse().ok()).flatten();
-        length.map(Body::Length).ok_or(Error::Http("the answer's length is no number"))
+        length.map(Body::Length).ok_or(Error::Http("the answer's length is not a number"))
     }
 
     /// Where the part of a whole begins that a `206` brings.

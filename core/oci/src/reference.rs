@@ -95,7 +95,9 @@ impl FromStr for Reference {
         }
         let is_hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
         if name.len() == 64 && name.bytes().all(is_hex) {
-            return Err(wrong("64 hexadecimal digits are no name; a digest is NAME@sha256:…"));
+            return Err(wrong(
+                "64 hexadecimal digits are not a name; write NAME@sha256:… for a digest",
+            ));
         }
         let (registry, path) = match name.split_once('/') {
             Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => {
@@ -105,7 +107,7 @@ impl FromStr for Reference {
         };
         let registry = if registry == "index.docker.io" { DOCKER } else { registry };
         if !is_host(registry) {
-            return Err(wrong("the registry is no host name with an optional port"));
+            return Err(wrong("the registry is not a host name with an optional port"));
         }
         let is_lone = registry == DOCKER && !path.contains('/');
         let path = if is_lone { format!("library/{path}") } else { path };
@@ -320,7 +322,7 @@ mod tests {
             ("a:-x", "a tag"),
             ("a@sha256:1", "64 hexadecimal"),
             ("a@md5:1", "64 hexadecimal"),
-            (&"a".repeat(64), "no name"),
+            (&"a".repeat(64), "not a name"),
             ("a/", "parts of a name"),
             ("../a", "host name"),
             ("a/../b", "parts of a name"),

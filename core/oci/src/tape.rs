@@ -435,7 +435,7 @@ impl Holes {
 }
 
 fn odd(what: &str) -> Error {
-    Error::Archive(format!("the {what} of an entry is no number"))
+    Error::Archive(format!("the {what} of an entry is not a number"))
 }
 
 fn until_nul(field: &[u8]) -> &[u8] {

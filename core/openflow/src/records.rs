@@ -203,7 +203,7 @@ impl Reader<'_> {
         let length = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
         let (text, rest) = self.0.split_at_checked(length).ok_or(SHORT)?;
         self.0 = rest;
-        String::from_utf8(text.to_vec()).map_err(|_| "a name is no text")
+        String::from_utf8(text.to_vec()).map_err(|_| "a name is not text")
     }
 
     /// Pairs, after their number.

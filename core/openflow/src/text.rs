@@ -24,7 +24,7 @@ pub enum TextError {
         word: String,
     },
     /// A value that does not fit its word.
-    #[error("flow text: `{key}`: `{value}` is no {expected}")]
+    #[error("flow text: `{key}`: `{value}` is not a valid {expected}")]
     Value {
         /// The word.
         key: String,

@@ -68,14 +68,14 @@ fn wrong_texts_name_their_word() {
         ("ip", "`actions=` is missing"),
         ("colour=red,actions=drop", "`colour` is not known"),
         ("priority=70000,actions=drop", "`priority`: `70000`"),
-        ("ip,nw_dst=10.0.0,actions=drop", "`nw_dst`: `10.0.0` is no IPv4 address"),
-        ("ip,nw_dst=10.0.0.0/33,actions=drop", "`33` is no length of a prefix"),
+        ("ip,nw_dst=10.0.0,actions=drop", "`nw_dst`: `10.0.0` is not a valid IPv4 address"),
+        ("ip,nw_dst=10.0.0.0/33,actions=drop", "`33` is not a valid length of a prefix"),
         ("nw_dst=10.0.0.1,actions=drop", "`protocol of a field` is missing"),
-        ("dl_src=1:2:3,actions=drop", "is no MAC address"),
+        ("dl_src=1:2:3,actions=drop", "is not a valid MAC address"),
         ("tp_dst=80,actions=drop", "`tp_dst` is not known"),
         ("actions=fly", "`fly` is not known"),
         ("actions=set_field:1->colour", "`colour` is not known"),
-        ("dl_vlan=5000,actions=drop", "no VLAN id"),
+        ("dl_vlan=5000,actions=drop", "not a valid VLAN id"),
     ] {
         let said = read(text, Version::V13).expect_err(text).to_string();
         assert!(said.contains(words), "{text}: {said}");

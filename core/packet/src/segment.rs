@@ -101,7 +101,7 @@ impl Plan {
     /// Checks the vnet header against the frame.
     fn new(header: &VnetHeader, frame: &[u8]) -> Result<Plan> {
         let headers = Headers::parse(frame)?;
-        let ip = headers.ip.ok_or(Error::Cut("it is no IP packet"))?;
+        let ip = headers.ip.ok_or(Error::Cut("it is not an IP packet"))?;
         let (protocol, v6) = match header.gso {
             Gso::TcpV4 => (TCP, false),
             Gso::TcpV6 => (TCP, true),

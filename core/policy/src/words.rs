@@ -70,7 +70,7 @@ pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
 }
 
 fn caller(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| format!("{text:?} after `from` is no address"))
+    text.parse().map_err(|_| format!("{text:?} after `from` is not an address"))
 }
 
 type Found = (Target, Option<Protocol>, bool);
@@ -86,13 +86,14 @@ fn target(direction: Direction, protocol: Option<Protocol>, text: &str) -> Resul
         return Ok((target, Some(Protocol::Unix), false));
     }
     if protocol == Some(Protocol::Dns) {
-        let no_name = || format!("{text:?} is no name that is looked up, as in `dns example.org`");
+        let no_name =
+            || format!("{text:?} is not a name that can be looked up, as in `dns example.org`");
         let name = named(text).filter(|_| direction == Direction::Out).ok_or_else(no_name)?;
         return Ok((Target::Name(name), None, false));
     }
-    let wrong = || format!("{text:?} is no NAME:PORT, ADDRESS:PORT, unix:/path or vsock:CID:PORT");
+    let wrong = || format!("{text:?} is not NAME:PORT, ADDRESS:PORT, unix:/path or vsock:CID:PORT");
     if let Some(protocol) = protocol.filter(|protocol| !protocol.has_ports()) {
-        let no_target = || format!("{text:?} is no NAME or ADDRESS; {protocol} has no ports");
+        let no_target = || format!("{text:?} is not NAME or ADDRESS; {protocol} has no ports");
         let (target, without_address) = internet(direction, text, 0).ok_or_else(no_target)?;
         return Ok((target.without_port(), None, without_address));
     }
@@ -103,7 +104,7 @@ fn target(direction: Direction, protocol: Option<Protocol>, text: &str) -> Resul
         return Ok((target, Some(Protocol::Vsock), false));
     }
     let number = if port == "free" && direction == Direction::In { Ok(0) } else { port.parse() };
-    let port: u16 = number.map_err(|_| format!("{text:?}: {port:?} is no port"))?;
+    let port: u16 = number.map_err(|_| format!("{text:?}: {port:?} is not a port"))?;
     let (target, without_address) = internet(direction, host, port).ok_or_else(wrong)?;
     Ok((target, Some(Protocol::Tcp), without_address))
 }
@@ -211,21 +212,21 @@ mod tests {
         for (words, part) in [
             ("", "a protocol is missing"),
             ("out tcp", "a target is missing"),
-            ("tcp example.com", "is no NAME:PORT"),
-            ("tcp example.com:http", "\"http\" is no port"),
-            ("tcp example.com:free", "\"free\" is no port"),
+            ("tcp example.com", "is not NAME:PORT"),
+            ("tcp example.com:http", "\"http\" is not a port"),
+            ("tcp example.com:free", "\"free\" is not a port"),
             ("icmp 192.0.2.1:1", "icmp has no ports"),
-            ("dns example.com:53", "is no name that is looked up"),
-            ("dns 192.0.2.1", "is no name that is looked up"),
-            ("in dns example.com", "is no name that is looked up"),
+            ("dns example.com:53", "is not a name that can be looked up"),
+            ("dns 192.0.2.1", "is not a name that can be looked up"),
+            ("in dns example.com", "is not a name that can be looked up"),
             ("raw:no 192.0.2.1", "\"192.0.2.1\" stands after the target"),
             ("tcp example.com:443 now", "\"now\" stands after the target"),
             ("open raw 192.0.2.1:1", "has no target"),
             ("unix:x", "write unix:/path"),
-            ("exa_*:1", "is no NAME:PORT"),
+            ("exa_*:1", "is not NAME:PORT"),
             ("in :1 from", "an address is missing"),
-            ("in :1 from ::/0", "\"::/0\" after `from` is no address"),
-            ("out :1 from ::1", "is no NAME:PORT"),
+            ("in :1 from ::/0", "\"::/0\" after `from` is not an address"),
+            ("out :1 from ::1", "is not NAME:PORT"),
             ("out ::1:1 from ::1", "of listeners of tcp and udp"),
             ("in unix:/x from ::1", "of listeners of tcp and udp"),
             ("in sctp :1 from ::1", "of listeners of tcp and udp"),

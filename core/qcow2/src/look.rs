@@ -61,7 +61,7 @@ pub enum Refusal {
     Empty,
     /// Neither format.
     #[error(
-        "it is no disk: {0} bytes are no whole number of sectors of 512, and it is no qcow2 image"
+        "it is not a disk: {0} bytes are not a whole number of sectors of 512, and it is not a qcow2 image"
     )]
     NoDisk(u64),
     /// Another program's file.
@@ -86,7 +86,7 @@ pub enum Refusal {
     #[error("it is marked as corrupt: `qemu-img check -r all` may mend it")]
     Corrupt,
     /// Not a layer where one is expected.
-    #[error("it is no layer over a disk")]
+    #[error("it is not a layer over a disk")]
     NoLayer,
 }
 

@@ -170,7 +170,7 @@ impl Memory {
 
     fn begin(r: &mut Reader<'_>) -> Result<Memory, &'static str> {
         if r.u64()? != MAGIC {
-            return Err("it is no memory of a slicer");
+            return Err("it is not a slicer's memory");
         }
         if r.u32()? != FORMAT {
             return Err("it is of another version");

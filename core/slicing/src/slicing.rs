@@ -124,7 +124,7 @@ pub enum Error {
         example: Box<Example>,
     },
     /// What is remembered of a switch is not true of it.
-    #[error("what was remembered of the switch is of no use: {0}")]
+    #[error("the saved state of the switch cannot be used: {0}")]
     Memory(&'static str),
     /// A rate or queue that the switch's version cannot keep.
     #[error("slice {name:?}: {what} needs OpenFlow 1.3")]

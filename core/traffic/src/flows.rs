@@ -62,7 +62,7 @@ impl FromStr for Flows {
     /// A number.
     fn from_str(text: &str) -> Result<Flows> {
         let count = text.trim().parse();
-        Flows::new(count.map_err(|_| Error::text("number of flows", text, "is no number"))?)
+        Flows::new(count.map_err(|_| Error::text("number of flows", text, "is not a number"))?)
     }
 }
 

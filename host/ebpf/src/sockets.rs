@@ -211,7 +211,7 @@ fn open(dir: &Path) -> Result<(OwnedFd, GroupId)> {
 fn no_group(dir: &Path) -> Unsupported {
     Unsupported {
         feature: PART.name,
-        reason: format!("{} is no cgroup of version 2", dir.display()),
+        reason: format!("{} is not a cgroup of version 2", dir.display()),
         needs: "mount it with: mount -t cgroup2 none /sys/fs/cgroup/unified".to_owned(),
     }
 }

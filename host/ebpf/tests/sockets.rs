@@ -273,5 +273,5 @@ fn a_removed_group_is_read_and_forgotten_by_its_id() {
 #[test]
 fn a_folder_that_is_no_group_is_told() {
     let error = GroupId::of(std::path::Path::new("/tmp")).unwrap_err();
-    assert!(error.to_string().contains("is no cgroup of version 2"), "{error}");
+    assert!(error.to_string().contains("is not a cgroup of version 2"), "{error}");
 }

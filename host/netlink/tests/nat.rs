@@ -245,7 +245,7 @@ fn tables_are_listed_and_removed() {
     with_netns(&tables_are_listed_and_removed, |[host]| {
         host.run(|| {
             assert!(nat::list().unwrap().is_empty());
-            nat::remove("netloom-test").expect("nothing to remove is no failure");
+            nat::remove("netloom-test").expect("nothing to remove is not a failure");
             nat::install(&spec(true, &[net("10.50.0.0/16")])).unwrap();
             nat::install(&NatSpec { table: "netloom-b", ..spec(true, &[]) }).unwrap();
             nat::install(&NatSpec { table: "someone", ..spec(true, &[]) }).unwrap();

@@ -80,7 +80,7 @@ impl RecordFile {
         match std::fs::metadata(&self.path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(self.failed("read")(e)),
-            Ok(facts) if !facts.is_file() => return Err(wrong("it is no file".into())),
+            Ok(facts) if !facts.is_file() => return Err(wrong("it is not a file".into())),
             Ok(facts) if facts.len() > MOST => {
                 return Err(wrong(format!("{} bytes; at most {MOST}", facts.len())));
             }

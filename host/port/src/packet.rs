@@ -93,8 +93,8 @@ const OPTIONS: [(i32, &str); 2] = [
 /// Whether a descriptor is a packet socket.
 pub(crate) fn check_family(fd: &OwnedFd) -> Result<()> {
     let wrong = |reason| Error::Kind { kind: "a packet socket", reason };
-    let domain: i32 =
-        option::get(fd, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(|_| wrong("it is no socket"))?;
+    let domain: i32 = option::get(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)
+        .map_err(|_| wrong("it is not a socket"))?;
     if domain == libc::AF_PACKET { Ok(()) } else { Err(wrong("it is another socket")) }
 }
 

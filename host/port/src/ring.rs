@@ -97,7 +97,7 @@ impl RingPort {
     pub fn from_fd(fd: OwnedFd, options: RingOptions) -> Result<RingPort> {
         check_family(&fd)?;
         let Some(index) = socket::interface(&fd)? else {
-            let reason = "its interface is no more, or it has none";
+            let reason = "its interface is gone, or it has none";
             return Err(Error::Kind { kind: "a packet socket", reason });
         };
         rustix::io::ioctl_fionbio(&fd, true)

@@ -68,7 +68,7 @@ impl Tap {
     pub fn from_fd(fd: OwnedFd) -> Result<Tap> {
         let wrong = |reason| move |_| Error::Kind { kind: "a tap", reason };
         let mut request = interface_request("")?;
-        ioctl_pointer_mut(&fd, libc::TUNGETIFF, &mut request).map_err(wrong("it is no tap"))?;
+        ioctl_pointer_mut(&fd, libc::TUNGETIFF, &mut request).map_err(wrong("it is not a tap"))?;
         // SAFETY: TUNGETIFF writes the flags; any bytes are a valid value.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
         let wanted = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;

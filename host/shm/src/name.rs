@@ -192,7 +192,7 @@ fn check_part(part: &str) -> Result<(), &'static str> {
     } else if part.len() > MOST_NAME {
         Err("a part of it is too long")
     } else if part.contains(['/', '\0']) || part.chars().any(char::is_control) {
-        Err("it is no plain name, and no path from the root")
+        Err("it is neither a plain name nor an absolute path")
     } else {
         Ok(())
     }

@@ -127,7 +127,7 @@ fn memory(file: Option<OwnedFd>, length: usize) -> Result<Vec<u8>, String> {
     // A pipe or a socket could block the read.
     let kind = rustix::fs::fstat(&file).map(|s| rustix::fs::FileType::from_raw_mode(s.st_mode));
     if kind != Ok(rustix::fs::FileType::RegularFile) {
-        return Err("what came with it is no memory".into());
+        return Err("the descriptor that came with it is not memory".into());
     }
     let mut body = vec![0; length];
     std::os::unix::fs::FileExt::read_exact_at(&std::fs::File::from(file), &mut body, 0)

@@ -27,7 +27,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<u
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(Failure::new(
             "socket",
-            "send so many descriptors",
+            "send too many descriptors",
             std::io::Error::from(std::io::ErrorKind::InvalidInput),
         )
         .into());

@@ -25,7 +25,7 @@ pub enum Error {
     #[error(transparent)]
     Failed(#[from] Failure),
     /// An engine returned bytes that are not packet blocks.
-    #[error("interface {index}: what its ring holds is not made of packet blocks")]
+    #[error("interface {index}: its ring does not hold packet blocks")]
     Blocks {
         /// The interface.
         index: u32,

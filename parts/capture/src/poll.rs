@@ -143,7 +143,7 @@ impl Catch {
                 self.engine = engine;
                 let (from, to) = (rotation::text(since), rotation::text(clock::realtime()));
                 let name = &self.name;
-                self.filler.note_comment(format!("{name} was no more from {from} to {to}"));
+                self.filler.note_comment(format!("{name} was gone from {from} to {to}"));
                 return Ok(true);
             }
             if self.shared.wait_stop(SEARCH) {

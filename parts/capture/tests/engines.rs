@@ -332,7 +332,7 @@ fn goes_and_returns(way: Way) {
     assert_eq!(told.len(), 1);
     // Each CPU has a ring: the one that is read first need not have the first frame.
     let at = seen.packets.iter().position(|packet| packet.comment.is_some());
-    assert!(at >= Some(1000) && told[0].starts_with("b was no more from 2"), "{at:?} {told:?}");
+    assert!(at >= Some(1000) && told[0].starts_with("b was gone from 2"), "{at:?} {told:?}");
 }
 
 #[test]

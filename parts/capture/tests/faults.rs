@@ -135,7 +135,7 @@ fn an_interface_that_returns_goes_on_under_its_number() {
     let told: Vec<_> = seen.packets.iter().filter(|p| p.comment.is_some()).collect();
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].time, world::time(10));
-    assert!(told[0].comment.as_ref().unwrap().starts_with("fake1 was no more from 20"), "{told:?}");
+    assert!(told[0].comment.as_ref().unwrap().starts_with("fake1 was gone from 20"), "{told:?}");
     assert_eq!(seen.packets.iter().filter_map(|p| p.drops).sum::<u64>(), 10);
 }
 

@@ -43,6 +43,6 @@ pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: 
                 }
             }
         }
-        _ => Err(Wrong::new("link", "what it is a link to is no file".to_owned())),
+        _ => Err(Wrong::new("link", "its target is not a file".to_owned())),
     }
 }

@@ -108,7 +108,7 @@ enum Bundle {
 
 impl Bundle {
     fn look_through(mut file: File, image: &str) -> Result<Bundle> {
-        let wrong = |why: String| Error::image(image, format!("it is no tar archive: {why}"));
+        let wrong = |why: String| Error::image(image, format!("it is not a tar archive: {why}"));
         let io_wrong = |e: io::Error| wrong(e.to_string());
         let (mut files, mut links) = (HashMap::new(), HashMap::new());
         let mut tape = Tape::default();
@@ -281,8 +281,9 @@ impl Taking<'_> {
     /// An OCI layout.
     fn layout(&self, name: Option<&str>) -> Result<Taken> {
         let mark = self.bundle.read(LAYOUT).and_then(|_| self.bundle.read(INDEX));
-        let text = mark
-            .map_err(|e| Error::image(self.image, format!("it is no OCI layout: {INDEX}: {e}")))?;
+        let text = mark.map_err(|e| {
+            Error::image(self.image, format!("it is not an OCI layout: {INDEX}: {e}"))
+        })?;
         let mut entry = pick_of_layout(&text, name).map_err(|e| self.refused(e))?;
         let names = familiar(entry.whole_name());
         for _ in 0..netloom_oci::manifest::DEEPEST {

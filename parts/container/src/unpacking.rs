@@ -149,7 +149,7 @@ fn unpack_frames(
     file: &mut BufReader<File>,
     to: &SyncSender<io::Result<Vec<u8>>>,
 ) -> io::Result<()> {
-    let wrong = |e: &dyn std::fmt::Display| io::Error::other(format!("it is no zstd: {e}"));
+    let wrong = |e: &dyn std::fmt::Display| io::Error::other(format!("it is not zstd: {e}"));
     while !file.fill_buf()?.is_empty() {
         let mut magic = [0; 4];
         file.read_exact(&mut magic)?;

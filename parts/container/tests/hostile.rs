@@ -20,7 +20,7 @@ fn each_refusal_names_image_layer_entry_and_step() {
         // A sparse file without its map.
         (
             Tar::new().pax(&[("GNU.sparse.major", "1")]).file("s", 0, ""),
-            "the size of an entry is no number",
+            "the size of an entry is not a number",
         ),
         (Tar::new().sparse("s", 10, 1 << 32, "x"), "its map of holes is wrong"),
         (Tar::new().symlink("x", ""), "entry \"x\": read: the link points to nothing"),

@@ -308,7 +308,7 @@ impl Client {
         let mut parts = Gather::<Reply>::default();
         loop {
             let Message::MultipartReply(part) = self.answer(xid)? else {
-                return Err(self.strange("it answered something else"));
+                return Err(self.strange("unexpected reply"));
             };
             // The length on the wire is not known any more; the bound is on the number of parts.
             let whole = parts.reply(part, usize::from(u16::MAX), MOST);

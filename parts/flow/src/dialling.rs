@@ -74,7 +74,7 @@ impl Server {
         match known.state {
             State::Dialling(socket, _) => self.watcher.drop(&socket),
             State::Connected(channel) => {
-                self.close_channel(channel, "it is no controller any more")?
+                self.close_channel(channel, "it is no longer a controller")?
             }
             State::Listening(place) => self.stop_listening(place),
             State::Idle(_) | State::Waiting => {}

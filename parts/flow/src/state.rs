@@ -159,7 +159,7 @@ impl Record {
         let record = match kind {
             0 => {
                 if r.u64()? != MAGIC {
-                    return Err("it is no state of an OpenFlow switch");
+                    return Err("it is not the state of an OpenFlow switch");
                 }
                 if r.u32()? != VERSION {
                     return Err("it is of another version");

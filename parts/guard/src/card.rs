@@ -170,14 +170,14 @@ fn place(target: &Target) -> String {
 
 /// Sockets whose servers run programs or open connections for others.
 const PROXIES: [(&str, &str); 8] = [
-    ("/tmux-", "whoever talks to it can type for you"),
-    ("/screen/S-", "whoever talks to it can type for you"),
-    ("/docker.sock", "whoever talks to it controls this machine"),
-    ("/containerd.sock", "whoever talks to it controls this machine"),
+    ("/tmux-", "a program that talks to it can type for you"),
+    ("/screen/S-", "a program that talks to it can type for you"),
+    ("/docker.sock", "a program that talks to it controls this machine"),
+    ("/containerd.sock", "a program that talks to it controls this machine"),
     ("/bus", "programs can be started by it outside of guard"),
     ("/systemd/private", "programs can be started by it outside of guard"),
     ("/agent.", "it signs in as you elsewhere"),
-    ("X11-unix", "whoever draws on this screen can type for you"),
+    ("X11-unix", "a program that draws on this screen can type for you"),
 ];
 
 fn warning(request: &Request) -> Option<&'static str> {

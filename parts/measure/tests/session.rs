@@ -247,7 +247,7 @@ fn held_up(pairs: &[Arc<Pair>; 2]) -> (Arc<Gate>, Session, [u32; 2]) {
     gate.close();
     pairs[0].unlink();
     let ifindexes = pairs[0].link();
-    wait_until("points are being attached anew", BOUND, || {
+    wait_until("points are being attached again", BOUND, || {
         (gate.waiting() == ["far", "near"]).then_some(())
     });
     (gate, session, ifindexes)

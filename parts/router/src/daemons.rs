@@ -65,7 +65,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("netloom-daemons-{}", std::process::id()));
         let folder = root.join(FOLDER);
         std::fs::create_dir_all(&folder).unwrap();
-        assert!(!is_away(&root, 4, true), "who wrote a static route is no daemon");
+        assert!(!is_away(&root, 4, true), "the writer of a static route is not a daemon");
         assert!(is_away(&root, 188, true));
         let listen = |name: &str| UnixListener::bind(folder.join(format!("{name}.vty"))).unwrap();
         let (_zebra, ospfd) = (listen("zebra"), listen("ospfd"));

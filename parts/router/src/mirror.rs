@@ -184,7 +184,7 @@ impl Mirror {
         let request = FlowRequest { table, ..FlowRequest::new(Match::Oxm(vec![])) };
         match self.client.request(Request::Flow(request))? {
             Reply::Flow(entries) => Ok(entries),
-            _ => Err(Error::Strange("it answered something else".to_owned())),
+            _ => Err(Error::Strange("unexpected reply".to_owned())),
         }
     }
 

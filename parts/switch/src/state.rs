@@ -108,7 +108,7 @@ impl StateFile {
         match std::fs::metadata(&self.path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(State::default()),
             Err(e) => return Err(failed(e)),
-            Ok(facts) if !facts.is_file() => return Err(broken("it is no file".into())),
+            Ok(facts) if !facts.is_file() => return Err(broken("it is not a file".into())),
             Ok(facts) if facts.len() > MOST => {
                 return Err(broken(format!("{} bytes; at most {MOST}", facts.len())));
             }

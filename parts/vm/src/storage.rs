@@ -65,7 +65,7 @@ fn look(path: &Path) -> std::result::Result<Disk, String> {
     let disk = netloom_qcow2::look(&beginning(file)?, length).map_err(|e| e.to_string())?;
     // Any bytes are a raw disk; a guest that never starts would be all that tells.
     if disk.format == Format::Raw && path.extension().is_some_and(|end| end == "qcow2") {
-        return Err("it is no qcow2 image, whose name it has; a raw disk has another".to_owned());
+        return Err("it is not a qcow2 image, whose name it has; a raw disk has another".to_owned());
     }
     Ok(disk)
 }

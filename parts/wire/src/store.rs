@@ -167,7 +167,7 @@ mod tests {
         store.tail().fill(0);
         assert_eq!(store.frame(place), b"abcd");
         store.release(place);
-        assert_eq!(store.used, 0, "the chunk starts anew");
+        assert_eq!(store.used, 0, "the chunk starts over");
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Worker {
             let _ = give.send(work(carrier));
         };
         self.send(Command::With(key, Box::new(work)))?;
-        take.recv().map_err(|_| Error::Refused("the direction is no more".into()))
+        take.recv().map_err(|_| Error::Refused("the direction is gone".into()))
     }
 
     /// Ends a direction, then calls `done`. A further call without `drain` ends it at once.

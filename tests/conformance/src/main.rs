@@ -20,7 +20,7 @@ Exits with an error when a case fails that tests/conformance/allowed.txt does no
 
   DIRECTORY                 of10, of13/action, of13/match, of13/group, of13/meter (all by default), or another
   --sample N                only N cases, always the same
-  --runs N                  so many runs instead of two
+  --runs N                  number of runs (2)
   --target ovs              Open vSwitch's userspace switch instead, for comparison: nothing is judged
   --assistant own           a second switch of ours beside the target instead of Open vSwitch's
   --plane kernel|packets    our switch's data plane: programs in the kernel, or packet sockets (the best there is)
@@ -107,7 +107,7 @@ fn parse(args: &[String]) -> Result<Option<Options>> {
 }
 
 fn number(text: &str) -> Result<usize> {
-    text.parse().with_context(|| format!("`{text}` is no number"))
+    text.parse().with_context(|| format!("`{text}` is not a number"))
 }
 
 /// The word of a plane that there is.

@@ -114,7 +114,7 @@ impl std::str::FromStr for Case {
         let parts = text.rsplit_once('#').and_then(|(file, number)| {
             Some(Case { file: file.to_owned(), number: number.parse().ok()? })
         });
-        parts.with_context(|| format!("`{text}` is no case: FILE#NUMBER"))
+        parts.with_context(|| format!("`{text}` is not a case: write FILE#NUMBER"))
     }
 }
 

@@ -117,7 +117,7 @@ fn names_follow_addresses_and_go_on_when_the_lab_is_adopted() {
     let inits = machine.inits();
     let (_, server) = inits.iter().find(|(name, _)| name == "server").expect("the server");
     netloom_tests_e2e::kill(*server);
-    wait_until("the server is made anew", Duration::from_secs(20), || {
+    wait_until("the server is recreated", Duration::from_secs(20), || {
         let done =
             machine.netloom(["up".as_ref(), "--keep-drift".as_ref(), init.as_os_str()]).finish();
         done.text().contains("server").then_some(())

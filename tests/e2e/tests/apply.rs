@@ -227,7 +227,7 @@ fn what_must_be_is_made_anew_and_named_with_what_goes_with_it() {
     let anew = LAB.replace("  h2: {}", "  h2: {storage: 20MB}");
     let told = machine.applied(&anew).text();
     assert!(
-        told.starts_with("! node h2 anew: storage 20MB, was none (with link h2:eth0--m)\n"),
+        told.starts_with("! node h2 recreated: storage 20MB, was none (with link h2:eth0--m)\n"),
         "{told}"
     );
     let now = machine.inits();
@@ -240,7 +240,10 @@ fn what_must_be_is_made_anew_and_named_with_what_goes_with_it() {
     // A switch of another kind, with all its links.
     let turned = anew.replace("{s: {}, m: {kind: shm}}", "{s: {kind: shm}, m: {}}");
     let told = machine.applied(&turned).text();
-    assert!(told.contains("! switch s anew: kind shm, was kernel (with link h1:eth0--s"), "{told}");
+    assert!(
+        told.contains("! switch s recreated: kind shm, was kernel (with link h1:eth0--s"),
+        "{told}"
+    );
     all_reach_all(&machine);
     machine.applied(LAB);
     all_reach_all(&machine);

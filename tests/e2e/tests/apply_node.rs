@@ -148,6 +148,6 @@ fn a_file_that_is_no_longer_given_goes_unless_the_host_has_one_there() {
     let shown =
         machine.netloom(["apply".as_ref(), file.as_os_str(), "--dry-run".as_ref()]).finish();
     let text = shown.code(0).text();
-    assert!(text.starts_with("! node a anew: files./etc/hostname removed"), "{text}");
+    assert!(text.starts_with("! node a recreated: files./etc/hostname removed"), "{text}");
     machine.down();
 }

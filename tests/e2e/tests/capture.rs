@@ -370,7 +370,7 @@ fn down_ends_it_at_once_with_a_whole_file() {
         machine.netloom(["down", "watch"]).finish().code(0);
         let account = capture.finish(0);
         account.closes();
-        assert!(account.errors.contains("is no more"), "{target}: {}", account.errors);
+        assert!(account.errors.contains("is gone"), "{target}: {}", account.errors);
         assert_eq!(read_pcapng(&file).counts(), account.written(), "{target}");
         assert!(account.total("written") >= 50, "{target}");
         std::fs::remove_file(file).expect("remove the file");

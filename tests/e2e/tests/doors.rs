@@ -91,7 +91,7 @@ trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
 "$NETLOOM_BIN" up --name other "$1"
 for lab in doors other; do
     for node in inside alone r; do "$NETLOOM_BIN" -l $lab exec $node -- ping -4 -c 1 -W 30 203.0.113.9; done
-    "$NETLOOM_BIN" up --name $lab "$1" | grep 'runs already$'
+    "$NETLOOM_BIN" up --name $lab "$1" | grep 'already running$'
     "$NETLOOM_BIN" apply --check --name $lab "$1"
     "$NETLOOM_BIN" -l $lab exec inside -- ip -4 -o address show dev eth0 >$lab.addresses
 done
@@ -430,7 +430,7 @@ grep -q '^+ link r:eth1--internet' said
 out a; out r
 no nl exec a -- grep -q 'names of this lab' /etc/resolv.conf
 apply "$3"
-grep -q '^! link r:eth1--internet anew: doors changed' said
+grep -q '^! link r:eth1--internet recreated: doors changed' said
 out a; out b
 ip -o link show eth1 | grep -q master
 # The process ends on the way, wherever: the same command finishes.
@@ -485,7 +485,7 @@ nl exec a -- ping -i 0.01 -c 200 -W 30 203.0.113.9 >stream & stream=$!
 until grep -q icmp_seq stream; do kill -0 $stream; sleep 0.05; done
 apply "$2"
 grep -q '^+ node c' said
-if grep -q 'internet anew' said; then exit 1; fi
+if grep -q 'internet recreated' said; then exit 1; fi
 out c; out d
 wait $stream
 grep -q '200 packets transmitted, 200 received' stream

@@ -175,7 +175,7 @@ fn up_mends_a_running_lab_or_keeps_what_it_is_told_to() {
     machine.apply(&text, &["--check"]).finish().code(0);
     assert!(machine.status()["drift"].is_null());
     let again = machine.up(&text).text();
-    assert_eq!(again, "lab drift-up: runs already\n");
+    assert_eq!(again, "lab drift-up: already running\n");
     machine.netloom(["ping", "--all"]).finish().code(0);
     machine.down();
 }

@@ -28,7 +28,7 @@ fn clients_ask_for_all_they_need_and_are_hidden_by_nat() {
 
     // The page comes, and the server has seen the firewall alone.
     let page = machine.exec("pc1", &["curl", "-fsS", "http://www.example.net/"]).ok();
-    assert_eq!(page, "hello, whoever you are\n");
+    assert_eq!(page, "hello, visitor\n");
     let seen = wait_until("the server to tell who asked", Duration::from_secs(30), || {
         let log = machine.netloom(["logs", "web"]).finish().code(0).text();
         log.contains("GET / ").then_some(log)

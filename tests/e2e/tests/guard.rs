@@ -241,7 +241,7 @@ fn what_would_happen_is_told_without_a_program() {
     assert!(done.text().contains("at an address in 10.0.0.0/8: deny (EACCES), by "), "{done}");
     let done = check(&["sh", "udp", "192.0.2.1:53"]).code(1);
     assert!(done.text().contains("deny (EACCES), by default"), "{done}");
-    check(&["sh", "tcp", "nowhere"]).code(2).says("is no NAME:PORT");
+    check(&["sh", "tcp", "nowhere"]).code(2).says("is not NAME:PORT");
     machine.scratch().file("q.yaml", "default: ask\n");
     let done = alone(&machine, &["guard", "diff", "p.yaml", "q.yaml"]).finish().code(1);
     assert!(done.text().starts_with("- default: deny\n+ default: ask\n- {allow: out"), "{done}");

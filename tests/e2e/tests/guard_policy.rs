@@ -213,7 +213,8 @@ fn where_nothing_can_be_learned_nothing_starts() {
     let guard = |file: &str, command: &[&str]| {
         alone(&machine, &[&["guard", "--learn", file, "--"], command].concat()).finish()
     };
-    for (file, why) in [("none/p.yaml", "none/p.yaml: write: "), ("/dev/null", "no ordinary file")]
+    for (file, why) in
+        [("none/p.yaml", "none/p.yaml: write: "), ("/dev/null", "not a regular file")]
     {
         guard(file, &["touch", "started"]).code(2).says(why);
     }

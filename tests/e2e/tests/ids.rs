@@ -130,7 +130,7 @@ fn a_running_node_gets_other_ids_when_it_is_made_anew() {
     machine.up("name: set\nids: one\nnodes: {a: {}, b: {}}\n");
     let chown = ["sh", "-c", "touch /tmp/x && chown 33:33 /tmp/x"];
     assert!(!machine.exec("a", &chown).finish().status.success());
-    machine.ok("node set a ids=fake").says("made anew");
+    machine.ok("node set a ids=fake").says("recreated");
     machine.exec("a", &chown).ok();
     machine.ok("node create c ids=fake");
     machine.exec("c", &chown).ok();

@@ -52,7 +52,7 @@ fn an_image_gives_files_program_environment_and_user() {
     let remove = || machine.netloom(["image", "remove", "lab/box:1"]).finish();
     remove().code(1).says("lab \"box\" uses it");
     let again = machine.netloom(["up", "lab.yaml"]).finish().code(0).text();
-    assert_eq!(again, "lab box: runs already\n");
+    assert_eq!(again, "lab box: already running\n");
     machine.netloom(["down"]).finish().code(0);
     assert!(remove().code(0).text().starts_with("removed 1 image, 3 layers"));
     assert!(unpacked(&machine.scratch().path().join("data")).is_empty());

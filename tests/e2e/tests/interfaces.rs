@@ -165,7 +165,7 @@ fn returns_to_a_home_with_a_guest(lab: &str, end: End) {
     moved(&machine, "a:eth0 x --carry");
     // Neither its name nor its index is given away.
     assert_eq!(moved(&machine, "c:eth0 a"), "eth1");
-    machine.refused("node move-interface d:eth0 a --name eth0", 2, &["eth0", "elsewhere"]);
+    machine.refused("node move-interface d:eth0 a --name eth0", 2, &["eth0", "reserved"]);
     match end {
         End::Deleted => drop(machine.ok("node delete x")),
         End::Killed => kill(machine.init("x")),
@@ -223,7 +223,7 @@ fn heals(machine: &Machine, file: &std::path::Path) {
     let listed = machine.ok("ls").text();
     assert!(listed.contains("degraded"), "{listed}");
     let told = machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
-    told.code(1).says("1 link could not be made anew");
+    told.code(1).says("1 link could not be recreated");
     machine.refused("link set a:eth0 --down", 1, &["a:eth0 was lost"]);
     assert_eq!(names(machine, "a"), ["squat"]);
     machine.exec("a", &["ip", "link", "delete", "squat"]).finish().code(0);
@@ -259,7 +259,7 @@ fn what_went_with_its_holder_while_nobody_looked_is_made_anew() {
     kill_and_wait(machine.lab_process());
     kill_and_wait(holder);
     let told = machine.netloom(["up".as_ref(), file.as_os_str()]).finish();
-    told.code(1).says("1 link could not be made anew");
+    told.code(1).says("1 link could not be recreated");
     heals(&machine, &file);
     machine.down();
 }

@@ -160,7 +160,7 @@ fn a_lab_comes_up_from_standard_input() {
     let first = up(&pair(""), &[]).code(0).text();
     assert!(first.starts_with("lab pair: 2 nodes"), "{first}");
     let again = up(&pair(""), &[]).code(0).text();
-    assert!(again.starts_with("lab pair: runs already"), "{again}");
+    assert!(again.starts_with("lab pair: already running"), "{again}");
     machine.netloom(["ping", "--all"]).finish().code(0);
     up("nodes: {a: {}}\n", &[]).code(2).says("(standard input):1:1").says("name: my-lab");
     let named = up("nodes: {a: {}}\n", &["--name", "named"]).code(0).text();

@@ -529,7 +529,7 @@ fn what_cannot_be_measured_is_told() {
         2,
         &["--guard: ", "half a period"],
     );
-    machine.refused("measure h1 web --flow web", 2, &["is no flow"]);
+    machine.refused("measure h1 web --flow web", 2, &["is not a flow"]);
     if !is_root() {
         machine.refused("measure h1 web", 3, &["measure: not available here", "CAP_BPF"]);
         machine.down();

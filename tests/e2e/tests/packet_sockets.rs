@@ -284,7 +284,7 @@ fn a_living_link_gets_its_first_wire_before_both_ends() {
             }
             assert!(both[1].numbers().is_empty(), "{link} from {side}");
             assert_eq!(both[0].sent.len() as u64, COUNT, "{link} from {side}");
-            assert!(both[0].again + both[1].again <= 1, "{link}: one end at most is made anew");
+            assert!(both[0].again + both[1].again <= 1, "{link}: one end at most is recreated");
         }
         assert_eq!(nodes.map(|node| looks(&machine, node)), before, "{link}");
     }

@@ -125,7 +125,7 @@ fn ports_lead_to_programs_wherever_they_listen() {
     kill(i32::try_from(pid).expect("a number of a process"));
     machine.up(&lab(&machine, ports));
     wait_until("a new node", LONG, || {
-        stream(&at(0), b"anew").is_some_and(|a| a == b"ANEW").then_some(())
+        stream(&at(0), b"twice").is_some_and(|a| a == b"TWICE").then_some(())
     });
     machine.down();
     assert_eq!(stream(&at(0), b"gone"), None);
@@ -187,6 +187,6 @@ fn ports_come_and_go_in_a_living_node() {
     let none = text.replace(&text[start..end], "env: {}");
     apply(&none, &["--yes"]).code(0);
     assert_eq!(stream(&at(0), b"gone"), None);
-    assert_eq!(machine.inits(), inits, "no node was made anew");
+    assert_eq!(machine.inits(), inits, "no node was recreated");
     machine.down();
 }

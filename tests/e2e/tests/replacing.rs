@@ -1,4 +1,4 @@
-//! `up` of a lab that runs already: what differs is told, and `--replace` makes it so.
+//! `up` of a running lab: it reports differences, and `--replace` applies them.
 
 use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{Machine, machine, pair};
@@ -20,7 +20,7 @@ fn an_edited_file_is_told_object_by_object() {
     machine.file(edited);
     let done = up_again(&machine, &[]).code(1);
     let words = [
-        "lab \"pair\": runs already, and its file has been changed since:",
+        "lab \"pair\": already running, and its file has been changed since:",
         "\n  node c: added\n",
         "\n  node a: env.X added\n",
         "\n  link a:eth0--b:eth0: mtu 1400, was 1500\n",
@@ -48,7 +48,7 @@ fn what_was_changed_by_hand_is_told() {
     let done = up_again(&machine, &[]).code(0);
     let text = done.text();
     for part in
-        ["lab pair: runs already; ", "  node h9: added\n", "  node b: removed\n", "--replace"]
+        ["lab pair: already running; ", "  node h9: added\n", "  node b: removed\n", "--replace"]
     {
         assert!(text.contains(part), "{text}");
     }
@@ -56,7 +56,7 @@ fn what_was_changed_by_hand_is_told() {
     machine.file("name: pair\nnodes: {a: {}, b: {}, c: {}}\nlinks: [[a, b]]\n");
     let done = up_again(&machine, &[]).code(1);
     let words = done.errors();
-    let hand = words.find("by hand").expect("what was changed by hand");
+    let hand = words.find("manual changes").expect("the manual changes");
     let place = |part: &str| words.find(part).unwrap_or_else(|| panic!("lacks {part}: {words}"));
     assert!(place("node c: added") < hand && place("node h9: added") > hand, "{words}");
     kill_and_wait(machine.lab_process());

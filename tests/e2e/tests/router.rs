@@ -345,7 +345,7 @@ fn control_planes_end_and_move_while_a_stream_goes_on() {
             // So does the whole node.
             let init = machine.init(router);
             kill(init);
-            wait_until("the node is made anew", BOUND, || {
+            wait_until("the node is recreated", BOUND, || {
                 // It has none while it is dead.
                 let now = machine.node(router)["pid"].as_i64()?;
                 (now != i64::from(init)).then_some(())

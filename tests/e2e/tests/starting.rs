@@ -92,7 +92,7 @@ fn a_program_that_ends_with_an_error_without_ready_is_told_and_the_lab_stands() 
             assert!(again.text().contains(how), "{}", again.text());
             again.says("a degraded: program 1").says(ending);
         };
-        told("runs already");
+        told("already running");
         kill_and_wait(machine.lab_process());
         told("adopted");
         machine.down();
@@ -181,7 +181,7 @@ fn a_lab_that_starts_can_be_taken_down() {
     let done = child.wait_with_output().expect("wait for up");
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("was taken down while it was made"), "{said}");
+    assert!(said.contains("was taken down while it came up"), "{said}");
     machine.untouched();
 }
 

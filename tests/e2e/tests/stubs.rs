@@ -62,7 +62,7 @@ fn links_that_lead_nowhere_come_and_go_and_survive_their_node() {
     assert!(shown.contains("02:00:00:00:00:99"), "{shown}");
     let again = ["link", "create", "a", "b", "--mac", "a=02:00:00:00:00:99"];
     machine.netloom(again).finish().code(2).says("another interface has it");
-    machine.netloom(["link", "create", "nowhere", "nowhere"]).finish().code(2).says("is a node");
+    machine.netloom(["link", "create", "nowhere", "nowhere"]).finish().code(2).says("needs a node");
     let up = |name: &str| machine.exec("a", &["ip", "-o", "link", "show", name]).ok();
     machine.netloom(["link", "set", "a:x", "--down"]).finish().code(0);
     assert!(up("x").contains("NO-CARRIER"), "{}", up("x"));
@@ -71,7 +71,7 @@ fn links_that_lead_nowhere_come_and_go_and_survive_their_node() {
     let init = machine.inits().into_iter().find(|(name, _)| name == "a").unwrap().1;
     netloom_tests_e2e::kill(init);
     let file = machine.scratch().path().join("lab.yaml");
-    prints(machine.netloom(["up".as_ref(), file.as_os_str()]), "made anew: a");
+    prints(machine.netloom(["up".as_ref(), file.as_os_str()]), "recreated: a");
     assert!(up("eth1").contains("LOWER_UP"), "{}", up("eth1"));
     machine.exec("b", &["ping", "-c", "1", "-W", "5", "10.255.0.1"]).finish();
     machine.exec("a", &["ping", "-c", "1", "-W", "5", "10.255.0.1"]).finish().code(0);

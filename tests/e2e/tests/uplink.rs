@@ -121,7 +121,7 @@ kill -9 $(the netloom-lab)
 user "$own/netloom" up "$own/lab.yaml"
 [ $pid = $(the netloom-uplink) ]
 reaches b 203.0.113.9
-# Both end: the doors are made anew.
+# Both end: the doors are recreated.
 kill -9 $(the netloom-lab) $pid
 user "$own/netloom" up "$own/lab.yaml"
 reaches a 203.0.113.9
@@ -273,7 +273,7 @@ done
 # Behind a door that stays, too.
 sed -i 's/b: {}}/b: {}, c: {}}/; s/  - \[b, internet\]/&\n  - [c, r]/' "$own/lab.yaml"
 apply
-no grep "internet anew" "$own/said"
+no grep "internet recreated" "$own/said"
 reaches c 203.0.113.9
 reaches c somewhere.example
 reaches a 203.0.113.9
@@ -281,7 +281,7 @@ sed -i '/c, r/d; s/, c: {}//' "$own/lab.yaml"
 apply
 sed -i '/b, internet/d' "$own/lab.yaml"
 apply
-grep -q '^! link r:eth1--internet anew: doors changed' "$own/said"
+grep -q '^! link r:eth1--internet recreated: doors changed' "$own/said"
 reaches a 203.0.113.9
 sed -i /internet/d "$own/lab.yaml"
 apply

@@ -92,7 +92,7 @@ fn a_paused_guest_is_silent_until_it_is_resumed() {
     assert_eq!(ping("1").status.code(), Some(1));
     machine.ok("node resume g");
     assert_eq!(ping("30").status.code(), Some(0));
-    machine.refused("node pause h", 2, &["no virtual machine"]);
+    machine.refused("node pause h", 2, &["not a virtual machine"]);
     machine.down();
 }
 

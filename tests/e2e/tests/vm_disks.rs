@@ -232,13 +232,13 @@ fn what_is_no_disk_is_refused_with_its_name() {
     let wrong = [
         ("missing", "No such file"),
         (".", "it is a directory"),
-        ("text", "7 bytes are no whole number of sectors"),
+        ("text", "7 bytes are not a whole number of sectors"),
         ("empty", "it is empty"),
         ("packed", "packed with gzip"),
         ("vmdk", "VMDK"),
         ("above", "it lies above"),
         ("cut", "it ends within the header"),
-        ("named.qcow2", "it is no qcow2 image"),
+        ("named.qcow2", "it is not a qcow2 image"),
     ];
     for (name, reason) in wrong {
         let text =
@@ -247,7 +247,7 @@ fn what_is_no_disk_is_refused_with_its_name() {
     }
     fs::write(at("other"), vec![0; 2 << 20]).expect("write");
     for (name, reason) in
-        [("text", "no layer"), (".", "directory"), ("above", "written to another disk")]
+        [("text", "not a layer"), (".", "directory"), ("above", "written to another disk")]
     {
         let text = format!(
             "nodes: {{g: {{kind: vm, accel: tcg, disk: {}, keep: {}}}}}\n",

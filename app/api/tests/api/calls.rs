@@ -63,7 +63,7 @@ fn refusals_keep_status_and_words() {
     let log = client.node_log("h2", 0, Duration::ZERO);
     assert_eq!(refused(log.unwrap_err()), (404, words.clone()));
     assert_eq!(refused(client.entry("h2").unwrap_err()), (404, words));
-    let words = "node \"dead\": its init has ended; `netloom up` of the same file makes it anew";
+    let words = "node \"dead\": its init has ended; `netloom up` of the same file recreates it";
     assert_eq!(refused(client.entry("dead").unwrap_err()), (409, words.to_owned()));
     let (status, words) = refused(client.ping(&[], Duration::from_secs(1)).unwrap_err());
     assert_eq!((status, words.as_str()), (400, "parameter \"family\": takes 4, 6 or 4,6"));

@@ -64,7 +64,7 @@ pub(super) fn dumpcap(said: &Said) -> Result<Account> {
         let own = Account { kept: number(kept)?, lost: number(lost)? };
         *account.get_or_insert_with(Account::default) += own;
     }
-    account.with_context(|| format!("dumpcap tells no counts: {}", said.err.trim()))
+    account.with_context(|| format!("dumpcap prints no counts: {}", said.err.trim()))
 }
 
 /// Statistics of netsniff-ng: lines of a number and its meaning.

@@ -131,7 +131,7 @@ impl fmt::Display for Cost {
         f.write_str(match place {
             PointKind::In => "",
             PointKind::Marks => ", marking",
-            PointKind::Rewrites => ", marking anew every other time",
+            PointKind::Rewrites => ", re-marking every other time",
         })?;
         if tai { f.write_str(", TAI") } else { Ok(()) }
     }

@@ -95,7 +95,7 @@ impl Flows {
         let options = switch.kind.as_openflow()?;
         let found = match self.ask(folder, &switch.name, &Request::Show) {
             Ok(Answer::Shown(shown)) => Ok(*shown),
-            Ok(_) => Err("it answered something else".to_owned()),
+            Ok(_) => Err("unexpected reply".to_owned()),
             Err(e) => Err(netloom_sys::describe(&e)),
         };
         let shown = found.as_ref().ok();

@@ -61,7 +61,7 @@ pub(crate) fn refusal(
     // One of an earlier file is left when a file was applied and the lab process killed at that moment.
     let made = folder.read_made()?.filter(|made| made.plan.digest == state.plan.digest);
     let before = made.as_ref().map_or(&state.plan, |made| &made.plan);
-    let how = if runs { "runs already" } else { "lives on after its process was killed" };
+    let how = if runs { "already running" } else { "lives on after its process was killed" };
     let which = match (&state.file, asked.file) {
         (Some(old), Some(new)) if old == new => ", and its file has been changed since".to_owned(),
         (Some(old), _) => format!(", from another file, {old:?}"),
@@ -78,7 +78,7 @@ pub(crate) fn refusal(
     if let Some(made) = &made {
         let hand = by_hand(state, &made.plan);
         if !hand.is_empty() {
-            words.push_str("\nand was changed by hand:");
+            words.push_str("\nand has manual changes:");
             push_lines(&mut words, &hand);
         }
     }

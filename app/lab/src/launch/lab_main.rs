@@ -225,7 +225,7 @@ fn stay(running: &Arc<Running>, telling: &Telling, error: &Error) {
     }
     crate::run::tending::watch_loads(Arc::downgrade(running));
     let name = running.folder.name();
-    reason.push_str(&format!("\nit is kept as far as it is; `netloom down {name}` removes it"));
+    reason.push_str(&format!("\nthe partial lab is kept; `netloom down {name}` removes it"));
     telling.tell(&Event::Failed { reason, unsupported: false });
 }
 

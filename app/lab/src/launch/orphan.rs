@@ -147,7 +147,7 @@ fn spawners(folder: &Folder) -> Vec<(i32, OwnedFd)> {
 pub(crate) fn holders_words(folder: &Folder) -> String {
     match spawners(folder).first() {
         Some((pid, _)) => format!("waiting for the lab's spawner (pid {pid}) to end"),
-        None => format!("waiting for who has the lock of lab {:?}", folder.name()),
+        None => format!("waiting for the process that holds the lock of lab {:?}", folder.name()),
     }
 }
 

@@ -239,7 +239,7 @@ fn lost_link(state: &State, m: &Moved) -> Option<LinkId> {
 }
 
 /// How a link comes back that was lost.
-pub(crate) const LINK_COMES_BACK: &str = "`netloom up` of the same file makes its link anew";
+pub(crate) const LINK_COMES_BACK: &str = "`netloom up` of the same file recreates its link";
 
 /// The record of an interface that cannot come home: its link's id and the reason.
 fn lost(state: &State, m: &Moved, why: &str) -> Option<(LinkId, String)> {

@@ -259,7 +259,7 @@ impl Room {
             return Err(invalid(format!("there is a {name:?} already where it is to go")));
         }
         if self.is_kept(name) {
-            let reason = format!("{name:?} there is kept for the node's own, which is elsewhere");
+            let reason = format!("{name:?} there is reserved for the node's moved interface");
             return Err(invalid(reason));
         }
         Ok(name.to_owned())

@@ -94,7 +94,7 @@ impl Running {
             if !matches!(new.ends[side], NewEnd::Node { .. }) && !bare {
                 let addresses = texts.join(", ");
                 return Err(invalid(format!(
-                    "address {addresses}: {end:?} is no node, and has none"
+                    "address {addresses}: {end:?} is not a node and has no addresses"
                 )));
             }
             (new.addresses[side], new.bare[side]) = (addresses, bare);
@@ -102,7 +102,7 @@ impl Running {
         for asked in by_end(ends, &request.macs).map_err(&invalid)? {
             let AskedAddresses { side, end, texts } = asked;
             if !matches!(new.ends[side], NewEnd::Node { .. }) {
-                return Err(invalid(format!("mac {}: {end:?} is no node", texts.join(", "))));
+                return Err(invalid(format!("mac {}: {end:?} is not a node", texts.join(", "))));
             }
             new.macs[side] = Some(link_mac(end, &texts).map_err(&invalid)?);
         }
@@ -282,7 +282,7 @@ fn by_end<'r>(
     for (end, address) in asked {
         let node = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
         let side = (0..2).find(|side| ends[*side] == end || node(ends[*side]) == *end);
-        let side = side.ok_or_else(|| format!("{address}: {end:?} is no end"))?;
+        let side = side.ok_or_else(|| format!("{address}: {end:?} is not an end of the link"))?;
         match found.iter_mut().find(|of| of.side == side) {
             Some(of) => of.texts.push(address),
             None => found.push(AskedAddresses { side, end, texts: vec![address] }),

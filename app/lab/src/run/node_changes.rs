@@ -207,8 +207,8 @@ impl Running {
         }
         settings.put(&mut new);
         if old.children.is_none() && new.children.is_some() {
-            let reason = "it was made without children, so it has no way to manage any; make it \
-                          anew with a limit of children";
+            let reason = "it was made without children, so it has no way to manage any; recreate \
+                          it with a limit of children";
             return Err(invalid(reason.into()));
         }
         self.check_bounds(&state, &new)?;
@@ -238,7 +238,7 @@ impl Running {
         })?;
         if remake {
             self.remake(&mut work, &new)?;
-            notes.push("made anew".into());
+            notes.push("recreated".into());
         }
         let count = state.plan.descendants(at).len();
         if new.children.is_some_and(|limit| count > limit as usize) {

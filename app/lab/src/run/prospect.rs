@@ -34,7 +34,7 @@ pub(crate) struct Prospect {
     pub(crate) before: Option<State>,
 }
 
-/// What was changed by hand outside the plan.
+/// Manual changes outside the plan.
 #[derive(Default)]
 pub(crate) struct Drift {
     pub(crate) moved: Vec<Moved>,

@@ -34,7 +34,7 @@ impl Running {
             return waits;
         }
         let names: Vec<&str> = dead.iter().map(|node| node.name.as_str()).collect();
-        journal::line(format_args!("netloom: made anew: {}", names.join(", ")));
+        journal::line(format_args!("netloom: recreated: {}", names.join(", ")));
         if let Err(e) = self.make_with(work) {
             journal::line(format_args!("netloom: {}", describe(&e)));
             return Some(role::LONGEST_PAUSE);

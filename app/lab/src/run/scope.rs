@@ -314,7 +314,7 @@ impl Service for Scoped {
 
     fn repair(&self, _: bool) -> Result<Repaired> {
         let prefix = format!("{}/", self.own_name()?);
-        // What was changed by hand is the lab's owner's business.
+        // Manual changes are the lab owner's business.
         let mut repaired = self.running.repair(true).map_err(|e| self.seen(e))?;
         repaired.drift.clear();
         repaired.nodes.retain_mut(|n| match n.strip_prefix(&prefix) {

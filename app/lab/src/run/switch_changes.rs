@@ -192,6 +192,6 @@ impl Running {
 
 fn misfit(switch: &str, answer: &flow::Answer) -> Error {
     let text: String = format!("{answer:?}").chars().take(60).collect();
-    let reason = format!("its process answered something else: {text}");
+    let reason = format!("unexpected reply from its process: {text}");
     Error::Busy { object: format!("switch {switch:?}"), reason }
 }

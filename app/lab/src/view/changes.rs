@@ -102,7 +102,7 @@ pub struct MoveInterface {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LinkSettings {
-    /// The end whose sending is meant: 0 or 1; both where nothing is said.
+    /// The end whose sending is meant: 0 or 1; both if omitted.
     #[serde(default)]
     pub end: Option<usize>,
     /// Take everything away first.
@@ -132,7 +132,7 @@ pub struct Apply {
     /// The digest of the steps that the caller has seen: if others are needed by now, nothing is done.
     #[serde(default)]
     pub expected: Option<String>,
-    /// Whether what was changed by hand stays.
+    /// Whether manual changes stay.
     #[serde(default)]
     pub keep_drift: bool,
     /// Whether the steps are only shown.
@@ -140,7 +140,7 @@ pub struct Apply {
     pub dry_run: bool,
 }
 
-/// What was done, or would be.
+/// The steps done, or that would be done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Applied {

@@ -1,8 +1,8 @@
-//! Who reaches whom: answers to echo requests, all pairs or one.
+//! Which node reaches which: answers to echo requests, all pairs or one.
 
 use serde::{Deserialize, Serialize};
 
-/// Who reaches whom.
+/// Which node reaches which.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Reachability {

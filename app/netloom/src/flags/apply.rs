@@ -23,7 +23,7 @@ pub(crate) struct Apply {
     /// The same, and exit with 4 if there is anything to do.
     #[arg(long)]
     pub(crate) check: bool,
-    /// Keep what was changed by hand.
+    /// Keep manual changes.
     #[arg(long)]
     pub(crate) keep_drift: bool,
     /// Leave limits out where this machine cannot set them, when the lab is brought up.

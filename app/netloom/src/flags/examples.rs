@@ -65,7 +65,7 @@ const USES: &[Uses] = &[
             ),
             (
                 "netloom apply --yes --keep-drift two-sites.yaml",
-                "ask nothing, and keep what was changed by hand",
+                "ask nothing, and keep manual changes",
             ),
         ],
         exit: &[("4", "With --check: the lab is not as the file says.")],
@@ -194,13 +194,13 @@ const USES: &[Uses] = &[
         "node set",
         &[
             ("netloom node set h1 cpu=50% memory=256MiB", "new limits, from now on"),
-            ("netloom node set web packets=200k/s", "a budget for what is sent to it"),
+            ("netloom node set web packets=200k/s", "a budget for traffic to it"),
             ("netloom node set h1 cpu=none", "no limit any more"),
         ],
     ),
     uses(
         "node move-control",
-        &[("netloom node move-control r1", "FRR's daemons start anew in a fresh node")],
+        &[("netloom node move-control r1", "FRR's daemons restart in a fresh node")],
     ),
     uses(
         "node move-interface",
@@ -455,7 +455,7 @@ const USES: &[Uses] = &[
         "slice",
         &[
             ("netloom slice show", "the lab's slices: virtual switches, ports, controllers"),
-            ("netloom slice stats", "what they use, and what was kept from them"),
+            ("netloom slice stats", "what they use, and what limits denied them"),
         ],
     ),
     uses(
@@ -565,7 +565,7 @@ const USES: &[Uses] = &[
             ("netloom guard -- firefox", "ask for whatever it reaches, and remember the answers"),
             (
                 "netloom guard --learn net.yaml -- make test",
-                "write the least policy that allows what it does",
+                "write the smallest policy that allows its calls",
             ),
             (
                 "netloom guard --policy net.yaml --frozen -- make test",
@@ -573,13 +573,13 @@ const USES: &[Uses] = &[
             ),
             (
                 "netloom guard --log guard.log --default allow -- make test",
-                "only watch: see who talked to whom with `netloom guard report guard.log`",
+                "only watch: see which program talked to which peer with `netloom guard report guard.log`",
             ),
             ("netloom guard --in h1 -- curl http://web/", "ask for a program in a node"),
         ],
         exit: &[(
             "*",
-            "4: --frozen, and the program did what is not in the policy. Otherwise that of the program; 128 and the \
+            "4: --frozen, and the program did something that the policy does not allow. Otherwise that of the program; 128 and the \
                  signal's number when a signal ended it; 126: it cannot be executed; 127: it does not exist.",
         )],
     },
@@ -603,13 +603,13 @@ const USES: &[Uses] = &[
     },
     Uses {
         verb: "guard diff",
-        examples: &[("netloom guard diff old.yaml new.yaml", "what was added, and what went")],
+        examples: &[("netloom guard diff old.yaml new.yaml", "added and removed rules")],
         exit: &[("0", "They are alike."), ("1", "They differ.")],
     },
     uses(
         "guard report",
         &[
-            ("netloom guard report guard.log", "who talked to whom"),
+            ("netloom guard report guard.log", "which program talked to which peer"),
             ("netloom guard report guard.log --json", "the same for programs"),
         ],
     ),
@@ -638,7 +638,7 @@ const USES: &[Uses] = &[
         verb: "ping",
         examples: &[
             ("netloom ping h1 web", "three requests from one node to another"),
-            ("netloom ping --all", "a table of who reaches whom"),
+            ("netloom ping --all", "a table of which node reaches which"),
             ("netloom ping --all -4 --json", "only IPv4, for programs"),
         ],
         exit: &[("1", "Some pair does not answer.")],

@@ -22,7 +22,7 @@ pub(crate) enum Flow {
     Ports(FlowShow),
     /// Show what a switch of the lab would do with a frame, and why. Nothing is sent or counted.
     Trace(FlowTrace),
-    /// Follow what the switch tells its controllers, until interrupted: packets, ports, removed entries.
+    /// Follow the switch's messages to its controllers, until interrupted: packets, ports, removed entries.
     Monitor(FlowMonitor),
 }
 
@@ -217,7 +217,7 @@ pub(crate) struct FlowTrace {
 pub(crate) struct FlowMonitor {
     #[command(flatten)]
     pub(crate) spoken: Spoken,
-    /// End after so many messages.
+    /// End after this number of messages.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) count: Option<u64>,
 }

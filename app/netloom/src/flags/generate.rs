@@ -111,5 +111,5 @@ pub(crate) struct Replay {
 
 /// A hardware address.
 fn mac(text: &str) -> Result<[u8; 6], String> {
-    netloom_config::units::mac(text).ok_or_else(|| format!("{text:?} is no hardware address"))
+    netloom_config::units::mac(text).ok_or_else(|| format!("{text:?} is not a MAC address"))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Guard {
     /// With --learn: rules name the content of programs (SHA-256), too.
     #[arg(long, requires = "learn")]
     pub(crate) hash: bool,
-    /// Ask nothing, and refuse what is not in the policy: then the exit code is 4, and rules that would allow it
+    /// Ask nothing, and refuse calls that the policy does not allow: then the exit code is 4, and rules that would allow them
     /// are printed.
     #[arg(long, requires = "policy")]
     pub(crate) frozen: bool,
@@ -91,7 +91,7 @@ pub(crate) enum GuardVerb {
     Check(GuardCheck),
     /// Show how two policies differ.
     Diff(GuardDiff),
-    /// Show from a log who talked to whom.
+    /// Show from a log which program talked to which peer.
     Report(GuardReport),
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct ImageLoad {
     /// Which of several images in it.
     #[arg(long, value_name = "NAME")]
     pub(crate) select: Option<String>,
-    /// What it is called from now on, as in a lab file. Default: the names that the file or folder gives it.
+    /// Its new name, as in a lab file. Default: the names that the file or folder gives it.
     #[arg(long, value_name = "IMAGE")]
     pub(crate) name: Option<String>,
     /// Print as JSON.

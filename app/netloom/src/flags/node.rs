@@ -27,7 +27,7 @@ pub(crate) enum Node {
     Pause(Machine),
     /// Continue a paused virtual machine.
     Resume(Machine),
-    /// Save the whole state of a virtual machine of QEMU, its disk with it; it replaces what was saved before.
+    /// Save the whole state of a virtual machine of QEMU, its disk with it; it replaces an earlier save.
     Save(Machine),
     /// Put a virtual machine back into the state that was saved.
     Restore(Machine),

@@ -12,7 +12,7 @@ use clap::Args;
                         is started in: POST /pnpm/ prepares one, PUT /pnpm/N/state starts it, \
                         GET /pnpm/N/measures reads it. With -l LAB it serves all that the lab answers on its \
                         socket, where measurements are under /pnpm/, too. Every request needs the header \
-                        `Authorization: Bearer TOKEN`. What is sent is not encrypted."
+                        `Authorization: Bearer TOKEN`. Traffic is not encrypted."
 )]
 pub(crate) struct Serve {
     /// Address and port to listen on; port 0 picks a free one. Other machines can reach any address except

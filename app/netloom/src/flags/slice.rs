@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 // `slice`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Slice {
-    /// Show slices: their virtual switches with ports and controllers, and what was last refused, with an example packet.
+    /// Show slices: their virtual switches with ports and controllers, and the last refused request, with an example packet.
     Show(SliceShow),
-    /// Show what slices use and what was kept from them: rules, messages, packets, CPU time.
+    /// Show what slices use and what limits denied them: rules, messages, packets, CPU time.
     Stats(SliceShow),
     /// Check files of slices, and show all errors, with line and column.
     Check(SliceCheck),
@@ -46,7 +46,7 @@ pub(crate) struct SliceRun {
     /// ptcp:[PORT][:ADDRESS] and ptls:[PORT][:ADDRESS] are listened at. Give it once for each. Default: ptcp:6653:127.0.0.1.
     #[arg(long = "switch", value_name = "TARGET")]
     pub(crate) switches: Vec<String>,
-    /// A PEM file with the certificates of who may sign for switches, for tls and ptls.
+    /// A PEM file with the certificates of the authorities that sign for switches, for tls and ptls.
     #[arg(long, value_name = "FILE")]
     pub(crate) authorities: Option<PathBuf>,
     /// The slicer's own certificate for switches.

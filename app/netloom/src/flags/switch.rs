@@ -71,7 +71,7 @@ pub(crate) struct SwitchPort {
     /// off); `none` removes one. Without settings the port is shown.
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<Setting>,
-    /// Disconnect its owner, who may join again.
+    /// Disconnect its owner, which may join again.
     #[arg(long)]
     pub(crate) disconnect: bool,
     /// Print JSON.
@@ -211,7 +211,7 @@ fn port(text: &str) -> Result<PortKey, String> {
 /// A VLAN, as in the lab file.
 fn vlan(text: &str) -> Result<Vid, String> {
     let number = netloom_model::port_vlan(text)?;
-    Vid::new(number).ok_or_else(|| format!("{number} is no VLAN"))
+    Vid::new(number).ok_or_else(|| format!("{number} is not a VLAN; write 1 to 4094"))
 }
 
 #[cfg(test)]

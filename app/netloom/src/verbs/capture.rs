@@ -157,11 +157,11 @@ fn finish(report: Report, args: &Capture) -> Result<i32> {
     }
     match report.end {
         End::DiskFull => bail!("the disk is full: the file is whole up to there"),
-        End::InterfacesGone if !args.quiet => tell_line!("note: what was captured from is no more"),
+        End::InterfacesGone if !args.quiet => tell_line!("note: the captured interface is gone"),
         _ => {}
     }
     match report.last.total.difference() {
         0 => Ok(0),
-        missing => bail!("the account does not close: {missing} frames"),
+        missing => bail!("counters do not balance: {missing} frames missing"),
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn control(lab: Option<&str>, node: &str, word: &str) -> Result<i32> 
     let client = labs::connect(lab)?;
     let entry = client.entry(node)?;
     if !entry.machine {
-        return Err(crate::Usage(format!("node {node:?} is no virtual machine")).into());
+        return Err(crate::Usage(format!("node {node:?} is not a virtual machine")).into());
     }
     run(&client, &entry, &of_machine(word, vec![]))
 }

@@ -228,7 +228,7 @@ fn dump(lab: Option<&str>, args: &FlowDump) -> Result<()> {
         Version::V13 => wanted,
     };
     let Reply::Flow(mut flows) = client.request(Request::Flow(wanted))? else {
-        bail!("the switch answered something else");
+        bail!("unexpected reply from the switch");
     };
     flows.sort_by_key(|flow| (flow.table, std::cmp::Reverse(flow.priority)));
     if args.spoken.json {
@@ -273,7 +273,7 @@ fn show_groups(lab: Option<&str>, spoken: &Spoken) -> Result<()> {
         client.request(Request::GroupDesc)?,
         client.request(Request::GroupStats(netloom_openflow::action::GROUP_ALL))?,
     ) else {
-        bail!("the switch answered something else");
+        bail!("unexpected reply from the switch");
     };
     let all = text::Group::all(&groups, &stats);
     if spoken.json { print_json(&all) } else { print(&text::groups(&all)) }
@@ -301,7 +301,7 @@ fn show_meters(lab: Option<&str>, spoken: &Spoken) -> Result<()> {
         client.request(Request::MeterConfig(METER_ALL))?,
         client.request(Request::MeterStats(METER_ALL))?,
     ) else {
-        bail!("the switch answered something else");
+        bail!("unexpected reply from the switch");
     };
     let all = text::Meter::all(&meters, &stats);
     if spoken.json { print_json(&all) } else { print(&text::meters(&all)) }
@@ -318,7 +318,7 @@ fn ports(lab: Option<&str>, spoken: &Spoken) -> Result<()> {
     let mut client = connect(lab, spoken)?;
     let described = names::ports(&mut client)?;
     let Reply::PortStats(stats) = client.request(Request::PortStats(PortNumber::ANY))? else {
-        bail!("the switch answered something else");
+        bail!("unexpected reply from the switch");
     };
     let all = text::Port::all(&described, &stats);
     if spoken.json { print_json(&all) } else { print(&text::ports(&all)) }

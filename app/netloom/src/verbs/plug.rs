@@ -57,8 +57,8 @@ pub(crate) fn plug(lab: Option<&str>, args: &Plug) -> Result<i32> {
     print(&text(&pump.reading().read()))?;
     match end {
         End::Stopped => Ok(0),
-        End::InterfaceGone => bail!("interface {interface:?}: it is no more"),
-        End::SwitchGone => bail!("switch {:?}: it is no more", args.switch),
+        End::InterfaceGone => bail!("interface {interface:?}: it is gone"),
+        End::SwitchGone => bail!("switch {:?}: it is gone", args.switch),
     }
 }
 
@@ -87,7 +87,7 @@ fn plug_card(address: &Address, args: &Plug, options: Options) -> Result<i32> {
     print(&text(&pump.reading().read()))?;
     match end {
         End::Stopped => Ok(0),
-        End::InterfaceGone | End::SwitchGone => bail!("switch {:?}: it is no more", args.switch),
+        End::InterfaceGone | End::SwitchGone => bail!("switch {:?}: it is gone", args.switch),
     }
 }
 

@@ -169,7 +169,7 @@ fn run(args: &SliceRun) -> Result<i32> {
     make_folder(&folder)?;
     let socket = folder.join("control");
     if Connection::open(&socket)?.is_some() {
-        bail!("{:?}: a slicer with this file runs already", args.file);
+        bail!("{:?}: a slicer with this file is already running", args.file);
     }
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let application = Application {

@@ -59,7 +59,7 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
         Outcome::Up { made, changed, troubles, notes, .. } => {
             said = troubles;
             tell_notes(&name, &notes);
-            let words = format!("adopted, {made} of {nodes} nodes made anew in {}", took());
+            let words = format!("adopted, {made} of {nodes} nodes recreated in {}", took());
             let folder = Folder::new(&runtime_dir()?, &name);
             let mended = labs::connect_to(&folder)?.repair(args.keep_drift)?;
             let drift = drift_words(&mended.drift, args.keep_drift);
@@ -82,13 +82,13 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             };
             let made = match repaired.nodes.as_slice() {
                 [] => String::new(),
-                nodes => format!(", made anew: {}", nodes.join(", ")),
+                nodes => format!(", recreated: {}", nodes.join(", ")),
             };
             said = repaired.troubles;
             tell_notes(&name, &repaired.notes);
             let changed = changed_words(&changed);
             let drift = drift_words(&repaired.drift, args.keep_drift);
-            output::print(&format!("lab {name}: runs already{made}{changed}{drift}"))?;
+            output::print(&format!("lab {name}: already running{made}{changed}{drift}"))?;
             return tell_standing(&name, &said);
         }
     }
@@ -108,7 +108,7 @@ fn tell_standing(lab: &str, troubles: &[String]) -> Result<i32> {
     if !matches!(status.state, LabState::Degraded | LabState::Failed) {
         return Ok(0);
     }
-    tell_line!("netloom: lab {lab:?} is up, but degraded; `netloom up --replace` makes it anew");
+    tell_line!("netloom: lab {lab:?} is up, but degraded; `netloom up --replace` recreates it");
     status.nodes.iter().filter_map(figures::reason).for_each(|line| tell!("{line}"));
     Ok(1)
 }
@@ -125,7 +125,7 @@ pub(crate) fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
             stories.iter().for_each(|story| tell_line!("{story}"));
         }
     };
-    tell("link", "could not be made anew", &links);
+    tell("link", "could not be recreated", &links);
     tell("program", "ended with an error", &programs);
     i32::from(!troubles.is_empty())
 }
@@ -146,7 +146,7 @@ pub(crate) fn tell_lacking(lab: &str, neighbours: Neighbours) {
     }
 }
 
-/// What was changed by hand without netloom: taken back, or kept.
+/// Manual changes made without netloom: reverted, or kept.
 fn drift_words(drift: &[String], kept: bool) -> String {
     let what = if kept { "kept" } else { "mended" };
     drift.iter().map(|line| format!("{what}: {line}\n")).collect()
@@ -158,9 +158,7 @@ fn changed_words(changed: &[String]) -> String {
         return "\n".to_owned();
     }
     let lines: String = changed.iter().map(|line| format!("  {line}\n")).collect();
-    format!(
-        "; by hand it was changed to differ from its file:\n{lines}`netloom up --replace` makes it anew\n"
-    )
+    format!("; has manual changes:\n{lines}`netloom up --replace` recreates it\n")
 }
 
 /// Brings a lab up. On request a running lab of the same name is taken down first, but only after every
@@ -196,7 +194,7 @@ fn options(args: &Up, foreground: bool) -> Result<Options> {
     })
 }
 
-/// Brings up an empty lab; succeeds if it runs already.
+/// Brings up an empty lab; succeeds if it is already running.
 pub(crate) fn up_empty(name: &str) -> Result<()> {
     let launch = Launch::begin()?;
     let options = plain("/".into(), None, false)?;
@@ -276,7 +274,7 @@ pub(crate) fn run(wish: &Wish, run: &Run) -> Result<i32> {
         plan.nodes.iter().filter(|n| talks(n)).map(|n| n.name.clone()).collect();
     let signals = super::ending()?;
     let Outcome::Up { life, troubles, notes, .. } = bring_up(launch, plan, args, true)? else {
-        anyhow::bail!("lab {name:?}: runs already; take it down first, or use `netloom up`");
+        anyhow::bail!("lab {name:?}: already running; take it down first, or use `netloom up`");
     };
     drop(claim);
     tell_notes(&name, &notes);

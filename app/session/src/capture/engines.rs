@@ -233,7 +233,7 @@ impl Tapped {
                 Ok(one(Box::new(Pcap::open(&link.name, &options).map_err(refused)?)))
             }
             EngineKind::Switch => {
-                Err(Error::unfit(format!("interface {:?}", self.shown), "it is no switch"))
+                Err(Error::unfit(format!("interface {:?}", self.shown), "it is not a switch"))
             }
         }
     }

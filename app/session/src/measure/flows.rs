@@ -46,7 +46,7 @@ impl FromStr for FlowPorts {
     fn from_str(text: &str) -> Result<FlowPorts> {
         let wrong = || {
             let hint = "write 80/tcp or 5000->80/udp, * for any port";
-            Error::Request(format!("{text:?} is no flow; {hint}"))
+            Error::Request(format!("{text:?} is not a flow; {hint}"))
         };
         let port = |text: &str| match text {
             "*" => Ok(None),

@@ -17,7 +17,7 @@ fn whole(value: &Value) -> Attempt<i64> {
         Value::Text(text) if text.trim().parse::<i64>().is_ok() => {
             Ok(text.trim().parse().unwrap_or(0))
         }
-        other => fault(0, format!("{other} is no whole number")),
+        other => fault(0, format!("{other} is not a whole number")),
     }
 }
 

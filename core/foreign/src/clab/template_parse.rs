@@ -381,7 +381,7 @@ fn number(text: &str, line: u32) -> Attempt<(Word, usize)> {
     let value = match (text.parse(), text.parse()) {
         (Ok(n), _) => Value::Int(n),
         (_, Ok(n)) => Value::Float(n),
-        _ => return fault(line, format!("{text:?} is no number")),
+        _ => return fault(line, format!("{text:?} is not a number")),
     };
     Ok((Word::Value(value), text.len()))
 }

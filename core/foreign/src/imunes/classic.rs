@@ -28,7 +28,11 @@ pub(super) fn read(job: &Job<'_>, content: &[u8]) -> Result<Net> {
                 job.ledger.say(item, Verdict::Changed("only matters to its drawing".into()));
             }
             word => {
-                return Err(wrong(job.file, what.line, format!("{word:?} is no word of IMUNES")));
+                return Err(wrong(
+                    job.file,
+                    what.line,
+                    format!("{word:?} is not a word of IMUNES"),
+                ));
             }
         }
     }

@@ -167,7 +167,7 @@ const ADDRESSES: &str = "addresses belong to the end of a link: \
      links: [{ends: [A, B], addresses: {A: 10.0.0.1/24}}]";
 const FROM_LINKS: &str =
     "interfaces come from links, which stand at the top of the file: links: [[A, B]]";
-const NO_CONTAINER: &str = "leave it out: a node is no container, and has no such setting";
+const NO_CONTAINER: &str = "leave it out: a node is not a container, and has no such setting";
 
 static LAB: Words = &[
     (

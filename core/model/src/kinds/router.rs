@@ -111,7 +111,7 @@ static TABLE: [Key; 6] = [
     key(
         "grace",
         DURATION,
-        "With plane: separate, how long routes stay that nobody confirms after the node or its daemons came back. At \
+        "With plane: separate, how long unconfirmed routes stay after the node or its daemons came back. At \
          most 30m. Default 2m.",
     ),
 ];
@@ -298,7 +298,7 @@ fn config(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<String
         if !PROGRAMS.contains(&entry.key.as_str()) {
             let help = report.suggest(&entry.key, PROGRAMS);
             let help = help.or_else(|| Some(format!("daemons: {}", PROGRAMS.join(", "))));
-            let message = format!("{path}: {} is no daemon of FRR", quote(&entry.key));
+            let message = format!("{path}: {} is not a daemon of FRR", quote(&entry.key));
             report.error_with(entry.place, message, help);
         }
         let file = non_empty(&entry.value, &path, report)?;

@@ -32,7 +32,7 @@ pub const OWN_ADDRESS: &str = "own";
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedShm))]
 pub struct ShmSwitch {
-    /// The mode of its socket, which decides who may join.
+    /// The mode of its socket, which decides which users may join.
     pub mode: u32,
     /// The group of its socket, by name or number.
     pub group: Option<String>,
@@ -100,7 +100,7 @@ impl ShmSwitch {
 pub struct ShmPort {
     /// Its number; the switch chooses by default.
     pub number: Option<u16>,
-    /// The user who may have it, by name or number.
+    /// The user that may have it, by name or number.
     pub owner: Option<String>,
     /// Its VLANs.
     pub vlan: Option<PortVlan>,

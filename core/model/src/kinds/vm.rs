@@ -177,7 +177,7 @@ pub struct Storage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub disk: Option<PathBuf>,
-    /// The file that keeps what is written to it.
+    /// The file that keeps the disk's writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub keep: Option<PathBuf>,

@@ -273,7 +273,7 @@ impl<'a> Finder<'a> {
         }
         if owners.is_empty() {
             return Err(format!(
-                "node {name:?} hands packets to {address}, which is no node's in the lab's plan"
+                "node {name:?} hands packets to {address}, which no node of the lab's plan has"
             ));
         }
         let path = self

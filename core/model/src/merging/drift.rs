@@ -1,4 +1,4 @@
-//! What was changed by hand since a file was applied, and keeping it.
+//! Manual changes since a file was applied, and keeping them.
 //!
 //! `made` is the plan of the file that was applied last; `running` has the changes by hand.
 
@@ -13,7 +13,7 @@ use crate::plan::ports::free_number;
 use crate::plan::{LinkId, LinkSlot, Plan, PlannedEnd, PlannedLink, Slot};
 use crate::setting::Settings;
 
-/// [`merge`], with the steps marked that take back what was changed by hand. With `keep` those are left out, and the
+/// [`merge`], with the steps marked that revert manual changes. With `keep` those are left out, and the
 /// target has what they would take back.
 ///
 /// # Errors

@@ -17,7 +17,8 @@ pub enum Act {
     Add,
     /// It is changed where it is.
     Change,
-    /// It is removed and made anew.
+    /// It is removed and recreated.
+    #[serde(rename = "recreate", alias = "anew")]
     Anew,
     /// It is removed.
     Remove,
@@ -41,9 +42,9 @@ pub struct Step {
     /// What goes and comes with an object that is recreated: nodes in it, links that end there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
-    /// Whether something that may be in use ends: an object, or a program that is started again or no more.
+    /// Whether something that may be in use ends: an object, or a program that is restarted or ended.
     pub ends: bool,
-    /// Whether it takes back what was changed by hand, since the file was applied last.
+    /// Whether it reverts manual changes made since the file was last applied.
     #[serde(default, skip_serializing_if = "crate::lab::is_not")]
     pub drift: bool,
 }
@@ -75,7 +76,7 @@ impl KeyChange {
         all
     }
 
-    /// How many of so many are not named.
+    /// How many of `all` are not named.
     fn more(all: usize) -> Option<KeyChange> {
         let more = all.saturating_sub(MOST_CHANGES);
         (more > 0).then(|| KeyChange { key: String::new(), words: format!("and {more} more") })
@@ -101,7 +102,7 @@ impl Step {
             Act::Remove => format!("- {object}"),
             Act::Change if self.changes.is_empty() => format!("~ {object}"),
             Act::Change => format!("~ {object}: {}", keys().join("; ")),
-            Act::Anew => format!("! {object} anew: {}", keys().join("; ")),
+            Act::Anew => format!("! {object} recreated: {}", keys().join("; ")),
         };
         if !self.with.is_empty() {
             line.push_str(&format!(" (with {})", self.with.join(", ")));
@@ -113,10 +114,10 @@ impl Step {
     }
 }
 
-/// Whether a step takes back what was changed by hand, by its object and the keys that it changes.
+/// Whether a step reverts a manual change, by its object and the keys that it changes.
 pub(super) type IsDrift<'a> = dyn Fn(Kind, &str, &[Change]) -> bool + 'a;
 
-/// The steps: added, changed, made anew, removed; nodes, switches, links and slices of each in the order of their plan.
+/// The steps: added, changed, recreated, removed; nodes, switches, links and slices of each in the order of their plan.
 pub(super) fn steps(
     fates: &Fates<'_>,
     running: &Plan,
@@ -202,7 +203,7 @@ fn routed_words(names: &[String]) -> String {
     format!("{} and {} more nodes", first.join(", "), rest.len())
 }
 
-/// By object that is made anew: what goes with it, and has no reason of its own.
+/// By object that is recreated: what goes with it, and has no reason of its own.
 fn companions<'p>(fates: &Fates<'_>, plan: &'p Plan) -> HashMap<(Kind, &'p str), Vec<String>> {
     let goes = |kind, name: &str| fates.anew.get(&(kind, name)).is_some_and(Vec::is_empty);
     let mut all: HashMap<(Kind, &str), Vec<String>> = HashMap::new();

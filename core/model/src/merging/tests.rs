@@ -86,12 +86,12 @@ fn what_a_living_object_can_change_is_changed_and_the_rest_made_anew_with_what_g
         SITES.replace("{limits: {memory: 64MiB}}", "{limits: {memory: 64MiB}, storage: 5MB}");
     assert_eq!(
         told(SITES, &anew),
-        ["! node web anew: storage 5MB, was none (with link r1:eth1--web:eth0)"]
+        ["! node web recreated: storage 5MB, was none (with link r1:eth1--web:eth0)"]
     );
     let kind = SITES.replace("{s1: {}}", "{s1: {kind: shm}}");
     assert_eq!(
         told(SITES, &kind),
-        ["! switch s1 anew: kind shm, was kernel (with link h1:eth0--s1, link r1:eth0--s1)"]
+        ["! switch s1 recreated: kind shm, was kernel (with link h1:eth0--s1, link r1:eth0--s1)"]
     );
 }
 
@@ -171,7 +171,7 @@ fn children_and_links_go_with_a_node_that_is_made_anew() {
     let anew = nest.replace("a: {", "a: {privileged: true, ");
     assert_eq!(
         told(nest, &anew),
-        ["! node a anew: privileged true, was none (with node a/b, link a/b:eth0--c:eth0)"]
+        ["! node a recreated: privileged true, was none (with node a/b, link a/b:eth0--c:eth0)"]
     );
     let more = nest.replace("limit: 2", "limit: 5");
     assert_eq!(told(nest, &more), ["~ node a: children 5, was 2"]);
@@ -190,7 +190,7 @@ fn a_wire_is_put_into_a_living_link_unless_machines_hold_both_ends() {
     let machines =
         "nodes:\n  v: {kind: vm, kernel: k}\n  w: {kind: vm, kernel: k}\nlinks:\n  - [v, w]\n";
     let wish = machines.replace("- [v, w]", "- {ends: [v, w], delay: 5ms}");
-    assert_eq!(told(machines, &wish), ["! link v:eth0--w:eth0 anew: delay 5ms, was none"]);
+    assert_eq!(told(machines, &wish), ["! link v:eth0--w:eth0 recreated: delay 5ms, was none"]);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn doors_come_and_go_as_a_whole() {
     assert_eq!(words(&one, &one), [""; 0]);
     let lines = words(&one, &two);
     assert!(lines[0].starts_with("+ link web"), "{lines:?}");
-    assert_eq!(lines[1], "! link r1:eth2--internet anew: doors changed");
+    assert_eq!(lines[1], "! link r1:eth2--internet recreated: doors changed");
     let merged = merged(&of(&two), &of(&one)).unwrap();
     assert_eq!((merged.early.links.len(), merged.late.links.len()), (2, 0));
     assert_eq!(merged.added.links.len(), 1);

@@ -48,7 +48,7 @@ fn name(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
     match text.parse::<Source>() {
         Ok(source) => Some(source.to_string()),
         Err(netloom_oci::Error::Name { text, why }) => {
-            report.error(value.place, format!("{path}: {} is no image: {why}", quote(&text)));
+            report.error(value.place, format!("{path}: {} is not an image: {why}", quote(&text)));
             None
         }
         Err(other) => {
@@ -90,7 +90,7 @@ mod tests {
         for (body, part) in [
             (
                 "image: Alpine",
-                "nodes.a.image: \"Alpine\" is no image: names of images are in lower",
+                "nodes.a.image: \"Alpine\" is not an image: names of images are in lower",
             ),
             ("image: ''", "nodes.a.image"),
             ("image: a, root: b", "nodes.a.root: `image` and `root` exclude each other"),

@@ -284,8 +284,8 @@ pub(crate) static NODE: Object = Object {
         key(
             "ids",
             IDS,
-            "Its users and groups. real: programs change to other users and give files to them. fake: they are told \
-             that they did, and stay root. one: they stay root, and are told so. Default: its parent's or the lab's, \
+            "Its users and groups. real: programs change to other users and give files to them. fake: the change \
+             appears to succeed, and they stay root. one: the change fails, and they stay root. Default: its parent's or the lab's, \
              else real where the machine gives its lab users, fake elsewhere.",
         ),
         key(
@@ -403,7 +403,7 @@ pub(crate) static LIMITS: Object = Object {
 /// `protect` of a node.
 pub(crate) static PROTECT: Object = Object {
     name: "protect",
-    doc: "A budget for what is sent to a node, over all its interfaces.",
+    doc: "A budget for traffic to a node, over all its interfaces.",
     keys: &[
         key(
             "packets",
@@ -539,7 +539,7 @@ pub(crate) static EXEC: Object = Object {
         key(
             "fatal",
             Value::Boolean,
-            "true (default): if it fails, the lab does not come up. false: its failure is only told.",
+            "true (default): if it fails, the lab does not come up. false: its failure is only reported.",
         ),
         key(
             "timeout",

@@ -50,7 +50,7 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
         node.forwarding = forwarding(value, &path.key("forwarding"), report);
         node.forwarding_given = true;
         if !node.forwarding.any() && node.kind.as_router().is_some() {
-            let message = format!("{}: a router forwards", path.key("forwarding"));
+            let message = format!("{}: a router cannot disable forwarding", path.key("forwarding"));
             report.error(value.place, message);
         }
     }
@@ -206,7 +206,7 @@ fn sysctls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<Strin
                 "names are like net.ipv4.tcp_ecn; only those below net. belong to a node".into();
             report.error_with(
                 entry.place,
-                format!("{path}: {} is no sysctl of a node", quote(key)),
+                format!("{path}: {} is not a sysctl of a node", quote(key)),
                 Some(help),
             );
         }

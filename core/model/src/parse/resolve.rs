@@ -120,7 +120,7 @@ impl Resolver<'_> {
             }
             (End::Nowhere, _) | (_, End::Nowhere) => {
                 let message =
-                    format!("link {shown}: the other end of one that leads nowhere is a node");
+                    format!("link {shown}: a `nowhere` link needs a node at its other end");
                 report.error(a.place, message);
                 None
             }

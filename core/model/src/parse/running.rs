@@ -142,7 +142,7 @@ pub fn link_mac(end: &str, texts: &[&str]) -> Result<[u8; 6], String> {
     let [text] = texts else { return Err(format!("mac: more than one for {end:?}")) };
     match text.parse::<Mac>() {
         Ok(mac) if mac.is_station() => Ok(mac.0),
-        Ok(_) => Err(format!("mac: {text} is no address of an interface")),
+        Ok(_) => Err(format!("mac: {text} is not an address of an interface")),
         Err(e) => Err(format!("mac: {e}")),
     }
 }

@@ -382,7 +382,7 @@ fn side_of(link: &RawLink, end: &At<String>, map: &str, report: &mut Report) -> 
         let help = report.suggest(key, shown.iter().map(String::as_str));
         report.error_with(
             end.place,
-            format!("{map}: {} is no end of link {}", quote(key), link.shown()),
+            format!("{map}: {} is not an end of link {}", quote(key), link.shown()),
             help,
         );
         return None;

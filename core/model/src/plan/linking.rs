@@ -65,7 +65,7 @@ pub enum NewEnd {
 
 /// A lab brought up by a version that stored no scheme.
 const NO_SCHEME: &str = "the lab was brought up by an earlier version of netloom, so that its links \
-                         cannot be changed; bring it up anew";
+                         cannot be changed; run `netloom up --replace` with its file";
 
 impl Plan {
     /// Adds a link after all others and returns its place. Recomputes the routes of the whole network.
@@ -150,7 +150,7 @@ impl Plan {
             }
             [NewEnd::Nowhere, NewEnd::Switch(_) | NewEnd::Nowhere]
             | [NewEnd::Switch(_), NewEnd::Nowhere] => {
-                return Err("the other end of one that leads nowhere is a node".into());
+                return Err("a `nowhere` link needs a node at its other end".into());
             }
             [NewEnd::Switch(_), NewEnd::Switch(_)] => {
                 return Err("it joins two switches, which is for the lab file to do: their nodes \

@@ -142,7 +142,7 @@ impl Plan {
             if own.link != LinkSlot::NOT_SHOWN
                 && !link.is_some_and(|link| link.ends.iter().any(this))
             {
-                return no(format!("interface {:?} is no end of its link", own.name));
+                return no(format!("interface {:?} is not an end of its link", own.name));
             }
         }
         let leads = |at: usize| at < node.interfaces.len();
@@ -280,7 +280,7 @@ impl Plan {
             [PlannedEnd::Nowhere { .. }, PlannedEnd::Node { .. }]
             | [PlannedEnd::Node { .. }, PlannedEnd::Nowhere { .. }] => Ok(()),
             ends if ends.iter().any(|end| matches!(end, PlannedEnd::Nowhere { .. })) => {
-                no("the other end of one that leads nowhere is a node")
+                no("a `nowhere` link needs a node at its other end")
             }
             ends if ends
                 .iter()

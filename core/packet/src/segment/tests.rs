@@ -171,7 +171,7 @@ fn what_contradicts_itself_is_refused() {
     other[20] |= 0x20;
     refuse(good, &other, "super-frame: cut: it is a fragment");
     other[13] = 6;
-    refuse(good, &other, "super-frame: cut: it is no IP packet");
+    refuse(good, &other, "super-frame: cut: it is not an IP packet");
     let mut other = frame;
     other[14 + 20 + 12] = 0x40;
     refuse(good, &other, "super-frame: cut: its transport header is not whole");

@@ -17,7 +17,7 @@ pub(super) fn length(at: u64, kind: u32, total: u32) -> crate::Result<usize> {
         return Err(wrong("its length is less than 12"));
     }
     if total & 3 != 0 {
-        return Err(wrong("its length is no multiple of 4"));
+        return Err(wrong("its length is not a multiple of 4"));
     }
     usize::try_from(total).map_err(|_| wrong("longer than memory"))
 }

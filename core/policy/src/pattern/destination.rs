@@ -161,7 +161,7 @@ fn name(text: &str) -> Result<String, String> {
         return Err("not a host name, address, prefix, unix:/path, unix:@name or vsock:CID".into());
     }
     if plain.split('.').next_back().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit())) {
-        return Err("neither an address nor a host name, whose last label is no number".into());
+        return Err("neither an address nor a host name, whose last label is not a number".into());
     }
     Ok(plain)
 }
@@ -245,7 +245,7 @@ mod tests {
     fn wrong_text_says_what_would_be_right() {
         for (text, part) in [
             ("10.0.0.1/8", "write 10.0.0.0/8"),
-            ("10.0.0.256", "last label is no number"),
+            ("10.0.0.256", "last label is not a number"),
             ("a.*.org", "first label"),
             ("exa mple", "not a host name"),
             ("", "not a host name"),

@@ -17,7 +17,7 @@ pub struct PortLines {
     pub allocatable: bool,
     /// Its user's name.
     pub user: Option<String>,
-    /// The user who may have it.
+    /// The user that may have it.
     pub owner: Option<String>,
     /// The group that may have it.
     pub group: Option<String>,

@@ -163,7 +163,7 @@ fn decode_join<'a>(from: &mut Reader<'a>) -> Result<Join<'a>> {
     if rest.iter().any(|b| *b != 0) {
         return Err(wrong("reserved bytes set"));
     }
-    let name = std::str::from_utf8(name).map_err(|_| wrong("name is no text"))?;
+    let name = std::str::from_utf8(name).map_err(|_| wrong("name is not text"))?;
     check_name(name).map_err(wrong)?;
     let edges = from.take(edges * EDGE)?;
     let mut entries = Reader(edges);
@@ -267,7 +267,7 @@ fn short(length: usize) -> Result<u16> {
 }
 
 fn port(number: u8) -> Result<u8> {
-    if number == 0 { Err(unsent("0 is no port")) } else { Ok(number) }
+    if number == 0 { Err(unsent("0 is not a port")) } else { Ok(number) }
 }
 
 /// The rest of a message.
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
 
     fn port(&mut self) -> Result<u8> {
         match self.array()? {
-            [0] => Err(wrong("0 is no port")),
+            [0] => Err(wrong("0 is not a port")),
             [number] => Ok(number),
         }
     }

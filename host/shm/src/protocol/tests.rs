@@ -128,7 +128,7 @@ fn what_no_one_writes_is_refused() {
     refused(&[12, 0, 0, 0, 1, 0, 255, 15, 2, 0, 0, 0, 0, 1, 0, 0], "no VLAN has this number");
     refused(&[12, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 1, 0, 0], "no station has this address");
     refused(&[12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "no station has this address");
-    refused(&[4, 0, 0, 0, 0, 0, 0, 0], "0 is no port");
+    refused(&[4, 0, 0, 0, 0, 0, 0, 0], "0 is not a port");
     refused(&[8, 0, 0, 0, 1, 2, 0, 0], "unknown direction");
     refused(&[10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0], "unknown flags");
     refused(&[3, 0, 0, 0, 1, 0, 0, 0, 0xff], "text is none");
@@ -155,7 +155,7 @@ fn what_no_one_writes_is_refused() {
     refused(&changed(26, 0), "reserved bytes set");
     refused(&changed(26, 65), "name too long");
     refused(&changed(28, 7), "name has control characters");
-    refused(&changed(28, 0xff), "name is no text");
+    refused(&changed(28, 0xff), "name is not text");
     refused(&changed(29, b'b'), "reserved bytes set");
     for name in ["", "\n", &"x".repeat(MOST_NAME + 1)] {
         let mut bytes = Vec::new();

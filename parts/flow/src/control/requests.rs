@@ -60,7 +60,7 @@ pub enum Request {
         port: PortKey,
     },
     /// Gives a network namespace a name, replacing that of an earlier one. Its descriptor comes with the message.
-    /// Controllers with that name are connected to anew from it.
+    /// Controllers with that name are connected to again from it.
     SetNamespace {
         /// The name.
         name: String,
@@ -164,7 +164,7 @@ pub struct Shown {
     pub meters: u64,
     /// Its ports by number.
     pub ports: Vec<PortShown>,
-    /// The controllers that it was told.
+    /// Its configured controllers.
     pub controllers: Vec<ControllerShown>,
     /// Connections that others made: to its socket, or to where it listens.
     pub connections: Vec<ConnectionShown>,
@@ -228,7 +228,7 @@ pub struct ControllerShown {
     pub connection: Option<ConnectionShown>,
     /// How many connections there are beside it.
     pub auxiliary: u64,
-    /// Attempts since it was connected last, or told.
+    /// Attempts since it was last connected, or configured.
     pub attempts: u64,
     /// Why the last attempt failed, or the last connection ended.
     pub reason: Option<String>,
@@ -253,7 +253,7 @@ pub struct ConnectionShown {
     pub sent: u64,
     /// Bytes that the other end has not taken yet.
     pub queued: u64,
-    /// Packets that it was not told because it does not read.
+    /// Packets left out because it does not read.
     pub packet_ins_dropped: u64,
 }
 

@@ -16,7 +16,7 @@ pub enum Request {
         policy: Policy,
     },
     /// Gives a network namespace a name, replacing that of an earlier one. Its descriptor comes with the message.
-    /// Controllers with that name are connected to anew from it.
+    /// Controllers with that name are connected to again from it.
     SetNamespace {
         /// The name.
         name: String,
@@ -78,7 +78,7 @@ pub struct SwitchShown {
     /// Its number, if it is connected or known by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datapath: Option<String>,
-    /// Whether it is connected, and has said who it is.
+    /// Whether it is connected, and has identified itself.
     pub connected: bool,
     /// The other end of its connection.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,7 +218,7 @@ pub struct ControllerShown {
 pub struct RefusalShown {
     /// When, in seconds since 1970.
     pub at: u64,
-    /// What was asked for, and why that cannot be.
+    /// The request, and why it was refused.
     pub words: String,
     /// A packet with which it would touch another slice, or leave its own.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -157,7 +157,7 @@ fn examine(path: &Path) -> Result<()> {
     let refused = |text: &str| Err(Error::Refused(format!("vde: {}: {text}", path.display())));
     let found = fs::symlink_metadata(path).map_err(looked)?;
     if !found.is_dir() {
-        return refused("exists, and is no folder");
+        return refused("exists, and is not a folder");
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         return refused(&format!("exists, and is user {}'s", found.uid()));

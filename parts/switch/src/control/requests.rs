@@ -88,7 +88,7 @@ pub struct PortChange {
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub name: Option<Option<String>>,
-    /// The user who may have it.
+    /// The user that may have it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<u32>))]
     pub uid: Option<Option<u32>>,

@@ -139,7 +139,7 @@ fn an_input_that_keeps_failing_is_given_up() {
     }
     come(&script, [frame(1)]);
     carrier.read(&mut Tools::default());
-    assert!(carrier.is_reading(), "one that works in between is no such input");
+    assert!(carrier.is_reading(), "one that works in between is not such an input");
     script.lock().unwrap().frames.extend((0..100).map(|_| None));
     while carrier.is_reading() {
         carrier.read(&mut Tools::default());

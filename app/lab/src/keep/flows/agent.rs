@@ -76,7 +76,7 @@ impl Agent {
         make_private_dir(&folder.flow_folder(name))?;
         let core = attach::open(context.inits, NodeId::CORE)?.ok_or_else(|| Error::Busy {
             object: object(),
-            reason: "the lab's core namespace is gone; `netloom up` makes it anew".into(),
+            reason: "the lab's core namespace is gone; `netloom up` recreates it".into(),
         })?;
         let application = told::application(&context.state.plan, folder, wanted);
         let text = serde_json::to_string(&application)

@@ -1,4 +1,4 @@
-//! Takes back what was changed by hand outside the plan: interfaces that were moved, links that were set down, and what was
+//! Reverts manual changes outside the plan: interfaces that were moved, links that were set down, and what was
 //! changed without netloom.
 
 use std::collections::BTreeSet;

@@ -21,12 +21,12 @@ pub(super) fn of(client: &mut Client, lines: &[Line]) -> Result<Names> {
 pub(super) fn ports(client: &mut Client) -> Result<Vec<Port>> {
     if client.version() == Version::V13 {
         let Reply::PortDesc(ports) = client.request(Request::PortDesc)? else {
-            bail!("the switch answered something else");
+            bail!("unexpected reply from the switch");
         };
         return Ok(ports);
     }
     match client.ask(&Message::FeaturesRequest)? {
         Message::FeaturesReply(features) => Ok(features.ports),
-        _ => bail!("the switch answered something else"),
+        _ => bail!("unexpected reply from the switch"),
     }
 }

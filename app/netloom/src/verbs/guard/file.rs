@@ -54,7 +54,7 @@ impl PolicyFile {
     /// # Errors
     /// It cannot be read, or all of its errors.
     pub(super) fn read(path: &Path) -> Result<PolicyFile> {
-        // Who writes it in place holds a lock. What cannot be opened is an error of the reading.
+        // A writer in place holds a lock. A file that cannot be opened is an error of the reading.
         let held = open_regular(path).ok();
         let held = held.filter(|file| waited_for(READERS, || file.try_lock_shared()));
         let version = version(path);
@@ -278,7 +278,7 @@ fn open(path: &Path) -> io::Result<File> {
         _ => e,
     })?;
     let plain = file.metadata()?.is_file();
-    plain.then_some(file).ok_or_else(|| io::Error::other("it is no ordinary file"))
+    plain.then_some(file).ok_or_else(|| io::Error::other("it is not a regular file"))
 }
 
 fn same(file: &File, path: &Path) -> bool {
@@ -418,7 +418,7 @@ mod tests {
         let error = PolicyFile::read(&link).unwrap().add(&[rule()]).unwrap_err();
         assert!(format!("{error:#}").contains("symbolic link"), "{error:#}");
         let error = PolicyFile { path: "/dev/null".into(), ..PolicyFile::read(&path).unwrap() };
-        assert!(format!("{:#}", error.add(&[rule()]).unwrap_err()).contains("ordinary file"));
+        assert!(format!("{:#}", error.add(&[rule()]).unwrap_err()).contains("regular file"));
         let held = File::open(&path).unwrap();
         held.lock().unwrap();
         let file = PolicyFile::read(&path).unwrap();

@@ -81,7 +81,9 @@ fn came_up(
 ) -> (Step, Option<std::os::unix::net::UnixStream>) {
     let (troubles, notes, life) = match outcome {
         Outcome::Up { troubles, notes, life, .. } => (troubles, notes, Some(life)),
-        Outcome::Runs { .. } => (vec!["a lab of this name runs already".to_owned()], vec![], None),
+        Outcome::Runs { .. } => {
+            (vec!["a lab of this name is already running".to_owned()], vec![], None)
+        }
     };
     let (nodes, links) = (plan.nodes.len(), plan.links.len());
     let counts = format!("{}, {}", output::count(nodes, "node"), output::count(links, "link"));

@@ -82,7 +82,7 @@ impl FromStr for Controller {
 fn port(text: &str) -> Result<u16, String> {
     let digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     let number = text.parse().ok().filter(|number| digits && *number != 0);
-    number.ok_or_else(|| format!("{text:?} is no port, 1 to 65535"))
+    number.ok_or_else(|| format!("{text:?} is not a port; write 1 to 65535"))
 }
 
 /// A name or address and its port, `NAME` or `NAME:PORT`.
@@ -97,7 +97,7 @@ fn with_port(text: &str) -> Result<(&str, u16), String> {
 fn address(text: &str) -> Result<(IpAddr, u16), String> {
     if let Some((inner, rest)) = text.strip_prefix('[').and_then(|t| t.split_once(']')) {
         let address: Ipv6Addr =
-            inner.parse().map_err(|_| format!("{inner:?} is no IPv6 address"))?;
+            inner.parse().map_err(|_| format!("{inner:?} is not an IPv6 address"))?;
         return match rest.strip_prefix(':') {
             Some(number) => Ok((address.into(), port(number)?)),
             None if rest.is_empty() => Ok((address.into(), DEFAULT_PORT)),
@@ -108,7 +108,7 @@ fn address(text: &str) -> Result<(IpAddr, u16), String> {
         return Err(format!("write an IPv6 address in brackets: [{text}]"));
     }
     let (address, port) = with_port(text)?;
-    let wrong = || format!("{address:?} is no IP address; names are not looked up here");
+    let wrong = || format!("{address:?} is not an IP address; names are not looked up here");
     Ok((address.parse().map_err(|_| wrong())?, port))
 }
 
@@ -156,18 +156,18 @@ mod tests {
             ("", "a controller is tcp:"),
             ("10.0.0.5:6653", "a controller is tcp:"),
             ("udp:10.0.0.5", "a controller is tcp:"),
-            ("tcp:", "no IP address"),
+            ("tcp:", "not an IP address"),
             ("tcp:c0", "names are not looked up"),
-            ("tcp:10.0.0.5:0", "no port"),
-            ("tcp:10.0.0.5:70000", "no port"),
-            ("tcp:10.0.0.5:+1", "no port"),
+            ("tcp:10.0.0.5:0", "not a port"),
+            ("tcp:10.0.0.5:70000", "not a port"),
+            ("tcp:10.0.0.5:+1", "not a port"),
             ("tcp:fd00::5", "in brackets: [fd00::5]"),
-            ("tcp:[10.0.0.5]", "no IPv6 address"),
+            ("tcp:[10.0.0.5]", "not an IPv6 address"),
             ("tcp:[fd00::5]x", "instead of :PORT"),
             ("unix:c.sock", "absolute path"),
             ("node:", "name is missing"),
-            ("node:c0:", "no port"),
-            ("host:x", "no port"),
+            ("node:c0:", "not a port"),
+            ("host:x", "not a port"),
         ] {
             let error = text.parse::<Controller>().unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

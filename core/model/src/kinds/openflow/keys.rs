@@ -50,7 +50,7 @@ pub(super) static KEYS: &[Key] = &[
         "max-entries",
         Value::Integer(1, MOST_ENTRIES as i64),
         "openflow: how many flow entries each table may have. All entries, groups and meters together take at most \
-         128 MiB, or 1 KiB for each of these entries if that is more. What is beyond is refused: the table is full. \
+         128 MiB, or 1 KiB for each of these entries if that is more. More are refused: the table is full. \
          Default 100000.",
     ),
     key(

@@ -101,7 +101,8 @@ pub(crate) fn refuse_without_tls(
     let secure = controllers.iter().find(|controller| controller.is_tls());
     if let (Some(controller), Some(value)) = (secure, fields.get("controllers")) {
         let help =
-            "tls: {authorities: FILE} names the certificates of who may sign for it".to_owned();
+            "tls: {authorities: FILE} names the certificates of the authorities that sign for it"
+                .to_owned();
         let message = format!("{}: {controller} needs the key `tls`", path.key("controllers"));
         report.error_with(value.place, message, Some(help));
     }

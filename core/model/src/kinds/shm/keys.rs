@@ -20,7 +20,7 @@ const ABSOLUTE: Value =
 
 /// The keys, in the order of the manual.
 pub(super) static KEYS: &[Key] = &[
-    key("mode", MODE, "shm: who may join, as permission bits of its socket. Default 0600."),
+    key("mode", MODE, "shm: which users may join, as permission bits of its socket. Default 0600."),
     key("group", Value::Text, "shm: the group of its socket, by name or number."),
     key(
         "arena",
@@ -87,7 +87,7 @@ pub(crate) static PORT_OF_SWITCH: Object = Object {
         key(
             "owner",
             Value::Text,
-            "Who may join as it, a user's name or number, where the port is a program's.",
+            "The user that may join as it, by name or number, where the port is a program's.",
         ),
         key("number", Value::Integer(1, 255), "Its number; the switch chooses when absent."),
     ],

@@ -88,7 +88,8 @@ fn arena(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
     if bytes.is_power_of_two() && ARENA.contains(&bytes) {
         return u32::try_from(bytes).ok();
     }
-    let message = format!("{path}: {} is no power of two from 256KiB to 64MiB", value.describe());
+    let message =
+        format!("{path}: {} is not a power of two from 256KiB to 64MiB", value.describe());
     let next = bytes.clamp(*ARENA.start(), *ARENA.end()).next_power_of_two() >> 10;
     report.error_with(value.place, message, Some(format!("write {next}KiB")));
     None
@@ -223,7 +224,7 @@ pub(crate) fn lock(
         };
         if !mac.is_station() {
             let shown = quote(&item.text);
-            return report.error(item.place, format!("{path}: {shown} is no station's address"));
+            return report.error(item.place, format!("{path}: {shown} is not a station's address"));
         }
         locked.push(mac.to_string());
     });
@@ -359,7 +360,8 @@ fn check_ports(
             report.error(place, format!("ports: number {number} is taken on line {line}"));
         }
         if let Some(place) = raw.own.filter(|_| !end.is_some_and(|end| end.node)) {
-            let message = format!("ports: {} is no node's, `own` stands for nothing", quote(name));
+            let message =
+                format!("ports: {} is not a node's, so `own` stands for nothing", quote(name));
             report.error(place, message);
         }
         if let Some(place) = raw.owner.filter(|_| end.is_some()) {

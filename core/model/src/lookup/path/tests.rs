@@ -173,7 +173,10 @@ fn what_ends_a_way_is_named() {
     let odd = refused(&mut |_| Ok(Ok(next("tun0", None))));
     assert!(odd.contains("by interface \"tun0\", which is of no link"), "{odd}");
     let nobody = refused(&mut |_| Ok(Ok(next("eth0", Some("192.0.2.1")))));
-    assert!(nobody.contains("hands packets to 192.0.2.1, which is no node's"), "{nobody}");
+    assert!(
+        nobody.contains("hands packets to 192.0.2.1, which no node of the lab's plan has"),
+        "{nobody}"
+    );
     let unlinked = refused(&mut |_| Ok(Ok(next("eth0", None))));
     assert!(unlinked.contains(&format!("no link leads from h1:eth0 to {to}")), "{unlinked}");
     let (h2, h1) = (address(&plan, "h2"), address(&plan, "h1"));

@@ -431,7 +431,10 @@ fn a_switch_of_a_running_lab_is_read_as_in_the_file() {
     assert_eq!(read(&["kind=shm"]), read(&[]));
     for (words, wrong) in [
         (["ageing=soon"], "ageing: "),
-        (["arena=3MiB"], "arena: \"3MiB\" is no power of two from 256KiB to 64MiB; write 4096KiB"),
+        (
+            ["arena=3MiB"],
+            "arena: \"3MiB\" is not a power of two from 256KiB to 64MiB; write 4096KiB",
+        ),
         (["color=red"], "unknown key \"color\""),
         (["kind=kernel"], "kind: kernel cannot be made in a running lab"),
         (["mtu=1400"], "mtu: cannot be given"),

@@ -143,7 +143,7 @@ fn check_env(node: &PlannedNode) -> Checked {
         let inner = path.strip_prefix('-').unwrap_or(path).strip_prefix("net/");
         let part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
         if !inner.is_some_and(|inner| inner.split('/').all(part)) {
-            return no(format!("{path:?} is no sysctl of a node"));
+            return no(format!("{path:?} is not a sysctl of a node"));
         }
         texts([value.as_str()].into_iter(), "a sysctl")?;
     }
@@ -182,7 +182,7 @@ fn check_inner(path: &str) -> Checked {
 
 fn check_machine(machine: &Machine) -> Checked {
     if !vm::MEMORIES.contains(&machine.memory) || !vm::CPUS.contains(&machine.cpus.into()) {
-        return no("a machine cannot have this memory, or so many processors");
+        return no("a machine cannot have this much memory or this many processors");
     }
     let words = machine.qemu.iter().map(String::as_str).chain([machine.append.as_str()]);
     texts(words, "a word for a machine")?;
@@ -197,7 +197,7 @@ fn check_router(router: &Router) -> Checked {
         let area = ospf.area.as_str();
         let known = area.parse::<u32>().is_ok() || area.parse::<std::net::Ipv4Addr>().is_ok();
         if !known || !area.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-            return no(format!("ospf: {area:?} is no area"));
+            return no(format!("ospf: {area:?} is not an area"));
         }
         if ospf.hello == 0 || ospf.dead == 0 {
             return no("ospf: a time is 0");
@@ -207,7 +207,7 @@ fn check_router(router: &Router) -> Checked {
         return no("bgp: a number is 0");
     }
     match router.config.keys().find(|name| !router::PROGRAMS.contains(&name.as_str())) {
-        Some(name) => no(format!("config: {name:?} is no daemon of FRR")),
+        Some(name) => no(format!("config: {name:?} is not a daemon of FRR")),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Plans of labs are sound; each kind of contradiction is told.
+//! Plans of labs are sound; each kind of contradiction is reported.
 
 use proptest::prelude::*;
 
@@ -59,8 +59,8 @@ const WRONG: &[Wrong] = &[
     (|p| a(p).id = p.nodes[2].id, "two of the id"),
     (|p| a(p).id = NodeId::CORE, "was never given away"),
     (|p| p.next_id = NodeId::new(usize::MAX), "more ids were given away"),
-    (|p| a(p).interfaces[0].link = LinkSlot::new(1 << 40), "is no end of its link"),
-    (|p| a(p).interfaces[0].link = LinkSlot::new(2), "is no end of its link"),
+    (|p| a(p).interfaces[0].link = LinkSlot::new(1 << 40), "is not an end of its link"),
+    (|p| a(p).interfaces[0].link = LinkSlot::new(2), "is not an end of its link"),
     (|p| a(p).interfaces[0].name = "..".to_owned(), "is reserved"),
     (|p| a(p).interfaces[1].name = "eth0".to_owned(), "two of the interface"),
     (|p| a(p).interfaces[1].index = 2, "two of the index"),
@@ -81,8 +81,8 @@ const WRONG: &[Wrong] = &[
     (|p| a(p).files[0].path = "/../x".to_owned(), "must not hold `..`"),
     (|p| a(p).files[0].mode = u32::MAX, "more than permission bits"),
     (|p| a(p).binds[0].to = "/proc/x".to_owned(), "the node's own"),
-    (|p| a(p).sysctls[0].0 = "net/../kernel/core_pattern".to_owned(), "is no sysctl of a node"),
-    (|p| a(p).sysctls[0].0 = "kernel/core_pattern".to_owned(), "is no sysctl of a node"),
+    (|p| a(p).sysctls[0].0 = "net/../kernel/core_pattern".to_owned(), "is not a sysctl of a node"),
+    (|p| a(p).sysctls[0].0 = "kernel/core_pattern".to_owned(), "is not a sysctl of a node"),
     (|p| a(p).run[0].command.clear(), "names no program"),
     (|p| a(p).setup.push(vec![]), "names no program"),
     (|p| a(p).ready.timeout = std::time::Duration::MAX, "longer than any"),
@@ -126,7 +126,7 @@ const WRONG: &[Wrong] = &[
     (|p| p.links[0].mtu = u32::MAX, "mtu"),
     (
         |p| p.links[0].ends[0] = PlannedEnd::Node { node: Slot::new(9), interface: 0 },
-        "is no end of its link",
+        "is not an end of its link",
     ),
     (
         |p| p.links[0].ends[1] = PlannedEnd::Node { node: Slot::new(9), interface: 0 },
@@ -136,10 +136,10 @@ const WRONG: &[Wrong] = &[
     (|p| p.links[2].ends[1] = p.links[0].ends[1].clone(), "two of the port"),
     (|p| p.links[4].impairments[0].mtu = Some(1), "mtu: 1 is less"),
     (|p| router(p).grace = u32::MAX, "grace"),
-    (|p| router(p).ospf.as_mut().unwrap().area = "0\n shutdown".to_owned(), "is no area"),
-    (|p| drop(router(p).config.insert("../x".to_owned(), "y".into())), "is no daemon of FRR"),
-    (|p| machine(p).memory = u64::MAX, "cannot have this memory"),
-    (|p| machine(p).cpus = 0, "cannot have this memory, or so many processors"),
+    (|p| router(p).ospf.as_mut().unwrap().area = "0\n shutdown".to_owned(), "is not an area"),
+    (|p| drop(router(p).config.insert("../x".to_owned(), "y".into())), "is not a daemon of FRR"),
+    (|p| machine(p).memory = u64::MAX, "cannot have this much memory"),
+    (|p| machine(p).cpus = 0, "cannot have this much memory or this many processors"),
     (|p| scheme(p).pool.ipv4 = Some("10.0.0.0/30".parse().unwrap()), "large enough"),
     (|p| scheme(p).blocks[0].1 = "10.0.0.0/32".parse().unwrap(), "is not in the pool"),
     (|p| scheme(p).blocks[0].1 = "192.0.2.0/24".parse().unwrap(), "is not in the pool"),

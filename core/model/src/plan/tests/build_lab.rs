@@ -58,7 +58,7 @@ impl LabBuilder {
         node.children = limit;
         node.parent = parent.map(|end| match end {
             End::Node { node, .. } => node,
-            _ => panic!("{name}: its parent is no node"),
+            _ => panic!("{name}: its parent is not a node"),
         });
         self
     }

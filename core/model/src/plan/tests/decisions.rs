@@ -34,7 +34,7 @@ fn links(plan: &Plan) -> Vec<&str> {
 fn port(end: &PlannedEnd) -> &str {
     match end {
         PlannedEnd::Port { name, .. } => name,
-        other => panic!("{other:?} is no port"),
+        other => panic!("{other:?} is not a port"),
     }
 }
 

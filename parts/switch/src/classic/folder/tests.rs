@@ -53,7 +53,7 @@ fn what_is_no_folder_of_vde_is_left_alone() {
     let place = place();
     let path = place.path().join("sw");
     fs::write(&path, "").unwrap();
-    assert!(text(Folder::make(&path, 0o600, None)).contains("is no folder"));
+    assert!(text(Folder::make(&path, 0o600, None)).contains("is not a folder"));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
