@@ -1,4 +1,4 @@
-//! Compiles what is preloaded into User-mode Linux (`preload/xstate.c`) to `OUT_DIR/xstate.so`, with the compiler that
+//! Compiles the library that is preloaded into User-mode Linux (`preload/xstate.c`) to `OUT_DIR/xstate.so`, with the compiler that
 //! `host/ebpf` needs, too. Other processors than x86-64 have no such kernels: there it is empty.
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Bodies of requests: read whole before anything else, within a size, a time and a memory for all of them together.
 //!
-//! What is not plain JSON in UTF-8 is refused by its headers. Small bodies are bounded by the number of connections; a large
+//! A body that is not plain JSON in UTF-8 is refused by its headers. Small bodies are bounded by the number of connections; a large
 //! one reserves its size, and keeps that until it has been worked on.
 
 use std::future::poll_fn;
@@ -183,7 +183,7 @@ pub(crate) async fn bounded(
         return rejection.into_response();
     }
     let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
-    // Who sends a body slowly gives way like who sends nothing.
+    // A client that sends a body slowly gives way like one that sends nothing.
     held.does(Doing::Idle);
     let whole = match timeout(bodies.patience, bodies.read(parts.uri.path(), body)).await {
         Ok(Ok(whole)) => whole,

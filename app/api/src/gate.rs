@@ -20,7 +20,7 @@ use crate::reply::Rejection;
 /// Challenge to callers without the token (RFC 6750, section 3).
 const CHALLENGE: &str = "Bearer realm=\"netloom\"";
 
-/// Who is let in.
+/// The conditions of admission.
 #[derive(Debug)]
 pub struct Gate {
     token: Token,

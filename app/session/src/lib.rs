@@ -6,7 +6,7 @@
 //!
 //! [`probe`] answers questions inside a node, for tests of labs.
 //!
-//! What is not here: flags, files of flags, text for people, progress, exit codes (`app/netloom`); how frames are
+//! Not here: flags, files of flags, text for people, progress, exit codes (`app/netloom`); how frames are
 //! taken, sent and counted (`parts/`); what a target's name means (`netloom_model::lookup`). This crate prints
 //! nothing, catches no signals, and names no flags: errors that a caller words by its own flags have variants of
 //! their own. [`Spaces::enter`] is called before any other thread starts.

@@ -1,4 +1,4 @@
-//! Questions that are answered inside a node: what its kernel's routes are, who answers it, and what of UDP packets that
+//! Questions that are answered inside a node: what its kernel's routes are, which nodes answer it, and what of UDP packets that
 //! one node sends arrives at another.
 //!
 //! [`answer`] does it in the calling process's own network namespace; `netloom test` has it called in a process that

@@ -1,7 +1,7 @@
 //! Switching decisions of an Ethernet switch: pure, with bytes and `now` as arguments.
 //!
 //! How a frame is classified ([`classify`]), who receives it ([`decide`], [`MacTable`]), in which form
-//! ([`egress`], [`retag`]), who gets a copy ([`Mirrors`]), and why it is dropped ([`Drop`]). Bytes
+//! ([`egress`], [`retag`]), which mirrors get a copy ([`Mirrors`]), and why it is dropped ([`Drop`]). Bytes
 //! may be anything: every function is total. Nothing here moves a frame or knows a ring.
 //!
 //! 802.1Q with only the tag type 0x8100. A frame whose outermost type is 0x88a8 (or 0x9100) is an

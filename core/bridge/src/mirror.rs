@@ -1,4 +1,4 @@
-//! Mirror sessions: who gets a copy of which frames.
+//! Mirror sessions: which port gets a copy of which frames.
 //!
 //! A session is one port that gets copies of frames that enter the switch at some ports (`In`: the
 //! port sent them) or leave it there (`Out`: the port gets them). A frame is copied once per session,
@@ -42,7 +42,7 @@ impl Direction {
 /// A session: the copies for one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirrorSession {
-    /// Who gets them.
+    /// The port that gets them.
     pub to: PortNumber,
     /// Whose frames are copied.
     pub sources: Vec<(PortNumber, Direction)>,

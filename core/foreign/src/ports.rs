@@ -1,8 +1,8 @@
 //! Ports of the host that lead to programs in nodes, as Docker publishes them: `[[ADDRESS:]PORT:]TO[/PROTOCOL]`, where both may be
 //! ranges.
 //!
-//! Docker listens on every address of the host unless one is given; a lab's ports are on the host's loopback then, which is told.
-//! A port of the host is one node's: who comes second is left out.
+//! Docker listens on every address of the host unless one is given; a lab's ports are on the host's loopback then, which is reported.
+//! A port of the host is one node's: a second node's is left out.
 
 use std::net::IpAddr;
 

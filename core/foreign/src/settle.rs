@@ -1,7 +1,7 @@
 //! What a lab file does not take of other programs' labs is given in another way before the text is written.
 //!
 //! Addresses, hardware addresses and routes that the kernel may take, but the planner does not, become commands of the
-//! node. Loops of switches are allowed, and bridges in them block. Each is told at its line of the source. What is
+//! node. Loops of switches are allowed, and bridges in them block. Each is reported at its line of the source. What is
 //! refused nevertheless is taken out by [`crate::refused`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -1,11 +1,11 @@
-//! Turns a running lab into the one of a file: what has to be done, and the plan that stands afterwards.
+//! Turns a running lab into the one of a file: the steps, and the plan that holds afterwards.
 //!
 //! [`merge`] compares the plan of what runs with the wanted one. Objects are matched by name. One whose facts are equal,
 //! or differ only in what it can change while it lives, stays, and the *target* has its identity: ids, indexes, port
 //! numbers, names in the core namespace. Everything else in the target is the wanted plan's. An object that must be made
 //! again gets a new identity; what lives in it or ends at it goes with it.
 //!
-//! [`with_leftovers`] is the plan in between: the target, and after it what is removed last. Nothing here touches a
+//! [`with_leftovers`] is the plan in between: the target, followed by objects that are removed last. Nothing here touches a
 //! machine; [`Machine`] has the little that depends on one.
 
 mod drift;

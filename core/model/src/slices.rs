@@ -29,7 +29,7 @@ use crate::kinds::openflow::{Controller, DatapathId, TlsFiles};
 /// Maximum number of slices: a switch tells 1,023 apart.
 pub(crate) const MOST_SLICES: usize = 1000;
 
-/// Flow entries that slices have on a switch where the file does not say how many: each has an equal share of so many in all
+/// Flow entries that slices have on a switch where the file does not say how many: each has an equal share of this total
 /// places, with bounds. What a slicer keeps of them fits into half of 256 MiB.
 const ENTRIES: u32 = 60_000;
 const MOST_SHARE: u32 = 20_000;

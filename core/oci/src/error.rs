@@ -1,4 +1,4 @@
-//! What is refused.
+//! Reasons of refusal.
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,6 +1,6 @@
 //! Flow entries, groups and meters as text, in the syntax of `ovs-ofctl(8)`.
 //!
-//! [`flow`] and its printing counterpart [`print_flow`] are exact: what is printed reads back as the same modification, but for
+//! [`flow`] and its printing counterpart [`print_flow`] are exact: printed text reads back as the same modification, but for
 //! values of fields that do not count. What Open vSwitch has no word for gets one in its manner (`push_pbb:0x88e7`, `pbb_isid=5`).
 
 mod action;

@@ -1,7 +1,7 @@
 //! Reading and writing big-endian fields with bounds.
 //!
 //! A reader knows its version and the reason to give when bytes are missing; a writer knows its version.
-//! What is read allocates at most in proportion to the message, which has at most 65,535 bytes.
+//! Reading allocates at most in proportion to the message, which has at most 65,535 bytes.
 
 use crate::error::{EncodeError, Reason};
 use crate::header::Version;

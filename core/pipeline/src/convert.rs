@@ -1,4 +1,4 @@
-//! Flow entries of one version as a controller of the other is told of them.
+//! Flow entries of one version, as shown to a controller of the other.
 //!
 //! What the other version cannot say is left out.
 

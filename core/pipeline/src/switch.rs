@@ -87,7 +87,7 @@ pub struct Options {
     pub fail_mode: FailMode,
     /// Seed of the choice of buckets.
     pub seed: u64,
-    /// Who made it, its hardware, software, serial number and name, for controllers.
+    /// Its maker, hardware, software, serial number and name, for controllers.
     pub description: [String; 5],
 }
 

@@ -1,6 +1,6 @@
 //! Work, in steps: how much may be done before others have their turn.
 //!
-//! A step takes some 50 ns. What takes long asks between its parts whether there is work left, and goes on from there
+//! A step takes some 50 ns. Long work asks between its parts whether there is budget left, and continues from there
 //! at its next turn.
 
 /// Work that may be done, and that was done.

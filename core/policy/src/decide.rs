@@ -81,13 +81,13 @@ impl Policy {
         matches.collect()
     }
 
-    /// Who may reach a listener for which `request` asks; `None` is everybody. Of several rules that none beats each
+    /// The peers that may reach a listener for which `request` asks; `None` is everybody. Of several rules that none beats each
     /// has a say: allowed peers are in the `from` of all that have one.
     pub fn peers(&self, request: &Request, now: Timestamp) -> Option<Peers> {
         peers(&self.matches(request, None, now))
     }
 
-    /// Whether a rule says who may reach a listener.
+    /// Whether a rule says which peers may reach a listener.
     pub fn limits_peers(&self) -> bool {
         self.rules.iter().any(|rule| rule.from.is_some())
     }

@@ -261,7 +261,7 @@ impl Indexed {
         Some(Said { by, exact: exact.is_some(), kept: all.iter().any(|(_, kept)| **kept) })
     }
 
-    /// Who may reach a listener, see [`Policy::peers`].
+    /// The peers that may reach a listener, see [`Policy::peers`].
     pub fn peers(&self, request: &Request, now: Timestamp) -> Option<Peers> {
         peers(&self.matches(request, None, now))
     }

@@ -251,7 +251,7 @@ fn destination(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Dest
     read.map_err(|why| report.error(node.place, format!("{path}: {}: {why}", node.describe()))).ok()
 }
 
-/// Who may reach a listener; everybody if one of the words says so.
+/// The peers that may reach a listener; all if one of the words says so.
 fn peers(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Peers> {
     let word = |node: &Node, path: &Path<'_>, report: &mut Report| {
         let read = Peers::parse(&value::text(node, path, report)?);

@@ -203,7 +203,7 @@ impl fmt::Display for Port {
     }
 }
 
-/// Who asks.
+/// The asking program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
     /// The absolute path of the executable.
@@ -308,7 +308,7 @@ fn plain_address(direction: Direction, address: IpAddr) -> IpAddr {
 /// A program's request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Who asks.
+    /// The asking program.
     pub program: Program,
     /// The direction.
     pub direction: Direction,

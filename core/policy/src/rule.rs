@@ -21,7 +21,7 @@ pub struct Rule {
     pub ports: Option<Ports>,
     /// The protocols it is about; empty is any.
     pub protocols: Vec<Protocol>,
-    /// Who may reach a listener that it allows; `None` is everybody. It narrows what happens, not what is matched.
+    /// The peers that may reach a listener that it allows; `None` is all. It narrows what happens, not what is matched.
     pub from: Option<Peers>,
     /// When it ends; `None` is never.
     pub until: Option<Timestamp>,
@@ -56,7 +56,7 @@ impl Rule {
             && self.program.matches(&request.program)
     }
 
-    /// Whether it allows some way to what has names: who may reach a name may look it up. Whom it keeps from some way only
+    /// Whether it allows some way to what has names: a program that may reach a name may look it up. Whom it keeps from some way only
     /// may, too.
     fn lets_look_up(&self) -> bool {
         let leads = |protocol: &Protocol| protocol.has_names();

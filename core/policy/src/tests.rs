@@ -292,7 +292,7 @@ fn is_about(one: Port, other: Port) -> bool {
     chosen || Part::of(one) == Part::of(other)
 }
 
-/// Whether what was done is done in the same direction, by the same protocol and port; who looks up a name needs neither.
+/// Whether what was done is done in the same direction, by the same protocol and port; a look-up of a name needs neither.
 fn is_as(one: &Request, other: &Request) -> bool {
     one.direction == other.direction
         && (other.protocol == Protocol::Dns
@@ -329,7 +329,7 @@ proptest! {
         prop_assert_eq!(policy.decide(&request, time(0)).rule, Some(1));
     }
 
-    /// Who may reach a listener is what the narrower rule says, however few the wider one lets come.
+    /// The narrower rule decides which peers may reach a listener, however few the wider one lets come.
     #[test]
     fn a_narrower_rules_peers_win(
         request in requests(), from in prop::option::of(peer_sets()), wide in peer_sets(), dropped in 1..32_u8,
@@ -425,7 +425,7 @@ proptest! {
         }
     }
 
-    /// Who looks up a name may reach it by some way, or has a rule for looking up.
+    /// A program that looks up a name may reach it at some port, or has a rule for looking up.
     #[test]
     fn a_name_is_looked_up_by_who_may_reach_it(
         policy in policies(), request in requests(), now in (0..3_i64).prop_map(time),

@@ -1,6 +1,6 @@
 //! A request in words, as a person asks about one: `/usr/bin/curl tcp example.org:443`.
 //!
-//! `[in|out|open] [PROTOCOL] [TARGET]` after the program, and of a listener `from ADDRESS`, who calls it. Targets: `NAME:PORT` (whose address nobody looks up),
+//! `[in|out|open] [PROTOCOL] [TARGET]` after the program, and of a listener `from ADDRESS`, its peer. Targets: `NAME:PORT` (whose address nobody looks up),
 //! `NAME=ADDRESS:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `:PORT` (all addresses), `resolver:53`, `unix:/path`, `unix:@name`,
 //! `vsock:CID:PORT`; none for `open`. A listener's port may be `free`; `icmp` and `raw` have no `:PORT`. `dns NAME` looks a
 //! name up.
@@ -21,7 +21,7 @@ pub struct Asked {
     pub request: Request,
     /// The target is a name without an address: rules about addresses may say something else.
     pub without_address: bool,
-    /// Who connects to a listener, or sends to it.
+    /// The peer that connects to a listener, or sends to it.
     pub from: Option<IpAddr>,
 }
 

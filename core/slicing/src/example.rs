@@ -1,4 +1,4 @@
-//! A packet as an example: of which somebody reads in an error, and that somebody can send to see.
+//! A packet as an example: shown in an error, and valid to be sent as a test.
 
 use netloom_openflow::matching::VID_PRESENT;
 use netloom_openflow::{Field, Oxm, PortNumber};

@@ -1,6 +1,6 @@
 //! Slices of OpenFlow switches: several controllers share a switch, and none can touch another's part of it.
 //!
-//! [`Slicing`] says which packets belong to whom ([`Space`]) and what each slice may use ([`Quota`]).
+//! [`Slicing`] says which packets belong to which slice ([`Space`]) and what each slice may use ([`Quota`]).
 //! [`VirtualSwitches`] stands between one real switch and the controllers of all slices: messages of either side go
 //! in with the time, messages to both come out. Each slice sees a switch of its own. A rule reaches the real
 //! switch only after a proof (`proof`) that no packet can leave the slice by it; a refusal has an example.

@@ -1,6 +1,6 @@
 //! A space: packets by port of arrival, VLAN, addresses, protocol and ports; and the cubes that it is made of.
 //!
-//! What is not given is not looked at. All that is given must hold, so each list is a choice and several spaces of a
+//! Fields that are not given match anything. All given ones must hold, so each list is a choice and several spaces of a
 //! slice are a union. Ranges of transport ports become prefixes, so that a space is a finite union of cubes.
 
 use std::ops::RangeInclusive;

@@ -111,7 +111,7 @@ pub(crate) fn programs_at(
     Ok(places.filter_map(|place| hook(none, index, direction, place).query().ok()).collect())
 }
 
-/// The socket that says who owns a place; none if somebody has it.
+/// The socket that marks the owner of a place; none if another process has it.
 fn own(ifindex: u32, direction: Direction, place: Place) -> io::Result<Option<OwnedFd>> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;

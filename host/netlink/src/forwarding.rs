@@ -2,7 +2,7 @@
 //!
 //! [`ForwardingWatch`] receives changes; [`Socket::forwarding_routes`] and [`Socket::neighbours`] ask for everything. The
 //! kernel removes some routes without a word, when a link goes down or an address goes: such changes, and lost messages,
-//! are told as [`ForwardingChange::Unknown`], after which the caller asks again. Next hops that are objects of their own
+//! are reported as [`ForwardingChange::Unknown`], after which the caller asks again. Next hops that are objects of their own
 //! come expanded, as the kernel sends them unless `net.ipv4.nexthop_compat_mode` is off.
 //! Specification: rtnetlink(7), `linux/{rtnetlink,neighbour}.h`.
 

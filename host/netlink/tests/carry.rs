@@ -1,4 +1,4 @@
-//! Interfaces that move between namespaces: what is lost, what is given back, what is in the way.
+//! Interfaces that move between namespaces: lost state, restored state, obstacles.
 
 use super::fresh;
 

@@ -15,7 +15,7 @@ pub const TURN: usize = 16;
 pub struct Arrival {
     /// Its socket, which does not block.
     pub socket: OwnedFd,
-    /// Who made it, for people.
+    /// The peer, in words.
     pub peer: String,
 }
 

@@ -3,7 +3,7 @@
 //! Nothing here blocks. While many answers wait, no further request is read, so answers are bounded by one
 //! request. Packets for a controller that is slower than they come are left out and counted, at best before anything is
 //! done for them ([`Channel::is_full`]); they never keep its requests from being read, since these are what ends the
-//! packets. Who takes nothing for a while, or lets too much wait, is closed by the server.
+//! packets. The server closes a peer that takes nothing for a while, or lets too much wait.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

@@ -1,4 +1,4 @@
-//! Somebody to be connected with: attempts, pauses between them, and how it stands. Nothing here waits.
+//! A peer to connect to: attempts, pauses between them, and its state. Nothing here waits.
 //!
 //! Attempts are a second apart at first, and eight at most; an answered one starts over at a second. One that is reached from
 //! a namespace that is not known yet waits for it. The owner of the [`Peer`] watches its sockets and calls it in time.

@@ -3,7 +3,7 @@
 //! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`arrival`] accepts it, [`reach`] makes sockets, in other
 //! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many
 //! of them; none of these blocks. [`record_file`] keeps what a later process has to know of what was agreed on over them;
-//! [`control`] is how a process is told what to do.
+//! [`control`] carries orders to a process.
 //! What the messages mean is decided elsewhere; they are those of `core/openflow`.
 
 #![forbid(unsafe_code)]

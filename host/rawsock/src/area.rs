@@ -22,7 +22,7 @@ pub(crate) struct Mapping {
 
 // SAFETY: the mapping belongs to the process, whatever thread uses it, and stays until it is dropped.
 unsafe impl Send for Mapping {}
-// SAFETY: it is only an address range; the slots' status words rule who may touch what in it.
+// SAFETY: it is only an address range; the slots' status words rule which side may touch what in it.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

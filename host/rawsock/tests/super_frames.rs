@@ -1,5 +1,5 @@
 //! TCP over a veth pair between two network namespaces: what one side's kernel gives the other in one
-//! piece is told as a super-frame, and nothing else is.
+//! piece is reported as a super-frame, and nothing else is.
 
 use super::pair;
 

@@ -57,7 +57,7 @@ pub enum Error {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Who can fill or exchange it.
+        /// The user that can fill or exchange it.
         source: netloom_sys::Error,
     },
     /// The process of a switch is another user's.

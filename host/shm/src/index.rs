@@ -1,4 +1,4 @@
-//! The protocol of a ring's indexes: who may write or read which bytes when, and who must be woken.
+//! The protocol of a ring's indexes: which side may write or read which bytes when, and which must be woken.
 //!
 //! This code owns no shared memory: shared words are arguments, the arena is positions. So the models
 //! (`tests/ring_loom.rs`) run it on loom's atomics. Positions run freely from 0 and are

@@ -1,4 +1,4 @@
-//! Copies for a mirror port: from whom they are taken, and who makes them.
+//! Copies for a mirror port: from which ports they are taken, and which port makes them.
 
 use super::port_hand;
 
@@ -126,7 +126,7 @@ fn a_source_gives_copies_of_what_passes_it_alone() {
     }
 }
 
-/// Who makes the copies of a frame from port 1 to port 3, by which ports are sources.
+/// Which port makes the copies of a frame from port 1 to port 3, by which ports are sources.
 #[test]
 fn the_receiver_makes_copies_where_it_is_a_source_else_the_sender() {
     let mut hand = Hand::new("copies");

@@ -663,7 +663,7 @@ fn edges_go_on_without_the_switch_and_its_successor_takes_them_over() {
 
 #[test]
 fn a_port_that_a_new_switch_does_not_know_begins_anew() {
-    let mut hand = Hand::new("anew");
+    let mut hand = Hand::new("fresh");
     let [(mut a, mut at), (b, mut bt)] = acquainted(&hand);
     a.send(&frame(mac(2), mac(1), b"1")).expect("send");
     hand.open(&mut at, &mut bt);

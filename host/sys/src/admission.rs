@@ -1,4 +1,4 @@
-//! Who may reach a socket: a filter in the kernel on the sender's address, which the socket's owner cannot take off.
+//! The peers that may reach a socket: a filter in the kernel on the sender's address, which the socket's owner cannot take off.
 //!
 //! The kernel runs a socket's filter (socket(7), `SO_ATTACH_FILTER`) on each packet before anything is made of it: a
 //! connection of TCP whose first packet is dropped is never begun, and a datagram of UDP is never queued. Sockets that

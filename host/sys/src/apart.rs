@@ -82,7 +82,7 @@ impl Maker {
     /// A socket there, closed on exec.
     ///
     /// # Errors
-    /// The kernel's, or there is nobody who makes it.
+    /// The kernel's, or there is no maker.
     pub fn socket(&self, family: AddressFamily, kind: SocketType) -> Result<OwnedFd> {
         let mut request = [0; REQUEST];
         request[..4].copy_from_slice(&u32::from(family.as_raw()).to_ne_bytes());

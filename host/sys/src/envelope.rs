@@ -41,7 +41,7 @@ pub enum Received<T> {
     Ended,
 }
 
-/// Connects to such a socket at `path`, which `object` names in errors. `Ok(None)` if nobody listens. Who listens is for
+/// Connects to such a socket at `path`, which `object` names in errors. `Ok(None)` if nobody listens. The listener's identity is for
 /// the caller to check ([`scm::peer_uid`]).
 ///
 /// # Errors

@@ -35,7 +35,7 @@ pub enum Error {
     Untrusted {
         /// The folder, or one above it.
         path: PathBuf,
-        /// Who can, in words.
+        /// The user or program that can, in words.
         reason: String,
     },
     /// The machine lacks something.

@@ -1,4 +1,4 @@
-//! The failure that every crate shares: what was tried, on what, and why it did not work.
+//! The failure that every crate shares: object, operation and cause.
 //!
 //! Crates keep it in a transparent variant of their error, beside the variants that callers tell apart. It shows
 //! `object: operation`; [`crate::describe`] appends the causes.

@@ -55,7 +55,7 @@ pub fn enter(others: &[PathBuf]) -> Result<()> {
         if device_of(path).is_none_or(|now| now != *device) {
             continue;
         }
-        // A part of it that is mounted somewhere: who makes terminals, or one of them.
+        // A part of it that is mounted somewhere: the maker of terminals, or one of them.
         let own = match root.strip_prefix("/") {
             Ok(name) if name.as_os_str().is_empty() => PathBuf::from(FOLDER),
             Ok(name) if name == Path::new("ptmx") => Path::new(FOLDER).join(name),

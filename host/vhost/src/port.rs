@@ -34,7 +34,7 @@ const CALLS: u32 = 256;
 pub struct Options {
     /// The socket's path.
     pub path: PathBuf,
-    /// Who listens at it.
+    /// The listener at it.
     pub role: Role,
     /// A user whose front end is taken, too, beside our own and root's. A socket that we listen on becomes this user's.
     pub user: Option<u32>,

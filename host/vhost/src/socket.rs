@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// Longest wait for the rest of a request.
 pub(crate) const REST: Duration = Duration::from_secs(1);
 
-/// Who makes the connection.
+/// The side that makes the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
     /// We listen: QEMU's `-chardev socket,path=PATH,reconnect=1`, cloud-hypervisor's `vhost_mode=client`.

@@ -1,4 +1,4 @@
-//! Real interfaces: what was sent is in the file, once, byte for byte, by every engine.
+//! Real interfaces: every sent frame is in the file, once, byte for byte, by every engine.
 
 use super::world;
 

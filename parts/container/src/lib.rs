@@ -1,8 +1,8 @@
 //! Images of containers: from registries, archives, folders and Docker, kept by digest, and unpacked once for all labs.
 //!
-//! [`provide`](provide::provide) brings what a lab names: it fetches what is missing and unpacks it into folders, one a
+//! [`provide`](provide::provide) brings a lab's images: it fetches missing layers and unpacks them into folders, one a
 //! layer, which are the lower directories of nodes' overlays. The [`Store`] is one folder of this user's. Any process may
-//! be killed at any moment: what is not whole is never used, and the next one finishes or removes it.
+//! be killed at any moment: an incomplete layer is never used, and the next one finishes or removes it.
 //!
 //! Not here: what an image's bytes mean (`netloom-oci`), overlays and programs (`netloom-node`).
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! How images are brought: when, for whom, within which bounds, and with how much patience.
+//! How images are brought: when, for which user, within which bounds, and with which timeouts.
 
 use std::time::Duration;
 

@@ -60,7 +60,7 @@ pub fn all(store: &Store) -> Vec<Pin> {
     found
 }
 
-/// Removes the pins that do not count. Who calls holds the store alone, so that no lab is coming up.
+/// Removes the pins that do not count. The caller holds the store alone, so that no lab is coming up.
 pub(crate) fn sweep(store: &Store) {
     for entry in fs::read_dir(store.at("pins")).into_iter().flatten().flatten() {
         if !store::read::<Pin>(&entry.path()).is_ok_and(|pin| pin.counts()) {

@@ -1,4 +1,4 @@
-//! Brings an image: takes what is there, fetches what is missing, and unpacks it.
+//! Brings an image: uses layers that are there, fetches missing ones, and unpacks them.
 //!
 //! Layers are fetched several at a time by threads of this process, and unpacked in their order by another process
 //! ([`crate::unpacker`]). The name is written last: a named image is complete.

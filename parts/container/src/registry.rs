@@ -52,7 +52,7 @@ pub(crate) type Take<'t> = dyn FnMut(u64, &[u8]) -> Result<()> + 't;
 enum Refusal {
     /// Once more after a pause: why, and for how long.
     Later(String, Option<Duration>),
-    /// Never: who answers is not who should.
+    /// Never: the answering server is not the right one.
     Hopeless(String),
     /// For good.
     Final(Error),

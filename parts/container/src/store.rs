@@ -1,13 +1,13 @@
 //! The folder of all images of a user.
 //!
 //! ```text
-//! lock               held shared by who fetches or uses, alone by who removes
+//! lock               held shared by fetchers and users, alone for removal
 //! names/HASH.json    an image under a name: a Record
 //! blobs/HEX          packed layers by digest
-//! partial/HEX        what has come of one; continued by the next
+//! partial/HEX        the part of one that has come; continued by the next
 //! layers.many/HEX/   unpacked layers by chain, with owners: root's, or of an ordinary user with many ids
 //! layers.one/HEX/    the same where all files have one owner
-//! staging/           what is being made or removed; locked by whom that does
+//! staging/           layers being made or removed; locked by the process that does it
 //! locks/HEX          held by the process that fetches or unpacks that
 //! pins/HASH.json     a lab, and the layers that it uses
 //! ```

@@ -1,4 +1,4 @@
-//! What is wrong with an entry of an archive.
+//! The fault of an archive's entry.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What is removed, and what stays.
+//! Layers that are removed, and layers that stay.
 
 use netloom_container::keeping::{find, list, prune, remove};
 use netloom_container::pins::{Pin, all, hold, pin, release};

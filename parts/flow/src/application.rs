@@ -1,4 +1,4 @@
-//! What a switch is told at its start, and what it may be told again over its control socket.
+//! Configuration of a switch: at its start, and again over its control socket.
 //!
 //! Everything here goes between processes as JSON.
 

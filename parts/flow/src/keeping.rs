@@ -1,4 +1,4 @@
-//! What is due for the state file.
+//! Records that are due for the state file.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,7 +2,7 @@
 //!
 //! [`serve`] is the main loop: it speaks OpenFlow with controllers, takes requests over its [`control`] socket, and keeps a
 //! [`data_plane::DataPlane`] equal to the tables. What happens to a packet is decided by `core/pipeline` alone;
-//! messages are those of `core/openflow`. [`application`] is what it is told at its start.
+//! messages are those of `core/openflow`. [`application`] is its configuration at the start.
 
 #![forbid(unsafe_code)]
 

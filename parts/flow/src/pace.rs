@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(pace.rest(now), Some(Duration::from_micros(200)));
         assert_eq!(pace.rest(now + 150 * US), Some(Duration::from_micros(50)));
         assert_eq!(pace.rest(now + 200 * US), None);
-        // So many at a time that they stay many, in every window.
+        // Enough at a time that they count as many in every window.
         for _ in 0..100 {
             now += 250 * US;
             pace.told(8, now);

@@ -1,4 +1,4 @@
-//! Whether controllers answer what they are told, and what that may cost.
+//! Whether controllers answer packet-ins, and what these may cost.
 //!
 //! A packet for a controller costs this process and the controller tens of microseconds, so a sender of packets that no
 //! controller cares for could have most of a CPU for little, which programs of other networks then lack. While most packets

@@ -5,7 +5,7 @@
 //! because it was inherited, the rule for its address and the program that accepts counts. accept(2) of other sockets
 //! is made here, too: the program could put a listener in their place after a look at them.
 //!
-//! What has to wait does so in a room, for which one thread polls: it takes up no thread of the supervisor.
+//! A call that has to wait does so in a room, for which one thread polls: it takes up no thread of the supervisor.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -74,7 +74,7 @@ pub(crate) struct Accepts {
     taking: Mutex<()>,
 }
 
-/// Who may reach listeners, by their cookies; `None` is everybody.
+/// The peers that may reach listeners, by their cookies; `None` is all.
 #[derive(Debug, Default)]
 struct Limits {
     all: HashMap<u64, Option<Arc<Peers>>>,
@@ -350,7 +350,7 @@ impl Accepts {
         around.blocked.briefly(|| place::as_caller(&one.caller, accept))
     }
 
-    /// Who may reach a listener; nobody one that does not listen.
+    /// The peers that may reach a listener; none where it does not listen.
     #[expect(clippy::option_option, reason = "the outer one is a call that has vanished")]
     fn peers(&self, one: &Waiting, around: Around<'_>) -> Option<Option<Arc<Peers>>> {
         if !one.accepting.is_tcp {
@@ -392,7 +392,7 @@ pub(crate) fn listens(fd: &OwnedFd) -> bool {
     sockopt::socket_acceptconn(fd).unwrap_or(false)
 }
 
-/// Who may reach a listener that nobody knows: by the rule by which the program would listen there.
+/// The peers that may reach an unknown listener: by the rule by which the program would listen there.
 fn by_rule(one: &Waiting, around: Around<'_>) -> Option<Peers> {
     let want = listens_at(&one.accepting.fd)?;
     let program = Program { path: one.caller.program(around.sight), sha256: None };

@@ -71,7 +71,7 @@ fn behind(waiting: usize) -> Option<String> {
 /// Letters shown of all arguments.
 const ARGUMENTS: usize = 600;
 
-/// More about who asks.
+/// More about the asking program.
 pub fn details(who: &Who, request: &Request) -> Vec<String> {
     let (mut arguments, mut left) = (String::new(), ARGUMENTS);
     for argument in &who.arguments {

@@ -244,7 +244,7 @@ impl Attended {
                 self.obey();
             }
             if process::wait_readable(&self.maker, std::time::Duration::ZERO) {
-                // Who asks no more has ended, as the other socket tells.
+                // A process that no longer asks has ended, as the other socket shows.
                 let _ = apart::make(self.maker.as_fd());
             }
             while let Some(number) = process::next_signal(&self.signals) {

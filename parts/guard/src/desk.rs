@@ -58,7 +58,7 @@ struct Card {
     flood: bool,
 }
 
-/// Who waits for an answer, for as long as the other end of the token is held.
+/// A call that waits for an answer, as long as the other end of the token is held.
 #[derive(Debug)]
 struct Asker {
     request: Request,

@@ -16,7 +16,7 @@ pub(crate) struct Job {
     pub(crate) caller: Caller,
     pub(crate) deed: Deed,
     pub(crate) gained: Gained,
-    /// Listeners that it asks for, where it matters who may reach them.
+    /// Listeners that it asks for, where their peers matter.
     pub(crate) listeners: Vec<Want>,
     pub(crate) program: Program,
     /// Whether it is the caller's beyond doubt that was read, and no time has passed since.

@@ -31,7 +31,7 @@ pub enum State {
 
 /// A question that may take long to answer.
 pub struct Question<'q> {
-    /// Who asks.
+    /// The asking program.
     pub who: &'q Who,
     /// For what.
     pub request: &'q Request,
@@ -76,7 +76,7 @@ pub trait Judge: Send + Sync {
         false
     }
 
-    /// Who may reach a listener that was allowed; `None` is everybody.
+    /// The peers that may reach an allowed listener; `None` is all.
     fn peers(&self, _question: &Question<'_>) -> Option<Peers> {
         None
     }

@@ -2,7 +2,7 @@
 //!
 //! A program runs under a filter that notifies each call by which it could reach a network or be reached: see
 //! `calls`. The supervisor copies the call's arguments, duplicates its socket, asks its judge, and makes the
-//! call itself on the duplicate (`prepare`, `perform`). So what was judged is what is done, whatever the program
+//! call itself on the duplicate (`prepare`, `perform`). So the judged call is the performed call, whatever the program
 //! does to its memory or descriptors meanwhile. Only calls whose registers say all are left to the program.
 //!
 //! Established connections are not touched: reading and sending without an address run in the kernel as ever. When

@@ -42,7 +42,7 @@ pub(crate) struct Decided<'d> {
     pub(crate) request: &'d Request,
     pub(crate) judgement: Judgement,
     pub(crate) reason: Reason,
-    /// Who may reach a listener; `None` is everybody.
+    /// The peers that may reach a listener; `None` is all.
     pub(crate) from: Option<Peers>,
     pub(crate) took: Duration,
 }

@@ -1,4 +1,4 @@
-//! Keys to answers: what is shown below a question, and what each key does. Pure: keys and times in, steps out.
+//! Keys to answers: the line shown below a question, and the effect of each key. Pure: keys and times in, steps out.
 //!
 //! Keys typed before the question was seen do not answer it: for a moment after it appears, none counts.
 
@@ -29,7 +29,7 @@ pub enum Step {
     Nothing,
     /// Other lines are to be shown: see [`Menu::lines`].
     Shown,
-    /// More about who asks is to be shown.
+    /// More about the asking program is to be shown.
     Details,
     /// It answers.
     Answer(Choice),

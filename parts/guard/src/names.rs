@@ -3,7 +3,7 @@
 //! A socket with which a program asks one of this machine's name servers is exchanged for one in a network
 //! namespace apart, where this process stands at the server's own address and port ([`relay`]). So every resolver
 //! works as ever, whichever library it is and however it checks where answers come from; queries and answers are
-//! carried byte for byte, and each is seen before the other side has it: who asks ([`seats`]), for a name that it may look
+//! carried byte for byte, and each is seen before the other side has it: the asking program ([`seats`]), for a name that it may look
 //! up, and what led where ([`book`]). Such a server is the `resolver` of policies. Servers that the
 //! program asks elsewhere, or from another network, are left alone, and what they say names nothing. Names of /etc/hosts
 //! count as well ([`hosts`]).

@@ -1,4 +1,4 @@
-//! Listeners that not everybody may reach: before a socket hears anybody, the kernel is told whom to drop.
+//! Listeners that not everybody may reach: before a socket hears anybody, the kernel gets a filter of its peers.
 //!
 //! A socket of TCP gets its filter before it listens, since one that is bound and connects hears only whom it called.
 //! One of UDP gets it before it is bound. While binds and listens of a policy with peers take turns, a socket's address

@@ -163,7 +163,7 @@ pub(crate) fn shared(status: &Status) -> bool {
 }
 
 /// Whether the thread's process is being stopped: another thread has stopped already, and this one is to when its call
-/// ends. Until then nobody who waits for the process hears of a stop.
+/// ends. Until then no process that waits for it hears of a stop.
 pub(crate) fn stops(status: &Status, tid: i32) -> bool {
     if status.field("Threads") == Some("1") {
         return false;
@@ -203,7 +203,7 @@ impl Desk<'_> {
             Act::Connect { fd, place, probe } => self.connect(&fd, &place, probe),
             Act::Bind { fd, place } => Done::of(place::bind(&fd, &place, self.caller).map(|()| 0)),
             Act::Listen { fd, backlog, port } => {
-                // Who connects to a UNIX socket sees who listens.
+                // A client of a UNIX socket sees the listener.
                 let listen = || place::listen(&fd, backlog, port).map(|()| 0);
                 Done::of(self.rightly(true, listen))
             }

@@ -1,6 +1,6 @@
 //! From a notified call to what it would do: arguments copied, descriptor duplicated, request named.
 //!
-//! Everything that is judged is also what is done: addresses are read once, and the socket is the duplicate. The
+//! The judged call is the performed call: addresses are read once, and the socket is the duplicate. The
 //! program may change its memory and its descriptors meanwhile; that has no effect.
 
 mod deed;
@@ -211,7 +211,7 @@ impl Arguments<'_> {
             }
             Some(address) => Some(place.target(&socket, Direction::In, &address)),
         };
-        // The kernel chooses a free port also for sockets that are not bound; who listens on one is asked about then.
+        // The kernel chooses a free port also for sockets that are not bound; listening on one is asked about then.
         let chosen = |target: &Target| {
             socket.is_ip() && matches!(target, Target::Ip { port: Port::Free(_) | Port::None, .. })
         };

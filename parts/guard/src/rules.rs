@@ -132,7 +132,7 @@ impl Rules {
         self.log.as_ref().and_then(Log::lost)
     }
 
-    /// Who may reach the listener for which `request` asks.
+    /// The peers that may reach the listener for which `request` asks.
     fn peers_of(&self, request: &Request) -> Option<Peers> {
         let listens = self.limits && request.direction == Direction::In;
         if listens { self.read().peers(request, Timestamp::now()) } else { None }
@@ -206,7 +206,7 @@ impl Rules {
         (done(unanswered), Reason::Unanswered)
     }
 
-    /// The verdict on a request that was not seen before, if the policy knows it: who asks need not be looked up.
+    /// The verdict on a request that was not seen before, if the policy knows it: the asking program need not be looked up.
     fn known_at_first(&self, request: &Request) -> Option<Judgement> {
         let policy = self.read();
         let now = Timestamp::now();

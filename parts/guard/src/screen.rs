@@ -474,7 +474,7 @@ impl<'t> Screen<'t> {
     }
 }
 
-/// Whether so many bytes are a key that a person has typed, so long after other input. What comes at once is a paste, a key
+/// Whether this many bytes are a key that a person has typed, this long after other input. What comes at once is a paste, a key
 /// that is not a letter, or what the terminal says by itself, which programs make it say.
 fn is_typed(bytes: usize, quiet: Option<Duration>) -> bool {
     bytes == 1 && quiet.is_none_or(|quiet| quiet >= TYPED)

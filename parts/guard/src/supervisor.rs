@@ -70,7 +70,7 @@ pub struct Supervisor {
     slow: Mutex<Slow>,
     blocked: Blocked,
     ports: Ports,
-    /// Held while a socket is bound or begins to listen, where it matters who may reach it.
+    /// Held while a socket is bound or begins to listen, where its peers matter.
     binding: Mutex<()>,
     accepts: Accepts,
     names: Names,
@@ -161,7 +161,7 @@ impl Supervisor {
                 let attend = || self.accepts.attend(self.around(judge), &self.ended);
                 let builder = std::thread::Builder::new().name("guard".into());
                 if let Err(source) = builder.stack_size(256 << 10).spawn_scoped(scope, attend) {
-                    // Who waits would never be attended to: the listener is closed, and all calls fail.
+                    // A waiting caller would never be attended to: the listener is closed, and all calls fail.
                     *lock(&failed) =
                         Some(Failure::new("guard", "start a thread of", source).into());
                     self.ended.store(true, Ordering::SeqCst);
@@ -170,7 +170,7 @@ impl Supervisor {
             let attend = || self.names.attend(judge);
             let builder = std::thread::Builder::new().name("guard-names".into());
             if let Err(source) = builder.stack_size(256 << 10).spawn_scoped(scope, attend) {
-                // Who asks the resolver would never hear of it.
+                // A program that asks the resolver would never hear of it.
                 *lock(&failed) = Some(Failure::new("guard", "start a thread of", source).into());
                 self.ended.store(true, Ordering::SeqCst);
             }

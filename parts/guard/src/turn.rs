@@ -1,7 +1,7 @@
 //! Whose turn it is to wait for calls: one thread's, since the kernel wakes all that wait for each call (Linux 6.6 and
 //! later), and each of them takes the processor from the program.
 //!
-//! That thread answers what is quick by itself, and waits again: it needs no other for that. Before what may take long
+//! That thread answers quick calls by itself, and waits again: it needs no other for that. Before what may take long
 //! it passes its turn on; where something takes long that seemed quick, the turn is taken from it. The state is one
 //! word, of a count of calls and a phase, so that only the holder of the turn for this very call can keep it.
 

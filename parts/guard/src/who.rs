@@ -1,4 +1,4 @@
-//! Who makes a call: program, arguments, process and parent, as /proc shows them while the call waits.
+//! The caller: program, arguments, process and parent, as /proc shows them while the call waits.
 
 use std::fs;
 

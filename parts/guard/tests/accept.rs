@@ -294,7 +294,7 @@ fn accepting(script: &str, from: &str, then: impl FnOnce(u16)) -> String {
     said.trim().to_owned()
 }
 
-/// Who comes from elsewhere is reset, and the wait goes on.
+/// A connection from elsewhere is reset, and the wait goes on.
 #[test]
 fn a_connection_from_elsewhere_is_reset_while_its_listener_waits() {
     let script = "s = tcp(); s.bind(('', PORT)); s.listen(); print('ready', flush=True)
@@ -335,8 +335,8 @@ c = tcp(); c.bind(('127.0.0.2', 0)); c.connect(('127.0.0.1', own.getsockname()[1
 c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0)); c.close()
 try: over.getpeername()
 except OSError as e: print(errno.errorcode[e.errno], end=' ')
-anew = reach(own); libc.connect(anew.fileno(), bytes(16), 16)
-for one in (s, own, bound, anew, udp(), a, reach(own), over): attempt(lambda: send(one))",
+fresh = reach(own); libc.connect(fresh.fileno(), bytes(16), 16)
+for one in (s, own, bound, fresh, udp(), a, reach(own), over): attempt(lambda: send(one))",
         held.as_raw_fd()
     );
     let said = guarded(command(&script), "127.0.0.2");

@@ -246,7 +246,7 @@ fn a_filter_of_the_programs_own_comes_second() {
         let locked =
             "s = tcp(); attach(s); s.setsockopt(1, LOCK, 1); s.bind(('', PORT)); attempt(s.listen)";
         assert_eq!(came_by(Gate::Kernel, locked), both("EACCES", "EACCES"));
-        // Who comes is looked at behind it.
+        // Peers are checked behind it.
         assert_eq!(came_by(Gate::Accept, locked), both("done", "done"));
     }
     let locked =

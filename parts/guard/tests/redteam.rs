@@ -146,7 +146,7 @@ impl Ground {
     }
 }
 
-/// A port of TCP and UDP that nobody has, and that the kernel gives nobody who asks for any.
+/// A port of TCP and UDP that nobody has, and that the kernel does not choose.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -1,4 +1,4 @@
-//! The folder of an image: what is in it, its lock, and the order in which it becomes whole.
+//! The folder of an image: its files, its lock, and the order in which it becomes whole.
 //!
 //! Work is done in a folder inside, whose name begins with a dot; the next builder removes what a killed one has
 //! left. `image.json` goes before the files change and comes after them.

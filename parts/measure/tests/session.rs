@@ -187,7 +187,7 @@ struct Gate {
     ends: Arc<Ends>,
     closed: Mutex<bool>,
     opened: Condvar,
-    /// Who waits, by name.
+    /// The waiting threads, by name.
     waiting: Mutex<Vec<String>>,
 }
 

@@ -1,6 +1,6 @@
 //! A clock that is stepped while traffic passes: blocks that it touched are marked, all others are exact.
 //!
-//! What is stepped is TAI, by its offset from UTC: nothing else of the machine follows it.
+//! The test steps TAI, by its offset from UTC: nothing else of the machine follows it.
 
 use super::truth_support;
 

@@ -1,6 +1,6 @@
 //! Carries connections: bytes both ways, and the end of each way. A few threads carry all of them.
 //!
-//! An end of one way is passed on and leaves the other open. What the other side does not take yet is kept, and no more is read
+//! An end of one way is passed on and leaves the other open. Bytes that the other side does not take yet are kept, and no more is read
 //! before it has been taken. A connection has its turn like all others, however much it has to carry.
 
 use std::collections::HashMap;

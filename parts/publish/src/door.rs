@@ -1,7 +1,7 @@
 //! TCP: takes connections at the ports of the host, and makes one in the node for each.
 //!
 //! One thread waits for all of it. A connection that finds no program is closed at once, as a port without a listener would;
-//! what is found goes to a [`Carrier`].
+//! a found connection goes to a [`Carrier`].
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -125,7 +125,7 @@ impl Doors {
         for _ in 0..TURN {
             let Some(door) = self.doors.get(port).filter(|_| self.closed.is_none()) else { return };
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            // Whether somebody has to give way depends on who comes.
+            // Whether a connection has to give way depends on the newcomer.
             match rustix::net::acceptfrom_with(&door.listener, flags) {
                 Ok((outer, from)) => {
                     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
@@ -161,7 +161,7 @@ impl Doors {
     fn enter(&mut self, outer: TcpStream, port: usize, from: Option<SocketAddr>) {
         let from = crowd::host(from.map_or([0, 0, 0, 0].into(), |from| from.ip()));
         if !self.seats.has_room() && !self.make_room(from) {
-            // Those that its peer has are all at work. It is here already and comes in; who comes next waits in the queue.
+            // Those that its peer has are all at work. It is here already and comes in; the next one waits in the queue.
             self.pause();
         }
         let _ = outer.set_nodelay(true);

@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(fib.way(at("10.2.0.5/32")), None);
         assert!(fib.forget(2, "10.1.0.5".parse().unwrap()));
         assert_eq!(fib.way(at("10.1.0.5/32")), None);
-        // Who wants it known can ask for it.
+        // A client that wants it can ask for it.
         let station = fib.station(at("10.1.0.5/32")).unwrap();
         assert_eq!((station.link, station.address.to_string().as_str()), (2, "10.1.0.5"));
         assert_eq!([fib.station(at("10.1.0.0/24")), fib.station(at("10.2.0.5/32"))], [None; 2]);

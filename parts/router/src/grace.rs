@@ -1,7 +1,7 @@
 //! The announcement that a router of OSPF restarts, as bytes: a link-state update with one Grace-LSA (RFC 3623 for version
 //! 2, RFC 5187 for version 3).
 //!
-//! Pure. A daemon that is killed announces nothing; who starts it again says for it that neighbours are to go on as they
+//! Pure. A daemon that is killed announces nothing; the process that restarts it says for it that neighbours are to go on as they
 //! are for a while. The Grace-LSA must reach them before the new daemon's first hello (RFC 3623, section 5).
 
 use std::net::{Ipv4Addr, Ipv6Addr};

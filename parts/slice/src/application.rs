@@ -1,4 +1,4 @@
-//! What a slicer is told at its start, and what it may be told again over its control socket. It goes between processes
+//! Configuration of a slicer: at its start, and again over its control socket. It goes between processes
 //! as JSON.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! A switch of which something is known: by this process, which has had it before, or from a file. It has told what it has;
 //! one goes on with it some at a time, so that others have their turns meanwhile.
 //!
-//! What is remembered is in the file before the switch is told anything. If it is not true of the switch, or cannot be read,
+//! State is in the file before the switch gets any message. If it is not true of the switch, or cannot be read,
 //! the switch is emptied, and the log says why.
 
 use std::collections::BTreeMap;

@@ -251,7 +251,7 @@ impl Server {
         Ok(())
     }
 
-    /// Who takes most of something.
+    /// The owner that takes most of something.
     pub(crate) fn owner_of_most(&self, takes: impl Fn(&Wire) -> usize) -> Option<Owner> {
         let mut all: BTreeMap<Owner, usize> = BTreeMap::new();
         for (id, wire) in &self.wires {

@@ -1,8 +1,8 @@
 //! The process of a slicer, and its client: between OpenFlow switches and the controllers of slices.
 //!
 //! [`serve`] is the main loop: it speaks OpenFlow with switches and with controllers, and takes requests over its
-//! [`control`] socket. Whose packets are whose, what a rule may do and what each side is told is decided by
-//! `core/slicing` alone. [`application`] is what it is told at its start. No slice delays another: each has its turn.
+//! [`control`] socket. `core/slicing` alone decides which slice a packet belongs to, what a rule may do and
+//! which messages each side gets. [`application`] is its configuration at the start. No slice delays another: each has its turn.
 
 #![forbid(unsafe_code)]
 

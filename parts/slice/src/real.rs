@@ -1,4 +1,4 @@
-//! A switch that has said who it is, and its virtual switches: what the state machine says goes to whom it is for.
+//! A switch that has identified itself, and its virtual switches: messages of the state machine go to their receivers.
 //!
 //! All that speak with a virtual switch share its one conversation: their transaction ids are made unique, answers go to
 //! the client that asked, and everything else to the slice's controllers.

@@ -1,4 +1,4 @@
-//! Switches that come and go: each says who it is, is emptied or gone on with, and has its slices' sockets meanwhile.
+//! Switches that come and go: each identifies itself, is emptied or resumed, and has its slices' sockets meanwhile.
 
 use netloom_ofconn::{Time, reach};
 use netloom_slicing::SliceId;

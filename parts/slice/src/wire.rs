@@ -14,7 +14,7 @@ pub(crate) enum Side {
     Beginning,
     /// A switch.
     Switch,
-    /// Somebody who speaks with a virtual switch.
+    /// A client of a virtual switch.
     Slice {
         /// The connection of the switch.
         switch: u64,
@@ -56,7 +56,7 @@ pub(crate) fn owner_of(id: u64, wire: &Wire) -> Owner {
 }
 
 impl Wire {
-    /// Whether somebody else made it, who may do so again.
+    /// Whether the peer made it, and may do so again.
     pub(crate) fn may_make_room(&self) -> bool {
         matches!(self.side, Side::Greeting(_) | Side::Slice { controls: false, .. })
     }

@@ -230,7 +230,7 @@ fn one_that_never_reads_is_closed_and_others_are_served() {
     });
     is_served(&slicer, 10);
     assert!(flood.sent() > 0);
-    // Its slice serves who reads.
+    // Its slice serves the client that reads.
     slicer.peer("red").barrier();
 }
 

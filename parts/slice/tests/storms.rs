@@ -147,7 +147,7 @@ fn entries_of_1_0_are_told_and_hold_up_no_other_slice() {
     assert!(most < SOON, "{most:?}");
 }
 
-/// Somebody who speaks OpenFlow 1.0, in bytes.
+/// A peer that speaks OpenFlow 1.0, in bytes.
 struct V10 {
     socket: UnixStream,
 }

@@ -1,4 +1,4 @@
-//! A slicer's process, a switch before it, and who speaks with virtual switches.
+//! A slicer's process, a switch before it, and clients of virtual switches.
 
 mod peer;
 mod switch;
@@ -121,7 +121,7 @@ impl Slicer {
         });
     }
 
-    /// Somebody who speaks with a slice's switch.
+    /// A client of a slice's switch.
     pub fn peer(&self, slice: &str) -> Peer {
         Peer::unix(&self.folder.path().join(format!("{slice}.s")))
     }

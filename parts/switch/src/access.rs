@@ -12,7 +12,7 @@ pub(crate) struct Person {
     pub(crate) gid: Option<u32>,
 }
 
-/// Who may join at all, expressed as file permissions.
+/// The users that may join at all, as file permissions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     /// The user the switch runs as.

@@ -37,7 +37,7 @@ const VDE: &str = "vde";
 pub struct Options {
     /// The switch's socket.
     pub switch: PathBuf,
-    /// Who may join, as for the switch itself.
+    /// The users that may join, as for the switch itself.
     pub mode: u32,
     /// The group whose processes may join if `mode` says so; its own when `None`.
     pub group: Option<u32>,

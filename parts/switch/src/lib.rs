@@ -1,6 +1,6 @@
 //! The process of a shared-memory switch, and its client.
 //!
-//! [`serve`] decides who may join and with which number, hands out descriptors of the rings between ports,
+//! [`serve`] decides which process may join and with which number, hands out descriptors of the rings between ports,
 //! and reports ports that leave. It carries only frames whose destination has no edge yet (broadcast,
 //! multicast, unknown addresses); ports carry the rest themselves, so it uses no CPU while they talk. It
 //! trusts no port. [`control`] sends it requests; [`rules`] are the settings it takes and saves.

@@ -15,7 +15,7 @@ use crate::error::SWITCH;
 /// Options of a switch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who may join, as file permissions: the write bits for the user it runs as, for `group`, and for
+    /// The users that may join, as file permissions: the write bits for the user it runs as, for `group`, and for
     /// everybody. The socket itself should have the same mode.
     pub mode: u32,
     /// The group whose processes may join if `mode` says so; its own when `None`.

@@ -1,4 +1,4 @@
-//! Each sender's share of a downlink: no more than what is free.
+//! Each sender's share of a downlink: at most the free space.
 //!
 //! One flooding sender gets half of the ring, n flooding senders get n of n + 1 parts of it, and there is
 //! always room for a sender of few frames (Choudhury and Hahne, Dynamic Queue Length Thresholds for

@@ -1,4 +1,4 @@
-//! Which senders are told where a station is, and how often.
+//! Which senders are notified of a station's port, and how often.
 //!
 //! A port that has not heard of a station sends its frames through the switch. If the switch knows the
 //! station, it says so, and the sender opens an edge. Telling is bounded for each sender: one that does not

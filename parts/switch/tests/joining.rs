@@ -1,4 +1,4 @@
-//! Who may join, by which number, and what comes back after the switch was killed.
+//! Which users may join, by which number, and what comes back after the switch was killed.
 
 use super::world;
 
@@ -215,7 +215,7 @@ fn it_ends_when_it_is_told_to() {
     assert_eq!(port.message(), None);
     assert!(!switch.path().exists());
     switch.start_again();
-    // Who answers has taken care of signals.
+    // A process that answers has taken care of signals.
     switch.ask().show().unwrap();
     let pid = rustix::process::Pid::from_child(&switch.process.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

@@ -1,4 +1,4 @@
-//! The way out of a lab of an ordinary user, to whom the host's network does not belong.
+//! The uplink of an ordinary user's lab, without rights on the host's network.
 //!
 //! A program of the distribution (`pasta` or `slirp4netns`) makes a tap in a network namespace of the lab and opens a socket
 //! of the user's own for each flow that leaves by it. The process of this crate runs the program ([`serve`](mod@serve)),

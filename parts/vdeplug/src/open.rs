@@ -1,7 +1,7 @@
 //! Turns the arguments of `vde_open` into a port: names, descriptions, and error numbers.
 //!
 //! A port number in the name takes precedence over the one in the arguments, as in VDE. Group and mode apply
-//! to a port's own socket, which netloom's ports do not have: the switch decides who may join.
+//! to a port's own socket, which netloom's ports do not have: the switch decides which process may join.
 
 use std::ffi::c_int;
 

@@ -2,7 +2,7 @@
 //!
 //! It lays a layer of memory over those files, so that the guest can write; sets the plan's interfaces, addresses and
 //! routes; runs `setup` and `run`; keeps a shell on the console; and serves as the agent of the machine's process on the
-//! serial line. When it is told to end, it ends the guest's programs and powers the machine off.
+//! serial line. On request it ends the guest's programs and powers the machine off.
 
 mod agent;
 mod mounts;

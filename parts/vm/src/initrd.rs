@@ -1,4 +1,4 @@
-//! What is added to a guest's initial RAM disk: a second archive, which the kernel unpacks over the first
+//! The addition to a guest's initial RAM disk: a second archive, which the kernel unpacks over the first
 //! (initramfs buffer format). So a guest's init finds its names in /etc/hosts, and its interfaces in
 //! /netloom/network, a shell script for any `ip`.
 

@@ -1,4 +1,4 @@
-//! What a machine's process is told: plain data, as JSON in its environment.
+//! Configuration of a machine's process: plain data, as JSON in its environment.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! User-mode Linux as a program: what is preloaded into it, and whether it boots on this machine.
+//! User-mode Linux as a program: the library preloaded into it, and whether it boots on this machine.
 //!
 //! Its kernels before Linux 6.13 run no program where the processor's extended state is larger than they provide for
 //! (AMX). `preload/xstate.c` says what is done about that; where it is not needed it passes every call on.

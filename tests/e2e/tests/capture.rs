@@ -187,7 +187,7 @@ fn a_pipe_takes_the_file() {
     piped(&machine, "netloom capture a:eth0 -q -c 40 -w - | cat > piped");
     let contents = read_pcapng(&machine.scratch().path().join("piped"));
     assert_eq!(contents.counts(), counted(&[("a:eth0", 40)]));
-    // Who reads may go.
+    // The reader may go.
     piped(&machine, "netloom capture a:eth0 -q -w - | head -c 1000 | wc -c");
     machine.down();
 }
@@ -598,7 +598,7 @@ fn a_full_disk_is_waited_for_if_asked() {
 /// Sends numbered frames of 1400 bytes by `v1` for ever, but is never more than a MiB ahead of the files of a folder.
 /// What a capture's ring holds is bounded in time, too: each of its 64 blocks waits 10 ms for more frames. So who
 /// sends in small turns fills it with few frames, and a capture that has no turn for 0.64 s would lose some.
-/// On one CPU: frames wait for their receiver on the CPU that sent them, so who goes to another one may overtake its own.
+/// On one CPU: frames wait for their receiver on the CPU that sent them, so a sender that moves to another one may overtake its own frames.
 const NEVER_FAR_AHEAD: &str = r"
 import os, socket, sys, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

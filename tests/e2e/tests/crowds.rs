@@ -1,4 +1,4 @@
-//! Connections of others, more than there is room for: who wants something is served.
+//! Connections of others, more than there is room for: active clients are served.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

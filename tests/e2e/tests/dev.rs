@@ -1,4 +1,4 @@
-//! `/dev` of a node: its own, so that programs may change what is in it.
+//! `/dev` of a node: its own, so that programs may change its content.
 
 use netloom_tests_e2e::{is_root, machine, needs, pair};
 

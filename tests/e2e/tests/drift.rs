@@ -1,4 +1,4 @@
-//! What is changed in a node, or in the core namespace, without netloom: it is shown, taken back or kept, and what the lab's own
+//! Changes in a node, or in the core namespace, without netloom: they are shown, reverted or kept, and what the lab's own
 //! commands and programs do is none.
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `files`: what is put into a node before anything runs, whose it is, and the directories on the way.
+//! `files`: files put into a node before anything runs, their owners, and the directories on the way.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

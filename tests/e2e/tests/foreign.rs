@@ -1,4 +1,4 @@
-//! Labs of other programs: imported, brought up, and pinged through; what is said of what they lose.
+//! Labs of other programs: imported, brought up, and pinged through; reports of their losses.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};

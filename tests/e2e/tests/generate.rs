@@ -1,4 +1,4 @@
-//! `netloom generate` and `replay`: what is sent arrives, or is lost where the books say so.
+//! `netloom generate` and `replay`: sent frames arrive, or are lost where the counters say so.
 
 use netloom_tests_e2e::capturing::{Capturing, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON, gone};

@@ -65,7 +65,7 @@ fn a_port_that_the_kernel_chooses_is_learned_as_such() {
     machine.untouched();
 }
 
-/// Calls its own listener from elsewhere and from a peer, and says who comes.
+/// Calls its own listener from elsewhere and from a peer, and prints which connections come.
 const LISTENS: &str = "
 import socket
 s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()
@@ -92,7 +92,7 @@ came += guard.stdout.read().split()
 print(came, guard.wait())
 ";
 
-/// By a filter, or for users who may set none by a look at each connection.
+/// By a filter, or for users that may set none by a look at each connection.
 #[test]
 fn a_listener_is_reached_by_its_peers_from_inside_and_from_elsewhere() {
     needs!("python3");

@@ -1,4 +1,4 @@
-//! `image build`: what is missing is said, and what is made is a lab's guest.
+//! `image build`: missing packages are reported, and the result is a lab's guest.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! A process that fetches an image or imports a lab is killed at each step: nothing half-made is used, the next one finishes, and
-//! what is left behind is removed.
+//! leftovers are removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

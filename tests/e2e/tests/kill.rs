@@ -217,7 +217,7 @@ impl Usual {
     }
 }
 
-/// One kill of a victim, or of the verb itself, at a random moment while the verb works; tells who was hit.
+/// One kill of a victim, or of the verb itself, at a random moment while the verb works; returns the process that was hit.
 fn one(
     machine: &Machine,
     verb: Verb,
@@ -297,7 +297,7 @@ impl Drop for Users {
     }
 }
 
-/// One kill of a victim while the lab is captured, measured and sent to; tells who was hit.
+/// One kill of a victim while the lab is captured, measured and sent to; returns the process that was hit.
 fn one_in_use(machine: &Machine, victim: &str, iteration: u64, random: &mut SplitMix64) -> String {
     machine.netloom(["up", "lab.yaml"]).finish().code(0);
     let mut users = Users::start(machine);

@@ -1,4 +1,4 @@
-//! Every frame that a lab loses is in its books: what was sent is what was received and each loss, exactly.
+//! A lab counts every frame that it loses: sent frames equal received and lost ones, exactly.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Plans from outside that cannot be true: each is answered at once, and the lab goes on.
+//! Contradictory plans from outside: each is answered at once, and the lab goes on.
 
 use std::path::Path;
 

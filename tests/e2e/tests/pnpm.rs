@@ -1,5 +1,5 @@
 //! Measurements over REST as the source has them: its configurations as they are, by curl, over TCP with a
-//! token and on a lab's socket; what is counted is what was sent; what is wrong is told; nothing is left.
+//! token and on a lab's socket; counts equal the sent packets; errors are reported; nothing is left.
 //!
 //! `a` sends over the router `p` and a bridge to `b`, to and from the addresses of the source's examples.
 

@@ -1,4 +1,4 @@
-//! Starting a lab: `setup`, programs that end, what can be seen meanwhile, and what is left of a failure.
+//! Starting a lab: `setup`, programs that end, the state shown meanwhile, and leftovers of a failure.
 
 use std::time::Duration;
 

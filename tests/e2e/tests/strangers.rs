@@ -1,4 +1,4 @@
-//! Somebody else's process in a node's network namespace: `down` names it, and all else goes.
+//! A stranger's process in a node's network namespace: `down` names it, and all else goes.
 
 use std::process::{Child, Command, Stdio};
 

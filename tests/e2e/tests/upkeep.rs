@@ -1,4 +1,4 @@
-//! What is done once a lab is ready: commands of `exec`, and checks that repeat.
+//! Work once a lab is ready: commands of `exec`, and checks that repeat.
 
 use std::time::Duration;
 

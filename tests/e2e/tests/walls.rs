@@ -51,7 +51,7 @@ fn no_root_is_named_from_inside() {
     assert_eq!(machine.nodes(), ["p", "p/c"]);
     done("paths of the host named from inside a node, in five ways each", times);
     machine.inside("p", ["node", "create", "good"]).finish().code(0);
-    // Who made the lab names roots as before.
+    // The lab's maker names roots as before.
     machine.ok(&format!("node create p/other --root {folder}"));
     machine.ok(&format!("node set p/c root={folder}"));
     machine.down();

@@ -1,4 +1,4 @@
-//! A lab leaves the whole machine as it was, not only what is known to be the lab's.
+//! A lab leaves the whole machine as it was, not only objects known to be the lab's.
 //!
 //! The machine is the test's own: in namespaces where nobody else can be at work, any difference is the lab's.
 

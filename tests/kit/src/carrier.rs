@@ -1,4 +1,4 @@
-//! Waiting for interfaces: what is sent by one that is up is lost until its peer is up, too.
+//! Waiting for interfaces: frames sent by one that is up are lost until its peer is up, too.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ links:
 const X: [u8; 6] = [2, 0, 0, 0, 0, 0x1a];
 const Y: [u8; 6] = [2, 0, 0, 0, 0, 0x1b];
 
-/// Asks until an answer comes, of which the first may find nobody who knows where to send it.
+/// Asks until an answer comes, of which the first may go to a station that does not know where to send it.
 fn finds(plug: &mut VdePlug, mac: [u8; 6], own: Ipv4Addr, about: Ipv4Addr) {
     let until = Instant::now() + SOON;
     loop {

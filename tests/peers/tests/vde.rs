@@ -17,7 +17,7 @@ const LONGEST: usize = 9234;
 /// Two that have heard of each other, so that frames between them go by an edge.
 fn acquainted(switch: &Switch) -> (VdePlug, VdePlug) {
     let (mut a, mut b) = (VdePlug::start(&switch.name()), VdePlug::start(&switch.name()));
-    // Who joins later does not get what was sent before: said until it is heard.
+    // A client that joins later does not get earlier frames: said until it is heard.
     let hello = frame(ALL, A, 0, 60);
     let mut heard = None;
     while heard.is_none() {

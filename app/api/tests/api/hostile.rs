@@ -1,4 +1,4 @@
-//! Callers that send what they should not. The server answers or closes, and goes on.
+//! Callers that send invalid requests. The server answers or closes, and goes on.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};

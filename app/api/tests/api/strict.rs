@@ -1,4 +1,4 @@
-//! What is not understood is refused, in words of one kind: parameters, bodies, encodings, names of hosts.
+//! Requests that are not understood are refused in one form: parameters, bodies, encodings, names of hosts.
 
 use std::net::TcpListener;
 use std::sync::Arc;

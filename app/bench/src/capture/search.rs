@@ -5,7 +5,7 @@
 //! they were never offered to the capturer. If nothing is lost and nothing refused at top speed, the rate is the
 //! generator's limit and the capturer's stays unknown. A rate counts when [`ENOUGH`] of [`ENOUGH`] runs lose nothing; one run
 //! with a loss rules it out, and every rate above it. It is run [`WANTED`] times if the time allows it, for an
-//! interval of what was offered.
+//! interval of the offered rate.
 
 /// Loss-free runs that make a rate count.
 pub(super) const ENOUGH: usize = 3;

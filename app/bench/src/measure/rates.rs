@@ -4,7 +4,7 @@
 //! All work up to the receiving socket, including both points, runs on the sender's core, so the rate is that
 //! core's. With one sender, the reader has the other core; with two, each core has a sender and a reader.
 //! Nothing is lost: the number in flight never exceeds the room (`peer::pour`), and the points' counts are
-//! compared with what was sent and read.
+//! compared with the frames sent and read.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A hundred thousand routes in a router: how long they take, what memory, and what is forwarded then; and how long until
+//! A hundred thousand routes in a router: the time and memory they take, and the forwarding rate then; and how long until
 //! a switch that forwards beside it has them.
 
 use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ const BURST: &str = "1024";
 const STREAM: [&str; 2] = ["0.2", "0.4"];
 /// Streams whose mean counts: one that begins while its core is taken away stands still for as long as it is counted.
 const STREAMS: u32 = 2;
-/// Who uses which core: the victim's sender shares its own with one hostile node, its receiver with the other.
+/// Which program uses which core: the victim's sender shares its own with one hostile node, its receiver with the other.
 const CORES: [&str; 2] = ["0", "1"];
 /// The ends, with the last but one byte of their networks.
 const ENDS: [(&str, u8); 4] = [("v", 4), ("w", 5), ("h1", 6), ("h2", 7)];

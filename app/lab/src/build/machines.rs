@@ -1,4 +1,4 @@
-//! The node around a virtual machine: what its init is told, so that the machine is its only program.
+//! The node around a virtual machine: orders for its init, so that the machine is its only program.
 //!
 //! The node has the plan's interfaces without addresses and routes, which are the guest's. Its readiness is what the
 //! machine's process tells.

@@ -1,4 +1,4 @@
-//! Nodes with a routing suite: what their init is told beside the file, and whether the suite is there.
+//! Nodes with a routing suite: orders for their init beside the file, and whether the suite is there.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The slicer of a lab: one process between the lab's OpenFlow switches and the controllers of its slices.
 //!
 //! Sliced switches connect to its socket, as to any controller. It survives a kill of the lab process and is restarted
-//! when it ends; switches forward on meanwhile. What it is told (slices, numbers of ports, namespaces of controllers) it
+//! when it ends; switches forward on meanwhile. Its configuration (slices, numbers of ports, namespaces of controllers)
 //! is sent again by the lab process that starts or finds it. A namespace is taken back as soon as its node ends.
 
 mod told;

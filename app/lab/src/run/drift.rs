@@ -1,6 +1,6 @@
-//! Compares a running lab with the kernel: what somebody changed in a node, or in the core namespace, without netloom.
+//! Compares a running lab with the kernel: manual changes in a node, or in the core namespace, without netloom.
 //!
-//! What netloom made must be there as it was made: interfaces, addresses, routes, sysctls, ports of switches. What was
+//! Objects that netloom made must be there as they were made: interfaces, addresses, routes, sysctls, ports of switches. What was
 //! added counts only where a person would have added it (module `of_node` has the rule). What the commands and programs of
 //! the file left when the lab came up is theirs (`left`). [`find`] reads, `mending` undoes; nothing is stored in between,
 //! so that a mend that was cut off is repeated by the next one.

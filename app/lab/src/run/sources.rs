@@ -1,4 +1,4 @@
-//! The inputs of a reading of a lab's status, and counters of interfaces as they are shown.
+//! The inputs of a reading of a lab's status, and counters of interfaces as shown.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! What people are told of an import.
+//! Reports of an import, for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The facts of a plan's object, key by key, in the words of the lab file: the one table of what is compared, and of
+//! The facts of a plan's object, key by key, in the words of the lab file: the one table of compared keys, and of
 //! what a living object can change ([`How::InPlace`]); for the rest it is recreated.
 //!
 //! Two objects are equal when their facts are. Values computed from other facts are left out:

@@ -195,7 +195,7 @@ impl fmt::Display for DatapathId {
     }
 }
 
-/// A text that is no datapath id.
+/// A text that is not a datapath id.
 #[derive(Debug)]
 pub struct NoDatapathId;
 

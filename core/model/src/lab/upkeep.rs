@@ -1,4 +1,4 @@
-//! What is done in a node once the lab is ready: commands that follow, and checks that repeat.
+//! Work in a node once the lab is ready: commands that follow, and checks that repeat.
 
 use std::time::Duration;
 

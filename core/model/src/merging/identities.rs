@@ -1,4 +1,4 @@
-//! The target: the wanted plan with the identities of what stays, and new ones for what is added.
+//! The target: the wanted plan, with the identities of objects that stay, and new ones for added objects.
 //!
 //! Names and hardware addresses in the core namespace are identities, too: two plans may give the same substitute name to
 //! different objects.

@@ -1,4 +1,4 @@
-//! The plan in between: the target, and after it what is removed last.
+//! The plan in between: the target, followed by objects that are removed last.
 
 use std::collections::HashMap;
 

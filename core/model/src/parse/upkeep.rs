@@ -1,4 +1,4 @@
-//! Reads what is done in a node once the lab is ready: `exec` and `health`.
+//! Reads a node's work once the lab is ready: `exec` and `health`.
 
 use netloom_config::{Kind, Node as Yaml, Path, Report, read};
 

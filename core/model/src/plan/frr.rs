@@ -1,4 +1,4 @@
-//! What FRR is told in a router: its daemons as programs of the node, and their configuration.
+//! FRR in a router: its daemons as programs of the node, and their configuration.
 //!
 //! It follows from the plan as it is when the node is made, so that a router that is recreated after a change of its
 //! links is told the new ones. Every daemon is root in the node, because an ordinary user's lab may have no other user

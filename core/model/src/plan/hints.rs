@@ -1,4 +1,4 @@
-//! What is valid in a lab and probably not meant: a node between two networks that does not forward.
+//! Valid and probably unintended parts of a lab: a node between two networks that does not forward.
 //!
 //! It is one only where somebody of each network is not in the other and nothing else joins the two, and the file says nothing
 //! about what the node does with packets: no `forwarding`, no routes, no sysctl of forwarding.

@@ -1,4 +1,4 @@
-//! Quotas and what is refused, from files of slices.
+//! Quotas and refusals, from files of slices.
 
 use super::*;
 

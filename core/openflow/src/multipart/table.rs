@@ -6,7 +6,7 @@ use crate::wire::{Encoded, Reader, Result, Writer};
 /// The switch in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desc {
-    /// Who made it.
+    /// Its maker.
     pub manufacturer: Name<256>,
     /// Its hardware.
     pub hardware: Name<256>,

@@ -1,4 +1,4 @@
-//! Messages of DNS: names, aliases, what is cut, what is wrong, any bytes.
+//! Messages of DNS: names, aliases, truncated and wrong ones, any bytes.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is merged is cut again, and compared byte for byte.
+//! Merged frames are cut again, and compared byte for byte.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
 //! Captures made by others to try readers, wherever they are installed: what capinfos counts we count, and
-//! what is damaged is told and not a panic.
+//! damaged files are reported and never panic.
 //!
 //! The set of Go's packet library comes with a package (`make peers`). Any other folder is named by
 //! `NETLOOM_SAMPLES`: `scripts/samples.sh` fetches tcpdump's and Wireshark's own.

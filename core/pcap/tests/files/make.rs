@@ -1,4 +1,4 @@
-//! Files for tests: what is to be written, the bytes, and what a reader has to say about them.
+//! Files for tests: the records to write, the bytes, and what a reader must report.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Others' programs open what is written: the same packets, no warning, padding unseen.
+//! Others' programs open our files: the same packets, no warning, padding unseen.
 
 use netloom_kit::needs;
 use netloom_pcap::classic::{self, Precision};

@@ -1,4 +1,4 @@
-//! What is written is read back, by us and by pcap-parser, in both byte orders.
+//! Written files are read back, by us and by pcap-parser, in both byte orders.
 
 use std::io::Cursor;
 

@@ -1,7 +1,7 @@
 //! What the switch and its tables can do (sections 7.3.1 and 7.3.5.5).
 //!
 //! Every table can do everything. A controller may say which tables it wants, under which names and with how
-//! many entries; what it asks for must be within what there is, and is then what it is told.
+//! many entries; a requested feature must be within those that exist, and is then reported.
 
 use netloom_openflow::action::ActionId;
 use netloom_openflow::flow::TABLE_ALL;

@@ -1,4 +1,4 @@
-//! What the switch says of itself: packets, removed entries, ports; to whom is decided by roles and interests
+//! Messages that the switch sends by itself: packets, removed entries, ports; roles and interests decide the receivers
 //! (sections 6.1.2, 6.1.3 and 7.3.10).
 
 use netloom_openflow::async_config::AsyncConfig;

@@ -1,7 +1,7 @@
 //! What a switch must know after its process has started again: entries, groups, meters, settings, with their counters; and
 //! which of them have changed.
 //!
-//! Connections, buffered packets, learned addresses and ports are not of it. What is restored is checked as far as
+//! Connections, buffered packets, learned addresses and ports are not part of it. Restored state is checked as far as
 //! the pipeline relies on it, since it may come from a damaged file: no table is left backwards, no group goes round.
 
 use netloom_openflow::flow::{FlowCommand, FlowMod};

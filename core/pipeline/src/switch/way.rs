@@ -1,4 +1,4 @@
-//! A packet on its way: what has happened to it, and what it may still cost.
+//! A packet's path so far, and the cost that is left to it.
 
 use std::collections::BTreeMap;
 

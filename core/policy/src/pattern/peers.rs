@@ -1,4 +1,4 @@
-//! Who may connect to a listener, or send to it: addresses and prefixes.
+//! The peers that may connect to a listener, or send to it: addresses and prefixes.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Statistics and descriptions: asked of the real switch, and what is the slice's of the answer, in its numbers.
+//! Statistics and descriptions: asked of the real switch, and the slice's part of the answer, in its numbers.
 //!
 //! Answers go to the slice part by part, as they come. Where a slice has many rules, the switch is asked for a block of
 //! them at a time: what others ask for meanwhile is not behind all of them.

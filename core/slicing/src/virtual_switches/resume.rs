@@ -1,4 +1,4 @@
-//! A later process goes on where an earlier one was, or with a switch that connects again: what slices said is known, and
+//! A new process resumes where an earlier one ended, or with a switch that reconnects: what slices said is known, and
 //! the switch tells what it has.
 //!
 //! What is remembered in a file is proved again, by the slices as they are now; what this process has proved itself, of the

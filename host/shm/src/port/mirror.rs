@@ -1,4 +1,4 @@
-//! Copies for mirror ports: who makes them, and from whom they are accepted.
+//! Copies for mirror ports: which port makes them, and from which they are accepted.
 //!
 //! A session's sources make its copies: the receiver of a frame if it is a source, else the sender.
 //! The switch copies the frames that it relays. A mirror port accepts copies only from sources, and

@@ -122,7 +122,7 @@ impl Hand {
         listener.accept().expect("accept").expect("somebody")
     }
 
-    /// Welcomes who comes next.
+    /// Welcomes the next port.
     pub fn welcome(&self, number: u8, generation: u32) -> Result<Member> {
         let mut channel = self.accept();
         wait(&channel);

@@ -1,7 +1,7 @@
 //! The wall behind a filter: a Landlock domain (landlock(7)) in which a program neither binds nor connects TCP sockets by
 //! itself, and reaches no process outside: ptrace(2), memory, descriptors; signals where the kernel knows of them.
 //!
-//! Who makes its calls stands outside. So a call of TCP that slipped past the filter would still fail. Rules cannot be
+//! The supervisor, which makes its calls, stands outside. So a call of TCP that slipped past the filter would still fail. Rules cannot be
 //! taken away again; children inherit them.
 
 use std::io;

@@ -122,7 +122,7 @@ pub struct Message {
     pub control: Vec<u8>,
 }
 
-/// sendmsg(2), without a signal for a connection that is closed: the caller gets it from who calls this.
+/// sendmsg(2), without a signal for a connection that is closed: the supervisor sends it to the caller.
 ///
 /// # Errors
 /// The kernel's.

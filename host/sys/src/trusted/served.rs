@@ -66,7 +66,7 @@ enum Server {
     Unknown,
 }
 
-/// Who serves the mount of this number, by the table of mounts.
+/// The user that serves the mount of this number, by the table of mounts.
 fn server(table: &str, mount: u64) -> Server {
     let mount = mount.to_string();
     let line = table.lines().find(|line| line.split(' ').next() == Some(mount.as_str()));

@@ -1,4 +1,4 @@
-//! Removal of whole trees in a trusted directory, whatever somebody has built there.
+//! Removal of whole trees in a trusted directory, whatever others have put there.
 //!
 //! A tree may be of a node's making: deep, full of links, without permissions. Nothing is followed, and nothing is
 //! walked: a directory that is not empty is moved to the top, so that one descriptor and no recursion do for any depth.

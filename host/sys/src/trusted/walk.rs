@@ -1,4 +1,4 @@
-//! The walk from `/` to a directory, and what is asked of each component.
+//! The walk from `/` to a directory, and the conditions on each component.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Links in the test's own namespace, and what is sent over them.
+//! Links in the test's own namespace, and the frames sent over them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 

@@ -1,4 +1,4 @@
-//! Names that stand in a file of hosts (hosts(5)): all of them, since what is read of the file is bounded.
+//! Names that stand in a file of hosts (hosts(5)): all of them, since a bounded part of the file is read.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

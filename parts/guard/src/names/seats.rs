@@ -1,8 +1,8 @@
-//! Who asks by a socket apart: each has a port of its own there, which a program cannot change.
+//! Which program asks by a socket apart: each has a port of its own there, which a program cannot change.
 //!
 //! A port is bound by its number, so that dissolving a connection leaves it bound; and below the ports that the kernel
 //! gives by itself, so that a socket without a seat never has one of these. One that was taken before is taken again only
-//! where nobody has it at any address: what comes from it is told apart by its number alone.
+//! where nobody has it at any address: its number alone identifies the sender.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -100,7 +100,7 @@ impl Seats {
         }
     }
 
-    /// Who asks from a port.
+    /// The program that asks from a port.
     pub(super) fn of(&self, kind: SocketType, port: u16) -> Option<Arc<Asker>> {
         let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all.get(&(kind == SocketType::STREAM, port)).cloned()

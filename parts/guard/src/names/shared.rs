@@ -1,4 +1,4 @@
-//! What the threads share that carry messages: where name servers stand, who asks, what is awaited, and the book.
+//! What the threads share that carry messages: name servers, asking programs, awaited answers, and the book.
 //!
 //! A query goes on only if the asking program may look up its name. A note is made only of an answer to a query that was
 //! carried to the server which sent it. Both is done by the relay's thread, which alone knows the judge; threads of streams
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Nobody settles any more: who waits is told.
+    /// No thread settles any more: waiting threads are woken.
     pub(super) fn leave(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.brought().clear();
@@ -144,7 +144,7 @@ impl Shared {
     }
 }
 
-/// Whether who asks may look a name up.
+/// Whether the asking program may look a name up.
 fn may_look_up(name: String, asker: Option<&Asker>, judge: &dyn Judge) -> bool {
     let nobody = || Program { path: String::new(), sha256: None };
     let program = asker.map_or_else(nobody, |asker| asker.who.program.clone());

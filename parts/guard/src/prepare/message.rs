@@ -82,7 +82,7 @@ pub(super) struct Controls {
     pub(super) descriptors: Vec<OwnedFd>,
     /// Whether one chooses the way or the receiver.
     pub(super) widening: bool,
-    /// The one that says who sends, where that is not this process.
+    /// The control message that names the sender, where that is not this process.
     signature: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-"""Sets the offset of TAI from UTC to so many seconds (adjtimex, ADJ_TAI) and prints when, before and
+"""Sets the offset of TAI from UTC to a number of seconds (adjtimex, ADJ_TAI) and prints when, before and
 after, in nanoseconds of the monotonic clock."""
 
 import ctypes

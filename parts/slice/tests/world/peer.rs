@@ -1,4 +1,4 @@
-//! Somebody who speaks OpenFlow 1.3 over a UNIX socket, made by hand.
+//! A peer that speaks OpenFlow 1.3 over a UNIX socket, made by hand.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,7 +1,7 @@
 //! The folder that clients know a switch by, and its sockets.
 //!
-//! One that nobody serves any more is taken over; one that somebody serves, that is another user's, or that
-//! holds other files of its own user is refused and left as it is. Who may join may write there: owner and mode are set of
+//! One without a server is taken over; one that is served, that is another user's, or that
+//! holds other files of its own user is refused and left as it is. A user that may join may write there: owner and mode are set of
 //! sockets that are held, the folder is sticky, and what others put there goes with it.
 
 use std::fs;
@@ -65,7 +65,7 @@ impl Folder {
         }
         let control = listen(&path.join(CONTROL), mode & 0o666, group)?;
         let console = listen(&path.join(CONSOLE), 0o600, None)?;
-        // Sticky: who may make sockets there takes away none of others'.
+        // Sticky: users that may make sockets there cannot remove others'.
         allow_folder(path, 0o3000 | searchable(mode), group)?;
         let identity = identity(&path.join(CONTROL)).unwrap_or_default();
         Ok(Folder { path: path.to_owned(), mode: mode & 0o666, group, control, console, identity })

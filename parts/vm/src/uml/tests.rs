@@ -34,7 +34,7 @@ part[512] = before[512] | 3
 print(*ptrace(0x4205, child, 0x202, ctypes.byref(Vector(ctypes.addressof(part), 576))))
 after = state(child)
 print(after[176:180].hex(), after[576:] == before[576:], len(after) == len(before))
-# A word that is -1, one that is not there, and what is no state.
+# A word that is -1, one that is not there, and text that is not a state.
 print(*ptrace(2, child, ctypes.addressof(word)))
 print(*ptrace(2, child, 0), *ptrace(0x4205, child, 0x999, ctypes.byref(Vector(0, 0))))
 os.kill(child, signal.SIGKILL)

@@ -1,4 +1,4 @@
-//! What the process of an OpenFlow switch is told, from the plan: how it begins, its ports, its controllers.
+//! Configuration of an OpenFlow switch's process, from the plan: its start, ports and controllers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

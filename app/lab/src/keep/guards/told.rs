@@ -1,4 +1,4 @@
-//! What a protected node's users are told: who sent what.
+//! Reports for a protected node's users: traffic by sender.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(super) fn add(
     }
 }
 
-/// Who sends: by the interface that frames entered by, by their source address, or who else there is.
+/// The sender: by the interface that frames entered by, by their source address, or all others.
 fn sender_words(state: &State, slot: Slot, space: Option<NodeId>, sender: u32) -> String {
     let plan = &state.plan;
     let by_port = || {

@@ -1,4 +1,4 @@
-//! What a slicer is told, from the plan: switches with the numbers of their ports, and slices with their controllers.
+//! Configuration of a slicer, from the plan: switches with the numbers of their ports, and slices with their controllers.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Where in a lab's folder what is: sockets, locks, and folders of its processes.
+//! Places in a lab's folder: sockets, locks, and folders of its processes.
 
 use std::path::PathBuf;
 

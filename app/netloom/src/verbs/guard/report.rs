@@ -1,4 +1,4 @@
-//! `guard report`: who talked to whom, from a log.
+//! `guard report`: which program talked to which peer, from a log.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What is told at the end of a run: calls that were refused, as rules that would allow them.
+//! Report at the end of a run: refused calls, as rules that would allow them.
 
 use netloom_guard::card::plain;
 use netloom_policy::learn::Merged;

@@ -1,5 +1,5 @@
 //! Takes the steps of a lab: looks again and again whether an expectation holds, until it does or its time is over, and
-//! does what is to be done.
+//! performs the actions.
 //!
 //! Questions that only a node can answer are put to this program in the node (`netloom probe`), entered as `netloom exec`
 //! enters it.

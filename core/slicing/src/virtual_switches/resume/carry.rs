@@ -1,4 +1,4 @@
-//! What a switch is told so that it has what it should have.
+//! Messages that bring a switch to its wanted state.
 
 use netloom_openflow::group::GroupCommand;
 use netloom_openflow::meter::{MeterCommand, MeterFlags};

@@ -89,7 +89,7 @@ fn another_users_folder_is_refused() {
     assert!(said.contains("is user 65534's"), "{said}");
 }
 
-/// Who may join may write to the folder: a link in the place of a socket leads to no other file.
+/// A user that may join may write to the folder: a link in the place of a socket leads to no other file.
 #[test]
 fn what_others_put_in_the_place_of_a_socket_is_not_changed() {
     let place = place();
