@@ -202,7 +202,7 @@ pub(crate) struct Noting {
 #[utoipa::path(put, path = "/v1/links/{link}/fates", tag = "parts",
     params(("link" = String, Path, description = "The link's name, or an end of it"), NoteQuery),
     responses(
-        (status = 200, description = "What is noted from now on", body = Noting),
+        (status = 200, description = "What is recorded from now on", body = Noting),
         (status = 400, description = "A parameter cannot be used", body = Problem),
         (status = 404, description = "No such link", body = Problem),
         (status = "default", description = "Not changed", body = Problem),

@@ -62,7 +62,8 @@ pub(crate) fn connect(path: &Path, kind: SocketType) -> Result<Option<OwnedFd>> 
         Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
         Err(e) => return Err(Failure::path(path, "connect", e).into()),
     }
-    let uid = scm::peer_uid(&socket).map_err(Error::system(path, "see who listens"))?;
+    let uid =
+        scm::peer_uid(&socket).map_err(Error::system(path, "read the listener's credentials"))?;
     if is_trusted(uid) {
         Ok(Some(socket))
     } else {
@@ -110,7 +111,7 @@ fn remove_stale(path: &Path, kind: SocketType) -> Result<()> {
         Err(Errno::CONNREFUSED | Errno::NOENT) => {}
         // Somebody listens: with room, with a full backlog, or with another type of socket.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => return Err(Error::Busy(path.to_owned())),
-        Err(e) => return Err(Failure::path(path, "see whether somebody listens", e).into()),
+        Err(e) => return Err(Failure::path(path, "look for a listener", e).into()),
     }
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {

@@ -52,7 +52,7 @@ pub(crate) async fn delete_switch(
     params(("switch" = String, Path, description = "The switch's name")),
     request_body = Request,
     responses(
-        (status = 200, description = "What it answers to this request",
+        (status = 200, description = "Its answer to this request",
             body = SwitchAnswer),
         (status = 400, description = "The body cannot be used, it is to stop, or the switch is not of kind `shm`",
             body = Problem),

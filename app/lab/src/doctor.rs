@@ -81,7 +81,7 @@ fn of_nodes(root: bool) -> Vec<Feature> {
             name: subordinate::FEATURE,
             purpose: "`ids: real`: programs change to users of their own, as sshd must to let anybody in",
             instead: if pretended {
-                "`ids: fake`: a program that changes its user or a file's owner is told that it did; sshd refuses logins"
+                "`ids: fake`: a change of user or of a file's owner only appears to succeed; sshd refuses logins"
             } else {
                 "`ids: one`: programs stay root, and those that change their user end"
             },
@@ -205,7 +205,7 @@ fn ways_out() -> Result<String, Unsupported> {
     Ok(match probe("NAT", "", try_marks) {
         Ok(_) => told,
         Err(lacks) => format!(
-            "{told}; {}: requests for connections that come again are not held back, and an old pasta may end the connection",
+            "{told}; {}: retransmitted SYNs are not held back, and an old pasta may end the connection",
             lacks.reason
         ),
     })

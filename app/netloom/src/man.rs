@@ -15,7 +15,7 @@ use crate::flags::examples::{self, EXIT, Uses};
 const MANUAL: &str = "netloom manual";
 
 const FILES: &[(&str, &str)] = &[
-    ("/run/netloom/LAB/", "The state of a lab that root brought up; it goes with the lab."),
+    ("/run/netloom/LAB/", "The state of a lab that root brought up; it is removed with the lab."),
     (
         "$XDG_RUNTIME_DIR/netloom/LAB/",
         "The same for other users; /tmp/netloom-UID/LAB/ where the variable is not set.",

@@ -305,7 +305,7 @@ impl OpenMap {
             let line = self.entries[first].place.line;
             return report.error(
                 key.place,
-                format!("{} stands twice, first on line {line}", quote(&key.text)),
+                format!("{} is given twice, first on line {line}", quote(&key.text)),
             );
         }
         self.index.insert(key.text.clone(), self.entries.len());

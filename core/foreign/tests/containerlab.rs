@@ -236,7 +236,7 @@ fn wrong_topologies_are_refused_with_their_line() {
         (
             "a.clab.yml",
             "topology:\n  nodes: {a: {}, a: {}}\n",
-            "a.clab.yml:2:18: error: \"a\" stands twice",
+            "a.clab.yml:2:18: error: \"a\" is given twice",
         ),
         ("a.clab.yml", "topology: [\n", "a.clab.yml:1:11: error: not valid YAML"),
         ("a.gotmpl", "topology:\n{{ range }}\n", "a.gotmpl:2: error: an action without a value"),

@@ -16,7 +16,7 @@ pub const HEAD: usize = 9;
 const MOST: usize = 1 << 20;
 
 /// Why a body ends too soon.
-const SHORT: &str = "a record is shorter than what it says";
+const SHORT: &str = "a record is shorter than its length field";
 
 /// Most pairs of a record.
 const MOST_PAIRS: u32 = 4096;

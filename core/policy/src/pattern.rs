@@ -53,7 +53,7 @@ impl PathPattern {
             return PathPattern::folder(folder).map(PathPattern::In);
         }
         if text.contains('*') {
-            return Err("`*` stands only at the end, as in /usr/bin/* or /opt/**");
+            return Err("`*` is allowed only at the end, as in /usr/bin/* or /opt/**");
         }
         unusable(text).map_or_else(|| Ok(PathPattern::Exact(text.to_owned())), Err)
     }
@@ -83,7 +83,7 @@ impl PathPattern {
 
     fn folder(folder: &str) -> Result<String, &'static str> {
         if folder.contains('*') {
-            return Err("`*` stands only at the end, as in /usr/bin/* or /opt/**");
+            return Err("`*` is allowed only at the end, as in /usr/bin/* or /opt/**");
         }
         let problem = if folder.is_empty() { None } else { unusable(folder) };
         problem.map_or_else(|| Ok(folder.to_owned()), Err)

@@ -43,7 +43,8 @@ fn top(tree: &Node, policy: &mut Policy, report: &mut Report) {
             "unanswered" => {
                 let action = action(&entry.value, &path, report);
                 if action == Some(Action::Ask) {
-                    let message = format!("{path}: a question that nobody answers cannot be asked");
+                    let message =
+                        format!("{path}: `unanswered` cannot be ask; write allow, deny or log");
                     report.error(entry.value.place, message);
                 }
                 set(&mut policy.unanswered, action);

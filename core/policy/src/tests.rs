@@ -876,7 +876,7 @@ fn every_error_is_told_with_its_place() {
     let errors = read("p.yaml", text.as_bytes()).unwrap_err().to_string();
     for line in [
         "p.yaml:1:1: error: defalt: unknown key\n  help: did you mean \"default\"?",
-        "p.yaml:2:13: error: unanswered: a question that nobody answers cannot be asked",
+        "p.yaml:2:13: error: unanswered: `unanswered` cannot be ask; write allow, deny or log",
         "p.yaml:4:16: error: rules[0]: has both allow and deny",
         "p.yaml:5:3: error: rules[1]: a rule needs an action",
         "p.yaml:6:11: error: rules[2].allow: expected one of out, in, open, found \"sideways\"",

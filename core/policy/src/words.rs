@@ -56,7 +56,7 @@ pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
             return Err("a socket that is opened has no target".into());
         }
         [one] => target(direction, protocol, one)?,
-        [_, more, ..] => return Err(format!("{more:?} stands after the target")),
+        [_, more, ..] => return Err(format!("unexpected {more:?} after the target")),
     };
     let protocol = protocol.or(default).ok_or("a protocol is missing, as in `open raw`")?;
     if from.is_some() {
@@ -219,8 +219,8 @@ mod tests {
             ("dns example.com:53", "is not a name that can be looked up"),
             ("dns 192.0.2.1", "is not a name that can be looked up"),
             ("in dns example.com", "is not a name that can be looked up"),
-            ("raw:no 192.0.2.1", "\"192.0.2.1\" stands after the target"),
-            ("tcp example.com:443 now", "\"now\" stands after the target"),
+            ("raw:no 192.0.2.1", "unexpected \"192.0.2.1\" after the target"),
+            ("tcp example.com:443 now", "unexpected \"now\" after the target"),
             ("open raw 192.0.2.1:1", "has no target"),
             ("unix:x", "write unix:/path"),
             ("exa_*:1", "is not NAME:PORT"),

@@ -163,7 +163,7 @@ impl Memory {
                 None => return Err("it begins in another way"),
                 Some(memory) => memory.take(kind, &mut r)?,
             }
-            if r.0.is_empty() { Ok(()) } else { Err("a record is longer than what it says") }
+            if r.0.is_empty() { Ok(()) } else { Err("a record is longer than its length field") }
         })?;
         Ok(memory)
     }

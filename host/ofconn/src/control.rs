@@ -75,7 +75,8 @@ impl Connection {
     /// [`Fault::Failed`] if the system refuses, [`Fault::Stranger`] if another user listens.
     pub fn open(object: &'static str, path: &Path) -> Result<Option<Connection>, Fault> {
         let Some(socket) = envelope::connect(object, path)? else { return Ok(None) };
-        let peer = scm::peer_uid(&socket).map_err(Failure::of(object, "ask who listens"))?;
+        let peer = scm::peer_uid(&socket)
+            .map_err(Failure::of(object, "read the listener's credentials"))?;
         let own = rustix::process::geteuid().as_raw();
         if own != 0 && peer != own {
             return Err(Fault::Stranger(peer));

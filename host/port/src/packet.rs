@@ -57,7 +57,7 @@ impl PacketPort {
         let bypass = libc::PACKET_QDISC_BYPASS;
         socket::set(&fd, index, bypass, direct.into(), "send directly through")?;
         // Before Linux 4.20 frames sent here would come back. Nothing can replace this option.
-        socket::set(&fd, index, libc::PACKET_IGNORE_OUTGOING, 1, "ignore what is sent on")?;
+        socket::set(&fd, index, libc::PACKET_IGNORE_OUTGOING, 1, "ignore sent frames on")?;
         socket::enlarge(&fd, RECEIVE_BUFFER, SEND_BUFFER);
         socket::bind(&fd, index, socket::ALL)?;
         Ok(PacketPort { fd, overruns: 0 })
@@ -86,8 +86,8 @@ impl PacketPort {
 
 /// The options that determine a frame's form.
 const OPTIONS: [(i32, &str); 2] = [
-    (libc::PACKET_VNET_HDR, "have offloads told by"),
-    (libc::PACKET_AUXDATA, "have VLAN tags told by"),
+    (libc::PACKET_VNET_HDR, "enable offload reports of"),
+    (libc::PACKET_AUXDATA, "enable VLAN tags of"),
 ];
 
 /// Whether a descriptor is a packet socket.

@@ -108,10 +108,10 @@ impl RingPort {
     fn prepare(fd: OwnedFd, index: u32, options: RingOptions) -> Result<RingPort> {
         let has_header = !options.without_offloads;
         let set = |name, on: bool, operation| socket::set(&fd, index, name, on.into(), operation);
-        set(libc::PACKET_VNET_HDR, has_header, "have offloads told by")?;
-        set(libc::PACKET_IGNORE_OUTGOING, true, "ignore what is sent on")?;
+        set(libc::PACKET_VNET_HDR, has_header, "enable offload reports of")?;
+        set(libc::PACKET_IGNORE_OUTGOING, true, "ignore sent frames on")?;
         set(libc::PACKET_QDISC_BYPASS, options.direct, "send directly through")?;
-        set(libc::PACKET_AUXDATA, true, "have VLAN tags told by")?;
+        set(libc::PACKET_AUXDATA, true, "enable VLAN tags of")?;
         socket::enlarge(&fd, RECEIVE_BUFFER, SEND_BUFFER);
         let any = has_header && options.whole_slots;
         let sizes = RingSizes {

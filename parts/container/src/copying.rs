@@ -14,7 +14,7 @@ pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: 
     let stat = &found.stat;
     let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
     let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-    let fail = Wrong::of("copy what it is a link to");
+    let fail = Wrong::of("copy the target of");
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let mut from = below::open_in(found.layer, real).map_err(&fail)?;

@@ -466,7 +466,7 @@ impl Tree {
     /// Makes another name of a file of this layer, or of one below, which then is in this layer, too.
     pub(crate) fn hard_link(&mut self, asked: &[Vec<u8>], entry: &Entry) -> Done {
         let target = parts(&entry.link)?;
-        let gone = || Wrong::new("link", "what it is a link to is missing".to_owned());
+        let gone = || Wrong::new("link", "its target is missing".to_owned());
         let (_, folder) = target.split_last().ok_or_else(gone)?;
         let real = self.real(&target)?;
         match self.own(&real)? {

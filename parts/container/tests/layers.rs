@@ -132,7 +132,7 @@ fn hard_links_lead_into_their_own_layer_and_below() {
     assert_eq!((mode(&trees[1].join("d")), mode(&trees[1].join("etc"))), (0o4755, 0o750));
     let gone = Tar::new().hard("x", "no/such").end();
     let refused = super::support::refusal(&scratch, &[gone], Default::default());
-    assert!(refused.contains("entry \"x\": link: what it is a link to is missing"), "{refused}");
+    assert!(refused.contains("entry \"x\": link: its target is missing"), "{refused}");
 }
 
 #[test]

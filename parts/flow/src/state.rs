@@ -209,7 +209,7 @@ impl Record {
             10 => Record::Settings(Box::new(read_settings(&mut r)?)),
             _ => return Err("it has a record of an unknown kind"),
         };
-        if r.0.is_empty() { Ok(record) } else { Err("a record is longer than what it says") }
+        if r.0.is_empty() { Ok(record) } else { Err("a record is longer than its length field") }
     }
 }
 

@@ -172,7 +172,7 @@ impl WithSwitch {
             }
             Ok((_, Message::Error(e))) => {
                 let name = e.reason(version).map_or("an error", |reason| reason.name());
-                Heard::Over(vec![], format!("it refused to tell what it is: {name}"))
+                Heard::Over(vec![], format!("it refused to identify itself: {name}"))
             }
             // What it says to any controller is of no use yet.
             Ok(_) => Heard::Say(vec![]),

@@ -192,7 +192,7 @@ impl Server {
         }
         let unread = self.clients.get(&receiver.client).map_or(0, |client| client.unread());
         if unread >= MOST_UNREAD {
-            return Err((Reason::Other, format!("port {to} does not read what it is told")));
+            return Err((Reason::Other, format!("port {to} does not read its messages")));
         }
         Ok(receiver)
     }

@@ -142,7 +142,7 @@ impl Server {
             None if self.state.ports.iter().any(|known| known.number == short) => {
                 self.leave(short);
             }
-            None => return Err(Error::refused(format!("port {number}: nobody has it"))),
+            None => return Err(Error::refused(format!("port {number}: not in use"))),
         }
         Ok(())
     }

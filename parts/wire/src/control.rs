@@ -302,7 +302,7 @@ fn unexpected() -> Error {
 /// Refuses a peer that runs as another user.
 pub(crate) fn check_peer(socket: &OwnedFd) -> Result<()> {
     let peer =
-        scm::peer_uid(socket).map_err(|e| Failure::new(WIRES, "ask who is at the other end", e))?;
+        scm::peer_uid(socket).map_err(|e| Failure::new(WIRES, "read the peer's credentials", e))?;
     let own = rustix::process::geteuid().as_raw();
     if peer == own { Ok(()) } else { Err(Error::Stranger(peer)) }
 }

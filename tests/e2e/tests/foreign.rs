@@ -422,7 +422,7 @@ fn wrong_files_of_others_are_refused_with_their_line() {
         (
             "a.clab.yml",
             "topology: {nodes: {a: {}, a: {}}}\n",
-            "a.clab.yml:1:27: error: \"a\" stands twice",
+            "a.clab.yml:1:27: error: \"a\" is given twice",
         ),
         ("a.xml", "<scenario>\n</b>", "a.xml:2: error: not valid XML"),
         ("a.imn", "node n0 {", "a.imn:1: error: a brace is not closed"),

@@ -109,7 +109,7 @@ pub(crate) fn unseen<T>(pid: Pid, pidfd: &OwnedFd) -> Result<Option<T>> {
     match Path::new("/proc").join(pid.to_string()).exists() {
         true => Err(Error::of(object, "look at")(rustix::io::Errno::MFILE)),
         false => {
-            let reason = "/proc does not show it, so that nobody can tell what it is".to_owned();
+            let reason = "/proc does not show it, so its program is unknown".to_owned();
             Err(Error::Busy { object, reason })
         }
     }

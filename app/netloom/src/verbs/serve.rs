@@ -53,7 +53,7 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
     };
     if !address.ip().is_loopback() {
         tell_line!(
-            "warning: {address} is reached from other machines: who sees what is sent knows the token"
+            "warning: {address} can be reached from other machines: traffic is not encrypted, and shows the token"
         );
     }
     print(&words(&format!("http://{address}{path}"), &token, args.token_file.as_deref()))?;

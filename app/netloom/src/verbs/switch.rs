@@ -147,7 +147,7 @@ fn find<'a>(switch: &str, shown: &'a Shown, key: &PortKey) -> Result<&'a PortSho
         PortKey::Name(name) => format!("{name:?}"),
     };
     found.with_context(|| {
-        format!("switch {switch:?}: port {key}: nobody has it, and it has no rules")
+        format!("switch {switch:?}: port {key}: it is not in use, and has no rules")
     })
 }
 
@@ -292,7 +292,7 @@ mod tests {
         let source = |port| Source { port, direction: Direction::Out };
         assert_eq!((mirror.to, mirror.sources), (3, vec![source(1), source(7)]));
         let error = session("s", &add("none", 1.into()), look).unwrap_err();
-        let words = "switch \"s\": port \"none\": nobody has it, and it has no rules";
+        let words = "switch \"s\": port \"none\": it is not in use, and has no rules";
         assert_eq!(error.to_string(), words);
     }
 }

@@ -61,7 +61,7 @@ fn aliases_copy_and_merge_keys_fill_in() {
 #[test]
 fn structure_errors() {
     for (text, expected) in [
-        ("a: 1\nb: 2\na: 3\n", "f:3:1: error: \"a\" stands twice, first on line 1"),
+        ("a: 1\nb: 2\na: 3\n", "f:3:1: error: \"a\" is given twice, first on line 1"),
         ("a: [1\nb: 2\n", "not valid YAML"),
         ("a:\n\tb: 1\n", "help: indent with spaces"),
         ("a: 1\n---\nb: 1\n", "f:2:1: error: a second document"),

@@ -185,7 +185,7 @@ class TCIntf(Intf):
     def _delays(self, delay, jitter, loss, queue):
         if loss and (loss < 0 or loss > 100):
             error("Bad loss percentage %s %%\n" % loss)
-            self._notes["loss"] = "Mininet ignores what is no percentage, and what stands beside it"
+            self._notes["loss"] = "Mininet ignores a value that is not a percentage, and delay, jitter and queue beside it"
             return
         times = {key: _time(value) for key, value in (("delay", delay), ("jitter", jitter))
                  if value is not None}

@@ -20,7 +20,7 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
         let (source, target) = match parts.as_slice() {
             [source, target, ..] if target.starts_with('/') => (*source, *target),
             [target] if target.starts_with('/') => {
-                at.changed("what a node writes is its own, and goes with it");
+                at.changed("a node's writes are its own, and are removed with it");
                 continue;
             }
             _ => {

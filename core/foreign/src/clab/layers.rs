@@ -58,7 +58,7 @@ impl<'a> Layers<'a> {
             let Some(all) = self.topology.get(layer) else { continue };
             for (name, at) in all.entries() {
                 if !self.used.borrow().contains(&(layer, name.to_owned())) {
-                    at.changed("no node is of it");
+                    at.changed("no node uses it");
                 }
             }
             if all.is_empty() {

@@ -26,7 +26,7 @@ const REASONS: &[(&str, bool, &str)] = &[
     ("extras", false, "only of vendors' kinds"),
     ("daemons", false, "only of kind frr"),
     ("components", false, "only of vendors' kinds"),
-    ("auto-remove", true, "a node goes with its lab"),
+    ("auto-remove", true, "a node is removed with its lab"),
     ("runtime", true, "netloom itself runs the node"),
     ("link-apply-mode", true, "`netloom link` changes links of a running lab"),
     ("startup-delay", true, "programs start when the whole network is up"),

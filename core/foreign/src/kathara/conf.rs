@@ -29,7 +29,7 @@ pub(super) fn line(file: &str, number: u32, line: &str) -> Result<Line> {
     let free =
         ["exec]", "env]", "sysctl]", "args]", "entrypoint]"].iter().any(|end| key.ends_with(end));
     let (value, odd) = value(rest.trim(), free)
-        .ok_or_else(|| fail("a quote is not closed, or something stands behind it"))?;
+        .ok_or_else(|| fail("a quote is not closed, or text follows it"))?;
     if key.starts_with("LAB_") || key == "machines" {
         return Ok(Line::About { key: key.to_owned(), value });
     }

@@ -60,8 +60,8 @@ const TABLE: [Key; 17] = [
     key(
         "disk",
         Value::Text,
-        "The disk's file, raw or qcow2, relative to the lab file. It is only read: what the guest writes goes with \
-         the lab, or to `keep`. For QEMU, which boots from it when there is no `kernel`.",
+        "The disk's file, raw or qcow2, relative to the lab file. It is only read: the guest's writes are removed \
+         with the lab, or kept in `keep`. For QEMU, which boots from it when there is no `kernel`.",
     ),
     key(
         "keep",

@@ -73,7 +73,8 @@ impl Reader<'_> {
         let name = fields.get("name").and_then(|v| non_empty(v, &path.key("name"), self.report));
         let within = fields.get("within").map(|v| (v, path.key("within")));
         if let (Some((value, path)), "do") = (&within, kind) {
-            self.report.error(value.place, format!("{path}: what is done is done once"));
+            self.report
+                .error(value.place, format!("{path}: an action is done once; leave `within` out"));
         }
         let within = within.and_then(|(v, path)| read::duration(v, &path, self.report));
         let (value, path) = (fields.get(kind)?, path.key(kind));

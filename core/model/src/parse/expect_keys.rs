@@ -11,7 +11,7 @@ pub(crate) static EXPECT: Object = Object {
     name: "expect",
     doc: "A step of `netloom test`: an expectation, or something that is done.",
     keys: &[
-        key("name", Value::Text, "Its name; what it says in words when absent."),
+        key("name", Value::Text, "Its name; by default a description of the step."),
         key(
             "within",
             DURATION,
@@ -43,7 +43,7 @@ pub(crate) static EXPECT: Object = Object {
 /// `reaches` and `cannot-reach` as a map.
 pub(crate) static REACHES: Object = Object {
     name: "reaches",
-    doc: "Who asks whom, by echo requests.",
+    doc: "Senders and receivers of echo requests.",
     keys: &[
         Key { required: true, ..key("from", ONE_OR_MORE, "The nodes that ask: one or a list.") },
         Key {

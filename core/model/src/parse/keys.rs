@@ -459,7 +459,7 @@ pub(crate) static CHILDREN: Object = Object {
 /// A program of `run`.
 pub(crate) static PROGRAM: Object = Object {
     name: "program",
-    doc: "A program that is started when the network stands.",
+    doc: "A program that is started when the network is up.",
     keys: &[
         Key { required: true, ..key("command", COMMAND, "The argument list; no shell.") },
         key(
@@ -487,7 +487,7 @@ pub(crate) static FILE: Object = Object {
     name: "file",
     doc: "A file to put into a node; it has either `text` or `from`.",
     keys: &[
-        key("text", Value::Text, "What it holds."),
+        key("text", Value::Text, "Its content."),
         key("from", Value::Text, "A file on the host, relative to the lab file."),
         key("mode", MODE, "Permission bits in octal. Default 0644."),
         key(

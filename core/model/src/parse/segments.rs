@@ -114,7 +114,7 @@ impl Checker {
         for subnet in &raw.subnets {
             if link.ends.iter().any(|end| matches!(end, End::Switch { .. })) {
                 let message =
-                    format!("link {}: the subnet of a switch stands in the switch", raw.shown());
+                    format!("link {}: give the subnet of a switch in the switch", raw.shown());
                 report.error(subnet.place, message);
             } else {
                 self.give(segment, subnet, link.raw.repetition.as_ref(), report);
@@ -169,7 +169,7 @@ impl Checker {
                 let shown = quote(&entry.end.value);
                 report.error(
                     entry.end.place,
-                    format!("addresses: {shown} stands for the same end as a key before"),
+                    format!("addresses: {shown} names the same end as an earlier key"),
                 );
             };
             if given.bare[end] || entry.bare && !given.addresses[end].is_empty() {
@@ -232,7 +232,7 @@ impl Checker {
                 let message = format!("mac: {shown}: only a node's end has an address of its own");
                 report.error(end.place, message);
             } else if given.macs[side].is_some() {
-                let message = format!("mac: {shown} stands for the same end as a key before");
+                let message = format!("mac: {shown} names the same end as an earlier key");
                 report.error(end.place, message);
             } else if let Some(first) = self.macs.insert(mac.value, mac.place.line) {
                 let message = format!("mac: {} is that of another end on line {first}", mac.value);

@@ -276,7 +276,7 @@ fn fill_entries(
         let key = key.fill(slots, *place, work)?;
         let value = value.fill(slots, report, work)?;
         if templated && !seen.insert(key.clone()) {
-            report.error(*place, format!("{} stands twice", quote(&key)));
+            report.error(*place, format!("{} is given twice", quote(&key)));
             continue;
         }
         filled.push(Entry { key, place: *place, value });

@@ -116,7 +116,7 @@ impl Plan {
             return no("comes before the one that it lives in");
         }
         if parent.map(|parent| parent.name.as_str()) != of_name {
-            return no("does not live in the one that its name tells");
+            return no("does not live in the parent that its name gives");
         }
         match parent {
             Some(parent) if parent.children.is_none() => {

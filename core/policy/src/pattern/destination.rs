@@ -155,7 +155,7 @@ fn name(text: &str) -> Result<String, String> {
     let plain = plain_name(text);
     let fits = |label: &str| (1..=MAX_LABEL).contains(&label.len()) && label.bytes().all(allowed);
     if plain.contains('*') {
-        return Err("`*` stands only as the first label, as in *.example.org".into());
+        return Err("`*` is allowed only as the first label, as in *.example.org".into());
     }
     if plain.len() > MAX_NAME || !plain.split('.').all(fits) {
         return Err("not a host name, address, prefix, unix:/path, unix:@name or vsock:CID".into());

@@ -81,8 +81,9 @@ impl Peer {
     /// [`Error::Failed`] if the kernel refuses.
     pub fn of(socket: BorrowedFd<'_>) -> Result<Peer> {
         let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>())
-            .map_err(|e| Failure::new(OBJECT, "ask who is there", io::Error::other(e)))?;
+        let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).map_err(|e| {
+            Failure::new(OBJECT, "read the peer's credentials", io::Error::other(e))
+        })?;
         // SAFETY: found is a live ucred, for which any bytes are valid, and length is its size.
         let ret = unsafe {
             libc::getsockopt(
@@ -94,7 +95,12 @@ impl Peer {
             )
         };
         if ret != 0 {
-            return Err(Failure::new(OBJECT, "ask who is there", io::Error::last_os_error()).into());
+            return Err(Failure::new(
+                OBJECT,
+                "read the peer's credentials",
+                io::Error::last_os_error(),
+            )
+            .into());
         }
         Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid })
     }

@@ -66,7 +66,7 @@ impl Tap {
         let fd = space.run(|| {
             let fd = socket::open(index, SocketFlags::NONBLOCK).unwrap();
             if segment.is_none() {
-                socket::set(&fd, index, PACKET_VNET_HDR, 1, "have offloads told by").unwrap();
+                socket::set(&fd, index, PACKET_VNET_HDR, 1, "enable offload reports of").unwrap();
             }
             arrival::note_arrivals(&fd).unwrap();
             socket::enlarge(&fd, ROOM, 0);

@@ -337,7 +337,7 @@ fn words(kind: FileType) -> &'static str {
         FileType::Fifo => "a pipe cannot be copied",
         FileType::Socket => "a socket cannot be copied",
         FileType::CharacterDevice | FileType::BlockDevice => "a device cannot be copied",
-        _ => "what is not a file, directory or link cannot be copied",
+        _ => "only files, directories and links can be copied",
     }
 }
 

@@ -101,7 +101,7 @@ fn address(text: &str) -> Result<(IpAddr, u16), String> {
         return match rest.strip_prefix(':') {
             Some(number) => Ok((address.into(), port(number)?)),
             None if rest.is_empty() => Ok((address.into(), DEFAULT_PORT)),
-            None => Err(format!("after the address stands {rest:?} instead of :PORT")),
+            None => Err(format!("found {rest:?} instead of :PORT after the address")),
         };
     }
     if text.parse::<Ipv6Addr>().is_ok() {
