@@ -1,7 +1,7 @@
 //! Links the binary of a development build at a fixed address.
 //!
 //! An end-to-end test starts it some 25 times. A position-independent one has 640 pages of relocations, which each process
-//! writes and each fork copies: 5.5 ms of processor time a start instead of 3.0. What is installed keeps its random address.
+//! writes and each fork copies: 5.5 ms of processor time a start instead of 3.0. The installed binary keeps its random address.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

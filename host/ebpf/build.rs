@@ -30,7 +30,7 @@ fn main() {
     }
 }
 
-/// What is in a folder, in the order of names.
+/// The entries of a folder, in the order of names.
 fn folders(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

@@ -76,7 +76,7 @@ pub enum Error {
         path: PathBuf,
         /// The request.
         request: String,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         what: String,
     },
 }

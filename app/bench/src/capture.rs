@@ -78,7 +78,7 @@ struct Manner {
     most: Duration,
 }
 
-/// What was measured.
+/// The measured values.
 #[derive(Default)]
 struct Results {
     searches: BTreeMap<Cell, Search>,

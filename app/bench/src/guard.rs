@@ -83,7 +83,7 @@ fn call(kind: &str) -> &'static str {
     }
 }
 
-/// What is measured, and how.
+/// A measured call, and the way of making it.
 type Cell = (What, Way);
 type Results = BTreeMap<Cell, Vec<f64>>;
 
@@ -124,7 +124,7 @@ pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// All cells. What is compared stands together.
+/// All cells. Compared ones stand together.
 fn cells() -> Vec<Cell> {
     let mut all = vec![];
     let few = Way::Guard(FEW);

@@ -209,14 +209,14 @@ fn rows(results: &Results, report: &mut Report) {
 /// A figure: what it is, its unit, where it stands.
 type Told<T> = (&'static str, &'static str, fn(&T) -> Option<f64>);
 
-/// What is told of a controller's flows.
+/// The report of a controller's flows.
 const CONTROLLED: [Told<Controlled>; 3] = [
     ("set up, the most at 20,000 to 80,000 offered", "1/s", |c| Some(c.setups)),
     ("set up while 80,000 are offered", "1/s", |c| Some(c.overload)),
     ("delay of the first packet at 500 a second, median", "us", |c| c.first),
 ];
 
-/// What is told of changed entries.
+/// The report of changed entries.
 const OBEYED: [Told<Obeyed>; 4] = [
     ("the reply to a barrier behind it, median", "us", |o| Some(o.answered)),
     ("the last frame that disobeys, median", "us", |o| Some(o.obeyed)),

@@ -86,7 +86,7 @@ pub enum Ended {
 /// A figure over a parameter, a line for each candidate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What is shown.
+    /// The title of the plot.
     pub title: String,
     /// The parameter, with its unit.
     pub x: String,

@@ -42,7 +42,7 @@ pub enum Error {
     Untrusted {
         /// The folder of labs.
         folder: PathBuf,
-        /// What is wrong with it, or with one above or in it.
+        /// The fault of it, or of one above or in it.
         reason: String,
         /// What to do.
         advice: &'static str,

@@ -126,7 +126,7 @@ impl Launch {
         let hierarchies = possible(&plan, options)?;
         let folder = Folder::new(&options.runtime, &plan.lab);
         let asked = Asked { plan: &plan, file: options.file.as_deref() };
-        // What has to be fetched is, before others wait for the lab.
+        // Images are fetched before others wait for the lab.
         let brought = match folder.is_up() {
             true => None,
             false => images::bring(&plan, user, on_event)?,

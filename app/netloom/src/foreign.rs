@@ -157,7 +157,7 @@ impl Lab {
     }
 
     fn refuse_losses(&self, import: &Import) -> Result<(), Refused> {
-        // What is left out by choice is not a loss.
+        // An item left out by choice is not a loss.
         let chosen = Verdict::LeftOut(NOT_CHOSEN.to_owned());
         let lost = import.left_out().filter(|item| item.verdict != chosen);
         let items: Vec<String> = lost.map(|item| format!("  {item}")).collect();

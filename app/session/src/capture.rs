@@ -28,7 +28,7 @@ pub use about::about;
 /// Interval between checks whether a capture has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is captured of each target, and how.
+/// The captured interfaces of each target, and their engines.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// An expression in libpcap's syntax, in which hosts may be nodes of the lab; empty for all frames.

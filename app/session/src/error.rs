@@ -35,7 +35,7 @@ pub enum Error {
     /// A destination is neither a node of the lab nor an address.
     #[error("destination {text:?}: it is neither a node of the lab nor an address")]
     Destination {
-        /// What was asked for.
+        /// The request.
         text: String,
     },
     /// Nothing determines a destination.

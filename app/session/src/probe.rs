@@ -85,7 +85,7 @@ pub enum Answer {
     Ping(Option<u32>),
     /// A receiver has this port.
     Port(u16),
-    /// What has come.
+    /// The received packets.
     Received(Received),
     /// How many packets were sent.
     Sent(u64),

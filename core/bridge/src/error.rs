@@ -14,7 +14,7 @@ pub enum Error {
         object: &'static str,
         /// The given text, shortened.
         text: String,
-        /// What is wrong with it.
+        /// Its fault.
         reason: &'static str,
     },
     /// More than the limit.

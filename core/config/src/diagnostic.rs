@@ -25,7 +25,7 @@ pub struct Diagnostic {
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// What is wrong: one line, lower case.
+    /// The fault: one line, lower case.
     pub message: String,
     /// What to do about it, one line.
     pub help: Option<String>,

@@ -32,7 +32,7 @@ pub enum Error {
     Words {
         /// The word.
         word: String,
-        /// What is wrong with it.
+        /// Its fault.
         reason: String,
     },
     /// The last instruction is not a return.

@@ -93,7 +93,7 @@ fn rendered(job: &Job<'_>, text: &str) -> Result<String> {
     template_run::render(job.file, text, vars)
 }
 
-/// What is known of the nodes while links are read.
+/// Facts about the nodes while links are read.
 #[derive(Default)]
 struct Lab {
     /// The draft's names by containerlab's.

@@ -13,7 +13,7 @@ use crate::at::At;
 use crate::draft::{Draft, End, Link, Switch};
 use crate::{Job, Result, lab_name, valid_name};
 
-/// What is known of nodes while links are read.
+/// Facts about nodes while links are read.
 #[derive(Clone)]
 enum Place {
     Node(String),

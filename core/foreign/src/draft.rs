@@ -68,7 +68,7 @@ pub(crate) struct Bind {
     pub(crate) writable: bool,
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug)]
 pub(crate) enum Content {
     Text(String),

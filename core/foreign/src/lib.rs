@@ -152,7 +152,7 @@ pub enum Error {
         file: String,
         /// Line, from 1.
         line: u32,
-        /// What is wrong, and what to do about it.
+        /// The fault, and the remedy.
         message: String,
     },
     /// Errors in a file's YAML or JSON.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{Error, Job, MOST_BYTES, Result, Verdict};
 
-/// What is at a path.
+/// The object at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A file with these permission bits.
@@ -24,7 +24,7 @@ pub enum Found {
 /// the empty path. Absolute paths, and those that begin with `..`, are the host's: a lab file has named them itself.
 /// Below the lab's folder no link leads out of it.
 pub trait Files {
-    /// What is at a path.
+    /// The object at a path.
     fn look(&self, path: &str) -> Option<Found>;
 
     /// The names in a folder, in order.

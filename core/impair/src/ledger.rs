@@ -136,11 +136,11 @@ pub struct Ledger {
     pub offered: Count,
     /// Copies made of what arrived.
     pub duplicated: Count,
-    /// What was delivered, copies included.
+    /// Delivered packets, copies included.
     pub sent: Count,
-    /// What was not delivered.
+    /// Undelivered packets.
     pub lost: Losses,
-    /// What is in flight, copies included.
+    /// Packets in flight, copies included.
     pub held: Count,
     /// Of `offered`: had a bit flipped.
     pub corrupted: Count,

@@ -112,7 +112,7 @@ pub(crate) fn clear(of: &mut Impairments, key: &str) {
 /// Bits per second: `100mbit`, `1.5Gb/s`.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_rate(text: &str) -> Result<u64, Misread> {
     units::rate(text).ok_or_else(|| Misread::expected(RATE, text).with(likely::rate(text)))
 }
@@ -120,7 +120,7 @@ pub fn parse_rate(text: &str) -> Result<u64, Misread> {
 /// `10ms`. A unit is required except for `0`.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_delay(text: &str) -> Result<Duration, Misread> {
     let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic()) || text == "0";
     let delay = has_unit.then(|| units::duration(text)).flatten();
@@ -130,7 +130,7 @@ pub fn parse_delay(text: &str) -> Result<Duration, Misread> {
 /// `0.1%`, exactly; at most seven digits after the point.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_share(text: &str) -> Result<Share, Misread> {
     let share = units::share(text).map(Share);
     share.ok_or_else(|| Misread::expected(SHARE, text).with(likely::share(text)))
@@ -139,7 +139,7 @@ pub fn parse_share(text: &str) -> Result<Share, Misread> {
 /// Packets, `100`, or their maximum waiting time, `50ms`.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_queue(text: &str) -> Result<Queue, Misread> {
     let packets = text.parse().ok().filter(|_| !text.starts_with('+')).map(Queue::Packets);
     let queue = packets.or_else(|| parse_delay(text).ok().map(Queue::Time));
@@ -149,7 +149,7 @@ pub fn parse_queue(text: &str) -> Result<Queue, Misread> {
 /// `1400`.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_mtu(text: &str) -> Result<u32, Misread> {
     match resolve(text) {
         Kind::Int(mtu @ 68..=65535) => u32::try_from(mtu).ok(),
@@ -161,7 +161,7 @@ pub fn parse_mtu(text: &str) -> Result<u32, Misread> {
 /// Any 64-bit number.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_seed(text: &str) -> Result<u64, Misread> {
     text.parse().map_err(|_| Misread::expected(SEED, text))
 }
@@ -169,7 +169,7 @@ pub fn parse_seed(text: &str) -> Result<u64, Misread> {
 /// `1ms`, `1ms pareto`, `1ms normal 25%`, or with names: `spread=1ms correlation=25%`.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_jitter(text: &str) -> Result<Jitter, Misread> {
     let (mut spread, mut distribution, mut correlation) = (None, None, None);
     for (index, word) in words(text).enumerate() {
@@ -206,7 +206,7 @@ pub(crate) fn parse_distribution(text: &str) -> Result<Distribution, Misread> {
 /// `1%`, `1% 25%`, `bursts enter=1% leave=25%` or `pattern ..x`.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_loss(text: &str) -> Result<Loss, Misread> {
     let mut words = words(text);
     match words.next() {
@@ -264,7 +264,7 @@ fn parse_bursts<'t>(words: impl Iterator<Item = &'t str>) -> Result<Bursts, Misr
 /// `..x`: the third of every three is lost.
 ///
 /// # Errors
-/// What is expected.
+/// The expected form.
 pub fn parse_pattern(text: &str) -> Result<Vec<bool>, Misread> {
     let lost = |c: char| match c {
         'x' => Some(true),

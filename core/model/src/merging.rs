@@ -58,7 +58,7 @@ impl Parts {
 /// How a running lab becomes the wanted one.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// What is done, in words, in the order of doing.
+    /// The steps, in order.
     pub steps: Vec<Step>,
     /// The plan afterwards.
     pub target: Plan,

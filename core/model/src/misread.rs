@@ -7,7 +7,7 @@ use netloom_config::{Kind, closest, quote, resolve};
 /// Why a text is not a value of a key, and what may have been meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misread {
-    /// What is wrong: one line, without the key.
+    /// The fault: one line, without the key.
     pub problem: String,
     /// Help, one line.
     pub help: Option<String>,

@@ -13,7 +13,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// A path as its parts, each a name; the root has none.
 pub type Parts = Vec<Vec<u8>>;
 
-/// What is to be done.
+/// The action for an entry of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Make the file.

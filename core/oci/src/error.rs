@@ -12,7 +12,7 @@ pub enum Error {
     Name {
         /// The text.
         text: String,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
     /// A document that cannot be used.
@@ -20,7 +20,7 @@ pub enum Error {
     Document {
         /// Which: `manifest`, `index`, `config`, …
         what: &'static str,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A tar archive that cannot be read on.
@@ -31,10 +31,10 @@ pub enum Error {
     Entry {
         /// Its path.
         entry: String,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
-    /// What is not HTTP, or HTTP that cannot be understood.
+    /// Bytes that are not HTTP, or HTTP that cannot be understood.
     #[error("HTTP: {0}")]
     Http(&'static str),
     /// No address of a server.
@@ -42,7 +42,7 @@ pub enum Error {
     Address {
         /// The text.
         text: String,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
 }

@@ -65,7 +65,7 @@ impl Head {
     /// How the body ends.
     ///
     /// # Errors
-    /// What is said of it contradicts itself.
+    /// Its headers contradict each other.
     pub fn body(&self) -> Result<Body> {
         if (100..200).contains(&self.status) || matches!(self.status, 204 | 304) {
             return Ok(Body::Length(0));

@@ -12,7 +12,7 @@ const MOST_LINKS: usize = 40;
 /// As many parts as a path may have.
 const DEEPEST: usize = 1024;
 
-/// What is at a path.
+/// The object at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Nothing.
@@ -25,7 +25,7 @@ pub enum Seen {
     Other,
 }
 
-/// The real path of the directory `parts`. What is absent is taken for a directory to be made; what is not a directory, for
+/// The real path of the directory `parts`. An absent part counts as a directory to be made; a part that is not a directory, as
 /// one to be replaced.
 ///
 /// # Errors

@@ -190,7 +190,7 @@ pub enum EncodeError {
     /// A length field has 16 bits.
     #[error("{object}: {length} bytes are more than 65535")]
     TooLong {
-        /// What is too long.
+        /// The part that is too long.
         object: &'static str,
         /// Its length in bytes.
         length: usize,

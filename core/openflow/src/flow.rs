@@ -80,7 +80,7 @@ pub struct FlowMod {
     pub flags: FlowFlags,
     /// What packets must be like.
     pub matching: Match,
-    /// What is done with them; in 1.0 nothing, or only actions to apply.
+    /// Their treatment; in 1.0 nothing, or only actions to apply.
     pub instructions: Vec<Instruction>,
 }
 

@@ -45,7 +45,7 @@ pub struct Band {
     pub rate: u32,
     /// How much may exceed the rate at once, in kilobits or packets.
     pub burst: u32,
-    /// What is done to packets.
+    /// The effect on packets.
     pub kind: BandKind,
 }
 

@@ -28,11 +28,11 @@ pub const MORE: u16 = 1;
 pub struct MultipartRequest {
     /// [`MORE`], or none.
     pub flags: u16,
-    /// What is asked for.
+    /// The request.
     pub body: Request,
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The switch in words.

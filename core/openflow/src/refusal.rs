@@ -59,7 +59,7 @@ impl ErrorMessage {
 pub struct DecodeError {
     /// The reason to answer with.
     pub reason: Reason,
-    /// What was refused, in words.
+    /// The refused request, in words.
     pub object: &'static str,
     /// The message's header; `None` if not even that was whole.
     pub header: Option<Header>,

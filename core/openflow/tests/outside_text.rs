@@ -6,7 +6,7 @@ use netloom_openflow::meter::MeterCommand;
 use netloom_openflow::text::{flow, group, meter, print_flow, print_group, print_meter};
 use netloom_openflow::{Message, Version, encode};
 
-/// What is read as a flow, a group or a meter reads back as the same from what is printed, and can be encoded.
+/// A parsed flow, group or meter reads back as the same from its printed text, and can be encoded.
 pub fn try_text(text: &str) {
     for version in [Version::V10, Version::V13] {
         if let Ok(change) = flow(FlowCommand::Add, text, version) {

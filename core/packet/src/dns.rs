@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is asked for.
+/// A question of DNS: a name and a type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
     /// The name, in lower case, without the dot of the root.
@@ -22,7 +22,7 @@ pub struct Message {
     pub id: u16,
     /// Whether it is a response.
     pub is_response: bool,
-    /// What is asked for.
+    /// Its question.
     pub question: Question,
     /// Addresses of the name, each with the seconds for which it may be kept; none in a query.
     pub addresses: Vec<(IpAddr, u32)>,

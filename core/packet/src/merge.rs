@@ -32,7 +32,7 @@ pub enum Offered {
 /// Merges frames; each is preceded by its [`VnetHeader`].
 #[derive(Debug, Default)]
 pub struct Merger {
-    /// What is held, with its header.
+    /// The held frame, with its header.
     bytes: Vec<u8>,
     held: Option<Held>,
 }
@@ -100,7 +100,7 @@ impl Merger {
         self.held = Some(Held { first, segments: 1, sequence, id, is_closed, is_finished });
     }
 
-    /// What is held, with its header: one frame as it was offered, or a super-frame, which takes no more
+    /// The held frame, with its header: one frame as it was offered, or a super-frame, which takes no more
     /// segments from now on.
     pub fn held(&mut self) -> Option<&[u8]> {
         let held = self.held.as_mut()?;

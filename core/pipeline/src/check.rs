@@ -19,7 +19,7 @@ pub(crate) struct Known<'a> {
     pub(crate) tables_as_port: bool,
 }
 
-/// What is known of a packet when an action is reached, as fields with values.
+/// Known fields of a packet when an action is reached, with values.
 struct State {
     fields: Vec<Oxm>,
     /// A header was removed, so that what follows it is not known.

@@ -85,7 +85,7 @@ pub(crate) struct Asking<'a, U> {
     pub(crate) asked: &'a mut BTreeSet<u32>,
     /// How many buckets may be looked at still: beyond these none is live.
     pub(crate) left: &'a mut usize,
-    /// What is known of groups.
+    /// Facts about groups.
     pub(crate) known: BTreeMap<u32, bool>,
 }
 
@@ -161,7 +161,7 @@ impl<U: Fn(PortNumber) -> bool> Asking<'_, U> {
     }
 }
 
-/// What is seen of a bucket.
+/// The visible facts of a bucket.
 enum Look {
     Live,
     Dead,

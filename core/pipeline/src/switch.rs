@@ -175,7 +175,7 @@ pub struct Switch {
     generation: u64,
     /// Features of tables that a controller set.
     features: Option<Vec<TableFeatures>>,
-    /// What has changed, if somebody wants to know.
+    /// The changes, if a caller keeps them.
     changes: Option<Vec<Change>>,
 }
 

@@ -117,7 +117,7 @@ pub struct Trace {
     pub steps: Vec<Step>,
     /// The bits of its key that decided: a packet that agrees in them is treated alike.
     pub consulted: FlowKey,
-    /// What was done, in order.
+    /// The steps, in order.
     pub effects: Vec<Effect>,
     /// The groups it went through, with the bucket.
     pub groups: Vec<(u32, usize)>,

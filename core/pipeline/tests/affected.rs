@@ -95,13 +95,13 @@ fn disturb(bench: &mut Bench, number: u32, how: usize, kept: &mut Vec<Kept>) {
     assert!(bench.switch.generation() - before <= affected.steps());
 }
 
-/// What is known of a result.
+/// Facts about a result.
 struct Kept {
     trace: Trace,
     frame: (u32, Vec<u8>),
 }
 
-/// What is done, which entries and buckets count it, and where it ends.
+/// The actions, the entries and buckets that count the packet, and where it ends.
 fn outcome(trace: &Trace) -> impl PartialEq + std::fmt::Debug {
     let rules: Vec<_> = trace.steps.iter().map(|step| (step.table, step.rule)).collect();
     (rules, trace.effects.clone(), trace.groups.clone(), trace.drops.clone(), trace.growth.clone())
@@ -290,7 +290,7 @@ fn a_group_that_goes_reaches_those_that_use_it() {
     }
 }
 
-/// What is not known may reach every result; what cannot be read reaches none.
+/// An unknown change may reach every result; an unreadable message reaches none.
 #[test]
 fn what_is_not_known_reaches_everything() {
     let bench = Bench::new(Version::V13);

@@ -313,7 +313,7 @@ fn what_was_learned_holds_until_it_changes() {
     assert!(bench.switch.generation() > generation);
     bench.switch.credit(&back, PortNumber(2), 1, 60, bench.now);
     assert_eq!(bench.ports(1, &between(7, 8)), [3]);
-    // What is forwarded keeps an address known; what is not seen for long is forgotten.
+    // A forwarded frame keeps its address known; an address not seen for long is forgotten.
     bench.switch.credit(&known, PortNumber(1), 1, 60, bench.now + 200 * super::bench::SECOND);
     let generation = bench.switch.generation();
     bench.pass(302);

@@ -122,7 +122,7 @@ fn entries_are_told_in_parts_and_each_once() {
     let priorities: BTreeSet<u16> = all.iter().map(|one| one.priority).collect();
     assert_eq!((all.len(), priorities.len()), (usize::from(MANY), usize::from(MANY)));
     assert!(parts > 3, "{parts}");
-    // What is about none is answered by an empty part, and sums by one.
+    // A request about no entry is answered by an empty part, and sums by one.
     let none = FlowRequest { cookie: 1, cookie_mask: 1, ..all_flows() };
     let mut out = begin(&mut bench, &ask(Request::Flow(none)));
     rest(&mut bench, &mut out);

@@ -29,7 +29,7 @@ pub struct Learned {
     lost: u64,
 }
 
-/// What was learned, within a policy.
+/// Learned rules, within a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// The policy.

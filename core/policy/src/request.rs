@@ -265,7 +265,7 @@ impl Target {
         }
     }
 
-    /// What is asked for of ports.
+    /// The requested ports.
     pub fn port(&self) -> Port {
         match self {
             Target::Ip { port, .. } | Target::Vsock { port, .. } => *port,

@@ -459,7 +459,7 @@ proptest! {
         prop_assert!(!after.passes() || before.passes());
     }
 
-    /// What is written is read as the same policy.
+    /// A written policy is read as the same policy.
     #[test]
     fn text_is_read_back(policy in policies()) {
         let text = write(&policy);

@@ -125,7 +125,7 @@ pub fn look_at_layer(head: &[u8]) -> Result<Layer, Refusal> {
     Ok(Layer { below: name_below(head, header.below)?, size: header.size })
 }
 
-/// What is needed of a qcow2 header.
+/// The needed fields of a qcow2 header.
 struct Header {
     size: u64,
     /// Where the name of the file below begins, and its length.

@@ -117,7 +117,7 @@ impl Cube {
         self.fields.iter().all(|(field, (value, mask))| key.get(*field) & mask == *value)
     }
 
-    /// What is in both.
+    /// The common part.
     pub fn and(&self, other: &Cube) -> Option<Cube> {
         let mut both = self.clone();
         for (field, (value, mask)) in &other.fields {
@@ -145,7 +145,7 @@ impl Cube {
         })
     }
 
-    /// What is in it and not in the other, as cubes without common packets.
+    /// The part that is not in the other, as cubes without common packets.
     pub fn without(&self, other: &Cube) -> Vec<Cube> {
         if !self.meets(other) {
             return vec![self.clone()];
@@ -228,7 +228,7 @@ impl Search {
         Search { open: vec![(cube, 0)], left: MOST_PARTS }
     }
 
-    /// What was found, or that nothing is missing; `None`: it is to go on.
+    /// A missing part, or that nothing is missing; `None`: not finished.
     pub(crate) fn goes_on(&mut self, region: &Region, work: &mut Work) -> Option<Option<Cube>> {
         while let Some((part, from)) = self.open.pop() {
             self.left -= 1;

@@ -12,7 +12,7 @@ use crate::cube::Cube;
 use crate::fault::{self, Fault};
 use crate::fields::Fields;
 
-/// What is not a header, and stays whatever happens to those.
+/// Fields outside of headers, which stay whatever happens to those.
 const BESIDE: [Field; 4] = [Field::InPort, Field::InPhyPort, Field::Metadata, Field::TunnelId];
 const ETHERNET: [Field; 8] = [
     Field::InPort,
@@ -182,7 +182,7 @@ impl Packets {
         ethertypes.iter().any(|ethertype| u128::from(*ethertype) & mask == value)
     }
 
-    /// A tag more. What is behind many tags, a switch may not see.
+    /// A tag more. A switch may not see headers behind many tags.
     fn new_tag(&mut self) {
         let untagged = self.tagged() == Some(false);
         if !untagged {

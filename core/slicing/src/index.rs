@@ -21,7 +21,7 @@ impl<T> Default for Index<T> {
     }
 }
 
-/// What is at a place or at the open one; of an open place, everything.
+/// The entries at a place or at the open one; of an open place, all.
 fn among<V>(all: &BTreeMap<Fixed, V>, at: Fixed) -> impl Iterator<Item = &V> {
     let [one, open] = match at {
         Some(_) => [all.get(&at), all.get(&None)],

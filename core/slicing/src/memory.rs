@@ -17,7 +17,7 @@ use crate::SliceId;
 const MAGIC: u64 = u64::from_le_bytes(*b"netloomS");
 const FORMAT: u32 = 2;
 
-/// What is known of a switch.
+/// Known state of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// The switch's number.
@@ -78,7 +78,7 @@ fn of(w: &mut Writer<'_>, slice: SliceId, number: u32) {
 impl Note<'_> {
     /// Appends its record.
     pub(crate) fn write(&self, version: Version, to: &mut Vec<u8>) {
-        // What was said came as a message of this version, so it can be said again.
+        // The request came as a message of this version, so it can be encoded again.
         let _ = records::put(to, |w| self.body(version, w));
     }
 
@@ -267,7 +267,7 @@ impl Memory {
     }
 }
 
-/// What is to be remembered, collected until it is written to a file.
+/// Records, collected until they are written to a file.
 #[derive(Debug)]
 pub(crate) struct Notes {
     version: Version,
@@ -291,7 +291,7 @@ impl Notes {
         }
     }
 
-    /// What was collected since.
+    /// The records collected since.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.bytes.as_mut().map(std::mem::take).unwrap_or_default()
     }

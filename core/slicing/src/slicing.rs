@@ -93,7 +93,7 @@ pub enum Error {
         name: String,
         /// Which of its spaces, from 1.
         number: usize,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
     /// Spaces of too many parts.
@@ -123,7 +123,7 @@ pub enum Error {
         /// A packet of both.
         example: Box<Example>,
     },
-    /// What is remembered of a switch is not true of it.
+    /// The saved state of a switch does not match it.
     #[error("the saved state of the switch cannot be used: {0}")]
     Memory(&'static str),
     /// A rate or queue that the switch's version cannot keep.

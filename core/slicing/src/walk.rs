@@ -18,7 +18,7 @@ use crate::{Example, SliceId};
 const MOST_SETS: usize = 1024;
 const MOST_ACTIONS: usize = 16 * 1024;
 
-/// What is known of a slice, so that it is proved once. It is of the same slices and ports for as long as it is kept.
+/// Facts about a slice, so that each is proved once. It is of the same slices and ports for as long as it is kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// By port: whether packets of the slice that are as they came in may leave by it.
@@ -44,7 +44,7 @@ impl Known {
     }
 }
 
-/// What is done, or must hold.
+/// An operation, or a condition that must hold.
 #[derive(Clone, Debug)]
 enum Op {
     Do(Action),

@@ -14,7 +14,7 @@ pub fn key(port: u32, frame: &[u8]) -> FlowKey {
     key
 }
 
-/// What is the same however the switch counts buffers.
+/// The part that does not depend on the switch's numbers of buffers.
 fn plain(message: Message) -> Message {
     match message {
         Message::PacketIn(mut packet) => {
@@ -48,7 +48,7 @@ fn changed(
     }
 }
 
-/// What is wrong with a frame that leaves, if something is.
+/// The fault of a frame that leaves, if there is one.
 fn leaves(
     slicing: &Slicing,
     owner: Option<SliceId>,

@@ -42,7 +42,7 @@ proptest! {
         }
     }
 
-    /// What is found to be missing is missing, and nothing is missing else.
+    /// A part found missing is missing, and without a finding nothing is.
     #[test]
     fn what_a_region_lacks_is_exact(cubes in vec(cube(), 0..5), a in cube(), keys in vec(key(), 8)) {
         let region = Region { cubes };

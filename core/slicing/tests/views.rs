@@ -150,7 +150,7 @@ fn packets_go_to_their_slice_with_its_numbers() {
         assert_eq!(packet.in_port(), Some(PortNumber(1)));
         assert_eq!(packet.cookie, if version == Version::V13 { 7 } else { u64::MAX });
         assert_eq!(packet.data, frame("tcp,dl_vlan=10"));
-        // What is nobody's goes nowhere.
+        // Packets of no slice go nowhere.
         lab.frame(1, &frame("tcp,dl_vlan=20"));
         lab.frame(3, &frame("tcp"));
         assert!(lab.told(A).is_empty() && lab.told(B).is_empty());

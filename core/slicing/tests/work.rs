@@ -269,7 +269,7 @@ fn flows_in(message: &Message) -> usize {
     }
 }
 
-/// What is remembered is written some at a time, however long its parts are.
+/// State is written some at a time, however long its parts are.
 #[test]
 fn long_groups_and_rules_are_written_one_after_another() {
     let mut lab = Lab::new(V13, vec![slice("red", vec![at(&[1, 2])])]);

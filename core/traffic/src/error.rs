@@ -14,7 +14,7 @@ pub enum Error {
         what: &'static str,
         /// The text.
         text: String,
-        /// What is wrong, and a valid example.
+        /// The fault, and a valid example.
         reason: String,
     },
     /// A number out of range.

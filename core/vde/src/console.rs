@@ -25,7 +25,7 @@ pub const PROMPT: &str = "\nvde$ ";
 /// Written instead of an answer when a console leaves.
 pub const FAREWELL: &str = "9999 END OF SESSION";
 
-/// The most bytes read at once. What is read is whole lines; the last may lack its end.
+/// The most bytes read at once. It reads whole lines; the last may lack its end.
 pub const MOST_LINE: usize = 1024;
 
 /// The VLANs that can be created are those below this number.

@@ -56,7 +56,7 @@ fn a_file_whose_name_comes_late_is_never_seen_empty() {
         assert_eq!(check(&path), (1, 0));
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         file.finish(false).unwrap();
-        // What is there is emptied, and is the same file.
+        // An existing file is emptied, and stays the same file.
         let before = path.metadata().unwrap().ino();
         let file = File::create(&path, &options).unwrap();
         assert!(file.is_named());

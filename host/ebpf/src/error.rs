@@ -45,7 +45,7 @@ pub enum Error {
     /// Something unknown to the part.
     #[error("{object}: {reason}")]
     Unknown {
-        /// What was requested.
+        /// The request.
         object: String,
         /// Why it does not exist.
         reason: &'static str,

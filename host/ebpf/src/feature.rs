@@ -14,7 +14,7 @@ use crate::{Error, protect, sockets, wire};
 /// Whether sockets can be limited ([`crate::sockets`]).
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn sockets_supported() -> Result<(), Unsupported> {
     let feature = "socket limits";
     let mounts = mountinfo::read().unwrap_or_default();
@@ -32,7 +32,7 @@ pub fn sockets_supported() -> Result<(), Unsupported> {
 /// Whether interfaces run programs by tcx.
 ///
 /// # Errors
-/// What is missing; [`hook_supported`] may still find clsact.
+/// The missing feature; [`hook_supported`] may still find clsact.
 pub fn tcx_supported() -> Result<(), Unsupported> {
     by("tcx", Hook::Tcx, "Linux 6.6 or later; clsact is used instead")
 }
@@ -40,7 +40,7 @@ pub fn tcx_supported() -> Result<(), Unsupported> {
 /// Whether interfaces run programs by clsact and cls_bpf.
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn clsact_supported() -> Result<(), Unsupported> {
     by("clsact", Hook::Clsact, "load them with: sudo modprobe -a sch_ingress cls_bpf")
 }
@@ -61,7 +61,7 @@ pub fn hook_supported() -> Result<Hook, Unsupported> {
 /// Whether nodes can be protected from floods ([`crate::protect`]), and by which hook.
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn protect_supported() -> Result<Hook, Unsupported> {
     let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
     protect::probe().map_err(|e| unsupported("flood protection", e, needs))?;
@@ -71,7 +71,7 @@ pub fn protect_supported() -> Result<Hook, Unsupported> {
 /// Whether frames can be led to wires by programs ([`crate::wire`]), and by which hook.
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn wire_supported() -> Result<Hook, Unsupported> {
     let needs = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_ACT, Linux 5.12 or later";
     wire::probe().map_err(|e| unsupported("wires of programs", e, needs))?;
@@ -81,7 +81,7 @@ pub fn wire_supported() -> Result<Hook, Unsupported> {
 /// Whether frames can be captured into mapped memory ([`crate::capture`]) at this place.
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn capture_supported(at: Where) -> Result<(), Unsupported> {
     let (feature, needs) = match at {
         Where::Xdp => ("capture by XDP", "Linux 5.18 or later, CONFIG_DEBUG_INFO_BTF"),
@@ -94,7 +94,7 @@ pub fn capture_supported(at: Where) -> Result<(), Unsupported> {
 /// Whether frames can be generated in the kernel ([`crate::generate`]).
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn generate_supported() -> Result<(), Unsupported> {
     let needs = "a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS, Linux 5.18 or later";
     crate::generate::probe().map_err(|e| unsupported("frames made in the kernel", e, needs))
@@ -103,7 +103,7 @@ pub fn generate_supported() -> Result<(), Unsupported> {
 /// Whether flows can be measured at interfaces ([`crate::measure`]) with this clock, and by which hook.
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupported> {
     // Verifying the programs takes a while; what a kernel can, it can for good.
     static FOUND: [OnceLock<Hook>; 2] = [OnceLock::new(), OnceLock::new()];
@@ -121,7 +121,7 @@ pub fn measure_supported(clock: crate::measure::Clock) -> Result<Hook, Unsupport
 /// Whether switches can forward in the kernel ([`crate::flow`]), and by which hook.
 ///
 /// # Errors
-/// What is missing and what would provide it.
+/// The missing feature, and what would provide it.
 pub fn flow_supported() -> Result<Hook, Unsupported> {
     // Verifying the programs takes a while; what a kernel can, it can for good.
     static FOUND: OnceLock<Hook> = OnceLock::new();

@@ -101,7 +101,7 @@ pub struct Stats {
 /// A result to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Where it is kept and counted, below [`Options::results`]. What was there is removed.
+    /// Where it is kept and counted, below [`Options::results`]. An earlier result there is removed.
     pub slot: u32,
     /// Its generation.
     pub generation: u64,
@@ -126,7 +126,7 @@ pub struct Kept {
     pub noted: Count,
 }
 
-/// What is known of a kept result.
+/// Facts about a cached result.
 #[derive(Clone, Debug)]
 struct Record {
     mask: u8,
@@ -401,7 +401,7 @@ impl Flow {
         if let Some(same) = same {
             self.remove(same);
         }
-        // What was taken out may be given out again below.
+        // Slots taken out may be given out again below.
         self.settle();
         let list = self.operations.add(&self.shared, &entry.list.ops)?;
         let first = self.operations.first(list);
@@ -485,7 +485,7 @@ impl Flow {
         self.shared.generation().load(Ordering::Acquire)
     }
 
-    /// Waits for the programs that run now: a few microseconds at most. What was removed is then out of use.
+    /// Waits for the programs that run now: a few microseconds at most. Removed results are then out of use.
     pub fn settle(&mut self) {
         if std::mem::take(&mut self.unsettled) {
             self.shared.settle();

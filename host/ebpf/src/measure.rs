@@ -54,7 +54,7 @@ pub enum Marking {
 /// The configuration of a point.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What is counted, and which packets are timed.
+    /// The counted packets, and the timed ones.
     pub program: Program,
     /// The blocks, in time of [`Config::clock`].
     pub schedule: Schedule,

@@ -315,7 +315,7 @@ fn another_process_takes_over() {
         assert_eq!(world.flow.counts(6).packets, 1);
         let ports = PORTS.map(|port| (inner(port), port)).to_vec();
         assert_eq!(world.flow.ports().unwrap(), ports);
-        // What is installed now does not disturb what is there.
+        // New results do not disturb existing ones.
         world.join(7, 3, 1);
         world.flow.remove(5);
         world.flow.settle();

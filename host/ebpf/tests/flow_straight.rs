@@ -118,7 +118,7 @@ fn stay_here() {
     sched_setaffinity(None, &one).unwrap();
 }
 
-/// What was at an interface that is gone, or is at one that has its memory now, says nothing of the one that has its index.
+/// The state of an interface that is gone, or of one in its memory, says nothing of the one that has its index.
 #[test]
 fn an_interface_made_again_with_an_index_is_seen_as_it_is() {
     root_only!("attaches BPF programs");

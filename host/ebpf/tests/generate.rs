@@ -14,7 +14,7 @@ const BOUND: Duration = Duration::from_secs(30);
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
 
-/// What is the same in all frames from the near to the far end: of IPv4 or IPv6.
+/// The common part of all frames from the near to the far end: of IPv4 or IPv6.
 fn head(v6: bool) -> Vec<u8> {
     let mut head = [mac(FAR), mac(NEAR)].concat();
     if v6 {

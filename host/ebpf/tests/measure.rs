@@ -331,7 +331,7 @@ fn loss_is_counted_to_the_packet() {
         .fold([0, 0], |[sent, received], [s, r]| [sent + s, received + r]);
     let (came, dropped) = dropper.counts();
     let others = way.receiver.counts().unwrap();
-    // What is not of a flow was dropped by the same rule: frames of other kinds that went on are known.
+    // Frames outside of the flow were dropped by the same rule: passed frames of other kinds are known.
     let known = way.sender.counts().unwrap();
     let strangers = known.other + known.unmatched - others.other - others.unmatched;
     assert_eq!(sent - received, dropped - strangers);

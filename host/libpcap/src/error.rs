@@ -25,7 +25,7 @@ pub enum Error {
     Filter {
         /// The expression.
         expression: String,
-        /// What is wrong with its program.
+        /// The fault of its program.
         #[source]
         source: netloom_filter::Error,
     },

@@ -148,7 +148,7 @@ fn a_flood_is_charged_to_the_group_of_its_receiver() {
             let socket = packet_socket();
             let frame_to_nobody = frame(9);
             let sent = (0..FLOOD).map(|_| u64::from(send(&socket, &frame_to_nobody))).sum::<u64>();
-            // What is behind all others arrives last; while the queue is full it is dropped.
+            // A frame behind all others arrives last; while the queue is full it is dropped.
             netloom_kit::wait_until(
                 "the thread has done its work",
                 Duration::from_secs(30),

@@ -12,7 +12,7 @@ pub enum Error {
     /// The system refused.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// What was asked for cannot be done: files of TLS, a thread that has ended.
+    /// The request cannot be done: files of TLS, a thread that has ended.
     #[error("{0}")]
     Refused(String),
 }

@@ -106,7 +106,7 @@ impl RecordFile {
         self.finish()
     }
 
-    /// Begins to write another file that is to replace this one. What is appended meanwhile is in both.
+    /// Begins to write another file that is to replace this one. Records appended meanwhile are in both.
     ///
     /// # Errors
     /// The system refuses; the old content is then intact. The same holds for [`RecordFile::more`] and

@@ -15,7 +15,7 @@ pub enum Error {
     /// Frames that no interface can accept.
     #[error("frames: prepare: {reason}")]
     Frames {
-        /// What is wrong with them.
+        /// Their fault.
         reason: &'static str,
     },
     /// The interface is down: nothing arrives until it is up again.

@@ -21,7 +21,7 @@ pub enum Error {
     Memory {
         /// The memory.
         object: &'static str,
-        /// What is wrong with it.
+        /// Its fault.
         reason: &'static str,
     },
     /// A peer's message, or one for it, violates the protocol.
@@ -29,7 +29,7 @@ pub enum Error {
     Message {
         /// The operation tried.
         operation: &'static str,
-        /// What is wrong with it.
+        /// Its fault.
         reason: &'static str,
     },
     /// The switch refuses.
@@ -75,7 +75,7 @@ pub enum Error {
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Its fault.
         reason: &'static str,
     },
 }

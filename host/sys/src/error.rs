@@ -60,7 +60,7 @@ pub enum Error {
 pub struct Unsupported {
     /// The feature's name, as `doctor` lists it.
     pub feature: &'static str,
-    /// What was observed.
+    /// The observation.
     pub reason: String,
     /// What would provide it.
     pub needs: String,

@@ -22,7 +22,7 @@ pub struct Feature {
     pub purpose: &'static str,
     /// What works without it; empty if nothing does, or nothing is lost.
     pub instead: &'static str,
-    /// What was found, or why it is missing and what would provide it.
+    /// The finding, or why it is missing and what would provide it.
     pub state: Result<String, Unsupported>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Where a user namespace has one user, chown(2), setuid(2) and their kin fail, and programs that give up root's rights
 //! at their start end. Under this filter they go on as root. It is not a security boundary: a program that could do nothing before can do
-//! nothing more. What is asked after such a call, by getuid(2) or stat(2), answers with the truth, so a program that
+//! nothing more. getuid(2) and stat(2) return the truth after such a call, so a program that
 //! checks (sshd) ends all the same.
 
 use std::io;

@@ -26,7 +26,7 @@ pub fn enter() -> Result<()> {
     // SAFETY: a new mount namespace shares no descriptor table, and the process has one thread.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
         .map_err(|e| Failure::new("mount namespace", "unshare", e))?;
-    // What is mounted outside later is seen here, and nothing the other way.
+    // Later mounts outside are seen here, but not the other way.
     let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", slave)
         .map_err(|e| Failure::path("/", "receive mounts", e).into())

@@ -4,7 +4,7 @@
 //! the calls that a filter passes on, and answers them; [`caller`] reads memory and descriptors of the thread
 //! that made a call; [`launch`] starts a program
 //! under a filter; [`perform`] makes a call in its place; [`sight`] tells what paths lead to there; [`probe`] tells
-//! whether all that is possible here. What is allowed is decided above.
+//! whether all that is possible here. Callers decide which calls are allowed.
 
 pub mod caller;
 mod callers;

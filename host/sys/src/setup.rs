@@ -39,7 +39,7 @@ impl Access {
 pub trait Setup {
     /// Mounts a new file system of type `fstype` at `target`.
     fn mount(&self, fstype: &str, target: &Path, flags: MountFlags, data: &str) -> Result<()>;
-    /// Mounts an overlay of the directories `lower`, the highest first. What is written goes into the first directory of
+    /// Mounts an overlay of the directories `lower`, the highest first. Writes go into the first directory of
     /// `writes`; without them it is read-only. In a user namespace (`user`) marks are attributes that ordinary users may
     /// set.
     fn overlay(

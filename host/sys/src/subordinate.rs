@@ -49,7 +49,7 @@ impl Given {
     /// Looks up what this user is given. Whether it works shows when it is used.
     ///
     /// # Errors
-    /// What is missing, and the command that provides it.
+    /// The missing part, and the command that provides it.
     pub fn find() -> std::result::Result<Given, Unsupported> {
         let uid = rustix::process::getuid().as_raw();
         let names = own_names(&read("/etc/passwd"), uid);
@@ -100,7 +100,7 @@ fn unsupported(reason: String, needs: String) -> Unsupported {
 /// Whether an ordinary user's labs have many users here: tried.
 ///
 /// # Errors
-/// What is missing, and the command that provides it.
+/// The missing part, and the command that provides it.
 pub fn probe() -> std::result::Result<u64, Unsupported> {
     let given = Given::find()?;
     let tried = feature::in_child(|| match enter(&given)? {

@@ -115,7 +115,7 @@ impl TrustedDir {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// What has this name, itself and not what a link leads to.
+    /// The object of this name, itself and not the target of a link.
     pub fn kind(&self, name: impl AsRef<OsStr>) -> Option<FileType> {
         Some(FileType::from_raw_mode(self.status(name)?.st_mode))
     }

@@ -45,7 +45,7 @@ pub(crate) const OFFERED: u64 = CSUM
     | GUEST_USO6
     | HOST_USO;
 
-/// What was accepted.
+/// The accepted features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Features(u64);
 

@@ -120,7 +120,7 @@ impl VhostPort {
         port
     }
 
-    /// What was done wrong so far.
+    /// The faults so far.
     pub fn faults(&self) -> Faults {
         self.faults
     }
@@ -233,7 +233,7 @@ impl VhostPort {
         if let Some(front) = self.front.take() {
             self.watch.forget(Some(front.stream.as_fd()));
         }
-        // What was taken is returned, so that nothing comes twice.
+        // Taken buffers are returned, so that nothing comes twice.
         for ring in &mut self.device.rings {
             ring.show();
         }

@@ -149,7 +149,7 @@ impl Ring {
     pub(crate) fn set_kick(&mut self, kick: Option<File>) {
         self.kick = kick;
         self.broken = false;
-        // What was available before the queue started has no kick to come.
+        // Buffers that were available before the queue started get no further kick.
         self.signalled = None;
     }
 

@@ -20,7 +20,7 @@ pub(crate) const TIMER: u64 = 3 << 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Watch(Arc<OwnedFd>);
 
-/// What has shown.
+/// The observed events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) listener: bool,

@@ -90,7 +90,7 @@ fn long_frames_take_several_buffers_or_none() {
     }
     assert_eq!(site.give(&long), Sent::Full, "17 buffers of 512 bytes");
     assert_eq!(site.machine.received(RX), None);
-    // What is short enough fits.
+    // Short enough frames fit.
     assert_eq!(site.give(&frame(400, 1)), Sent::Done);
     let (_, heads) = site.machine.received(RX).unwrap();
     assert_eq!(heads, [0]);

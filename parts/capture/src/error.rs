@@ -18,7 +18,7 @@ pub enum Error {
     /// Incompatible options.
     #[error("capture: {what}")]
     Options {
-        /// What is wrong, in words.
+        /// The fault, in words.
         what: &'static str,
     },
     /// A system call failed.

@@ -73,7 +73,7 @@ enum Way {
     Pcap,
 }
 
-/// What is taken, and how.
+/// The captured frames, and the engine.
 #[derive(Clone, Debug, Default)]
 struct Take {
     filter: Option<Program>,

@@ -276,7 +276,7 @@ fn a_file_or_a_row_of_files_is_not_written_by_two_captures() {
         }
         let report = end(first);
         assert_eq!((report.files.len(), read(&report.files[0]).numbers()), (1, all(0..20)));
-        // What has ended is in nobody's way, and a row is added to.
+        // Ended captures do not block others, and a row of files is extended.
         let again = end(start(&other, files).unwrap());
         let left = if rotation.is_any() { 20 } else { 0 };
         assert_eq!(read(&report.files[0]).numbers().len(), left);

@@ -122,7 +122,7 @@ impl Downloads<'_> {
     }
 }
 
-/// What has come of a layer.
+/// The part of a layer that has come.
 struct Partial {
     path: std::path::PathBuf,
     file: File,

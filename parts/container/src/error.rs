@@ -21,7 +21,7 @@ pub enum Error {
     Image {
         /// Its name.
         image: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A registry or its network fails.
@@ -29,7 +29,7 @@ pub enum Error {
     Registry {
         /// The image.
         image: String,
-        /// What was asked for.
+        /// The failed step.
         step: String,
         /// What went wrong.
         why: String,

@@ -24,7 +24,7 @@ pub struct Kept {
     pub labs: Vec<String>,
 }
 
-/// What was removed.
+/// The removed objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Removed {
     /// Names.

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Held(File);
 
 impl Held {
-    /// What is locked, for as long as this is held.
+    /// The locked file, for as long as this is held.
     pub(crate) fn file(&self) -> &File {
         &self.0
     }

@@ -36,7 +36,7 @@ pub struct Progress {
 /// Brings an image. This process must have one thread.
 ///
 /// # Errors
-/// Whatever is wrong, with image, layer, entry and step. What has come is kept for the next time.
+/// Any fault, with image, layer, entry and step. Downloaded parts are kept for the next time.
 pub fn provide(
     store: &Store,
     source: &Source,

@@ -48,7 +48,7 @@ pub(crate) struct Answer {
     pipe: Box<dyn Pipe>,
     body: Body,
     chunks: Chunks,
-    /// What has been read and is not yet taken.
+    /// Bytes that have been read and are not yet taken.
     buffer: Vec<u8>,
     at: usize,
 }

@@ -116,7 +116,7 @@ impl Tree {
         below::copy_attributes(&theirs, &own).map_err(Wrong::of("copy attributes"))
     }
 
-    /// What is in this layer.
+    /// The entries of this layer.
     fn own(&self, real: &[Vec<u8>]) -> Done<Option<Stat>> {
         match rustix::fs::statat(&self.root, below::text(real), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -268,7 +268,7 @@ impl Tree {
         } else {
             std::fs::remove_file(&path).map_err(fail)?;
         }
-        // What is known of paths below it no longer holds.
+        // Facts about paths below it no longer hold.
         (self.last, self.ways) = (None, HashSet::new());
         self.forget(&below::text(real));
         Ok(())

@@ -19,7 +19,7 @@ use crate::{Error, Layer, Result, Store, pins, store};
 const TREE: &str = "fs";
 const ABOUT: &str = "about.json";
 
-/// What is known of an unpacked layer.
+/// Facts about an unpacked layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct About {
     /// Bytes of the archive.
@@ -65,7 +65,7 @@ pub fn unpack(store: &Store, record: &crate::Record, owners: Owners, limits: Lim
     (0..record.layers.len()).try_for_each(|index| job.unpack(index, &mut |_| ()))
 }
 
-/// What is unpacked, and for whom.
+/// The layers to unpack, and their owner.
 pub(crate) struct Job<'a> {
     pub(crate) store: &'a Store,
     pub(crate) image: &'a str,

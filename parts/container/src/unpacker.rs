@@ -178,7 +178,7 @@ pub(crate) fn clean(store: &Store) {
                 }
                 process::exit_now(0)
             }
-            // What is left is removed another time.
+            // Remains are removed another time.
             Err(_) => return,
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// What is wrong with an entry: a step and its cause.
+/// The fault of an entry: a step and its cause.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) step: &'static str,

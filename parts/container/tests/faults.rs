@@ -53,7 +53,7 @@ fn a_registry_without_faults_is_asked_once_for_each_thing() {
     let scratch = scratch();
     whole(&scratch, &server);
     assert_eq!((server.count("/manifests/"), server.count("/blobs/")), (1, 3));
-    // What is there is not fetched again.
+    // Existing layers are not fetched again.
     fetch(&scratch, &server).unwrap();
     assert_eq!((server.count("/manifests/"), server.count("/blobs/")), (2, 4));
 }

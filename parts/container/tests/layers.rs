@@ -201,7 +201,7 @@ fn equal_layers_above_others_are_others() {
     let one = trees(&scratch, &[tmp(0o1777), above.clone()]);
     let two = trees(&scratch, &[tmp(0o700), above]);
     assert_eq!((mode(&one[1].join("tmp")), mode(&two[1].join("tmp"))), (0o1777, 0o700));
-    // What is equal up to there is there once.
+    // Equal chains up to there are stored once.
     let again = trees(&scratch, &[tmp(0o1777)]);
     assert_eq!(one[0], again[0]);
 }

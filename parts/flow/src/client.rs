@@ -37,7 +37,7 @@ pub enum ClientError {
     Failed {
         /// The switch.
         target: String,
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The cause.
         source: io::Error,

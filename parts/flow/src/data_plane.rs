@@ -65,7 +65,7 @@ pub struct Entry<'a> {
     pub key: &'a FlowKey,
     /// The bits of it that decided.
     pub consulted: &'a FlowKey,
-    /// What is done, in order; nothing: the frame is dropped.
+    /// The operations, in order; none: the frame is dropped.
     pub effects: &'a [Effect],
 }
 
@@ -191,7 +191,7 @@ pub trait DataPlane {
         Ok(vec![])
     }
 
-    /// What has been credited is in the state file: should results outlive this process, the next one is credited what
+    /// The credited counts are in the state file: should results outlive this process, the next one is credited what
     /// came later.
     fn saved(&mut self) {}
 

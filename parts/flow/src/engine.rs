@@ -65,7 +65,7 @@ pub(crate) enum Effect {
 pub(crate) struct Engine {
     pub(crate) switch: Switch,
     pub(crate) plane: Box<dyn DataPlane>,
-    /// What is to be sent, to controllers and by ports.
+    /// Messages and frames to send, to controllers and by ports.
     pub(crate) out: Outputs,
     /// Frames that came in damaged.
     pub(crate) malformed: u64,
@@ -114,7 +114,7 @@ impl Engine {
     /// Takes over results of an earlier process, which the tables must confirm; else the plane is emptied.
     pub(crate) fn adopt(&mut self, now: Time) -> Result<()> {
         let inherited = self.plane.inherited()?;
-        // What is tried on a twin changes at most its counters: the rest is not kept.
+        // A trial on a twin changes at most its counters: the rest is not kept.
         let mut twin = (!inherited.is_empty()).then(|| self.switch.twin());
         let mut adopted = vec![];
         for entry in inherited {

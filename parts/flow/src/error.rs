@@ -25,7 +25,7 @@ pub enum Error {
     BrokenState {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its fault.
         reason: String,
     },
     /// A message is malformed.
@@ -71,7 +71,7 @@ impl Error {
     }
 }
 
-/// What has no answer.
+/// Requests without an answer.
 impl From<netloom_ofconn::control::Fault> for Error {
     fn from(fault: netloom_ofconn::control::Fault) -> Error {
         use netloom_ofconn::control::Fault;

@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    /// What is to be saved of a change; `None` if something later replaces it.
+    /// The record of a change; `None` if a later one replaces it.
     fn record(&self, change: Change) -> Option<Record> {
         let switch = &self.engine.switch;
         Some(match change {

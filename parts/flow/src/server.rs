@@ -57,7 +57,7 @@ pub fn serve(listener: OwnedFd, folder: &Path, application: &Application) -> Res
     run(listener, folder, application, || Ok(None))
 }
 
-/// The same, called in another network namespace than that of the ports, which it enters. What is reached from the one
+/// The same, called in another network namespace than that of the ports, which it enters. The namespace
 /// that it was called in has the name `outside`, for as long as no other is given that name: a process of an ordinary
 /// user may not enter it again.
 ///

@@ -97,7 +97,7 @@ fn auxiliary_connections_come_and_go_with_the_main_one() {
             numbers.sort_unstable();
             assert_eq!(numbers, [1, 2]);
             there(2);
-            // What is said there is done, and the switch has one controller.
+            // Its requests are done, and the switch has one controller.
             one.add("udp,actions=drop");
             one.barrier();
             assert_eq!(main.flows().len(), 1);

@@ -267,7 +267,7 @@ fn changes_leave_other_flows_in_the_kernel() {
     });
 }
 
-/// What was kept stays in force while there is no process, and the next one has the exact counters.
+/// Cached results stay in force while there is no process, and the next one has the exact counters.
 #[test]
 fn without_its_process_it_forwards_on_and_counts() {
     root_only!("loads BPF programs");

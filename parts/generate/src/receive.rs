@@ -212,7 +212,7 @@ impl Receive {
         Ok(true)
     }
 
-    /// What is known of what was sent: by the caller, by the senders.
+    /// The known number of sent frames: by the caller, by the senders.
     fn sent(&self, known: &[(u16, u64)]) -> Vec<(u16, SentFrames)> {
         let mut all: Vec<(u16, SentFrames)> = vec![];
         let by_caller =

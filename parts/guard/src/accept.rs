@@ -406,7 +406,7 @@ fn by_rule(one: &Waiting, around: Around<'_>) -> Option<Peers> {
     around.judge.peers(&Question { who: &who, request: &request, state: &state })
 }
 
-/// What has happened to a call that waits.
+/// The state of a call that waits.
 #[derive(Clone, Copy)]
 struct Came {
     /// Its thread has ended.

@@ -104,7 +104,7 @@ impl Deputy {
         {
             refuse(&socket, &e);
         }
-        // What is meant for the program does not end the deputy. It stops with its group, and goes on with it.
+        // A signal meant for the program does not end the deputy. It stops with its group, and goes on with it.
         let meant = process::FOR_PROGRAMS.into_iter().filter(|signal| *signal != Signal::CONT);
         let watched = meant.chain(process::OF_KEYS).chain([Signal::CHILD]).map(Signal::as_raw);
         let signals = match process::catch(&watched.collect::<Vec<_>>()) {

@@ -9,7 +9,7 @@ pub enum Error {
     /// The program itself cannot be started.
     #[error("{program}: {source}")]
     Program {
-        /// What was to be started.
+        /// The program to start.
         program: String,
         /// The error of execve(2).
         source: io::Error,
@@ -23,7 +23,7 @@ pub enum Error {
          second `netloom guard`"
     )]
     Nested {
-        /// What was to be started.
+        /// The program to start.
         program: String,
     },
     /// A system call failed.

@@ -45,7 +45,7 @@ use hosts::Hosts;
 use seats::Asker;
 use shared::{Door, PORT, Shared};
 
-/// What is done about names.
+/// The treatment of names.
 #[derive(Debug)]
 pub(crate) struct Names {
     hosts: Hosts,

@@ -61,7 +61,7 @@ pub struct Rules {
     kept: Mutex<HashMap<Request, Kept>>,
     learned: Option<Mutex<Learned>>,
     frozen: bool,
-    /// What was refused although no rule says so: by default, and because nobody answered.
+    /// Requests refused without a rule: by default, and because nobody answered.
     unknown: Mutex<Learned>,
     unanswered: Mutex<Learned>,
     /// Rules without an end that were answers.
@@ -122,7 +122,7 @@ impl Rules {
         would_be_learned(&self.unknown)
     }
 
-    /// What was refused because nobody answered, as what would be learned of it; `None` if there is nothing.
+    /// A request refused because nobody answered, as the rule that would be learned; `None` if there is none.
     pub fn unanswered(&self) -> Option<Merged> {
         would_be_learned(&self.unanswered)
     }

@@ -30,7 +30,7 @@ impl Sheet {
         self.needed(lines, menu) <= self.rows
     }
 
-    /// What has room beside them, the last of it cut.
+    /// The text that has room beside them, its end cut.
     pub(crate) fn beside(
         self,
         lines: &[String],

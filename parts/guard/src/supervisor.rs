@@ -364,7 +364,7 @@ impl Supervisor {
 
     /// Makes an allowed call.
     fn carry_out(&self, job: Job, judge: &dyn Judge) {
-        // What was read of /proc and of memory by the thread's number was the caller's only if it still waits.
+        // Facts read of /proc and of memory by the thread's number are the caller's only if it still waits.
         if !job.sure && !self.listener.is_waiting(job.call.id) {
             return;
         }
@@ -386,7 +386,7 @@ impl Supervisor {
         self.answer(&call, done);
     }
 
-    /// Keeps all but its peers from a socket that is about to be bound or to listen. What is returned is held until
+    /// Keeps all but its peers from a socket that is about to be bound or to listen. The returned guard is held until
     /// it is: meanwhile no socket gets another address.
     fn limit(&self, job: &Job, judge: &dyn Judge) -> Prepared<Option<MutexGuard<'_, ()>>> {
         let act = &job.deed.act;

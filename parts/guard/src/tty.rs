@@ -17,7 +17,7 @@ pub(crate) struct Tty {
     fd: OwnedFd,
     /// Whether it is to be this process's alone while that has it.
     alone: bool,
-    /// What is locked by whose turn it is; without it nobody else can be waited for.
+    /// The file locked by the guard that has the turn; without it no other guard can be waited for.
     turn: Option<OwnedFd>,
     /// Whose it is: a process that was forked from this one gives nothing back.
     owner: u32,

@@ -126,7 +126,7 @@ impl Ground {
         command
     }
 
-    /// What has reached the listeners.
+    /// The connections that reached the listeners.
     fn count(&self) -> usize {
         let mut buffer = [0; 64];
         let tcp = self.tcp.iter().map(|one| std::iter::from_fn(|| one.accept().ok()).count());

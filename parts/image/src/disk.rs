@@ -24,7 +24,7 @@ const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Empty folders that must be there.
 const FOLDERS: [&str; 10] =
     ["dev", "etc", "mnt", "proc", "root", "run", "sys", "tmp", "usr/lib/busybox", "usr/local/bin"];
-/// What is left out, with all below.
+/// Paths left out, with all below.
 const LEFT_OUT: [&str; 13] = [
     "boot",
     "usr/lib/modules",

@@ -44,7 +44,7 @@ impl Default for Recipe {
     }
 }
 
-/// What was made, as `image.json` has it.
+/// The result, as `image.json` has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// The kernel's release, as `uname -r` says it.

@@ -143,7 +143,7 @@ fn mean_delay_and_jitter_are_those_of_the_packets() {
         let bounds = [mean(ways, |way| way.low), mean(ways, |way| way.high)];
         assert!((bounds[0]..=bounds[1]).contains(&owad.value), "{owad:?} {bounds:?}");
         errors.push(owad.value - mean(ways, Way::tapped));
-        // What is between packets, of two at least.
+        // Gaps between packets, of two at least.
         let Some(told) = compared.owaj else {
             assert_eq!(ways.len(), 1);
             continue;

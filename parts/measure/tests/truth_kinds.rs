@@ -20,7 +20,7 @@ use truth_support::net::{A, B, Line, RIGHT, V4, mac};
 use truth_support::points::{Block, Points, bob, config, short};
 use truth_support::tap::{Noted, Tap};
 
-/// What was counted of one flow.
+/// The counts of one flow.
 #[derive(Default)]
 struct Counted {
     /// Of all blocks, at both ends' taps and at all points.

@@ -16,7 +16,7 @@ use truth_support::relay::{Fates, Relay};
 use truth_support::send;
 use truth_support::truth::{self, Passed};
 
-/// What was measured, what is true.
+/// The measured and the true values.
 struct Run {
     blocks: Vec<(u64, Block)>,
     truth: BTreeMap<u64, Passed>,

@@ -148,7 +148,7 @@ impl Outside {
         // The rest of the caller's environment is not for the node.
         title::set_with_only(&title, &[SHOWN]);
         let signals = living::signals()?;
-        // What is made from here on belongs to the node's network: sockets, the view of /sys.
+        // Objects made from here on belong to the node's network: sockets, the view of /sys.
         let network = helper.map(Helper::enter_network).transpose()?;
         if spec.kind == Kind::Core {
             // Made here, it does not hold up the spawner.

@@ -84,7 +84,7 @@ struct Waiting {
     pause: Duration,
     probe: Option<Pid>,
     probe_ok: bool,
-    /// What is still missing.
+    /// The parts that are still missing.
     lacks: String,
     /// All conditions of `ready` were met: since when, and the CPU time used until then.
     fulfilled: Option<(Instant, Duration)>,

@@ -132,7 +132,7 @@ impl Inward {
             }
             return Ok(Some(step));
         }
-        // What was merged comes first.
+        // Merged frames come first.
         if let Some(step) = self.pass_merged(member, counters, end)? {
             return Ok(Some(step));
         }

@@ -17,7 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::Result;
 use crate::seats::{Seat, Seats, reset};
 
-/// What is read at a time.
+/// The bytes read at a time.
 const CHUNK: usize = 128 << 10;
 
 /// How many chunks of one way are carried in a turn.
@@ -45,7 +45,7 @@ pub(crate) struct Carrier {
 /// One way of a connection.
 #[derive(Default)]
 struct Way {
-    /// What was read and is not written yet.
+    /// Bytes that were read and are not written yet.
     kept: Vec<u8>,
     ended: bool,
 }

@@ -28,7 +28,7 @@ const EXPECTED: Duration = Duration::from_secs(15);
 const TIMES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// What is announced for daemons of OSPF.
+/// Announcements for daemons of OSPF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ospf {
     /// The router's number.

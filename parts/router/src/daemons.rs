@@ -27,7 +27,7 @@ const BY_ORIGIN: [(u8, &[&str]); 7] = [
     (42, &["babeld"]),
 ];
 
-/// What has this name in their folder; the folder itself, if there is no name.
+/// The file of this name in their folder; the folder itself, if there is no name.
 pub(crate) fn open(root: &Path, name: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty())?;

@@ -46,7 +46,7 @@ pub struct Spec {
     pub grace: u32,
     /// The router's root directory, through which its daemons' sockets are found; none if it has none.
     pub root: Option<PathBuf>,
-    /// What is announced for a daemon of OSPF that is killed and comes back; none: nothing.
+    /// The announcement for a daemon of OSPF that is killed and comes back; none: nothing.
     pub ospf: Option<Ospf>,
     /// The folder with which the process ends.
     pub home: PathBuf,

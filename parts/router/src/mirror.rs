@@ -356,7 +356,7 @@ impl Mirror {
             _ => None,
         };
         match &entry {
-            // What is there already, by the same next hops, is left as it is.
+            // An existing entry with the same next hops is left as it is.
             Some(_) if earlier == Some(number) => {}
             Some(_) => changes.destinations.push(rules::install(at, number)),
             None => changes.destinations.push(rules::remove(at)),

@@ -215,7 +215,7 @@ impl Beginning {
         if !resuming.goes_on(now, work).map_err(|e| e.to_string())? {
             return Ok(false);
         }
-        // What has gone until now is not in what is written.
+        // Entries removed until now are not written.
         resuming.switches().note_changes();
         if let Some(keeping) = &mut self.keeping {
             keeping.begin().map_err(|e| netloom_sys::describe(&e))?;

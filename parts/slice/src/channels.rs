@@ -229,7 +229,7 @@ impl Server {
         if self.wires.len() > FEW { self.bound_held() } else { Ok(()) }
     }
 
-    /// What has come in and is not read is bounded, of all together.
+    /// Unread input of all connections together is bounded.
     fn bound_held(&mut self) -> Result<()> {
         let held = |wire: &Wire| wire.channel.held();
         if self.wires.values().map(held).sum::<usize>() <= MOST_HELD {

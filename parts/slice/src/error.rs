@@ -55,7 +55,7 @@ impl From<netloom_sys::Error> for Error {
     }
 }
 
-/// What has no answer.
+/// Requests without an answer.
 impl From<netloom_ofconn::control::Fault> for Error {
     fn from(fault: netloom_ofconn::control::Fault) -> Error {
         use netloom_ofconn::control::Fault;

@@ -114,7 +114,7 @@ fn greeted(versions: &[Version], bytes: &[u8]) -> Result<Version, (Vec<Vec<u8>>,
 }
 
 impl WithSwitch {
-    /// What is sent first.
+    /// The first messages.
     pub(crate) fn begin() -> Vec<u8> {
         hello(&VERSIONS)
     }

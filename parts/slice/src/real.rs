@@ -40,7 +40,7 @@ pub(crate) struct Refused {
     pub(crate) example: Option<String>,
 }
 
-/// What has to do with a slice here.
+/// A slice's part here.
 #[derive(Debug)]
 pub(crate) struct Attached {
     /// The slice's place in the policy.

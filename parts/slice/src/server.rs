@@ -303,7 +303,7 @@ impl Server {
         }
     }
 
-    /// What has changed is known to a later process before a switch hears of it.
+    /// Changes are saved for a later process before a switch gets them.
     fn save(&mut self) {
         for real in self.reals.values_mut() {
             if let Err(why) = real.save() {

@@ -170,7 +170,7 @@ impl Server {
         }
     }
 
-    /// Which slice goes next of these, and what it does; notes when one that is held may go on. What is held up is left out.
+    /// Which slice goes next of these, and what it does; notes when one that is held may go on. Held slices are left out.
     fn next_slice(&mut self, all: &mut Doers) -> Option<(usize, Doer)> {
         let now = clock();
         let mut held = vec![];

@@ -85,7 +85,7 @@ fn a_crowd_keeps_nobody_out() {
     slicer.ready();
     let mut blue = slicer.peer("blue");
     let _red = crowd(&slicer, "red", SEATS + 50, &[]);
-    // What is there stays, and what comes finds room: another slice's, a switch's, and its own.
+    // Existing connections stay, and new ones find room: another slice's, a switch's, and its own.
     blue.barrier();
     slicer.peer("blue").barrier();
     slicer.peer("red").barrier();

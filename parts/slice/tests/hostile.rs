@@ -134,7 +134,7 @@ fn whatever_a_controller_floods_with_the_others_round_trips_stay_short() {
         assert!(median < MEDIAN && longest < LONGEST, "{what}: {median:?} {longest:?}");
     }
     netloom_kit::done("rounds of floods of one slice beside another", rounds);
-    // What was refused has left nothing behind.
+    // Refused requests have left nothing behind.
     assert_eq!(switch.entries(), 1);
     assert!(slicer.of("red").refused > 2_000);
 }

@@ -67,7 +67,7 @@ fn a_slicer_that_is_killed_goes_on_where_it_was_and_no_packet_is_lost() {
         slicer.ready();
         let resumed = slicer.show().switches[0].resumed.clone().expect("it goes on");
         assert_eq!((resumed.rules, resumed.lost, resumed.made, resumed.removed), (3, 0, 0, 0));
-        // What was there is its controller's again: it sees it, changes it, and its quota counts it.
+        // Earlier rules are its controller's again: it sees it, changes it, and its quota counts it.
         red = slicer.peer("red");
         assert_eq!((red.flows(), slicer.peer("blue").flows()), (2, 1), "{round}");
         assert_eq!(slicer.of("red").entries, 3);

@@ -22,7 +22,7 @@ pub enum Error {
     BrokenState {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its fault.
         reason: String,
     },
     /// A message is malformed.

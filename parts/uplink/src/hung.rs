@@ -19,7 +19,7 @@ pub(crate) struct Watch {
     since: Option<Sign>,
 }
 
-/// What was seen of it.
+/// The observations of it.
 #[derive(Clone, Copy, Debug)]
 struct Sign {
     /// Frames of its tap.

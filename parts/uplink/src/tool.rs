@@ -78,7 +78,7 @@ pub fn usable(path: &std::ffi::OsStr) -> Result<Vec<Tool>, Unsupported> {
     }
 }
 
-/// What is missing where no program is installed.
+/// The missing packages where no program is installed.
 pub fn none_installed() -> Unsupported {
     lacking(
         "neither pasta nor slirp4netns is installed".to_owned(),

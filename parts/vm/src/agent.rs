@@ -138,7 +138,7 @@ impl Agent {
         }
     }
 
-    /// What is to be sent.
+    /// The bytes to send.
     pub(crate) fn said(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.said)
     }

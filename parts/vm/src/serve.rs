@@ -72,7 +72,7 @@ struct Machine {
     asks_guest: bool,
     shown: Option<String>,
     ending: Option<Ending>,
-    /// What is being saved or restored, and whether with a disk.
+    /// The running save or restore, and whether it has a disk.
     work: Option<jobs::Work>,
     has_disk: bool,
     /// Whether a card is a port of a switch.
@@ -335,7 +335,7 @@ impl Machine {
 
     /// The machine has ended: shows the rest of its output, ends what it left, and tells its clients.
     fn finish(&mut self, exit: Exit) -> i32 {
-        // What was said last may not have been read.
+        // The last output may not have been read.
         self.read_terminal();
         self.read_channel();
         // User-mode Linux leaves processes when it is killed.
@@ -351,7 +351,7 @@ impl Machine {
     }
 }
 
-/// What is readable.
+/// The readable descriptors.
 struct Woken {
     terminal: bool,
     channel: bool,

@@ -141,7 +141,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left of it is no reason for another answer.
+        // Its remains do not change the answer.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -170,7 +170,7 @@ pub struct Packet {
     pub time: u64,
     /// Its length when it passed.
     pub length: u32,
-    /// What was kept of it.
+    /// The kept part of it.
     pub bytes: Vec<u8>,
 }
 

@@ -43,7 +43,7 @@ impl Given {
     /// A clean machine.
     ///
     /// # Errors
-    /// What is missing, as the reason of a skip.
+    /// The missing part, as the reason of a skip.
     ///
     /// # Panics
     /// When its folder cannot be given to the user.

@@ -53,7 +53,7 @@ impl Guest {
     /// Makes the initial RAM disk in the machine's folder, with this shell text before the guest says that it is up.
     ///
     /// # Errors
-    /// What is missing, as the reason of a skip.
+    /// The missing part, as the reason of a skip.
     ///
     /// # Panics
     /// When it cannot be made of what is there.

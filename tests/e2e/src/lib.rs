@@ -68,7 +68,7 @@ impl Machine {
         &self.scratch
     }
 
-    /// What was there at the beginning.
+    /// The state at the beginning.
     pub fn before(&self) -> &Snapshot {
         &self.before
     }

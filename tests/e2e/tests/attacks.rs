@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, root_only};
 
-/// Tries each attack and prints the names of those that succeed, one a line; then `end`. What is refused, or does
+/// Tries each attack and prints the names of those that succeed, one a line; then `end`. A call that is refused, or does
 /// not exist here, does not count as success. The argument is a path that only the host has.
 const ATTACKS: &str = r#"
 import ctypes, os, signal, socket, stat, struct, sys
@@ -390,7 +390,7 @@ fn every_capability_of_its_user_namespace_ends_at_the_node() {
 }
 
 /// What the kernel lets everybody do, or everybody in a user namespace of its own: an ordinary user's lab bounds it no
-/// further. What is written to in /proc is of the node's own namespaces.
+/// further. Writable files of /proc are of the node's own namespaces.
 const HARMLESS_TO_USERS: [&str; 2] = ["write /proc", "sysfs in a user namespace"];
 
 const LAB: &str = "

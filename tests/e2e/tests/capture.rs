@@ -566,7 +566,7 @@ fn a_full_disk_is_waited_for_if_asked() {
         };
         // More than there is room for.
         send(4000);
-        // What is refused changes the file's times, not its length.
+        // A refused write changes the file's times, not its length.
         let (mut tries, mut length) = (BTreeSet::new(), 0);
         wait_until("it tries again and again", SOON, || {
             let found = file.metadata().expect("the file");
@@ -793,7 +793,7 @@ fn without_libpcap_filters_are_not_supported_and_all_else_is() {
         done.says("libpcap: not available here").says("install the package libpcap0.8");
     }
     assert!(!machine.scratch().path().join("x.pcapng").exists());
-    // What is wrong with the request itself is told first.
+    // Faults of the request itself are reported first.
     netloom("capture a:eth0 -f flow:a->nobody").code(2);
     netloom("capture a:eth0 -d 1ms -w y.pcapng").code(0);
     machine.down();

@@ -11,7 +11,7 @@ const LAB: &str = "name: two\n\
     switches: {s1: {}, wall: {kind: shm}}\n\
     links: [[h1, s1], [h2, wall], [h2, \"web.srv:lan0\"]]\n";
 
-/// What is typed before the tabulator, and the words that stand there afterwards.
+/// The text before the tabulator, and the words afterwards.
 const TYPED: &[(&str, &[&str])] = &[
     ("netloom stat", &["netloom", "status"]),
     ("netloom exec we", &["netloom", "exec", "web.srv"]),
@@ -136,7 +136,7 @@ fn where_nothing_runs_nothing_is_said() {
     {
         assert_eq!(words(&machine, line), "", "{line:?}");
     }
-    // What is left of a lab, and what is none.
+    // Remains of a lab, and a folder that is not one.
     let runtime = machine.scratch().runtime_dir();
     for (name, names) in [("half", "{\"nodes\": ["), ("odd", "[]"), ("empty", "")] {
         let folder = runtime.join(name);

@@ -57,7 +57,7 @@ fn a_node_whose_init_died_is_rebuilt() {
     machine.down();
 }
 
-/// What is left when the lab process is killed while it makes a node: its init, without its links, and the note of it.
+/// The remains when the lab process is killed while it makes a node: its init, without its links, and the note of it.
 #[test]
 fn a_node_that_was_being_made_is_made_anew() {
     let machine = machine!();
@@ -143,7 +143,7 @@ fn the_spawner_may_die() {
     kill(machine.init("a"));
     machine.up(&text);
     machine.netloom(["ping", "a", "b"]).finish().code(0);
-    // What is made by one spawner and by another is one lab: names are known in all of it.
+    // Nodes of one spawner and of another are one lab: names are known in all of it.
     for node in ["a", "b", "c"] {
         machine.exec(node, &["getent", "hosts", "a"]).finish().code(0);
     }

@@ -493,7 +493,7 @@ fn a_switch_is_found_in_no_folder_of_a_strangers_and_joined_at_no_strangers_proc
         exec env -u NETLOOM_RUNTIME_DIR "$@" plug lo site.s
     "#;
     let binary = netloom_kit::Binary::find();
-    // What is in /tmp is not seen there.
+    // Files in /tmp are not seen there.
     let program = machine.scratch().path().join("netloom");
     fs::copy(binary.path(), &program).expect("copy the binary");
     let seen = Run::new("unshare").args([

@@ -12,7 +12,7 @@ use netloom_tests_e2e::{
 use super::guard::{KEYS, SOON, Server, go, waiting};
 
 /// Draws on each terminal that it can open or has, types `y` there, and makes the file of its second argument. The
-/// first one is the terminal's path; further ones are processes, in the place of all. What is drawn is not in the script.
+/// first one is the terminal's path; further ones are processes, in the place of all. The drawn text is not in the script.
 const ATTACK: &str = r#"
 import fcntl, os, subprocess, sys, termios
 outer, done = sys.argv[1:3]

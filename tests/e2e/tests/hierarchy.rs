@@ -213,7 +213,7 @@ fn exec_without_root_keeps_the_callers_files() {
         "import socket\nprint(*sorted(n for _, n in socket.if_nameindex()))",
     ]);
     assert_eq!(links.code(0).text(), "eth0 lo\n");
-    // What is written goes to the caller's files, not to the node's.
+    // Writes go to the caller's files, not to the node's.
     enter(&["sh", "-c", &format!("echo more >> {note}")]).code(0);
     assert_eq!(std::fs::read_to_string(note).expect("read"), "of the caller\nmore\n");
     machine.exec("stranger", &["sh", "-c", &format!("mkdir -p /srv; echo x > {own}")]).finish();

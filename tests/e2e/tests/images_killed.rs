@@ -192,7 +192,7 @@ fn a_pull_that_is_killed_at_a_step_is_finished_by_the_next() {
         up.says("is not here");
         let before = server.count("/blobs/");
         finishes(&machine, &image);
-        // What had come of a layer is not fetched again.
+        // Downloaded parts of a layer are not fetched again.
         let asked = server.asked.lock().unwrap();
         let later = asked.iter().filter(|request| request.path.contains("/blobs/")).skip(before);
         let goes_on = later.filter_map(begin_of).count();

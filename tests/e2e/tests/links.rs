@@ -131,7 +131,7 @@ fn a_pulled_cable_takes_the_carrier_of_both_ends() {
         ("h2 m", ["h2:eth0", "h2:eth0"], ["h2", "r"]),
     ] {
         let [from, to] = pair;
-        // What is in a node and not in the plan stays, too.
+        // Objects in a node that are not in the plan stay, too.
         let own = ["ip", "route", "add", "10.222.0.0/16", "dev", "eth0"];
         let node = ends[1].split(':').next().unwrap();
         machine.exec(node, &own).finish().code(0);

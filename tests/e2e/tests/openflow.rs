@@ -107,7 +107,7 @@ fn flow_entries_decide_who_reaches_whom() {
     machine.ok("flow add s in_port=a,actions=output:b in_port=b:eth0,actions=output:1");
     assert!(reaches(&machine, "a", "b"));
     assert!(!reaches_now(&machine, "a", "c"));
-    // What was forwarded is counted, at entries and at ports.
+    // Forwarded packets are counted, at entries and at ports.
     let entries = dump(&machine);
     assert_eq!(entries[0].0, "priority=32768,in_port=1,actions=output:2");
     assert_eq!(entries[1].0, "priority=32768,in_port=2,actions=output:1");
@@ -143,7 +143,7 @@ fn flow_entries_decide_who_reaches_whom() {
     let plain = machine.ok("flow dump s --plain").text();
     machine.ok("flow del s --all");
     assert!(!reaches_now(&machine, "a", "b"));
-    // What was dumped is what can be added.
+    // Dumped entries can be added again.
     machine.netloom(["flow", "add", "s", "-"]).input(plain.clone()).finish().code(0);
     assert_eq!(machine.ok("flow dump s --plain").text(), plain);
     machine.down();

@@ -60,7 +60,7 @@ fn world() -> Machine {
         let words: Vec<&str> = ["ip"].into_iter().chain(words.split(' ')).collect();
         machine.exec(node, &words).finish().code(0);
     }
-    // What is sent waits nowhere for a neighbour's answer.
+    // Sent packets wait nowhere for a neighbour's answer.
     machine.exec("a", &["ping", "-c", "1", "-W", "10", "10.2.0.2"]).finish().code(0);
     machine.keep_neighbours(&["a", "p", "b"]);
     machine

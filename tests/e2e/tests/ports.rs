@@ -164,7 +164,7 @@ fn ports_come_and_go_in_a_living_node() {
         machine.netloom(words.iter().chain(flags)).bound(LONG * 4).finish()
     };
     assert_eq!(stream(&at(1), b"closed"), None);
-    // What is connected to a port of the node ends, so it is asked.
+    // Connections to a port of the node end, so `apply` asks.
     let refused = apply(&text, &[]).code(2);
     assert!(refused.errors().contains("--yes"), "{}", refused.errors());
     let told = apply(&text, &["--yes"]).code(0).text();

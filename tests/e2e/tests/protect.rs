@@ -222,7 +222,7 @@ fn a_budget_changes_while_it_is_used() {
         machine.ok(&format!("node set victim packets={budget}/s"));
         assert_eq!(machine.node("victim")["protect"]["packets"], budget);
         let Flood { passed, took, .. } = flood(&machine, FLOOD, 2, 1);
-        // What was saved up under the budget before may come, too.
+        // Unused budget from before may be spent, too.
         let bound = most(budget, took) + BUDGET;
         assert!(passed <= bound, "{passed} passed in {took:?} at {budget} a second");
     }

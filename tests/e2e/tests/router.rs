@@ -209,7 +209,7 @@ fn a_control_plane_moves_and_nothing_is_lost() {
         .up("name: move\nnodes:\n  a:\n  b:\n  r: {kind: router, daemon: none, plane: separate}\n\
          links: [[a, r], [r, b]]\n");
     for version in ["-4", "-6"] {
-        // What is to go on must have begun: the router has to know its neighbours.
+        // Traffic must have begun before: the router has to know its neighbours.
         machine.exec("a", &["ping", version, "-c", "3", "-i", "0.2", "-W", "5", "b"]).ok();
         let ping = ["ping", version, "-q", "-i", "0.002", "-c", "2000", "-W", "5", "b"];
         let report = std::thread::scope(|scope| {

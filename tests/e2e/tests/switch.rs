@@ -249,7 +249,7 @@ links:
     assert!(!reaches_now(&machine, "c", "d"));
     machine.ok("switch vlan s d:eth0 trunk 10,20 --native 10");
     wait_until_reaches(&machine, "d", "c");
-    // What was changed outlives the switch's process.
+    // Changes outlive the switch's process.
     kill_and_wait(pids(&machine).0);
     wait_for_ports(&machine, 4, &[]);
     assert!(reaches(&machine, "a", "c") && reaches(&machine, "d", "b"));

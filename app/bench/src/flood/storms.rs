@@ -51,7 +51,7 @@ pub(super) enum Kind {
     Storm(&'static str),
 }
 
-/// What was seen in a window.
+/// The observation of a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// Share of requests that were answered.

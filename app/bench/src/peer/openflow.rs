@@ -27,7 +27,7 @@ impl<T: Read + Write> Connection for T {}
 pub(super) struct Client {
     socket: Box<dyn Connection>,
     received: Stream,
-    /// What is not sent yet.
+    /// Bytes that are not sent yet.
     queued: Vec<u8>,
     number: u32,
 }

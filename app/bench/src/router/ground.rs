@@ -32,7 +32,7 @@ const TIME: f64 = 0.5;
 const LONGEST: &str = "3600";
 /// How long a router may take until it forwards.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is offered to routers that a flood leaves no time for anything, beside as much as can be made.
+/// The rate offered to routers that have no time left in a flood, beside the largest that can be made.
 const OFFERED: [&str; 2] = ["max", "50kpps"];
 
 /// Where a flow ends.

@@ -32,7 +32,7 @@ const WAYS: [Way; 3] = [Way::Kernel, Way::Node, Way::Separate];
 /// How long the switch beside a router may take until it has what the router has.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is measured in a round, in the order of the rows.
+/// The quantities measured in a round, in the order of the rows.
 type Figures = Vec<(&'static str, &'static str, f64, &'static str)>;
 
 /// Measures in both routers in turn, and adds rows.

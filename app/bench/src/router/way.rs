@@ -28,7 +28,7 @@ pub(super) enum Way {
     VirtioApart,
 }
 
-/// What is between the ends.
+/// The part between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Namespaces without netloom.

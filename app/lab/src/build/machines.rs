@@ -62,7 +62,7 @@ fn refused(node: &PlannedNode, key: &str, path: &Path, reason: &str) -> Error {
 /// Whether the machines of these nodes can run on this computer, with the files that they need.
 ///
 /// # Errors
-/// What is missing, and what to install.
+/// The missing programs, and the packages to install.
 pub(crate) fn check<'a>(nodes: impl Iterator<Item = &'a PlannedNode>) -> Result<()> {
     for (node, machine) in nodes.filter_map(|node| Some((node, node.kind.as_vm()?))) {
         if let Some(unsupported) = netloom_vm::lacking(machine) {

@@ -27,7 +27,7 @@ pub(crate) fn around(spec: NodeSpec, plan: &Plan, slot: Slot, carried: &Path) ->
 /// Whether the routing suites of these nodes are installed, with the files that they need.
 ///
 /// # Errors
-/// What is missing, and what to install.
+/// The missing programs, and the packages to install.
 pub(crate) fn check(plan: &Plan) -> Result<()> {
     for (slot, node) in plan.slots().zip(&plan.nodes) {
         let Some(router) = node.kind.as_router().filter(|router| router.frr) else { continue };

@@ -12,7 +12,7 @@ const LIBRARY: &str = "libvdeplug.so.2";
 /// Folders in which libraries are, besides those named after the architecture.
 const LIBRARIES: [&str; 5] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
-/// What is around labs.
+/// The surroundings of labs.
 pub(super) fn features(root: bool) -> Vec<Feature> {
     vec![
         Feature {

@@ -35,7 +35,7 @@ use outside::Outside;
 /// First index of links on the host, far above those that the kernel assigns.
 const FIRST_INDEX: u32 = 0x2000_0000;
 
-/// What is known of traffic outside of a lab.
+/// Facts about traffic outside of a lab.
 #[derive(Debug, Default)]
 pub(crate) struct DoorTraffic {
     /// Counters of the outer ends of doors, by link.
@@ -110,7 +110,7 @@ impl Doors {
         if leads { outside::check_prefixes(next) } else { Ok(()) }
     }
 
-    /// What was counted outside at these doors.
+    /// The outside counts of these doors.
     pub(crate) fn traffic(
         &self,
         folder: &Folder,

@@ -59,7 +59,7 @@ impl Between {
         if !doors.is_empty() {
             let keeper = &sources.running.kept.keepers.doors;
             let read = keeper.traffic(&sources.running.folder, sources.state, &doors);
-            // What is not there has lost nothing that could be read.
+            // An absent object has no readable losses.
             let read = read.unwrap_or_default();
             between.doors.extend(read.ends.iter().map(|(id, found)| (*id, traffic(found))));
             let first = sources.state.plan.links.iter().find(|link| link.leads_to_internet());
@@ -126,7 +126,7 @@ fn indexes(state: &State, link: &PlannedLink) -> Vec<u32> {
 /// Counters of a sending and of a receiving interface, where they are known.
 type Pair = (Option<view::Traffic>, Option<view::Traffic>);
 
-/// What was lost between two ends of a pair.
+/// Losses between two ends of a pair.
 fn lost((from, to): Pair) -> u64 {
     from.map_or(0, |t| t.tx_lost).max(to.map_or(0, |t| t.rx_lost))
 }

@@ -130,7 +130,7 @@ impl Running {
         let link = &state.plan.links[at];
         let wires = &self.kept.keepers.wires;
         let context = self.context(state, &work.inits);
-        // What is left of them may be anything.
+        // Their remains may be anything.
         let _ = wires.take_out(&context, link);
         Keeper::forget(wires, state, Gone { nodes: &[], links: &[link] });
         wires.fit_links(&context, &[at])

@@ -79,7 +79,7 @@ impl Running {
         })?;
         let mut state = State::clone(&self.state());
         state.lost.remove(&id);
-        // What is half made is made as a whole; both ends are new then.
+        // A half-made link is recreated as a whole; both ends are new then.
         let done =
             self.remake_end(work, &state, remade).or_else(|_| self.lay_again(work, &state, at));
         if done.is_ok() {
@@ -174,7 +174,7 @@ impl Running {
             let gone: Vec<_> = gone.copied().collect();
             inside(spaces.node(*slot)?, &object, |socket| {
                 let mut batch = Batch::new();
-                // What was taken away by hand stays away.
+                // Objects removed by hand stay removed.
                 for address in gone {
                     let address = DeleteAddress { link: found.index, address };
                     batch.push_tolerant(object.as_str(), &address);

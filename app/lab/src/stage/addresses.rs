@@ -56,7 +56,7 @@ pub(crate) fn seen<'l>(interface: &Interface, links: &'l [LinkInfo]) -> Option<&
     links.iter().find(|l| l.index == interface.index || l.name == interface.name)
 }
 
-/// What was found, in order.
+/// The findings, in order.
 pub(crate) fn ordered(node: &PlannedNode, links: &[LinkInfo], found: &[AddressInfo]) -> Vec<Held> {
     let mut rest: Vec<&AddressInfo> = found.iter().filter(|a| counts(a.address.addr())).collect();
     let mut all = Vec::with_capacity(rest.len());

@@ -88,7 +88,7 @@ pub(crate) fn in_node(state: &State, node: &PlannedNode) -> Users {
 /// What `doctor` says: which users nodes have by default, and why.
 ///
 /// # Errors
-/// What is missing for real ones.
+/// The missing parts for real ones.
 pub(crate) fn found(root: bool) -> std::result::Result<String, Unsupported> {
     if root {
         return Ok("real: all users of this machine".to_owned());

@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// What is at a path itself, be it a link.
+    /// The object at a path itself, even if it is a link.
     fn kind(&self, path: &str) -> Option<FileType> {
         let found = self.open(path, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(rustix::fs::fstat(found).ok()?.st_mode))

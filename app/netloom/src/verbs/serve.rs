@@ -81,7 +81,7 @@ fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What is served, and how to send requests; a token kept in a file is not shown.
+/// The served address, and how to send requests; a token kept in a file is not shown.
 fn words(url: &str, token: &Token, file: Option<&Path>) -> String {
     let how = match file {
         Some(file) => {

@@ -24,7 +24,7 @@ use super::watch::{Event, Watch};
 use super::{KEEP, probe};
 use crate::{Error, Lab, Result, Spaces};
 
-/// What is measured between two nodes.
+/// The measurement between two nodes.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The node that sends and the one that receives.

@@ -125,7 +125,7 @@ pub struct Method {
     pub duration: Option<Duration>,
     /// How long a block is still counted after its end.
     pub guard: Option<Duration>,
-    /// What is kept at each point beside counts: programs 1 to 4 of the API.
+    /// Values kept at each point beside counts: programs 1 to 4 of the API.
     pub program: u8,
     /// The most packets of a flow and block whose times are kept (program 3).
     pub samples: u32,

@@ -185,7 +185,7 @@ fn cut(frame: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What is shorter than an Ethernet header.
+/// Bytes shorter than an Ethernet header.
 pub(crate) fn runts() -> Vec<Vec<u8>> {
     let whole = ethernet(MAC_B, 0x0800, &[]);
     (0..14).map(|len| whole[..len].to_vec()).collect()

@@ -71,7 +71,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What is wrong with a template, and in which line.
+/// The fault of a template, and its line.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) line: u32,

@@ -45,7 +45,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What is within braces or quotes, which begins at `start`.
+    /// The text within braces or quotes, which begins at `start`.
     fn enclosed(&mut self, open: char, start: usize) -> Result<Word> {
         let (opened, mut depth, mut escaped) = (self.line, 1, false);
         for (at, c) in self.text[start..].char_indices() {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub struct Problem {
     /// The field, such as `filters[1].src_ip`; empty for the body itself.
     pub path: String,
-    /// What is wrong, and what is valid.
+    /// The fault, and valid values.
     pub message: String,
 }
 

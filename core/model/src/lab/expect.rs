@@ -251,7 +251,7 @@ impl Output {
 }
 
 impl Action {
-    /// What is done, in words.
+    /// The action, in words.
     pub fn words(&self) -> String {
         match self {
             Action::Down(link) => format!("do: link {link} down"),

@@ -39,7 +39,7 @@ pub(super) fn clear(merged: &mut Merged, running: &Plan) {
     let early: BTreeSet<_> = running.links.iter().filter(stands).map(|link| link.id).collect();
     merged.late.links.retain(|id| !early.contains(id));
     merged.early.links.extend(early);
-    // What is recreated in a node that goes goes with it.
+    // An object that is recreated in a removed node is removed with it.
     // Parents precede their children.
     let around = |at: &Slot| running.node_at(*at)?.parent.filter(|parent| parent < at);
     let going = running.slots().filter(|at| merged.early.nodes.contains(&running.nodes[*at].id));

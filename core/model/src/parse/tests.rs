@@ -14,7 +14,7 @@ fn errors(text: &str) -> String {
     }
 }
 
-/// What is wrong with the body of a node.
+/// The fault of a node's body.
 pub(super) fn errors_of_node(body: &str) -> Vec<String> {
     let text = format!("nodes: {{a: {{{body}}}}}");
     match crate::parse("f", text.as_bytes(), "f") {

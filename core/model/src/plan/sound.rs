@@ -30,7 +30,7 @@ const MTUS: std::ops::RangeInclusive<u32> = 68..=65535;
 /// The longest name of a link: two ends of the longest names, and a number.
 const LONGEST_LINK: usize = 600;
 
-/// What is wrong, if anything is.
+/// The fault, if there is one.
 type Checked = Result<(), String>;
 
 fn no<T>(problem: impl Into<String>) -> Result<T, String> {
@@ -59,7 +59,7 @@ fn at_most(count: usize, most: usize, what: &str) -> Checked {
 }
 
 impl Plan {
-    /// What is wrong with a plan; `None` for every plan that was made of a lab, and for what became of one.
+    /// The fault of a plan; `None` for every plan that was made of a lab, and for later states of one.
     pub fn problem(&self) -> Option<String> {
         self.check().err()
     }

@@ -166,7 +166,7 @@ fn check_apart(switch: &str, parts: &[(String, Place, Vec<Space>)], report: &mut
     }
 }
 
-/// What is wrong with spaces by themselves.
+/// Faults of the spaces by themselves.
 fn alone(spaces: &[Space]) -> Option<String> {
     match Slicing::new(vec![sliced("it", spaces)], Key([0; 16])) {
         Err(Error::Space { why, .. }) => Some(why.to_owned()),

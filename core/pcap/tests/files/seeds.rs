@@ -79,7 +79,7 @@ fn seeds_are_read_as_their_names_say() {
     assert_eq!(found, expected);
 }
 
-/// What is read of a seed, each item in words.
+/// The items read of a seed, in words.
 fn said(name: &str) -> Vec<String> {
     read_all(&std::fs::read(folder().join(name)).unwrap()[..]).0
 }

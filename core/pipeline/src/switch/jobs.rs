@@ -43,7 +43,7 @@ pub(super) struct Job {
     head: Vec<u8>,
     /// The greatest number of an entry that it concerns.
     last: u64,
-    /// What is looked at next.
+    /// The next one to look at.
     place: Place,
     /// Entries that are changed next, before others are looked for.
     next: Vec<RuleId>,

@@ -98,7 +98,7 @@ impl Switch {
         }
         if self.ports.contains_key(&in_port) {
             if self.learning.learn(vlan, source, in_port, walk.now) {
-                // What is known of other results may no longer hold.
+                // Facts about other results may no longer hold.
                 self.changed();
             }
             walk.trace.station = Some((vlan, source));

@@ -68,7 +68,7 @@ pub struct SavedMeter {
 pub struct SavedSettings {
     /// Numbers of entries given so far.
     pub numbers: u64,
-    /// What is done with fragments.
+    /// The treatment of fragments.
     pub fragments: Fragments,
     /// The greatest generation of an election of masters.
     pub election: Option<u64>,
@@ -156,7 +156,7 @@ impl Switch {
         self.changes.get_or_insert_default();
     }
 
-    /// What has changed since it was asked last, in order.
+    /// The changes since it was last asked, in order.
     pub fn take_changes(&mut self) -> Vec<Change> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -46,7 +46,7 @@ impl Switch {
     ) -> Result<Reply, Reason> {
         Ok(match request {
             Request::Desc => Reply::Desc(Box::new(self.in_words())),
-            // What is about many is done some at a time.
+            // Requests about many entries are done some at a time.
             Request::Flow(_)
             | Request::Aggregate(_)
             | Request::GroupDesc

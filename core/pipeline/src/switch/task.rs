@@ -53,7 +53,7 @@ pub(super) fn filter(change: &FlowMod, version: Version) -> Filter {
     }
 }
 
-/// What is told of all groups or meters.
+/// The report of all groups or meters.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Listed {
     GroupStats,

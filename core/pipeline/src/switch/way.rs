@@ -109,7 +109,7 @@ impl<'o> Walk<'o> {
         consulted.include(Field::IpProto, Field::IpProto.full());
         consulted.include(Field::VlanVid, netloom_openflow::matching::VID_PRESENT);
         match action {
-            // What is copied into the new header.
+            // The fields copied into the new header.
             Action::PushVlan(_) | Action::PushMpls(_) | Action::PushPbb(_) => {
                 for field in [
                     Field::VlanVid,

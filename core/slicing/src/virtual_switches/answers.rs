@@ -73,7 +73,7 @@ impl VirtualSwitches {
         Ok(Some(Job::Flows(Box::new(what))))
     }
 
-    /// What is answered without the switch.
+    /// Answers without the switch.
     fn known(&self, slice: SliceId, asked: &Request) -> Option<Reply> {
         let member = self.of(slice).ok()?;
         Some(match asked {
@@ -303,7 +303,7 @@ impl VirtualSwitches {
         }
     }
 
-    /// What is the slice's of an answer.
+    /// The slice's part of an answer.
     fn seen_reply(&self, slice: SliceId, reply: Reply) -> Option<Reply> {
         let member = self.of(slice).ok()?;
         let numbered = |real: u32, all: &BTreeMap<u32, u32>| all.get(&real).copied();
@@ -356,7 +356,7 @@ impl VirtualSwitches {
         })
     }
 
-    /// What is looked up in tables is not told apart by slice: not counted.
+    /// Look-ups in tables cannot be attributed to a slice: not counted.
     fn tables(&self, slice: SliceId, mut all: Vec<TableStats>) -> Vec<TableStats> {
         let quota = self.slicing.slice(slice).and_then(|slice| slice.quota.rules);
         for table in &mut all {

@@ -31,7 +31,7 @@ impl Flows {
 }
 
 impl VirtualSwitches {
-    /// What is to be told of a request.
+    /// The answers owed to a request.
     pub(super) fn flows_of(
         &self,
         slice: SliceId,

@@ -65,7 +65,7 @@ impl Job {
 /// Of the slices that have any, in the order in which they are done.
 pub(super) type Jobs = BTreeMap<SliceId, VecDeque<(Sent, Job)>>;
 
-/// What is left, if it is not done.
+/// The rest, if it is not done.
 pub(super) type Step = Result<Option<Job>, Refusal>;
 
 impl VirtualSwitches {

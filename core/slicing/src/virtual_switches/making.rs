@@ -46,7 +46,7 @@ pub(super) struct Making {
 }
 
 impl Making {
-    /// The rule, when it is made. What was said is moved into it.
+    /// The rule, when it is made. The request is moved into it.
     pub(super) fn rule(&mut self, sent: &Sent) -> Rule {
         let nothing = FlowMod::new(self.said.command, Match::default());
         let mut said = std::mem::replace(&mut self.said, nothing);

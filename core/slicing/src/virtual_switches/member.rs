@@ -120,7 +120,7 @@ pub(super) struct Member {
     counted: bool,
     pub(super) packet_ins: Option<Bucket>,
     pub(super) counters: Counters,
-    /// What was proved for all its packets.
+    /// The proofs for all its packets.
     known: Known,
 }
 
@@ -237,7 +237,7 @@ impl Member {
         &self.all
     }
 
-    /// What is known of it, and its real ports.
+    /// Its known state, and its real ports.
     pub(super) fn proving(&mut self) -> (&mut Known, &[PortNumber]) {
         (&mut self.known, &self.all)
     }

@@ -182,7 +182,7 @@ impl VirtualSwitches {
         Ok(None)
     }
 
-    /// What is known of a packet that is sent.
+    /// Facts about a packet that is sent.
     fn packet_of(
         &mut self,
         slice: SliceId,

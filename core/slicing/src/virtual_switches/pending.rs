@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Answer(Box<Asked>),
 }
 
-/// What is awaited for a slice.
+/// The awaited answers of a slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
     answers: usize,

@@ -15,7 +15,7 @@ pub struct Written {
     next: u64,
 }
 
-/// What is written next.
+/// The next part to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     /// What switch it is, and the names of all slices.

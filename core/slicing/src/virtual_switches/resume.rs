@@ -74,7 +74,7 @@ pub struct Resuming {
     plan: Plan,
 }
 
-/// What is to be done next.
+/// The next work.
 #[derive(Debug)]
 enum Stage {
     /// The groups of slices, and one that is being proved.
@@ -103,7 +103,7 @@ enum Carry {
     Done,
 }
 
-/// What is to be done with the entries of a switch.
+/// The work on the entries of a switch.
 #[derive(Debug, Default)]
 struct Plan {
     /// Whether it is begun, and anything was there that was expected.

@@ -189,7 +189,7 @@ impl Own {
         if let Ok(found) = self.same.find_entry(hash, |(_, other)| *other == number) {
             found.remove();
         }
-        // What was taken for many is given back.
+        // The quota taken for many is given back.
         if self.same.capacity() > 4 * self.same.len() + 64 {
             self.same.shrink_to(2 * self.same.len(), |(hash, _)| *hash);
         }

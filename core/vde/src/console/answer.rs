@@ -55,7 +55,7 @@ impl Answer {
     /// Done; there is nothing to show.
     pub const DONE: Answer = Answer { data: None, code: Code::SUCCESS };
 
-    /// What was asked for, in whole lines.
+    /// The answer, in whole lines.
     pub fn shown(data: String) -> Answer {
         Answer { data: Some(data), code: Code::SUCCESS }
     }

@@ -23,7 +23,7 @@ pub(super) fn numbers(mask: &FlowKey) -> impl Iterator<Item = usize> {
     (0..words.len()).filter(move |number| words[*number] != 0 && !NEVER.contains(number))
 }
 
-/// What is compared of a key: its words in a mask, side by side.
+/// The compared part of a key: its words in a mask, side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Compared {
     pub(super) words: [u64; COMPARED],

@@ -118,7 +118,7 @@ impl Shared {
             };
         let ((mut results, more_results), (mut counts, more_counts)) =
             (found(results)?, found(counts)?);
-        // What was added comes behind the first; if one of them is missing, both are made again.
+        // Additions come behind the first; if one of them is missing, both are made again.
         results.take(&more_results, 1, CHUNKS - 1)?;
         counts.take(&more_counts, 1, CHUNKS - 1)?;
         let both = results.len().min(counts.len());
@@ -340,7 +340,7 @@ impl Shared {
         }
     }
 
-    /// What was put down.
+    /// The stored result.
     pub(super) fn noted(&self, slot: u32) -> [u64; 2] {
         let Some(at) = self.slot(slot) else { return [0; 2] };
         [0, 1].map(|index| self.count(self.room[2], at, index).load(Ordering::Relaxed))

@@ -228,7 +228,7 @@ fn write(packet: &mut [u8], class: u8) {
         return;
     }
     let header = usize::from(packet[0] & 15) * 4;
-    // What is wrong stays as wrong as it was.
+    // A wrong checksum stays wrong by the same difference.
     let wrong = checksum(&packet[..header]) != 0;
     if packet[1] == class {
         return;

@@ -230,7 +230,7 @@ fn decode_part<'a>(from: &mut Reader<'a>) -> Result<(u32, bool, bool, &'a [u8])>
 /// Whether a name is valid for a port.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Its fault.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         Err("name is empty")

@@ -40,7 +40,7 @@ pub(crate) fn run(bytes: &[u8]) {
     assert_eq!(ours.send(&Message::Bye, &[]).expect("send"), Posted::Closed);
 }
 
-/// What is read is written the same, and has no more than the limits allow.
+/// A decoded message is encoded the same, and is within the limits.
 fn one_message(bytes: &[u8]) {
     let Ok(message) = Message::decode(bytes) else { return };
     let mut again = Vec::new();

@@ -35,7 +35,7 @@ pub struct Caller {
     missed: AtomicBool,
 }
 
-/// What is kept of a thread.
+/// Cached facts about a thread.
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(super) pidfd: Arc<OwnedFd>,

@@ -37,7 +37,7 @@ impl Callers {
 
     /// The thread of `call`; `None` if the call has vanished.
     ///
-    /// What is known may be of a thread that has ended, whose id is the caller's by now: then its descriptors are
+    /// Cached facts may be of a thread that has ended, whose id is the caller's by now: then its descriptors are
     /// refused with ESRCH, and [`Callers::forget`] helps.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Callers {
         if !first && !caller.has_missed() {
             return;
         }
-        // What was opened is the caller's only if its call still waits.
+        // The opened files are the caller's only if its call still waits.
         let image = Image::of(call.tid, sight).filter(|_| listener.is_waiting(call.id));
         let pidfd = Arc::clone(&known.thread.pidfd);
         known.thread = Arc::new(Thread { pidfd, image });

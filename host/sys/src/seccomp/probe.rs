@@ -26,7 +26,7 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// What is missing, with what happens instead; empty if nothing is.
+    /// The missing features, with their replacements; empty if all are there.
     pub fn lacks(self) -> Vec<&'static str> {
         let mut lacks = vec![];
         if !self.calls_wait {
@@ -51,7 +51,7 @@ impl Probed {
 /// Probes all of it.
 ///
 /// # Errors
-/// What is indispensable is missing or refused, with what would provide it.
+/// An indispensable feature is missing or refused, with what would provide it.
 pub fn supported() -> std::result::Result<Probed, Unsupported> {
     let missing = |needs: &str| {
         let needs = needs.to_owned();

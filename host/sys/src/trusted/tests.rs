@@ -73,7 +73,7 @@ fn folders_and_links_of_strangers_are_refused_and_named() {
     chown(&above, Some(STRANGER), None).unwrap();
     let words = format!("{above:?}: it is a folder of user 1, who can exchange what is in it");
     assert_eq!(refused(&path), words);
-    // What is not there yet could be made there by somebody else.
+    // An absent object could be made there by somebody else.
     assert_eq!(refused(&above.join("new")), words);
     chown(&above, Some(0), None).unwrap();
     let link = base.path().join("link");

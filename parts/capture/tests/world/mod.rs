@@ -36,7 +36,7 @@ pub fn time(n: u64) -> u64 {
     START + n * 1000
 }
 
-/// What is given to an engine.
+/// The input of an engine.
 enum Given {
     Frames(std::ops::Range<u64>),
     /// Each is a run of blocks of some processor.

@@ -86,7 +86,7 @@ pub(crate) fn is_opaque(path: &Path) -> bool {
     })
 }
 
-/// What is in no folder but those of whole things.
+/// Only the folders of complete objects have entries.
 pub(crate) fn nothing_is_half_made(store: &Store) {
     let staging = store.root().join("staging");
     let left: Vec<_> = std::fs::read_dir(staging).unwrap().flatten().map(|e| e.path()).collect();

@@ -20,7 +20,7 @@ impl Request {
     }
 }
 
-/// What is done with a request; `false`: nothing special.
+/// The treatment of a request; `false`: nothing special.
 pub(crate) type Trick = dyn Fn(&Request, &mut TcpStream) -> bool + Send + Sync;
 
 /// A registry with one image, `NAME:1`.

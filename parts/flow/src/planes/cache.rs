@@ -52,7 +52,7 @@ struct Taken {
 struct Kept {
     /// The programs' generation that it is of.
     generation: u64,
-    /// What has been credited.
+    /// The credited counts.
     credited: Count,
 }
 

@@ -18,7 +18,7 @@ impl Net {
     pub fn new() -> Net {
         let made = std::thread::spawn(|| {
             namespace::new_network()?;
-            // What is not asked for should not be sent.
+            // Unrequested messages should not be sent.
             let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             namespace::current_network()
         });

@@ -104,7 +104,7 @@ pub fn receive<T>(frames: u64, send: impl FnOnce() -> T) -> (T, Receive) {
     (sent, receive)
 }
 
-/// What is sent, and what was found of it; all that is taken arrives but for `lost` frames.
+/// The sent frames, and the received ones; all taken frames arrive, except `lost` ones.
 pub fn send(engine: Engine, spec: &Spec, lost: u64) -> (SendReport, ReceiveReport) {
     let stop = AtomicBool::new(false);
     let mut generator = Generator::open(interface(A), engine, spec.clone()).unwrap();

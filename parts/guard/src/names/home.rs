@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use serde::{Deserialize, Serialize};
 
-/// What is read of a file.
+/// The part of a file that is read.
 const LONGEST: u64 = 1 << 20;
 
 /// The files by which programs of a place resolve names.
@@ -35,7 +35,7 @@ impl Files {
 fn text(path: &str) -> String {
     let mut bytes = vec![];
     if let Ok(file) = open_regular(path.as_ref()) {
-        // What was read until an error counts.
+        // The part read before an error counts.
         let _ = file.take(LONGEST).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()

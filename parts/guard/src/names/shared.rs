@@ -51,7 +51,7 @@ pub(super) struct Shared {
     pub(super) home: Arc<Home>,
 }
 
-/// What is to be decided or noted.
+/// The names to decide or note.
 #[derive(Debug)]
 pub(super) enum Matter {
     /// A name is to be looked up; it is empty if it cannot be read.

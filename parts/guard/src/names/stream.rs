@@ -116,7 +116,7 @@ fn pass(mut from: &TcpStream, to: &TcpStream, mut carry: impl FnMut(&[u8]) -> bo
     while goes_on && let Ok(length @ 1..) = from.read(&mut buffer) {
         messages.add(&buffer[..length], &mut |message| goes_on = goes_on && carry(message));
     }
-    // What was sent is still delivered; the other direction may go on.
+    // Sent bytes are still delivered; the other direction may go on.
     let _ = to.shutdown(Shutdown::Write);
     let _ = from.shutdown(Shutdown::Read);
 }

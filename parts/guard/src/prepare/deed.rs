@@ -12,7 +12,7 @@ use super::place::{Place, unprivileged};
 /// What a call asks for, and how it is done if it is allowed.
 #[derive(Debug)]
 pub(crate) struct Deed {
-    /// What is to be decided, in the order of messages; empty if the call reaches nothing.
+    /// The requests to decide, in the order of messages; empty if the call reaches nothing.
     pub(crate) wants: Vec<Want>,
     /// How it is done.
     pub(crate) act: Act,

@@ -1,6 +1,6 @@
 //! Where an address leads: paths of UNIX sockets are resolved as the caller would, and held.
 //!
-//! What was reached has a path only if the caller has the place's mounts, and the same file is found by that path there.
+//! A reached object has a path only if the caller has the place's mounts, and the same file is found by that path there.
 
 use std::borrow::Cow;
 use std::io;

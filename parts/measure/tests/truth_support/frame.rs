@@ -3,7 +3,7 @@
 /// Bytes of the header that stands before a frame (struct virtio_net_hdr).
 pub(crate) const HEADER: usize = 10;
 
-/// What is read of a frame.
+/// The fields read of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     /// Where it comes from.

@@ -32,7 +32,7 @@ pub(crate) fn slower(time: u64) -> u64 {
 
 /// DSCP of even and of odd blocks.
 pub(crate) const MARKS: [u8; 2] = [8, 16];
-/// What is set besides in packets that are marked twice.
+/// The further bits set in packets that are marked twice.
 pub(crate) const TWICE: u8 = 32;
 
 /// Source, destination, protocol, ports; `*` for any.

@@ -18,7 +18,7 @@ use super::{BOUND, TO, frame};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// What is done to our datagrams; shares in thousandths, times in nanoseconds.
+/// The treatment of our datagrams; shares in thousandths, times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fates {
     pub(crate) seed: u64,

@@ -1,4 +1,4 @@
-//! What is true of each block: from the sender's log, the marks that the relay saw, and its ledger.
+//! The true values of each block: from the sender's log, the marks that the relay saw, and its ledger.
 
 use std::collections::BTreeMap;
 

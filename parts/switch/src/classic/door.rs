@@ -245,7 +245,7 @@ fn state_of(shown: &Shown) -> State {
 fn connect(path: &[u8], uid: u32) -> std::result::Result<OwnedFd, String> {
     let path = PathBuf::from(OsStr::from_bytes(path));
     let failed = |e: Errno| format!("{}: {}", path.display(), describe(&io::Error::from(e)));
-    // What is looked at is what is connected to, whatever becomes of the path meanwhile.
+    // The checked socket is the connected one, whatever becomes of the path meanwhile.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
     let found = rustix::fs::fstat(&held).map_err(failed)?;

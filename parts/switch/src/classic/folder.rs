@@ -25,7 +25,7 @@ pub const CONTROL: &str = "ctl";
 /// The name of the console's socket.
 pub const CONSOLE: &str = "mgmt";
 
-/// What is done to files here, in words.
+/// The operation on files here, in words.
 const GIVE: &str = "give to its group";
 const SET_MODE: &str = "set the mode of";
 

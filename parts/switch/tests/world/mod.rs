@@ -138,7 +138,7 @@ fn run(folder: &Path, mode: &str) -> Process {
     Process::start(&["serve", &name("socket"), &name("state"), mode], None)
 }
 
-/// What is sent to join, to be made wrong.
+/// A valid join message, to be changed into a wrong one.
 pub struct Ticket {
     pub version: u16,
     pub number: u8,

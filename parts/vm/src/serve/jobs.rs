@@ -14,7 +14,7 @@ use crate::storage::{DISK, STATE};
 /// Name of the snapshot.
 const TAG: &str = "netloom";
 
-/// What is under way.
+/// The work under way.
 #[derive(Debug)]
 pub(super) struct Work {
     /// Commands that begin jobs, still to be given.

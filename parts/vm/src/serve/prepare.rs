@@ -207,7 +207,7 @@ fn words(spec: &Spec, options: &Options, ends: &Ends) -> Result<Vec<String>> {
     Ok(command::qemu(&parts, accelerator, frequency()))
 }
 
-/// What is preloaded into User-mode Linux.
+/// The library preloaded into User-mode Linux.
 fn preload() -> Result<Option<PathBuf>> {
     uml::place(Path::new(FOLDER)).map_err(failed(FOLDER, "put a library into"))
 }

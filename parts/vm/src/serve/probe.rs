@@ -85,7 +85,7 @@ impl Probe {
         (!self.runs && !self.left.is_empty()).then_some(self.next)
     }
 
-    /// What is lacking, by whether the agent listens.
+    /// The missing part, by whether the agent listens.
     pub(super) fn lacks(&self, agent: bool) -> String {
         match self.left.front() {
             Some(_) if !agent => Condition::Agent.words(),

@@ -70,7 +70,7 @@ impl Machine {
     /// The guest has opened or closed the port of its agent.
     pub(super) fn agent_port(&mut self, open: bool) {
         let Some(line) = &mut self.agent else { return };
-        // What was not sent yet was for the agent before.
+        // Unsent bytes were for the agent before.
         line.queue.clear();
         let told = line.agent.port(open);
         self.tell_of_agent(told);

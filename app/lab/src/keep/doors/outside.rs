@@ -101,7 +101,7 @@ impl Outside {
         self.process.as_ref()?.pidfd.try_clone().ok()
     }
 
-    /// What was counted at these doors.
+    /// The counts of these doors.
     pub(super) fn traffic(&self, doors: &[&PlannedLink]) -> Result<DoorTraffic> {
         let all = inside(self.space.as_fd(), OUTSIDE, |socket| {
             socket.links().map_err(Error::of(OUTSIDE, "read its interfaces"))

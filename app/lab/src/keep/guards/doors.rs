@@ -129,7 +129,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What was dropped at the doors of a node that is not protected itself; `None` while nothing is bounded.
+    /// Drops at the doors of a node that is not protected itself; `None` while nothing is bounded.
     pub(super) fn at_doors(&self, state: &State, slot: Slot) -> Option<ProtectView> {
         let mut view = ProtectView { auto: true, ..ProtectView::default() };
         for link in links_of(state, slot) {

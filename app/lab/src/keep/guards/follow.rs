@@ -30,7 +30,7 @@ pub(super) struct Followed {
     pub(super) passed: u64,
     /// and when that was.
     pub(super) at: Option<Instant>,
-    /// What was last set: nothing yet by this process.
+    /// The last setting; none yet by this process.
     pub(super) set: Option<Option<u64>>,
 }
 

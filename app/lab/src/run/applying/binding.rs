@@ -14,7 +14,7 @@ use crate::run::running::{Running, Work};
 use crate::{Error, Result};
 
 impl Running {
-    /// Takes away binds of a node that are no longer given, and shows new and other ones. What is bound below one of
+    /// Takes away binds of a node that are no longer given, and shows new and other ones. A bind below one of
     /// these goes and comes with it.
     pub(super) fn bind_anew(&self, work: &Work, id: NodeId, was: &Was<'_>) -> Result<()> {
         let state = self.state();
@@ -32,7 +32,7 @@ impl Running {
         let place = (init.pidfd.as_fd(), root.as_fd());
         let all = || olds.iter().flat_map(|old| &old.binds).chain(&node.binds);
         let is_there = |at: &str| olds.iter().any(|old| old.binds.iter().any(|b| b.to == at));
-        // What is below comes later in this order.
+        // Binds below come later in this order.
         for at in touched.iter().rev().filter(|at| is_there(at)) {
             let sources: Vec<&Path> =
                 all().filter(|b| b.to == **at).map(|b| b.from.as_path()).collect();

@@ -6,7 +6,7 @@ use netloom_sys::sysctl::NetworkSettings;
 
 use crate::{Error, Result};
 
-/// What is in a node's network.
+/// The objects in a node's network.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) links: Vec<LinkInfo>,

@@ -250,7 +250,7 @@ fn remember(file: Option<&PolicyFile>, answers: &[Rule]) {
     }
 }
 
-/// What was learned joins what the file says by now. If it cannot be written, it is shown.
+/// Learned rules are merged with the file's present ones. If they cannot be written, they are shown.
 fn learned(file: &PolicyFile, rules: &Rules, is_sealed: bool) -> Result<()> {
     let merge = |base: &Policy| rules.learned(base);
     let written = file.change(is_sealed, |now| {

@@ -15,7 +15,7 @@ pub(super) const NOBODY_THERE: &str =
 /// Where another program had the terminal.
 pub(super) const TAKEN: &str =
     "refused, since no rule is about it and another program has the terminal for itself";
-/// What was learned, and could not be written.
+/// Learned rules that could not be written.
 pub(super) const NOT_WRITTEN: &str = "learned, and not written";
 
 /// Most lines that are shown.

@@ -28,9 +28,9 @@ pub(crate) struct Step {
     pub(crate) name: String,
     /// Whether it holds, or was done.
     pub(crate) holds: bool,
-    /// What was expected, in words.
+    /// The expectation, in words.
     pub(crate) expected: String,
-    /// What was seen, in words.
+    /// The observation, in words.
     pub(crate) seen: String,
     /// How long it took.
     pub(crate) ms: u64,
@@ -144,7 +144,7 @@ impl Report {
 }
 
 impl Line {
-    /// What is shown of it when only one lab is tested.
+    /// Its text when only one lab is tested.
     pub(crate) fn text(&self, report: &Report) -> String {
         let head = if report.steps.is_empty() { report.head() } else { String::new() };
         match self {

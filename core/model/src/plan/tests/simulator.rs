@@ -90,7 +90,7 @@ impl<'a> Simulator<'a> {
                 Entry { to: route.to, hops: first.chain(also).collect() }
             }));
         }
-        // What is outside is one machine: it has all doors.
+        // The outside is one machine: it has all doors.
         let doors = self.ports.iter().filter(|port| matches!(port.place, Place::Door(_)));
         let connected =
             doors.flat_map(|port| port.addresses.iter().map(|a| (a.trunc(), None, port.segment)));
