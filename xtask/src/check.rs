@@ -2,10 +2,11 @@
 //!
 //! Forbidden: a dependency against the layers, modules that import each other in a cycle, a module without a
 //! `//!` header, a licence that is not listed, `unsafe` outside `host/` and `parts/vdeplug`, `eprintln!` in
-//! code that serves, a test file that no executable lists, a missing test that the guide names. Only
-//! reported: long files and functions.
+//! code that serves, a test file that no executable lists, a missing test that the guide names, words that stop a
+//! reader. Only reported: long files and functions.
 
 mod circles;
+mod english;
 mod layers;
 mod licences;
 mod listed;
@@ -26,6 +27,7 @@ pub(crate) fn run() -> Result<()> {
     wrong.extend(listed::check(&workspace::root())?);
     wrong.extend(circles_of_all()?);
     wrong.extend(shown::check(&workspace::root())?);
+    wrong.extend(english::check(&workspace::root())?);
     for long in &sources.long {
         println!("long: {long}");
     }

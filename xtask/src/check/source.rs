@@ -118,7 +118,7 @@ fn body_length(lines: &[&str]) -> Option<usize> {
 }
 
 /// The text with comments, strings and character literals replaced by spaces; lines keep their positions.
-fn blank(text: &str) -> String {
+pub(super) fn blank(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
