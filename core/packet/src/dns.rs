@@ -111,7 +111,8 @@ pub fn plain(query: &[u8]) -> Cow<'_, [u8]> {
         bare[2..4].copy_from_slice(&flags.to_be_bytes());
         if word(query, 10)? == 1 {
             // A record without a name: its type, the size, what the flags say, and the length of its options.
-            bare.extend([0, 0, OPTIONS as u8]);
+            bare.push(0);
+            bare.extend(OPTIONS.to_be_bytes());
             bare.extend(query.get(at + 7..at + 9)?);
             bare.extend([0, 0]);
             bare.extend((word(query, at + 11)? & SIGNATURES).to_be_bytes());

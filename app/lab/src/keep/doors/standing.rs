@@ -12,7 +12,7 @@ use netloom_netlink::{
 };
 
 use super::Doors;
-use super::opening::{Opening, outer};
+use super::opening::{Opening, outer, table};
 use crate::stage::spaces::{on_a_thread, run};
 use crate::store::host_change::{BRIDGE, HostChange};
 use crate::store::state::{Folder, State};
@@ -208,7 +208,7 @@ impl Opening<'_> {
         if leads_out {
             let whole = self.with_rules(&self.outers(), nat::is_whole);
             if !whole?.map_err(Error::of("internet", "read NAT"))? {
-                all.push(format!("rules of the host's table {}, were gone", super::opening::table(self.folder)));
+                all.push(format!("rules of the host's table {}, were gone", table(self.folder)));
             }
         }
         Ok(all)
