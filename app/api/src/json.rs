@@ -407,7 +407,7 @@ mod tests {
                 object.unwrap().insert("colour".into(), serde_json::json!(1));
                 let error = read::<netloom_lab::view::Apply>(changed.to_string().as_bytes());
                 let error = error.expect_err(&at);
-                // One that stands for a choice has a single key, and is no choice with two.
+                // One that stands for a choice has a single key; with two keys it stands for none.
                 named += u32::from(error.contains("colour"));
                 seen += 1;
             }

@@ -89,7 +89,7 @@ fn ports_of_openflow_switches_have_mininets_numbers() {
     let wrong = link(6, r#""cls": "Link", "port2": 70000"#, [0, 70000], ["", ""], "");
     let import = imported(&record(OPEN, "", &wrong), "a.json");
     let Verdict::Changed(why) = verdict(&import, "links.h1--s7.port2") else { panic!() };
-    assert_eq!(why, "70000 is no free number of a port; it has another");
+    assert_eq!(why, "port number 70000 is not free or out of range; it has another");
 }
 
 #[test]

@@ -236,7 +236,7 @@ impl<'p> Fates<'p> {
         }
     }
 
-    /// Makes links anew whose port has a number that the file gives another link's.
+    /// Recreates links whose port has a number that the file gives to another link's port.
     fn note_numbers(&mut self, running: &'p Plan, wanted: &Plan) {
         let mut given: HashMap<(&str, u32), &str> = HashMap::new();
         for (link, end) in wanted.links.iter().flat_map(|l| l.ends.iter().map(move |end| (l, end)))
@@ -259,7 +259,7 @@ impl<'p> Fates<'p> {
         }
     }
 
-    /// Makes anew what lives in, or ends at, something that is removed or made anew.
+    /// Recreates what lives in, or ends at, something that is removed or recreated.
     fn spread(&mut self, there: &HashSet<(Kind, &str)>, wanted: &'p Plan) {
         // Parents precede their children.
         for node in &wanted.nodes {

@@ -1,4 +1,4 @@
-//! Leases on files: whoever opens one waits until its holder lets go, and the holder hears of it by SIGIO.
+//! Leases on files: an opener of one waits until its holder lets go, and the holder hears of it by SIGIO.
 //!
 //! So the holder can write what an opener is to read. A lease ends with the descriptors of the open file, and so with its
 //! holder; the kernel ends one whose holder does nothing after `fs.lease-break-time` seconds. It is given only while nobody
@@ -49,7 +49,7 @@ pub fn open_past<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 /// There is no memory, or no /proc.
 pub(crate) fn file() -> io::Result<File> {
     let memory = rustix::fs::memfd_create("lease", rustix::fs::MemfdFlags::CLOEXEC)?;
-    // What memfd_create opened does not count as open, but whoever takes a lease must.
+    // What memfd_create opened does not count as open, but the holder of a lease must.
     File::options().read(true).write(true).open(format!("/proc/self/fd/{}", memory.as_raw_fd()))
 }
 

@@ -1,7 +1,7 @@
 //! Files of a node's `/proc` that are its own: loads, memory, CPU time, age.
 //!
-//! They are files of the node's, mounted over the kernel's. The init holds a lease on each ([`netloom_sys::lease`]): whoever
-//! opens one waits until the init has written what is true now. While somebody keeps one open, which ends the lease, the
+//! They are files of the node's, mounted over the kernel's. The init holds a lease on each ([`netloom_sys::lease`]): the
+//! opener of one waits until the init has written what is true now. While somebody keeps one open, which ends the lease, the
 //! init writes it again and again. Nothing is done while nobody reads. The init itself must never open them: it would wait
 //! for itself. When it dies, the leases end with it. Texts are made by `core/procfs`; that processes' start times agree
 //! with the node's age is the work of its time namespace.
@@ -61,7 +61,7 @@ impl Leased {
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) meminfo: Option<File>,
-    /// It has the last process id of whoever reads it.
+    /// It has the last process id in the reader's PID namespace.
     pub(crate) loadavg: Option<File>,
 }
 
@@ -198,7 +198,7 @@ impl Figures {
         for ((name, file), at) in NAMES.iter().zip(&leased.0).zip(0..) {
             if self.held[at] && !lease::is_held(file) {
                 put(file, &self.text(name, &mut view));
-                // Whoever waits must not wait for an init that failed at that.
+                // The opener must not wait for an init that failed at that.
                 let _ = lease::release(file);
                 self.held[at] = false;
                 self.pause = FIRST_PAUSE;

@@ -52,7 +52,7 @@ pub struct Machine {
 
 impl Machine {
     /// Looks at what is there now: nothing but the new folder.
-    #[expect(clippy::new_without_default, reason = "a snapshot of now is no default")]
+    #[expect(clippy::new_without_default, reason = "a snapshot of now is not a default value")]
     pub fn new() -> Machine {
         Machine::of(Scratch::new())
     }

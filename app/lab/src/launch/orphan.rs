@@ -205,7 +205,7 @@ pub(crate) fn differences(folder: &Folder, state: &State) -> Result<Differences>
     let inhabited = Inhabited { nodes, core: pid(NodeId::CORE) };
     let left = Left::read(folder)?;
     let (Some(init), false) = (inits.first(), caps::is_privileged()) else {
-        // Whoever goes on with the lab makes its doors again.
+        // The process that continues the lab makes its doors again.
         return drift::find(state, &inhabited, &left);
     };
     let failed = Error::at("memory", "share");

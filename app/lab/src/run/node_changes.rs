@@ -318,7 +318,7 @@ impl Running {
         for slot in own.into_iter().flat_map(|own| [vec![own], plan.descendants(own)].concat()) {
             let node = &plan.nodes[slot];
             let socket = self.folder.sockets().join(socket_name(node.id.get()));
-            // One that has ended reads them when it is made anew.
+            // An init that has ended reads them when it is recreated.
             let Some(init) = Connection::open_within(&node.name, &socket, Some(ASKING))? else {
                 continue;
             };
@@ -333,7 +333,7 @@ impl Running {
         Ok(())
     }
 
-    /// Ends a node's init and makes it anew.
+    /// Ends a node's init and recreates it.
     fn remake(&self, work: &mut Work, node: &PlannedNode) -> Result<()> {
         self.unfit(&self.state(), &[node.id]);
         let inits = work.inits.remove(&node.id).into_iter().collect();

@@ -153,7 +153,7 @@ pub(crate) fn release(state: Option<&State>, folder: &Folder) {
     if state.map_or(!path.exists(), |state| state.images.is_empty()) {
         return;
     }
-    // Whoever removes images looks whether the lab is there.
+    // The process that removes images looks whether the lab is there.
     if let Ok(store) = Store::open(&path) {
         pins::release(&store, &folder.path());
     }

@@ -200,7 +200,7 @@ fn read(pid: i32, file: &str, text: &mut String) {
     text.clear();
     // There is none without IPv6, or without connection tracking.
     if let Ok(mut file) = fs::File::open(format!("/proc/{pid}/net/{file}")) {
-        // What is no text has no counters.
+        // Bytes that are not text have no counters.
         let _ = file.read_to_string(text);
     }
 }

@@ -13,7 +13,7 @@ use crate::{Usage, foreign, input, output, source, whole_file};
 /// `netloom import`
 pub(crate) fn import(args: &Import) -> Result<i32> {
     let Some(lab) = foreign::find(&args.from) else {
-        // What is on standard input is no file, but may fail to be read.
+        // Standard input has no path, but reading it may fail.
         match args.from == Path::new(input::STDIN) {
             true => input::read().map(drop)?,
             false => {

@@ -194,7 +194,7 @@ fn number(links: Vec<(At<'_>, [Option<u32>; 2])>, draft: &mut Draft) {
                 continue;
             }
             let key = if side == 0 { "port1" } else { "port2" };
-            let why = format!("{number} is no free number of a port; it has another");
+            let why = format!("port number {number} is not free or out of range; it has another");
             at.get(key).or_else(|| at.get("cls")).iter().for_each(|at| at.changed(&*why));
             ports.push((place, side, 0));
         }

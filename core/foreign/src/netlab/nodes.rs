@@ -30,7 +30,7 @@ const REASONS: &[(&str, bool, &str)] = &[
 /// Nodes that are not in the lab, with the reason.
 pub(super) type LeftOut = Vec<(String, String)>;
 
-/// What is no node of the lab.
+/// Entries that are not nodes of the lab.
 #[derive(Default)]
 pub(super) struct Others {
     pub(super) left_out: LeftOut,

@@ -54,7 +54,7 @@ fn has_other_port(before: &PlannedLink, after: &PlannedLink) -> bool {
     })
 }
 
-/// Which keys of a node take its making anew, beside those of the table.
+/// Keys whose change recreates a node, beside those of the table.
 fn of_node((running, old): (&Plan, usize), (wanted, new): (&Plan, usize)) -> fn(&str) -> bool {
     let (before, after) = (&running.nodes[old], &wanted.nodes[new]);
     if before.kind.as_vm().is_some() || after.kind.as_vm().is_some() {
@@ -102,7 +102,7 @@ fn is_impairment(key: &str) -> bool {
     !matches!(key.split('.').next(), Some("mtu" | "ends" | "addresses" | "port"))
 }
 
-/// Which keys of a link take its making anew.
+/// Keys whose change recreates a link.
 fn of_link(
     (running, old): (&Plan, usize),
     (wanted, new): (&Plan, usize),

@@ -121,10 +121,10 @@ fn numbers_of_ports_are_those_of_the_file_and_else_stay() {
     let plain = text("  - [a, s]\n  - [b, s]\n");
     let first = text("  - {ends: [a, s], port: {s: 7}}\n  - [b, s]\n  - [c, s]\n");
     assert_eq!(numbers(&of(&first)), [7, 1, 2]);
-    // A port gets a number from the file: its link is made anew, and the others keep theirs.
+    // A port gets a number from the file: its link is recreated, and the others keep theirs.
     let found = merged(&of(&plain), &of(&first)).unwrap();
     let words: Vec<String> = found.steps.iter().map(Step::words).collect();
-    assert_eq!(words, ["+ link c:eth0--s", "! link a:eth0--s anew: port.s 7, was none"]);
+    assert_eq!(words, ["+ link c:eth0--s", "! link a:eth0--s recreated: port.s 7, was none"]);
     assert_eq!(numbers(&found.target), [7, 2, 1]);
     // One that has the number already stays as it is.
     let same = text("  - {ends: [a, s], port: {s: 1}}\n  - [b, s]\n");
@@ -133,7 +133,7 @@ fn numbers_of_ports_are_those_of_the_file_and_else_stay() {
     let taken = text("  - [a, s]\n  - [b, s]\n  - {ends: [c, s], port: {s: 2}}\n");
     let found = merged(&of(&plain), &of(&taken)).unwrap();
     let words: Vec<String> = found.steps.iter().map(Step::words).collect();
-    assert_eq!(words, ["+ link c:eth0--s", "! link b:eth0--s anew: port.s another, was 2"]);
+    assert_eq!(words, ["+ link c:eth0--s", "! link b:eth0--s recreated: port.s another, was 2"]);
     assert_eq!(numbers(&found.target), [1, 3, 2]);
     // So does one that goes: its number is free before the new port comes.
     let instead = text("  - [a, s]\n  - [c, s]\n");

@@ -25,7 +25,7 @@ pub(super) fn clear(merged: &mut Merged, running: &Plan) {
                         let own = node.and_then(|n| Some((n.id, n.interfaces.get(*interface)?)));
                         own.is_some_and(|(node, own)| given.needs(node, own))
                     }
-                    // A switch that is made anew takes its ports with it.
+                    // A recreated switch takes its ports with it.
                     PlannedEnd::Port { switch, .. } => {
                         let of = running.switch_at(*switch).map_or("", |of| &of.name);
                         let number = running.port_number(end).map(|(_, number)| number);

@@ -662,7 +662,7 @@ fn a_link_says_which_number_its_port_has() {
             "  - {ends: [a, m], port: {m: 2}}\n",
             "port: \"m\": only a switch of kind openflow takes it",
         ),
-        ("  - {ends: [a, s], port: {x: 2}}\n", "port: \"x\" is no end of link [a, s]"),
+        ("  - {ends: [a, s], port: {x: 2}}\n", "port: \"x\" is not an end of link [a, s]"),
         (
             "  - {ends: [a, s], port: 2}\n",
             "links[0].port: expected a map from switches to port numbers",

@@ -111,7 +111,7 @@ fn beside_its_question_a_query_carries_nothing() {
     expected[11] = 1;
     assert_eq!(plain(&with_options), expected);
     assert_eq!(asked(&plain(&with_options)), asked(&query));
-    // What is no question is not changed: it goes on only where all may.
+    // A message that is not a question is not changed: it goes on only where all may.
     for other in [&with_options[..20], &[], &message(0x8100, "a.example", A, &[])] {
         assert_eq!(plain(other), other);
     }
