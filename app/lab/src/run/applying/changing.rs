@@ -14,6 +14,7 @@ use netloom_node::{copy, placing};
 use netloom_sys::{namespace, sysctl};
 
 use super::places;
+use crate::build::configure::is_late;
 use crate::run::link_changes::nodes_of;
 use crate::run::running::{Running, Work};
 use crate::stage::spaces::on_a_thread;
@@ -155,6 +156,12 @@ impl Running {
                     writes.insert(given, value.cloned());
                 }
             }
+            // The kernel then resets what follows from it, of interfaces and for redirects.
+            if FIRST.iter().any(|path| writes.contains_key(*path)) {
+                let reset = wanted.iter().filter(|(path, _)| is_late(path));
+                writes
+                    .extend(reset.map(|(_, (given, value))| (given.clone(), Some(value.clone()))));
+            }
             if !writes.is_empty() {
                 let space = init.network(&node.name)?;
                 write(node, &space, &writes)?;
@@ -163,6 +170,10 @@ impl Running {
         Ok(())
     }
 }
+
+/// Settings that reset others when they change (`inet_forward_change` and `addrconf_fixup_forwarding` of the kernel), and so
+/// are written before them.
+const FIRST: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
 /// The kernel's settings of a node, by path: as given, and the value that is written last.
 fn effective(node: &PlannedNode) -> BTreeMap<String, (String, String)> {
@@ -178,7 +189,9 @@ fn write(
     writes: &BTreeMap<String, Option<String>>,
 ) -> Result<()> {
     let object = format!("node {:?}", node.name);
-    let given = writes.iter().map(|(path, value)| match value {
+    let (first, then): (Vec<_>, Vec<_>) =
+        writes.iter().partition(|(path, _)| FIRST.contains(&path.as_str()));
+    let given = first.into_iter().chain(then).map(|(path, value)| match value {
         Some(value) => Ok((path.clone(), Some(value.clone()))),
         None if is_of_an_interface(path) => Ok((path.clone(), None)),
         None => Ok((path.clone(), value_of_new(path)?)),
