@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::thread::ScopedJoinHandle;
 
 use netloom_oci::Hasher;
 use netloom_sys::Failure;
@@ -30,14 +31,14 @@ pub(crate) struct Downloads<'a> {
 }
 
 impl Downloads<'_> {
-    /// Fetches all that are wanted, and sends each layer's number, or what failed.
+    /// Fetches all that are wanted, and sends each layer's number, or what failed. Returns the threads that do it.
     pub(crate) fn run<'s>(
         &'s self,
         scope: &'s std::thread::Scope<'s, '_>,
         tell: &Sender<Result<usize>>,
-    ) {
+    ) -> Vec<ScopedJoinHandle<'s, ()>> {
         let next = std::sync::Arc::new(AtomicUsize::new(0));
-        for _ in 0..AT_ONCE.min(self.wanted.len()) {
+        let one = |_| {
             let (next, tell) = (next.clone(), tell.clone());
             scope.spawn(move || {
                 while let Some(index) = self.wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -47,8 +48,9 @@ impl Downloads<'_> {
                         break;
                     }
                 }
-            });
-        }
+            })
+        };
+        (0..AT_ONCE.min(self.wanted.len())).map(one).collect()
     }
 
     /// Fetches a layer. What an earlier process left may be wrong: then it is fetched once more from its beginning.

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use netloom_oci::manifest::{Config, DEEPEST, Document, Manifest, choose};
@@ -122,10 +123,11 @@ pub fn fetch(store: &Store, reference: &Reference, patience: Patience) -> Result
     let downloads = Downloads { store, registry: &registry, image, layers, wanted, come: &come };
     std::thread::scope(|scope| {
         let (to, fetched) = channel();
-        downloads.run(scope, &to);
+        let threads = downloads.run(scope, &to);
         drop(to);
         let done = fetched.into_iter().try_for_each(|one| one.map(drop));
         registry.stop.store(true, Ordering::Relaxed);
+        join(threads);
         done
     })?;
     Ok(record)
@@ -222,17 +224,19 @@ fn bring(
     });
     std::thread::scope(|scope| {
         let (sender, happenings) = channel();
+        let mut threads = vec![];
         if let Some(downloads) = &downloads {
             let (to, fetched) = channel();
-            downloads.run(scope, &to);
+            threads = downloads.run(scope, &to);
             drop(to);
             let sender = sender.clone();
-            scope.spawn(move || {
-                fetched.into_iter().try_for_each(|f| sender.send(Happening::Fetched(f)))
-            });
+            threads.push(scope.spawn(move || {
+                let pass_on = |fetched| sender.send(Happening::Fetched(fetched)).is_ok();
+                let _ = fetched.into_iter().all(pass_on);
+            }));
         }
         let reports = unpacker.reports()?;
-        scope.spawn(move || pass_on(reports, &sender));
+        threads.push(scope.spawn(move || pass_on(reports, &sender)));
         let mut course = Course {
             ready: missing.iter().copied().filter(|i| !wanted.contains(i)).collect(),
             left: missing.clone(),
@@ -270,8 +274,19 @@ fn bring(
             registry.stop.store(true, Ordering::Relaxed);
         }
         orders.end();
+        // They end when nobody listens.
+        drop(happenings);
+        join(threads);
         done
     })
+}
+
+/// Waits for the ends of threads. A scope waits for their work alone, and this process may fork next, for which it must have
+/// one thread.
+fn join(threads: Vec<ScopedJoinHandle<'_, ()>>) {
+    for thread in threads {
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
 }
 
 fn pass_on(reports: impl Iterator<Item = Report>, to: &Sender<Happening>) {
