@@ -45,7 +45,7 @@ fn a_node_that_begins_to_forward_keeps_the_addresses_of_all() {
         ["a", "m", "z"].map(all)
     };
     machine.up(&lab(""));
-    let before = addresses();
+    let (before, inits) = (addresses(), machine.inits());
     let to_z = before[2].split_whitespace().find(|word| word.contains('.')).expect("an address");
     let to_z = to_z.split_once('/').expect("with its prefix").0.to_owned();
     let told = machine.applied_in_place(&lab("forwarding: true"));
@@ -61,8 +61,9 @@ fn a_node_that_begins_to_forward_keeps_the_addresses_of_all() {
     let stay = |(now, before): (&String, &String)| before.lines().all(|one| now.contains(one));
     assert!(now.iter().zip(&before).all(stay), "{now:?}, before {before:?}");
     machine.exec("a", &["ping", "-c", "1", "-W", "30", "y"]).ok();
-    machine.applied_in_place(&lab(""));
+    machine.applied(&lab(""));
     assert_eq!(addresses(), before);
+    assert_eq!(machine.inits(), inits, "no node was recreated");
     machine.down();
 }
 
