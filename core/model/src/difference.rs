@@ -81,7 +81,7 @@ pub enum How {
     /// It can be changed where it is.
     InPlace,
     /// It must be removed and recreated.
-    Anew,
+    Recreate,
 }
 
 /// All differences.

@@ -111,7 +111,7 @@ struct Fates<'p> {
     /// Changes in place, by kind and name; absent where nothing changes.
     changes: BTreeMap<(Kind, &'p str), Vec<Change>>,
     /// Objects of both plans that are recreated, with the changes that require it; none where it goes with another one.
-    anew: BTreeMap<(Kind, &'p str), Vec<Change>>,
+    recreated: BTreeMap<(Kind, &'p str), Vec<Change>>,
     /// Objects of the wanted plan alone.
     added: BTreeSet<(Kind, &'p str)>,
     /// Objects of the running plan alone.
@@ -186,9 +186,9 @@ impl<'p> Fates<'p> {
             (_, None) => {
                 self.removed.insert(key);
             }
-            _ if changes.iter().any(|(how, _)| *how == How::Anew) => {
-                let why = changes.iter().filter(|(how, _)| *how == How::Anew);
-                self.anew.insert(key, why.map(|(_, change)| change.clone()).collect());
+            _ if changes.iter().any(|(how, _)| *how == How::Recreate) => {
+                let why = changes.iter().filter(|(how, _)| *how == How::Recreate);
+                self.recreated.insert(key, why.map(|(_, change)| change.clone()).collect());
             }
             _ => {
                 let all = changes.iter().map(|(_, change)| change.clone()).collect();
@@ -203,7 +203,7 @@ impl<'p> Fates<'p> {
         let key = (item.kind, item.name.as_str());
         let known = self.added.contains(&key)
             || self.removed.contains(&key)
-            || self.anew.contains_key(&key);
+            || self.recreated.contains_key(&key);
         let live: Vec<Change> =
             item.changes.iter().filter(|c| c.how == How::InPlace).cloned().collect();
         if known || live.is_empty() || live.len() < item.changes.len() || !there.contains(&key) {
@@ -222,15 +222,15 @@ impl<'p> Fates<'p> {
         let special = |node: &&PlannedNode| how::is_special(node);
         for (new, node) in wanted.slots().zip(&wanted.nodes).filter(|(_, node)| special(node)) {
             let Some(old) = known.get(node.name.as_str()).copied() else { continue };
-            if self.is_anew(Kind::Node, &node.name) {
+            if self.is_recreated(Kind::Node, &node.name) {
                 continue;
             }
             if how::is_told_otherwise(running, old, wanted, new) {
-                let (key, how) = ("links".to_owned(), How::Anew);
+                let (key, how) = ("links".to_owned(), How::Recreate);
                 let links = |told: &str| Some(told.to_owned());
                 let (old, new) = (links("old"), links("new"));
                 let change = Change { key, old, new, shown: false, how };
-                self.anew.insert((Kind::Node, node.name.as_str()), vec![change]);
+                self.recreated.insert((Kind::Node, node.name.as_str()), vec![change]);
                 self.changes.remove(&(Kind::Node, node.name.as_str()));
             }
         }
@@ -252,9 +252,9 @@ impl<'p> Fates<'p> {
             if self.stays(key.0, key.1) {
                 let (old, new) = (Some(number.to_string()), Some("another".to_owned()));
                 let key_of_port = format!("port.{switch}");
-                let change = Change { key: key_of_port, old, new, shown: true, how: How::Anew };
+                let change = Change { key: key_of_port, old, new, shown: true, how: How::Recreate };
                 self.changes.remove(&key);
-                self.anew.insert(key, vec![change]);
+                self.recreated.insert(key, vec![change]);
             }
         }
     }
@@ -264,7 +264,7 @@ impl<'p> Fates<'p> {
         // Parents precede their children.
         for node in &wanted.nodes {
             let parent = node.parent.and_then(|parent| wanted.node_at(parent));
-            let goes = parent.is_some_and(|p| self.is_anew(Kind::Node, &p.name));
+            let goes = parent.is_some_and(|p| self.is_recreated(Kind::Node, &p.name));
             if goes && there.contains(&(Kind::Node, node.name.as_str())) {
                 self.goes_with(Kind::Node, &node.name);
             }
@@ -272,11 +272,11 @@ impl<'p> Fates<'p> {
         for link in &wanted.links {
             let goes = link.ends.iter().any(|end| match end {
                 PlannedEnd::Node { node, .. } => {
-                    wanted.node_at(*node).is_some_and(|n| self.is_anew(Kind::Node, &n.name))
+                    wanted.node_at(*node).is_some_and(|n| self.is_recreated(Kind::Node, &n.name))
                 }
-                PlannedEnd::Port { switch, .. } => {
-                    wanted.switch_at(*switch).is_some_and(|s| self.is_anew(Kind::Switch, &s.name))
-                }
+                PlannedEnd::Port { switch, .. } => wanted
+                    .switch_at(*switch)
+                    .is_some_and(|s| self.is_recreated(Kind::Switch, &s.name)),
                 PlannedEnd::Host { .. }
                 | PlannedEnd::Internet { .. }
                 | PlannedEnd::Nowhere { .. } => false,
@@ -296,28 +296,30 @@ impl<'p> Fates<'p> {
             let key = (Kind::Link, link.name.as_str());
             if self.stays(key.0, key.1) {
                 let (old, new) = (Some("old".to_owned()), Some("new".to_owned()));
-                let how = How::Anew;
+                let how = How::Recreate;
                 let change = Change { key: "doors".to_owned(), old, new, shown: false, how };
                 self.changes.remove(&key);
-                self.anew.insert(key, vec![change]);
+                self.recreated.insert(key, vec![change]);
             }
         }
         touched
     }
 
-    fn is_anew(&self, kind: Kind, name: &str) -> bool {
-        self.anew.contains_key(&(kind, name))
+    fn is_recreated(&self, kind: Kind, name: &str) -> bool {
+        self.recreated.contains_key(&(kind, name))
     }
 
     fn goes_with(&mut self, kind: Kind, name: &'p str) {
         self.changes.remove(&(kind, name));
-        self.anew.entry((kind, name)).or_default();
+        self.recreated.entry((kind, name)).or_default();
     }
 
     /// Whether an object of both plans stays.
     fn stays(&self, kind: Kind, name: &str) -> bool {
         let key = (kind, name);
-        !self.anew.contains_key(&key) && !self.added.contains(&key) && !self.removed.contains(&key)
+        !self.recreated.contains_key(&key)
+            && !self.added.contains(&key)
+            && !self.removed.contains(&key)
     }
 }
 
@@ -330,14 +332,14 @@ fn is_door(link: &PlannedLink) -> bool {
 
 /// Which parts come, go and change.
 fn parts(fates: &Fates<'_>, running: &Plan, target: Plan) -> Merged {
-    let anew = |kind, name: &str| fates.is_anew(kind, name);
-    let gone = |kind, name: &str| !fates.stays(kind, name) && !fates.is_anew(kind, name);
+    let recreated = |kind, name: &str| fates.is_recreated(kind, name);
+    let gone = |kind, name: &str| !fates.stays(kind, name) && !fates.is_recreated(kind, name);
     let new = |kind, name: &str| !fates.stays(kind, name);
     let differs =
         |kind, name: &str| fates.stays(kind, name) && fates.changes.contains_key(&(kind, name));
     Merged {
         steps: vec![],
-        early: parts_of(running, anew),
+        early: parts_of(running, recreated),
         late: parts_of(running, gone),
         added: parts_of(&target, new),
         changed: parts_of(&target, differs),

@@ -129,7 +129,7 @@ pub fn failure(query: &[u8]) -> Option<Vec<u8>> {
     answer(query, SERVER_FAILURE)
 }
 
-/// The response that says that there is no such name. `None` for bytes that are not a query.
+/// The response with the code for a name that does not exist. `None` for bytes that are not a query.
 pub fn no_such_name(query: &[u8]) -> Option<Vec<u8>> {
     answer(query, NO_SUCH_NAME)
 }

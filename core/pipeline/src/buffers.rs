@@ -1,8 +1,8 @@
 //! Packets that wait for their controllers (section 6.1.2), bounded in number and bytes. Each waits for a second at least,
 //! then the oldest makes room: while more come, controllers get them whole, and no answer finds its packet gone.
 //!
-//! A controller that is told of a buffer answers with one message instead of two, so many buffers wait rather than few. A
-//! number is given once, so that a late answer cannot send another packet.
+//! A controller that knows the buffer's number answers with one message instead of two, so many buffers wait rather than
+//! few. Each number is used once, so that a late answer cannot send another packet.
 
 use std::collections::BTreeMap;
 

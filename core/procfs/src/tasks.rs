@@ -57,13 +57,16 @@ impl Fields {
     fn of(stat: &str) -> Option<Fields> {
         // The name may contain anything, even parentheses.
         let (_, rest) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().take(18).collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let mut after = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
+        let (user, system) = (after(10)?, after(0)?);
+        let (user_of_children, system_of_children) = (after(0)?, after(0)?);
         Some(Fields {
-            state: fields.first()?.chars().next()?,
-            user: number(11)?.saturating_add(number(13)?),
-            system: number(12)?.saturating_add(number(14)?),
-            threads: fields.get(17)?.parse().ok()?,
+            state,
+            user: user.saturating_add(user_of_children),
+            system: system.saturating_add(system_of_children),
+            threads: u32::try_from(after(2)?).ok()?,
         })
     }
 }

@@ -27,6 +27,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// The averages, that of the shortest time first.
+    pub fn averages(&self) -> [f64; 3] {
+        [self.one, self.five, self.fifteen]
+    }
+
     /// Records that `tasks` ran or waited for a device (states `R` and `D`) during the time
     /// `elapsed` since the last observation: each average `a` over `T` becomes
     /// `a * exp(-elapsed / T) + tasks * (1 - exp(-elapsed / T))`.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use netloom_sys::{Failure, process::is_kernel_thread};
+use netloom_sys::{Failure, population, process::is_kernel_thread};
 use rustix::mount::{MountFlags, mount};
 
 use crate::decode::{Message, u32_at};
@@ -180,8 +180,7 @@ fn appeared(before: &BTreeSet<i32>, name: &str) -> Result<Vec<i32>> {
 
 /// The kernel threads whose name matches an interface's; older kernels keep 15 bytes.
 fn named_threads(name: &str) -> BTreeSet<i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let pids = population::pids().into_iter().flatten();
     let fits = |pid: &i32| {
         let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         is_named(comm.trim_end(), name)

@@ -48,7 +48,11 @@ pub fn described(pids: &[i32]) -> Vec<Process> {
     pids.iter().copied().filter_map(look_at).collect()
 }
 
-fn pids() -> Result<impl Iterator<Item = i32>> {
+/// The ids of all processes that `/proc` shows.
+///
+/// # Errors
+/// `/proc` cannot be listed.
+pub fn pids() -> Result<impl Iterator<Item = i32>> {
     let entries = fs::read_dir("/proc").map_err(|e| Failure::path("/proc", "list", e))?;
     Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()))
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use netloom_procfs::{Groups, Moment, Tasks, Ticks};
 use netloom_stats::Load;
-use netloom_sys::{clock, lease};
+use netloom_sys::{clock, lease, population};
 
 use crate::loads;
 use crate::spec::NodeSpec;
@@ -65,6 +65,13 @@ pub(crate) struct Machine {
     pub(crate) loadavg: Option<File>,
 }
 
+/// Opens the files of a node's groups, with their names; a limit that is not there limits nothing.
+pub fn open_gauges(files: &[PathBuf]) -> Vec<(String, File)> {
+    let open =
+        |path: &PathBuf| Some((path.file_name()?.to_str()?.to_owned(), File::open(path).ok()?));
+    files.iter().filter_map(open).collect()
+}
+
 /// Where figures come from.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
@@ -78,12 +85,7 @@ pub(crate) struct Sources {
 impl Sources {
     /// Opens what a node can be measured by, while the host's files are there.
     pub(crate) fn open(spec: &NodeSpec, loads: Option<File>) -> Sources {
-        let open = |path: &PathBuf| {
-            let name = path.file_name()?.to_str()?.to_owned();
-            // A limit that is not there limits nothing.
-            Some((name, File::open(path).ok()?))
-        };
-        let gauges = spec.gauges.iter().filter_map(open).collect();
+        let gauges = open_gauges(&spec.gauges);
         Sources { index: spec.index, gauges, loads, machine: Machine::default() }
     }
 
@@ -117,7 +119,7 @@ impl Sources {
             // The init runs, too, now.
             load.observe(tasks.running.saturating_sub(1) + tasks.blocked, elapsed);
         }
-        [load.one, load.five, load.fifteen]
+        load.averages()
     }
 }
 
@@ -275,23 +277,7 @@ struct View {
 /// The node's processes.
 fn tasks() -> Tasks {
     let mut found = Tasks::default();
-    let is_number =
-        |name: &std::ffi::OsStr| name.to_str().is_some_and(|n| n.parse::<u32>().is_ok());
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if !is_number(&entry.file_name()) {
-            continue;
-        }
-        let process = entry.path();
-        // One that has ended meanwhile is none.
-        let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
-        if found.add(&stat) {
-            let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
-            for thread in threads {
-                let stat = std::fs::read_to_string(thread.path().join("stat"));
-                found.add_thread(&stat.unwrap_or_default());
-            }
-        }
-    }
+    population::pids().into_iter().flatten().for_each(|pid| loads::add_process(&mut found, pid));
     found
 }
 

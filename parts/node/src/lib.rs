@@ -15,7 +15,7 @@ pub mod copy;
 mod dev;
 pub mod entry;
 mod error;
-mod figures;
+pub mod figures;
 mod files;
 mod health;
 pub mod init;

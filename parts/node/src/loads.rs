@@ -1,14 +1,26 @@
-//! The file by which a lab tells its nodes their load averages, as it finds them.
+//! What loads are made of, and the file by which a lab tells its nodes their averages, as it finds them.
 //!
 //! Slots of 32 bytes: the first has the time of the last look (monotonic, in nanoseconds), the one after a node's number
 //! its three averages. What was never written is 0. Nodes read it, and nobody else writes.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use netloom_procfs::Tasks;
+
 const SLOT: usize = 32;
+
+/// Adds a process, by its id in `/proc`. One that has ended meanwhile adds nothing.
+pub fn add_process(found: &mut Tasks, pid: i32) {
+    let process = format!("/proc/{pid}");
+    let stat = |folder: &Path| fs::read_to_string(folder.join("stat")).unwrap_or_default();
+    if found.add(&stat(process.as_ref())) {
+        let threads = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
+        threads.for_each(|thread| found.add_thread(&stat(&thread.path())));
+    }
+}
 
 /// Load averages over one, five and fifteen minutes.
 pub type Averages = [f64; 3];

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netloom_model::plan::NodeId;
-use netloom_sys::{Failure, caps, describe, feature, namespace, process};
+use netloom_sys::{Failure, caps, describe, feature, namespace, population, process};
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 
@@ -18,7 +18,6 @@ use crate::run::drift::{self, Differences, Inhabited, Left};
 use crate::run::teardown;
 use crate::stage::inits::Init;
 use crate::stage::lab_process::{lab_process, spawner};
-use crate::stage::role::processes;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
 
@@ -135,12 +134,19 @@ pub fn kill_lab_process(folder: &Folder, tell: &dyn Fn(&str)) -> Result<()> {
 /// The lab process, if it lives: the recorded one, or the one that the kernel shows.
 fn living(folder: &Folder) -> Option<(i32, OwnedFd)> {
     let proved = |pid: i32| Some((pid, lab_process(folder, pid)?));
-    folder.read_pid().and_then(proved).or_else(|| processes().find_map(proved))
+    folder
+        .read_pid()
+        .and_then(proved)
+        .or_else(|| population::pids().into_iter().flatten().find_map(proved))
 }
 
 /// Spawners of a lab.
 fn spawners(folder: &Folder) -> Vec<(i32, OwnedFd)> {
-    processes().filter_map(|pid| Some((pid, spawner(folder, pid)?))).collect()
+    population::pids()
+        .into_iter()
+        .flatten()
+        .filter_map(|pid| Some((pid, spawner(folder, pid)?)))
+        .collect()
 }
 
 /// The object of the wait, when there is no lab process and the lock is held.

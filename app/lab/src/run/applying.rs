@@ -79,7 +79,7 @@ impl Times {
             _ if step.kind == Some(Kind::Slice) => Stage::Change,
             Act::Remove => Stage::Remove,
             _ if programs => Stage::Start,
-            Act::Add | Act::Anew => Stage::Add,
+            Act::Add | Act::Recreate => Stage::Add,
             Act::Change => Stage::Change,
         })
     }

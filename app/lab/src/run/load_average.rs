@@ -9,9 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use netloom_model::plan::NodeId;
+use netloom_node::loads;
+use netloom_procfs::Tasks;
 use netloom_stats::Load;
-
-use crate::stage::role::processes;
+use netloom_sys::population;
 
 /// The kernel's own interval (`LOAD_FREQ` of linux/sched/loadavg.h, 5 s).
 pub(crate) const LOOK: Duration = Duration::from_secs(5);
@@ -26,14 +27,14 @@ impl Loads {
     /// A node's load averages; zero before the first pass.
     pub(crate) fn of(&self, node: NodeId) -> [f64; 3] {
         let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        nodes.get(&node).map_or([0.0; 3], |l| [l.one, l.five, l.fifteen])
+        nodes.get(&node).map_or([0.0; 3], Load::averages)
     }
 
     /// Those of nodes that had a task in any pass; of others nobody was ever told anything.
     pub(crate) fn to_tell(&self) -> Vec<(usize, [f64; 3])> {
         let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let busy = nodes.iter().filter(|(_, load)| load.fifteen > 0.0);
-        busy.map(|(id, load)| (id.get(), [load.one, load.five, load.fifteen])).collect()
+        busy.map(|(id, load)| (id.get(), load.averages())).collect()
     }
 
     /// Adds one pass: the number of tasks found in each of these nodes.
@@ -52,9 +53,10 @@ pub(crate) fn look(inits: &[(NodeId, i32)]) -> BTreeMap<NodeId, u32> {
     let spaces: BTreeMap<_, NodeId> =
         inits.iter().filter_map(|(id, pid)| Some((space(*pid)?, *id))).collect();
     let mut found: BTreeMap<NodeId, u32> = inits.iter().map(|(id, _)| (*id, 0)).collect();
-    for pid in processes() {
-        let Some((state, threads)) = stat(&format!("/proc/{pid}/stat")) else { continue };
-        let tasks = if threads > 1 { tasks(pid) } else { u32::from(counts(state)) };
+    for pid in population::pids().into_iter().flatten() {
+        let mut tasks = Tasks::default();
+        loads::add_process(&mut tasks, pid);
+        let tasks = tasks.running + tasks.blocked;
         if tasks == 0 {
             continue;
         }
@@ -64,23 +66,4 @@ pub(crate) fn look(inits: &[(NodeId, i32)]) -> BTreeMap<NodeId, u32> {
         }
     }
     found
-}
-
-fn counts(state: char) -> bool {
-    matches!(state, 'R' | 'D')
-}
-
-/// State and number of threads (proc(5), fields 3 and 20 of `stat`).
-fn stat(path: &str) -> Option<(char, u32)> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(16)?.parse().ok()?))
-}
-
-fn tasks(pid: i32) -> u32 {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let states = entries.filter_map(|e| stat(&format!("{}/stat", e.path().display())));
-    u32::try_from(states.filter(|(s, _)| counts(*s)).count()).unwrap_or(u32::MAX)
 }

@@ -4,7 +4,6 @@
 //! and undone if it fails. Processes in a node are never ended unless requested.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use netloom_model::plan::Slot;
 use netloom_model::setting::{self, Settings};
 use netloom_model::{Plan, node_name_problem, set_node};
 use netloom_node::control::{Connection, Request};
+use netloom_node::figures::open_gauges;
 use netloom_node::spec::socket_name;
 
 use crate::build::binds;
@@ -322,11 +322,8 @@ impl Running {
             let Some(init) = Connection::open_within(&node.name, &socket, Some(ASKING))? else {
                 continue;
             };
-            let files = state.groups.gauges(node.id.get());
-            let open = |path: &PathBuf| {
-                Some((path.file_name()?.to_str()?.to_owned(), File::open(path).ok()?))
-            };
-            let (names, files): (Vec<_>, Vec<_>) = files.iter().filter_map(open).unzip();
+            let gauges = open_gauges(&state.groups.gauges(node.id.get()));
+            let (names, files): (Vec<_>, Vec<_>) = gauges.into_iter().unzip();
             let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
             init.send_with(&Request::Gauges(names), &files)?;
         }

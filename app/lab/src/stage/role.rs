@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use netloom_sys::process;
+use netloom_sys::{population, process};
 use rustix::process::{Pid, Signal};
 
 use crate::stage::inits::{stranger, unseen};
@@ -212,7 +212,7 @@ pub(crate) struct Astray {
 /// name, with a path in the folder among their first words.
 pub(crate) fn of_lab(folder: &Folder) -> Vec<Astray> {
     let (folder, user) = (folder.path(), rustix::process::geteuid().as_raw());
-    let found = processes().filter_map(|pid| {
+    let found = population::pids().into_iter().flatten().filter_map(|pid| {
         let pid = Pid::from_raw(pid)?;
         // Before its name is read: a number that is used again proves nothing.
         let pidfd = process::pidfd(pid).ok()?;
@@ -228,12 +228,6 @@ pub(crate) fn of_lab(folder: &Folder) -> Vec<Astray> {
         (is_own && is_of_lab).then_some(Astray { role, words, process })
     });
     found.collect()
-}
-
-/// The ids of all processes.
-pub(crate) fn processes() -> impl Iterator<Item = i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Starts a role with its arguments, preceded by this process's id, which identifies the starter.

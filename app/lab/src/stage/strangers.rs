@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use netloom_sys::population;
+
 use crate::stage::inits::Init;
-use crate::stage::role::processes;
 use crate::{Error, Result};
 
 /// Time for a foreign process to end if it was about to.
@@ -50,7 +51,7 @@ impl Strangers {
             let (name, start) = identity(pid)?;
             Some(Stranger { pid, start, name, network })
         };
-        Strangers(processes().filter_map(is_stranger).collect())
+        Strangers(population::pids().into_iter().flatten().filter_map(is_stranger).collect())
     }
 
     /// Waits a moment for all of them to end. Called when everything of the lab has ended.

@@ -78,7 +78,7 @@ struct Facts<'a>(Vec<Fact<'a>>);
 impl<'a> Facts<'a> {
     /// Adds an optional value; the object is recreated when it changes.
     fn put(&mut self, key: impl Into<String>, value: Option<String>) {
-        let how = How::Anew;
+        let how = How::Recreate;
         self.add(key, value.map(Value::Shown), how);
     }
 
@@ -94,7 +94,7 @@ impl<'a> Facts<'a> {
 
     /// As [`Facts::put`], for a value that is too long or unsuitable to be shown.
     fn put_unseen(&mut self, key: impl Into<String>, value: &'a impl Unseen) {
-        self.add(key, Some(Value::Unseen(value)), How::Anew);
+        self.add(key, Some(Value::Unseen(value)), How::Recreate);
     }
 
     /// As [`Facts::put_live`], for a value that is too long or unsuitable to be shown.

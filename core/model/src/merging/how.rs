@@ -15,14 +15,14 @@ pub(super) fn changes(
     machine: &Machine<'_>,
 ) -> Vec<(How, Change)> {
     let (Some(old), Some(new)) = (item.old, item.new) else { return vec![] };
-    let anew = match item.kind {
+    let is_fixed = match item.kind {
         Kind::Node => of_node((running, old), (wanted, new)),
         Kind::Link => of_link((running, old), (wanted, new), machine),
         Kind::Switch | Kind::Slice => |_: &str| false,
     };
     if let Some(kind) = item.changes.iter().find(|change| change.key == "kind") {
         // The keys of the two kinds are not comparable.
-        return vec![(How::Anew, kind.clone())];
+        return vec![(How::Recreate, kind.clone())];
     }
     // A file that is taken out of a new node's layer shows what is below; in a living node that would stay hidden.
     let stays_hidden = |change: &Change| {
@@ -38,8 +38,8 @@ pub(super) fn changes(
     let moves = item.kind == Kind::Link && has_other_port(&running.links[old], &wanted.links[new]);
     let moves = |change: &Change| moves && change.key.starts_with("port.");
     let how = |change: &Change| {
-        let anew = anew(&change.key) || stays_hidden(change) || moves(change);
-        if anew { How::Anew } else { change.how }
+        let recreates = is_fixed(&change.key) || stays_hidden(change) || moves(change);
+        if recreates { How::Recreate } else { change.how }
     };
     item.changes.iter().map(|change| (how(change), change.clone())).collect()
 }

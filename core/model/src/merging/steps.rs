@@ -18,8 +18,8 @@ pub enum Act {
     /// It is changed where it is.
     Change,
     /// It is removed and recreated.
-    #[serde(rename = "recreate", alias = "anew")]
-    Anew,
+    #[serde(alias = "anew")]
+    Recreate,
     /// It is removed.
     Remove,
 }
@@ -102,7 +102,7 @@ impl Step {
             Act::Remove => format!("- {object}"),
             Act::Change if self.changes.is_empty() => format!("~ {object}"),
             Act::Change => format!("~ {object}: {}", keys().join("; ")),
-            Act::Anew => format!("! {object} recreated: {}", keys().join("; ")),
+            Act::Recreate => format!("! {object} recreated: {}", keys().join("; ")),
         };
         if !self.with.is_empty() {
             line.push_str(&format!(" (with {})", self.with.join(", ")));
@@ -131,7 +131,7 @@ pub(super) fn steps(
         name: name.to_owned(),
         changes: KeyChange::all(changes),
         with,
-        ends: matches!(act, Act::Remove | Act::Anew),
+        ends: matches!(act, Act::Remove | Act::Recreate),
         drift: drift(kind, name, changes),
     };
     let (here, there) = (objects(running), objects(wanted));
@@ -155,9 +155,9 @@ pub(super) fn steps(
     let companions = companions(fates, wanted);
     for key in &there {
         // What goes with another object is named there.
-        if let Some(why) = fates.anew.get(key).filter(|why| !why.is_empty()) {
+        if let Some(why) = fates.recreated.get(key).filter(|why| !why.is_empty()) {
             let with = companions.get(key).cloned().unwrap_or_default();
-            steps.push(step(Act::Anew, key.0, key.1, why, with));
+            steps.push(step(Act::Recreate, key.0, key.1, why, with));
         }
     }
     for (kind, name) in here.iter().rev().filter(|key| fates.removed.contains(key)) {
@@ -205,7 +205,7 @@ fn routed_words(names: &[String]) -> String {
 
 /// By object that is recreated: what goes with it, and has no reason of its own.
 fn companions<'p>(fates: &Fates<'_>, plan: &'p Plan) -> HashMap<(Kind, &'p str), Vec<String>> {
-    let goes = |kind, name: &str| fates.anew.get(&(kind, name)).is_some_and(Vec::is_empty);
+    let goes = |kind, name: &str| fates.recreated.get(&(kind, name)).is_some_and(Vec::is_empty);
     let mut all: HashMap<(Kind, &str), Vec<String>> = HashMap::new();
     for node in plan.nodes.iter().filter(|node| goes(Kind::Node, &node.name)) {
         for around in around(&node.name) {

@@ -82,10 +82,10 @@ fn what_a_living_object_can_change_is_changed_and_the_rest_made_anew_with_what_g
             "~ link r1:eth1--web:eth0: delay 5ms, was none"
         ]
     );
-    let anew =
+    let changed =
         SITES.replace("{limits: {memory: 64MiB}}", "{limits: {memory: 64MiB}, storage: 5MB}");
     assert_eq!(
-        told(SITES, &anew),
+        told(SITES, &changed),
         ["! node web recreated: storage 5MB, was none (with link r1:eth1--web:eth0)"]
     );
     let kind = SITES.replace("{s1: {}}", "{s1: {kind: shm}}");
@@ -168,9 +168,9 @@ fn a_port_made_by_hand_keeps_its_number_beside_new_ones() {
 fn children_and_links_go_with_a_node_that_is_made_anew() {
     let nest =
         "nodes:\n  a: {children: {limit: 2, nodes: {b: {}}}}\n  c: {}\nlinks:\n  - [a/b, c]\n";
-    let anew = nest.replace("a: {", "a: {privileged: true, ");
+    let changed = nest.replace("a: {", "a: {privileged: true, ");
     assert_eq!(
-        told(nest, &anew),
+        told(nest, &changed),
         ["! node a recreated: privileged true, was none (with node a/b, link a/b:eth0--c:eth0)"]
     );
     let more = nest.replace("limit: 2", "limit: 5");

@@ -77,7 +77,7 @@ struct Both<'s> {
 }
 
 impl Both<'_> {
-    /// Carries a query, or says that there is no such name; whether the connection goes on.
+    /// Carries a query, or answers that its name does not exist; whether the connection goes on.
     fn ask(&self, query: &[u8], awaited: &Mutex<Awaited>) -> bool {
         if self.shared.bring(Matter::Query(name_of(query)), self.asker.clone()) {
             lock(awaited).add(query);

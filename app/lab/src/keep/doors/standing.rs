@@ -76,8 +76,7 @@ impl Doors {
             }
             let mut opening = Opening::of(folder, &state.plan)?;
             opening.set_again()?;
-            let outers = state.plan.links.iter().filter(|link| link.leads_to_internet());
-            let outers: Vec<String> = outers.map(|link| opening.outer(link)).collect();
+            let outers = opening.outers();
             if outers.is_empty() { Ok(()) } else { opening.translate(&mut socket, &outers) }
         })
     }
