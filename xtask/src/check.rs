@@ -14,9 +14,16 @@ mod modules;
 mod shown;
 mod source;
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Result, bail};
 
 use crate::workspace;
+
+/// All Rust sources below a folder, in order of their names.
+pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    source::files(folder)
+}
 
 pub(crate) fn run() -> Result<()> {
     let metadata = workspace::metadata()?;

@@ -13,6 +13,7 @@ mod fuzz;
 mod man;
 mod models;
 mod oracles;
+mod size;
 mod test;
 mod workspace;
 
@@ -42,6 +43,7 @@ usage: cargo xtask VERB
   oracles [FORMAT...]       imports of random labs, compared with the programs whose labs they are; --help
   loom                      models of the switch's rings (needs no more than cargo)
   bench [NAME]              experiments of the release binary, by default all
+  size                      lines of the product, by crate
 ";
 
 fn main() -> ExitCode {
@@ -71,6 +73,7 @@ fn run(args: &[String]) -> Result<()> {
         "conformance" => conformance::run(rest),
         "oracles" => oracles::run(rest),
         "bench" => bench::run(rest),
+        "size" => size::run(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

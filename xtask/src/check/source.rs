@@ -25,15 +25,20 @@ pub(super) struct Findings {
 
 pub(super) fn check(root: &Path) -> Result<Findings> {
     let mut found = Findings::default();
-    let mut files = vec![];
-    collect(root, &mut files)?;
-    files.sort();
-    for file in files {
+    for file in files(root)? {
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().into_owned();
         examine(&name, &text, &mut found);
     }
     Ok(found)
+}
+
+/// All Rust sources below a folder, in order of their names.
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = vec![];
+    collect(folder, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
