@@ -74,6 +74,7 @@ pub enum Hook {
 impl Hook {
     /// tcx if the kernel has it, else clsact.
     pub fn probe() -> Hook {
+        // The query changes nothing, and fails where the kernel does not know the hook.
         match tcx_query(LOOPBACK, Direction::Ingress) {
             Ok(_) => Hook::Tcx,
             Err(_) => Hook::Clsact,
@@ -140,6 +141,7 @@ pub(crate) fn attach(
     direction: Direction,
     order: Order,
 ) -> Result<()> {
+    // A process that was killed may have attached it already.
     if let Some((_, there)) = find(ifindex, direction, program.name())? {
         return if there.same_maps(program)? {
             Ok(())
@@ -191,6 +193,7 @@ pub(crate) fn detach(
 /// The programs attached to an interface in a direction, by hook.
 pub(crate) fn attached(ifindex: u32, direction: Direction) -> Result<Vec<(Hook, Vec<u32>)>> {
     let mut found = Vec::new();
+    // Kernels before 6.6 refuse this query.
     if let Ok(ids) = tcx_query(ifindex, direction) {
         found.push((Hook::Tcx, ids));
     }
@@ -257,6 +260,7 @@ fn tcx_detach(program: &Program, ifindex: u32, direction: Direction) -> Result<(
     let refused =
         unsafe { libbpf_sys::bpf_prog_detach_opts(fd, target, direction.tcx(), &raw const opts) };
     match result(refused) {
+        // ENOENT: it is not attached. ENODEV: there is no such interface.
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(()),
         other => other.map_err(|e| Failure::new(object(ifindex), "detach", e).into()),
     }
@@ -302,6 +306,7 @@ fn clsact_attach(
     direction: Direction,
     order: Order,
 ) -> Result<()> {
+    // libbpf prints the kernel's messages by itself, such as the one that the discipline exists.
     crate::load::quiet();
     let failed = |e: libbpf_rs::Error| {
         Failure::new(object(ifindex), "attach filter", io::Error::other(e)).into()

@@ -175,6 +175,7 @@ impl Tap {
         let clock = Clock::of(options.at);
         let programs = Programs::load(options, &shape, clock, &cpus)?;
         let ring = Ring::map(programs.cpus(), programs.ring(), shape, &cpus)?;
+        // Before any program runs: its frames' times would lack the offset.
         ring.set_offset(clock.to_unix());
         Ok(Tap { attached: Vec::new(), programs, ring, clock })
     }

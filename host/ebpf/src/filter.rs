@@ -54,6 +54,7 @@ impl Filter {
     ) -> io::Result<Filter> {
         crate::load::quiet();
         let index = i32::try_from(ifindex).map_err(io::Error::other)?;
+        // The thread may be in another network namespace than its process.
         let namespace = File::open("/proc/thread-self/ns/net")?;
         for place in places {
             let Some(owner) = own(ifindex, direction, place)? else { continue };
@@ -83,6 +84,7 @@ impl Filter {
 
 impl Drop for Filter {
     fn drop(&mut self) {
+        // In a thread of its own, because the caller must stay in its namespace.
         std::thread::scope(|scope| {
             let detach = || {
                 crate::load::quiet();

@@ -216,6 +216,7 @@ impl Flow {
     pub fn displace(ifindex: u32) -> Result<bool> {
         let found = attach::find(ifindex, Direction::Ingress, PROGRAM)?;
         let Some((hook, program)) = found else { return Ok(false) };
+        // Earlier versions lack this map.
         if program.map_named(NEAR).is_ok() {
             return Ok(false);
         }
@@ -258,6 +259,7 @@ impl Flow {
             self.keep(slot, Record { mask, compared: result.compared(count), list, generation });
         }
         let right = self.shared.index().repair(|slot| self.hash_of(slot));
+        // A process that was killed between the two writes left a result without an entry.
         let missing = self.kept.keys().filter(|slot| !right.contains(*slot));
         let lost = missing.copied().filter(|slot| !self.find_place(*slot));
         for slot in lost.collect::<Vec<u32>>() {
@@ -310,12 +312,14 @@ impl Flow {
     /// As [`Flow::attach`].
     pub fn attach_by(&self, hook: Hook, ifindex: u32, port: u32, limit: Limit) -> Result<()> {
         let key = ifindex.to_ne_bytes();
+        // A port that is attached again keeps its counters.
         let mut words = self.ports.get::<PORT_WORDS>(&key)?.unwrap_or_default();
         words[0] = u64::from_ne_bytes(crate::map::pair(port, 0));
         words[1] = 1_000_000_000_u64.checked_div(u64::from(limit.rate)).unwrap_or(0);
         words[2] = words[1] * u64::from(limit.burst.max(1));
         self.ports.put(&key, &words)?;
         self.near.put(ifindex, port);
+        // After the maps: a program that finds no port lets the frame pass by the switch.
         attach::attach(hook, &self.program, ifindex, Direction::Ingress, Order::End)
     }
 
@@ -398,6 +402,7 @@ impl Flow {
             kept.is_some_and(|kept| kept.mask == number && kept.compared == compared)
         };
         let same = self.shared.index().slots(hash).find(is);
+        // The index takes no second entry of one hash.
         if let Some(same) = same {
             self.remove(same);
         }
@@ -405,6 +410,7 @@ impl Flow {
         self.settle();
         let list = self.operations.add(&self.shared, &entry.list.ops)?;
         let first = self.operations.first(list);
+        // Operations, result, entry: what a program finds is complete.
         self.shared.put_result(entry, number, &compared, first);
         if !self.shared.index().insert(hash, entry.slot, |slot| self.hash_of(slot)) {
             self.shared.end_result(entry.slot);

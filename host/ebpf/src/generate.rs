@@ -135,6 +135,7 @@ impl Known {
     /// `None` if that is not permitted: calls then take longer.
     fn keep(program: &Program) -> Option<Known> {
         let work = || {
+            // In a thread of its own: the caller must stay in its namespace.
             namespace::new_network().ok()?;
             // The first interface of any namespace is its loopback interface, which is down.
             let link = attach(program, 1, libbpf_sys::XDP_FLAGS_SKB_MODE).ok()?;
@@ -284,6 +285,7 @@ pub(crate) fn probe() -> Result<()> {
         _pass: None,
         _known: None,
     };
+    // With no frames left to make, the program drops the one that the kernel insists on.
     live.send(0, 1).map(drop)
 }
 

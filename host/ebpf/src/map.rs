@@ -58,6 +58,7 @@ impl Map {
     pub(crate) fn inner(&self, place: u32) -> Result<Option<Map>> {
         let key = place.to_ne_bytes();
         let found = self.handle.lookup(&key, MapFlags::ANY).map_err(self.error("look up"))?;
+        // Written as a descriptor, read as the inner map's id.
         let Some(id) = found.and_then(|id| id.try_into().ok()).map(u32::from_ne_bytes) else {
             return Ok(None);
         };

@@ -72,6 +72,7 @@ impl Program {
         let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) };
         if fd < 0 {
             return match io::Error::from_raw_os_error(-fd) {
+                // It has gone since the ids were listed.
                 e if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
                 e => Err(Failure::new(format!("program {id}"), "open", e).into()),
             };

@@ -249,6 +249,7 @@ impl Shield {
         self.senders.put_new(&pair(node, 0), &[0; SENDER_WORDS])?;
         self.put_budget(node, budget)?;
         attach::attach(self.hook, &self.program, ifindex, direction, Order::First)?;
+        // The entry comes last: until it is there, the program lets all frames pass.
         let by_sender = u32::from(direction == Direction::Egress);
         self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, by_sender))])
     }

@@ -319,12 +319,15 @@ static __always_inline void append(void *ctx, const struct frame *f, struct nl_t
 	__u64 at = used & nl_tap_options.mask;
 	__u32 total;
 
+	/* Only a chunk not yet begun can still be user space's. Both numbers wrap, their
+	 * difference holds. */
 	if (!used && number - NL_READ(cpu->freed) >= chunks)
 		goto lost;
 	chunk = bpf_map_lookup_elem(&nl_tap_ring, &place);
 	if (!chunk)
 		goto lost;
 	NL_OPAQUE(at);
+	/* The verifier needs the mask here, and the compiler would drop one that it has seen. */
 	at &= nl_tap_options.mask;
 	total = block(ctx, f, chunk->bytes + at, unix_time(ctx, f, cpu));
 	if (!total)
@@ -338,6 +341,7 @@ static __always_inline void append(void *ctx, const struct frame *f, struct nl_t
 	}
 	NL_WRITE(chunk->length, used + total);
 	cpu->slot = slot + 1 < chunks ? slot + 1 : 0;
+	/* A reader that sees the next number must see this length. */
 	barrier();
 	publish(&cpu->tail, (__u64)(number + 1) << 32);
 	return;
@@ -353,6 +357,7 @@ static __always_inline struct nl_tap_cpu *enter(void)
 
 	if (!cpu)
 		return NULL;
+	/* Only a program that interrupts this one on the same CPU can find it set. */
 	if (NL_READ(cpu->busy)) {
 		__sync_fetch_and_add(&cpu->nested, 1);
 		return NULL;
@@ -453,6 +458,7 @@ static __always_inline int take_skb(struct __sk_buff *skb, __u32 direction)
 	};
 
 	if (f.tagged)
+		/* vlan_proto is in network order, vlan_tci in the machine's. */
 		f.tag = (skb->vlan_proto & 0xffff) |
 			(__u32)__builtin_bswap16(skb->vlan_tci) << 16;
 	if (f.flags || nl_tap_options.direction)

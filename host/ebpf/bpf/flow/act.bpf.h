@@ -54,8 +54,10 @@ static __always_inline int write_masked(CONTEXT *ctx, struct nl_fl_work *w, cons
 	__u32 base = base_of(w, op->base), at = base + op->argument, length = op->length;
 	struct change *c = &w->change;
 
+	/* Like the pipeline: an edit of a header that the frame lacks does nothing. */
 	if ((op->base != NL_FL_ETHERNET && !base) || !IS(w, op->needs))
 		return 0;
+	/* Bytes behind the IP packet are Ethernet's padding and belong to no header. */
 	if (at + length > (op->sums & NL_FL_INSIDE ? w->end : w->total))
 		return 0;
 	if (nl_fl_look(ctx, w, at, length, op->sums))
@@ -73,6 +75,8 @@ static __always_inline int decrement(CONTEXT *ctx, struct nl_fl_work *w)
 
 	if (!IS(w, NL_FL_IP))
 		return 0;
+	/* IPv4 bytes 8 and 9, IPv6 bytes 6 and 7. IPv6 has no header checksum that balances the
+	 * change. */
 	if (nl_fl_look(ctx, w, w->network + (w->v6 ? 6 : 8), 2, w->v6 ? NL_FL_RECOMPUTE : NL_FL_SUM_IP))
 		return -1;
 	c->new = c->old;
@@ -94,6 +98,7 @@ static __always_inline void shift(struct nl_fl_work *w, __u32 by)
 /* The content of the outermost tag. */
 static __always_inline int read_tci(CONTEXT *ctx, __u16 *tci)
 {
+	/* A tag beside the buffer is the outermost one, and bpf_skb_load_bytes does not see it. */
 	if (frame_tagged(ctx)) {
 		*tci = frame_tci(ctx);
 		return 0;
@@ -116,6 +121,7 @@ static __always_inline int remove_tag(CONTEXT *ctx)
 
 static __always_inline int pad(CONTEXT *ctx, __u32 total)
 {
+	/* The kernel's length does not count a tag beside the buffer. */
 	return bpf_skb_change_tail(ctx, MINIMUM - (frame_tagged(ctx) ? TAG : 0), 0);
 }
 
@@ -142,6 +148,7 @@ static __always_inline int pop(CONTEXT *ctx, struct nl_fl_work *w)
 		return -1;
 	w->tags--;
 	shift(w, -TAG);
+	/* A frame that was already short (virtual links do not pad) stays as it is. */
 	if (before < MINIMUM || w->total >= MINIMUM)
 		return 0;
 	if (pad(ctx, w->total))
@@ -160,6 +167,7 @@ static __always_inline int set_tag(CONTEXT *ctx, struct nl_fl_work *w, __u32 bit
 	if (read_tci(ctx, &tci))
 		return -1;
 	tci = (tci & ~(bits >> 16)) | (bits & 0xffff);
+	/* Programs cannot write skb->vlan_tci: the tag is taken off and put on again. */
 	if (frame_tagged(ctx)) {
 		__u16 type = frame_tag_type(ctx);
 
@@ -232,6 +240,8 @@ static long step(__u32 index, struct run *r)
 		r->to = op->argument;
 		return 1;
 	}
+	/* Later edits unshare the buffer first, so the clone keeps these bytes. A clone that is
+	 * lost must not stop the frame's other outputs. */
 	r->lost |= bpf_clone_redirect(r->ctx, op->argument, 0) < 0;
 	return 0;
 }
@@ -244,9 +254,11 @@ static __always_inline int act(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_
 
 	if (first == NL_FL_NONE)
 		return VERDICT_DROP;
+	/* Most results are one output: no loop, and the frame may go straight to the peer. */
 	op = bpf_map_lookup_elem(&nl_fl_ops, &first);
 	if (op && op->kind == NL_FL_SEND && op->next == NL_FL_NONE)
 		return send_frame(ctx, w, op->argument);
+	/* Through the helper the verifier follows one turn of the loop, not each of 256. */
 	bpf_loop(NL_FL_LONGEST, step, &r, 0);
 	cpu->failed += r.failed || r.lost;
 	return r.to && !r.failed ? bpf_redirect(r.to, 0) : VERDICT_DROP;

@@ -83,6 +83,8 @@ static __always_inline const struct nl_fl_result *result_at(__u32 slot)
 
 static __always_inline const struct nl_fl_bucket *bucket_at(__u64 buckets, __u32 hash)
 {
+	/* Base and size are one word: no run pairs the mask of one index with the chunks of
+	 * another. */
 	__u32 place = hash & (__u32)(buckets >> 32), first = buckets;
 	const struct nl_fl_bucket *bucket;
 
@@ -130,9 +132,13 @@ static __always_inline bool is_live(const struct nl_fl_result *result, __u64 liv
 {
 	if (NL_READ(result->live) != live)
 		return false;
+	/* The words must not be read before `live`. An atomic that returns the old value is a
+	 * full barrier in BPF; x86 keeps loads in order by itself. */
 	if (nl_fl_weak) {
 		__u64 before = __sync_fetch_and_add(&w->fence, 1);
 
+		/* If nobody uses the old value, clang emits the variant without it, which orders
+		 * nothing. */
 		NL_OPAQUE(before);
 	}
 	return true;
@@ -160,8 +166,10 @@ __noinline __u32 nl_fl_by_mask(struct nl_fl_work *w, __u32 number, __u64 live)
 	table = bpf_map_lookup_elem(&nl_fl_table, &zero);
 	if (!table)
 		return NL_FL_NONE;
+	/* For the verifier, which must see the bound here. */
 	number %= NL_FL_MASKS;
 	mask = &table->mask[number];
+	/* With the number, because equal words under two masks are different results. */
 	sum = table->seed + number;
 #pragma unroll
 	for (int i = 0; i < NL_FL_COMPARED; i++) {
@@ -178,6 +186,7 @@ __noinline __u32 nl_fl_by_mask(struct nl_fl_work *w, __u32 number, __u64 live)
 	bucket = bucket_at(buckets, sum);
 	if (!bucket)
 		return NL_FL_NONE;
+	/* The tag's lowest bit is set, because a tag of 0 would look like a free place. */
 	found = entry_of(bucket, sum >> 32 | 1);
 	if (!found && NL_READ(bucket->beyond)) {
 		bucket = bucket_at(buckets, sum >> 16);
@@ -187,6 +196,7 @@ __noinline __u32 nl_fl_by_mask(struct nl_fl_work *w, __u32 number, __u64 live)
 	}
 	slot = found;
 	result = found ? result_at(slot) : 0;
+	/* The slot may since have become a result of another mask. */
 	if (!result || !is_live(result, live, w) || result->mask != number)
 		return NL_FL_NONE;
 #pragma unroll
@@ -195,6 +205,7 @@ __noinline __u32 nl_fl_by_mask(struct nl_fl_work *w, __u32 number, __u64 live)
 			break;
 		differ |= w->masked[i] ^ result->words[i];
 	}
+	/* The index holds only 31 bits of the hash; the words decide. */
 	if (differ)
 		return NL_FL_NONE;
 	take(w, result);
@@ -236,6 +247,7 @@ static __always_inline __u32 hint_place(const struct nl_fl_work *w, __u32 cpu)
 {
 	__u64 sum = 0, odd = 0x9e3779b97f4a7c15ULL;
 
+/* Without the seed: keys that collide cost each other a hint, never a result. */
 #pragma unroll
 	for (int i = 0; i < NL_FL_WORDS; i++)
 		ADD(sum, w->key[i], odd);
@@ -246,6 +258,8 @@ static __always_inline __u32 hint_place(const struct nl_fl_work *w, __u32 cpu)
 static __always_inline __u32 find_at(struct nl_fl_work *w, struct nl_fl_cpu *cpu,
 				     struct nl_fl_table *table, __u32 place, __u64 live)
 {
+	/* User space may reorder masks meanwhile. A mask tried twice or not at all is a miss at
+	 * worst. */
 	__u32 mask = NL_READ(table->order[place]) % NL_FL_MASKS;
 	__u32 slot = nl_fl_by_mask(w, mask, live);
 

@@ -58,6 +58,7 @@ static __always_inline __u32 packets_of(CONTEXT *ctx, const struct nl_fl_work *w
 	else
 		headers = 0;
 	if (!headers || headers >= w->total)
+		/* The kernel's own count, which a sender of raw super-frames may leave at 0. */
 		return frame_segments(ctx) ? frame_segments(ctx) : 1;
 	packets = (w->total - headers + size - 1) / size;
 	*bytes += (__u64)(packets - 1) * headers;
@@ -80,6 +81,8 @@ static __always_inline void count(CONTEXT *ctx, const struct nl_fl_work *w, __u3
 		return;
 	c->packets += packets_of(ctx, w, &bytes);
 	c->bytes += bytes;
+	/* At most a tick old, while idle timeouts are in seconds; an exact reading costs far
+	 * more. */
 	c->used = bpf_ktime_get_coarse_ns();
 }
 
@@ -104,6 +107,7 @@ static __always_inline bool sound(CONTEXT *ctx, const struct nl_fl_work *w)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
+	/* A header sums to all ones with its own checksum (RFC 1071). */
 	return sum == 0xffff;
 }
 
@@ -128,6 +132,7 @@ static __always_inline int read_key(CONTEXT *ctx, struct nl_fl_work *w)
 	w->plain = read_plain(ctx, w);
 	if (w->plain)
 		return FOUND;
+	/* Most headers end within half of it, and copying costs by the byte. */
 	if (!read_head(ctx, w, NL_FL_HEAD / 2))
 		return FOREIGN;
 	result = nl_fl_parse(w);
@@ -145,6 +150,7 @@ static __always_inline __u32 port_of(__u32 ifindex)
 	__u64 found;
 
 	if (near) {
+		/* One load: index and number always belong together. */
 		found = NL_READ(*near);
 		if ((__u32)found == ifindex)
 			return found >> 32;
@@ -169,6 +175,7 @@ static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_f
 	}
 	cpu->missed++;
 	nl_fl_tell(ctx, w, bpf_map_lookup_elem(&nl_fl_ports, &ifindex));
+	/* From here on the pipeline alone decides about the frame, and sends it. */
 	return VERDICT_DROP;
 }
 
@@ -182,6 +189,8 @@ static __always_inline int forward(CONTEXT *ctx)
 
 	if (port == NL_FL_NONE || !cpu || !w)
 		return VERDICT_NEXT;
+	/* A full barrier: user space sees that this run has begun and waits for it, or this run
+	 * sees the change. */
 	before = __sync_fetch_and_add(&cpu->entered, 1);
 	NL_OPAQUE(before);
 	verdict = treat(ctx, w, cpu, port, number);
@@ -189,6 +198,8 @@ static __always_inline int forward(CONTEXT *ctx)
 		before = __sync_fetch_and_add(&cpu->left, 1);
 		NL_OPAQUE(before);
 	} else {
+		/* x86 does not let a store pass earlier loads, so stopping the compiler
+		 * suffices. */
 		asm volatile("" ::: "memory");
 		NL_WRITE(cpu->left, cpu->left + 1);
 	}

@@ -51,6 +51,8 @@ static __always_inline int read_ethernet(struct nl_fl_work *w, __u16 *ethertype)
 	source = head_48(w, 6) << 16;
 	type = head_16(w, at);
 	for (int i = 0; i <= MOST_TAGS; i++) {
+		/* A tag that is cut before the next type counts as an unknown ethertype, as in
+		 * the pipeline. */
 		if (!is_tag(type) || at + 6 > w->total)
 			break;
 		if (tags == MOST_TAGS)
@@ -74,10 +76,12 @@ static __always_inline int read_ethernet(struct nl_fl_work *w, __u16 *ethertype)
 
 		if (llc == BEHIND)
 			return SHORT_VIEW;
+		/* AA-AA-03 with OUI 0 (RFC 1042): only then does an ethertype follow. */
 		if (llc == HERE && head_48(w, at + 2) == 0xaaaa03000000ULL) {
 			at += 8;
 			type = head_16(w, at);
 		} else {
+			/* OFP_DL_TYPE_NOT_ETH_TYPE of OpenFlow 1.0. */
 			type = 0x05ff;
 		}
 	}
@@ -94,6 +98,7 @@ static __always_inline int read_arp(struct nl_fl_work *w)
 
 	if (there != HERE)
 		return there == BEHIND ? SHORT_VIEW : FOUND;
+	/* Ethernet and IPv4, lengths 6 and 4: in others the addresses stand elsewhere. */
 	if (head_48(w, at) != 0x000108000604ULL)
 		return FOUND;
 	w->key[14] = head_48(w, at + 8) << 16 | head_16(w, at + 6);
@@ -120,8 +125,10 @@ static __always_inline int read_v4(struct nl_fl_work *w)
 	first = *head_at(w, at);
 	length = (first & 15) * 4;
 	total = head_16(w, at + 2);
+	/* Of a damaged header nothing is matched: the key ends with the ethertype. */
 	if (first >> 4 != 4 || length < 20 || total < length || at + length > w->total)
 		return FOUND;
+	/* More fragments, or an offset. DF and the reserved bit are not looked at. */
 	if (head_16(w, at + 6) & 0x3fff)
 		return FOREIGN;
 	set_class(w, *head_at(w, at + 1));
@@ -168,6 +175,7 @@ static __always_inline bool note(struct walk *e, __u8 protocol)
 		bit = ESP, order = 6;
 		break;
 	case 60:
+		/* RFC 8200, 4.1, has this header twice: before a routing header, and last. */
 		bit = DEST, order = !(e->seen & ROUTER) && e->last < 2 ? 2 : 7;
 		break;
 	case 59:
@@ -177,9 +185,11 @@ static __always_inline bool note(struct walk *e, __u8 protocol)
 		return false;
 	}
 	e->destinations += bit == DEST;
+	/* Only destination options may occur twice. */
 	again = e->seen & bit && (bit != DEST || e->destinations > 2);
 	e->seen |= bit | (again ? REPEATED : 0) | (order < e->last ? SEQUENCE : 0);
 	e->last = order;
+	/* Behind ESP everything is encrypted; 59 says that nothing follows. */
 	return protocol != 50 && protocol != 59;
 }
 
@@ -195,13 +205,18 @@ static __always_inline bool skip(struct nl_fl_work *w, struct walk *e)
 		return false;
 	}
 	units = *head_at(w, at + 1);
+	/* Segments are left: the pseudo-header has the final destination instead of the header's
+	 * (RFC 8200, 8.1), so an edit of the address would spoil the sum. */
 	if (protocol == 43 && *head_at(w, at + 3))
 		w->odd = true;
+	/* An offset or the M flag. A fragment that is a whole packet (RFC 6946) is parsed. */
 	if (protocol == 44 && head_16(w, at + 2) & 0xfff9) {
 		e->result = FOREIGN;
 		return false;
 	}
 	w->protocol = *head_at(w, at);
+	/* Fragment headers are 8 bytes; AH counts words of 4 less two, others words of 8 less
+	 * one. */
 	w->transport = at + (protocol == 44 ? 8 : protocol == 51 ? (units + 2) * 4 : (units + 1) * 8);
 	return true;
 }
@@ -273,6 +288,8 @@ __noinline int nl_fl_option(struct nl_fl_work *w)
 		w->walk.result = SHORT_VIEW;
 		return false;
 	}
+	/* A solicitation has its sender's link-layer address (option 1), an advertisement its
+	 * target's (option 2). */
 	wanted = *head_at(w, w->transport) == 135 ? 1 : 2;
 	if (there == HERE && units && *head_at(w, at) == wanted) {
 		w->key[13 + wanted] = head_48(w, at + 2) << 16;
@@ -282,6 +299,7 @@ __noinline int nl_fl_option(struct nl_fl_work *w)
 			w->tll = at + 2;
 	}
 	w->walk.option = at + units * 8;
+	/* Length 0 is invalid (RFC 4861, 4.6), and the walk would not advance. */
 	return units;
 }
 
@@ -401,6 +419,8 @@ __noinline int nl_fl_parse(struct nl_fl_work *w)
 		if (there == HERE) {
 			__u64 label = head_32(w, w->network);
 
+			/* RFC 3032. OpenFlow matches label, traffic class and bottom of stack,
+			 * not the TTL. */
 			w->key[5] = (label >> 12) << 20 | (label >> 9 & 7) << 17 | (label >> 8 & 1) << 16;
 		}
 		return FOUND;

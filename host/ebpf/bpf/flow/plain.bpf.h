@@ -26,6 +26,7 @@ static __always_inline bool read_plain(CONTEXT *ctx, struct nl_fl_work *w)
 	__u32 bytes, end, sum;
 	__u8 class;
 
+	/* This one check of the end covers every read below. */
 	if (frame_tagged(ctx) || data + PLAIN > (const __u8 *)(long)ctx->data_end)
 		return false;
 	if (READ_16(TAGS_AT) != 0x0800 || data[V4_AT] != 0x45 || READ_16(V4_AT + 6) & 0x3fff)
@@ -36,6 +37,7 @@ static __always_inline bool read_plain(CONTEXT *ctx, struct nl_fl_work *w)
 	sum = TRANSPORT_AT + (w->protocol == TCP ? 16 : 6);
 	bytes = frame_bytes(ctx);
 	end = V4_AT + READ_16(V4_AT + 2);
+	/* A packet that is cut, or that lacks its checksum, needs the general parser's care. */
 	if (end > bytes || sum + 2 > end)
 		return false;
 	class = data[V4_AT + 1];

@@ -99,13 +99,14 @@ struct hlist_head {
 };
 
 #define INTERFACE_UP 1
-/* Interfaces of a namespace, by index: a power of two. */
+/* Chains of a namespace's interfaces, by index: the kernel's NETDEV_HASHENTRIES. */
 #define INDEX_CHAINS 256
 /* Interfaces of a chain that are looked at. */
 #define MOST_CHAINED 8
 /* NETIF_F_SG, NETIF_F_HW_CSUM, NETIF_F_GSO, and NETIF_F_GSO_MASK. */
 #define OFFLOADS (1ULL << 0 | 1ULL << 3 | 1ULL << 11 | ((1ULL << 20) - 1) << 16)
-/* Bytes of a frame beyond the MTU: Ethernet's header and a tag. */
+/* Bytes beyond the MTU that the kernel's is_skb_forwardable() allows: Ethernet's header and a
+ * tag. */
 #define ROOM 18
 /* "veth" and the zero behind it. */
 #define KIND bpf_cpu_to_be64(0xffffffffff000000ULL)
@@ -140,7 +141,7 @@ static __always_inline struct net_device___fl *interface(struct net___fl *net, _
 	struct hlist_node___fl *node;
 	__u64 chains;
 
-	/* As a number, with which one may reckon. */
+	/* As a number: the verifier allows no variable offset on a kernel pointer. */
 	chains = eight(&net->dev_index_head);
 	chains += (__u64)(index % INDEX_CHAINS) * sizeof(void *);
 	node = ((struct hlist_head___fl *)KERNEL(chains, struct hlist_head))->first;
@@ -162,6 +163,8 @@ static __always_inline struct net_device___fl *interface(struct net___fl *net, _
 static __always_inline struct net_device___fl *known_interface(struct nl_fl_work *w, struct net___fl *net,
 							       __u32 index)
 {
+	/* `out` may be freed by now. A read through bpf_rdonly_cast then returns anything, but
+	 * cannot fault. */
 	struct net_device___fl *dev = KERNEL(w->out, struct net_device);
 
 	if ((__u32)dev->ifindex == index && dev->nd_net.net == net && dev->flags & INTERFACE_UP)
@@ -181,7 +184,8 @@ static __always_inline bool is_bare(struct nl_fl_work *w, struct net_device___fl
 		return false;
 	if (bpf_core_field_exists(dev->nf_hooks_egress) && dev->nf_hooks_egress)
 		return false;
-	/* What it does not do would be done for it. */
+	/* An offload that is off would be done in software at egress, and the frame with it
+	 * changed. */
 	if (dev->hw_features & ~dev->features & OFFLOADS)
 		return false;
 	kind = (__u64)dev->qdisc->ops;
@@ -209,7 +213,8 @@ static __always_inline bool is_veth(struct nl_fl_work *w, struct net_device___fl
 static __always_inline bool is_pair(struct nl_fl_work *w, struct net_device___fl *dev,
 				    struct net_device___fl *peer)
 {
-	/* No polling of its own, which programs, charging and merging of frames need. */
+	/* A veth end polls only for XDP, GRO or charged receiving, for which frames queue. RPS
+	 * moves them to other CPUs, and bpf_redirect_peer drops frames within one namespace. */
 	return is_veth(w, dev) && peer && peer->flags & INTERFACE_UP && EMPTY(peer->napi_list) && !peer->_rx->rps_map &&
 	       peer->nd_net.net != dev->nd_net.net;
 }
@@ -217,9 +222,10 @@ static __always_inline bool is_pair(struct nl_fl_work *w, struct net_device___fl
 /* Whether the frame would be taken there as one for this station. */
 static __always_inline bool is_for(struct net_device___fl *peer, CONTEXT *ctx, const struct nl_fl_work *w)
 {
-	/* Both have two more bytes behind the address. */
+	/* A MAC is six bytes: the two behind it are shifted out below. */
 	__u64 differ = bpf_be64_to_cpu(eight(peer->dev_addr)) ^ w->key[3];
 
+	/* Segments of a super-frame fit by their making. */
 	return !(differ >> 16) && (ctx->gso_size || ctx->len <= peer->mtu + ROOM);
 }
 
@@ -232,6 +238,7 @@ static __always_inline bool goes_straight(CONTEXT *ctx, struct nl_fl_work *w, __
 	if (!is_known_kernel() || frame_tagged(ctx) || ctx->mark)
 		return false;
 	net = ((struct sk_buff___straight *)bpf_cast_to_kern_ctx(ctx))->dev->nd_net.net;
+	/* A packet socket that is bound to no interface sees every frame that leaves one. */
 	if (!EMPTY(net->ptype_all))
 		return false;
 	dev = known_interface(w, net, to);
@@ -246,6 +253,8 @@ static __always_inline int send_frame(CONTEXT *ctx, struct nl_fl_work *w, __u32 
 {
 	if (!goes_straight(ctx, w, to))
 		return bpf_redirect(to, 0);
+	/* Nothing decides the type again behind bpf_redirect_peer: as OTHERHOST the far stack
+	 * would drop it. */
 	if (ctx->pkt_type != PACKET_HOST && bpf_skb_change_type(ctx, PACKET_HOST))
 		return VERDICT_DROP;
 	return bpf_redirect_peer(to, 0);

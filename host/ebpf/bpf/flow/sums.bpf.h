@@ -32,6 +32,7 @@ __noinline int nl_fl_change(CONTEXT *ctx, struct nl_fl_work *w)
 	c = &w->change;
 	pseudo = c->sums & NL_FL_SUM_PSEUDO;
 	covered = c->sums & (NL_FL_SUM_TRANSPORT | NL_FL_SUM_PSEUDO) && w->sum;
+	/* A write that a transport sum would cover is unbalanced if the frame has no such sum. */
 	balanced = !(c->sums & NL_FL_RECOMPUTE) && (covered || !(c->sums & NL_FL_SUM_TRANSPORT));
 	length = c->length;
 	if (!nl_within(&length, sizeof(c->new)))
@@ -40,12 +41,15 @@ __noinline int nl_fl_change(CONTEXT *ctx, struct nl_fl_work *w)
 		return -1;
 	if (!(c->sums & NL_FL_SUM_IP) && !covered)
 		return 0;
+	/* Both are padded with zeros, because bpf_csum_diff takes whole words of 4 bytes. */
 	difference = bpf_csum_diff(c->old.sums, sizeof(c->old), c->new.sums, sizeof(c->new), 0);
 	if (c->sums & NL_FL_SUM_IP &&
 	    change_header_sum(ctx, frame_at(ctx, w->network + 10), difference))
 		return -1;
 	if (!covered)
 		return 0;
+	/* In UDP 0 means "no checksum" and stays; a sum that becomes 0 is sent as 0xffff (RFC
+	 * 768). */
 	return change_transport_sum(ctx, frame_at(ctx, w->sum), difference, pseudo, w->protocol == UDP);
 }
 

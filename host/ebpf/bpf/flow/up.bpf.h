@@ -69,6 +69,7 @@ static __always_inline void describe(CONTEXT *ctx, const struct nl_fl_work *w, s
 	__builtin_memcpy(u->key, w->key, sizeof(u->key));
 }
 
+/* bpf_ringbuf_reserve takes only constant sizes, hence one expansion for each room. */
 #define TRY(room)                                                                       \
 	do {                                                                            \
 		struct nl_fl_upcall *u;                                                 \

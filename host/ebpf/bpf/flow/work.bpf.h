@@ -90,6 +90,7 @@ static __always_inline bool read_head(CONTEXT *ctx, struct nl_fl_work *w, __u32 
 	__u32 bytes = frame_bytes(ctx), beside = frame_tagged(ctx) ? TAG : 0, rest;
 
 	w->total = bytes + beside;
+	/* This wraps for a runt, which is refused below. */
 	rest = (bytes < most - TAG ? bytes : most - TAG) - ADDRESSES;
 	w->view = ADDRESSES + beside + rest;
 	if (bytes < ADDRESSES + 2 || !nl_within(&rest, NL_FL_HEAD - ADDRESSES - TAG))
@@ -107,6 +108,7 @@ static __always_inline bool read_head(CONTEXT *ctx, struct nl_fl_work *w, __u32 
 /* Bytes of the head, which must have been found there. */
 static __always_inline const __u8 *head_at(const struct nl_fl_work *w, __u32 at)
 {
+	/* `head` is 16 bytes longer than the mask allows, so loads of 8 bytes stay inside. */
 	return w->head + (at & (NL_FL_HEAD - 1));
 }
 

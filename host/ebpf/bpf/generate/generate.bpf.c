@@ -86,6 +86,7 @@ static __always_inline __u32 cut(struct xdp_md *ctx, struct nl_gen_run *run,
 	entry = bpf_map_lookup_elem(&nl_gen_lengths, &at);
 	if (!entry || *entry > length)
 		return 0;
+	/* The page has its full length again in each turn: the kernel undoes moved tails. */
 	if (*entry != length && bpf_xdp_adjust_tail(ctx, (int)*entry - (int)length))
 		return 0;
 	run->length = at + 1 == what->lengths ? 0 : at + 1;
@@ -142,6 +143,7 @@ static __always_inline int make(struct xdp_md *ctx, const bool v6)
 		put32(data, ETH_HLEN + 20, source);
 		/* The length is in the UDP header and in the pseudo-header's sum. */
 		sum += port + 2 * (length - V6_UDP) + parts(sequence & 0xffffffffffffULL) + parts(time);
+		/* 0 means "no checksum", which IPv6 does not allow (RFC 8200, 8.1). */
 		port = folded(sum);
 		put16(data, udp + 6, port ? port : 0xffff);
 	} else {

@@ -66,6 +66,7 @@ __noinline __u32 nl_me_search(const struct nl_me_key *key, __u64 active)
 		if (i >= masks)
 			break;
 		mask = bpf_map_lookup_elem(&nl_me_masks, &index);
+		/* Masks are in order of their best rank: no later one can win. */
 		if (!mask || best <= mask->best)
 			break;
 		at.mask = index;
@@ -153,6 +154,7 @@ static __always_inline struct nl_me_near *near(const word *key, struct nl_me_cpu
 	__u64 a;
 
 	a = (key[0] ^ key[1] * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL;
+	/* The top bits of a product depend on all bits of the factors. */
 	return &cpu->near[a >> 55 & (NL_ME_NEAR - 1)];
 }
 

@@ -61,6 +61,7 @@ __noinline __u32 nl_me_bob(const struct input *in, __u32 initial)
 
 		a += LITTLE(in->words[at * 3]);
 		b += LITTLE(in->words[at * 3 + 1]);
+		/* The lowest byte of the last word is the length's (RFC 5475, A.2). */
 		c += last ? (third << 8) + in->used : third;
 		MIX3(a, b, c);
 		if (last)

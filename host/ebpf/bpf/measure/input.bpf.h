@@ -76,6 +76,7 @@ static __always_inline void push_v4(struct input *in, const struct packet *p,
 	__u32 word = bpf_ntohl(p->word);
 	__u32 id = word >> 16;
 
+	/* Segmentation counts identifications up, except where TCP's sender fixed them. */
 	if (s->is && !s->fixed_id)
 		id = (id + s->index) & 0xffff;
 	push(in, bpf_htonl(id << 16 | (word & 0xffff)));
@@ -170,6 +171,8 @@ static __always_inline bool unfinished(const struct packet *p, const struct segm
 {
 	if (p->fragment == LATER)
 		return false;
+	/* Of a segment only TCP's ports and numbers, or UDP's ports, are known before
+	 * segmentation. */
 	if (s->is)
 		return at + size > (p->protocol == TCP ? 12 : 4);
 	if (!s->partial)
@@ -220,6 +223,7 @@ static __always_inline bool rfc5475(CONTEXT *skb, const struct packet *p,
 	if (p->v6) {
 		if (!payload_length(skb, p, s, &length))
 			return false;
+		/* The header's length field counts extension headers, too. */
 		length += p->transport - V6_HEADER;
 		if (length > 0xffff)
 			return false;

@@ -112,12 +112,15 @@ static __always_inline __u64 block_of(const struct seen *s, __u32 colour, __u64 
 	__u64 period = nl_me_options.period, within, block;
 
 	*time = s->time + period / 2;
+	/* The marker's clock may be ahead: block 0 counts from half a period before its begin. */
 	if (s->time < 0)
 		return (__s64)*time >= 0 && !colour;
 	block = block_at(s->time, &within);
 	*time = within + period / 2;
 	if ((block & 1) == colour)
 		return block + 1;
+	/* The other colour: in a period's first half a late packet of the block before, in its
+	 * second an early one of the next (RFC 9341, figure 4). */
 	if (within < period - period / 2) {
 		*time += period;
 		return block;
@@ -147,6 +150,7 @@ static __noinline int write_class(CONTEXT *skb, const struct packet *p, __u8 cla
 		bpf_csum_update(skb, (__u32)change + (__u32)(change >> 32));
 		return 0;
 	}
+	/* Equation 3 of the RFC: ~(~HC + ~m + m'). */
 	sum = (__u16)~*(__u16 *)(ip + 10) + (__u16)~*(__u16 *)ip;
 	*(__u8 *)(ip + 1) = class;
 	sum += *(__u16 *)ip;
@@ -165,6 +169,7 @@ static __always_inline bool twice(__u32 flow, __u64 block, __u64 within)
 	last = bpf_map_lookup_elem(&nl_me_twice, &flow);
 	if (!last)
 		return false;
+	/* Read first, so that only a block's first packets pay for an atomic exchange. */
 	old = NL_READ(*last);
 	return old != block + 1 && __sync_val_compare_and_swap(last, old, block + 1) == old;
 }
@@ -393,6 +398,8 @@ static __always_inline void count(CONTEXT *skb, const struct packet *p, struct s
 		cpu->outside += s->packets;
 		return;
 	}
+	/* User space reads the bank once the guard time is over: a later count would be lost
+	 * unseen. */
 	if (time > period / 2 + period + nl_me_options.guard) {
 		count->late += s->packets;
 		return;

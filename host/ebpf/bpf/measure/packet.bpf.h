@@ -129,6 +129,7 @@ __noinline int nl_me_four(CONTEXT *skb, const struct packet *p, __u32 at, __u32 
 static __always_inline void ends_at(CONTEXT *skb, struct packet *p, __u32 end)
 {
 	p->end = end ? end : p->has;
+	/* In XDP only the first part was counted so far: this helper asks for all. */
 	if (p->end > p->has)
 		p->has = frame_whole(skb) - p->l3;
 }
@@ -143,6 +144,7 @@ static __always_inline int read_v4(CONTEXT *skb, struct packet *p, void *ip, voi
 	if (header < V4_HEADER || p->has < header)
 		return BAD;
 	total = bpf_ntohs(*(__u16 *)(ip + 2));
+	/* 0 is a super-frame beyond 64 KiB (BIG TCP): it ends with the frame. */
 	if (total && total < header)
 		return BAD;
 	p->v6 = false;
@@ -183,10 +185,12 @@ static __always_inline int extension(CONTEXT *skb, struct packet *p)
 	default:
 		return CUT;
 	}
+	/* Behind a later fragment's header are data, whatever the next header says. */
 	if (p->fragment == LATER)
 		return CUT;
 	if (!within(p, 0, 8) || frame_load(skb, p->l3 + p->transport, header, 8))
 		return BAD;
+	/* AH counts words of 4 bytes less two (RFC 4302), others words of 8 less one. */
 	length = p->protocol == FRAGMENT ? 8 :
 		 p->protocol == AUTHENTICATION ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
 	if (!within(p, 0, length))
@@ -236,6 +240,7 @@ static __always_inline int read_v6(CONTEXT *skb, struct packet *p, void *ip, voi
 	protocol = *(__u8 *)(ip + 6);
 	p->v6 = true;
 	p->transport = V6_HEADER;
+	/* 0 is a super-frame beyond 64 KiB, here as in IPv4. */
 	ends_at(skb, p, length ? V6_HEADER + length : 0);
 	p->class = *(__u8 *)ip << 4 | *(__u8 *)(ip + 1) >> 4;
 	p->fragment = WHOLE;

@@ -65,6 +65,7 @@ static long keep_below(__u32 i, struct search *s)
 	used = table->used;
 	if (distance(sample->hash) >= s->low || used > nl_me_options.most)
 		return 0;
+	/* In place: `used` never passes `i`. */
 	table->samples[used] = *sample;
 	table->used = used + 1;
 	return 0;
@@ -86,6 +87,7 @@ static long halve(__u32 i, struct search *s)
 		return 0;
 	}
 	s->low = middle;
+	/* At least half of the samples stay, so that thresholds fall rarely. */
 	s->found = found >= (nl_me_options.most + 1) / 2;
 	return s->found;
 }
@@ -127,6 +129,7 @@ static __always_inline void keep(__u32 index, __u64 block, const struct nl_me_sa
 	if (nl_me_options.dynamic && distance(sample->hash) >= table->threshold)
 		return;
 	used = table->used;
+	/* A dynamic table has one place more, whose filling lowers the threshold. */
 	if (used >= nl_me_options.most + nl_me_options.dynamic) {
 		table->unkept++;
 		return;

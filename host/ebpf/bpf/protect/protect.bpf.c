@@ -130,9 +130,11 @@ static __always_inline __u64 sharers(struct nl_pr_state *state, struct nl_pr_sen
 
 	if (seen != window && __sync_val_compare_and_swap(&state->window, seen, window) == seen) {
 		count = __sync_lock_test_and_set(&state->senders, 0);
+		/* After a gap of a whole window nobody has sent lately. */
 		state->senders_before = seen + 1 == window ? count : 0;
 	}
 	seen = NL_READ(sender->window);
+	/* The exchange counts a sender once, though several CPUs may handle its frames. */
 	if (seen != window && __sync_val_compare_and_swap(&sender->window, seen, window) == seen)
 		__sync_fetch_and_add(&state->senders, 1);
 	count = NL_READ(state->senders);
@@ -205,6 +207,7 @@ static __always_inline struct price price_of(struct nl_pr_state *state, struct n
 	__u64 count = sharers(state, sender, now_ns);
 	struct price price = { .now = (now_ns >> step) << (step + NL_PR_TICK_BITS) };
 
+	/* Rounded, because always rounding down would raise the rate. */
 	price.whole.packets = (rate->packet + half) >> NL_PR_COST_BITS;
 	price.whole.bytes = (rate->byte * bytes + half) >> NL_PR_COST_BITS;
 	price.whole.parts = 1;
@@ -302,9 +305,12 @@ static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender
 	if (!by_sender || !NL_READ(sender->excess) || window_of(now_ns) > NL_READ(sender->excess) + 1 ||
 	    skb->gso_size)
 		return NL_NEXT;
+	/* The copy comes by this program once more at the same port: the mark lets it pass
+	 * uncharged. */
 	skb->mark = NL_OWN_TIME_MARK;
 	if (bpf_clone_redirect(skb, skb->ifindex, 0) == 0)
 		return NL_DROP;
+	/* There was no memory for a copy: the original goes on, on the node's time. */
 	skb->mark = 0;
 	return NL_NEXT;
 }
@@ -330,6 +336,8 @@ static __always_inline int look_ahead(struct __sk_buff *skb, __u32 ifindex, cons
 	state = bpf_map_lookup_elem(&nl_pr_state, &node);
 	if (!rate || !state)
 		return NL_NEXT;
+	/* A bridge leaves a frame's ingress interface as it is: this is the entry that is
+	 * charged later. */
 	sender = sender_of(node, ifindex);
 	/* Once for all that follows. */
 	now_ns = bpf_ktime_get_ns();

@@ -114,6 +114,7 @@ int nl_sock_create(struct bpf_sock *sk)
 	if (!any)
 		return 1;
 	slot = outermost % LOCKS;
+	/* The verifier allows no helper under a spin lock: everything is looked up before. */
 	lock = bpf_map_lookup_elem(&nl_sock_locks, &slot);
 	mark = bpf_sk_storage_get(&nl_sock_marks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!lock || !mark) {
@@ -131,6 +132,7 @@ int nl_sock_create(struct bpf_sock *sk)
 #pragma unroll
 		for (int i = 0; i < NL_SOCK_DEPTH; i++)
 			if (group[i] != none) {
+				/* Atomic despite the lock, because releases do not take it. */
 				__u64 open = __sync_fetch_and_add(&group[i]->open, 1) + 1;
 
 				if (open > group[i]->peak)
@@ -144,6 +146,7 @@ int nl_sock_create(struct bpf_sock *sk)
 		bpf_set_retval(-ENFILE);
 		return 0;
 	}
+/* The socket is still unknown to others, so its mark needs no lock. */
 #pragma unroll
 	for (int i = 0; i < NL_SOCK_DEPTH; i++)
 		if (group[i] != none) {
@@ -189,6 +192,8 @@ int nl_sock_release(struct bpf_sock *sk)
 		if (!id)
 			continue;
 		group = bpf_map_lookup_elem(&nl_sock_counts, &id);
+		/* Another epoch: counting was restarted, and this socket is not in the new
+		 * number. */
 		if (group && group->epoch == mark->at[i].epoch)
 			__sync_fetch_and_add(&group->open, -1);
 	}

@@ -76,6 +76,7 @@ static __always_inline int at(struct __sk_buff *skb, __u32 direction)
 	if (direction == NL_INGRESS && skb->pkt_type == PACKET_HOST) {
 		__u64 mac = destination(skb);
 
+		/* Written only if it differs: all CPUs read this line. */
 		if (mac && !(mac & 1) && mac != NL_READ(way->own))
 			way->own = mac;
 	}
@@ -101,6 +102,7 @@ int nl_wire_tap(struct __sk_buff *skb)
 	struct nl_wire_place place = { .ifindex = skb->ifindex, .at = NL_WIRE_TAP };
 	struct nl_wire_way *way = bpf_map_lookup_elem(&nl_wire_ways, &place);
 
+	/* Were it let through, the host's stack would receive the frame from the tap. */
 	if (!way || !way->to)
 		return NL_DROP;
 	skb->mark = NL_WIRE_MARK;

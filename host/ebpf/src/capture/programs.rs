@@ -51,6 +51,8 @@ impl Programs {
     ) -> Result<Self> {
         let names = names(options);
         let loaded = PART.load(|open| {
+            // Each program costs the verifier's time, and that of another place may need a newer
+            // kernel.
             let wanted = |name: &str| names.iter().any(|(_, copier)| *copier == name);
             for mut program in open.progs_mut() {
                 let name = program.name().to_string_lossy().into_owned();
@@ -296,6 +298,7 @@ impl Entry {
 
 fn refused(error: std::io::Error) -> Error {
     match error.raw_os_error() {
+        // More instructions, or more steps of the verifier, than the kernel allows.
         Some(libc::E2BIG) => Error::Unsupported(Unsupported {
             feature: "capture filters",
             reason: "the kernel's verifier does not take so long a filter".to_owned(),
@@ -320,6 +323,7 @@ fn go_on(table: BorrowedFd<'_>, slot: u32, otherwise: i32) -> [Insn; 7] {
         Insn::new(0, 0, 0, 0, 0),
         Insn::new(SET, 3, 0, 0, slot.cast_signed()),
         Insn::new(CALL, 0, 0, 0, TAIL_CALL),
+        // A tail call does not return: this runs only if its slot is empty.
         Insn::new(SET, 0, 0, 0, otherwise),
         Insn::new(EXIT, 0, 0, 0, 0),
     ]

@@ -142,6 +142,7 @@ impl Ring {
         for (base, cpu) in (0u32..).step_by(shape.chunks as usize).zip(&at.online) {
             let cpu = *cpu as usize * CPU;
             words.memory.half(cpu + BASE).store(base, Ordering::Relaxed);
+            // Last: with chunks the CPU has a ring, and the program then needs the base.
             words.memory.half(cpu + CHUNKS).store(shape.chunks, Ordering::Release);
             readers.push(Reader { cpu, base: base as usize, number: 0, slot: 0, taken: 0 });
         }
@@ -198,6 +199,7 @@ impl Ring {
 
 impl Reader {
     fn tail(&self, cpus: &Mapping) -> u64 {
+        // Pairs with publish() in capture.bpf.c: the blocks before `tail` are visible.
         cpus.word(self.cpu + TAIL).load(Ordering::Acquire)
     }
 
@@ -218,11 +220,13 @@ impl Reader {
         let mut sum = 0;
         // Ends even if a program closes chunk after chunk: `last` was read once.
         while self.number != last {
+            // Stored before the tail that names a later chunk, so the acquire of `tail` covers it.
             let length = chunks.word(self.chunk(shape)).load(Ordering::Relaxed);
             sum += self.hand_out(chunks, shape, u32::try_from(length).unwrap_or(u32::MAX), each);
             self.number = self.number.wrapping_add(1);
             self.slot = if self.slot + 1 < shape.chunks { self.slot + 1 } else { 0 };
             self.taken = 0;
+            // Release: all reads of the chunk end before the program may write to it again.
             cpus.half(self.cpu + FREED).store(self.number, Ordering::Release);
         }
         sum + self.hand_out(chunks, shape, used, each)
@@ -240,6 +244,7 @@ impl Reader {
         published: u32,
         each: &mut dyn FnMut(&[u8]),
     ) -> usize {
+        // Programs write this number: it is bounded before it becomes the length of a slice.
         let end = published.min(shape.stride() - 8);
         let length = end.saturating_sub(self.taken) as usize;
         if length > 0 {

@@ -101,6 +101,7 @@ impl Index {
         let found = places.into_iter().find_map(|bucket| Some((bucket, self.free(bucket)?)));
         let made = || places.into_iter().find_map(|b| Some((b, self.make_room(b, &hash_of)?)));
         let Some((bucket, way)) = found.or_else(made) else { return false };
+        // Counted first: a program that misses in the first bucket must know to go on.
         if bucket != places[0] {
             self.word(places[0], BEYOND).fetch_add(1, Ordering::Release);
         }

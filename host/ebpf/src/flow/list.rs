@@ -353,6 +353,7 @@ impl Maker<'_> {
     }
 
     fn set_class(&mut self, value: u8, mask: u8) {
+        // IPv4: the second byte. IPv6: four bits into the first word (RFC 8200, 3).
         let (shift, sums) = match (self.v4(), self.v6()) {
             (true, _) => (0, SUM_IP),
             (_, true) => (4, RECOMPUTE),

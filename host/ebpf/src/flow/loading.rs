@@ -67,6 +67,7 @@ pub(super) fn load(options: &Options) -> Result<Loaded> {
                 if name == form.name {
                     map.reuse_fd(chunk.fd().as_fd())?;
                 } else if name == form.more {
+                    // An array of maps takes its inner form from a map that exists when it is made.
                     map.set_inner_map_fd(chunk.fd())?;
                 }
             }

@@ -95,6 +95,7 @@ impl Operations {
         }
         let mut cells = vec![];
         let mut next = first;
+        // A chain torn by a killed process may have no end.
         while next < self.room && cells.len() <= super::list::LONGEST {
             cells.push(next);
             next = next_of(&shared.operation(next));

@@ -195,6 +195,7 @@ impl Shared {
             return Err(e);
         }
         let old = unpair(self.table.word(PLACE).load(Ordering::Relaxed).to_ne_bytes()).0;
+        // The other half of the chunks: programs still read the old one.
         let first = if old == 1 { CHUNKS } else { 0 };
         let mut chunks = Chunks::empty(index::FORM);
         chunks.add(&self.more.buckets, first, after.next_power_of_two())?;
@@ -206,6 +207,7 @@ impl Shared {
         }
         let old = std::mem::replace(&mut self.index, index);
         self.put_place(first + 1);
+        // The old index stays until all runs that may have read its place have ended.
         self.settle();
         drop(old);
         Ok(())
@@ -316,6 +318,7 @@ impl Shared {
         first: u32,
     ) {
         let Some((chunk, place)) = self.slot(entry.slot) else { return };
+        // No program counts here: the slot's last result was waited for.
         for cpu in 0..=self.room[2] {
             for word in 0..3 {
                 self.count(cpu, (chunk, place), word).store(0, Ordering::Relaxed);
@@ -329,6 +332,7 @@ impl Shared {
         for (index, bits) in compared.words().iter().enumerate() {
             word(KEY + index).store(*bits, Ordering::Relaxed);
         }
+        // Last: a program reads the rest only if this word is of its generation (find.bpf.h).
         word(0).store(entry.generation.wrapping_add(1), Ordering::Release);
     }
 

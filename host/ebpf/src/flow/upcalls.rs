@@ -75,11 +75,13 @@ impl Upcalls {
     /// Gives `hear` what waits, at most that many frames; returns how many there were.
     pub fn receive(&mut self, most: usize, hear: &mut dyn FnMut(&Upcall<'_>)) -> usize {
         let mut heard = 0;
+        // Relaxed, because only this reader writes the position.
         let mut at = self.reader.word(0).load(Ordering::Relaxed);
         while heard < most && at < self.records.word(0).load(Ordering::Acquire) {
             let offset = self.page + usize::try_from(at).unwrap_or(0) % self.size;
             let length = self.records.half(offset).load(Ordering::Acquire);
             if length & BUSY != 0 {
+                // Records are in order: behind one still being written none may be read.
                 break;
             }
             let bytes = usize::try_from(length & !(BUSY | DISCARDED)).unwrap_or(0);
@@ -92,6 +94,7 @@ impl Upcalls {
                 }
                 heard += 1;
             }
+            // The kernel rounds a record with its header up to 8 bytes.
             at += (bytes + BEFORE).next_multiple_of(8) as u64;
             self.reader.word(0).store(at, Ordering::Release);
         }

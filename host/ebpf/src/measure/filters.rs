@@ -95,11 +95,13 @@ impl Flows {
             let slot = |id: &u32| of.get(id).copied();
             let (slot, before) =
                 slot(id).zip(slot(before)).ok_or(Error::Unknown { object: object(), reason })?;
+            // Before the tables say that the flow joins.
             maps.joins.put(&slot.to_ne_bytes(), &[from + 1, before.into()])?;
             let own = filters.iter().zip(&mut slots).filter(|(named, _)| named.id == *id);
             own.for_each(|(_, slot)| *slot |= JOINED);
         }
         self.write(maps, &tables, &slots)?;
+        // Only now: until the switch, programs counted in these slots.
         for old in &self.flows {
             if !flows.iter().any(|flow| flow.slot == old.slot) {
                 maps.clear(old.slot, self.room, maps.is_sampled())?;
@@ -159,6 +161,7 @@ impl Flows {
         let word = u64::from(generation) << 32 | u64::from(first / MASKS) << 8 | masks;
         maps.active.put(&0u32.to_ne_bytes(), &[word])?;
         self.generation = generation;
+        // Programs that read the old word may still search the old set.
         settle();
         self.empty(maps, 1 - set)
     }

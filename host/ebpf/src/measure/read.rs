@@ -30,6 +30,7 @@ pub(super) fn block(context: &Context<'_>, flow: &Flow, block: u64) -> Result<Fl
     for words in context.maps.count(index)? {
         let (held, counters) = counters(&words);
         overwritten |= held > block + 1;
+        // A CPU that saw no packet of this block still holds an older one.
         if held == block + 1 {
             cpus.push(counters);
         }

@@ -44,6 +44,7 @@ static __always_inline bool nl_bucket_take(__u64 *full_at, __u64 now, __u64 burs
 		if (__sync_val_compare_and_swap(full_at, old, now + owes + cost) == old)
 			return true;
 	}
+	/* Others took room in between; this cost is charged all the same, so the rate holds. */
 	__sync_fetch_and_add(full_at, cost);
 	return true;
 }
