@@ -176,6 +176,7 @@ impl Inbox {
 
     /// Whether [`Self::fall_asleep`] was called after the last [`Self::wake_up`].
     pub fn is_asleep(&self) -> bool {
+        // Relaxed, because only the owner, who asks here, writes this word.
         self.memory.word(at::SLEEP_AT).load(Ordering::Relaxed) % 2 == 1
     }
 
@@ -311,6 +312,7 @@ impl PeerInbox {
         let [a, b, c, d, e, f, low, high] =
             self.memory.word(key).load(Ordering::Relaxed).to_le_bytes();
         fence(Ordering::Acquire);
+        // Unchanged around the reading of the key, so that both are of one entry.
         if self.memory.word(value).load(Ordering::Relaxed) != found {
             return None;
         }

@@ -126,6 +126,7 @@ impl Produce {
             && cell.generation.load(Ordering::Relaxed) == self.generation
         {
             let step = tail.wrapping_sub(self.tail);
+            // A reader cannot have taken more than was published, and takes whole slots.
             if step > self.published - self.tail || !tail.is_multiple_of(SLOT) {
                 return None;
             }
@@ -284,6 +285,7 @@ impl Consume {
             word = lead(at);
         }
         let length = low(word);
+        // The length is the sender's word: the slot must end before the head and inside the arena.
         let room = u64::min(self.head - self.tail, self.size - at as u64);
         if length > self.most || slot_bytes(length) > room {
             return Next::Corrupt;
@@ -311,6 +313,7 @@ impl Consume {
         if found == self.head {
             return Some(false);
         }
+        // More than an arena holds, or a step back: no correct writer does that.
         if found.wrapping_sub(self.tail) > self.size
             || !found.is_multiple_of(SLOT)
             || found < self.tail
@@ -343,6 +346,7 @@ impl Consume {
     /// Whether enough was taken to tell the writer: an eighth of the arena.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
+        // Each publication moves a line of the cache between two processors.
         self.tail - self.published >= self.size / 8
     }
 

@@ -109,6 +109,8 @@ impl Sealed {
         rustix::fs::ftruncate(&fd, length as u64).map_err(failed("size memory"))?;
         let map = Map::new(fd.as_fd(), length, ProtFlags::READ | ProtFlags::WRITE)
             .map_err(failed("map memory"))?;
+        // After mapping: F_SEAL_FUTURE_WRITE keeps an existing writable mapping and forbids later
+        // ones (fcntl(2)).
         rustix::fs::fcntl_add_seals(&fd, SEALS).map_err(failed("seal memory"))?;
         map.half(MAGIC_AT).store(magic, Ordering::Relaxed);
         map.half(VERSION_AT).store(VERSION, Ordering::Relaxed);

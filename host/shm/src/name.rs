@@ -181,6 +181,7 @@ fn cut(characters: impl Iterator<Item = char>, most: usize) -> String {
 }
 
 fn port(number: &str) -> Result<u8, &'static str> {
+    // `parse` alone would take a sign.
     let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
     number.parse().ok().filter(|_| digits).ok_or("a port's number is 1 to 255")
 }

@@ -99,6 +99,7 @@ impl Page {
         let sequence = self.memory.word(at::SEQUENCE_AT);
         let now = sequence.load(Ordering::Relaxed);
         sequence.store(now + 1, Ordering::Relaxed);
+        // A reader that sees any of the change then sees the odd number, too.
         fence(Ordering::Release);
         edit(&mut Edit { memory: &self.memory });
         sequence.store(now + 2, Ordering::Release);
@@ -171,6 +172,7 @@ impl PeerPage {
     /// The sequence number: if it differs from that of the last snapshot, take a new one.
     #[inline]
     pub fn sequence(&self) -> u64 {
+        // Relaxed: a port that misses a change here sees it with a later frame.
         self.memory.fast_word::<{ at::SEQUENCE_AT }>().load(Ordering::Relaxed)
     }
 
@@ -203,6 +205,7 @@ impl PeerPage {
             snapshot.sessions.extend((session.to != 0).then_some(session));
         }
         fence(Ordering::Acquire);
+        // What was read counts only if no write began meanwhile.
         (self.sequence() == sequence).then_some(snapshot)
     }
 

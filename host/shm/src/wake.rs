@@ -132,11 +132,13 @@ const NOTHING: Event = Event { flags: EventFlags::empty(), data: EventData::new_
 /// Sleeps while `word` is `value`, woken by [`wake`], for at most `bound`. The word may be mapped
 /// read-only.
 pub(crate) fn sleep_while(word: &AtomicU32, value: u32, bound: Duration) {
+    // EAGAIN, EINTR and ETIMEDOUT all mean that the caller looks again.
     let _ = futex::wait(word, futex::Flags::empty(), value, Some(&timespec(bound)));
 }
 
 /// Wakes the sleepers on `word`.
 pub(crate) fn wake(word: &AtomicU32) {
+    // Not a private futex: the sleeper is another process.
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
 

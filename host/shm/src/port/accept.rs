@@ -42,6 +42,7 @@ impl SwitchPort {
         }
         let number = of.number;
         let sender = if number == 0 { origin & !MIRRORED } else { number.into() };
+        // The common frame passes by a few comparisons: no rules, an empty header, no copy.
         if self.rules.plain
             && origin & MIRRORED == 0
             && sender != u16::from(self.number)
@@ -166,6 +167,7 @@ impl SwitchPort {
 
 /// Whether a header is valid for the frame.
 fn check(header: &VnetHeader, frame: &[u8]) -> std::result::Result<(), Drop> {
+    // The header is the sender's word: its offsets must lie in the frame before they are used.
     let sum = usize::from(header.csum_start) + usize::from(header.csum_offset) + 2;
     let sum_is_there = !header.needs_csum || sum <= frame.len();
     let size_is_there = header.gso == Gso::None || header.gso_size != 0;

@@ -244,6 +244,7 @@ impl SwitchPort {
         if from == 0 || from == self.number {
             return Ok(());
         }
+        // The new ring replaces an older one, whose last frames come first.
         self.end_edge(from, |_| true)?;
         let bell = Bell::from_fd(bell);
         let opened = Reader::open(ring.as_fd(), from.into(), &self.inbox)
@@ -269,6 +270,7 @@ impl SwitchPort {
             self.stations.forget_port(&self.inbox, number.into());
             self.lose_out(number, Out::Closed);
         } else {
+            // Other reasons may pass: the edge may be requested again in a second.
             let until = self.stations.now() + 1;
             self.lose_out(number, Out::Blocked { until });
         }
@@ -278,6 +280,7 @@ impl SwitchPort {
     /// has heard counts more.
     fn obey_station(&mut self, number: u8, vid: Option<Vid>, mac: Mac) {
         let is_known = self.stations.find(vid, mac).is_some();
+        // A message sent under the other setting would put the station in the wrong VLAN.
         let is_current = vid.is_some() == self.rules.switch.vlan_aware();
         if number != self.number && !is_known && is_current {
             self.stations.learn(&self.inbox, vid, mac, number.into());
@@ -288,6 +291,7 @@ impl SwitchPort {
         if number == 0 {
             return Ok(());
         }
+        // A newer port may have the number already: its edge has another generation.
         if let Some(Out::Open(edge)) = self.outs.get(usize::from(number))
             && edge.generation == generation
         {
@@ -369,6 +373,7 @@ impl SwitchPort {
 
     /// The timer expired: looks for the switch.
     pub(super) fn come_back(&mut self) -> Result<()> {
+        // Reading clears the expiry, which would otherwise show for ever.
         let _ = rustix::io::read(&self.control.timer, &mut [0_u8; 8]);
         if let Link::Joining { since, .. } = &self.control.link
             && since.elapsed() > PATIENCE

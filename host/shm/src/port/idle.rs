@@ -31,6 +31,7 @@ pub(super) struct Spin {
 
 impl Spin {
     pub(super) fn new() -> Spin {
+        // With one processor the sender cannot run while this port polls.
         let several = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
         let most = if several { LONGEST_LOOK } else { Duration::ZERO };
         Spin { most, now: most }

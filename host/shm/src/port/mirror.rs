@@ -28,6 +28,7 @@ impl SwitchPort {
         self.look_at_rules();
         let (own, mirrors) = (u16::from(self.number), &self.rules.mirrors);
         let by = self.ins.get(self.current).map_or(0, |of| u16::from(of.number));
+        // The switch is trusted, and may copy frames of any port.
         if by == 0 {
             let any = mirrors.sessions().iter().any(|session| session.to == own);
             return if any { Ok(()) } else { Err(Drop::Forged) };
@@ -37,6 +38,7 @@ impl SwitchPort {
             return Err(Drop::Forged);
         }
         let class = classify(&self.rules.switch, sender, frame).map_err(|_| Drop::Forged)?;
+        // A source that copies what it received must have been allowed to receive it.
         if by != sender {
             egress(&self.rules.switch, by, class).map_err(|_| Drop::Forged)?;
         }

@@ -267,6 +267,7 @@ impl SwitchPort {
     pub(super) fn end_in(&mut self, place: usize) -> Result<()> {
         let (current, budget) = (self.current, self.budget);
         let Some(of) = self.ins.get_mut(place) else { return Ok(()) };
+        // What was relayed before the ring was opened comes first.
         if let Some(after) = of.after.take() {
             self.empty(0, after)?;
         }

@@ -50,6 +50,7 @@ impl Rules {
     pub(super) fn read(&mut self) -> bool {
         let sequence = self.page.sequence();
         let Some(found) = self.page.snapshot() else {
+            // Not tried again before the number changes: a killed switch leaves it odd for good.
             self.sequence = sequence;
             return false;
         };

@@ -150,6 +150,7 @@ impl SwitchPort {
     #[inline]
     fn give(&mut self, frame: &[u8], how: How) -> Result<Sent> {
         self.tick()?;
+        // Frames are held until the answer to an Open is read.
         if self.opening != 0 {
             self.messages()?;
         }
@@ -446,6 +447,7 @@ fn is_for_one(frame: &[u8]) -> bool {
 
 /// A ring's generation: unique across all processes, except for one chance in 2^32.
 pub(super) fn generation() -> Result<u32> {
+    // 0 says that no ring is read.
     Ok(u32::from_ne_bytes(random::array().map_err(no_chance)?).max(1))
 }
 

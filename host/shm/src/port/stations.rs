@@ -65,6 +65,7 @@ impl Stations {
             Learned::New { index }
             | Learned::Moved { index, .. }
             | Learned::Refreshed { index } => {
+                // The cached port may be this station's old one.
                 self.destination = NONE;
                 self.publish(inbox, index);
             }

@@ -118,6 +118,7 @@ impl Channel {
         if patience.is_zero() {
             rustix::io::ioctl_fionbio(&fd, true).map_err(failed("make non-blocking"))?;
         } else {
+            // With a full backlog, connect(2) waits as long as SO_SNDTIMEO says.
             sockopt::set_socket_timeout(&fd, sockopt::Timeout::Send, Some(patience))
                 .map_err(failed("bound the wait"))?;
         }
@@ -201,6 +202,7 @@ impl Channel {
             return Ok(Incoming::Nothing);
         };
         let wrong = |reason| Err(Error::Message { operation: "read", reason });
+        // An empty message looks the same; none is valid.
         if length == 0 && descriptors.is_empty() {
             return Ok(Incoming::Closed);
         }
@@ -259,6 +261,7 @@ impl Listener {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.fd, flags) {
             Ok(fd) => Channel::from_fd(fd).map(Some),
+            // CONNABORTED: the peer left before it was accepted.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
             Err(e) => Err(Failure::new(object(&self.path), "accept", e).into()),
         }

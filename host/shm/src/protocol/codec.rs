@@ -151,6 +151,7 @@ fn encode_join(join: &Join<'_>, to: &mut Vec<u8>) -> Result<()> {
 fn decode_join<'a>(from: &mut Reader<'a>) -> Result<Join<'a>> {
     let version = from.u16()?;
     let [number, flags] = from.array()?;
+    // Unknown bits are refused, so that later versions can give them a meaning.
     if flags & !3 != 0 {
         return Err(wrong("unknown capabilities"));
     }
@@ -300,6 +301,7 @@ impl<'a> Reader<'a> {
     }
 
     fn zeros(&mut self, length: usize) -> Result<()> {
+        // The same for reserved bytes.
         let zero = self.take(length)?.iter().all(|b| *b == 0);
         if zero { Ok(()) } else { Err(wrong("reserved bytes set")) }
     }

@@ -96,6 +96,7 @@ impl Reader {
         match self.index.next(head, |offset| lead(memory, offset)) {
             Next::Slot { at, length, lead } => {
                 let whole = HEADER + length as usize;
+                // From the word that was checked: a second read could give another.
                 let origin = u16::from_le_bytes([lead.to_le_bytes()[4], lead.to_le_bytes()[5]]);
                 let fits = whole <= buffer.len();
                 debug_assert!(at + at::SLOT + whole <= memory.length() - at::ARENA_AT + HEADER);

@@ -249,6 +249,7 @@ impl Outgoing {
 
     #[cold]
     fn queue_slowly(&mut self, origin: u16, frame: &[u8], bound: Duration) -> Pushed {
+        // A reader takes only what is published: without this there would never be room.
         self.flush();
         if self.stalled == Some(self.index.tail()) {
             return Pushed::Full;
