@@ -23,6 +23,7 @@ impl Purpose {
         match self {
             Self::Create => errno == libc::EEXIST,
             Self::Touch => {
+                // No such link, table or discipline, route, address.
                 [libc::ENODEV, libc::ENOENT, libc::ESRCH, libc::EADDRNOTAVAIL].contains(&errno)
             }
         }

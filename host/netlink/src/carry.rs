@@ -111,6 +111,7 @@ fn read(message: &Message<'_>, link: u32) -> Option<HeldRoute> {
     if message.kind != RTM_NEWROUTE || made || flags & RTM_F_CLONED != 0 {
         return None;
     }
+    // The other flags tell the kernel's own state (dead, link down) and cannot be given.
     fixed[8..].copy_from_slice(&(flags & RTNH_F_ONLINK).to_ne_bytes());
     let (mut over, mut to) = (false, unspecified(family)?);
     let mut kept = Vec::new();

@@ -23,8 +23,10 @@ pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
             kind: u16_at(rest, 4)?,
             flags: u16_at(rest, 6)?,
             sequence: u32_at(rest, 8)?,
+            // A length below the header's, with which the walk would not advance, ends it here.
             payload: rest.get(HEADER..length)?,
         };
+        // Lengths do not count the padding to four bytes.
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(message)
     })
@@ -44,11 +46,13 @@ pub(crate) fn attributes(payload: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 
 /// The kernel's answer to one request: 0 or a positive errno, and its explanation, if any.
 pub(crate) fn answer(message: &Message<'_>) -> Option<(i32, Option<String>)> {
+    // The kernel sends it negative; `i32::MIN` has no opposite.
     let errno = i32_at(message.payload, 0)?.checked_neg()?;
     if message.flags & ACK_TLVS == 0 {
         return Some((errno, None));
     }
     let request = usize::try_from(u32_at(message.payload, 4)?).ok()?;
+    // The request comes back whole, unless NETLINK_CAP_ACK cuts it to its header.
     let echoed = if message.flags & CAPPED == 0 { request.next_multiple_of(4) } else { HEADER };
     let words = message.payload.get(4usize.checked_add(echoed)?..).unwrap_or_default();
     let text = attributes(words).find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG);

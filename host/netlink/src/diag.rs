@@ -74,6 +74,7 @@ pub enum State {
 
 impl State {
     fn from_kernel(number: u8) -> Self {
+        // Numbers of the kernel's net/tcp_states.h; 12 is its own TCP_NEW_SYN_RECV.
         match number {
             1 => Self::Established,
             2 | 3 | 12 => Self::Opening,

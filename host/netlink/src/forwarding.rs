@@ -198,6 +198,7 @@ pub fn changes(datagram: &[u8], take: &mut dyn FnMut(ForwardingChange)) {
             RTM_DELROUTE => read_route(&message).map(ForwardingChange::NoRoute),
             RTM_NEWNEIGH => read_neighbour(&message).map(ForwardingChange::Neighbour),
             RTM_DELNEIGH => read_neighbour(&message).map(ForwardingChange::NoNeighbour),
+            // Links and addresses, with which the kernel removes routes without telling.
             _ => Some(ForwardingChange::Unknown),
         };
         if let Some(change) = change {
@@ -261,6 +262,7 @@ fn read_route(message: &Message<'_>) -> Option<ForwardingRoute> {
     for (kind, value) in attributes(payload.get(12..)?) {
         match kind {
             RTA_DST => to = read_ip(family, value)?,
+            // The header's byte cannot hold numbers above 255.
             RTA_TABLE => route.table = u32_at(value, 0)?,
             RTA_PRIORITY => route.metric = u32_at(value, 0)?,
             RTA_OIF => only.link = u32_at(value, 0)?,
@@ -290,6 +292,7 @@ fn read_hops(family: u8, value: &[u8]) -> Vec<ForwardingHop> {
     while let (Some(length), Some(link)) = (u16_at(rest, 0), u32_at(rest, 4)) {
         let length = usize::from(length);
         let Some(inside) = rest.get(8..length) else { break };
+        // `rtnh_hops` is the weight less one.
         let weight = u16::from(rest.get(3).copied().unwrap_or(0)) + 1;
         let mut hop = ForwardingHop { via: None, link, weight };
         for (kind, value) in attributes(inside) {

@@ -141,6 +141,7 @@ pub fn list() -> Result<Vec<String>> {
     let mut question = Vec::new();
     Encoder::message(&mut question, GET_TABLE, REQUEST | DUMP, |e| e.fixed(&header(0)));
     match socket.dump(&mut question, "nat tables", read_table) {
+        // EINVAL: netfilter knows no such subsystem, since nf_tables is not built.
         Err(Error::Refused(refusals))
             if [libc::EINVAL, libc::EOPNOTSUPP].contains(&refusals[0].errno) =>
         {
@@ -238,6 +239,7 @@ fn forward(spec: &NatSpec<'_>, add: &mut AddRule<'_>) {
             rule.accept();
         });
     }
+    // After all accepting rules: the rest of the lab's traffic goes, whatever the policy.
     for inside in spec.inside {
         for side in [Side::Input, Side::Output] {
             add(Chain::FORWARD, &|rule| {
@@ -281,6 +283,7 @@ fn commit(mut batch: Batch) -> Result<()> {
     let end = Command { subsystem: SUBSYSTEM, ..command(BATCH_END, 0, "commit", |_| ()) };
     batch.push("nat transaction", &end);
     match open()?.run_transaction(&mut batch) {
+        // A batch of an unknown subsystem is refused as a whole, at its opening.
         Err(Error::Refused(refusals))
             if refusals[0].operation == "begin" && refusals[0].errno == libc::EOPNOTSUPP =>
         {
@@ -296,6 +299,7 @@ fn commit(mut batch: Batch) -> Result<()> {
 
 fn open() -> Result<Socket> {
     match Socket::open_netfilter() {
+        // There is no netfilter over netlink at all.
         Err(Error::Failed(failure)) if failure.raw_os_error() == Some(libc::EPROTONOSUPPORT) => {
             Err(unsupported(libc::EPROTONOSUPPORT))
         }

@@ -100,6 +100,7 @@ impl Encode for SetFeatures<'_> {
                     for (name, on) in self.features {
                         encoder.marked_nest(BIT, |encoder| {
                             encoder.string(BIT_NAME, name);
+                            // A flag without content: its presence means on.
                             if *on {
                                 encoder.attribute(BIT_VALUE, &[]);
                             }

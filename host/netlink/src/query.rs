@@ -478,6 +478,7 @@ fn read_address(message: &Message<'_>) -> Option<AddressInfo> {
         match kind {
             IFA_LOCAL => own = read_ip(family, value),
             IFA_ADDRESS => shared = read_ip(family, value),
+            // The header has room for eight flags only.
             IFA_FLAGS => flags = u32_at(value, 0).unwrap_or(flags),
             IFA_PROTO => origin = u8_at(value, 0).unwrap_or(0),
             _ => {}
@@ -517,6 +518,7 @@ fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
     };
     for (kind, value) in attributes(message.payload.get(12..)?) {
         match kind {
+            // The header's byte cannot hold numbers above 255.
             RTA_TABLE => table = u32_at(value, 0)?,
             RTA_DST => to = read_ip(family, value)?,
             RTA_GATEWAY => route.via = read_ip(family, value),
@@ -548,6 +550,7 @@ fn paths(list: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
         let length = usize::from(u16_at(rest, 0)?);
         let link = u32_at(rest, 4)?;
         let own = rest.get(8..length).unwrap_or_default();
+        // At least a header's bytes, so that a wrong length does not stop the walk's advance.
         rest = rest.get(length.max(8).next_multiple_of(4)..).unwrap_or_default();
         Some((link, own))
     })

@@ -40,6 +40,7 @@ impl Route {
 impl Encode for Route {
     fn encode(&self, bytes: &mut Vec<u8>) {
         let mode = if self.replace { REPLACE } else { EXCLUSIVE };
+        // The kernel looks for a gateway among routes of scope link, so direct ones need it.
         let scope = if self.via.is_none() && self.to.addr().is_ipv4() {
             RT_SCOPE_LINK
         } else {
@@ -123,6 +124,7 @@ impl Encode for DeleteRoute {
     fn encode(&self, bytes: &mut Vec<u8>) {
         Encoder::message(bytes, RTM_DELROUTE, REQUEST, |encoder| {
             let kind = self.kind.map_or(0, RouteKind::number);
+            // RT_SCOPE_NOWHERE and 0 match any scope, origin and type.
             encoder.fixed(&header(self.to, 0, RT_SCOPE_NOWHERE, kind));
             path(encoder, self.to, self.via, self.link, self.metric);
         });

@@ -208,6 +208,7 @@ impl Socket {
         loop {
             let length = self.receive()?;
             for message in messages(&self.received[..length]) {
+                // An answer to an earlier query that was given up.
                 if message.sequence != sequence {
                     continue;
                 }
@@ -254,6 +255,7 @@ impl Socket {
         loop {
             let length = self.receive()?;
             for message in messages(&self.received[..length]) {
+                // An answer to an earlier query that was given up.
                 if message.sequence != sequence {
                     continue;
                 }
@@ -300,6 +302,7 @@ impl Socket {
             rustix::net::recv(&self.fd, buffer.as_mut_slice(), RecvFlags::TRUNC)
         })
         .map_err(failed("receive"))?;
+        // A datagram that was cut would pass for a shorter table.
         if length > buffer.len() {
             let source = io::Error::from_raw_os_error(libc::EMSGSIZE);
             return Err(Failure::new(SOCKET, "receive", source).into());

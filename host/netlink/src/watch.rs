@@ -187,6 +187,7 @@ impl LinkWatch {
         let mut unknown = false;
         let mut bytes = [0; RECEIVE_BYTES];
         let receive = || {
+            // TRUNC returns the whole length, which tells whether more messages followed.
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
             let (read, length) = rustix::net::recv(self.0.as_fd(), &mut bytes, flags)?;
             Ok(changed_link(&bytes[..read], length))
@@ -228,6 +229,7 @@ pub(crate) fn drain<M>(
             Err(e) => match e.raw_os_error() {
                 Some(libc::EAGAIN) => return Ok(lost),
                 Some(libc::EINTR) => {}
+                // The receive buffer ran over.
                 Some(libc::ENOBUFS) => lost = true,
                 _ => return Err(refused("receive")(e)),
             },

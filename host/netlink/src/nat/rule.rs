@@ -50,6 +50,7 @@ impl Chain {
 
     /// Writes the attributes that create the chain.
     pub(super) fn define(self, encoder: &mut Encoder<'_>, table: &str) {
+        // NF_INET_POST_ROUTING at the priority of source NAT, NF_INET_FORWARD at that of filters.
         let (kind, hook, priority, policy) = match self {
             Self::Postrouting => ("nat", 4, 100, NF_ACCEPT),
             Self::Forward { accept: true } => ("filter", 2, 0, NF_ACCEPT),
@@ -115,6 +116,7 @@ impl Rule<'_, '_> {
         let key = if side == Side::Input { META_INPUT_NAME } else { META_OUTPUT_NAME };
         self.load_meta(key);
         let length = beginning.len().min(INTERFACE_NAME);
+        // Fewer bytes than a name's compare only its beginning.
         self.compare(&beginning.as_bytes()[..length], true);
     }
 
