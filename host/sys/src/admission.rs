@@ -141,6 +141,7 @@ fn tests(address: IpAddr, bits: u8) -> Vec<libc::sock_filter> {
         if left == 0 {
             break;
         }
+        // `left` is not 0 here, so the shift is below 32.
         let mask = u32::MAX << (32 - left.min(32));
         code.push(word(libc::BPF_LD | libc::BPF_MEM, at));
         if mask != u32::MAX {

@@ -53,6 +53,7 @@ pub(crate) fn answer(calls: &[Calls], error: i32) -> io::Result<bool> {
         len: u16::try_from(filter.len()).unwrap_or_default(),
         filter: filter.as_mut_ptr(),
     };
+    // SPEC_ALLOW: this filter keeps no secret, so programs need no slower speculation.
     let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW);
     // SAFETY: the kernel copies `len` instructions, all present, and keeps no pointer to them. The flag
     // leaves speculation unchanged, which programs of this process's user may have in any case.

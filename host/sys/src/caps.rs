@@ -102,6 +102,7 @@ pub fn stay_root() -> Result<()> {
 /// Leaves `programs` to started programs, and `own` to this process.
 fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
     let fail = |operation| move |e: Errno| Error::from(Failure::new("capabilities", operation, e));
+    // The bounding set comes first, because leaving it takes CAP_SETPCAP.
     for one in (0..BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         if programs.contains(one) {
             continue;

@@ -46,6 +46,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let (root, path) = (at(3)?, at(4)?);
     let options = word(5)?;
     let super_options = word(dash + 3).unwrap_or_default();
+    // A file system that is read-only itself shows that among its own options.
     let read_only =
         options.split(',').any(|o| o == "ro") || super_options.split(',').any(|o| o == "ro");
     let (fstype, source) = (word(dash + 1)?, word(dash + 2)?);

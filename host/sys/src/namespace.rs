@@ -110,6 +110,7 @@ pub fn set_host_name(init: BorrowedFd<'_>, name: &str) -> Result<()> {
 /// Moves the calling thread, which is to end soon, into the mounts of a node's init, with `root` as its root.
 pub(crate) fn enter_mounts(init: BorrowedFd<'_>, root: BorrowedFd<'_>) -> Result<()> {
     let fail = |operation| move |e| Failure::new("mounts of the node", operation, e);
+    // A thread that shares its directories may not enter mounts (setns(2)).
     // SAFETY: a directory of its own shares no descriptor table; no other thread relies on this one's.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.map_err(fail("prepare for"))?;
     rustix::thread::move_into_thread_name_spaces(init, ThreadNameSpaceType::MOUNT)
@@ -136,6 +137,7 @@ pub fn private_mounts() -> Result<()> {
     // SAFETY: a new mount namespace shares no descriptor table; no other thread relies on the old one.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
         .map_err(|e| Failure::new("mount namespace", "unshare", e))?;
+    // A copied namespace still shares mounts with the one that it was copied from.
     rustix::mount::mount_change(
         "/",
         rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
@@ -211,6 +213,7 @@ pub fn map_self_to_root(uid: u32, gid: u32) -> Result<()> {
     let write = |path: &str, text: &str| {
         std::fs::write(path, text).map_err(|e| Failure::path(path, "write", e).into())
     };
+    // Without this only a privileged process may write gid_map (user_namespaces(7)).
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
     write("/proc/self/gid_map", &format!("0 {gid} 1"))

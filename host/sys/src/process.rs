@@ -233,6 +233,7 @@ pub fn prefer_short_slices() -> Result<()> {
     if attributes.policy != libc::SCHED_OTHER.unsigned_abs() {
         return Ok(());
     }
+    // The kernel wrote the size that it knows, which may be another.
     attributes.size = size;
     attributes.runtime = SHORT_SLICE;
     let at = &raw mut attributes;

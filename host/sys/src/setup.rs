@@ -230,6 +230,7 @@ impl Setup for Real {
 
     fn mkdir(&self, path: &Path, mode: u32) -> Result<()> {
         match rustix::fs::mkdir(path, Mode::from_raw_mode(mode)) {
+            // mkdir(2) applies the umask.
             Ok(()) => rustix::fs::chmod(path, Mode::from_raw_mode(mode))
                 .map_err(|e| Failure::path(path, "set permissions of directory", e).into()),
             Err(rustix::io::Errno::EXIST) => Ok(()),

@@ -70,6 +70,7 @@ pub fn hide_in(
             }
             match rustix::mount::unmount(at, UnmountFlags::DETACH) {
                 Ok(()) if !once => {}
+                // INVAL: nothing is mounted there.
                 Ok(()) | Err(Errno::INVAL | Errno::NOENT) => break,
                 Err(e) => return Err(Failure::path(at, "unbind", e).into()),
             }

@@ -149,6 +149,7 @@ const DONE: &[u8] = b"done";
 /// The helper's work: maps, groups first, when the namespace is there.
 fn map_when_told(given: &Given, own: (u32, u32), target: i32, socket: &OwnedFd) -> ! {
     let _ = process::die_with_parent(true);
+    // With SIGCHLD ignored the kernel would reap a program before its status is read.
     process::set_ignored(Signal::CHILD.as_raw(), false);
     process::unblock_signals();
     if !matches!(scm::receive(socket, &mut [0; 8]), Ok((n, _)) if n > 0) {

@@ -56,6 +56,7 @@ impl<'a> Foreground<'a> {
 
 impl Drop for Foreground<'_> {
     fn drop(&mut self) {
+        // From the background tcsetpgrp(3) stops a process that does not ignore this signal.
         crate::process::set_ignored(libc::SIGTTOU, true);
         let _ = rustix::termios::tcsetpgrp(self.terminal, self.group);
         crate::process::set_ignored(libc::SIGTTOU, false);
@@ -68,6 +69,7 @@ pub fn start_in_foreground(command: &mut Command, terminal: OwnedFd) {
     let own_group = move || {
         rustix::process::setpgid(None, None)?;
         let ignored = crate::disposition::is_ignored(libc::SIGTTOU);
+        // The new group is in the background until the call below has moved it.
         crate::process::set_ignored(libc::SIGTTOU, true);
         let given = rustix::termios::tcsetpgrp(&terminal, rustix::process::getpid());
         crate::process::set_ignored(libc::SIGTTOU, ignored);

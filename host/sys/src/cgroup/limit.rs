@@ -161,6 +161,7 @@ fn limit_memory_v1(dir: &Path, bytes: Option<u64>) -> Result<()> {
     let now = number(&dir.join(memory)).unwrap_or(u64::MAX);
     let raises = bytes.is_none_or(|b| b >= now);
     let text = bytes.map_or("-1".to_owned(), |b| b.to_string());
+    // Raised, the sum goes first, lowered last: it may never be below memory's limit.
     for file in if raises { [both, memory] } else { [memory, both] } {
         if file == memory || dir.join(both).exists() {
             shrink(dir, file, &text)?;

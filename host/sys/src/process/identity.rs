@@ -23,6 +23,7 @@ pub fn start_as(command: &mut Command, identity: Identity) {
         done(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
         // SAFETY: changes this process's credentials and no memory.
         done(unsafe { libc::syscall(libc::SYS_setresgid, *group, *group, *group) })?;
+        // The user last: with it go the capabilities that the other two calls need.
         // SAFETY: as above.
         done(unsafe { libc::syscall(libc::SYS_setresuid, *user, *user, *user) })
     };

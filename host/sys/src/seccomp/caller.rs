@@ -234,6 +234,7 @@ fn open(tid: i32) -> Result<OwnedFd> {
         return Ok(pidfd);
     }
     let error = io::Error::last_os_error();
+    // EINVAL: the kernel does not know the flag.
     if error.raw_os_error() != Some(libc::EINVAL) {
         return Err(Failure::new(format!("thread {tid}"), "open", error).into());
     }

@@ -84,6 +84,7 @@ pub fn launch(mut command: Command, filter: Filter, place: Place) -> Result<Laun
     // report an error.
     unsafe { command.pre_exec(prepare) };
     std::thread::scope(|scope| {
+        // `spawn` returns only after the program was executed, and that waits for this thread.
         let taken = scope.spawn(|| take(told, acknowledge));
         let started = command.spawn();
         drop(command);
@@ -137,6 +138,7 @@ fn enter_own_user(maps: &Maps) -> io::Result<()> {
     if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    // Without this only a privileged process may write gid_map (user_namespaces(7)).
     put(c"/proc/self/setgroups", b"deny")?;
     put(c"/proc/self/uid_map", maps.user.as_bytes())?;
     put(c"/proc/self/gid_map", maps.group.as_bytes())

@@ -57,6 +57,7 @@ const RESTART: i32 = 512;
 /// ENOSYS on a kernel without notifications.
 pub fn install(filter: &Filter) -> Result<(Listener, bool)> {
     match install_with(filter, libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
+        // Before Linux 5.19 the flag is unknown.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             Ok((Listener(install_with(filter, 0)?), false))
         }
@@ -210,6 +211,7 @@ impl Listener {
     /// A refusal of the kernel.
     pub fn answer(&self, id: u64, outcome: Outcome) -> Result<bool> {
         let (val, error, flags) = match outcome {
+            // SECCOMP_USER_NOTIF_FLAG_CONTINUE.
             Outcome::Continue => (0, 0, 1),
             Outcome::Value(value) => (value, 0, 0),
             Outcome::Errno(errno) => (0, -errno, 0),
