@@ -84,6 +84,7 @@ impl RingPort {
     /// [`Error::Unsupported`] without permission; [`Error::Failed`] if the kernel refuses.
     pub fn open(index: u32, options: RingOptions) -> Result<RingPort> {
         let fd = socket::open(index, SocketFlags::NONBLOCK)?;
+        // Without a protocol, so that nothing arrives before the rings are there.
         socket::bind(&fd, index, 0)?;
         RingPort::prepare(fd, index, options)
     }

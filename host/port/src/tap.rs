@@ -45,6 +45,7 @@ impl Tap {
     /// the kernel refuses, e.g. EBUSY if the name or the index is taken.
     pub fn create(name: &str, options: TapOptions) -> Result<Tap> {
         let fd = open_device()?;
+        // The kernel takes an index only before it makes the interface.
         if let Some(index) = options.index {
             ioctl_pointer(&fd, libc::TUNSETIFINDEX, &index)
                 .map_err(|e| Failure::new(format!("tap {name:?}"), "choose its index", e))?;

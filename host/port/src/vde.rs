@@ -66,6 +66,7 @@ impl VdePort {
         let refused =
             |operation| move |e: io::Error| Error::from(Failure::new(address, operation, e));
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
+        // The library takes `char *` and not `const char *`: it gets copies that it may write to.
         let name = text(address).map_err(|e| Failure::new(address, "open", e))?.into_raw();
         let about = text(description).map_err(|e| Failure::new(address, "describe", e))?.into_raw();
         // SAFETY: both are strings of our own that the library may write to during the call; it

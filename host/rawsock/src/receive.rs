@@ -74,6 +74,7 @@ impl RxRing {
     /// Parses the next slot, which is ours.
     fn look(&mut self) -> Seen {
         let told = self.area.header(self.next);
+        // Longer than its slot: it is queued whole on the socket.
         if told.tp_status & libc::TP_STATUS_COPY != 0 {
             return Seen::Aside;
         }
@@ -90,6 +91,7 @@ impl RxRing {
         let start = frame.checked_sub(HEADER)?;
         let header = self.header;
         let bytes = self.area.bytes(self.next).get_mut(..end)?;
+        // The kernel left no offload header in the slot, so ours says that nothing is to be done.
         if !header {
             bytes.get_mut(start..frame)?.fill(0);
         }

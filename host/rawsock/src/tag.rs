@@ -36,6 +36,7 @@ pub fn put_back(buffer: &mut [u8], tag: [u8; TAG]) -> bool {
     let partial = buffer[0] & NEEDS_CSUM != 0;
     let mut longer = |at: usize| {
         let value = u16::from_ne_bytes([buffer[at], buffer[at + 1]]);
+        // 0 says that the field is not set.
         let value = if value == 0 { 0 } else { value.saturating_add(4) };
         buffer[at..at + 2].copy_from_slice(&value.to_ne_bytes());
     };

@@ -101,6 +101,7 @@ impl TxRing {
             }
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let answer = rustix::net::send(fd, &[], flags);
+            // Also after an error: the kernel may have taken some frames before it.
             self.note_taken();
             let state = match answer {
                 _ if self.waiting == 0 => State::Done,

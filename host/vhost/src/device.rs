@@ -128,6 +128,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
         device.features = features;
         for ring in &mut device.rings {
             ring.set_features(features);
+            // Without VHOST_USER_F_PROTOCOL_FEATURES a ring starts enabled (vhost-user.rst).
             if !features.enables_queues() {
                 ring.enable(true);
             }

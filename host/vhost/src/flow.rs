@@ -13,6 +13,7 @@ pub(crate) fn number(frame: &[u8]) -> u64 {
         _ => (0..12, 0..0),
     };
     let bytes = |range: std::ops::Range<usize>| frame.get(range).unwrap_or(&[]).iter();
+    // FNV-1a; its low bits are folded with the high ones, since they choose the queue.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes(addresses).chain(bytes(ports)) {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

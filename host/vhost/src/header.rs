@@ -10,6 +10,7 @@ pub(crate) const LONGEST: usize = 12;
 
 /// Swaps the words of a header from the standard's order to the machine's, or back.
 fn swap(header: &mut [u8], features: Features) {
+    // Elsewhere the machine's order is the standard's.
     if cfg!(target_endian = "big") && features.is_standard_order() {
         for word in header[2..HEADER].chunks_exact_mut(2) {
             word.swap(0, 1);

@@ -40,6 +40,7 @@ impl Inward {
                     return frame;
                 }
                 Ok(None) => {
+                    // Before this queue rests the guest must see what was returned.
                     ring.show();
                     self.had = TURN;
                 }

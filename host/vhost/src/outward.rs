@@ -62,6 +62,7 @@ impl Outward {
         if self.cut(&header, &frame[HEADER..], features.takes_unfinished()).is_err() {
             return Sent::Refused;
         }
+        // Packets without room wait here: the frame as a whole was taken.
         self.push_cut(device, faults);
         Sent::Done
     }

@@ -124,6 +124,7 @@ impl Ring {
             available: memory.part(available, 6 + 2 * size, 2)?,
             used: memory.part(used, 6 + 8 * size, 4)?,
         };
+        // A ring that ran keeps its own count: the guest can write the one in memory.
         if !running {
             self.used = areas.used.load(2, Ordering::Acquire);
             self.shown = self.used;
@@ -194,6 +195,7 @@ impl Ring {
     /// Reads how many chains there are; breaks the ring if there are more than can be.
     fn look(&mut self) -> Result<bool, Fault> {
         let Some(areas) = &self.areas else { return Ok(false) };
+        // Acquire: the driver wrote the entries before this index.
         self.seen = areas.available.load(2, Ordering::Acquire);
         if self.waiting() > self.size {
             return Err(self.break_down());
@@ -265,6 +267,8 @@ impl Ring {
         let before = self.signalled.replace(self.used);
         let wanted = if self.event_index {
             let event = areas.available.load(4 + 2 * usize::from(self.size), Ordering::Relaxed);
+            // `vring_need_event` of the standard: whether the event lies in what is new;
+            // differences wrap.
             let reached = self.used.wrapping_sub(event).wrapping_sub(1);
             before.is_none_or(|before| reached < self.used.wrapping_sub(before))
         } else {
@@ -283,6 +287,7 @@ impl Ring {
         } else {
             areas.used.store(0, 0, Ordering::Relaxed);
         }
+        // The request comes before the look: the guest sees it, or its new chain is seen here.
         fence(Ordering::SeqCst);
         let more = areas.available.load(2, Ordering::Acquire) != self.seen;
         more || (self.way == Way::FromGuest && self.waiting() > 0)
