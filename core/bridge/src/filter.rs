@@ -74,6 +74,7 @@ impl Prefix {
 }
 
 fn high(ones: u32, low: u8) -> u32 {
+    // Rust has no shift by all 32 bits: the mask of length 0 is 0.
     ones.checked_shl(u32::from(low)).unwrap_or(0)
 }
 
@@ -112,6 +113,7 @@ impl MirrorFilter {
             wanted &= prefix.contains(source) || prefix.contains(destination);
         }
         if let Some(port) = self.port {
+            // Only a whole header of TCP or UDP has ports, and no later fragment.
             ip.payload?;
             let ports = frame.get(ip.transport..)?.first_chunk::<4>()?;
             let [a, b, c, d] = *ports;
@@ -201,6 +203,7 @@ impl MirrorFilter {
             "mac" => put(&mut self.mac, value.parse()?, part),
             "vlan" => put(&mut self.vid, value.parse()?, part),
             "ethertype" => match number(value).and_then(|n| u16::try_from(n).ok()) {
+                // Below 0x600 the field is a length (IEEE 802.3).
                 Some(ethertype) if ethertype >= 0x600 => put(&mut self.ethertype, ethertype, part),
                 _ => wrong("not a number from 0x600 to 0xffff"),
             },

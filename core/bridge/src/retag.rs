@@ -24,6 +24,7 @@ impl Edit {
     /// The vnet header of the changed frame: its offsets count from the frame's start.
     #[must_use]
     pub fn vnet(self, header: VnetHeader) -> VnetHeader {
+        // 0 says that the field is not set.
         let moved = |at: u16| if at == 0 { 0 } else { at.saturating_add_signed(self.shift) };
         VnetHeader {
             hdr_len: moved(header.hdr_len),

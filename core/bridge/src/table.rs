@@ -164,6 +164,7 @@ impl MacTable {
             })
         };
         let [first, second] = self.homes(key);
+        // With the emptier of two choices sets fill evenly.
         let more = usable(second.0).count() > usable(first.0).count();
         let (set, favourite) = if more { second } else { first };
         let way = usable(set).find(|way| *way == favourite).or_else(|| usable(set).next());
@@ -183,6 +184,7 @@ impl MacTable {
             return None;
         }
         let most = all().map(|(s, w)| self.place_at(s, w).port).max_by_key(|by| owned(*by))?;
+        // With no more than one in advance, two ports would take the place from each other in turn.
         if owned(most) <= its + 1 {
             return None;
         }
@@ -280,6 +282,7 @@ impl MacTable {
         let [one, two] = [number(hash), number(hash >> 32)];
         let first = (one / WAYS) & sets;
         let second = (two / WAYS) & sets;
+        // An address needs two different sets.
         let second = if first == second { second ^ 1 } else { second };
         [(first, one % WAYS), (second, two % WAYS)]
     }

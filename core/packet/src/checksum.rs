@@ -63,6 +63,7 @@ pub fn finish(header: &VnetHeader, frame: &mut [u8]) -> Result<()> {
     }
     let start = usize::from(header.csum_start);
     let place = start + usize::from(header.csum_offset);
+    // The header comes from outside: its offsets may lie anywhere.
     if frame.len() < place + 2 {
         let (needs, has) = (place + 2, frame.len());
         return Err(Error::Short { object: "frame with an unfinished checksum", needs, has });
@@ -75,6 +76,7 @@ pub fn finish(header: &VnetHeader, frame: &mut [u8]) -> Result<()> {
 /// Whether the checksum of a TCP or UDP packet is right, or absent (UDP over IPv4).
 pub fn verifies(frame: &[u8], network: usize, ip: &Ip) -> bool {
     let Some(segment) = frame.get(ip.transport..ip.end) else { return false };
+    // 0 says that the sender computed none (RFC 768), which IPv6 does not allow.
     if ip.protocol == crate::headers::UDP && !ip.v6 && be16(segment, 6) == 0 {
         return true;
     }

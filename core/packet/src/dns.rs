@@ -160,10 +160,12 @@ struct Record {
 fn addresses(bytes: &[u8], at: usize, count: u16, name: &[u8]) -> Vec<(IpAddr, u32)> {
     let records = records(bytes, at, count);
     let (mut owner, mut seconds) = (name.to_vec(), u32::MAX);
+    // At most one step a record, so that a circle of aliases ends.
     for _ in 0..=records.len() {
         let alias = records.iter().find(|r| r.kind == CNAME && r.owner == owner);
         let Some(alias) = alias else { break };
         let Some((target, _)) = self::name(bytes, alias.data.start) else { break };
+        // An address by aliases is good for as long as the shortest-lived of them.
         (owner, seconds) = (target, seconds.min(alias.seconds));
     }
     let own = records.iter().filter(|record| record.owner == owner);
@@ -232,6 +234,7 @@ fn name(bytes: &[u8], start: usize) -> Option<(Vec<u8>, usize)> {
                 }
                 (at, bound) = (target, target);
             }
+            // 01 and 10 are reserved (RFC 1035, 4.1.4).
             _ => return None,
         }
     }

@@ -148,6 +148,7 @@ fn extension(frame: &[u8], ip: &mut Ip) -> Result<bool> {
     const FRAGMENT: u8 = 44;
     const AUTHENTICATION: u8 = 51;
     const DESTINATION: u8 = 60;
+    // Behind a later fragment's header are data, whatever its next header says.
     if !matches!(ip.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
         || ip.fragment.is_some_and(|f| f.offset > 0)
     {

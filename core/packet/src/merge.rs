@@ -72,6 +72,7 @@ impl Merger {
     pub fn offer(&mut self, whole: &[u8]) -> Offered {
         let segment = Segment::of(whole);
         match (&mut self.held, segment) {
+            // A segment with PSH ends what it is in: alone it has nothing to wait for.
             (None, Some(first)) if !first.push => {
                 self.begin(whole, first);
                 Offered::Kept
@@ -132,6 +133,7 @@ impl Segment {
         let payload = ip.payload.filter(|payload| *payload < ip.end && ip.end == frame.len())?;
         let (reserved, flags) =
             (frame.get(ip.transport + 12)? & 15, *frame.get(ip.transport + 13)?);
+        // The reserved bits may be flags of later standards, which a merge would lose.
         if reserved != 0 || flags & !PSH != ACK || !is_right(&header, frame, network, &ip) {
             return None;
         }
@@ -154,6 +156,7 @@ impl Held {
     /// Whether a segment continues what is held in `bytes`.
     fn continues(&self, bytes: &[u8], whole: &[u8], next: &Segment) -> bool {
         let first = &self.first;
+        // The super-frame's own length field has 16 bits.
         let length = bytes.len() - vnet::LEN - first.network + next.size;
         if self.is_closed
             || (next.network, next.payload, next.ip.v6)

@@ -43,6 +43,7 @@ impl Segmenter {
         }
         let plan = Plan::new(header, frame)?;
         let payload = frame.get(plan.payload..plan.ip.end).unwrap_or(&[]);
+        // A super-frame without payload is still one packet.
         let last = payload.len().div_ceil(plan.size).max(1) - 1;
         for index in 0..=last {
             let start = index * plan.size;

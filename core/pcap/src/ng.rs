@@ -183,6 +183,7 @@ pub fn interface(out: &mut Vec<u8>, interface: &Interface<'_>) {
         options.number(8, interface.speed);
         options.bytes(9, &[9]);
         if let Some(filter) = interface.filter {
+            // The first byte is the filter's kind: 0 is libpcap's text.
             options.bytes(11, &[b"\0", cut(filter, MOST_OPTION - 1).as_bytes()].concat());
         }
         options.text(15, interface.hardware.unwrap_or_default());
@@ -287,6 +288,7 @@ pub fn names(out: &mut Vec<u8>, names: &[(IpAddr, &[&str])]) {
             let mut record = Vec::new();
             for name in names.iter().filter_map(|name| name.split('\0').next()) {
                 let name = cut(name, 1024).as_bytes();
+                // With the longest address and the name's zero byte.
                 if record.len() + name.len() + 17 > MOST_OPTION {
                     name_record(out, *address, &record);
                     record.clear();

@@ -241,6 +241,7 @@ impl<R: Read> Reader<R> {
     /// file that ends inside a block, the next call returns `None`.
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        // An error leaves the reader at the end, so that no call repeats it for ever.
         match std::mem::replace(&mut self.state, State::End) {
             State::End => Ok(None),
             State::Begin => self.begin(),
