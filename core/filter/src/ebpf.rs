@@ -135,6 +135,7 @@ fn register(asm: &mut Assembler, op: Op) {
         Op::FromX => asm.add(alu::mov(A, X)),
         Op::Alu(what, Operand::Constant(k)) => asm.add(alu::imm(operation(what), A, k)),
         Op::Alu(what, Operand::X) => {
+            // Classic BPF rejects where the divisor is 0; eBPF would go on.
             if matches!(what, Alu::Div | Alu::Mod) {
                 asm.branch(jump::imm(jump::EQ, X, 0), Label::Reject);
             }

@@ -37,6 +37,7 @@ impl Bucket {
     pub fn take(&mut self, now_ns: u64, n: u64) -> bool {
         let now = u128::from(now_ns) * self.rate;
         let cost = u128::from(n) * u128::from(SECOND);
+        // An idle bucket saves up no more than its burst.
         let due = self.due.max(now).saturating_add(cost);
         let fits = due <= now.saturating_add(self.burst);
         if fits {

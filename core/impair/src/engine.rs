@@ -206,6 +206,7 @@ impl Direction {
     /// When the packet's last bit is sent; `None` if the queue has no room for it.
     fn transmit(&mut self, now: u64, packet: &Packet) -> Option<u64> {
         let Some(transmitter) = &mut self.transmitter else { return Some(now) };
+        // A frame whose transmission has begun waits no longer.
         while let Some((start, packets)) = self.waiting.front().copied() {
             if start > now {
                 break;
@@ -240,6 +241,7 @@ impl Direction {
             return out;
         }
         let at = out.saturating_add(self.delay(swing));
+        // Jitter lets nothing overtake: such a packet leaves with the one before it.
         self.last = self.last.max(at);
         self.last
     }

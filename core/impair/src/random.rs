@@ -49,6 +49,8 @@ impl Random {
 
     /// A number below `bound`, uniform to within 2^-32 of each share; 0 if `bound` is 0.
     pub(crate) fn below(self, stream: Stream, packet: u64, bound: u32) -> u32 {
+        // The high half of the product instead of a remainder (Lemire, Fast Random Integer
+        // Generation in an Interval, 2019).
         let wide = (u128::from(self.draw(stream, packet)) * u128::from(bound)) >> 64;
         u32::try_from(wide).unwrap_or(0)
     }

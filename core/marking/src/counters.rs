@@ -85,6 +85,7 @@ impl Totals {
 
     /// The mean time (ATS) in nanoseconds from the block's origin.
     pub fn mean(&self) -> Option<f64> {
+        // Whole part and rest apart: a float would lose digits of a large sum.
         let packets = u128::from(self.packets);
         let whole = self.sum.checked_div(packets)?;
         Some(whole as f64 + (self.sum % packets) as f64 / self.packets as f64)

@@ -293,6 +293,7 @@ fn four(packet: &Packet<'_>, at: usize) -> Result<[u8; 4], Unhashable> {
 /// IPv4 identification, flags and fragment offset; source; destination.
 fn push_v4(input: &mut Input, packet: &Packet<'_>, offload: Offload) {
     let id = packet.header(4, 6).first_chunk().copied().map_or(0, u16::from_be_bytes);
+    // Segmentation counts identifications up, except where the sender fixed them.
     let ahead = offload.segment.filter(|s| !s.fixed_id).map_or(0, |s| s.index);
     input.push(&id.wrapping_add(ahead).to_be_bytes());
     input.push(packet.header(6, 8));

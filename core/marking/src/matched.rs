@@ -45,6 +45,7 @@ pub(crate) fn together(
     first: (Selection, &[Sample]),
     second: (Selection, &[Sample]),
 ) -> (Threshold, Packets) {
+    // Thresholds nest: at the lower one both points selected the same packets.
     let threshold = first.0.threshold().min(second.0.threshold());
     let mut packets = Packets::new();
     for (point, (selection, samples)) in [first, second].into_iter().enumerate() {

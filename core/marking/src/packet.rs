@@ -187,11 +187,13 @@ fn extension(packet: &mut Packet<'_>) -> Option<bool> {
     const FRAGMENT: u8 = 44;
     const AUTHENTICATION: u8 = 51;
     const DESTINATION: u8 = 60;
+    // Behind a later fragment's header are data, whatever its next header says.
     if packet.is_later_fragment() {
         return Some(false);
     }
     let length = match packet.protocol {
         HOP_BY_HOP | ROUTING | DESTINATION => (usize::from(packet.payload(0, 8)?[1]) + 1) * 8,
+        // Words of 4 bytes less two (RFC 4302); the others count words of 8 less one.
         AUTHENTICATION => (usize::from(packet.payload(0, 8)?[1]) + 2) * 4,
         FRAGMENT => 8,
         _ => return Some(false),

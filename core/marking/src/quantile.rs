@@ -44,6 +44,8 @@ pub(crate) fn of(delays: &[i64], unknown: u64, lost: u64, share: f64) -> Option<
     let (low, high) = ranks(known + unknown + lost, share);
     Some(Quantile {
         value: at(rank(known + lost, share)),
+        // All unknown packets may be below the known ones: the rank among these falls by their
+        // number.
         low: low.and_then(|rank| at(rank.checked_sub(unknown)?.min(known))),
         high: high.and_then(at),
     })

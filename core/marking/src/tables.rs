@@ -65,6 +65,7 @@ impl Tables {
                 tables.masks.push(Mask { bytes: mask, best: rank });
                 u32::try_from(tables.masks.len() - 1).unwrap_or(u32::MAX)
             });
+            // Of equal filters the first has the lower rank, and wins.
             tables.entries.entry((index, value)).or_insert(rank);
         }
         if tables.masks.len() > MOST_MASKS {

@@ -21,6 +21,7 @@ impl Flow {
             let after = before.max(op.needs().unwrap_or(0));
             for next in successors(at, *op).into_iter().flatten() {
                 if let Some(slot) = known.get_mut(next) {
+                    // Only what every path to here has made sure of is known.
                     *slot = Some(slot.map_or(after, |other| after.min(other)));
                 }
             }

@@ -30,6 +30,7 @@ struct Direct;
 impl Loads for Direct {
     fn absolute(&self, asm: &mut Assembler, to: u8, bytes: u32, offset: u32, known: u32) {
         let end = offset.saturating_add(bytes);
+        // The verifier loses track of a pointer that goes further, and refuses the load.
         let (Ok(end_i32), true) = (i32::try_from(end), end <= FARTHEST) else {
             return asm.reject();
         };
@@ -63,6 +64,7 @@ impl Loads for Direct {
     fn length(&self, asm: &mut Assembler, to: u8) {
         asm.add(alu::mov64(to, R5));
         asm.add(alu::reg64(alu::SUB, to, FRAME));
+        // All else relies on A and X being zero-extended.
         asm.add(alu::mov(to, to));
     }
 }

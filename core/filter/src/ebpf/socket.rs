@@ -111,6 +111,7 @@ impl Loads for Tagged {
     fn indirect(&self, asm: &mut Assembler, bytes: u32, offset: u32) {
         check_indirect(asm, bytes, offset);
         let [behind, across, loaded, done] = [(); 4].map(|()| asm.label());
+        // r2 is the load's end: up to the tag no offset moves.
         asm.branch(jump::imm(jump::GT, R2, TAG.cast_signed()), behind);
         asm.add(ld_ind(bytes, R1));
         asm.jump(loaded);
@@ -120,6 +121,7 @@ impl Loads for Tagged {
         asm.add(ld_ind(bytes, R1));
         asm.jump(loaded);
         asm.bind(across);
+        // LD_IND overwrites r1 to r5, so the offset waits on the stack.
         asm.add(asm::store(STACK, KEPT_OFFSET, R1));
         asm.add(alu::mov_imm(A, 0));
         for after in 0..bytes {
@@ -198,6 +200,7 @@ fn check(asm: &mut Assembler, bytes: u32, offset: u32, known: u32) -> bool {
 fn check_indirect(asm: &mut Assembler, bytes: u32, offset: u32) {
     asm.add(alu::mov(R1, X));
     asm.add(alu::imm(alu::ADD, R1, offset));
+    // In 64 bits, so that the end does not wrap.
     asm.add(alu::mov64(R2, R1));
     asm.add(alu::add64_imm(R2, bytes.cast_signed()));
     asm.branch(jump::reg(jump::GT, R2, FRAME), Label::Reject);
