@@ -102,6 +102,7 @@ impl Action {
     fn read(r: &mut Reader<'_>) -> Result<Action> {
         let mut r = r.sized(2, 8)?;
         let whole = r.remaining();
+        // Padding to 64 bits is part of the length (section 7.2.5).
         if !whole.is_multiple_of(8) {
             return r.too_short();
         }
@@ -172,6 +173,7 @@ impl Action {
             | Action::DecNwTtl
             | Action::PopPbb => w.zeros(4),
             Action::SetField(oxm) => {
+                // The length to pad counts from the action's header.
                 let start = w.len() - 4;
                 oxm.write(w);
                 w.pad8(start);
@@ -270,6 +272,7 @@ fn set_field(r: &mut Reader<'_>) -> Result<Action> {
         },
         object: "set-field",
     })?;
+    // Port and metadata are not header fields (section 7.2.5).
     if oxm.mask.is_some() || matches!(oxm.field, Field::InPort | Field::InPhyPort | Field::Metadata)
     {
         return fail(Reason::BadActionBadSetType, "set-field: a field or mask that cannot be set");
@@ -283,6 +286,7 @@ fn set_field(r: &mut Reader<'_>) -> Result<Action> {
 pub(crate) fn read_all(r: &mut Reader<'_>) -> Result<Vec<Action>> {
     let mut actions = r.of("action", Reason::BadActionBadLen);
     let all = actions.all(Action::read)?;
+    // `of` copied the reader; what the copy has read is still left here.
     r.rest();
     Ok(all)
 }

@@ -168,6 +168,7 @@ impl Reason {
     /// The reason that a version gives these numbers.
     pub fn from_numbers(version: Version, kind: u16, code: u16) -> Option<Reason> {
         let defined = |reason: &Reason| version == Version::V13 || reason.table().1.2;
+        // The first: OFPFMFC_UNSUPPORTED, which 1.3 lacks, has there the number of OFPFMFC_UNKNOWN.
         Reason::ALL
             .iter()
             .copied()

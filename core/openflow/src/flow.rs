@@ -94,6 +94,7 @@ impl FlowMod {
             command,
             idle_timeout: 0,
             hard_timeout: 0,
+            // OFP_DEFAULT_PRIORITY.
             priority: 0x8000,
             buffer: NO_BUFFER,
             out_port: PortNumber::ANY,

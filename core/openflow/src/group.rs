@@ -98,6 +98,7 @@ impl GroupMod {
         let group = r.u32()?;
         let mut buckets = r.of("bucket", Reason::GroupModFailedBadBucket);
         let all = buckets.all(Bucket::read)?;
+        // `of` copied the reader.
         r.rest();
         Ok(GroupMod { command, kind, group, buckets: all })
     }

@@ -19,6 +19,7 @@ impl Hello {
     /// A hello that offers exactly these versions.
     pub fn offering(versions: &[Version]) -> Hello {
         let bits = versions.iter().fold(0u32, |bits, version| bits | 1 << version.number());
+        // OFPHET_VERSIONBITMAP, of 8 bytes.
         let mut body = vec![0, 1, 0, 8];
         body.extend(bits.to_be_bytes());
         Hello { body }
@@ -30,7 +31,9 @@ impl Hello {
         std::iter::from_fn(move || {
             let [k0, k1, l0, l1] = *rest.first_chunk::<4>()?;
             let length = usize::from(u16::from_be_bytes([l0, l1]));
+            // A length below 4 gives no range, and ends the list.
             let content = rest.get(4..length)?;
+            // The last element may lack its padding.
             rest = rest.get(length.next_multiple_of(8)..).unwrap_or(&[]);
             Some((u16::from_be_bytes([k0, k1]), content))
         })

@@ -128,10 +128,12 @@ pub(crate) fn read_all(r: &mut Reader<'_>) -> Result<Vec<Instruction>> {
     if !r.is_10() {
         let mut r2 = r.of("instruction", Reason::BadInstructionBadLen);
         let all = r2.all(Instruction::read)?;
+        // `of` copied the reader.
         r.rest();
         return Ok(all);
     }
     let actions = action::read_all(r)?;
+    // Both drop: an empty list in 1.0, an entry without instructions in 1.3.
     Ok(if actions.is_empty() { vec![] } else { vec![Instruction::ApplyActions(actions)] })
 }
 

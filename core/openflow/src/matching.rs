@@ -58,6 +58,7 @@ impl Match {
         if whole.peek_u16(0)? != OXM {
             return fail(Reason::BadMatchBadType, "match: type");
         }
+        // The length leaves out the padding, unlike those of actions (section 7.2.3.1).
         let length = usize::from(whole.peek_u16(2)?);
         if length < 4 || length.next_multiple_of(8) > whole.remaining() {
             return whole.too_short();

@@ -229,6 +229,7 @@ pub fn decode(bytes: &[u8]) -> std::result::Result<(Header, Message), DecodeErro
         Err(DecodeError::new(header, Fail { reason: Reason::BadRequestBadLen, object }))
     };
     let Some(header) = Header::parse(bytes) else { return refuse(None, "header: too few bytes") };
+    // A length below the header's reverses the range, which gives `None`, too.
     let Some(body) = bytes.get(HEADER_LEN..usize::from(header.length)) else {
         return refuse(Some(header), "header: length");
     };

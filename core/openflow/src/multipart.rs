@@ -176,6 +176,7 @@ impl Request {
 
 /// Type, flags and padding; refuses types that only 1.3 has.
 fn write_head(number: u16, flags: u16, w: &mut Writer) -> Encoded {
+    // 1.0 has types 0 to 5, and OFPST_VENDOR with the number of OFPMP_EXPERIMENTER.
     if w.is_10() && (6..0xffff).contains(&number) {
         return w.lacks("type of statistics");
     }

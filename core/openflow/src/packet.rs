@@ -59,6 +59,7 @@ impl PacketIn {
             Match::Oxm(fields) => fields,
             Match::V10(_) => return fail(Reason::BadMatchBadType, "packet-in: match of 1.0"),
         };
+        // They align an IP header behind that of Ethernet to 32 bits (section 7.4.1).
         r.skip(2)?;
         Ok(PacketIn { buffer, total_len, reason, table, cookie, fields, data: r.rest() })
     }
@@ -67,6 +68,7 @@ impl PacketIn {
         w.u32(self.buffer);
         w.u16(self.total_len);
         if w.is_10() {
+            // 1.0 always has the field: OFPP_NONE where no port is known.
             self.in_port().unwrap_or(PortNumber::ANY).write(w)?;
             w.u8(self.reason.into());
             w.zeros(1);

@@ -94,6 +94,7 @@ impl Queue {
     fn read(r: &mut Reader<'_>, of: PortNumber) -> Result<Queue> {
         let v10 = r.is_10();
         let least = if v10 { 8 } else { 16 };
+        // The length stands in the middle: behind the number, in 1.3 also behind the port.
         let mut r = r.sized(least / 2, least)?;
         let queue = r.u32()?;
         let port = if v10 { of } else { PortNumber::read(&mut r)? };

@@ -71,6 +71,7 @@ fn whole(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, &'static str> {
     let Some((head, _)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
     let [l0, l1, l2, l3, s0, s1, s2, s3, kind] = *head;
     let length = usize::try_from(u32::from_le_bytes([l0, l1, l2, l3])).unwrap_or(usize::MAX);
+    // Such a record was never begun: to wait for its end would hide all behind it.
     if length > MOST {
         return Err("a record is too long");
     }
@@ -224,6 +225,7 @@ impl Reader<'_> {
     /// The body is not so.
     pub fn message(&mut self) -> Read<(Version, Message)> {
         let length = Header::parse(self.0).map_or(0, |header| usize::from(header.length));
+        // At least a header, so that `decode` says what is wrong with the length.
         let (bytes, rest) = self.0.split_at_checked(length.max(HEADER_LEN)).ok_or(SHORT)?;
         self.0 = rest;
         let (header, message) = decode(bytes).map_err(|_| "a record's message cannot be read")?;

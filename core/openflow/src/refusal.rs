@@ -78,6 +78,7 @@ impl DecodeError {
     /// The error message that answers `refused` in the connection's version.
     pub fn answer(&self, version: Version, refused: &[u8]) -> ErrorMessage {
         let length = self.header.map_or(refused.len(), |header| usize::from(header.length));
+        // What follows is of other messages; a wrong length must not cut the header.
         let whole = refused.get(..length.max(HEADER_LEN)).unwrap_or(refused);
         ErrorMessage::new(version, self.reason, whole)
     }

@@ -23,6 +23,7 @@ pub struct Broken {
 impl Stream {
     /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        // Once a push instead of at each message: each time it moves what waits.
         self.bytes.drain(..self.start);
         self.start = 0;
         self.bytes.extend_from_slice(bytes);
@@ -42,6 +43,7 @@ impl Stream {
     pub fn shrink(&mut self) {
         self.bytes.drain(..self.start);
         self.start = 0;
+        // Room is left, so that the next push need not allocate.
         self.bytes.shrink_to(2 * self.bytes.len());
     }
 

@@ -135,6 +135,7 @@ impl<'a> Reader<'a> {
         while !self.is_empty() {
             let before = self.remaining();
             items.push(read(self)?);
+            // An object of no bytes would keep the loop going forever.
             if self.remaining() == before {
                 return self.too_short();
             }

@@ -72,6 +72,7 @@ fn from_10(m: &Match10) -> Vec<Oxm> {
 fn vlan_from_10(m: &Match10, fields: &mut Vec<Oxm>) {
     let vid = !m.wildcards.has(Wildcards::DL_VLAN);
     let pcp = !m.wildcards.has(Wildcards::DL_VLAN_PCP);
+    // Without a tag there is no priority to compare.
     if vid && m.dl_vlan == VLAN_NONE {
         fields.push(Oxm::exact(Field::VlanVid, 0));
         return;
@@ -81,6 +82,7 @@ fn vlan_from_10(m: &Match10, fields: &mut Vec<Oxm>) {
             let value = VID_PRESENT | u128::from(m.dl_vlan & 0xfff);
             fields.push(Oxm::exact(Field::VlanVid, value));
         }
+        // A priority needs a tag of any id (prerequisite of OXM_OF_VLAN_PCP).
         (false, true) => fields.push(Oxm::masked(Field::VlanVid, VID_PRESENT, VID_PRESENT)),
         (false, false) => {}
     }
@@ -91,6 +93,7 @@ fn vlan_from_10(m: &Match10, fields: &mut Vec<Oxm>) {
 
 /// An address with a mask, unless the mask is empty.
 fn address(field: Field, value: u32, mask: u32, fields: &mut Vec<Oxm>) {
+    // 1.3 refuses a value outside its mask (OFPBMC_BAD_WILDCARDS), 1.0 ignores it.
     let (value, mask) = (u128::from(value & mask), u128::from(mask));
     match mask {
         0 => {}
@@ -117,6 +120,7 @@ fn ip_from_10(m: &Match10, fields: &mut Vec<Oxm>) {
         _ => return,
     };
     if counts(Wildcards::TP_SRC) {
+        // 1.0 keeps the type and code of ICMP in 16 bits, too.
         fields.push(Oxm::exact(source, u128::from(m.tp_src) & source.full()));
     }
     if counts(Wildcards::TP_DST) {
@@ -205,6 +209,7 @@ fn field_to_10(oxm: &Oxm, m: &mut Match10, prefixes: &mut (u32, u32)) -> bool {
             m.nw_tos = low8(value) << 2;
             Wildcards::NW_TOS
         }
+        // 1.0 has eight bits for both: the protocol, or the lower half of ARP's operation.
         Field::IpProto | Field::ArpOp if value < 256 => {
             m.nw_proto = low8(value);
             Wildcards::NW_PROTO

@@ -46,6 +46,7 @@ impl Wildcards {
 
     /// The bits of the source address that count.
     pub const fn source_mask(self) -> u32 {
+        // A shift by 32 must give 0, which `<<` refuses.
         u32::MAX.unbounded_shl(ignored(self.0, Wildcards::SRC))
     }
 

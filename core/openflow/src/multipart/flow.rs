@@ -100,6 +100,7 @@ impl FlowStats {
         r.skip(2)?;
         let table = r.u8()?;
         r.skip(1)?;
+        // 1.0 has the match before the times, 1.3 behind the counters.
         let early = if r.is_10() { Some(Match::read_any(r)?) } else { None };
         let duration = Duration::read(r)?;
         let (priority, idle_timeout, hard_timeout) = (r.u16()?, r.u16()?, r.u16()?);

@@ -7,7 +7,8 @@ use crate::error::EncodeError;
 use crate::header::Version;
 use crate::wire::{Encoded, Writer};
 
-/// Bytes of entries in a part: what fits into a message beside its header and that of the answer.
+/// Bytes of entries in a part: what fits into a message beside its header and that of the answer, 8 bytes
+/// each (in 1.0 the second has 4).
 const PART: usize = 65_535 - 16;
 
 /// An answer as messages to be sent one after another; an empty answer is one empty part.
@@ -28,6 +29,7 @@ pub fn segments(version: Version, body: Reply) -> Result<Vec<MultipartReply>, En
         Reply::PortDesc(all) => cut(version, all, |one, w| one.write(w), Reply::PortDesc),
         single => Ok(vec![single]),
     }?;
+    // `cut` gives at least one.
     let last = bodies.len() - 1;
     let part = |(index, body)| MultipartReply { flags: if index < last { MORE } else { 0 }, body };
     Ok(bodies.into_iter().enumerate().map(part).collect())

@@ -83,6 +83,7 @@ impl TableProperty {
 
     fn read(r: &mut Reader<'_>) -> Result<TableProperty> {
         let mut body = r.sized(2, 4)?;
+        // A property's length leaves out its padding (section 7.3.5.5).
         r.pad8(body.remaining())?;
         let kind = body.u16()?;
         body.skip(2)?;
@@ -211,6 +212,7 @@ impl TableFeatures {
 pub(super) fn read_all(r: &mut Reader<'_>) -> Result<Vec<TableFeatures>> {
     let mut tables = r.of("table features", Reason::TableFeaturesFailedBadLen);
     let all = tables.all(TableFeatures::read)?;
+    // `of` copied the reader.
     r.rest();
     Ok(all)
 }

@@ -38,6 +38,7 @@ pub(super) fn instructions(text: &str, context: Context) -> Result<Vec<Instructi
     for part in parts(text, &[',', ' ']) {
         let (name, argument) = split(part);
         let instruction = match name {
+            // In OpenFlow, packets drop where there is nothing to do.
             "drop" => continue,
             "meter" => Instruction::Meter(number(name, argument)?),
             "goto_table" => Instruction::GotoTable(number(name, argument)?),
@@ -68,6 +69,7 @@ pub(super) fn instructions(text: &str, context: Context) -> Result<Vec<Instructi
     if !apply.is_empty() {
         all.push(Instruction::ApplyActions(apply));
     }
+    // Their order in the text means nothing (section 5.9); equal entries become equal messages.
     all.sort_by_key(Instruction::order);
     Ok(all)
 }
@@ -151,6 +153,7 @@ fn output(name: &str, argument: &str) -> Result<Option<Action>> {
             Ok(Some(Action::Enqueue { port, queue }))
         }
         "in_port" | "table" | "normal" | "flood" | "all" | "local" | "any" => to(port(name, name)?),
+        // `ovs-ofctl(8)` takes a port's number alone for output.
         word if word.starts_with(|letter: char| letter.is_ascii_digit()) => to(port(name, name)?),
         _ => Ok(None),
     }
@@ -190,6 +193,7 @@ fn set_port(name: &str, argument: &str, context: Context) -> Result<Action> {
     if context.version == Version::V10 {
         return Ok(if source { Action::SetTpSrc(port) } else { Action::SetTpDst(port) });
     }
+    // 1.0 sets the port of any protocol, 1.3 has a field for each.
     let field = match (context.protocol, source) {
         (Some(6), true) => Field::TcpSrc,
         (Some(6), false) => Field::TcpDst,

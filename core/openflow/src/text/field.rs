@@ -113,6 +113,7 @@ fn masked(field: Field, key: &str, text: &str) -> Result<Option<Oxm>> {
     let length = mask.parse::<u32>().ok().filter(|_| is_v4(field) || is_v6(field));
     let mask = match length {
         Some(length) if length <= field.bits() => {
+            // A length of 128 overflows the shift; nothing is left to clear.
             field.full() & !(field.full().checked_shr(length).unwrap_or(0))
         }
         Some(_) => return wrong(key, mask, "length of a prefix"),
@@ -198,12 +199,14 @@ impl Fields {
     fn tci(&mut self, key: &str, text: &str) -> Result<()> {
         let (value, mask) = text.split_once('/').unwrap_or((text, "0xffff"));
         let (value, mask): (u16, u16) = (number(key, value)?, number(key, mask)?);
+        // The CFI's bit says that there is a tag (`ovs-fields(7)`), as it does in the id of 1.3.
         let (vid, bits) = (u128::from(value & 0x1fff), u128::from(mask & 0x1fff));
         if bits == Field::VlanVid.full() {
             self.put(Oxm::exact(Field::VlanVid, vid));
         } else if bits != 0 {
             self.put(Oxm::masked(Field::VlanVid, vid & bits, bits));
         }
+        // A priority needs a tag.
         if mask >> 13 == 7 && vid != 0 {
             self.put(Oxm::exact(Field::VlanPcp, u128::from(value >> 13)));
         }
@@ -236,6 +239,7 @@ impl Fields {
             self.rename(Field::Ipv4Dst, Field::ArpTpa);
             self.rename(Field::IpProto, Field::ArpOp);
         }
+        // In order of numbers: a field's prerequisites have lower ones.
         let fields: Vec<Oxm> = self.all.into_values().collect();
         match crate::matching::check(&fields) {
             Ok(()) => Ok(fields),

@@ -49,6 +49,7 @@ pub fn flow(command: FlowCommand, text: &str, version: Version) -> Result<FlowMo
             _ => return Err(TextError::Version { word: before.trim().to_owned(), version }),
         },
     };
+    // 1.0 has the two lowest flags; bit 2 means emergencies there, not RESET_COUNTS.
     let v10_lacks = change.table != 0 || change.cookie_mask != 0 || change.flags.0 > 3;
     if version == Version::V10 && v10_lacks {
         return Err(TextError::Version { word: before.trim().to_owned(), version });
@@ -75,6 +76,7 @@ fn setting(change: &mut FlowMod, fields: &mut Fields, key: &str, value: &str) ->
         "out_group" => change.out_group = number(key, value)?,
         "cookie" => match value.split_once('/') {
             None => change.cookie = number(key, value)?,
+            // `ovs-ofctl(8)` writes an exact cookie so.
             Some((cookie, "-1")) => {
                 (change.cookie, change.cookie_mask) = (number(key, cookie)?, u64::MAX);
             }

@@ -57,6 +57,7 @@ pub fn group(command: GroupCommand, text: &str) -> Result<GroupMod> {
 }
 
 fn bucket(text: &str, kind: GroupType) -> Result<Bucket> {
+    // The default of ovs-ofctl (`parse_bucket_str`): only groups that select have weights.
     let weight = u16::from(kind == GroupType::Select);
     let mut bucket = Bucket::new(weight, vec![]);
     // As ovs-ofctl has it (`parse_bucket_str`): every word that is not about the bucket is an action, wherever it stands.
@@ -128,6 +129,7 @@ pub fn meter(command: MeterCommand, text: &str) -> Result<MeterMod> {
             _ => return unknown(part),
         }
     }
+    // Meters count from 1 (section 7.3.4.4).
     if change.meter == 0 {
         return Err(TextError::Missing { what: "meter=" });
     }
