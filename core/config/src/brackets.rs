@@ -89,6 +89,7 @@ impl<'t> Scan<'t> {
         if blank(c) {
             return std::ops::ControlFlow::Continue(());
         }
+        // Within a word it is text (YAML 1.2.2, 6.6).
         if c == '#' && blank(before) {
             self.skip_while(|c| c != '\n');
             return std::ops::ControlFlow::Continue(());
@@ -114,9 +115,11 @@ impl<'t> Scan<'t> {
             }
             '"' | '\'' if self.starts => self.quoted(c),
             '|' | '>' if !flow && self.starts => self.block_scalar(),
+            // Anchors and tags precede a value, which may still be a bracket.
             '&' | '!' if self.starts => self.skip_while(|c| !blank(c) && !",[]{}".contains(c)),
             ',' if flow => self.starts = true,
             '?' if self.starts && ends => {}
+            // Behind a key in quotes, a flow map needs no blank (YAML 1.2.2, 7.4.2).
             ':' if ends || (flow && before == '"') => self.starts = true,
             _ => self.starts = false,
         }
@@ -157,6 +160,7 @@ impl<'t> Scan<'t> {
         while self.next().is_some() {
             self.skip_while(|c| c == ' ');
             match self.chars.peek() {
+                // Empty lines belong to it, however they are indented.
                 Some('\n' | '\r') => {}
                 Some(_) if self.place.column <= parent => break,
                 Some(_) => self.skip_while(|c| c != '\n'),

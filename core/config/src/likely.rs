@@ -80,6 +80,7 @@ fn compound(text: &str) -> Option<u64> {
 /// The same where a unit is required: `20` is probably `20ms`.
 pub fn delay(text: &str) -> Option<String> {
     match quantity(text) {
+        // A fraction may have been meant in seconds.
         Some(q) if q.unit.is_empty() && q.number.contains('.') => {
             write(&format!("{}ms", q.number), units::duration)?;
             Some(format!("write {0}ms or {0}s", q.number))

@@ -25,6 +25,7 @@ fn integer(text: &str) -> Option<Kind> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
+    // What 64 bits do not hold is left to `float`.
     text.parse().ok().map(Kind::Int)
 }
 
@@ -45,6 +46,7 @@ fn float(text: &str) -> Option<Kind> {
     if matches!(text, ".nan" | ".NaN" | ".NAN") {
         return Some(Kind::Float(f64::NAN));
     }
+    // Rust also reads `inf`, `nan` and `infinity`, which are text here.
     let numeric = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
         && unsigned.bytes().any(|b| b.is_ascii_digit())
         && unsigned.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b));

@@ -15,6 +15,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     for candidate in candidates {
         if candidate == word
             || candidate.len() > LONGEST
+            // Lengths are in bytes: an edit changes at most four.
             || candidate.len().abs_diff(word.len()) > 4 * allowed
         {
             continue;

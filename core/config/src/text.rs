@@ -63,6 +63,7 @@ pub(crate) fn place_after(text: &str) -> Place {
     let (mut line, mut column) = (1_u32, 1_u32);
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
+        // A lone CR breaks a line, too (YAML 1.2.2, 5.4).
         let is_break = c == '\n' || (c == '\r' && chars.peek() != Some(&'\n'));
         match is_break {
             true => (line, column) = (line.saturating_add(1), 1),

@@ -81,6 +81,7 @@ struct Builder<'r> {
 
 fn place_of(span: Span) -> Place {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+    // The parser counts lines from 1, and columns from 0.
     Place { line: number(span.start.line()), column: number(span.start.col() + 1) }
 }
 
@@ -202,6 +203,7 @@ impl<'r> Builder<'r> {
         tag: Option<&Tag>,
         content: Content,
     ) -> Result<(), Stop> {
+        // Its content is read all the same, for its errors.
         if let Some(tag) = tag.filter(|t| !t.is_yaml_core_schema()) {
             self.refuse_tag(tag, place);
         }
@@ -225,6 +227,7 @@ impl<'r> Builder<'r> {
     }
 
     fn alias(&mut self, anchor: usize, place: Place) -> Result<(), Stop> {
+        // The parser refuses an alias without an anchor; this one's value is still open.
         let Some((node, weight)) = self.anchors.get(&anchor) else {
             return Err(self.stop(place, "an alias inside the value that its anchor names"));
         };
@@ -251,6 +254,7 @@ impl<'r> Builder<'r> {
     /// Adds a complete node to the open list or map. A `quoted` node cannot be the
     /// merge key.
     fn complete(&mut self, node: Node, anchor: usize, quoted: bool) -> Result<(), Stop> {
+        // The parser counts anchors from 1. What an anchor names is copied, too.
         if anchor != 0 {
             let weight = node.weight();
             self.spend(weight, node.place)?;
@@ -298,6 +302,7 @@ impl OpenMap {
         if !key.valid {
             return;
         }
+        // Keys of the map itself may still come, and win: merged when it closes.
         if key.merge {
             return self.merged.push((key.place, value));
         }

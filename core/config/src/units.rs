@@ -42,6 +42,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
 fn exact(number: &str, factor: u64, largest: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let mut total = whole.parse::<u128>().ok()?.checked_mul(u128::from(factor))?;
+    // They say nothing, and might overflow the scale.
     let fraction = fraction.trim_end_matches('0');
     if !fraction.is_empty() {
         let digits: u128 = fraction.parse().ok()?;

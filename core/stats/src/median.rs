@@ -41,6 +41,7 @@ fn depth(n: usize) -> Option<(usize, f64)> {
     }
     for rank in 1..n / 2 + 1 {
         let at = rank as f64;
+        // From the binomial coefficient before. In logarithms: 2^-n is 0 beyond 1,074 samples.
         exactly += ((count - at + 1.0) / at).ln();
         let next = covered - 2.0 * exactly.exp();
         if next < CONFIDENCE {

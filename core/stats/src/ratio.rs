@@ -72,6 +72,7 @@ fn resampled(ours: &[f64], theirs: &[f64], random: &mut SplitMix64) -> f64 {
         sums[0] += ours[round];
         sums[1] += theirs[round];
     }
+    // Above 0: each sample of theirs is.
     sums[0] / sums[1]
 }
 

@@ -69,6 +69,7 @@ impl Summary {
         let sorted = sorted(samples)?;
         let n = sorted.len();
         let mean = mean(samples);
+        // Not from the sum of squares: a difference of large sums loses digits.
         let squares: f64 = samples.iter().map(|x| (x - mean).powi(2)).sum();
         let sd = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
         let half = if n > 1 { t_quantile_975(n - 1) * sd / (n as f64).sqrt() } else { 0.0 };

@@ -29,6 +29,7 @@ impl Default for Histogram {
 
 /// The bucket of a value.
 fn bucket(value: u64) -> usize {
+    // Zero has no logarithm.
     let power = (value | 1).ilog2().saturating_sub(BITS);
     let within = usize::try_from(value >> power).unwrap_or(0);
     power as usize * PER_POWER + within
@@ -38,6 +39,7 @@ fn bucket(value: u64) -> usize {
 fn upper(bucket: usize) -> u64 {
     let power = (bucket / PER_POWER).saturating_sub(1);
     let within = u128::try_from(bucket - power * PER_POWER).unwrap_or(0);
+    // The end of the last bucket needs 2^64 on the way.
     u64::try_from(((within + 1) << power) - 1).unwrap_or(u64::MAX)
 }
 
@@ -104,6 +106,7 @@ impl Histogram {
         for (index, count) in self.buckets.iter().enumerate() {
             seen += count;
             if seen >= rank {
+                // The end of a bucket may lie beyond the largest sample.
                 return upper(index).clamp(self.least, self.most);
             }
         }

@@ -98,6 +98,7 @@ impl Stream {
 
     /// The unwrapped number that is nearest to the expected one.
     fn whole(&self, sequence: u64) -> u64 {
+        // ORIGIN and 2^64 are multiples of SEQUENCES: the difference keeps its rest.
         let ahead = sequence.wrapping_sub(self.next) % SEQUENCES;
         if ahead < SEQUENCES / 2 { self.next + ahead } else { self.next - (SEQUENCES - ahead) }
     }
@@ -110,6 +111,7 @@ impl Stream {
             self.window.note(number);
             Verdict::InOrder
         } else if !self.window.knows(number) || (number < self.start && !joined) {
+            // Nothing precedes number 0. In a stream joined while it ran, an earlier frame may follow.
             self.stale += 1;
             return Verdict::Stale;
         } else if self.window.note(number) {
@@ -134,6 +136,7 @@ impl Stream {
     /// last received frame is unknown.
     pub fn loss(&self, sent: Option<u64>) -> Loss {
         let known = self.next - self.start;
+        // Never below what is known: the loss below cannot underflow.
         let sent = sent.map_or(known, |sent| sent.max(known));
         Loss { sent, lost: sent - self.received }
     }

@@ -38,7 +38,9 @@ impl Schedule {
     pub fn next(&mut self, size: u32) -> u64 {
         let due = self.due;
         if self.rate != 0 {
+            // Saturates only beyond frames of 2 MB, which no interface sends.
             let parts = if self.bits { u64::from(size).saturating_mul(8 * NS) } else { NS };
+            // Both are below the rate, at most 10^18: the sum fits.
             let rest = self.rest + parts % self.rate;
             let carry = u64::from(rest >= self.rate);
             self.rest = rest - carry * self.rate;

@@ -87,6 +87,7 @@ fn place(frame: &[u8]) -> Option<(Ip, usize)> {
 pub fn stamp(frame: &mut [u8], sequence: u64, time_ns: u64, stream: u16) -> bool {
     let Some((ip, payload)) = place(frame) else { return false };
     let new = Stamp { stream, sequence: sequence % SEQUENCES, time_ns };
+    // Behind the packet's end is only Ethernet's padding.
     if payload + STAMP > ip.end {
         return false;
     }
@@ -96,6 +97,7 @@ pub fn stamp(frame: &mut [u8], sequence: u64, time_ns: u64, stream: u16) -> bool
     let at = ip.transport + CHECKSUM;
     if let Some(field) = frame.get_mut(at..at + 2) {
         let was = u16::from_be_bytes([field[0], field[1]]);
+        // Zero: the sender left the checksum out (RFC 768).
         if was != 0 {
             field.copy_from_slice(&changed(was, &old, &new.bytes()).to_be_bytes());
         }

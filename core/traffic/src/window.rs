@@ -54,6 +54,7 @@ impl Window {
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
+        // The room is a power of two.
         let at = number & (self.room() - 1);
         (usize::try_from(at / 64).unwrap_or(0), at % 64)
     }
