@@ -23,6 +23,7 @@ use crate::socket_filter::{attach, attached};
 pub fn admit(fd: BorrowedFd<'_>, nets: &[(IpAddr, u8)]) -> io::Result<()> {
     let head = head(nets);
     let present = attached(fd)?;
+    // Locked, it cannot be replaced; it will do if ours is its beginning.
     if number_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER)? != 0 {
         return starts(&present, &head);
     }
@@ -94,6 +95,7 @@ fn head(nets: &[(IpAddr, u8)]) -> Vec<libc::sock_filter> {
         jump(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 4, 2, 0),
         jump(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 6, 2, 0),
         finish(DROP),
+        // Conditional jumps reach 255 instructions, and a section may be longer.
         go_on(1),
         go_on(four.len()),
     ];
@@ -120,6 +122,7 @@ fn section(words: &[u32], tests: &[Vec<libc::sock_filter>]) -> Vec<libc::sock_fi
     let mut code = vec![];
     for (at, from) in (0..).zip(words) {
         code.push(word(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, *from));
+        // Each test overwrites the accumulator; BPF has 16 words of memory besides.
         code.push(word(libc::BPF_ST, at));
     }
     code.extend(tests.iter().flatten());

@@ -118,6 +118,7 @@ fn limit(programs: CapabilitySet, own: CapabilitySet) -> Result<()> {
     let sets = CapabilitySets {
         effective: now.effective.intersection(own),
         permitted: now.permitted.intersection(own),
+        // To leave the bounding set takes nothing out of this one (capabilities(7)).
         inheritable: now.inheritable.intersection(programs),
     };
     rustix::thread::set_capabilities(None, sets).map_err(fail("drop"))
@@ -148,6 +149,7 @@ pub fn drop_all_but(kept: CapabilitySet) -> Result<()> {
 
 fn set(kept: CapabilitySet, operation: &'static str) -> Result<()> {
     let fail = |operation| move |e: Errno| Error::from(Failure::new("capabilities", operation, e));
+    // Else root's next exec would give all of them back (capabilities(7)).
     rustix::thread::set_no_new_privs(true).map_err(fail("forbid new ones"))?;
     let inheritable = CapabilitySet::empty();
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable };

@@ -98,6 +98,7 @@ pub fn receive<T: DeserializeOwned>(
     let mut buffer = vec![0; MOST_INLINE + 1024];
     let (length, mut fds) = match scm::receive(socket, &mut buffer) {
         Ok(received) => received,
+        // The peer closed while messages of ours were unread.
         Err(e) if e.raw_os_error() == Some(Errno::CONNRESET.raw_os_error()) => {
             return Ok(Received::Ended);
         }

@@ -213,6 +213,7 @@ pub fn in_child(f: impl FnOnce() -> crate::Result<()>) -> Result<(), String> {
             process::exit_now(code)
         }
         Ok(Forked::Parent(pid)) => {
+            // Ours would keep the read below waiting.
             drop(write);
             let mut text = [0u8; 1024];
             let n = rustix::io::read(&read, &mut text).unwrap_or(0);

@@ -42,6 +42,7 @@ fn again(fd: BorrowedFd<'_>, this: Object) -> Option<OwnedFd> {
     let kept = fcntl_getfl(fd).ok()? & OFlags::PATH;
     let flags = kept | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let again = open(path_of(fd)?, flags, Mode::empty()).ok()?;
+    // By now something else may be at that path.
     (object(&fstat(&again).ok()?) == this).then_some(again)
 }
 
@@ -63,6 +64,7 @@ fn all() -> Vec<(RawFd, BorrowedFd<'static>)> {
 
 /// Puts a descriptor in the place of one of [`all`].
 fn put(other: impl AsFd, number: RawFd) {
+    // dup2(2) leaves the new one open on exec, as those of `all` are.
     // SAFETY: nothing of this process owns the old one, and the new one stays open for as long.
     unsafe { libc::dup2(other.as_fd().as_raw_fd(), number) };
 }

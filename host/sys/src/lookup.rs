@@ -62,10 +62,12 @@ fn open_step_by_step(
     let mut at = rustix::fs::openat(root, c".", directory, Mode::empty())?;
     let mut parts = path.components().filter(|part| *part != Component::CurDir).peekable();
     while let Some(part) = parts.next() {
+        // Where a `..` leads may change between two steps.
         let Component::Normal(name) = part else { return Err(Errno::XDEV) };
         if parts.peek().is_none() {
             let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(&at, name, flags, Mode::empty())?;
+            // With O_PATH, O_NOFOLLOW opens a link itself (open(2)).
             let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
             return if kind.is_symlink() { Err(Errno::LOOP) } else { Ok(opened) };
         }
@@ -141,6 +143,7 @@ fn follow(full: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         }
         let target = rustix::fs::readlinkat(&found, c"", Vec::new())?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        // A relative target begins at the link's folder.
         shown.pop();
         if target.is_absolute() {
             (at, shown) = (root()?, "/".into());

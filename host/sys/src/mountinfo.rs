@@ -40,6 +40,7 @@ pub fn parse(text: &[u8]) -> Vec<Mount> {
 fn parse_line(line: &[u8]) -> Option<Mount> {
     use std::os::unix::ffi::OsStringExt;
     let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+    // Fields of any number stand before it (proc_pid_mountinfo(5)).
     let dash = fields.iter().position(|f| *f == b"-")?;
     let word = |i: usize| fields.get(i).map(|f| String::from_utf8_lossy(f).into_owned());
     let at = |i: usize| Some(PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.get(i)?))));

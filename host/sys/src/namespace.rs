@@ -21,6 +21,7 @@ pub fn network_of(pid: Pid) -> Result<OwnedFd> {
 
 /// Opens the network namespace of the calling thread.
 pub fn current_network() -> Result<OwnedFd> {
+    // `self` would be the first thread's.
     open("/proc/thread-self/ns/net")
 }
 
@@ -189,6 +190,7 @@ pub fn new_boot_time(own: i64) -> Result<()> {
         .map_err(|e| Failure::new("time namespace", "unshare", e))?;
     // Offsets are from the machine's time, whatever namespace this one was made in.
     let offset = own.wrapping_sub_unsigned(clock::boot_time());
+    // The kernel takes negative seconds, but no negative nanoseconds.
     let (seconds, rest) = (offset.div_euclid(1_000_000_000), offset.rem_euclid(1_000_000_000));
     std::fs::write(TIME_OFFSETS, format!("boottime {seconds} {rest}"))
         .map_err(|e| Failure::path(TIME_OFFSETS, "write", e).into())

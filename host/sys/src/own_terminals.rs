@@ -52,6 +52,7 @@ pub fn enter(others: &[PathBuf]) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     Real.mount("devpts", Path::new(FOLDER), flags, "newinstance,ptmxmode=0666,mode=0620")?;
     for (path, root, device) in &all {
+        // Covered by the mount above, or by one of this loop.
         if device_of(path).is_none_or(|now| now != *device) {
             continue;
         }

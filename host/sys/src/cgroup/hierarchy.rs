@@ -64,6 +64,7 @@ pub fn hierarchies_of_root() -> Result<Vec<Hierarchy>> {
 pub fn hierarchies_of_user() -> Result<Vec<Hierarchy>> {
     let own = fs::read_to_string("/proc/self/cgroup")
         .map_err(|e| Failure::path("/proc/self/cgroup", "read", e))?;
+    // The line of version 2 has number 0 and names no controllers (cgroups(7)).
     let Some(path) = own.lines().find_map(|l| l.strip_prefix("0::")) else { return Ok(vec![]) };
     let Some(mount) = mountinfo::read()?.into_iter().find(|m| m.fstype == "cgroup2") else {
         return Ok(vec![]);

@@ -202,6 +202,7 @@ fn go_between<T>(maker: &OwnedFd, prepare: impl FnOnce(&OwnedFd) -> Result<Ready
     if let Some(outer) = inside {
         move_into_link_name_space(outer.as_fd(), Some(LinkNameSpaceType::ProcessID))
             .map_err(|e| Failure::new("PID namespace", "enter", e))?;
+        // The next process would inherit it.
         drop(outer);
         become_sibling(Namespaces::NONE, None)?;
         namespaces = Namespaces(libc::CLONE_NEWPID as u64);
@@ -223,6 +224,8 @@ fn go_between<T>(maker: &OwnedFd, prepare: impl FnOnce(&OwnedFd) -> Result<Ready
 /// Continues in a new child of this process's parent; the process itself ends.
 fn become_sibling(namespaces: Namespaces, cgroup: Option<BorrowedFd<'_>>) -> Result<()> {
     #[allow(clippy::cast_sign_loss, reason = "flags are bits")]
+    // Without an exit signal: with CLONE_PARENT the kernel takes this process's, and refuses
+    // another.
     let flags = namespaces.0 | libc::CLONE_PARENT as u64;
     let args = CloneArgs { flags, ..CloneArgs::default() };
     // SAFETY: this is a process just forked, with one thread.

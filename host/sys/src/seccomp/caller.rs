@@ -252,6 +252,7 @@ fn by_process(tid: i32) -> Result<OwnedFd> {
         let order = unsafe {
             libc::syscall(libc::SYS_kcmp, tid, process.as_raw_nonzero().get(), KCMP_FILES, 0, 0)
         };
+        // Another table, or one that may not be compared.
         if order != 0 {
             let refused = io::Error::from_raw_os_error(libc::EPERM);
             return Err(Failure::new(name(), "find the descriptors of", refused).into());

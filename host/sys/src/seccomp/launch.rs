@@ -117,6 +117,7 @@ fn prepare(
     message[..4].copy_from_slice(&rustix::process::getpid().as_raw_nonzero().get().to_ne_bytes());
     message[4..8].copy_from_slice(&listener.as_raw_fd().to_ne_bytes());
     message[8] = u8::from(waits);
+    // Whole, as it is shorter than PIPE_BUF (pipe(7)).
     rustix::io::write(tell, &message)?;
     let mut taken = [0];
     match rustix::io::read(acknowledged, &mut taken)? {

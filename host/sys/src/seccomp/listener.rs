@@ -166,6 +166,7 @@ impl Listener {
         if done == 0 {
             let call = call_of(&got);
             if call.is_none() {
+                // Nobody else would answer it, and its thread would wait for ever.
                 drop(self.answer(got.id, Outcome::Errno(libc::ENOSYS)));
             }
             return Ok(call);

@@ -63,7 +63,9 @@ impl Rights {
         }
         let own = Rights::of(rustix::thread::gettid().as_raw_nonzero().get());
         let own = own.ok_or_else(|| io::Error::from_raw_os_error(libc::EPERM))?;
+        // First: it also takes back what the next two do in part.
         let _back = Back(own);
+        // Another user may not set them.
         self.groups_and_group()?;
         self.lend_user()?;
         Ok(act())
@@ -79,6 +81,7 @@ impl Rights {
     }
 
     fn lend_user(&self) -> io::Result<()> {
+        // The real and the saved user stay root's, so that the thread can come back.
         // SAFETY: takes numbers, and touches no memory.
         done(unsafe { libc::syscall(libc::SYS_setresuid, -1, self.user(), -1) })
     }
@@ -89,6 +92,7 @@ struct Back(Rights);
 
 impl Drop for Back {
     fn drop(&mut self) {
+        // The user first: it brings back the capability that the groups need.
         if self.0.lend_user().and_then(|()| self.0.groups_and_group()).is_err() {
             // Nobody may go on with rights that are not known.
             std::process::abort();

@@ -97,11 +97,13 @@ fn remove_either(parent: impl AsFd, name: &OsStr) -> Result<(), Errno> {
         removed => removed,
     };
     match remove(AtFlags::empty()) {
+        // Linux says so of directories, where POSIX has EPERM (unlink(2)).
         Err(Errno::ISDIR) => remove(AtFlags::REMOVEDIR),
         removed => removed,
     }
 }
 
 fn is_full(error: Errno) -> bool {
+    // File systems say either (rmdir(2)).
     matches!(error, Errno::NOTEMPTY | Errno::EXIST)
 }
