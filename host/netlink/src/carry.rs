@@ -117,6 +117,7 @@ fn read(message: &Message<'_>, link: u32) -> Option<HeldRoute> {
     let mut kept = Vec::new();
     for (kind, value) in attributes(message.payload.get(12..)?) {
         match kind {
+            // Not kept: the link may have another index there.
             RTA_OIF => over |= u32_at(value, 0) == Some(link),
             // Reported in addition to the path that it stands for.
             RTA_CACHEINFO | RTA_NH_ID => {}

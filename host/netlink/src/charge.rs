@@ -48,6 +48,7 @@ pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
         let why = "it must be up to have threads".to_owned();
         return Err(generic::refused(object(link), "charge", libc::ENETDOWN, why));
     }
+    // GRO first: without it a veth end has no queue for a thread.
     Offloads::open()?.set(link, &FEATURES.map(|name| (name, true)))?;
     let before = named_threads(&info.name);
     set_threaded(&info.name, true)?;
@@ -58,6 +59,7 @@ pub fn enable<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
     // Without the list of Linux 6.8, the threads of a container are not found at all.
     let hidden = matches!(found, Err(Error::Unsupported { .. })) && !is_kernel_thread(KTHREADD);
     let found = if hidden { vec![] } else { found? };
+    // The ids are the first PID namespace's: in a container's they mean other processes.
     if !hidden && found.iter().all(|thread| is_kernel_thread(*thread)) {
         return Ok(found);
     }

@@ -52,6 +52,7 @@ impl Protocol {
         match self {
             Self::Tcp => 6,
             Self::Udp => 17,
+            // By IPPROTO_RAW the kernel lists raw sockets of all protocols.
             Self::Raw | Self::Packet => 255,
         }
     }

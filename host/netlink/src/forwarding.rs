@@ -240,6 +240,7 @@ fn read_route(message: &Message<'_>) -> Option<ForwardingRoute> {
     let payload = message.payload;
     let family = u8_at(payload, 0)?;
     let length = u8_at(payload, 1)?;
+    // Routes by source or by type of service match less than `to` says.
     let plain = u8_at(payload, 2)? == 0 && u8_at(payload, 3)? == 0;
     if !plain || u32_at(payload, 8)? & RTM_F_CLONED != 0 {
         return None;
