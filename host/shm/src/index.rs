@@ -77,6 +77,8 @@ impl Produce {
         cell: impl FnOnce() -> Cell<'a>,
     ) -> Reservation {
         let (bytes, padding) = self.need(length);
+        // The reader's word is in another processor's cache: read only where the known tail leaves
+        // no room.
         if self.head + padding + bytes - self.tail > self.size {
             match self.look(cell()) {
                 Some(_) if self.head + padding + bytes - self.tail > self.size => {
@@ -340,6 +342,7 @@ impl Consume {
     /// Whether a frame may be present, without taking it.
     #[inline(always)]
     pub(crate) fn has_more(&self, head: &AtomicU64) -> bool {
+        // Relaxed: a frame is read only behind the fence of `look`.
         self.tail != self.head || head.load(Ordering::Relaxed) != self.tail
     }
 
@@ -373,6 +376,7 @@ fn low(word: u64) -> u32 {
 
 /// Announces that the reader will sleep: it then checks every ring again, then sleeps.
 pub(crate) fn fall_asleep(sleep: &AtomicU64) {
+    // Relaxed: only the owner writes this word.
     let epoch = sleep.load(Ordering::Relaxed);
     if epoch.is_multiple_of(2) {
         sleep.store(epoch + 1, Ordering::Relaxed);
@@ -385,6 +389,7 @@ pub(crate) fn fall_asleep(sleep: &AtomicU64) {
 pub(crate) fn wake_up(sleep: &AtomicU64) {
     let epoch = sleep.load(Ordering::Relaxed);
     if epoch % 2 == 1 {
+        // Unordered: a sender that still sees the old epoch rings once in vain.
         sleep.store(epoch + 1, Ordering::Relaxed);
     }
 }

@@ -235,6 +235,7 @@ impl RawRules {
 
     fn decode(words: &[u64; RULE_WORDS]) -> RawRules {
         let [g0, g1, g2, g3, mode, flags, n0, n1] = words[0].to_le_bytes();
+        // Bounds the slice below, whatever the page says.
         let count = usize::try_from(words[1]).map_or(MOST_MACS, |count| count.min(MOST_MACS));
         let mut allowed = Box::new([0; 64]);
         allowed.copy_from_slice(&words[2..66]);

@@ -114,6 +114,7 @@ impl Watch {
             };
             events.iter().take(count).for_each(|event| each({ event.data }.u64()));
             some |= count > 0;
+            // A full list may not be the whole one.
             if count < events.len() {
                 return Ok(some);
             }

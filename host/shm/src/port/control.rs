@@ -210,6 +210,7 @@ impl SwitchPort {
                 Ok(())
             }
             Message::Close { number, direction: Direction::In } => self.end_edge(*number, |_| true),
+            // Number 0 would refuse a join, and none is under way.
             Message::Refused(Refused { number, reason, .. }) if *number != 0 => {
                 self.obey_refused(*number, *reason);
                 Ok(())
@@ -233,6 +234,7 @@ impl SwitchPort {
         });
         match ring {
             Ok(ring) => self.opened(to, ring, generation),
+            // The other port's fault costs the edge; other errors are this port's own.
             Err(Error::Memory { .. }) => self.close_out(to),
             Err(e) => return Err(e),
         }
@@ -267,6 +269,7 @@ impl SwitchPort {
             return;
         }
         if matches!(reason, Reason::NoPort | Reason::Denied) {
+            // Frames to its stations go through the switch then.
             self.stations.forget_port(&self.inbox, number.into());
             self.lose_out(number, Out::Closed);
         } else {
@@ -345,6 +348,7 @@ impl SwitchPort {
             self.close_all_opening();
             return Ok(());
         }
+        // While it joins again, the timer runs already.
         if member {
             self.control.set_timer(true)?;
         }
@@ -417,6 +421,7 @@ impl SwitchPort {
         if self.settle_in(joined, ways).is_err() {
             return self.lost_switch();
         }
+        // What the old switch was asked for and did not answer.
         for number in 1..=u8::MAX {
             self.ask(number)?;
         }

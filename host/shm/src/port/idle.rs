@@ -166,10 +166,12 @@ impl SwitchPort {
         let known = self.armed;
         self.cleared |= known;
         self.disarm();
+        // Else only our own bell was set, which is silenced by now.
         if self.asleep || self.rung || !known {
             let seen = self.look(Some(Duration::ZERO))?;
             self.cleared |= seen;
             self.rung = false;
+            // Nobody has rung since the epoch was announced.
             if self.asleep && !seen {
                 return Ok(self.has_more());
             }

@@ -114,6 +114,7 @@ impl SwitchPort {
         if !self.ins.is_empty() {
             // Takes the old switch's last relayed frames. Then the cell is the new downlink's.
             self.end_in(0)?;
+            // They waited for frames of the old downlink.
             self.ins.iter_mut().for_each(|of| of.after = None);
         }
         let reader = Reader::open(downlink.as_fd(), 0, &self.inbox)?;

@@ -216,6 +216,7 @@ impl SwitchPort {
 
     /// Starts reading new rings whose time has come.
     fn begin_with_fresh(&mut self) {
+        // A corrupt one gives no more frames: nobody waits for it.
         let downlink = self.ins.first().map(|of| &of.reader).filter(|reader| !reader.is_corrupt());
         let taken = downlink.map_or(u64::MAX, |reader| reader.taken());
         self.fresh = false;
@@ -319,6 +320,7 @@ impl SwitchPort {
                 self.ins.swap_remove(place);
             }
         }
+        // The last ring has moved to this place.
         if self.current == place || self.current >= self.ins.len() {
             (self.current, self.budget) = (0, 0);
         }

@@ -175,6 +175,7 @@ impl SwitchPort {
                 self.dirty.push(number);
             } else if edge.ring.unpublished() * 2 >= self.options.arena as u64 && edge.ring.flush()
             {
+                // Half an arena at once: the reader empties it while the rest is filled.
                 self.inbox.add(Counter::Wakes, 1);
             }
             self.was_sent(number, frame);
@@ -306,6 +307,7 @@ impl SwitchPort {
                 self.count(Counter::DroppedStalled);
                 Ok(Sent::Stalled)
             }
+            // Only longer ones come here: `route` has refused shorter ones.
             Pushed::Refused => {
                 self.count(Counter::DroppedOversize);
                 Ok(Sent::Refused)
@@ -381,11 +383,13 @@ impl SwitchPort {
         let Some(out) = self.outs.get_mut(usize::from(number)) else { return };
         let edge = Box::new(Edge { ring, generation, dirty: false });
         let Out::Opening(mut opening) = std::mem::replace(out, Out::Open(edge)) else { return };
+        // The uplink is not among those counted.
         self.opening = self.opening.saturating_sub(u32::from(number != 0));
         while let Some((origin, frame)) = opening.held.first() {
             if let Some(Out::Open(edge)) = self.outs.get_mut(usize::from(number))
                 && edge.ring.queue(origin, frame) == Pushed::Done
             {
+                // A copy was counted when it was held.
                 if origin == 0 {
                     self.was_sent(number, frame);
                 }

@@ -331,6 +331,7 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Read>> {
             Ok(message) => break message,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),
+            // It left without having read all: the same as its end.
             Err(Errno::CONNRESET | Errno::NOTCONN) => return Ok(Some((0, Vec::new(), false))),
             Err(e) => return Err(Failure::new(OBJECT, "receive", e).into()),
         }
