@@ -143,6 +143,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
         _: Option<bool>,
     ) -> Answer<Option<Vec<VhostUserMemoryRegionBase>>> {
         let device = self.device()?;
+        // Beside the present one, which stays if a region is refused.
         let mut memory = Memory::default();
         for (region, file) in table.iter().zip(files) {
             let at = Extent {
@@ -172,6 +173,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
         _log: u64,
     ) -> Answer<()> {
         let device = self.device()?;
+        // Out of the device for a moment, since the ring is borrowed from it.
         let memory = std::mem::take(&mut device.memory);
         let placed = match device.ring(index) {
             _ if memory.is_empty() => Err(refused("a queue before the memory that it is in")),

@@ -55,6 +55,7 @@ impl Memory {
     pub(crate) fn add(&mut self, at: Extent, file: File) -> Option<()> {
         let end = at.guest.checked_add(at.size)?;
         at.user.checked_add(at.size)?;
+        // Sums of regions that were taken do not wrap.
         let overlaps = |r: &Region| at.guest < r.at.guest + r.at.size && r.at.guest < end;
         let in_file = at.offset.checked_add(at.size)? <= file.metadata().ok()?.len();
         if at.size == 0 || !in_file || self.regions.len() >= MOST_REGIONS {

@@ -163,6 +163,7 @@ impl VhostPort {
     fn meet(&mut self) {
         let user = self.options.user;
         if let Some(timer) = &self.timer {
+            // Else its expiry would show for ever.
             let _ = rustix::io::read(timer, &mut [0_u8; 8]);
         }
         let stream = match &self.listener {
@@ -257,6 +258,7 @@ fn make_timer(watch: &Watch) -> Result<OwnedFd> {
 
 /// The first attempt is made at once.
 fn set_timer(timer: &OwnedFd, interval: Duration) {
+    // A value of zero would disarm the timer (timerfd_settime(2)).
     let first = if interval.is_zero() { Duration::ZERO } else { Duration::from_nanos(1) };
     let time = Itimerspec { it_interval: timespec(interval), it_value: timespec(first) };
     let _ = timerfd_settime(timer, TimerfdTimerFlags::empty(), &time);

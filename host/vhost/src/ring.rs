@@ -390,6 +390,7 @@ impl Walk<'_> {
         if writes != (self.way == Way::ToGuest) {
             return None;
         }
+        // An empty buffer may have any address.
         if found.length > 0 {
             spans.push(self.memory.span(found.address, found.length)?);
         }

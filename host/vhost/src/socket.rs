@@ -115,6 +115,7 @@ fn bind_privately(path: &Path) -> io::Result<UnixListener> {
 fn remove_dead(path: &Path) -> Result<()> {
     let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     match UnixStream::connect(path) {
+        // Whatever else is there is not a port's to remove.
         _ if !is_socket && identity(path).is_some() => {
             Err(Failure::path(path, "listen", Errno::EXIST).into())
         }

@@ -44,6 +44,7 @@ impl Watch {
     /// Stops watching. Descriptors that others hold, too, stay watched when they are closed.
     pub(crate) fn forget(&self, fd: Option<BorrowedFd<'_>>) {
         if let Some(fd) = fd {
+            // ENOENT: it was not watched.
             let _ = epoll::delete(&self.0, fd);
         }
     }
