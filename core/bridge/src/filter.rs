@@ -237,6 +237,7 @@ fn put<T>(place: &mut Option<T>, value: T, part: &str) -> Result<()> {
 /// A number, in hexadecimal after `0x`.
 fn number(text: &str) -> Option<u32> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |hex| (hex, 16));
+    // `from_str_radix` alone would take a sign.
     let plain = digits.bytes().all(|b| b.is_ascii_hexdigit());
     if plain { u32::from_str_radix(digits, radix).ok() } else { None }
 }

@@ -90,6 +90,7 @@ impl MacTable {
             keys: vec![Keys([FREE; WAYS]); sets].into(),
             places: vec![[Station::default(); WAYS]; sets].into(),
             seed,
+            // Odd, so that the multiplication loses no bit.
             multiplier: mix(seed) | 1,
             ageing,
             moves: 0,
