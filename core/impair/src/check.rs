@@ -51,6 +51,7 @@ impl Impairments {
 
     fn check_jitter(&self, jitter: &Jitter) -> Checked {
         correlation("jitter", jitter.correlation)?;
+        // Pareto's additions are never negative.
         let around = jitter.distribution != Distribution::Pareto && !jitter.spread.is_zero();
         if around && self.delay.is_zero() {
             return no("jitter", "is around the `delay`, and there is none");

@@ -145,6 +145,7 @@ impl Direction {
     /// [`Direction::delivered`], or its failure by [`Direction::count_lost`].
     pub fn offer(&mut self, now_ns: u64, packet: &Packet) -> Fate {
         let number = self.number;
+        // A whole super-frame takes the numbers of its packets: those behind it keep theirs.
         self.number = self.number.wrapping_add(u64::from(packet.packets.max(1)));
         // Both chains advance whatever becomes of the packet: their later values
         // must not depend on other impairments.

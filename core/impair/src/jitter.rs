@@ -57,6 +57,7 @@ fn fresh(distribution: Distribution, random: Random, packet: u64) -> f64 {
 }
 
 fn normal(random: Random, packet: u64) -> f64 {
+    // Never of 0: `unit` excludes it.
     let radius = (-2.0 * random.unit(Stream::Jitter, packet).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.unit(Stream::JitterAngle, packet)).cos()
 }

@@ -27,6 +27,7 @@ impl Transmitter {
     pub(crate) fn set(&mut self, rate: NonZeroU64) {
         if rate != self.rate {
             self.rate = rate;
+            // It was in parts of the old rate.
             self.rest = 0;
         }
     }

@@ -71,6 +71,7 @@ impl Banks {
             counters.late += seen.packets;
             return Outcome::Late(block);
         }
+        // Not below 0: a packet counts from the block's origin on at the earliest.
         let time = seen.time - origin;
         counters.all.add(time, seen.packets);
         if seen.mark.double {

@@ -375,6 +375,7 @@ fn push_payload(
         return Ok(());
     };
     let sequence = u32::from_be_bytes(four(packet, 4)?).wrapping_add(data_before(offload));
+    // Bytes 4 to 7 of TCP's header are the sequence number.
     for (at, byte) in (offset..).zip(bytes) {
         let counted = at.checked_sub(4).and_then(|i| sequence.to_be_bytes().get(i).copied());
         input.push(&[counted.unwrap_or(*byte)]);

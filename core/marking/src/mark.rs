@@ -60,6 +60,7 @@ impl Marks {
     /// neither mark.
     pub fn read(&self, traffic_class: u8) -> Option<Mark> {
         let dscp = (traffic_class >> 2) & self.mask;
+        // Without bits for it, every packet would have all of them.
         let double = self.delay != 0 && dscp & self.delay == self.delay;
         let value = if double { dscp & !self.delay } else { dscp };
         let colour = match value {

@@ -84,6 +84,7 @@ impl Schedule {
         if colour == Colour::of(block) {
             Some(block)
         } else if within < self.period - self.period / 2 {
+            // Before the next block's origin: late, of the block before.
             block.checked_sub(1)
         } else {
             Some(block + 1)
@@ -108,6 +109,7 @@ impl Schedule {
     /// The origin of a block's times: half a period before it begins, so that
     /// early packets have no negative time.
     pub fn origin(&self, block: u64) -> u64 {
+        // `new` keeps the first block's from being negative.
         self.begin(block) - self.period / 2
     }
 

@@ -141,8 +141,10 @@ fn mask(filter: &Filter) -> Bytes {
     let mut bytes = [0; 40];
     let all = |given: bool| if given { 0xff } else { 0 };
     let net = |net: Option<IpNet>| net.map_or([0; 16], |net| sixteen(net.netmask()));
+    // Else an IPv4 prefix would match IPv6 addresses that begin with its bytes.
     bytes[0] = all(filter.src_ip.is_some() || filter.dst_ip.is_some());
     bytes[1] = all(filter.proto.is_some());
+    // Else port 0 would match packets without ports.
     bytes[2] = all(filter.src_port.is_some() || filter.dst_port.is_some());
     bytes[4..6].fill(all(filter.src_port.is_some()));
     bytes[6..8].fill(all(filter.dst_port.is_some()));

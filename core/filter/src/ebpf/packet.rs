@@ -42,6 +42,7 @@ impl Loads for Direct {
         }
         match near {
             Ok(offset) => asm.add(asm::load(asm::width(bytes), to, FRAME, offset)),
+            // A load's own offset has 16 bits with a sign, so it goes back from the end.
             Err(_) => asm.add(asm::load(asm::width(bytes), to, R1, back(bytes))),
         }
         swap(asm, to, bytes);
@@ -50,10 +51,12 @@ impl Loads for Direct {
     fn indirect(&self, asm: &mut Assembler, bytes: u32, offset: u32) {
         let most = FARTHEST - bytes;
         asm.add(alu::mov(R1, X));
+        // In 32 bits X + k wraps, as in classic BPF.
         asm.add(alu::imm(alu::ADD, R1, offset));
         asm.branch(jump::imm(jump::GT, R1, most.cast_signed()), Label::Reject);
         asm.add(alu::mov64(R2, FRAME));
         asm.add(alu::reg64(alu::ADD, R2, R1));
+        // To the verifier both are one pointer: the check of this copy holds for r2.
         asm.add(alu::mov64(R1, R2));
         asm.add(alu::add64_imm(R1, bytes.cast_signed()));
         asm.branch(jump::reg(jump::GT, R1, R5), Label::Reject);

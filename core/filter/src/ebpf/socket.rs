@@ -167,6 +167,7 @@ fn wire_byte(asm: &mut Assembler) {
     asm.add(ld_ind(1, R1));
     asm.jump(done);
     asm.bind(tag);
+    // Byte 12 is the highest of the word, byte 15 the lowest.
     asm.add(alu::mov_imm(R2, BEHIND - 1));
     asm.add(alu::reg(alu::SUB, R2, R1));
     asm.add(alu::imm(alu::SHL, R2, 3));

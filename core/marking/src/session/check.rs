@@ -130,6 +130,7 @@ fn time(
     (least, most): (u64, u64),
     problems: &mut Problems,
 ) -> Option<u64> {
+    // Exactly; a float has all nanoseconds only up to 2^53, which is 104 days.
     let whole = value.as_u64().and_then(|seconds| seconds.checked_mul(SECOND));
     let nanoseconds = whole.or_else(|| {
         let nanoseconds = (value.as_f64()? * SECOND as f64).round();
