@@ -57,6 +57,7 @@ impl Filter {
         // The thread may be in another network namespace than its process.
         let namespace = File::open("/proc/thread-self/ns/net")?;
         for place in places {
+            // The name before the filter: one whose name is free may be replaced by anybody.
             let Some(owner) = own(ifindex, direction, place)? else { continue };
             let mut hook = hook(program, index, direction, place);
             // The discipline may exist already, ours or another's; that is not an error.

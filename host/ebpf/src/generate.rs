@@ -237,7 +237,7 @@ impl LiveFrames {
         let namespace = rustix::fs::stat("/proc/self/ns/pid").map_err(failed)?;
         let (major, minor) =
             (rustix::fs::major(namespace.st_dev), rustix::fs::minor(namespace.st_dev));
-        // The kernel's internal encoding.
+        // The kernel's internal encoding, which `bpf_get_ns_current_pid_tgid` compares.
         let device = u64::from(major) << 20 | u64::from(minor);
         let id = |pid: rustix::process::Pid| u64::from(pid.as_raw_nonzero().get().unsigned_abs());
         let thread = id(rustix::process::getpid()) << 32 | id(rustix::thread::gettid());
@@ -248,6 +248,7 @@ impl LiveFrames {
     /// One call of the kernel.
     fn call(&mut self, frames: u64, batch: u32) -> io::Result<()> {
         let length = u32::try_from(self.page.len()).map_err(io::Error::other)?;
+        // The kernel refuses a context whose end is not the data's length.
         let mut context =
             xdp_md { data_end: length, ingress_ifindex: self.ifindex, ..Default::default() };
         let mut options = bpf_test_run_opts {

@@ -57,6 +57,7 @@ fn keep(_: PrintLevel, line: String) {
 fn said() -> String {
     let all = SAID.take().concat();
     let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
+    // The verifier gives its reason at the end.
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
@@ -67,6 +68,7 @@ impl Part {
         prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
     ) -> Result<Loaded> {
         quiet();
+        // Lines that an earlier load of this thread left.
         SAID.take();
         let loaded = ObjectBuilder::default().open_memory(self.object).and_then(|mut open| {
             prepare(&mut open)?;

@@ -222,6 +222,7 @@ impl Measure {
     pub fn attach_loaded(&mut self, hook: Hook, ifindex: u32, direction: Direction) -> Result<()> {
         let stay = self.config.stay;
         self.attached = Some(link::attach(hook, &self.program, ifindex, direction, stay)?);
+        // Blocks that began before this instant are counted in part.
         self.watch.restart();
         Ok(())
     }
@@ -327,6 +328,7 @@ impl Measure {
     /// # Errors
     /// The kernel's error.
     pub fn read_bank(&mut self, block: u64) -> Result<Vec<FlowBlock>> {
+        // First, so that a step since the last look is stated in this block's records.
         self.watch.look();
         let gone = !self.is_attached();
         let context = read::Context {

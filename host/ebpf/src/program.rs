@@ -53,6 +53,7 @@ impl Program {
     pub(crate) fn find(ids: &[u32], name: &'static str) -> Result<Option<Self>> {
         for id in ids {
             let Some(program) = Self::open(*id, name)? else { continue };
+            // The kernel cuts names at 15 bytes; ours are no longer.
             if program.info()?.name == name.as_bytes() {
                 return Ok(Some(program));
             }
@@ -101,6 +102,7 @@ impl Program {
         }
         // SAFETY: the kernel's names end within their 16 bytes; c_char and u8 have the same layout.
         let name = unsafe { CStr::from_ptr(info.name.as_ptr()) };
+        // The kernel tells the true number, and fills in as many as there is room for.
         let count = usize::try_from(info.nr_map_ids).unwrap_or(0).min(MAPS);
         Ok(Info { name: name.to_bytes().to_vec(), maps: maps[..count].to_vec() })
     }

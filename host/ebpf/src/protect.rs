@@ -244,6 +244,7 @@ impl Shield {
         budget: &Budget,
     ) -> Result<()> {
         let key = node.to_ne_bytes();
+        // Kept if the node is protected elsewhere already: its interfaces share one budget.
         self.state.put_new(&key, &[0; STATE_WORDS])?;
         // The entry shared by senders that find no entry left must exist first.
         self.senders.put_new(&pair(node, 0), &[0; SENDER_WORDS])?;
@@ -342,11 +343,13 @@ impl Shield {
         let Some([port]) = self.ports.get(&key)? else { return Ok(false) };
         let (node, by_sender) = unpair(port.to_ne_bytes());
         let direction = if by_sender == 1 { Direction::Egress } else { Direction::Ingress };
+        // First, so that no gate drops for a node whose protection ends.
         self.disown(ifindex)?;
         self.ports.remove(&key)?;
         if !self.nodes()?.contains(&node) {
             self.forget(node)?;
         }
+        // Not urgent: without an entry for the interface the program lets all frames pass.
         attach::detach(self.hook, &self.program, ifindex, direction, Order::First)?;
         Ok(true)
     }
@@ -362,6 +365,7 @@ impl Shield {
             let Some(words) = self.senders.get::<SENDER_WORDS>(&key)? else { continue };
             let passed = Count { frames: words[0], bytes: words[1] };
             let dropped = Count { frames: words[2], bytes: words[3] };
+            // Each node has the shared entry, used or not.
             if (passed, dropped) == Default::default() {
                 continue;
             }

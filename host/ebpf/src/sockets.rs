@@ -101,6 +101,7 @@ impl SocketLimits {
         }
         let loaded = load(id)?;
         let (limits, counts) = (loaded.map(LIMITS)?, loaded.map(COUNTS)?);
+        // Before the programs run: without this entry they count nothing.
         counts.put_new(&NONE.key(), &[0; COUNT_WORDS])?;
         // The release program first: a socket must not be counted before its end can be.
         for (name, at) in
@@ -131,6 +132,7 @@ impl SocketLimits {
     pub fn set(&self, group: &Path, limit: Option<u32>) -> Result<GroupId> {
         let id = GroupId::of(group)?;
         self.limits.put(&id.key(), &[limit.map_or(u64::MAX, u64::from)])?;
+        // An entry that is there keeps its number, by which open sockets are counted down.
         self.counts.put_new(&id.key(), &[epoch()?, 0, 0, 0, 0])?;
         Ok(id)
     }
@@ -164,6 +166,7 @@ impl SocketLimits {
         let [limit] = self.limits.get(&group.key())?.ok_or_else(unknown)?;
         let [_, open, peak, refused, uncounted] =
             self.counts.get(&group.key())?.ok_or_else(unknown)?;
+        // The value without a limit does not fit 32 bits.
         Ok(SocketCounts { open, limit: u32::try_from(limit).ok(), refused, peak, uncounted })
     }
 

@@ -114,6 +114,7 @@ impl Splice {
         // The program before the way, so that no frame is diverted before its way back is known.
         attach::attach(self.hook, self.at(direction), ifindex, direction, Order::Last)?;
         let key = pair(ifindex, direction.word());
+        // The interface's MAC is kept: frames of the new wire need it as well.
         let [_, own] = self.ways.get(&key)?.unwrap_or([0; WAY_WORDS]);
         self.put(key, (tap, 0), own)
     }
@@ -168,6 +169,7 @@ impl Splice {
         let key = pair(ifindex, direction.word());
         let Some([way, own]) = self.ways.get(&key)? else { return Ok(false) };
         let (tap, _) = unpair(way.to_ne_bytes());
+        // The entry stays with the MAC, which frames still in the wire need on their way back.
         self.put(key, (0, 0), own)?;
         Ok(tap != 0)
     }

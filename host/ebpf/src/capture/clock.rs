@@ -29,6 +29,7 @@ impl Clock {
         let helper = libbpf_sys::BPF_FUNC_ktime_get_tai_ns;
         // SAFETY: takes numbers and a null pointer, as it requires; loads a program and unloads it.
         let there = unsafe { libbpf_sys::libbpf_probe_bpf_helper(kind, helper, std::ptr::null()) };
+        // 0: the kernel refuses it; less: that could not be found out.
         if there == 1 { Clock::Tai } else { Clock::Monotonic }
     }
 

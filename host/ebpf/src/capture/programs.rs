@@ -121,6 +121,7 @@ pub(super) fn socket(kept: u32, cpus: &Cpus) -> Result<SocketParts> {
             program.set_autoload(wanted);
         }
         set_entries(open, CPUS, cpus.possible)?;
+        // There is no ring here: of these a socket's programs use the verdict alone.
         set_options(open, &[0, 1, 0, kept, 0, 0, 0, 0, 0, 0])
     })?;
     let [taker, refuser] = NAMES.map(|name| loaded.program(name));
@@ -162,6 +163,7 @@ fn verdict(options: &TapOptions) -> i32 {
 
 /// `struct nl_tap_options`.
 fn constants(options: &TapOptions, shape: &Shape, clock: Clock) -> [u32; 10] {
+    // x86 makes stores visible in their order; other machines need barriers.
     let strong = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
     let unaligned = strong || cfg!(target_arch = "aarch64");
     [
@@ -265,6 +267,7 @@ impl Entry {
         table: BorrowedFd<'_>,
         slot: u32,
     ) -> Result<OwnedFd> {
+        // Both answers lead to a program, because rejected frames are counted, too.
         let [yes, no] = [slot, REFUSED].map(|to| go_on(table, to, self.otherwise));
         let insns = translate_with(filter, self.flavour, &yes, &no)
             .map_err(|e| Failure::new("filter", "translate", std::io::Error::other(e)))?;
@@ -318,8 +321,10 @@ fn go_on(table: BorrowedFd<'_>, slot: u32, otherwise: i32) -> [Insn; 7] {
     const TAIL_CALL: i32 = 12;
     const EXIT: u8 = 0x95;
     [
+        // The arguments of bpf_tail_call: context, table and slot, in r1, r2 and r3.
         Insn::new(MOVE, 1, 6, 0, 0),
         Insn::new(LOAD_64, 2, PSEUDO_MAP_FD, 0, table.as_raw_fd()),
+        // The upper half of the load's 64 bits.
         Insn::new(0, 0, 0, 0, 0),
         Insn::new(SET, 3, 0, 0, slot.cast_signed()),
         Insn::new(CALL, 0, 0, 0, TAIL_CALL),

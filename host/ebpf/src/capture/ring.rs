@@ -108,6 +108,8 @@ impl Words {
         for cpu in 0..self.possible {
             let [offered, filtered, captured, truncated, lost, nested] =
                 COUNTS.map(|at| self.memory.word(cpu * CPU + at).load(Ordering::Relaxed));
+            // Counted apart: a program that interrupts another must not touch what that one is
+            // changing.
             sum.offered += offered + nested;
             sum.filtered += filtered;
             sum.captured += captured;
@@ -224,6 +226,7 @@ impl Reader {
             let length = chunks.word(self.chunk(shape)).load(Ordering::Relaxed);
             sum += self.hand_out(chunks, shape, u32::try_from(length).unwrap_or(u32::MAX), each);
             self.number = self.number.wrapping_add(1);
+            // Not the number modulo the chunks: that can jump when the number wraps.
             self.slot = if self.slot + 1 < shape.chunks { self.slot + 1 } else { 0 };
             self.taken = 0;
             // Release: all reads of the chunk end before the program may write to it again.

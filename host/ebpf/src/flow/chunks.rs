@@ -63,6 +63,7 @@ impl Chunks {
     /// Adds those that are in a map, from a place on: at most so many.
     pub(super) fn take(&mut self, outer: &Map, first: u32, most: u32) -> Result<()> {
         for place in first..first + most {
+            // Places are filled in order: the first empty one is the end.
             let Some(map) = outer.inner(place)? else { break };
             self.mapped.push(self.form.mapped(&map)?);
         }
@@ -72,6 +73,7 @@ impl Chunks {
     /// Makes more, which programs find in a map from a place on.
     pub(super) fn add(&mut self, outer: &Map, first: u32, count: usize) -> Result<()> {
         let maps: Vec<Map> = (0..count).map(|_| self.form.make()).collect::<Result<_>>()?;
+        // Mapped before a program can find them, so that a failure leaves nothing half done.
         let mapped: Vec<Mapping> =
             maps.iter().map(|map| self.form.mapped(map)).collect::<Result<_>>()?;
         let fds: Vec<BorrowedFd<'_>> = maps.iter().map(Map::fd).collect();

@@ -35,6 +35,7 @@ pub(super) fn hash(seed: u64, number: u8, words: &[u64]) -> u64 {
 
 /// What entries of this hash have in their upper half.
 fn tag(hash: u64) -> u64 {
+    // A place without an entry is 0, so no tag may be.
     hash >> 32 | 1
 }
 
@@ -62,6 +63,7 @@ impl Index {
     /// The two buckets of a hash.
     fn places(&self, hash: u64) -> [usize; 2] {
         let most = self.buckets() - 1;
+        // As the programs do, which take 32 bits for each place (`bucket_at`).
         [hash, hash >> 16].map(|part| usize::try_from(part & 0xffff_ffff).unwrap_or(0) & most)
     }
 
@@ -114,6 +116,7 @@ impl Index {
     fn make_room(&self, bucket: usize, hash_of: &impl Fn(u32) -> Option<u64>) -> Option<usize> {
         (0..WAYS).find(|way| {
             let entry = self.entry(bucket, *way);
+            // An entry that does not fit its slot's result tells no second place.
             let hash = hash_of(slot_of(entry)).filter(|hash| tag(*hash) == entry >> 32);
             hash.is_some_and(|hash| self.leave((bucket, *way), entry, hash))
         })
@@ -164,6 +167,7 @@ impl Index {
             let entry = self.entry(bucket, way);
             let slot = slot_of(entry);
             let found = hash(slot).filter(|hash| entry != 0 && tag(*hash) == entry >> 32);
+            // Of a slot found twice one entry stays: a move was cut short between its two writes.
             match found.map(|hash| self.places(hash)) {
                 Some([first, second])
                     if (bucket == first || bucket == second) && right.insert(slot) =>

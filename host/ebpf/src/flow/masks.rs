@@ -15,6 +15,7 @@ const ALL: FlowKey = FlowKey([u64::MAX; netloom_pipeline::key::WORDS]);
 
 /// Words that received frames can have: `NL_FL_COMPARED`. Metadata and tunnel are not among them.
 pub(super) const COMPARED: usize = 14;
+// Metadata and tunnel, zero in every received frame: comparing them would only cost time.
 const NEVER: [usize; 2] = [1, 2];
 
 /// The numbers of a mask's words that are compared.
@@ -125,9 +126,11 @@ impl Masks {
     pub(super) fn add(&mut self, mask: &FlowKey) -> Option<(u8, FlowKey, bool)> {
         let (number, mask) = match (self.find(mask), self.free()) {
             (Some(number), _) => (number, *mask),
+            // The mask of all bits always has the same number, so that no two numbers stand for it.
             (None, Some(number)) if *mask != ALL => (number, *mask),
             _ => (WHOLE, ALL),
         };
+        // Only the number of the mask of all bits can be one of these: `free` skips them.
         if self.waiting.contains(&number) {
             return None;
         }
@@ -177,6 +180,7 @@ impl Masks {
         let used = &self.used;
         let recent =
             |number: &u8| used[usize::from(*number)].as_ref().map_or(0, |used| used.recent);
+        // Stable: masks with as many hits keep their places, and the order is not written in vain.
         self.order.sort_by_key(|number| std::cmp::Reverse(recent(number)));
         self.order != before
     }

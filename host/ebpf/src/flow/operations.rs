@@ -54,6 +54,7 @@ impl Operations {
             self.chains.get_mut(&number)?.results += 1;
             return Some(number);
         }
+        // No result leads to these cells yet, so the order of the writes does not matter.
         let cells = self.cells(ops.len())?;
         let next = cells.iter().skip(1).copied().chain([NONE]);
         for ((cell, op), next) in cells.iter().zip(ops).zip(next) {
@@ -65,6 +66,7 @@ impl Operations {
     }
 
     fn insert(&mut self, chain: Chain) -> u32 {
+        // Numbers come again, and a list of long ago may still have one.
         while self.chains.contains_key(&self.numbers) {
             self.numbers = self.numbers.wrapping_add(1);
         }
@@ -75,6 +77,7 @@ impl Operations {
     fn cells(&mut self, count: usize) -> Option<Vec<u32>> {
         let more = count.saturating_sub(self.free.len());
         let left = usize::try_from(self.room - self.fresh).unwrap_or(0);
+        // Before anything is taken, so that a list without room changes nothing.
         if more > left {
             return None;
         }
@@ -87,6 +90,7 @@ impl Operations {
 
     /// Takes over a list that another process made, for one more result.
     pub(super) fn adopt(&mut self, shared: &Shared, first: u32) -> u32 {
+        // What such a list does is not known here: its first cell tells it from others.
         if let Some(number) = self.by_first.get(&first).copied()
             && let Some(chain) = self.chains.get_mut(&number)
         {
@@ -110,6 +114,7 @@ impl Operations {
     fn claim(&mut self, cells: &[u32]) {
         let end = cells.iter().map(|cell| cell + 1).max().unwrap_or(0);
         if end > self.fresh {
+            // Those in between are free until a list is adopted that has them.
             self.free.extend(self.fresh..end);
             self.fresh = end;
         }

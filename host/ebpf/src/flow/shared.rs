@@ -189,6 +189,7 @@ impl Shared {
         let wanted = usize::try_from(slot / CHUNK + 1).unwrap_or(usize::MAX);
         let after = wanted.next_power_of_two().max(2 * before).min(64);
         let first = u32::try_from(before).unwrap_or(CHUNKS);
+        // Both or neither: a slot's result and its counts are in chunks of the same number.
         self.counts.add(&self.more.counts, first, after - before)?;
         if let Err(e) = self.results.add(&self.more.results, first, after - before) {
             self.counts.keep(before);
@@ -278,6 +279,7 @@ impl Shared {
         for (place, number) in bytes.iter_mut().zip(order) {
             *place = *number;
         }
+        // Before the count, which must not cover places that are not filled yet.
         for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let place = self.table.word(ORDER + index * 8);
             place.store(u64::from_ne_bytes(*word), Ordering::Release);
@@ -319,6 +321,7 @@ impl Shared {
     ) {
         let Some((chunk, place)) = self.slot(entry.slot) else { return };
         // No program counts here: the slot's last result was waited for.
+        // The last row is no CPU's, but what was noted of the slots.
         for cpu in 0..=self.room[2] {
             for word in 0..3 {
                 self.count(cpu, (chunk, place), word).store(0, Ordering::Relaxed);

@@ -61,7 +61,9 @@ impl Upcalls {
         let (page, size) =
             (rustix::param::page_size(), usize::try_from(map.entries()).unwrap_or(0));
         let access = ProtFlags::READ | ProtFlags::WRITE;
+        // The kernel lets user space write the page with the reader's position alone.
         let reader = Mapping::of(map.fd(), RING, page, access)?;
+        // The kernel maps the records twice in a row: one that wraps can be read in one piece.
         let length = page + 2 * size;
         let records = Mapping::from(map.fd(), RING, length, ProtFlags::READ, page as u64)?;
         Ok(Upcalls { map, reader, records, page, size })

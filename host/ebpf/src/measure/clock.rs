@@ -102,6 +102,8 @@ impl Watch {
         if ahead.abs_diff(self.ahead) <= STEP {
             return;
         }
+        // A step ahead cuts blocks short that began before `is`; a step back repeats times up to
+        // `would_be`.
         let would_be = monotonic.saturating_add_signed(self.ahead);
         let is = monotonic.saturating_add_signed(ahead);
         self.ahead = ahead;
@@ -119,6 +121,7 @@ impl Watch {
         let tai_offset = clock::offset(clock::tai, clock::realtime);
         let to_unix = match self.clock {
             Clock::Monotonic => -clock::offset(clock::monotonic, clock::realtime),
+            // TAI differs by whole seconds, so rounding removes the error of the readings.
             _ => -seconds(tai_offset) * SECOND,
         };
         let (clock, stepped_at) = (self.clock, self.stepped_at);

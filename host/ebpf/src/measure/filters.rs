@@ -86,6 +86,7 @@ impl Flows {
         let plain: Vec<Filter> = filters.iter().map(|named| named.filter).collect();
         let tables = Tables::new(&plain, precedence)
             .map_err(|e| Failure::new(object(), "put into tables", std::io::Error::other(e)))?;
+        // Copies, so that an error below leaves the point as it is.
         let (flows, mut free) = self.assign(filters, now)?;
         let of: HashMap<u32, u32> = flows.iter().map(|flow| (flow.id, flow.slot)).collect();
         let slot = |named: &NamedFilter| of.get(&named.id).copied().unwrap_or(ASIDE);
@@ -143,6 +144,7 @@ impl Flows {
     /// Writes the inactive set, activates it, and empties the other. `slots` are the filters'
     /// slots.
     fn write(&mut self, maps: &Maps, tables: &Tables, slots: &[u32]) -> Result<()> {
+        // The set follows from the generation, so that the active one is never written.
         let set = (self.generation.wrapping_add(1) & 1) as usize;
         let first = u32::try_from(set).unwrap_or(0) * MASKS;
         // Entries left by a failed attempt.

@@ -80,6 +80,7 @@ fn kind(ifindex: u32) -> io::Result<u16> {
     let name = there.name()?;
     // SAFETY: all zeros is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero: the kernel takes the name as a string.
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
         *to = libc::c_char::from_ne_bytes([from]);
     }
@@ -124,6 +125,7 @@ fn places() -> impl Iterator<Item = Place> {
 pub(super) fn count(ifindex: u32) -> Result<usize> {
     let mut points = 0;
     for direction in [Direction::Ingress, Direction::Egress] {
+        // Points of sessions have places at clsact that `attached` does not ask for.
         let filters = filter::programs_at(ifindex, direction, places())
             .map_err(failed(ifindex, "ask for its filters"))?;
         let others = attach::attached(ifindex, direction)?.into_iter().flat_map(|(_, ids)| ids);
@@ -208,6 +210,7 @@ impl Attached {
             // SAFETY: it is a tcx link, for which the kernel has filled in this member.
             unsafe { info.__bindgen_anon_1.tcx.ifindex }
         };
+        // The kernel gives 0 for an interface that is gone.
         refused >= 0 && ifindex != 0
     }
 }

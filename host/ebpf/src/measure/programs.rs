@@ -93,6 +93,7 @@ pub(super) fn load(place: Side, config: &Config, header: LinkHeader) -> Result<(
     };
     let loaded = part.load(|open| {
         for mut program in open.progs_mut() {
+            // Each program costs the verifier's time, and a point runs one.
             let wanted = program.name() == name;
             program.set_autoload(wanted);
         }
@@ -108,6 +109,7 @@ fn size(open: &mut OpenObject, config: &Config, room: &Room) -> libbpf_rs::Resul
     for name in [CACHE4, CACHE6] {
         set_entries(open, name, config.cache.max(1))?;
     }
+    // The active set of tables and the next one are in the same map.
     set_entries(open, FILTERS, config.filter_room().saturating_mul(2))?;
     set_entries(open, COUNTS, flows.saturating_mul(BANKS))?;
     set_entries(open, TWICE, flows)?;
@@ -145,6 +147,7 @@ fn constants(config: &Config, header: LinkHeader, most: u32) -> Vec<u8> {
     // The distance 0 belongs to match_value.
     let match_value = selection.map_or(0, |selection| selection.distance(0).reverse_bits());
     let length = selection.map_or(0, |selection| selection.threshold().hash_length());
+    // A length of 32 has all bits, which the shift alone does not give.
     let low_mask = 1u32.checked_shl(length.into()).map_or(u32::MAX, |bit| bit - 1);
     let [starter, next, mask, delay] = dscp(&config.marks);
     let part = hasher.map(|hasher| hasher.payload).unwrap_or_default();
@@ -205,6 +208,7 @@ fn dscp(marks: &Marks) -> [u32; 4] {
     let write = |class, colour, double| marks.write(class, Mark { colour, double });
     let starter = write(0, Colour::Starter, false);
     let next = write(0, Colour::Next, false);
+    // All ones come back where a mark leaves the class as it is.
     let kept = write(0xff, Colour::Starter, false) & !starter;
     let delay = write(0, Colour::Starter, true) & !starter;
     [starter, next, !kept, delay].map(|class| u32::from(class >> 2))
@@ -212,8 +216,10 @@ fn dscp(marks: &Marks) -> [u32; 4] {
 
 /// CRC-32 of IEEE 802.3 of each byte value, followed by 0 to 7 zero bytes (`nl_me_crc`).
 fn crc_tables() -> Vec<u8> {
+    // The polynomial with its bits reversed, because Ethernet sends the lowest bit first.
     let bit = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
     let byte = |crc: u32| (0..8).fold(crc, |crc, _| bit(crc));
+    // So a step takes several bytes by look-ups that do not wait for each other.
     let behind = |count: usize| (0..256).map(move |of| (0..=count).fold(of, |crc, _| byte(crc)));
     (0..8).flat_map(behind).flat_map(u32::to_ne_bytes).collect()
 }

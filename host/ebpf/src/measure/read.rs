@@ -147,8 +147,11 @@ fn wrong(error: netloom_marking::Error) -> Error {
 /// The threshold with this value: the one reached by three samples at this very distance with room
 /// for two.
 fn threshold(selection: Selection, value: u64) -> Result<Threshold> {
+    // Distances have 32 bits: the value that does not fit is above all of them.
     let Ok(distance) = u32::try_from(value) else { return Ok(Threshold::ALL) };
     let mut samples = Samples::new(selection.at(Threshold::ALL), 2).map_err(wrong)?;
+    // The inverse of a hash's distance: the bits reversed, then the exclusive or with the match
+    // value.
     let hash = distance.reverse_bits() ^ selection.distance(0).reverse_bits();
     for _ in 0..3 {
         samples.offer(Sample { hash, identity: 0, time: 0 });

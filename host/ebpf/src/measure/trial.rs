@@ -84,6 +84,7 @@ impl Trial {
         repeat: u32,
         rounds: u32,
     ) -> Result<f64> {
+        // Interrupts only add to a round: the shortest one is nearest to the program's own time.
         let mut least = u32::MAX;
         for _ in 0..rounds.max(1) {
             least = least.min(self.run(frame, segments, 0, repeat)?.nanoseconds);
