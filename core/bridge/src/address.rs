@@ -73,6 +73,7 @@ impl FromStr for Mac {
         let mut parts = text.split(between);
         for byte in &mut mac {
             let part = parts.next().ok_or_else(wrong)?;
+            // `from_str_radix` alone would take a sign.
             let digits = part.bytes().all(|b| b.is_ascii_hexdigit());
             if !digits || !(1..=2).contains(&part.len()) {
                 return Err(wrong());

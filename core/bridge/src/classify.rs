@@ -137,6 +137,7 @@ pub fn egress(
         return Err(Drop::Vlan);
     }
     Ok(match class.tag {
+        // A frame that comes without a tag has priority 0.
         Tag::None => Retag::Push(vid.number()),
         Tag::Priority(tci) => Retag::Replace(tci & !VID | vid.number()),
         Tag::Vlan(_) => Retag::Keep,

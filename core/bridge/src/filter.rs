@@ -283,6 +283,7 @@ impl MirrorFilter {
                 IpAddr::V4(v4) => write(bit::V4, 14, &v4.octets()),
                 IpAddr::V6(v6) => write(bit::V6, 14, &v6.octets()),
             }
+            // Without a bit of its own: those of the two families tell that it is there.
             write(0, 30, &[of.length]);
         });
         bytes[0] = bits;

@@ -138,6 +138,7 @@ impl MacTable {
         if before.port == port {
             return Learned::Refreshed { index };
         }
+        // An aged entry counts as none, so this is no move.
         if aged(before, now, ageing) {
             return Learned::New { index };
         }
@@ -168,6 +169,7 @@ impl MacTable {
         // With the emptier of two choices sets fill evenly.
         let more = usable(second.0).count() > usable(first.0).count();
         let (set, favourite) = if more { second } else { first };
+        // The favourite place is where `find` looks first, with one comparison.
         let way = usable(set).find(|way| *way == favourite).or_else(|| usable(set).next());
         let sets = [first.0, second.0];
         way.map(|way| (set, way)).or_else(|| self.victim(sets, port, now))

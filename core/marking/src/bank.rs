@@ -61,12 +61,14 @@ impl Banks {
         let Some(block) = self.schedule.block_of(seen.time, seen.mark.colour) else {
             return self.outside(seen);
         };
+        // Its bank was taken over by a block four or more later.
         if self.bank(block).block.is_some_and(|held| held > block) {
             return self.outside(seen);
         }
         self.take(block);
         let (origin, closed) = (self.schedule.origin(block), self.schedule.closed(block));
         let counters = &mut self.bank(block).counters;
+        // The block may be read already: its other counters are final.
         if seen.time > closed {
             counters.late += seen.packets;
             return Outcome::Late(block);
@@ -90,6 +92,7 @@ impl Banks {
         let here = bank.block == Some(block);
         let gone = bank.block.is_some_and(|held| held > block);
         let counters = if here { bank.counters } else { Counters::default() };
+        // Before it is closed, a block that was read may still get packets.
         bank.read |= here && now >= schedule.closed(block);
         let mut record = Record::new(&schedule, block, &[counters], began, now);
         record.completeness.overwritten = gone;

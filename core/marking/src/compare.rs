@@ -153,6 +153,7 @@ fn shift(first: &Record, second: &Record) -> f64 {
 
 fn mean_delay(first: &Record, second: &Record) -> Option<Estimate> {
     let value = second.all.mean()? - first.all.mean()?;
+    // Of the point with more packets, it is unknown which ones the other point lacks.
     let common = first.all.packets.min(second.all.packets);
     let (from, to) = (subset_mean(&first.all, common)?, subset_mean(&second.all, common)?);
     let bounds = Estimate { value, ..to.minus(from) };
@@ -168,6 +169,7 @@ fn subset_mean(totals: &Totals, packets: u64) -> Option<Estimate> {
     if left_out == 0 {
         return Some(Estimate::exact(mean));
     }
+    // Not divided by 0: without packets one of the points has no mean, and no delay is given.
     let weight = left_out as f64 / packets as f64;
     let (first, last) = (first as f64, last as f64);
     Some(Estimate {

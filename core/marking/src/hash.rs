@@ -40,6 +40,7 @@ impl HashFunction {
 
 /// BOB (RFC 5475, appendix A.2) of bytes with an initial value.
 pub fn bob(bytes: &[u8], initial: u32) -> u32 {
+    // The golden ratio, an arbitrary value (RFC 5475, appendix A.2).
     let mut state = [0x9e37_79b9, 0x9e37_79b9, initial];
     let (groups, rest) = bytes.as_chunks::<12>();
     for group in groups {

@@ -137,6 +137,7 @@ impl Input {
     /// the RFC's part of payload (bytes 4-7) the fourth is exactly that.
     pub fn words(&self) -> [u32; 4] {
         let mut words = [0; 4];
+        // Bytes that are not used are zero, and change nothing.
         for (index, bytes) in self.bytes.as_chunks::<4>().0.iter().enumerate() {
             words[index.min(3)] ^= u32::from_be_bytes(*bytes);
         }
@@ -210,6 +211,7 @@ impl Hasher {
         let words = match self.profile {
             Profile::Portable => portable(packet, offload, self.payload)?.words(),
             _ => {
+                // IPSX is defined with these bytes (RFC 5475, appendix A.1).
                 let fixed = PayloadPart { offset: 4, size: 4 };
                 rfc5475(packet, offload, fixed)?.words()
             }
@@ -247,7 +249,9 @@ fn portable(packet: &Packet<'_>, offload: Offload, part: PayloadPart) -> Result<
     let mut input = Input::new();
     if packet.is_v6() {
         push_v6_addresses(&mut input, packet);
+        // With the addresses 12 bytes, as many as IPv4 has here.
         input.push(&[0; 2]);
+        // IPv4 has this in the bytes of its header.
         if packet.is_fragment() {
             input.push(&packet.fragment_word());
         }
@@ -258,10 +262,12 @@ fn portable(packet: &Packet<'_>, offload: Offload, part: PayloadPart) -> Result<
     let icmp = matches!(protocol, ICMP | ICMPV6) && !later;
     if icmp {
         let [kind, code, ..] = four(packet, 0)?;
+        // Not the checksum, which a card may have yet to finish.
         input.push(&[kind, code, 0, 0]);
     } else if has_ports(protocol) && !later {
         input.push(&four(packet, 0)?);
     } else {
+        // What follows is at the same place for every protocol.
         input.push(&[0; 4]);
     }
     let [high, low] = payload_length(packet, offload)?.to_be_bytes();
@@ -361,6 +367,7 @@ fn push_payload(
         (TCP, Some(_)) => range.1 > 12,
         // Only ports: length and checksum are those of the super-frame.
         (_, Some(_)) => range.1 > 4,
+        // The checksum of TCP, of UDP and of SCTP is in these bytes.
         (TCP, None) => offload.partial_checksum && meets(16, 18),
         (UDP | UDP_LITE, None) => offload.partial_checksum && meets(6, 8),
         (SCTP, None) => offload.partial_checksum && meets(8, 12),

@@ -61,6 +61,7 @@ impl<'a> Packet<'a> {
     /// The byte with DSCP and ECN.
     pub fn traffic_class(&self) -> u8 {
         let [first, second] = self.pair(0);
+        // The version falls out at the top of the byte.
         if self.v6 { first << 4 | second >> 4 } else { second }
     }
 
@@ -167,6 +168,7 @@ fn ipv6(bytes: &[u8]) -> Option<Packet<'_>> {
     }
     let end = match usize::from(be16(bytes, 4)?) {
         0 => bytes.len(),
+        // The field does not count the fixed header (RFC 8200, section 3).
         length => 40 + length,
     };
     let protocol = *bytes.get(6)?;

@@ -87,6 +87,7 @@ fn binomial(n: u64, share: f64) -> impl Iterator<Item = f64> {
             log += ((n - k + 1) as f64 / k as f64).ln();
         }
         let power = |base: f64, exponent: u64| {
+            // 0 to the power of 0 is 1, but 0 times the logarithm of 0 is not a number.
             if exponent == 0 { 0.0 } else { exponent as f64 * base.ln() }
         };
         (log + power(share, k) + power(1.0 - share, n - k)).exp()

@@ -122,6 +122,7 @@ impl Record {
             record.bytes += cpu.bytes;
             record.late += cpu.late;
             record.unhashable += cpu.unhashable;
+            // Each CPU has a sum of its own, so the bound is that of each.
             record.completeness.sum_passed |= cpu.all.packets > schedule.most_packets();
         }
         record.completeness.late = record.late > 0;

@@ -38,6 +38,7 @@ impl Schedule {
         if !(2..=LONGEST).contains(&period) {
             return Err(Error::Period { period, most: LONGEST });
         }
+        // d < L/2 (RFC 9341, section 5): else time alone would identify no packet's block.
         if guard.saturating_mul(2) >= period {
             return Err(Error::Guard { period, guard, least: guard.saturating_mul(2) });
         }
@@ -121,6 +122,7 @@ impl Schedule {
     /// How many packets of a block one counter can hold before the sum of their times can
     /// exceed 64 bits: 2^64 / (1.5 L + d). At 1 s 9.2e9 or more, at 60 s 1.5e8, at 3600 s 2.5e6.
     pub fn most_packets(&self) -> u64 {
+        // Rounded up, so that the bound also holds for odd periods.
         u64::MAX / (self.period + self.period / 2 + 1 + self.guard)
     }
 }

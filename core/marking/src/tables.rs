@@ -56,6 +56,7 @@ impl Tables {
         let mut tables = Tables { masks: Vec::new(), entries: HashMap::new(), ranked };
         let mut index_of: HashMap<Bytes, u32> = HashMap::new();
         for (rank, filter) in (0..).zip(tables.ranked.iter().filter_map(|&at| filters.get(at))) {
+            // It matches no packet, and a key has room for one family.
             if filter.is_of_both_families() {
                 continue;
             }

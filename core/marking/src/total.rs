@@ -68,6 +68,7 @@ impl Delays {
         for ((_, hash), times) in packets {
             self.push(selection.distance(hash), times);
         }
+        // At 1 only distances of 0 are left: half of that would select no packet.
         while self.pairs.len() + self.without.len() > self.most && self.threshold.value() > 1 {
             self.lower(self.threshold.half());
         }
@@ -223,6 +224,7 @@ impl HopTotal {
             Some((first, second)) => self.delays.add(first, second),
             None => self.without_delays = true,
         }
+        // As many packets as the mean delay is of.
         let packets = comparison.sent.min(comparison.received);
         if let Some(mean) = comparison.owad {
             let (sum, before) = self.all.unwrap_or((Estimate::ZERO, 0));
@@ -305,6 +307,7 @@ impl WayTotal {
             return Err(Error::Points(points.len()));
         }
         let pairs = || points.iter().zip(points.iter().skip(1));
+        // Before any sum, so that a block with an error changes none.
         let hops = pairs().map(|(a, b)| HopBlock::of(a, b, self.most)).collect::<Result<_>>()?;
         let block = WayBlock {
             block: first.record.block,
