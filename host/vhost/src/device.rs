@@ -41,6 +41,7 @@ pub(crate) struct Device {
 
 impl Device {
     pub(crate) fn new(watch: Watch) -> Device {
+        // VIRTIO 1.3, section 5.1.2: of each pair the first is the receive queue.
         let way = |index| if index % 2 == 0 { Way::ToGuest } else { Way::FromGuest };
         Device {
             features: Features::default(),
@@ -53,6 +54,8 @@ impl Device {
 
     /// Forgets everything that a front end has set up.
     pub(crate) fn clear(&mut self) {
+        // Closing is not enough: the front end has the same files open, so epoll would keep them
+        // (epoll(7)).
         for ring in &self.rings {
             self.watch.forget(ring.kick());
         }
@@ -172,6 +175,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
         available: u64,
         _log: u64,
     ) -> Answer<()> {
+        // The flags and the last address are about logging, which is not offered.
         let device = self.device()?;
         // Out of the device for a moment, since the ring is borrowed from it.
         let memory = std::mem::take(&mut device.memory);
@@ -197,6 +201,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
         let watch = device.watch.clone();
         let ring = device.ring(index)?;
         watch.forget(ring.kick());
+        // This request also stops the ring (vhost-user.rst).
         let next = ring.stop();
         Ok(VhostUserVringState::new(index, next.into()))
     }
@@ -233,6 +238,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
     }
 
     fn set_protocol_features(&mut self, _: u64) -> Answer<()> {
+        // The crate keeps to them, and nothing here depends on one.
         Ok(())
     }
 

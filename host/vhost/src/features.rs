@@ -61,6 +61,8 @@ impl Features {
 
     /// Bytes of the header before each frame: with or without `num_buffers`.
     pub(crate) fn header(self) -> usize {
+        // Legacy headers end with `num_buffers` only where buffers are merged (VIRTIO 1.3,
+        // 5.1.6.1).
         if self.0 & (VERSION_1 | MRG_RXBUF) == 0 { 10 } else { 12 }
     }
 
@@ -102,6 +104,7 @@ impl Features {
             Gso::TcpV6 => GUEST_TSO6,
             Gso::UdpL4 if v6 => GUEST_USO6,
             Gso::UdpL4 => GUEST_USO4,
+            // Fragments of one datagram (UFO), which are not offered.
             Gso::Udp => return false,
         };
         self.has(wanted | if ecn { GUEST_ECN } else { 0 })

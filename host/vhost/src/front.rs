@@ -284,6 +284,7 @@ impl Machine {
 
     /// Whether the port wants to be told that a queue has more since it had `before`; tells it.
     pub fn kick(&self, index: usize, before: u16) -> bool {
+        // The index was stored before; now the look at what the device wants to hear.
         fence(Ordering::SeqCst);
         let (queue, size) = (&self.queues[index], self.setup.size);
         let used = queue.used_ring(size);

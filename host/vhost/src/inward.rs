@@ -28,6 +28,7 @@ impl Inward {
         buffer: &mut [u8],
     ) -> Received {
         for _ in 0..device.running[1].len() {
+            // Queues may also have stopped since the last call.
             if self.had >= TURN || self.turn >= device.running[1].len() {
                 self.pass(device);
             }
@@ -70,6 +71,7 @@ impl Inward {
 
     fn end(&mut self, device: &mut Device, index: usize, head: u16) {
         let ring = &mut device.rings[index];
+        // No length: nothing was written to these buffers.
         ring.give(head, 0);
         if ring.unshown() >= TURN {
             ring.show();
@@ -92,6 +94,8 @@ fn copy(device: &Device, spans: &[Span], buffer: &mut [u8]) -> Received {
     if length < header {
         return Received::Truncated;
     }
+    // A longer header ends with `num_buffers`, which a sender does not use: ours moves up to the
+    // frame.
     buffer.copy_within(..HEADER, start);
     crate::header::to_ours(&mut buffer[start..], device.features);
     Received::Frame { start, length: length - start }

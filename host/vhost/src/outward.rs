@@ -109,6 +109,7 @@ impl Outward {
             match self.gathered.push(device, faults, &mut self.lacking, packet) {
                 Sent::Full => return false,
                 Sent::Done => {}
+                // The frame as a whole was taken before, so `flush` tells of this loss.
                 _ => self.lost += 1,
             }
             self.begin += length;
@@ -212,6 +213,7 @@ impl Gathered {
                     self.clear();
                     faults.chains += 1;
                     wrong += 1;
+                    // Else a guest could keep this thread busy with bad chains for ever.
                     if wrong > MOST_FAULTS {
                         return Sent::NoRoom;
                     }
@@ -235,6 +237,7 @@ impl Gathered {
         let (mut at, mut left) = (0, body);
         for span in &self.parts {
             let mut span = *span;
+            // A guest may split the header over buffers as it likes (VIRTIO 1.3, 2.7.4).
             if at < own.len() {
                 let written = device.memory.write(span, &own[at..]);
                 at += written;

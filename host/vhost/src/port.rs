@@ -222,6 +222,7 @@ impl VhostPort {
                 self.faults.requests += 1;
                 true
             }
+            // After a message that cannot be read, nobody knows where the next one begins.
             Err(_) => {
                 self.faults.requests += 1;
                 false

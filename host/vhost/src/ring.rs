@@ -104,6 +104,7 @@ impl Ring {
             return None;
         }
         self.size = u16::try_from(size).ok()?;
+        // Their lengths were for the former size.
         self.areas = None;
         Some(())
     }
@@ -119,6 +120,8 @@ impl Ring {
         let running = self.areas.take().is_some();
         let Some([descriptors, available, used]) = self.addresses else { return Some(()) };
         let size = usize::from(self.size);
+        // Lengths and alignments of VIRTIO 1.3, section 2.7, with the event indexes behind the
+        // entries.
         let areas = Areas {
             descriptors: memory.part(descriptors, DESCRIPTOR * size, 16)?,
             available: memory.part(available, 6 + 2 * size, 2)?,
@@ -169,6 +172,7 @@ impl Ring {
 
     /// Stops it; returns the next available entry, from which it may continue.
     pub(crate) fn stop(&mut self) -> u16 {
+        // First, while there is a ring: what was taken is returned.
         self.show();
         self.kick = None;
         self.call = None;
@@ -224,12 +228,14 @@ impl Ring {
         }
         let Some(areas) = &self.areas else { return Ok(None) };
         let entry = usize::from(self.next & (self.size - 1));
+        // Relaxed, because the acquire in `look` comes before it.
         let head = areas.available.load(4 + 2 * entry, Ordering::Relaxed);
         if head >= self.size {
             return Err(self.break_down());
         }
         let walk = Walk { memory, way: self.way, indirect: self.indirect };
         let good = walk.chain(&areas.descriptors, self.size, head, spans);
+        // Also past a malformed chain, which the caller returns.
         self.next = self.next.wrapping_add(1);
         if good.is_some() { Ok(Some(head)) } else { Err(Fault::Chain(head)) }
     }
@@ -244,6 +250,7 @@ impl Ring {
     pub(crate) fn give(&mut self, head: u16, length: u32) {
         let Some(areas) = &self.areas else { return };
         let entry = usize::from(self.used & (self.size - 1));
+        // The guest may read it once `show` has stored the index after it.
         areas.used.store_pair(4 + 8 * entry, [u32::from(head), length]);
         self.used = self.used.wrapping_add(1);
     }
@@ -337,6 +344,7 @@ impl Walk<'_> {
     fn chain(&self, table: &Part, size: u16, head: u16, spans: &mut Vec<Span>) -> Option<()> {
         spans.clear();
         let mut at = head;
+        // A chain longer than the queue has a loop.
         for _ in 0..usize::from(size).min(MOST_CHAIN) {
             let found = Descriptor::parse(table.read_16(DESCRIPTOR * usize::from(at)));
             if found.flags & INDIRECT != 0 {
@@ -369,6 +377,7 @@ impl Walk<'_> {
             let mut bytes = [0; DESCRIPTOR];
             self.memory.read(table.skip(DESCRIPTOR * at), &mut bytes);
             let found = Descriptor::parse(bytes);
+            // No table within a table (VIRTIO 1.3, 2.7.5.3).
             if found.flags & INDIRECT != 0 {
                 return None;
             }

@@ -54,6 +54,7 @@ impl Listener {
             other => other,
         };
         let socket = socket.map_err(failed("listen"))?;
+        // Of a file without an identity nobody knows later whether it is this one: it then stays.
         let file = (path.to_owned(), identity(path).unwrap_or_default());
         let listener = Listener { socket, file: Some(file) };
         if let Some(owner) = owner {
@@ -66,6 +67,7 @@ impl Listener {
 
     /// A socket that listens already.
     pub(crate) fn given(socket: OwnedFd) -> Result<Listener> {
+        // Its giver may have left it blocking, and `accept` must not wait.
         rustix::io::ioctl_fionbio(&socket, true)
             .map_err(|e| Error::from(Failure::new("the card's socket", "prepare", e)))?;
         Ok(Listener { socket: socket.into(), file: None })
@@ -166,6 +168,7 @@ pub(crate) fn look(stream: &UnixStream) -> Come {
     let words = message.as_chunks::<4>().0;
     let [request, flags, length, index, num] =
         std::array::from_fn(|at| u32::from_ne_bytes(words[at]));
+    // The peek ends early; this counts all bytes that are there.
     let waiting = rustix::io::ioctl_fionread(stream).unwrap_or(0);
     if seen < HEAD || waiting < u64::from(length) + HEAD as u64 {
         return if has_hung_up(stream) { Come::End } else { Come::Part };
@@ -202,12 +205,14 @@ const NEED_REPLY: u32 = 1 << 3;
 
 /// Takes the request that was seen to be this one.
 pub(crate) fn take_enable(stream: &UnixStream) {
+    // `look` has seen all of it, so it neither waits nor fails.
     let _ = net::recv(stream, &mut [0; ENABLE], net::RecvFlags::DONTWAIT);
 }
 
 /// Answers it.
 pub(crate) fn answer_enable(mut stream: &UnixStream, done: bool) -> io::Result<()> {
     let words = [SET_VRING_ENABLE, VERSION | REPLY, 8].map(u32::to_ne_bytes);
+    // 0 is success (REPLY_ACK in vhost-user.rst).
     let value = u64::from(!done).to_ne_bytes();
     io::Write::write_all(&mut stream, &[words.as_flattened(), &value].concat())
 }

@@ -55,12 +55,14 @@ impl Watch {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = [none; 64];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // EINTR: what is ready shows again in the next call.
         let count = epoll::wait(&self.0, &mut events, Some(&now)).unwrap_or(0);
         for event in events.iter().take(count) {
             match { event.data }.u64() {
                 LISTENER => shown.listener = true,
                 FRONT_END => shown.front_end = true,
                 TIMER => shown.timer = true,
+                // A kick only wakes the port, which then looks at all queues.
                 _ => {}
             }
         }
