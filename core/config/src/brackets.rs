@@ -144,6 +144,7 @@ impl<'t> Scan<'t> {
                     self.next();
                     continue;
                 }
+                // For a colon right behind a key in quotes.
                 self.before = quote;
                 return;
             }
@@ -154,6 +155,7 @@ impl<'t> Scan<'t> {
 
     /// Skips the lines of a block scalar: those indented deeper than its parent.
     fn block_scalar(&mut self) {
+        // The parent of `- |` is the dash, that of `key: |` the line's first text.
         let alone = self.first == self.here().column;
         let parent = if alone { self.dash } else { self.first };
         self.skip_while(|c| c != '\n');

@@ -171,6 +171,7 @@ impl Report {
 
     /// The errors in order of place.
     pub fn finish(mut self) -> Diagnostics {
+        // Stable: errors of one place stay in the order in which they were found.
         self.list.sort_by_key(|d| (d.line, d.column));
         Diagnostics { file: self.file, list: self.list, more: self.more }
     }

@@ -55,6 +55,7 @@ pub fn boolean(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<bool
         Kind::Bool(value) => Some(value),
         _ => {
             let message = format!("{path}: expected true or false, found {}", node.describe());
+            // YAML 1.1 has such words as booleans, YAML 1.2 as text.
             let help = match node.text.to_ascii_lowercase().as_str() {
                 "yes" | "y" | "on" | "1" => Some("write true".to_owned()),
                 "no" | "n" | "off" | "0" => Some("write false".to_owned()),
@@ -120,6 +121,7 @@ pub fn texts(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Vec<St
         expected(node, path, "a list of texts", report);
         return None;
     };
+    // All of them first, so that each wrong item is reported.
     let read: Vec<_> =
         items.iter().enumerate().map(|(i, item)| text(item, &path.index(i), report)).collect();
     read.into_iter().collect()

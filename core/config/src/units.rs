@@ -118,6 +118,7 @@ pub fn share(text: &str) -> Option<u32> {
 /// `B` (bytes) and `bps` (ambiguous between bytes and bits) are refused.
 pub fn rate(text: &str) -> Option<u64> {
     let (number, unit) = split_text(text)?;
+    // Exactly this `b`: a `B` would be bytes.
     let prefix = match unit.strip_suffix("b/s") {
         Some(prefix) => prefix.to_ascii_lowercase(),
         None => {
@@ -160,6 +161,7 @@ fn thousands(prefix: &str) -> Option<u64> {
 /// `644` or `0755`: permission bits in octal, with the set-id and sticky bits.
 pub fn octal_mode(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
+    // `from_str_radix` alone would take a sign.
     let octal = digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
     if !octal || !(3..=4).contains(&digits.len()) {
         return None;

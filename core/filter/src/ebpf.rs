@@ -174,11 +174,13 @@ fn branch(asm: &mut Assembler, test: Test, operand: Operand, to: [Label; 2], ski
         Test::GreaterOrEqual => (jump::GE, Some(jump::LT)),
         Test::AnyBit => (jump::SET, None),
     };
+    // Both ways lead to the same place: the test decides nothing.
     if skips[0] == skips[1] {
         return if skips[0] > 0 {
             asm.jump(to[0])
         };
     }
+    // One jump where a way is the next instruction; eBPF has no opposite of SET.
     match fails {
         Some(fails) if skips[0] == 0 => asm.compare(fails, operand, to[1]),
         _ => {

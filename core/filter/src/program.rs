@@ -37,6 +37,7 @@ impl Program {
             check(at, op, count)?;
             ops.push(op);
         }
+        // No jump leaves the program, so only its last instruction could run off its end.
         if !matches!(ops.last(), Some(Op::Return(_) | Op::ReturnA)) {
             return Err(Error::End);
         }
@@ -88,6 +89,7 @@ fn check(at: usize, op: Op, count: usize) -> Result<()> {
 fn check_memory(ops: &[Op]) -> Result<()> {
     let mut written = vec![u16::MAX; ops.len()];
     written[0] = 0;
+    // Jumps go forward: whatever leads to an instruction was seen before it.
     for (at, op) in ops.iter().enumerate() {
         let mut now = written[at];
         match *op {

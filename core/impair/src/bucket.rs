@@ -147,6 +147,7 @@ impl FairBudget {
         let fresh = Seat { sender, heard: now, level: Pair::full(&self.budget, seats, now) };
         let place = self.seats.get_mut(at)?;
         match place {
+            // After its second of silence a sender's own seat is as full as a new one.
             Some(seat) if own.is_some() && !silent(seat) => seat.heard = now,
             _ => *place = Some(fresh),
         }

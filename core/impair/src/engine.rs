@@ -216,6 +216,7 @@ impl Direction {
             self.waiters -= u64::from(packets);
         }
         let start = transmitter.start(now);
+        // A frame that starts at once is not in the queue, whatever its bound.
         if start > now {
             match self.asked.queue.unwrap_or(Queue::DEFAULT) {
                 Queue::Packets(most) => {
@@ -239,6 +240,7 @@ impl Direction {
     fn arrival(&mut self, out: u64, swing: Option<f64>, number: u64, count: Count) -> u64 {
         if self.random.chance(Stream::Reorder, number, self.asked.reorder) {
             self.ledger.reordered.add(count);
+            // Not noted as the last in order: packets behind it do not wait for it.
             return out;
         }
         let at = out.saturating_add(self.delay(swing));

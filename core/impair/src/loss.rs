@@ -54,6 +54,7 @@ impl Losing {
             Loss::Pattern(pattern) => {
                 let lost = pattern.get(self.place).copied().unwrap_or(false);
                 let step = usize::try_from(packets).unwrap_or(0);
+                // `check` refuses an empty pattern, but nobody need have called it.
                 self.place = self.place.saturating_add(step) % pattern.len().max(1);
                 lost
             }

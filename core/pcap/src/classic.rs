@@ -38,6 +38,8 @@ pub fn header(out: &mut Vec<u8>, precision: Precision, snaplen: u32, linktype: u
         Precision::Nano => NANO,
     };
     let snaplen = if snaplen == 0 { UNLIMITED } else { snaplen };
+    // Version 2.4 as two fields of 16 bits; the zeros are reserved, once for time zone and
+    // accuracy.
     let words = [magic, 0x0004_0002, 0, 0, snaplen, u32::from(linktype)];
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }

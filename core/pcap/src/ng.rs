@@ -286,6 +286,7 @@ pub fn names(out: &mut Vec<u8>, names: &[(IpAddr, &[&str])]) {
     block(out, NAMES, |out| {
         for (address, names) in names {
             let mut record = Vec::new();
+            // A zero byte ends a name, so none can be in it.
             for name in names.iter().filter_map(|name| name.split('\0').next()) {
                 let name = cut(name, 1024).as_bytes();
                 // With the longest address and the name's zero byte.
@@ -300,6 +301,7 @@ pub fn names(out: &mut Vec<u8>, names: &[(IpAddr, &[&str])]) {
             }
             name_record(out, *address, &record);
         }
+        // The end of the records, which even a block without any has.
         out.extend_from_slice(&[0; 4]);
     });
 }
@@ -382,6 +384,7 @@ impl<'a> Options<'a> {
     fn address(&mut self, address: IpAddr, prefix: u8) {
         match address {
             IpAddr::V4(four) => {
+                // There is no shift by all 32 bits: such a prefix has no host bits.
                 let host = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
                 self.bytes(4, &[four.octets(), (!host).to_be_bytes()].concat());
             }

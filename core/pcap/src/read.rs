@@ -205,6 +205,7 @@ impl<R: Read> Reader<R> {
         let mut source = Source::new(bytes);
         if source.fill(4)?
             && let Some(&magic) = source.data().first_chunk::<4>()
+            // The type of a section reads the same in both byte orders.
             && u32::from_le_bytes(magic) != ng::SECTION
             && legacy::Layout::of(magic).is_none()
         {
@@ -335,6 +336,7 @@ impl<R: Read> Reader<R> {
         let read = block::interface(order, id, body);
         let failed = read.as_ref().err().copied();
         let info =
+            // 6, microseconds: what an interface has that says nothing.
             read.unwrap_or_else(|_| InterfaceInfo { id, resolution: 6, ..Default::default() });
         self.clocks.push(Clock::new(info.resolution, info.offset));
         self.interfaces.push(info);
