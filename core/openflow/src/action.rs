@@ -277,6 +277,7 @@ fn set_field(r: &mut Reader<'_>) -> Result<Action> {
     {
         return fail(Reason::BadActionBadSetType, "set-field: a field or mask that cannot be set");
     }
+    // The action's own header, 4 bytes, was read before.
     let length = 4 + before - r.remaining();
     r.pad8(length)?;
     Ok(Action::SetField(oxm))

@@ -244,6 +244,7 @@ pub fn decode(bytes: &[u8]) -> std::result::Result<(Header, Message), DecodeErro
     };
     let mut r = Reader::new(body, version, "message");
     let message = Message::read(header.kind, &mut r).and_then(|message| {
+        // Bytes behind the last field are a wrong length, as missing ones are.
         r.finish()?;
         Ok(message)
     });

@@ -105,6 +105,7 @@ impl<'a> Reader<'a> {
 
     /// The 16-bit number `at` bytes ahead.
     pub(crate) fn peek_u16(&self, at: usize) -> Result<u16> {
+        // A copy, so that nothing is taken from this one.
         let mut ahead = *self;
         ahead.skip(at)?;
         ahead.u16()
