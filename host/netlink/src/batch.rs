@@ -137,6 +137,7 @@ impl Batch {
         let limit = self.start(first) + bytes;
         let last = self.entries.len().min(first + count.max(1));
         let fitting = self.entries[first..last].partition_point(|entry| entry.end <= limit);
+        // One at least, so that a message longer than a chunk does not stop the list.
         first..first + fitting.max(1)
     }
 

@@ -157,6 +157,7 @@ impl ForwardingWatch {
                     Some(libc::EINTR) => {}
                     Some(libc::ENOBUFS) => {
                         take(ForwardingChange::Unknown);
+                        // What still waits says less than the answers that the caller asks for now.
                         return self.discard();
                     }
                     _ => return Err(failed("receive", e)),
@@ -242,6 +243,7 @@ fn read_route(message: &Message<'_>) -> Option<ForwardingRoute> {
     let length = u8_at(payload, 1)?;
     // Routes by source or by type of service match less than `to` says.
     let plain = u8_at(payload, 2)? == 0 && u8_at(payload, 3)? == 0;
+    // Clones are entries of a cache, not of a table.
     if !plain || u32_at(payload, 8)? & RTM_F_CLONED != 0 {
         return None;
     }
@@ -322,6 +324,7 @@ fn read_neighbour(message: &Message<'_>) -> Option<ForwardingNeighbour> {
             _ => {}
         }
     }
+    // Without a state, or while it is asked for, an address has no card.
     let known = state != 0 && state & (NUD_INCOMPLETE | NUD_FAILED) == 0;
     Some(ForwardingNeighbour {
         link: u32_at(payload, 4)?,

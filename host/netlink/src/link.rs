@@ -110,6 +110,7 @@ impl Encode for VethSpec<'_> {
             encoder.nest(IFLA_LINKINFO, |encoder| {
                 encoder.string(IFLA_INFO_KIND, "veth");
                 encoder.nest(IFLA_INFO_DATA, |encoder| {
+                    // A header and attributes, as in a message about the other end.
                     encoder.nest(VETH_INFO_PEER, |encoder| {
                         encoder.fixed(&header(self.b.index.unwrap_or(0), 0, 0));
                         self.end(encoder, &self.b);

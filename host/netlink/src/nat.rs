@@ -124,6 +124,7 @@ pub fn remove(table: &str) -> Result<()> {
     let mut batch = begin(table);
     batch.push_tolerant(object(table), &command(DELETE_TABLE, 0, "remove", |e| name(e, table)));
     match commit(batch) {
+        // Where there is no nftables, no table can have been installed.
         Err(Error::Unsupported { .. }) => Ok(()),
         outcome => outcome,
     }
@@ -158,6 +159,7 @@ type AddRuleBy<'a> = dyn FnMut(&'static str, Chain, &dyn Fn(&mut Rule<'_, '_>)) 
 fn rules(spec: &NatSpec<'_>, bridges: &[String], add: &mut AddRuleBy<'_>) {
     let install =
         &mut |chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| add("install", chain, conditions);
+    // In this order: the first rule that decides about a packet ends its way through the chain.
     bridged(spec, install);
     masquerade(spec, install);
     within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), install);
@@ -329,6 +331,7 @@ fn read_table(message: &Message<'_>) -> Option<String> {
 /// `struct nfgenmsg`: family, version, resource (big-endian).
 fn header(subsystem: u16) -> [u8; 4] {
     let [high, low] = subsystem.to_be_bytes();
+    // The brackets of a batch have no family; their two last bytes name the subsystem.
     [if subsystem == 0 { FAMILY_INET } else { 0 }, 0, high, low]
 }
 

@@ -535,6 +535,7 @@ fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
         }
     }
     route.to = IpNet::new(to, length).ok()?;
+    // Kernels before 4.20 send all tables, whatever was asked for.
     (table == u32::from(RT_TABLE_MAIN)).then_some(route)
 }
 

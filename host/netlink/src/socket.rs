@@ -145,6 +145,7 @@ impl Socket {
     pub fn run(&mut self, batch: &mut Batch) -> Result<()> {
         let mut refusals = Vec::new();
         let outcome = self.run_chunks(batch, &mut refusals);
+        // After an error, too: what was sent must not be sent again.
         batch.clear();
         outcome?;
         if refusals.is_empty() { Ok(()) } else { Err(Error::Refused(refusals)) }
@@ -217,6 +218,7 @@ impl Socket {
                     return match failure {
                         Some(failure) if absent.contains(&failure.errno) => Ok(None),
                         Some(failure) => Err(Error::Refused(vec![failure])),
+                        // An acknowledgement, before which there was no answer.
                         None => Err(Error::Answer { object: object.into(), operation }),
                     };
                 }
@@ -259,6 +261,7 @@ impl Socket {
                 if message.sequence != sequence {
                     continue;
                 }
+                // Read to its end all the same: a socket runs one dump at a time (EBUSY).
                 changed |= message.flags & DUMP_INTERRUPTED != 0;
                 match message.kind {
                     NLMSG_DONE | NLMSG_ERROR => {
@@ -378,6 +381,7 @@ fn refuse_dump(message: &Message<'_>, table: &'static str) -> Result<()> {
 
 /// Beyond the system's limit if allowed, else up to the limit.
 fn set_buffers(fd: &OwnedFd, wanted: usize) -> rustix::io::Result<()> {
+    // The forced ones need CAP_NET_ADMIN (socket(7)).
     sockopt::set_socket_send_buffer_size_force(fd, wanted)
         .or_else(|_| sockopt::set_socket_send_buffer_size(fd, wanted))?;
     sockopt::set_socket_recv_buffer_size_force(fd, wanted)
