@@ -111,7 +111,7 @@ impl Stream {
             self.window.note(number);
             Verdict::InOrder
         } else if !self.window.knows(number) || (number < self.start && !joined) {
-            // Nothing precedes number 0. In a stream joined while it ran, an earlier frame may follow.
+            // Before the start only a stream that was joined while it ran has frames.
             self.stale += 1;
             return Verdict::Stale;
         } else if self.window.note(number) {

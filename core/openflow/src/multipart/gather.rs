@@ -7,8 +7,8 @@ use crate::error::EncodeError;
 use crate::header::Version;
 use crate::wire::{Encoded, Writer};
 
-/// Bytes of entries in a part: what fits into a message beside its header and that of the answer, 8 bytes
-/// each (in 1.0 the second has 4).
+/// Bytes of entries in a part: what fits into a message beside its header and that of the answer,
+/// 8 bytes each (in 1.0 the second has 4).
 const PART: usize = 65_535 - 16;
 
 /// An answer as messages to be sent one after another; an empty answer is one empty part.
