@@ -33,7 +33,7 @@ use crate::prepare::{
 use crate::socket::{Socket, was_connected};
 use crate::who::Who;
 
-/// How others than its peers are kept from a listener of TCP.
+/// How a TCP listener is closed to all but its peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gate {
     /// By a filter in the kernel, or not at all: then the listener is refused.
@@ -178,6 +178,8 @@ impl Accepts {
         match self.gate {
             Gate::Accept => {}
             Gate::Kernel | Gate::Either => by_kernel().or_else(|unlimited| match unlimited {
+                // Linux 6.18 refuses filters of TCP sockets to all but root: accept(2) judges each
+                // connection.
                 peers::ROOT_ONLY => Ok(()),
                 other => Err(other),
             })?,
@@ -235,6 +237,8 @@ impl Accepts {
         let until = limit.filter(|_| waits).and_then(|limit| Instant::now().checked_add(limit));
         let cookie = cookie(fd);
         let one = Waiting { call, caller, accepting, cookie, waits, until, shared: false };
+        // net/socket.c reserves the descriptor before it waits for a connection, so EMFILE comes at
+        // once.
         if one.caller.is_full() {
             return one.answer(Done::failed(Errno::MFILE), around);
         }
@@ -250,6 +254,8 @@ impl Accepts {
         let mut waiting: Vec<Waiting> = vec![];
         let mut looked = Instant::now();
         while !ended.load(Ordering::SeqCst) {
+            // The list `new` is only read after the bell is silenced: a call that is pushed later
+            // rings again.
             let came = sleep(bell, &waiting, looked + LOOK_IDLE);
             let looks = looked.elapsed() >= LOOK_IDLE;
             if looks {
@@ -341,6 +347,8 @@ impl Accepts {
         around: Around<'_>,
     ) -> Prepared<std::io::Result<(OwnedFd, Vec<u8>)>> {
         let Accepting { fd, flags, .. } = &one.accepting;
+        // O_NONBLOCK belongs to the open file, which the program shares: it cannot be set for this
+        // call alone. Of two threads that see one connection, the second would block in accept(2).
         let _taking = one.waits.then(|| lock(&self.taking));
         // Also of one that did not block: it may by now.
         if !may_accept(fd) {
@@ -360,6 +368,7 @@ impl Accepts {
         if let Some(known) = known {
             return Some(known);
         }
+        // Nobody may come yet, and nothing is remembered: its rule counts from when it listens.
         if !listens(&one.accepting.fd) {
             return Some(Some(Arc::new(Peers::of([]))));
         }
@@ -423,6 +432,7 @@ fn sleep(bell: &OwnedFd, waiting: &[Waiting], look: Instant) -> Vec<Came> {
         fds.push(PollFd::new(&one.caller, PollFlags::IN));
     }
     let first = waiting.iter().filter_map(|one| one.until).chain([look]).min();
+    // A call that must not wait is here only because a batch of rejected connections ended.
     let unfinished = waiting.iter().any(|one| !one.waits);
     let span = match first {
         _ if unfinished => Some(Duration::ZERO),
@@ -440,6 +450,7 @@ fn sleep(bell: &OwnedFd, waiting: &[Waiting], look: Instant) -> Vec<Came> {
 fn may_accept(fd: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(fd, PollFlags::IN)];
     let ready = poll(&mut polled, Some(&timespec(Duration::ZERO)));
+    // A socket that does not listen is not readable, but accept(2) fails at once with EINVAL.
     ready != Ok(0) || !listens(fd)
 }
 
@@ -465,6 +476,8 @@ fn look(mut one: Waiting, around: Around<'_>) -> Option<Waiting> {
 /// Writes the peer's address where the call wants it, as accept(2) does.
 fn hand_over(one: &Waiting, connection: OwnedFd, address: &[u8], around: Around<'_>) -> Done {
     let Accepting { address: at, length: length_at, flags, .. } = one.accepting;
+    // The number of a caller that is gone may name another thread, whose memory is not to be
+    // written.
     if !around.listener.is_waiting(one.call.id) {
         return Done::Gone;
     }
@@ -485,6 +498,8 @@ fn write_address(
     let room = caller.bytes(length_at, 4).map_err(|_| Errno::FAULT)?;
     let room = room.try_into().map_or(0, i32::from_ne_bytes);
     let room = usize::try_from(room).map_err(|_| Errno::INVAL)?;
+    // As `move_addr_to_user` in net/socket.c: the address is cut to the room, its length is told
+    // whole.
     let length = u32::try_from(address.len()).unwrap_or(0);
     caller.write(at, &address[..room.min(address.len())]).map_err(|_| Errno::FAULT)?;
     caller.write(length_at, &length.to_ne_bytes()).map_err(|_| Errno::FAULT)

@@ -108,12 +108,15 @@ fn unix(bytes: &[u8]) -> Address {
 }
 
 fn netlink(bytes: &[u8]) -> Option<Address> {
+    // `struct sockaddr_nl`: family, padding, port, groups, in the byte order of the machine
+    // (netlink(7)).
     let groups = u32::from_ne_bytes(part(bytes, 8)?);
     Some(Address::Netlink { port: u32::from_ne_bytes(part(bytes, 4)?), groups })
 }
 
 fn vsock(bytes: &[u8]) -> Option<Address> {
     part::<16>(bytes, 0)?;
+    // `struct sockaddr_vm` has the port before the context id (vsock(7)).
     let port = u32::from_ne_bytes(part(bytes, 4)?);
     Some(Address::Vsock { cid: u32::from_ne_bytes(part(bytes, 8)?), port })
 }

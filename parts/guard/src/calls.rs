@@ -310,6 +310,8 @@ pub(crate) fn filter(barred: bool, accepts: bool) -> Filter {
             let rules = table(&AARCH64, &AARCH64_FOREIGN, &AARCH64_ACCEPTS);
             Filter::compile(&[(Machine::Aarch64, &rules)])
         }
+        // A program of 64 bits may call by `int 0x80` with i386's numbers, so both tables always
+        // apply.
         Machine::X86_64 | Machine::I386 => Filter::compile(&[
             (Machine::X86_64, &table(&X86_64, &X86_64_FOREIGN, &X86_64_ACCEPTS)),
             (Machine::I386, &table(&I386, &I386_FOREIGN, &I386_ACCEPTS)),

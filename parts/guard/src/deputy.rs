@@ -113,6 +113,7 @@ impl Deputy {
         };
         disposition::start_mortal(&mut command);
         let files = Files::read();
+        // Only now: the mounts that it records must be those in which the program starts.
         let sight = match Sight::here() {
             Ok(sight) => sight,
             Err(e) => refuse(&socket, &e),
@@ -134,6 +135,8 @@ impl Deputy {
                 let fds: Vec<_> = fds.chain(own.as_ref().map(AsFd::as_fd)).collect();
                 let began = Began { sealed, own_terminal: own.is_some(), files };
                 report(&socket, &Event::Started(began), &fds);
+                // The supervisor alone holds the listener: when it is killed, the calls that wait
+                // fail at once.
                 drop((listener, sight, own));
                 let Some(pid) = pid else { process::exit_now(1) };
                 Attended { pid, own_group, socket, maker, signals, outer }.attend()
@@ -251,6 +254,8 @@ impl Attended {
                 // The terminal's end reaches its session's leader alone; others come to the program by themselves.
                 if self.own_group && number == Signal::HUP.as_raw() {
                     self.signal(number);
+                    // A stopped program takes its SIGHUP only when it goes on; the kernel sends
+                    // both, too.
                     self.signal(Signal::CONT.as_raw());
                 }
             }
@@ -264,6 +269,8 @@ impl Attended {
             Ok(Received::Value(Told::Continue, _)) => self.signal(Signal::CONT.as_raw()),
             Ok(Received::Malformed(_)) => {}
             Ok(Received::Ended) | Err(_) => {
+                // The listener has closed with the supervisor: what still runs gets no new
+                // connection.
                 self.end_all();
                 process::exit_now(1)
             }
@@ -297,6 +304,8 @@ impl Attended {
                 continue;
             }
             if status.stopped() {
+                // In the caller's group the key that stops the program stops the supervisor by
+                // itself.
                 if self.own_group {
                     report(&self.socket, &Event::Stopped, &[]);
                 }

@@ -40,6 +40,8 @@ impl Digests {
         // The file of the running program, also if another one has its name by now.
         let mut file = File::open(format!("/proc/{thread}/exe")).ok()?;
         let data = file.metadata().ok()?;
+        // The time of the last change, since a user can set that of the last modification
+        // (utimensat(2)).
         let version = (data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec());
         let known = |digests: &Digests| {
             digests.known.lock().unwrap_or_else(PoisonError::into_inner).get(&version).copied()

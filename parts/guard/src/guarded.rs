@@ -72,6 +72,8 @@ impl Guarded {
         };
         let (socket, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
+            // Keeps messages apart, as datagrams do, and shows the end of the other side, as
+            // streams do.
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
             None,
@@ -92,6 +94,8 @@ impl Guarded {
         };
         let passed_on = process::FOR_PROGRAMS.iter().chain(&process::OF_KEYS);
         let mut caught: Vec<i32> = passed_on.map(|signal| signal.as_raw()).collect();
+        // The program inherits signals that are ignored (nohup(1)): they are not to be passed on to
+        // it.
         caught.retain(|number| !disposition::is_ignored(*number));
         caught.push(Signal::WINCH.as_raw());
         let signals = process::catch(&caught)?;
@@ -113,6 +117,7 @@ impl Guarded {
         let program = self.program.clone();
         let (errno, words) = match envelope::receive(SOCKET, &self.socket)? {
             Received::Value(Event::Started(began), mut fds) => {
+                // The deputy appends its terminal to the three descriptors that always come.
                 let own = if began.own_terminal { fds.pop() } else { None };
                 match <[OwnedFd; 3]>::try_from(fds) {
                     Ok(parts) => return self.begun(began, parts, own),
@@ -128,6 +133,8 @@ impl Guarded {
         use rustix::io::Errno;
         let known = errno.map(Errno::from_raw_os_error);
         Err(match known {
+            // seccomp(2): a filter of this thread has a listener already, and the kernel allows
+            // one.
             Some(Errno::BUSY) => Error::Nested { program },
             Some(
                 Errno::NOENT
@@ -241,6 +248,8 @@ impl Front<'_> {
                 Ok(Received::Value(Event::Ended(code), _)) => return code,
                 Ok(Received::Value(..) | Received::Malformed(_)) => {}
                 Ok(Received::Ended) | Err(_) => {
+                    // A deputy that ends without a word was killed. Its orphans are this process's
+                    // children now.
                     process::end_descendants();
                     return 128 + Signal::KILL.as_raw();
                 }

@@ -149,8 +149,10 @@ impl Menu {
                 let typed = (typed * 10 + u32::from(key - b'0')).min(LONGEST);
                 self.go(Stage::Minutes { action, typed })
             }
+            // Backspace sends BS or DEL, by the terminal.
             8 | 127 => self.go(Stage::Minutes { action, typed: typed / 10 }),
             b'\r' | b'\n' if typed > 0 => self.go(Stage::Scope { action, minutes: Some(typed) }),
+            // Esc and Ctrl-C.
             27 | 3 => self.go(Stage::First),
             _ => Step::Nothing,
         }

@@ -53,7 +53,7 @@ pub(crate) struct Names {
     home: Arc<Home>,
     /// Made when a name server is asked for the first time; `None` where it cannot be made.
     stub: OnceLock<Option<Stub>>,
-    /// Whether there is something to carry, or nothing any more.
+    /// Whether queries are carried: not yet, now, or no longer.
     phase: Mutex<Phase>,
     changed: Condvar,
 }
@@ -137,7 +137,7 @@ impl Names {
         book::tell(names, String::as_str, judge);
     }
 
-    /// Says of destinations that are the resolver that they are: those to which [`Names::lead`] leads.
+    /// Marks the destinations that are the resolver: those whose socket [`Names::lead`] can exchange.
     pub(crate) fn tell_resolver(&self, act: &Act, wants: &mut [Want], call: &Call) {
         let fd = match act {
             Act::Connect { fd, .. } | Act::Send { fd, .. } | Act::SendMany { fd, .. } => fd,
@@ -210,6 +210,7 @@ impl Names {
             return Ok(fd);
         };
         let is_server = self.is_server(address, port);
+        // As long as nobody asked a server no socket is apart, so none has to be exchanged back.
         let stub = if is_server { self.stub() } else { self.stub.get().and_then(Option::as_ref) };
         let Some(stub) = stub else { return Ok(fd) };
         let to = SocketAddr::from((address, port));
@@ -258,6 +259,8 @@ impl Asked<'_> {
         if alike(fd, other).is_err() {
             return false;
         }
+        // `SECCOMP_IOCTL_NOTIF_ADDFD` sets the descriptor's flags by its own: FD_CLOEXEC is carried
+        // over.
         let path = format!("/proc/{}/fdinfo/{number}", self.caller.tid());
         let closes = closes_on_exec(&std::fs::read_to_string(path).unwrap_or_default());
         self.listener.replace(self.call.id, other.as_fd(), number, closes).unwrap_or(false)
@@ -304,6 +307,8 @@ impl Stub {
         let apart = Apart::start().map_err(|e| Failure::new("name servers", "stand in for", e))?;
         assign(&apart, servers)?;
         let doors: Vec<Door> = servers.iter().filter_map(|s| door(&apart, *s).ok()).collect();
+        // A socket shows its network by `SO_NETNS_COOKIE`; one from each place gives the two to
+        // compare.
         let here = place.socket(AddressFamily::INET, SocketType::DGRAM);
         let here = here.map_err(failed("make a socket for"))?;
         let network = |socket: BorrowedFd<'_>| {
@@ -369,6 +374,7 @@ impl Stub {
         let sender = sender(&self.place, family, to)?;
         let plain = sender.to_canonical();
         let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        // bind(2) takes only addresses that are assigned where the socket lives.
         if !plain.is_loopback() && !assigned.contains(&plain) {
             assign(&self.apart, &[plain]).map_err(|_| Errno::ACCESS)?;
             assigned.insert(plain);

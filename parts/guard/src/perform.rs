@@ -14,9 +14,9 @@ use rustix::net::{Shutdown, SocketType, shutdown, sockopt};
 use crate::judge::State;
 use crate::prepare::{Act, Outgoing, Place, gather, place};
 
-/// How often calls that block are looked at: a killed program's connection is given up, and a signal delivered, so late.
+/// How often blocked calls are checked: the longest delay of a signal, and of giving up a killed program's connection.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often it is looked whether there are such calls.
+/// The same while no call blocks.
 pub(crate) const LOOK_IDLE: Duration = Duration::from_millis(50);
 
 /// What becomes of a call.
@@ -59,8 +59,8 @@ struct Entry {
 }
 
 impl Blocked {
-    /// Until no process has the filter any more: interrupts calls whose caller is gone or signalled. Each time it
-    /// `looks` as well, which tells whether it is to look soon again.
+    /// Interrupts calls whose caller is gone or signalled, until no process has the filter any more. Each round also calls
+    /// `looks`, which returns whether the next round is to come soon.
     pub(crate) fn watch(
         &self,
         listener: &Listener,
@@ -73,6 +73,8 @@ impl Blocked {
             if listener.is_unused(span) {
                 ended.store(true, Ordering::SeqCst);
             }
+            // /proc is read without the lock, so that threads can begin calls meanwhile. A call
+            // that is new by then is interrupted in vain, and made again.
             let mut waiting: Vec<(u64, i32)> =
                 self.lock().iter().filter_map(|one| one.of).collect();
             waiting.retain(|(id, tid)| state(listener, *id, *tid) == State::Waiting);
@@ -93,6 +95,8 @@ impl Blocked {
         let interrupter = Interrupter::here();
         self.lock().push(Entry { interrupter, of: Some((id, tid)) });
         let done = loop {
+            // A blocking connect(2) that is made again after EINTR waits on for the same handshake
+            // (net/ipv4/af_inet.c, `SS_CONNECTING`).
             match call() {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
                     match state(listener, id, tid) {
@@ -153,6 +157,7 @@ pub(crate) fn state(listener: &Listener, id: u64, tid: i32) -> State {
 
 /// Whether a signal waits that this thread will take. One for the whole process may be taken by another thread.
 pub(crate) fn signalled(status: &Status) -> bool {
+    // The kernel gives a signal for the process to any thread that does not block it (signal(7)).
     let alone = status.field("Threads") == Some("1");
     mask(status, "SigPnd") & !mask(status, "SigBlk") != 0 || (alone && shared(status))
 }
@@ -269,6 +274,8 @@ impl Desk<'_> {
                 _ => break,
             }
             match gather(self.caller, &mut rest, false) {
+                // Descriptors and other control messages went with the first part, and must not go
+                // twice.
                 Ok(data) => {
                     let control = signature.clone();
                     ready.message = Message { data, control, address: vec![] };
@@ -303,6 +310,7 @@ impl Desk<'_> {
 
     /// A closed stream kills its writer by SIGPIPE unless it forbids that: the supervisor's own call never raises it.
     fn complain(&self, done: &Done, fd: &OwnedFd, flags: i32) {
+        // MSG_NOSIGNAL.
         const NO_SIGNAL: i32 = 0x4000;
         let broken =
             matches!(done, Done::Outcome(Outcome::Errno(e)) if *e == Errno::PIPE.raw_os_error());
@@ -339,6 +347,8 @@ fn create(family: u32, kind: u32, number: u32) -> Done {
     let flags = SocketFlags::from_bits_retain(kind & !0xF);
     let protocol = std::num::NonZeroU32::new(number).map(Protocol::from_raw);
     let (family, kind) = (AddressFamily::from_raw(family), SocketType::from_raw(kind & 0xF));
+    // The supervisor's copy is always closed on exec; the flag that was asked for is set on the
+    // program's.
     let close_on_exec = flags.contains(SocketFlags::CLOEXEC);
     match socket_with(family, kind, flags | SocketFlags::CLOEXEC, protocol) {
         Ok(fd) => Done::Descriptor(fd, close_on_exec),

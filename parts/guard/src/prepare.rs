@@ -137,6 +137,8 @@ impl Arguments<'_> {
             || (protocol == Protocol::Netlink && number == 0);
         let wants = if common { vec![] } else { vec![opened(protocol)] };
         if !self.copied {
+            // Registers cannot change while the call waits, so the kernel makes the socket that was
+            // judged.
             return Ok(Deed::quick(wants, Act::Continue));
         }
         // The supervisor's own socket must be no more than the caller's would be: of another network, or with rights
@@ -195,6 +197,7 @@ impl Arguments<'_> {
         let probe = want.as_ref().is_some_and(is_probe);
         let wants: Vec<_> = want.into_iter().filter(|_| !probe).collect();
         // A listener on this machine takes a connection at once, or has a full queue.
+        // The turn is given up only for what waits: passing it on wakes another thread each time.
         let near = wants.first().is_some_and(|want| is_loopback(&want.target));
         let waits = !socket.is_datagram() && !near;
         Ok(Deed { wants, act: Act::Connect { fd, place, probe }, waits })
@@ -301,6 +304,7 @@ impl Arguments<'_> {
                 break;
             }
         }
+        // A thousand messages to one peer are one question.
         wants.dedup_by(|later, first| later.asks_as(first));
         Ok(Deed { wants, act: Act::SendMany { fd, messages, flags }, waits: socket.has_readers() })
     }
@@ -358,6 +362,7 @@ fn destination(
     place: &mut Option<Place>,
     flags: i32,
 ) -> Prepared<Vec<Want>> {
+    // MSG_FASTOPEN makes sending connect (RFC 7413), so its address counts also for TCP.
     const FAST_OPEN: i32 = 0x2000_0000;
     let Some(read) = place.as_ref().and_then(|place| Address::read(place.bytes())) else {
         return Ok(vec![]);

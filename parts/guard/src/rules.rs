@@ -250,6 +250,8 @@ impl Rules {
             lock(&self.answers).push(rule.clone());
         }
         policy.remember(rule);
+        // The policy stays locked until the verdicts are gone: none of the old policy is kept after
+        // that.
         *lock(&self.kept_paths) = policy.policy().kept_paths().into();
         lock(&self.kept).clear();
         drop(policy);
@@ -289,6 +291,7 @@ fn done(action: Action) -> Judgement {
 impl Judge for Rules {
     /// With a log or learning every request takes the longer way, which writes it down.
     fn known(&self, request: &Request) -> Option<Judgement> {
+        // A digest needs the caller's file, which only `decide` reads.
         if self.log.is_some() || self.learned.is_some() || self.digests.wanted() {
             return None;
         }

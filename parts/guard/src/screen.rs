@@ -241,6 +241,8 @@ impl<'t> Screen<'t> {
                 let begun = Instant::now();
                 self.show_output();
                 self.passes_turn();
+                // Other guards try every 2 ms (`RETRY_TO_ASK`): without a pause they would never
+                // find the turn free.
                 if begun.elapsed() > LONG {
                     std::thread::sleep(MOMENT);
                 }

@@ -189,6 +189,7 @@ impl Supervisor {
 
     /// Starts a thread, which takes its turn.
     fn employ<'s>(&'s self, hall: Hall<'s, '_>) -> std::io::Result<()> {
+        // The default of 2 MiB would be 1 GiB of address space for all of them.
         let builder = std::thread::Builder::new().name("guard".into()).stack_size(256 << 10);
         builder.spawn_scoped(hall.scope, move || self.work(hall)).map(drop)
     }
@@ -322,6 +323,8 @@ impl Supervisor {
         }
         let mut slow = lock(&self.slow);
         let is_full = slow.busy >= MOST_SLOW;
+        // In a question or in the queue time passes: the thread's number may be another's
+        // afterwards.
         job.sure &= !asks && !is_full;
         if is_full {
             slow.queue.push_back(job);

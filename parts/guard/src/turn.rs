@@ -50,6 +50,8 @@ impl Turn {
             if self.take() {
                 return true;
             }
+            // `pass` notifies under this lock, after it has freed the word: no wake-up is lost in
+            // between.
             seats.taken += 1;
             seats = self.free.wait(seats).unwrap_or_else(PoisonError::into_inner);
             seats.taken -= 1;
@@ -59,6 +61,8 @@ impl Turn {
 
     /// This thread, which has the turn, has received a call.
     pub(crate) fn received(&self) -> Ticket {
+        // Relaxed: while a thread waits for a call nobody else changes the word, so this reads its
+        // own write.
         let ticket = (self.word.load(Ordering::Relaxed) & !PHASE).wrapping_add(NEXT) | BUSY;
         self.word.store(ticket, Ordering::SeqCst);
         Ticket(ticket)
@@ -101,6 +105,8 @@ impl Turn {
     }
 
     fn change(&self, from: Ticket, phase: u64) -> bool {
+        // The count in the word tells calls apart: a ticket of an earlier call changes nothing
+        // (ABA).
         let to = (from.0 & !PHASE) | phase;
         self.word.compare_exchange(from.0, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }

@@ -34,6 +34,7 @@ impl Who {
     pub(crate) fn of(thread: i32, program: Program) -> Who {
         let status = Status::of(thread).unwrap_or_default();
         let number = |key: &str| status.number(key).unwrap_or(0);
+        // PPid is 0 where the parent lives outside of this PID namespace (proc_pid_status(5)).
         let (pid, parent) = (number("Tgid"), number("PPid"));
         let called = fs::read_link(format!("/proc/{thread}/exe"))
             .map(|path| path.to_string_lossy().into_owned())

@@ -16,11 +16,11 @@ const FLOOR: Duration = Duration::from_secs(600);
 const CEILING: Duration = Duration::from_secs(86_400);
 /// Most addresses that are known without a name that a rule says. Beyond, those that end first are forgotten.
 const MOST_ADDRESSES: usize = 4096;
-/// Addresses that are noted until it is looked again which to forget.
+/// New addresses between two sweeps.
 const BATCH: usize = 1024;
 /// Most addresses that are known; more are not noted, until some do not count any more.
 const MOST: usize = 1 << 16;
-/// How often it is looked for these.
+/// Least time between two sweeps once there are [`MOST`].
 const LOOK: Duration = Duration::from_secs(1);
 /// Most names of one address that no rule says. Beyond, the one that was asked for longest ago is forgotten.
 pub(super) const MOST_NAMES: usize = 16;
@@ -31,7 +31,7 @@ const MOST_ASKERS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Book {
     all: HashMap<IpAddr, Vec<Known>>,
-    /// When it was last looked which addresses to forget, and how many were left.
+    /// When addresses were last swept, and how many were left.
     looked: Option<(Instant, usize)>,
 }
 
@@ -98,9 +98,12 @@ impl Book {
     fn has_room(&mut self, now: Instant, judge: &dyn Judge) -> bool {
         let (looked, left) = self.looked.unwrap_or((now, 0));
         let is_full = self.all.len() >= MOST;
+        // A sweep sorts all addresses. What rules keep may exceed the bound for ever, so a sweep is
+        // due only after a batch of new ones.
         if self.all.len() < MOST_ADDRESSES.max(left + BATCH).min(MOST) {
             return true;
         }
+        // At the hard bound each answer would cause a sweep, and most would find nothing to forget.
         if is_full && self.looked.is_some() && now < looked + LOOK {
             return false;
         }
@@ -119,8 +122,8 @@ impl Book {
     }
 }
 
-/// Leaves of names, which stand in the order in which they matter, what tells as much as all: some that no rule says, and one
-/// for each of the words by which rules say them.
+/// Cuts a list of names, the most important first, to those that can change a verdict: some that no rule says, and one for
+/// each of the words by which rules say them.
 pub(super) fn tell<T>(names: &mut Vec<T>, name: impl Fn(&T) -> &str, judge: &dyn Judge) {
     if names.len() <= MOST_NAMES {
         return;

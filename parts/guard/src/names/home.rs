@@ -66,6 +66,8 @@ impl Home {
     /// A socket that is connected, or has tried to for `most`.
     pub(super) fn stream(&self, to: SocketAddr, most: Duration) -> std::io::Result<OwnedFd> {
         let socket = self.socket(family(to), SocketType::STREAM)?;
+        // A blocking connect(2) ends only when the kernel gives up its SYNs, after some two minutes
+        // (tcp(7)).
         rustix::io::ioctl_fionbio(&socket, true)?;
         match connect(&socket, &to) {
             Ok(()) => {}
@@ -74,6 +76,7 @@ impl Home {
                 if poll(&mut polled, Timespec::try_from(most).ok().as_ref())? == 0 {
                     return Err(Errno::TIMEDOUT.into());
                 }
+                // Writable also means refused: SO_ERROR tells which (connect(2), EINPROGRESS).
                 sockopt::socket_error(&socket)??;
             }
             Err(error) => return Err(error.into()),

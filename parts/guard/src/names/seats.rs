@@ -120,6 +120,7 @@ fn is_free(
         }
         _ => (make(AddressFamily::INET, kind), Ipv4Addr::UNSPECIFIED.into()),
     };
+    // Without SO_REUSEADDR bind(2) to all addresses fails while any socket has the port.
     socket.is_ok_and(|socket| bind(socket, &SocketAddr::from((all, port))).is_ok())
 }
 

@@ -55,6 +55,7 @@ fn carry(
     for stream in [&client, &server] {
         stream.set_read_timeout(Some(SILENCE))?;
         stream.set_write_timeout(Some(SILENCE))?;
+        // A message is one write: Nagle's algorithm could only hold it back.
         stream.set_nodelay(true)?;
     }
     let both = Both { client: &client, server: &server, writes: Mutex::new(()), asker, shared };
@@ -107,6 +108,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// A message behind its length.
 fn send(mut to: &TcpStream, message: &[u8]) -> std::io::Result<()> {
     let length = u16::try_from(message.len()).map_err(|_| std::io::ErrorKind::InvalidData)?;
+    // Length and message in one write, as RFC 7766 section 8 asks.
     to.write_all(&[&length.to_be_bytes(), message].concat())
 }
 

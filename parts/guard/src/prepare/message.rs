@@ -28,6 +28,7 @@ const SCM_CREDENTIALS: i32 = 2;
 /// The pieces of a message.
 pub(super) fn vectors(caller: &Caller, width: Width, header: &Header) -> Prepared<Vec<(u64, u64)>> {
     if header.vector_count > MOST_VECTORS {
+        // As net/socket.c answers; the bound also limits what is copied for one call.
         return Err(Errno::MSGSIZE);
     }
     let count = usize::try_from(header.vector_count).map_err(|_| Errno::MSGSIZE)?;
@@ -193,6 +194,7 @@ fn replace(caller: &Caller, control: &mut Control) -> Prepared<Vec<OwnedFd>> {
         .filter_map(|part| part.try_into().ok().map(i32::from_ne_bytes))
         .collect();
     if numbers.len() > MOST_DESCRIPTORS {
+        // As `scm_fp_copy` in net/core/scm.c.
         return Err(Errno::INVAL);
     }
     let duplicates: Result<Vec<OwnedFd>, _> =
@@ -209,6 +211,8 @@ fn harmless(control: &Control) -> bool {
     const IPV6: i32 = 41;
     const UDP: i32 = 17;
     const TLS: i32 = 282;
+    // `SO_TIMESTAMPING`, `SCM_TXTIME`; `IP_TOS`, `IP_TTL`; `IPV6_HOPLIMIT`, `IPV6_DONTFRAG`,
+    // `IPV6_TCLASS`; `UDP_SEGMENT`; `TLS_SET_RECORD_TYPE`.
     matches!(
         (control.level, control.kind),
         (SOL_SOCKET, 37 | 61) | (IP, 1 | 2) | (IPV6, 52 | 62 | 67) | (UDP, 103) | (TLS, 1)
@@ -217,6 +221,7 @@ fn harmless(control: &Control) -> bool {
 
 /// `IP_PKTINFO` and `IPV6_PKTINFO` that choose the sender's address and leave the interface to the routes.
 fn from_any_interface(control: &Control, ip: i32, ipv6: i32) -> bool {
+    // `in_pktinfo` begins with the interface's index; in `in6_pktinfo` it is behind the address.
     let interface = match (control.level, control.kind) {
         (level, 8) if level == ip => control.data.get(..4),
         (level, 50) if level == ipv6 => control.data.get(16..20),

@@ -170,6 +170,8 @@ fn open_as(caller: &Caller, path: &[u8], flags: OFlags) -> Prepared<OwnedFd> {
     }
     let folder = base("cwd")?;
     let relative = if path.is_empty() { b".".as_slice() } else { path };
+    // RESOLVE_IN_ROOT at the folder would make it the root for `..` and absolute links. BENEATH
+    // fails with EXDEV where the path leaves the folder (openat2(2)).
     match within(&folder, relative, flags, ResolveFlags::BENEATH) {
         Err(Errno::XDEV) => {}
         opened => return opened,
@@ -179,6 +181,7 @@ fn open_as(caller: &Caller, path: &[u8], flags: OFlags) -> Prepared<OwnedFd> {
     let below = at.strip_prefix(top).map_err(|_| Errno::NOENT)?;
     let mut whole = [b"/", below.as_os_str().as_bytes()].concat();
     let again = within(&root, &whole, OFlags::PATH, ResolveFlags::IN_ROOT)?;
+    // Another mount or a rename may have put something else at that path.
     if object(&rustix::fs::fstat(&again)?) != object(&rustix::fs::fstat(&folder)?) {
         return Err(Errno::NOENT);
     }
@@ -322,7 +325,10 @@ pub(crate) fn bind(fd: &OwnedFd, place: &Place, caller: &Caller) -> io::Result<(
     take_umask(caller);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let theirs = open(format!("/proc/{}/cwd", caller.tid()), flags, Mode::empty())?;
+    // Held before the change: afterwards nothing may keep the thread in the caller's folder.
     let ours = open("/", flags, Mode::empty())?;
+    // A relative path stays as the caller wrote it. Threads that bind have a directory of their own
+    // (unshare(2), CLONE_FS), so no other thread is moved.
     rustix::process::fchdir(&theirs)?;
     // Where their root or mounts are others, the path may mean something else here.
     let same = place.leads_to(folder) && is_writable(folder);
