@@ -42,6 +42,7 @@ impl<T: Send + 'static> Background<T> {
         let slot = Arc::new(Mutex::new(Slot::Awaited));
         let place = Arc::clone(&slot);
         let body = move || {
+            // Dropped before the thread ran: what it would attach would only be detached.
             if !lock(&place).is_awaited() {
                 return;
             }
@@ -50,6 +51,8 @@ impl<T: Send + 'static> Background<T> {
             if slot.is_awaited() {
                 *slot = Slot::Ready(outcome);
             } else {
+                // Dropping an outcome detaches programs, which
+                // takes long: not under the lock that `take` needs.
                 drop(slot);
                 drop(outcome);
             }

@@ -27,6 +27,8 @@ pub(crate) fn join(shared: &Shared, joins: &[Join]) -> Result<u64> {
     let count = u64::try_from(points.len()).unwrap_or(u64::MAX);
     let clock = shared.setup.clock;
     let done = clock.now().saturating_add(count.saturating_mul(SET_POINT));
+    // The block after that moment may begin at once;
+    // the second one leaves the points a whole period.
     let from = schedule.block_at(done).unwrap_or(0).saturating_add(2);
     let joined = joins.iter().filter_map(|join| {
         let id = join.filters.first()?.id;
@@ -36,6 +38,7 @@ pub(crate) fn join(shared: &Shared, joins: &[Join]) -> Result<u64> {
     let filters: Vec<_> = joins.iter().flat_map(|join| &join.filters).copied().collect();
     set_all(&points, |point| point.join(&filters, &joined))?;
     let now = clock.now();
+    // A packet of that block may pass up to a guard before it begins.
     if now > schedule.begin(from).saturating_sub(schedule.guard()) {
         shared.disturb(from, schedule.block_at(now).unwrap_or(from).max(from));
     }

@@ -68,6 +68,7 @@ pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
     let configuration = &setup.configuration;
     let points = number(setup.spots.len()).max(1);
     let flows = setup.room().max(1);
+    // Per-CPU maps: each CPU has a copy of every count and sample.
     let tables = points.saturating_mul(flows).saturating_mul(BANKS * cpus.max(1));
     let left = MOST_KERNEL.saturating_sub(tables.saturating_mul(COUNT));
     let most = left / tables / SAMPLE;
@@ -119,6 +120,7 @@ fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
 pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> Result<()> {
     let Configuration { period, guard, program, .. } = setup.configuration;
     let tick = if program == Program::All { 0 } else { tick };
+    // RFC 9341, section 5: d < L/2, where d includes what the coarse clock lags.
     let apart = guard.saturating_add(tick).saturating_add(SETTLE).saturating_mul(2) + 1;
     let reading = reading(setup, room, cpus);
     // Guard and tick take less than half of the two and a half periods before a bank is reused.
@@ -190,6 +192,7 @@ pub(crate) fn workers() -> usize {
 
 /// CPUs that this kernel may ever run.
 pub(crate) fn cpus() -> u64 {
+    // Per-CPU maps have a value for each possible CPU, also for those that are offline.
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u64>().ok());
     last.map_or_else(|| number(workers()), |last| last + 1)

@@ -28,6 +28,7 @@ fn filters(a: &Filter, b: &Filter) -> bool {
     fn alike<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
         a.zip(b).is_none_or(|(a, b)| a == b)
     }
+    // Two prefixes share an address only if one contains the other.
     let nets = |a: Option<ipnet::IpNet>, b: Option<ipnet::IpNet>| {
         a.zip(b).is_none_or(|(a, b)| a.contains(&b) || b.contains(&a))
     };

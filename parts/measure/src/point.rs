@@ -71,6 +71,7 @@ fn failed(spot: &Spot, operation: &'static str, error: netloom_ebpf::Error) -> E
 
 /// Why a point was not attached: an interface runs a limited number of programs.
 fn refused(spot: &Spot, error: netloom_ebpf::Error) -> Error {
+    // kernel/bpf/mprog.c answers ERANGE when a hook has no room left.
     let full = |failure: &Failure| failure.raw_os_error() == Some(Errno::RANGE.raw_os_error());
     if !matches!(&error, netloom_ebpf::Error::Failed(failure) if full(failure)) {
         return failed(spot, "attach a point", error);
@@ -128,6 +129,8 @@ impl Point {
             let caught_up = attached.catch_up(&config);
             caught_up.map_err(|error| failed(&self.spot, "add flows", error))?;
         }
+        // Only once all attachments have them: what is
+        // reattached catches up with this configuration.
         self.config = config;
         Ok(())
     }
@@ -159,6 +162,7 @@ impl Point {
         if let Some(Ok(Ok(attached))) = self.returning.as_ref().and_then(Background::forgo) {
             self.next = Some(attached);
         }
+        // The last look: a detached program no longer tells whether its interface is there.
         self.look(interfaces);
         self.off = true;
         for attached in [&mut self.attached, &mut self.next].into_iter().flatten() {
@@ -175,6 +179,7 @@ impl Point {
         interfaces: &dyn Interfaces,
         block: u64,
     ) -> Result<Vec<FlowBlock>> {
+        // First: a block that begins after the interface came back is in the new program's banks.
         self.take_over(block);
         self.look(interfaces);
         let Some(attached) = &mut self.attached else { return Ok(self.unread(block)) };
@@ -320,6 +325,7 @@ fn attach(interfaces: &dyn Interfaces, spot: &Spot, config: &Config) -> Result<A
     let mut work = |ifindex| {
         let measure = Measure::attach(ifindex, spot.direction, config)
             .map_err(|error| refused(spot, error))?;
+        // After the attachment: a block that began before was counted in part only.
         let since = config.clock.now();
         let filters = config.filters.len();
         attached = Some(Attached { measure, ifindex, since, gone: false, filters });

@@ -108,6 +108,8 @@ impl Probe {
     pub fn create(&self, configuration: Configuration) -> Result<SessionId> {
         let setup = self.setup(configuration)?;
         let takes = limits::takes(&setup, limits::cpus())?;
+        // Reserved before the lock is given back: preparing
+        // takes long, and others must count this one.
         let id = lock(&self.sessions).begin(takes)?;
         let session = Session::prepare(Arc::clone(&self.interfaces), setup);
         let mut sessions = lock(&self.sessions);
@@ -166,6 +168,7 @@ impl Probe {
     /// No such session.
     pub fn delete(&self, id: SessionId) -> Result<()> {
         let session = self.session(id)?;
+        // Removed first: `stop` waits for the last block, and the lock must not be held for that.
         lock(&self.sessions).by_id.remove(&id);
         session.stop();
         Ok(())

@@ -31,6 +31,7 @@ pub(crate) fn spawn(shared: Arc<Shared>) -> Result<()> {
             shared.complain(format!("reading of blocks failed: {}", said(&*panic)));
         }
         let _ = catch_unwind(AssertUnwindSafe(|| end(&shared)));
+        // Also after a panic: `Session::stop` waits for this state.
         shared.set_ended();
     };
     let thread = thread::Builder::new().name("netloom-measure".to_owned()).spawn(body);
@@ -45,6 +46,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 /// Detaches all points, markers first, including reattachments in progress.
 fn end(shared: &Shared) {
     let points = shared.points();
+    // An observer that went first would miss packets that are still being marked.
     for marks in [true, false] {
         let mut endings = Vec::new();
         for mut point in points.iter().map(lock) {
@@ -97,6 +99,7 @@ impl Reader<'_> {
             }
         }
         if !self.unmarked && self.is_last() {
+            // Marks of a next block would be in packets that no point counts.
             self.unmark();
             return true;
         }
@@ -186,6 +189,7 @@ impl Reader<'_> {
         let now = self.now();
         let lasting = self.schedule.block_at(now).unwrap_or(0);
         if lasting.saturating_sub(self.next) > BEHIND {
+            // Older banks may be reused at any moment (`Schedule::reused`).
             let to = self.last.map_or(lasting, |last| last.min(lasting)).saturating_sub(2);
             let (from, last) = (self.next, to.saturating_sub(1));
             self.shared.complain(format!(

@@ -50,6 +50,7 @@ impl Session {
     /// attached any more. A session that was never started ends too.
     pub fn stop(&self) {
         let mut inner = lock(&self.0.inner);
+        // A start under way would set the state to running behind this one's back.
         while inner.starting {
             inner = self.0.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }

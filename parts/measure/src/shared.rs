@@ -95,6 +95,7 @@ impl Shared {
     }
 
     pub(crate) fn set_running(&self, schedule: Schedule, points: Vec<Point>) {
+        // Before the state: a reader that finds the session running must find its points.
         *lock(&self.points) = points.into_iter().map(Mutex::new).collect();
         let mut inner = lock(&self.inner);
         (inner.state, inner.schedule) = (State::Running, Some(schedule));

@@ -82,9 +82,11 @@ pub(crate) fn attach(shared: &Shared) -> Result<(Schedule, Vec<Point>)> {
                 point.begin_at(schedule)?;
             }
         }
+        // All points must know it before the first packet of block 0, which may be a guard early.
         if left == 0 || clock.now() < begin.saturating_sub(configuration.guard) {
             return Ok((schedule, points));
         }
+        // The machine was too slow for this lead: block 0 is set to a later time at all points.
         ahead = ahead.saturating_mul(4);
     }
 }
