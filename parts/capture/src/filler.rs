@@ -162,6 +162,7 @@ impl Filler {
         }
         let Some(filling) = &self.filling else { return };
         let aged = u128::from(clock::monotonic() - filling.since) >= LIVE.as_nanos();
+        // A writer that is busy gets full chunks only: each early one costs a block of padding.
         if filling.epoch != self.shared.epoch() || (aged && self.shared.queue.is_idle()) {
             self.seal();
         }
@@ -177,6 +178,8 @@ impl Filler {
             self.seal();
         }
         if let (None, Some(taken)) = (&self.filling, taken) {
+            // Pairs with the load in `Shared::mark`: who sees
+            // this mark finds all earlier chunks in the queue.
             self.slot().mark.store(taken, Ordering::Release);
             self.marked = now;
         }
@@ -204,6 +207,7 @@ impl Filler {
         let Some(filling) = self.filling.take() else { return };
         let Filling { buffer, len, frames, epoch, last, sorted, .. } = filling;
         if self.shared.merges {
+            // Before the push, since the writer counts it down as soon as it has the chunk.
             self.slot().queued.fetch_add(1, Ordering::Relaxed);
         }
         let (thread, shares) = (self.thread, vec![Share { source: self.source, frames }]);
@@ -219,6 +223,7 @@ impl Filler {
     pub(crate) fn show(&mut self) {
         let tally = std::mem::take(&mut self.tally);
         let slot = self.slot();
+        // Memory that runs out while the disk is full was lost to the disk.
         let lost = if self.shared.full.load(Ordering::Relaxed) { &slot.disk } else { &slot.memory };
         for (counter, value) in [
             (&slot.captured, tally.captured),
@@ -335,6 +340,8 @@ impl Filler {
     /// Whether one more frame is wanted. The last wanted one ends the capture.
     fn is_wanted(&mut self) -> bool {
         let Some(wanted) = &self.shared.wanted else { return true };
+        // Relaxed: the number alone is shared. It falls
+        // below 0 when threads take the last frames at once.
         let left = wanted.fetch_sub(1, Ordering::Relaxed);
         if left <= 1 {
             self.shared.end(crate::End::Packets);

@@ -97,6 +97,7 @@ impl Keeper {
         }
         let filled = self.filled();
         let elapsed = self.looked.elapsed().as_secs_f64();
+        // Over a shorter time a single chunk would look like a high rate.
         if elapsed >= LOOK.as_secs_f64() / 2.0 {
             #[expect(clippy::cast_precision_loss, reason = "a rate, to be rounded")]
             let needed = (filled - self.filled) as f64 / elapsed * STALL;
@@ -153,6 +154,8 @@ impl StatisticsFile {
         let file = how.write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(|e| Failure::new(object(), "create", e))?;
         netloom_disk::lock(&file, &path)?;
+        // Emptied only now that it is locked: another
+        // capture may be writing it. A pipe has no length.
         if file.metadata().is_ok_and(|found| found.is_file()) {
             file.set_len(0).map_err(|e| Failure::new(object(), "empty", e))?;
         }

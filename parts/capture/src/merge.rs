@@ -149,6 +149,8 @@ impl Merger {
     /// The time up to which everything may be written, given the threads' common mark.
     pub(crate) fn horizon(&self, mark: u64) -> u64 {
         let pool = &self.shared.pool;
+        // More than three quarters of the memory are held:
+        // order gives way, so that no frame is lost.
         if pool.in_use_bytes() / 3 > pool.room_bytes() {
             return u64::MAX;
         }
@@ -161,12 +163,14 @@ impl Merger {
     pub(crate) fn next(&mut self, until: u64) -> Option<Chunk> {
         loop {
             let first = &self.runs.peek().filter(|run| run.0.head <= until)?.0;
+            // Frames of the next file must not follow those of this one in a chunk.
             if self.out.as_ref().is_some_and(|out| first.epoch.max(self.epoch) > out.epoch) {
                 return self.out.take();
             }
             let mut run = self.runs.pop()?.0;
             let limit = self.runs.peek().map_or(until, |next| next.0.head.min(until));
             if self.is_whole(&run, limit) {
+                // Earlier frames are still in the chunk in progress: that one goes first.
                 if let Some(out) = self.out.take() {
                     self.runs.push(Reverse(run));
                     return Some(out);

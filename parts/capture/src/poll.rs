@@ -161,6 +161,7 @@ struct Leave<'a> {
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
+        // Each thread counts itself down after its last chunk, so nothing comes after the last one.
         if self.alive.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.end(End::InterfacesGone);
             self.shared.queue.close();

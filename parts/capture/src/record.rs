@@ -57,6 +57,7 @@ pub(crate) fn put(out: &mut [u8], interface: u32, frame: &Frame<'_>, kept: usize
     let high = u32::try_from(frame.time_ns >> 32).unwrap_or(u32::MAX);
     let low = u32::try_from(frame.time_ns & 0xffff_ffff).unwrap_or(u32::MAX);
     let captured = u32::try_from(kept).unwrap_or(u32::MAX);
+    // Block type 6: enhanced packet block.
     head[..4].copy_from_slice(&6_u32.to_le_bytes());
     head[4..8].copy_from_slice(&total);
     for (at, value) in [(8, interface), (12, high), (16, low), (20, captured), (24, frame.original)]
@@ -68,6 +69,7 @@ pub(crate) fn put(out: &mut [u8], interface: u32, frame: &Frame<'_>, kept: usize
     data[kept..].fill(0);
     copy(&mut data[..kept], frame);
     if let Some(options) = options.first_chunk_mut::<FLAGS>() {
+        // epb_flags (2) of 4 bytes, then opt_endofopt.
         *options = [2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         options[4..8].copy_from_slice(&frame.flags.to_le_bytes());
     }

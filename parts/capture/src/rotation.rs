@@ -102,7 +102,9 @@ fn parts(time_ns: u64) -> [u64; 6] {
 /// Year, month and day of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant,
 /// "chrono-compatible low-level date algorithms", `civil_from_days`).
 fn date(days: u64) -> (u64, u64, u64) {
+    // Days since 0000-03-01: years begin in March, so that the leap day is the last of its year.
     let days = days + 719_468;
+    // The calendar repeats every 400 years, of 146097 days.
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);

@@ -24,6 +24,7 @@ pub(crate) fn by_time(chunk: &mut Chunk, pool: &Pool, places: &mut Vec<BlockAt>)
     if find(blocks, places).is_none() {
         return;
     }
+    // Stable, and linear for the few ordered runs that the CPUs have written.
     places.sort_by_key(|(time, ..)| *time);
     let mut end = 0;
     for (start, len) in places.iter().filter_map(|(_, start, len)| {

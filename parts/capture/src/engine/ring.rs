@@ -58,6 +58,7 @@ impl Engine for Ring {
         if std::mem::take(&mut self.attached) {
             self.tap.detach();
         }
+        // No program runs any more after the detachment: this is all that will ever come.
         while self.take(into)? > 0 {}
         Ok(())
     }

@@ -58,6 +58,7 @@ impl Switch {
     fn put(&mut self, start: usize, length: usize, into: &mut Filler) {
         self.counts.offered += 1;
         let whole = self.buffer.get(start..start + length).unwrap_or_default();
+        // Another process wrote the ring: no length in it is taken for granted.
         let Some((header, data)) = whole.split_at_checked(vnet::LEN) else {
             self.counts.lost += 1;
             return;

@@ -77,6 +77,8 @@ impl Tpacket {
         let counting = counting(options);
         for _ in 0..options.threads.max(1) {
             let fanout =
+                // The first socket makes the group and gets a
+                // number that is free; the others join by it.
                 (options.threads > 1).then_some(Fanout { id: group, mode: FanoutMode::Hash });
             let ring = open(index, options, fanout, counting.as_ref())?;
             group = ring.group()?;
@@ -100,6 +102,7 @@ impl Tpacket {
         for _ in 0..MOST {
             let block = match self.ring.block(wait) {
                 Ok(Some(block)) => block,
+                // ENETDOWN is told once; frames come again when the interface is up.
                 Ok(None) | Err(netloom_rawsock::Error::Down { .. }) => return Ok(found),
                 Err(netloom_rawsock::Error::Gone { .. }) if found == Round::Nothing => {
                     return Ok(Round::Gone);
@@ -191,6 +194,7 @@ impl Engine for Tpacket {
         self.ring.stop()?;
         while matches!(self.take(into, Duration::ZERO)?, Round::Some | Round::Part) {}
         let Statistics { packets, drops, .. } = self.ring.statistics()?;
+        // `tp_packets` counts dropped frames, too (packet(7), PACKET_STATISTICS).
         match packets.saturating_sub(drops + self.taken) {
             0 => Ok(()),
             missing => Err(Error::Missing { index: self.index, missing }),

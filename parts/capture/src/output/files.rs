@@ -150,6 +150,7 @@ impl Files {
         self.remove_oldest();
         let path = self.next_path();
         let mut file = File::create(&path, &self.options.disk)?;
+        // The space of a removed file may have come back since: one more attempt to reserve it.
         let short = self.options.disk.preallocate > 0 && !file.how().preallocated;
         if short && self.wait_freed() {
             drop(file);
@@ -203,6 +204,8 @@ impl Files {
     /// Unlinks a file, and frees its space while others are written.
     fn remove(&mut self, path: &Path) {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // A file's space is freed with its last descriptor
+        // (unlink(2)): by the thread, not by the unlink here.
         let held = rustix::fs::open(path, flags, Mode::empty());
         // Another process may have removed it.
         drop(std::fs::remove_file(path));
@@ -325,6 +328,7 @@ impl Files {
     /// Whether a chunk belongs in the next file.
     fn is_due(&self, length: usize, epoch: u64) -> bool {
         let Some(open) = &self.open else { return false };
+        // An interface's statistics block has less than 128 bytes.
         let tail = self.shared.accounts.len() * 128;
         let with = open.length + padded(length) as u64 + padded(tail) as u64;
         let full = self.options.rotation.bytes.is_some_and(|most| with > most);

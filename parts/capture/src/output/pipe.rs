@@ -74,6 +74,7 @@ impl Output for Pipe {
 
     fn go_on(&mut self) -> Result<(), Refused> {
         self.begin()?;
+        // POLLERR and POLLHUP are reported without being asked for (poll(2)).
         let mut set = [PollFd::new(&self.fd, PollFlags::empty())];
         let looked = rustix::event::poll(&mut set, Some(&Timespec::default()));
         let left = looked.is_ok() && set[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
@@ -97,6 +98,8 @@ impl Output for Pipe {
 /// Writes all bytes; returns their number.
 fn put(fd: &OwnedFd, file: bool, shared: &Shared, bytes: &[u8]) -> Result<u64, Refused> {
     let failed = |e: Errno| Refused::from(Failure::new("output", "write", e));
+    // O_NONBLOCK would also change the descriptor for others that share it, such
+    // as the shell. After poll(2), a write of PIPE_BUF bytes does not wait.
     let part = if file { usize::MAX } else { PART };
     let mut rest = bytes;
     while !rest.is_empty() {
