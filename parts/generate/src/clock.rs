@@ -65,6 +65,7 @@ impl Clock {
 
     fn look(&mut self) {
         let before = Clock::now();
+        // Read between two readings of the other clock: half their distance bounds the error.
         let unix = clock::realtime();
         let after = Clock::now();
         self.looked = after;
@@ -90,6 +91,7 @@ impl Clock {
             if let Some(rest) = self.insist.rest(now) {
                 sleep(rest);
                 self.insist.rested(Clock::now());
+                // A gap over a sleep says nothing of interruptions.
                 before = None;
                 continue;
             }

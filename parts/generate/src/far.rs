@@ -42,6 +42,7 @@ pub(crate) fn reach(index: u32, far: Option<&FarEnd>) -> Result<Reached> {
     };
     match (link.peer, link.peer_netns) {
         (None, _) => Ok(Reached::None),
+        // The kernel names a peer's namespace (IFLA_LINK_NETNSID) only if it is another one.
         (Some(_), Some(_)) => Ok(Reached::Elsewhere),
         (Some(peer), None) => Ok(Reached::Ready(Pass::attach(peer)?)),
     }

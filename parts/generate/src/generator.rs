@@ -122,6 +122,7 @@ impl Generator {
                 }
                 now = at;
             } else if (self.next - first).is_multiple_of(BURST) {
+                // One reading of the clock serves a burst: its frames bear the time of the first.
                 outlet.flush()?;
                 now = Clock::now();
                 if now - start >= end {
@@ -187,6 +188,8 @@ fn interface(
                 fine => Live::open(index, spec, frame, fine),
             }) {
                 Ok(live) => Ok(Driver::Live(Box::new(live))),
+                // Nobody asked for live frames by name: whatever
+                // forbids them, the ring sends as well.
                 Err(_) => ring(),
             }
         }

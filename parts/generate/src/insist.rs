@@ -45,6 +45,7 @@ impl Insist {
     #[cold]
     pub(crate) fn interrupted(&mut self, now: u64) {
         let preempted = preemptions();
+        // A hypervisor's pause switches no threads, so it makes no rival.
         self.rivals += u32::from(preempted > self.preempted);
         self.preempted = preempted;
         if self.rivals >= RIVAL && self.real.is_none() && !self.refused {

@@ -84,9 +84,12 @@ impl Live {
             if !paced && due.saturating_add(took) < end {
                 most = next_call(count, took, (end - due - took).min(LONG));
             }
+            // A veth takes XDP frames only while NAPI runs
+            // at its peer, which a program there turns on.
             if self.unsure && sent.taken == 0 && sent.made > 0 {
                 return Err(Error::FarEnd { index: self.index });
             }
+            // Rates count the check sequence, which frames in the kernel do not have.
             schedule.skip(sent.made, sent.bytes + sent.made * u64::from(FCS));
             if paced {
                 longest = longest.max(schedule.due() - due);
@@ -132,6 +135,7 @@ fn within(schedule: &Schedule, spec: &Spec, count: u64, end: u64) -> u64 {
         ahead.skip(frames, frames * u64::from(spec.sizes.least()));
         ahead.due()
     };
+    // After `n` frames the schedule stands at frame `n + 1`: this is when the last one is due.
     if due_of(count - 1) < end {
         return count;
     }

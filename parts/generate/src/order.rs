@@ -45,6 +45,7 @@ impl Order {
         (self.least, self.latest) = (self.least.min(key), self.latest.max(key));
         self.held.push(Held { key, time, start: self.bytes.len(), length: frame.len() });
         self.bytes.extend_from_slice(frame);
+        // Twice the look-ahead, so that each sort releases about half of what it has moved.
         self.bytes.len() >= MOST || self.latest - self.least >= 2 * SPAN
     }
 

@@ -79,7 +79,9 @@ impl Outlet {
             return Err(Error::TooLong { index, length: longest, most });
         }
         socket::set(&fd, index, QDISC_BYPASS, 1, "send directly through")?;
+        // Before the ring is made: with one, the kernel refuses this option (EBUSY).
         socket::set(&fd, index, VNET_HDR, 1, "put a header before frames of")?;
+        // Protocol 0: the socket receives nothing (packet(7)).
         socket::bind(&fd, index, 0)?;
         let longest = if longest == 0 { most + TAG } else { longest };
         let slot = (longest + SLOT_HEADER + OFFLOADS).next_power_of_two().clamp(2048, 128 << 10);
@@ -198,6 +200,7 @@ impl Ring {
         let copied = if frame.len() <= COPIED { frame.len() } else { 0 };
         let copied = u16::try_from(copied).unwrap_or(0);
         self.buffer.truncate(HEADER);
+        // `hdr_len` of the header: af_packet.c copies that much, and maps the rest.
         if let Some(place) = self.buffer.get_mut(COPIED_AT) {
             place.copy_from_slice(&copied.to_ne_bytes());
         }

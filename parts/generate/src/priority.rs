@@ -55,6 +55,7 @@ fn half(cpus: &CpuSet) -> Option<CpuSet> {
 impl Drop for Priority {
     fn drop(&mut self) {
         if let Some(before) = self.before {
+            // Giving priority up needs no permission (setpriority(2)).
             let _ = setpriority_process(None, before);
         }
         if let Some(cpus) = &self.cpus {

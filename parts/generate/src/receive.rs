@@ -262,6 +262,7 @@ impl Receive {
 fn destination(frame: &[u8]) -> Option<IpAddr> {
     let headers = Headers::parse(frame).ok()?;
     let packet = frame.get(headers.network..)?;
+    // The destination is at byte 16 of an IPv4 header and at byte 24 of IPv6's (RFC 791, RFC 8200).
     match headers.ip?.v6 {
         false => packet.get(16..)?.first_chunk::<4>().map(|to| IpAddr::from(*to)),
         true => packet.get(24..)?.first_chunk::<16>().map(|to| IpAddr::from(*to)),

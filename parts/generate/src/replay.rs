@@ -150,6 +150,7 @@ impl Replayer {
             let eager = playing.paced.then(Priority::new);
             playing.preferred = eager.as_ref().is_some_and(Priority::is_raised);
             let played = playing.play(&from, outlet, stop);
+            // The flag ends a reader between two batches, the closed channel one that is sending.
             gone.store(true, Ordering::Relaxed);
             drop(from);
             played

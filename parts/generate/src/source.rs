@@ -153,6 +153,7 @@ fn once<R: Read>(
     let mut feed = Feed { batch: Batch::default(), order, to, gone: false };
     loop {
         match reader.next() {
+            // Interfaces are numbered from 0 in each section (draft-ietf-opsawg-pcapng).
             Ok(Some(Item::Section(_))) => kinds.clear(),
             Ok(Some(Item::Interface(interface))) => kinds.push(interface.linktype),
             Ok(Some(Item::Packet(packet))) => {
