@@ -125,6 +125,7 @@ impl Agent {
         program.left = true;
         match program.phase {
             Phase::Gathers => drop(self.programs.remove(&session)),
+            // Its number in the guest is not known yet: `started` ends it.
             Phase::Starts => {}
             Phase::Runs { pid, .. } | Phase::Asked { pid, .. } => self.end(session, pid),
         }
@@ -189,6 +190,7 @@ impl Agent {
 
     fn hear(&mut self, line: &[u8], now: Instant, told: &mut Vec<Frame>) {
         let Ok(value) = serde_json::from_slice::<Value>(line) else { return };
+        // Until the number comes back, answers are to the agent's earlier peer.
         if let Some(number) = self.sync {
             if value["return"].as_u64() == Some(number) {
                 (self.sync, self.listens) = (None, true);
@@ -254,6 +256,7 @@ impl Agent {
             return self.fail(session, "it keeps 16 MiB of a program's output at most", told);
         }
         self.programs.remove(&session);
+        // As a shell tells the end by a signal.
         let signal = status["signal"].as_i64().map(|signal| signal + 128);
         let code = status["exitcode"].as_i64().or(signal).unwrap_or(1);
         let code = i32::try_from(code).unwrap_or(1);
@@ -275,6 +278,7 @@ impl Agent {
     /// Ends a program for which nobody waits.
     fn end(&mut self, session: u32, pid: i64) {
         self.programs.remove(&session);
+        // The agent has no command that ends a program.
         self.say("guest-exec", &json!({"path": "kill", "arg": [pid.to_string()]}));
         self.waits.push_back(Asked::Nothing);
     }

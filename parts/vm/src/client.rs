@@ -38,6 +38,7 @@ pub fn console() -> Result<i32> {
 /// There is no machine, its guest has no agent, more bytes come, or the connection breaks.
 pub fn exec(argv: Vec<String>, most: u64) -> Result<i32> {
     let socket = connect()?;
+    // The guest has an environment of its own; only this variable is about the caller's terminal.
     let env = std::env::vars().filter(|(name, _)| name == "TERM").collect();
     let no_input = std::io::stdin().is_terminal();
     let request =
@@ -92,6 +93,7 @@ fn talk(socket: &OwnedFd, leave: Option<u8>, most: u64) -> Result<Option<i32>> {
         let mut wanted = PollFlags::IN;
         wanted.set(PollFlags::OUT, waits);
         let mut fds = vec![PollFd::new(socket, wanted)];
+        // What was typed before goes first; without room nothing more is read.
         if input_open && !waits {
             fds.push(PollFd::new(&stdin, PollFlags::IN));
         }

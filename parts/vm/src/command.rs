@@ -58,6 +58,7 @@ pub(crate) fn uml(parts: &Parts<'_>) -> Vec<String> {
         "con=null".to_owned(),
         "con0=fd:0,fd:1".to_owned(),
         format!("ssl0=fd:{}", parts.channel),
+        // A kernel that panics reboots at once, which ends User-mode Linux; else it would hang.
         "panic=-1".to_owned(),
         NO_RAID6.to_owned(),
     ];
@@ -177,6 +178,7 @@ fn kernel_line(machine: &Machine, translated: bool, khz: Option<u64>) -> String 
     // A kernel that is translated on a busy host may count too few timer interrupts within the cycles that it waits for
     // them, and ends with "IO-APIC + timer doesn't work!". By KVM it does not look.
     let timer = if translated { " no_timer_check" } else { "" };
+    // A kernel that panics reboots at once, and `-no-reboot` makes that QEMU's end.
     let line = format!("console=ttyS0 panic=-1{timer}{khz} {}", machine.append);
     line.trim_end().to_owned()
 }

@@ -24,6 +24,7 @@ impl Console {
 
     /// Takes output: logs it, keeps the latest, looks for the wanted text.
     pub(crate) fn take(&mut self, bytes: &[u8], log: &mut impl Write) {
+        // A terminal's lines end by CR LF, a log's by LF.
         let plain: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != b'\r').collect();
         // The init that reads it ends this process with the node.
         let _ = log.write_all(&plain).and_then(|()| log.flush());

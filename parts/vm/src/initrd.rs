@@ -52,6 +52,7 @@ pub(crate) fn with_network(initrd: &[u8], node: &PlannedNode, hosts: Vec<u8>) ->
         ("netloom/network", 0o755, script(node).into_bytes()),
     ]);
     let mut whole = initrd.to_vec();
+    // Headers lie at multiples of 4; the kernel skips zeros between archives (buffer-format.rst).
     whole.resize(whole.len().next_multiple_of(4), 0);
     whole.extend(added);
     whole

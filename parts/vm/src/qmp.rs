@@ -38,6 +38,7 @@ impl Talk {
     /// The same with arguments.
     pub(crate) fn command_with(&mut self, name: &str, arguments: &Value) -> (u64, Vec<u8>) {
         let mut bytes = Vec::new();
+        // Until capabilities are negotiated, QEMU takes no other command and sends no events.
         if self.last == 0 {
             bytes.extend(b"{\"execute\":\"qmp_capabilities\",\"id\":0}\n");
         }

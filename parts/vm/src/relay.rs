@@ -108,6 +108,7 @@ fn tap(joined: &Joined<'_>) -> Result<Option<End>> {
     socket.run(&mut batch)?;
     let index = FIRST_INDEX + joined.number;
     let options =
+        // A tap that the machine opens by its name must outlast our descriptor.
         TapOptions { index: Some(index), persistent: joined.by_name, ..TapOptions::default() };
     let tap = match Tap::create(&name, options) {
         Ok(tap) => tap,
@@ -226,6 +227,7 @@ fn inward(mut port: PacketPort, pair: &OwnedFd) {
 fn send(pair: &OwnedFd, packet: &[u8]) -> bool {
     loop {
         match rustix::net::send(pair, packet, SendFlags::NOSIGNAL) {
+            // A frame that is larger than the pair carries is lost, as on a cable.
             Ok(_) | Err(rustix::io::Errno::MSGSIZE) => return true,
             Err(rustix::io::Errno::INTR | rustix::io::Errno::NOBUFS) => {}
             Err(_) => return false,

@@ -129,6 +129,8 @@ impl Machine {
             }
             self.ask_agent();
             self.accept();
+            // From the last: `leave` moves the last client,
+            // which was served, to the place that is free.
             for index in (0..self.clients.len()).rev() {
                 let index_woken = woken.clients.get(index).copied().unwrap_or(false);
                 if index_woken && !self.serve_client(index) {
@@ -159,6 +161,7 @@ impl Machine {
             fds.push(PollFd::new(&line.fd, wants(true, !line.queue.is_empty())));
         }
         for client in &self.clients {
+            // A client whose program takes no input is not read: the kernel then makes it wait.
             let reads = !self.typed.is_full() && client.input.room() > 0;
             fds.push(PollFd::new(&client.socket, wants(reads, !client.queue.is_empty())));
         }
@@ -288,6 +291,7 @@ impl Machine {
                 self.to_channel.push(Frame::new(Kind::Stop, 0, &[]).encode());
             }
             Peer::Qmp(talk) => {
+                // Which of the two a guest obeys depends on what runs in it.
                 self.to_channel.push(talk.command("system_powerdown").1);
                 self.agent.iter_mut().for_each(talking::AgentLine::shut_down);
             }

@@ -32,6 +32,7 @@ pub fn become_machine(argv: &[String]) -> Result<Infallible> {
         let _ = rustix::thread::set_thread_uid(Uid::from_raw(USER));
     }
     caps::drop_all()?;
+    // Last: a change of user or group takes it back (prctl(2), PR_SET_PDEATHSIG).
     process::die_with_parent(true)?;
     let (program, rest) = argv
         .split_first()

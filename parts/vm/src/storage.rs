@@ -91,6 +91,7 @@ fn check_kept(keep: &Path, disk: &Path, of: Disk) -> std::result::Result<(), Str
 fn open_both_ways(path: &Path) -> std::io::Result<File> {
     // It is a regular file.
     open_of_lab(path)?;
+    // Another file may be there by now: a FIFO must not hold this up, nor a terminal become ours.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(open_by_own_links(path, flags)?.into())
 }
@@ -191,6 +192,7 @@ impl Drives {
         let set = self.fds.len() + 1;
         self.words.extend(["-add-fd".to_owned(), format!("fd={},set={set}", file.as_raw_fd())]);
         self.fds.push(file.into());
+        // QEMU opens this name as a copy of the descriptor in the set, with the rights that it has.
         Ok(
             json!({"driver": "file", "filename": format!("/dev/fdset/{set}"), "read-only": !writable}),
         )

@@ -131,6 +131,7 @@ impl Agent {
         all.extend(exec.env);
         let mut command = command_of(&exec.argv, &all);
         command
+            // A group of its own: when its user leaves, all that it started is killed with it.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -187,6 +188,7 @@ impl Agent {
                         let number = session.number;
                         let data = buffer.get(..count).unwrap_or(&[]);
                         let frame = Frame::new(kind, number, data);
+                        // What the client was given comes back as whole messages, heads included.
                         session.shown.spend(frame.encode().len());
                         self.send(&frame);
                     }

@@ -19,6 +19,7 @@ pub(super) fn set_up(spec: &Spec) -> Result<()> {
     let none = MountFlags::empty();
     Real.mount("proc", Path::new("/proc"), none, "")?;
     Real.mount("sysfs", Path::new("/sys"), none, "")?;
+    // Without the module the guest runs on the node's files alone, which it can only read.
     if load("overlay").is_ok() {
         let (rw, root) = (Path::new(FOLDER).join("rw"), Path::new(FOLDER).join("root"));
         Real.mount("tmpfs", &rw, none, "mode=0755")?;

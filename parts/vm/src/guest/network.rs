@@ -23,6 +23,7 @@ pub(super) fn set_up(node: &PlannedNode) -> Result<()> {
         indexes.push(index);
         let object = format!("interface {:?}", interface.name);
         let mut batch = Batch::new();
+        // Before it is up: older kernels do not rename an interface that is.
         batch.push(object.as_str(), &Change::rename(index, &interface.name));
         let change = Change::of(index).mac(interface.mac).mtu(interface.mtu);
         batch.push(object.as_str(), &change);

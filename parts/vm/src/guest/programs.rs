@@ -260,6 +260,7 @@ fn listening(table: &str) -> impl Iterator<Item = u16> + '_ {
 /// # Errors
 /// There is no console, or no shell.
 pub fn become_shell() -> Result<Infallible> {
+    // Only the leader of a session can take a controlling terminal (TIOCSCTTY).
     rustix::process::setsid().map_err(failed(CONSOLE, "begin a session on"))?;
     let console = fs::OpenOptions::new().read(true).write(true).open(CONSOLE);
     let console = console.map_err(failed(CONSOLE, "open"))?;

@@ -53,6 +53,8 @@ impl Machine {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
             let own = rustix::process::geteuid().as_raw();
+            // Every process of the node's network reaches an
+            // abstract name: modes of files do not guard it.
             if scm::peer_uid(&socket).is_ok_and(|uid| uid == own) {
                 let (queue, input) = (Queue::default(), Window::new(MOST_ON_WAY));
                 self.clients.push(Client { socket, queue, role: Role::New, input });

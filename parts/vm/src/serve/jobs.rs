@@ -44,6 +44,7 @@ impl Machine {
             );
         }
         let steps: &[&str] =
+            // QEMU refuses to save by a name that is taken.
             if save { &["snapshot-delete", "snapshot-save"] } else { &["snapshot-load"] };
         let steps = steps.iter().copied().collect();
         let mut work = Work { steps, job: String::new(), begun: 0, asked: None, client: 0 };

@@ -134,6 +134,7 @@ fn end_remains() {
 
 fn signals() -> Result<OwnedFd> {
     let all = [Signal::TERM.as_raw(), Signal::CHILD.as_raw()];
+    // While SIGCHLD is ignored, a child's end leaves no status (wait(2)).
     process::set_ignored(Signal::CHILD.as_raw(), false);
     Ok(process::catch(&all)?)
 }
@@ -232,6 +233,8 @@ fn frequency() -> Option<u64> {
 fn shown_program() -> Result<PathBuf> {
     let own = Path::new("/proc/self/exe");
     let named = fs::read_link(own).map_err(failed("netloom", "find"))?;
+    // In the node another file may lie at this path. Device
+    // and inode tell nothing there: an overlay shows its own.
     let same = |a: &fs::Metadata, b: &fs::Metadata| a.len() == b.len() && a.mtime() == b.mtime();
     if let (Ok(there), Ok(here)) = (fs::metadata(&named), fs::metadata(own))
         && same(&there, &here)
@@ -288,6 +291,7 @@ fn launch(words: &[String], ends: &Ends, inner: OwnedFd, preload: Option<PathBuf
     let fail = |operation| failed("machine", operation);
     let wires = ends.wires.iter().filter_map(End::fd);
     for fd in wires.chain([&ends.channel]).chain(&ends.agent).chain(ends.drives.fds()) {
+        // The argument list names them by number, so they stay open across both execs.
         rustix::io::fcntl_setfd(fd.as_fd(), rustix::io::FdFlags::empty())
             .map_err(failed("machine", "pass its descriptors on to"))?;
     }
