@@ -194,7 +194,7 @@ impl Engine for Tpacket {
         self.ring.stop()?;
         while matches!(self.take(into, Duration::ZERO)?, Round::Some | Round::Part) {}
         let Statistics { packets, drops, .. } = self.ring.statistics()?;
-        // `tp_packets` counts dropped frames, too (packet(7), PACKET_STATISTICS).
+        // `tp_packets` counts dropped frames, too (net/packet/af_packet.c).
         match packets.saturating_sub(drops + self.taken) {
             0 => Ok(()),
             missing => Err(Error::Missing { index: self.index, missing }),
