@@ -123,8 +123,11 @@ fn raw(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
 fn say_v4(restart: &Restart, interface: u32) -> rustix::io::Result<()> {
     let socket = raw(AddressFamily::INET)?;
     let any = Ipv4Addr::UNSPECIFIED;
+    // The TTL stays at the kernel's 1 for groups (ip(7)), as RFC 2328, appendix A.1, asks.
     sockopt::set_ip_multicast_if_with_ifindex(&socket, &any, &any, interface)?;
+    // The daemons of this router must not hear it.
     sockopt::set_ip_multicast_loop(&socket, false)?;
+    // Sends nothing, but has the kernel choose the address that the announcement names.
     connect(&socket, &SocketAddrV4::new(ALL_V4, 0))?;
     let Ok(SocketAddr::V4(from)) = SocketAddr::try_from(getsockname(&socket)?) else {
         return Err(Errno::ADDRNOTAVAIL);

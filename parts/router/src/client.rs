@@ -140,6 +140,8 @@ impl Client {
     fn barrier(&mut self) -> Result<()> {
         let barrier = self.send(&Message::BarrierRequest)?;
         let until = Instant::now() + PATIENCE;
+        // Errors of what came before are sent before the
+        // reply to the barrier (OpenFlow 1.3.5, 6.2).
         let mut refused = None;
         loop {
             match self.next(until)? {

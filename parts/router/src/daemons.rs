@@ -46,6 +46,8 @@ pub(crate) fn is_away(root: &Path, origin: u8, is_ipv4: bool) -> bool {
             Err(e) => return e == Errno::NOENT,
             Ok(socket) => socket,
         };
+        // By the descriptor: the path may be longer than an address of a socket (108 bytes).
+        // A daemon that was killed leaves its file, where nobody listens (ECONNREFUSED).
         let asked = UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd()));
         // One that may not be asked is there.
         let kind = asked.err().map(|e| e.kind());

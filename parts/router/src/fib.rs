@@ -79,6 +79,8 @@ impl Fib {
     pub fn remove(&mut self, route: &ForwardingRoute) -> bool {
         let Some(at) = destination(route) else { return true };
         let Some(of) = self.routes.get_mut(&at) else { return true };
+        // The kernel may have several routes of one metric,
+        // of which the last one heard is known here.
         let certain = of.get(&route.metric).is_none_or(|known| known.hops == route.hops);
         if certain {
             of.remove(&route.metric);
@@ -160,6 +162,7 @@ impl Fib {
         let prefixes = (0..=longest).rev().filter_map(|length| IpNet::new(address, length).ok());
         let mut routes =
             prefixes.filter_map(|to| self.best(Destination { local: false, to: to.trunc() }));
+        // The longest prefix decides, also if it does not lead to a link.
         match routes.next()? {
             route if route.is_unicast() => match route.hops.as_slice() {
                 [ForwardingHop { via: None, link, .. }] => Some(*link),

@@ -60,6 +60,8 @@ impl Restart {
         let mut packet = self.update(2, &[0; 10], &lsa);
         // Without the authentication, which is none.
         let sum = ones_complement(&packet, 0);
+        // Both versions have it behind type, length, router
+        // and area (RFC 2328 A.3.1, RFC 5340 A.3.1).
         put(&mut packet, 12, sum);
         packet
     }
@@ -80,6 +82,7 @@ impl Restart {
     }
 
     fn header(&self, kind: u16, number: u32) -> Vec<u8> {
+        // An age of 0; length and checksum, at the end, are written by `finish` (RFC 2328, A.4.1).
         let mut lsa = vec![0, 0];
         lsa.extend(kind.to_be_bytes());
         lsa.extend(number.to_be_bytes());

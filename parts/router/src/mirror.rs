@@ -248,6 +248,7 @@ impl Mirror {
                 now.note(neighbour);
             }
         }
+        // Routes that went unheard were taken back by somebody as well: their daemons may be away.
         let before = std::mem::replace(&mut self.fib, now);
         let gone: Vec<_> = before
             .destinations()

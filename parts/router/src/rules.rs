@@ -155,6 +155,7 @@ fn at(destination: Destination) -> (u8, u16, Vec<Oxm>) {
 /// The destination that an entry of this table is of.
 pub fn destination_of(table: u8, priority: u16, matching: &Match) -> Option<Destination> {
     let Match::Oxm(fields) = matching else { return None };
+    // A prefix has 128 bits at most, so that the two ranges do not meet.
     let local = (LOCAL..LOCAL + 200).contains(&priority);
     let length = priority.checked_sub(if local { LOCAL } else { ROUTES })?;
     let length = u8::try_from(length).ok().filter(|length| *length <= 128)?;
@@ -228,6 +229,8 @@ pub fn hops(
     };
     let write = || Instruction::WriteActions(actions.clone());
     all.push(flow(HOPS, ALL, vec![metadata], vec![write()]));
+    // Any hop may be a packet's: only links whose packets
+    // all of them take need no look at the length.
     let mtu = hops.iter().map(|hop| hop.by.mtu).min().unwrap_or(0);
     for interface in interfaces.iter().filter(|interface| interface.mtu > mtu) {
         let detour = Detour {

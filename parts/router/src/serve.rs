@@ -101,6 +101,7 @@ pub fn serve(spec: &Spec, router: &OwnedFd) -> Result<()> {
         if told {
             watch.receive(MOST, &mut |change| mirror.hear(change))?;
             mirror.settle(&mut socket, Instant::now())?;
+            // The daemon that went may be one whose restart is to be announced.
             if mirror.excuses() {
                 announcer.expect();
             }
