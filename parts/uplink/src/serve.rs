@@ -37,6 +37,7 @@ pub fn serve(spec: &Spec, space: &OwnedFd) -> Result<()> {
     process::set_name(crate::NAME);
     let signals =
         process::catch(&[Signal::TERM.as_raw()]).map_err(Failure::of("uplink", "catch signals"))?;
+    // The mount of the namespace is then nobody else's, and goes with this process.
     namespace::private_mounts().map_err(Failure::of("uplink", "have mounts of its own"))?;
     mount(spec, space)?;
     let mut tap = Tap::in_space(space)?;
@@ -96,6 +97,8 @@ fn run(spec: &Spec, tap: &mut Tap, signals: &OwnedFd) -> Result<Option<ExitStatu
         }
         match tap.tend() {
             Ok(look) => {
+                // A new program makes its tap within milliseconds,
+                // and what the lab asks before is lost.
                 let soon = !look.ready && since.elapsed() < AT_ONCE;
                 pause = if soon && !refused { SOON } else { LOOK };
                 if watch.hangs(look.frames.unwrap_or(0)) {

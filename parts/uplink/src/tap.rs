@@ -61,6 +61,7 @@ impl Tap {
         let index = tap.as_ref().map(|tap| tap.index);
         if let Some(index) = index.filter(|index| Some(*index) != self.index) {
             give_room(&mut self.socket, index)?;
+            // A new tap has new neighbours: the kernel forgot the entries with the old one.
             self.known.clear();
         }
         self.index = index;

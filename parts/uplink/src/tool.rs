@@ -125,6 +125,7 @@ impl Tool {
                 "none",
                 "--udp-ns",
                 "none",
+                // The process is in the lab's user namespace already: none to join or make.
                 "--netns-only",
                 "--netns",
             ],
