@@ -133,6 +133,8 @@ impl Carrier {
         let mut ways = vec![];
         for link in new {
             let id = link.seat.id();
+            // Edge-triggered: a side is told of once when it can
+            // go on, not each time while nobody may read it.
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             let watch = |socket: &TcpStream, side| {
                 epoll::add(&self.epoll, socket, EventData::new_u64(2 * id + side), flags)
@@ -211,6 +213,7 @@ impl Carried {
                 way.kept = buffer[written..read].to_vec();
                 return Ok(Turn::Waits);
             }
+            // Less than was asked for: the socket is empty (epoll(7), questions and answers).
             if short && read < buffer.len() {
                 // What comes from now on is told again.
                 return Ok(Turn::Waits);

@@ -198,6 +198,7 @@ impl Doors {
     fn see(&mut self, id: u64) {
         let Some(opening) = self.openings.remove(&id) else { return };
         let Opening { seat, socket, place, port, .. } = opening;
+        // A carrier watches it from now on, by an epoll of its own.
         let _ = epoll::delete(&self.epoll, &socket);
         match sockopt::socket_error(&socket) {
             Ok(Ok(())) => self.found(seat, socket),

@@ -60,6 +60,8 @@ impl Seat {
     }
 
     fn give_way(&self) {
+        // Relaxed: the reset wakes its carrier, which looks
+        // then; one that looks too early meets an error.
         self.gone.store(true, Ordering::Relaxed);
         reset(&self.outer);
     }
@@ -88,6 +90,8 @@ impl Drop for Seat {
 
 /// Ends a connection as broken, so that the other side does not take the end for a regular one. Who carries it hears of it.
 pub(crate) fn reset(socket: &TcpStream) {
+    // AF_UNSPEC dissolves the connection (connect(2)). Closing
+    // would not: its carrier holds the socket, too.
     let _ = rustix::net::connect_unspec(socket);
 }
 
@@ -173,6 +177,7 @@ impl Seats {
         let mut all = self.all();
         let own = all.counts.get(&newcomer).copied().unwrap_or(0);
         let most = all.counts.values().max().copied().unwrap_or(0);
+        // With one more, two peers would take the last seat from each other by turns.
         let others = most > own + 1;
         // All of them are dropped after the lock: it may be the end of one, which takes the lock.
         let seats: Vec<Arc<Seat>> = all.by_id.values().filter_map(Weak::upgrade).collect();

@@ -57,6 +57,7 @@ fn listen_at(node: &str, port: &Port) -> Result<OwnedFd> {
         // The same port of IPv4 may be listed, too, or belong to another.
         sockopt::set_ipv6_v6only(&socket, true).map_err(failed("keep it to IPv6"))?;
     }
+    // Not UDP's: there a second process could share the port.
     if port.protocol == Protocol::Tcp {
         // Connections of an earlier process may linger.
         sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("reuse its address"))?;
