@@ -127,6 +127,7 @@ impl Inward {
             }
             let given = member.queue(frame)?;
             let step = self.note(given, frame, counters, end);
+            // A frame that waits stays lent: the port shows the same one next time.
             if matches!(step, Step::Over(_)) {
                 port.give_back();
             }

@@ -34,6 +34,7 @@ impl Lock {
 
 /// The process that holds the lock on a file, if any.
 pub fn holder(path: &Path) -> Option<Pid> {
+    // NONBLOCK: a FIFO in its place must not hold up an observer.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let whole = Flock::from(FlockType::WriteLock);

@@ -108,6 +108,8 @@ impl Pump {
             }
             let moved = inward.frames + outward.frames > 0;
             rounds += 1;
+            // Even a busy pump waits now and then, without
+            // sleep: that is where it hears of its end.
             if rounds < ROUNDS && (moved || self.is_worth_looking(&mut idle)) {
                 if moved && let Some(since) = idle.take() {
                     self.spin.learn(since.elapsed());
@@ -153,6 +155,8 @@ impl Pump {
 
     /// Sleeps until the next event, or only polls; returns whether to stop.
     fn wait(&mut self, stop: BorrowedFd<'_>, sleep: bool) -> Result<bool> {
+        // While it polls, a card's guest need not kick;
+        // before a sleep it is asked to, and looked at again.
         let sleep = sleep && !self.port.rest();
         let (port, member) = (self.port.as_fd(), self.member.as_fd());
         let mut wanted = PollFlags::empty();

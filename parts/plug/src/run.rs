@@ -85,6 +85,7 @@ pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
         process::catch(&[Signal::TERM.as_raw()]).map_err(Failure::of("plug", "catch signals"))?;
     let port = open(options, port)?;
     let member = SwitchPort::join(&options.join).map_err(|e| Error::switch("join", e))?;
+    // Only now: rings and the switch may ask for rights at first; carrying needs none.
     caps::drop_all().map_err(Failure::of("plug", "drop capabilities"))?;
     let home = identity(&options.folder);
     let mut stays = || identity(&options.folder) == home;
