@@ -126,6 +126,7 @@ impl Policy {
 
     /// Adds a rule in the place of those that match exactly the same requests, and so would dispute it.
     pub fn remember(&mut self, rule: Rule) {
+        // Of two equally narrow rules the stricter one would win, whichever came last.
         self.rules.retain(|old| !(old.covered_by(&rule) && rule.covered_by(old)));
         self.rules.push(rule);
     }
@@ -150,6 +151,7 @@ pub(crate) fn by_name<'p>(
     };
     let said = names.iter().map(|name| matches(Some(name)));
     let said = said.filter(|all| all.iter().any(|one| one.to.says_name()));
+    // Each name is judged on its own: a rule about one says nothing of what another leads to.
     let verdicts = said.map(|all| settle(all, default));
     verdicts.max_by(|a, b| stricter(*a, *b)).unwrap_or_else(|| settle(matches(None), default))
 }

@@ -165,6 +165,7 @@ impl Bucket {
     /// Adds the spots whose destination matches.
     fn collect(&self, target: &Target, name: Option<&str>, found: &mut Vec<Spot>) {
         if let Target::Name(name) = target {
+            // Whatever their ports: a program that may reach a name by one of them may look it up.
             self.any.collect_all(found);
             return self.named(Some(name)).for_each(|entries| entries.collect_all(found));
         }
@@ -180,6 +181,7 @@ impl Bucket {
                 self.around(*address).for_each(add);
             }
             Target::Path(path) => self.paths.of(path).for_each(add),
+            // It may lie in any folder: only rules that deny or ask hold it (`Rule::leads`).
             Target::Hidden => self.paths.folders().for_each(add),
             Target::Abstract(name) => {
                 self.abstracts.get(name).into_iter().for_each(&mut add);
@@ -275,6 +277,8 @@ impl Indexed {
         let matches = found.into_iter().filter_map(|Spot { rule: at, to }| {
             let rule = self.policy.rules.get(at)?;
             let to = rule.to.get(to)?;
+            // The index finds candidates. Protocols, times,
+            // digests and long ranges are left to the rule.
             let is_about = rule.concerns(request, now) && rule.leads(to, &request.target, name);
             is_about.then_some(Match { at, rule, to })
         });

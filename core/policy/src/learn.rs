@@ -103,6 +103,8 @@ impl Learned {
         let mut missing: Vec<&Request> =
             self.seen.iter().filter(|request| !passes(&known, request)).collect();
         let mut names = base.clone();
+        // In this order: a name that is needed anyway may be one
+        // of several, and what is reached may also be looked up.
         for kind in [has_one_name, has_several_names, is_looked_up] {
             let mut keys = Keys::new();
             for request in missing.iter().filter(|one| kind(one) && !passes(&known, one)) {
@@ -213,6 +215,7 @@ fn absorb(rule: &Rule, keys: &mut Keys) -> bool {
     let portless = rule.ports.is_some() != protocol.has_ports() && rule.to.iter().any(has_port);
     let free = rule.ports.as_ref().is_some_and(Ports::has_free).then_some(Part::Free);
     let single = |port| Part::Range(port, port);
+    // A long range was written by a person: taken port by port it would be a long rule.
     let few = ports.iter().all(|(low, high)| high - low < 64);
     let plain = rule.action == Action::Allow
         && rule.until.is_none()

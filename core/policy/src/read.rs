@@ -239,6 +239,7 @@ fn program(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<PathPatt
 
 fn digest(node: &Node, path: &Path<'_>, report: &mut Report) -> Option<Sha256> {
     let text = value::text(node, path, report)?;
+    // sha256sum(1) prints the digits alone.
     let digest = Sha256::parse(&text).or_else(|| Sha256::parse(&format!("sha256:{text}")));
     if digest.is_none() {
         value::expected(node, path, "64 hexadecimal digits", report);

@@ -79,6 +79,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
 fn scalar(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_./-".contains(&b);
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/');
+    // Words such as `true`, `null` or `1e3` would be read as something else than text.
     if begins && text.bytes().all(plain) && resolve(text) == Kind::Str {
         return text.to_owned();
     }

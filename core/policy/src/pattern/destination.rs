@@ -160,6 +160,7 @@ fn name(text: &str) -> Result<String, String> {
     if plain.len() > MAX_NAME || !plain.split('.').all(fits) {
         return Err("not a host name, address, prefix, unix:/path, unix:@name or vsock:CID".into());
     }
+    // RFC 1123, section 2.1: the last label is alphabetic, so that no name looks like an address.
     if plain.split('.').next_back().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit())) {
         return Err("neither an address nor a host name, whose last label is not a number".into());
     }

@@ -51,6 +51,7 @@ impl Peers {
     #[must_use]
     pub fn and(&self, other: &Peers) -> Peers {
         let within = |ones: &Peers, others: &Peers| -> Vec<IpNet> {
+            // Of two prefixes that meet, one holds the other: what they share is the narrower one.
             let held = |net: &&IpNet| others.0.iter().any(|wide| wide.contains(*net));
             ones.0.iter().filter(held).copied().collect()
         };

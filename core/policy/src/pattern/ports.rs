@@ -70,6 +70,7 @@ impl Ports {
         let mut merged: Vec<(u32, u32)> = vec![];
         for (low, high) in ranges {
             match merged.last_mut() {
+                // Ranges that touch become one, so that equal sets are equal values.
                 Some(last) if low <= last.1.saturating_add(1) => last.1 = last.1.max(high),
                 _ => merged.push((low, high)),
             }
