@@ -48,6 +48,8 @@ impl<W: Write> Archive<W> {
     /// # Errors
     /// The writer refuses, or a file has 4 GiB or more.
     pub fn add(&mut self, name: &str, entry: Entry<'_>) -> io::Result<()> {
+        // The number is the entry's inode: the kernel joins
+        // files of one inode that have several links.
         self.entries += 1;
         match entry {
             Entry::Folder(mode) => self.entry(name, FOLDER | mode & PERMISSIONS, 2, (0, 0), &[]),
@@ -84,6 +86,8 @@ impl<W: Write> Archive<W> {
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a file of 4 GiB or more"))?;
         let length = u32::try_from(name.len() + 1).unwrap_or(u32::MAX);
         let mut head = String::from("070701");
+        // Inode, mode, user, group, links, time, size,
+        // device (2), special device (2), name, checksum.
         let fields = [self.entries, mode, 0, 0, links, 0, size, 0, 0, major, minor, length, 0];
         for field in fields {
             let _ = write!(head, "{field:08x}");

@@ -7,11 +7,13 @@ pub(crate) fn is_elf(bytes: &[u8]) -> bool {
 
 /// The content of a section.
 pub(crate) fn section<'a>(file: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    // ELFCLASS64, ELFDATA2LSB.
     if !is_elf(file) || file.get(4..6)? != [2, 1] {
         return None;
     }
     let headers = usize::try_from(u64::from_le_bytes(*file.get(0x28..)?.first_chunk()?)).ok()?;
     let half = |at: usize| Some(usize::from(u16::from_le_bytes(*file.get(at..)?.first_chunk()?)));
+    // `e_shentsize`, `e_shnum`, `e_shstrndx`; `e_shoff` is at 0x28.
     let (size, count, names) = (half(0x3a)?, half(0x3c)?, half(0x3e)?);
     let header = |number: usize| file.get(headers.checked_add(number.checked_mul(size)?)?..);
     let names = content(file, header(names)?)?;
@@ -28,6 +30,7 @@ fn content<'a>(file: &'a [u8], header: &[u8]) -> Option<&'a [u8]> {
     let long = |at: usize| -> Option<usize> {
         usize::try_from(u64::from_le_bytes(*header.get(at..)?.first_chunk()?)).ok()
     };
+    // `sh_offset`, then `sh_size`.
     let begin = long(0x18)?;
     file.get(begin..begin.checked_add(long(0x20)?)?)
 }

@@ -22,12 +22,14 @@ pub fn plain(image: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let sectors = match *image.get(SETUP_SECTORS)? {
+        // boot.rst: for old images 0 means 4.
         0 => 4,
         sectors => usize::from(sectors),
     };
     let field = |at: usize| -> Option<usize> {
         Some(u32::from_le_bytes(*image.get(at..)?.first_chunk()?) as usize)
     };
+    // The boot sector comes before those of the set-up; the payload is counted from behind them.
     let begin = (sectors + 1) * SECTOR + field(PAYLOAD)?;
     let payload = image.get(begin..begin.checked_add(field(PAYLOAD + 4)?)?)?;
     let kernel = lz4::legacy(payload.strip_prefix(&LZ4)?, MOST)?;

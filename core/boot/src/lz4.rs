@@ -14,6 +14,7 @@ pub(crate) fn legacy(mut frame: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while let Some((length, rest)) = frame.split_first_chunk::<4>() {
         let length = u32::from_le_bytes(*length) as usize;
+        // LZ4_COMPRESSBOUND of a block: bytes that cannot be compressed grow by so much.
         if length == 0 || length > BLOCK + BLOCK / 255 + 16 || length > rest.len() {
             break;
         }
@@ -24,6 +25,7 @@ pub(crate) fn legacy(mut frame: &[u8], most: usize) -> Option<Vec<u8>> {
             return None;
         }
         frame = after;
+        // Only the last block is shorter than 8 MiB.
         if out.len() - start < BLOCK {
             break;
         }
@@ -42,6 +44,7 @@ fn block(mut bytes: &[u8], out: &mut Vec<u8>, start: usize) -> Option<()> {
         if out.len() - start > BLOCK {
             return None;
         }
+        // A block ends with literals, without a match behind them (LZ4 Block Format).
         if bytes.is_empty() {
             return Some(());
         }

@@ -40,6 +40,7 @@ impl Modules {
             };
             match key {
                 "depends" => {
+                    // A module that needs none has the key all the same, with an empty value.
                     let names = value.split(',').filter(|name| !name.is_empty());
                     module.needs.extend(names.map(name));
                 }
