@@ -85,6 +85,7 @@ impl Request {
         if low != 0 {
             return Err(Refused::Kind(low));
         }
+        // The low byte is the kind, the rest the port: negative numbers are refused, not cut.
         let port = kind.cast_signed() >> 8;
         let port = u8::try_from(port).map_err(|_| Refused::Port(port))?;
         let path = path(address).ok_or(Refused::Address)?;

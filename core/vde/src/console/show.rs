@@ -78,6 +78,7 @@ pub fn members(vlan: u16, members: impl IntoIterator<Item = Member>) -> String {
     let mut text = format!("VLAN {vlan:04}\n");
     for Member { port, tagged, active } in members {
         let (tagged, active) = (u8::from(tagged), u8::from(active));
+        // Words of `vde_switch`, whose ports have states of the spanning tree.
         let status = if active == 1 { "Forwarding" } else { "Learning" };
         let _ =
             writeln!(text, " -- Port {port:04} tagged={tagged} active={active} status={status}");

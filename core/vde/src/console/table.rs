@@ -51,6 +51,7 @@ static TABLE: &[Entry] = &[
     change("vlan/create", "N", "create the VLAN with tag N"),
     change("vlan/remove", "N", "remove the VLAN with tag N"),
     change("vlan/addport", "N PORT", "add port to the vlan N (tagged)"),
+    // `vde_switch` has these words for both.
     change("vlan/delport", "N PORT", "add port to the vlan N (tagged)"),
     show("vlan/print", "[N]", "print the list of defined vlan"),
     show("vlan/allprint", "[N]", "print the list of defined vlan (including inactive port)"),
@@ -147,6 +148,7 @@ fn mac(word: Option<&str>) -> Result<[u8; 6], Code> {
     let mut mac = [0; 6];
     for byte in &mut mac {
         let part =
+            // `from_str_radix` would take a sign.
             parts.next().filter(|part| (1..=2).contains(&part.len()) && !part.starts_with('+'));
         let read = part.and_then(|part| u8::from_str_radix(part, 16).ok());
         *byte = read.ok_or(Code::INVALID)?;
