@@ -154,6 +154,8 @@ impl Cube {
         for (field, (value, mask)) in &other.fields {
             let mut open = mask & !left.get(*field).1;
             while open != 0 {
+                // A part for each bit that the other fixes: alike in the bits
+                // before, different in this one. So no two parts share a packet.
                 let bit = 1u128 << (127 - open.leading_zeros());
                 open &= !bit;
                 let mut outside = left.clone();
@@ -233,6 +235,7 @@ impl Search {
         while let Some((part, from)) = self.open.pop() {
             self.left -= 1;
             if self.left == 0 {
+                // On the safe side: the proof fails, and the rule is refused.
                 return Some(Some(part));
             }
             let cubes = region.cubes.get(from..).unwrap_or(&[]);

@@ -68,6 +68,7 @@ pub(crate) struct Packets {
 impl Packets {
     pub(crate) fn new(origin: &Cube) -> Packets {
         let mut now = origin.clone();
+        // Metadata never leaves the switch, and no space looks at it.
         now.free(Field::Metadata);
         Packets { now, written: Fields::default(), strange: false }
     }
@@ -141,6 +142,7 @@ impl Packets {
     pub(crate) fn apply(&mut self, action: &Action) {
         match action {
             Action::SetVlanVid(vid) => {
+                // 1.0 adds a tag where there is none.
                 if self.tagged() != Some(true) {
                     self.new_tag();
                 }
@@ -189,6 +191,7 @@ impl Packets {
             self.open_but(&ETHERNET);
         }
         let (value, mask) = self.now.get(Field::VlanVid);
+        // A new tag copies the values of the one behind it (section 5.12.1).
         self.now.free(Field::VlanVid);
         self.now.restrict(Field::VlanVid, value | VID_PRESENT, mask | VID_PRESENT);
         self.note(Field::VlanVid);
@@ -268,12 +271,15 @@ impl Packets {
                 for field in BEHIND_IP {
                     self.open(field);
                 }
+                // With the number of an extension header of IPv6, the bytes
+                // behind are read as one, and the protocol is found in it.
                 let v4 = self.now.exact(Field::EthType) == Some(0x0800);
                 let plain = v4 || !EXTENSIONS.contains(&oxm.value);
                 let certain = plain && self.has_header(Field::IpProto);
                 self.write(Field::IpProto, oxm.value, certain);
             }
             Field::Icmpv6Type => {
+                // The type itself, and what only some types have.
                 for field in BEHIND_IP.iter().skip(8) {
                     self.open(*field);
                 }

@@ -187,6 +187,7 @@ impl Memory {
     fn take(&mut self, kind: u8, r: &mut Reader<'_>) -> Result<(), &'static str> {
         if kind == 5 {
             let number = r.u64()?;
+            // Numbers are not given again, so one that is gone counts as well.
             self.last[0] = self.last[0].max(number);
             self.rules.remove(&number);
             return Ok(());

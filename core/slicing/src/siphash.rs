@@ -24,6 +24,7 @@ pub(crate) fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
     let (low, high) = key.split_at(8);
     let (k0, k1) = (word(low), word(high));
     let mut v = [
+        // "somepseudorandomlygeneratedbytes".
         k0 ^ 0x736f_6d65_7073_6575,
         k1 ^ 0x646f_7261_6e64_6f6d,
         k0 ^ 0x6c79_6765_6e65_7261,
@@ -34,6 +35,7 @@ pub(crate) fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
     let length = u64::try_from(bytes.len() & 0xff).unwrap_or(0);
     let last = word(chunks.remainder()) | length << 56;
     for message in chunks.map(word).chain([last]) {
+        // Two rounds for each word, four at the end: the 2-4 of the name.
         v[3] ^= message;
         round(&mut v);
         round(&mut v);

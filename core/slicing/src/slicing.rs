@@ -242,6 +242,7 @@ impl Slicing {
         for cube in &region.cubes {
             for (other, at) in self.index.near(cube) {
                 let last = found.last_key_value().map(|(last, _)| *last);
+                // Only the first ones are told: a slice behind all of them need not be compared.
                 let is_late = found.len() >= most && last.is_some_and(|last| other > last);
                 if is_late || found.contains_key(&other) {
                     continue;
@@ -313,6 +314,7 @@ impl Slicing {
             let cube = self.region(*id).and_then(|region| region.cubes.get(*at));
             cube.is_some_and(|cube| cube.has(key))
         };
+        // No two slices share a packet: the first that has it is the only one.
         near.find(has).map(|(id, _)| id)
     }
 

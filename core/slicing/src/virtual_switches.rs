@@ -265,6 +265,8 @@ impl VirtualSwitches {
         };
         member.counters.messages += 1;
         let within = member.has_turn(now);
+        // An error quotes the message's first bytes
+        // (section 7.4.4), which are the controller's own.
         let head = bytes.get(..netloom_openflow::refusal::QUOTED).unwrap_or(bytes).into();
         let sent = Sent { slice, xid, now, head };
         if !within {
@@ -328,6 +330,7 @@ impl VirtualSwitches {
             Kind::Group(number) => self.group_failed(sent.slice, number),
             Kind::Meter(number) => self.meter_failed(sent.slice, number),
             Kind::Own => false,
+            // A switch without groups or meters refuses to delete them: there are none.
             Kind::Attempt => return,
             _ => true,
         };

@@ -108,6 +108,7 @@ impl Walk {
             return Ok(Walk::default());
         }
         let (mut ops, mut written): (Vec<Op>, &[Action]) = (vec![], &[]);
+        // In the first table the action set is empty still.
         let (mut clears, mut goes_on) = (table == 0, false);
         for instruction in instructions {
             match instruction {

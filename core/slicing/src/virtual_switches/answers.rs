@@ -362,6 +362,7 @@ impl VirtualSwitches {
         for table in &mut all {
             table.active = self.rules.in_table(slice, table.table);
             table.max_entries = table.max_entries.min(quota.unwrap_or(u32::MAX));
+            // All ones: the switch does not count this (section 5.8).
             (table.lookups, table.matched) = (u64::MAX, u64::MAX);
         }
         all
@@ -369,6 +370,7 @@ impl VirtualSwitches {
 
     fn table(&self, slice: SliceId, mut table: TableFeatures) -> TableFeatures {
         let quota = self.slicing.slice(slice).and_then(|slice| slice.quota.rules);
+        // What is not offered here is refused in rules: these bits tell slices apart.
         table.metadata_match &= !TAG;
         table.metadata_write &= !TAG;
         table.max_entries = table.max_entries.min(quota.unwrap_or(u32::MAX));
@@ -407,6 +409,7 @@ fn add(sum: &mut Sum, entry: &FlowStats) {
     sum.0 = sum.0.saturating_add(entry.packets);
     sum.1 = sum.1.saturating_add(entry.bytes);
     let later = |one: Duration| (one.seconds, one.nanoseconds);
+    // A rule is as old as its oldest entry: others may have been put back.
     if later(entry.duration) > later(sum.2) {
         sum.2 = entry.duration;
     }

@@ -67,6 +67,7 @@ impl VirtualSwitches {
     /// A rule is to go. If all are, the switch is told so once.
     fn let_die(&mut self, sent: &Sent, number: u64, deleting: &mut Deleting, out: &mut Vec<Out>) {
         if !deleting.at_once && deleting.filter.is_all() && self.version == Version::V13 {
+            // The tag in their cookies finds all entries of the slice, and no others.
             let all = FlowMod {
                 cookie: tag(sent.slice),
                 cookie_mask: TAG,
@@ -108,6 +109,7 @@ impl VirtualSwitches {
     fn uninstall_piece(&mut self, sent: &Sent, number: u64, at: usize, out: &mut Vec<Out>) {
         let Some(rule) = self.rules.get(sent.slice, number) else { return };
         let Some(piece) = rule.pieces.get(at).filter(|piece| piece.alive) else { return };
+        // Also by its cookie: an entry of a newer rule may have taken the place.
         let change = FlowMod {
             cookie: cookie(rule.slice, number, at),
             cookie_mask: if self.version == Version::V13 { u64::MAX } else { 0 },

@@ -90,6 +90,8 @@ impl VirtualSwitches {
                     if !self.make(sent.slice, &mut adding.making, work)? {
                         return Ok(false);
                     }
+                    // Only now: a buffer is used once, and a
+                    // rule that is refused must not use it up.
                     adding.buffer = self.buffer(sent.slice, adding.making.said.buffer)?;
                     let looks = adding.making.said.flags.has(FlowFlags::CHECK_OVERLAP);
                     adding.stage = match looks {
@@ -154,6 +156,7 @@ impl VirtualSwitches {
             return Err(refusal);
         }
         if let Some(old) = same.and_then(|number| self.rules.remove(sent.slice, number)) {
+            // 1.3 copies the counters of an entry that another one replaces (section 6.4).
             let keeps =
                 self.version == Version::V13 && !rule.said.flags.has(FlowFlags::RESET_COUNTS);
             if keeps {
@@ -259,8 +262,10 @@ impl VirtualSwitches {
         let Some(piece) = rule.pieces.get(at) else { return };
         let kept = match self.version {
             Version::V10 => FlowFlags::default(),
+            // RESET_COUNTS, NO_PKT_COUNTS and NO_BYT_COUNTS. Overlaps were looked for here.
             Version::V13 => FlowFlags(rule.said.flags.0 & 0x1c),
         };
+        // An entry that is put back ends when its rule does, not a whole timeout later.
         let elapsed = sent.now.saturating_sub(rule.since) / 1_000_000_000;
         let elapsed = u16::try_from(elapsed).unwrap_or(u16::MAX);
         let hard = match rule.said.hard_timeout {
@@ -273,6 +278,8 @@ impl VirtualSwitches {
             idle_timeout: rule.said.idle_timeout,
             hard_timeout: hard,
             priority: piece.priority,
+            // Whether the controller wants to hear of it
+            // or not: this side has to know what is gone.
             flags: kept | FlowFlags::SEND_FLOW_REM,
             instructions: rule.instructions.to_vec(),
             ..FlowMod::new(command, piece.matching.clone())

@@ -270,6 +270,7 @@ impl VirtualSwitches {
         if let Some(member) = self.member(slice)
             && member.groups.get(number).is_some_and(|kept| kept.said.command == GroupCommand::Add)
         {
+            // It was never there at the switch; a refused change leaves the group as it was.
             member.groups.remove(number);
             self.rules.notes.put(&Note::NoGroup { slice, group: number });
         }

@@ -153,6 +153,7 @@ impl VirtualSwitches {
 
     fn clashes(&self, slice: SliceId, findings: Findings) -> Result<(), Refusal> {
         let others = self.rules.count(slice);
+        // The action set that one entry writes may be done where the way of another ends.
         let clash = findings.shares_set && others.outside > 0
             || findings.ends_outside && others.sharing > 0;
         if findings.shares_set && findings.ends_outside || clash {
@@ -193,6 +194,7 @@ impl VirtualSwitches {
     ) -> Result<bool, Refusal> {
         let Making { said, cube, metadata, packets, pieces, piece, .. } = making;
         let Some(pieces) = pieces else { return Ok(true) };
+        // In later tables the tag alone says that a packet is the slice's: one entry is enough.
         if said.table != 0 {
             if pieces.is_empty() {
                 let mut tagged = cube.clone();

@@ -169,6 +169,8 @@ impl Member {
         let number = match port {
             PortNumber::LOCAL => port,
             _ => {
+                // Above all that were given: a number that a
+                // controller knows never becomes another port's.
                 let given = self.reals.keys().rev().find(|port| !port.is_reserved());
                 PortNumber(given.map_or(0, |port| port.0).saturating_add(1))
             }
@@ -219,6 +221,7 @@ impl Member {
         self.role = Role::Equal;
         self.interests = AsyncConfig::default();
         self.config = SwitchConfig::default();
+        // Settings and buffers belong to a connection; rules, groups and meters stay.
         self.buffers.clear();
     }
 

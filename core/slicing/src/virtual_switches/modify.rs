@@ -156,6 +156,7 @@ impl VirtualSwitches {
                     let pieces = rule.pieces.len();
                     let freed = does(&rule.said.instructions, &rule.instructions, pieces);
                     let taken = does(&modifying.change.instructions, &made.instructions, pieces);
+                    // Added up: the quota must have room for all changes together, or none is made.
                     modifying.freed = modifying.freed.saturating_add(freed);
                     modifying.taken = modifying.taken.saturating_add(taken);
                     work.spend(actions(&rule.instructions) + actions(&made.instructions));
@@ -190,6 +191,7 @@ impl VirtualSwitches {
             Job::Follow(following) => !following.has_begun(),
             _ => false,
         };
+        // One that has begun may have passed a rule already.
         let waits = self.jobs.get(&sent.slice).is_some_and(|jobs| jobs.iter().any(is_new));
         if !waits {
             self.push(sent.clone(), Job::Follow(Box::default()));

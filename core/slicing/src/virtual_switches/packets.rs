@@ -118,6 +118,7 @@ impl VirtualSwitches {
         for oxm in &mut packet.fields {
             match oxm.field {
                 Field::InPort | Field::InPhyPort => oxm.value = u128::from(seen.0),
+                // Controllers see neither the tag nor that there is one.
                 Field::Metadata => oxm.value &= !u128::from(TAG),
                 _ => {}
             }
@@ -198,6 +199,7 @@ impl VirtualSwitches {
                     let words = "the buffer is not the slice's";
                     Refusal::new(Reason::BadRequestBufferUnknown, words)
                 })?;
+                // It is proved as what it is said to be: a packet of that port.
                 if port != in_port {
                     cube.assign(Field::InPort, u128::from(in_port.0));
                 }

@@ -129,6 +129,7 @@ impl Pending {
             let count = u32::try_from(pending.sent.len()).unwrap_or(0);
             pending.first.wrapping_add(count)
         };
+        // Numbers go around; one place is left out for the zero.
         if next(self) == 0 {
             self.sent.push_back(None);
         }
@@ -184,6 +185,7 @@ impl Pending {
             return None;
         }
         let before = usize::try_from(xid.wrapping_sub(self.first)).unwrap_or(0);
+        // The switch answers a barrier after all errors of what came before it (section 6.2).
         for place in self.sent.iter_mut().take(before) {
             if place.as_ref().is_some_and(|(_, kind)| !kind.is_answered()) {
                 *place = None;

@@ -53,6 +53,7 @@ impl VirtualSwitches {
     /// How the switch treats fragments and packets that miss.
     pub(super) fn configure(&mut self, now: Time, out: &mut Vec<Out>) {
         let sent = VirtualSwitches::own(SliceId(0), now);
+        // Whole packets: whose one is shows in its headers, however far back these lie.
         let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
         self.order(&sent, Kind::Own, Message::SetConfig(config), out);
     }
@@ -158,6 +159,7 @@ impl VirtualSwitches {
         if port.address != change.address {
             return refuse(Reason::PortModFailedBadHwAddr, "the port has another address");
         }
+        // Bits that the switch has once for all cannot be one slice's alone.
         let shared =
             self.members.iter().filter(|member| member.seen(port.number).is_some()).count();
         let rest = change.mask.without(OWN);

@@ -30,6 +30,7 @@ impl VirtualSwitches {
         let several = rule.pieces.len() > 1;
         if let Some(piece) = rule.pieces.get_mut(at) {
             rule.alive -= usize::from(std::mem::take(&mut piece.alive));
+            // With packets in between, only the last idle timeout is known to be quiet.
             let quiet_since = match piece.quiet {
                 Some((from, _)) if removed.packets == 0 => from,
                 _ => now.saturating_sub(idle),
@@ -112,6 +113,7 @@ fn is_idle(rule: &Rule, idle: Time) -> bool {
     let mut common: Option<(Time, Time)> = None;
     for piece in &rule.pieces {
         let Some((from, to)) = piece.quiet else { return false };
+        // The spans in which all were quiet: their intersection.
         common = Some(common.map_or((from, to), |(a, b)| (a.max(from), b.min(to))));
     }
     common.is_some_and(|(from, to)| from.saturating_add(idle) <= to)

@@ -131,6 +131,7 @@ fn place(version: Version, table: u8, priority: u16, matching: &Match) -> Place 
 
 /// Whether instructions do the same.
 fn same(one: &[Instruction], other: &[Instruction]) -> bool {
+    // Switches may leave out an empty list of actions.
     let does = |instruction: &&Instruction| match instruction {
         Instruction::ApplyActions(all) => !all.is_empty(),
         _ => true,

@@ -77,6 +77,7 @@ pub(super) fn sayable(cube: &Cube, version: Version) -> Result<Vec<Match>, Refus
     let mut bits = 0;
     for field in cube.constrained() {
         let (value, mask) = cube.get(field);
+        // A field that cannot be masked needs an entry for each of its values.
         let free = field.full() & !mask;
         if field.maskable() || free == 0 {
             continue;
@@ -103,6 +104,7 @@ fn subsets(bits: u128) -> impl Iterator<Item = u128> {
     let mut next = Some(0u128);
     std::iter::from_fn(move || {
         let now = next?;
+        // Counts in these bits alone: what is borrowed runs through the gaps.
         let following = now.wrapping_sub(bits) & bits;
         next = (following != 0).then_some(following);
         Some(now)
@@ -192,6 +194,8 @@ impl Actions<'_> {
             }
             PortNumber::IN_PORT => all.push(Action::Output { port, max_len }),
             PortNumber::TABLE if self.tables => all.push(Action::Output { port, max_len }),
+            // What a switch does for NORMAL is its own affair,
+            // and may leave the slice: it becomes a flood.
             PortNumber::FLOOD | PortNumber::NORMAL => {
                 self.flooded = true;
                 let ports = member.all().iter().copied().filter(|port| member.floods(*port));
@@ -221,6 +225,7 @@ impl Actions<'_> {
             return all.into_iter().map(|action| enqueue(action, queue)).collect();
         }
         let sends = |action: &Action| matches!(action, Action::Output { .. } | Action::Group(_));
+        // A queue holds for the outputs behind it.
         if let Some(first) = all.iter().position(sends) {
             all.insert(first, Action::SetQueue(queue));
         }
@@ -268,6 +273,7 @@ impl Actions<'_> {
         if metadata.1 != 0 {
             all.push(Instruction::WriteMetadata { value: metadata.0, mask: metadata.1 });
         }
+        // An entry has one instruction of each type at most (section 5.9).
         if let Some(meter) = self.member.rate.filter(|_| table == 0 && !metered) {
             all.push(Instruction::Meter(meter));
         }

@@ -189,7 +189,7 @@ impl Own {
         if let Ok(found) = self.same.find_entry(hash, |(_, other)| *other == number) {
             found.remove();
         }
-        // The quota taken for many is given back.
+        // The memory taken for many is given back.
         if self.same.capacity() > 4 * self.same.len() + 64 {
             self.same.shrink_to(2 * self.same.len(), |(hash, _)| *hash);
         }
@@ -237,6 +237,7 @@ impl Rules {
     /// Of this many slices, none yet.
     pub(super) fn new(version: Version, slices: usize) -> Rules {
         let slices = std::iter::repeat_with(Own::default).take(slices).collect();
+        // Controllers choose the matches: by a known hash they could make all of them meet.
         Rules { slices, hashes: RandomState::new(), last: 0, notes: Notes::new(version) }
     }
 

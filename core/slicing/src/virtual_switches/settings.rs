@@ -94,6 +94,7 @@ impl VirtualSwitches {
     /// The number of a slice's virtual switch.
     pub fn datapath_id(&self, slice: SliceId) -> Option<u64> {
         let own = self.slicing.slice(slice)?.datapath_id;
+        // The lower 48 bits are a MAC address, the upper 16 are the implementer's (section 7.3.1).
         let real = self.features.datapath_id & 0xffff_ffff_ffff;
         Some(own.unwrap_or((u64::from(slice.0) + 1) << 48 | real))
     }

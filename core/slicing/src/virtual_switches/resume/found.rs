@@ -35,6 +35,8 @@ impl Resuming {
     /// Nothing is known of entries before the switch tells them; those that are on their way out are gone.
     fn expect(&mut self) {
         let rules = &mut self.switches.rules;
+        // Their controller has asked for the end; what is
+        // left of them at the switch belongs to no rule.
         rules.forget_dying();
         rules.each_living(|rule| {
             rule.pieces.iter_mut().for_each(|piece| piece.alive = false);
@@ -95,6 +97,7 @@ impl Resuming {
             self.look_for_own();
             let nothing = self.switches.rules.living().next().is_none();
             let expected = !nothing || !self.plan.own.is_empty();
+            // The caller empties the switch and starts over (ADR 0065).
             if expected && !self.plan.found {
                 return Err(Error::Memory("the switch lost its entries"));
             }
