@@ -77,6 +77,7 @@ fn check(job: &Job<'_>, root: &At<'_>) -> Result<()> {
 fn rendered(job: &Job<'_>, text: &str) -> Result<String> {
     let stem = job.file.strip_suffix(".gotmpl").unwrap_or(job.file);
     let stem = stem.trim_end_matches(".yml").trim_end_matches(".yaml");
+    // containerlab looks for NAME_vars beside the template, in these three forms.
     let names = [".yml", ".yaml", ".json"].map(|end| format!("{stem}_vars{end}"));
     let found = names.iter().find(|name| job.files.look(name).is_some());
     let vars = match &found {

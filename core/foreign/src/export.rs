@@ -55,6 +55,7 @@ fn flat(name: &str) -> String {
 
 /// A text that neither variables nor YAML change.
 fn kept(text: &str) -> String {
+    // containerlab fills in variables of the whole file; `$$` is a `$`.
     quoted(&text.replace('$', "$$"))
 }
 
@@ -248,6 +249,8 @@ impl Writer<'_> {
             PlannedEnd::Node { .. } => Some(flat(&self.plan.end_text(end))),
             PlannedEnd::Port { switch, .. } => {
                 let name = flat(&self.plan.switch_at(*switch)?.name);
+                // With number and sign the name of the host's
+                // interface stays within 15 letters (IFNAMSIZ).
                 let short: String = name.chars().take(8).collect();
                 Some(format!("{name}:{short}-p{number}"))
             }

@@ -44,6 +44,7 @@ pub(crate) fn run(
         let _ = writeln!(daemons, "{}=yes", protocol.daemon());
     }
     for word in ["bgpd", "ripd", "ripngd", "ospfd", "ospf6d", "isisd"] {
+        // A daemon's name is its protocol's with a `d`.
         let named = more.contains(&format!("router {}", &word[..word.len() - 1]));
         let known = protocols.iter().any(|protocol| protocol.daemon() == word);
         if named && !known {
@@ -69,6 +70,7 @@ pub(crate) fn put(node: &mut Node, daemons: &[&str], text: String) {
 }
 
 fn write(node: &mut Node, mut daemons: String, text: String) {
+    // As Debian's /etc/frr/daemons has it.
     daemons.push_str("vtysh_enable=yes\nzebra_options=\"-A 127.0.0.1 -s 90000000\"\n");
     for (path, content) in [("/etc/frr/daemons", daemons), ("/etc/frr/frr.conf", text)] {
         node.files.push(File { path: path.into(), content: Content::Text(content), mode: 0o644 });

@@ -51,6 +51,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let (mut devices, others) = chosen(job, devices(job, text, &mut draft)?)?;
     let order = order::read(job)?;
     devices.sort_by_key(|(name, _)| {
+        // Those that lab.dep does not name wait for nobody.
         order.iter().position(|other| other == name).map_or(0, |at| at + 1)
     });
     let mut names = BTreeMap::new();
@@ -74,6 +75,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     for link in &mut draft.links {
         let [first, _] = &link.ends;
         let key = (first.at.clone(), first.iface.clone().unwrap_or_default());
+        // `tc` at a device's interface shapes what the device sends.
         link.impairments[1] = shaped.remove(&key).unwrap_or_default();
     }
     outside(job, &domains, &mut draft);

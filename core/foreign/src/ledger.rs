@@ -210,6 +210,8 @@ impl Ledger {
         let of_node = |id: &&Id| lines.get(**id).is_some_and(|line| line.names(node));
         let not_before = |id: &&Id| after.is_some_and(|after| **id >= after);
         let new = || ids.iter().filter(is_new);
+        // Values such as an MTU stand in many places: each
+        // use takes another one, as long as there are some.
         let best = new()
             .filter(not_before)
             .find(of_node)

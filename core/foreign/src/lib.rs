@@ -222,6 +222,7 @@ pub(crate) fn wrong(file: &str, line: u32, message: impl Into<String>) -> Error 
 /// Whose lab a file is, by its name and its content. A folder is given by the file in it that counts.
 pub fn recognise(file: &str, content: &[u8]) -> Option<Format> {
     let name = file.rsplit('/').next().unwrap_or(file).to_ascii_lowercase();
+    // Marks of a format stand near the beginning; a strange file may be long.
     let text = String::from_utf8_lossy(&content[..content.len().min(1 << 20)]);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     match () {
@@ -287,6 +288,7 @@ pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import
     }
     // A record of a script stands beside it.
     let source = file.strip_suffix(".json").filter(|name| name.ends_with(".py")).unwrap_or(file);
+    // First what is known to need another form: what `refused` meets it can only take out.
     settle::settle(&mut draft, source, &ledger);
     let from = format!("{file} ({})", format.name());
     let lab = refused::planned(&mut draft, (source, &from, &options.base), &ledger)

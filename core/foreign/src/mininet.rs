@@ -98,7 +98,9 @@ fn commands(root: &At<'_>, record: &Record<'_>, draft: &mut Draft) {
             at.left_out("only hosts run commands");
             continue;
         };
+        // One in the background may be a server that later steps speak to.
         let waits = !text.trim_end().ends_with('&');
+        // The first eleven only look; of the others longer ones may set something.
         let looks = STEPS.contains(&first) && words.len() < 4 || STEPS[..11].contains(&first);
         if waits && looks && !text.contains('>') {
             at.left_out("a step of the script, not of its network; `netloom run` does it");

@@ -26,6 +26,7 @@ pub(crate) fn publish(job: &Job<'_>, text: &str, unsaid: Option<u16>, node: &mut
         "udp" => Transport::Udp,
         _ => return left_out("a node publishes ports of TCP and UDP"),
     };
+    // From the right: an address of IPv6 has colons, too.
     let (ports, to) = ports.rsplit_once(':').map_or((None, ports), |(ports, to)| (Some(ports), to));
     let (address, port) = match ports.map(|ports| ports.rsplit_once(':').unwrap_or(("", ports))) {
         None => ("", None),

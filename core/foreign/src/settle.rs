@@ -25,6 +25,7 @@ pub(crate) fn settle(draft: &mut Draft, file: &str, ledger: &Ledger) {
     let teller = Teller { file, ledger, names: source_names(draft) };
     let mut commands = Commands::default();
     files(draft, &teller);
+    // Before addresses: which links stay decides what the segments are.
     loops(draft, &teller);
     mtus(draft, &teller);
     macs(draft, &teller, &mut commands);
@@ -248,6 +249,8 @@ fn macs(draft: &mut Draft, teller: &Teller<'_>, commands: &mut Commands) {
                 teller.left_out(item, &end.at, &text, "no hardware address");
                 continue;
             };
+            // The lowest bit of the first byte marks a group
+            // (IEEE 802); the kernel says EADDRNOTAVAIL.
             if address[0] & 1 == 1 || address == [0; 6] {
                 let why = "the kernel gives no interface the address of a group";
                 teller.left_out(item, &end.at, &text, why);
@@ -275,6 +278,7 @@ fn macs(draft: &mut Draft, teller: &Teller<'_>, commands: &mut Commands) {
 /// Why an interface has no such address in a lab file; `None` if it may have.
 fn no_host(net: &IpNet) -> Option<&'static str> {
     let address = net.addr();
+    // In a /31 or a /127 all addresses are hosts' (RFC 3021, RFC 6164).
     let shared = net.prefix_len() + 1 < net.max_prefix_len();
     let reserved =
         |a: IpAddr| matches!(a, IpAddr::V4(a) if a.octets()[0] == 0 || a.octets()[0] >= 240);

@@ -38,6 +38,8 @@ fn double(chars: &mut impl Iterator<Item = char>) -> Option<String> {
             '"' => return Some(text),
             '\\' => match chars.next()? {
                 c @ ('"' | '\\' | '$' | '`') => text.push(c),
+                // Before others a backslash in double quotes
+                // stays (POSIX, Shell Command Language, 2.2.3).
                 c => text.extend(['\\', c]),
             },
             c => text.push(c),

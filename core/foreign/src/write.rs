@@ -261,6 +261,7 @@ pub(crate) fn list(texts: &[String]) -> String {
 pub(crate) fn scalar(text: &str) -> String {
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_');
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    // YAML 1.1 takes these words for booleans, or for nothing.
     let word = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
         .contains(&text.to_ascii_lowercase().as_str());
     if starts && text.chars().all(plain) && !word { text.to_owned() } else { quoted(text) }

@@ -19,6 +19,7 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
         let writable = !parts.iter().skip(2).any(|options| options.split(',').any(|o| o == "ro"));
         let (source, target) = match parts.as_slice() {
             [source, target, ..] if target.starts_with('/') => (*source, *target),
+            // A target alone is an anonymous volume of Docker.
             [target] if target.starts_with('/') => {
                 at.changed("a node's writes are its own, and are removed with it");
                 continue;
@@ -28,6 +29,7 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
                 continue;
             }
         };
+        // The nearest layer comes first, and a target has one bind.
         if targets.iter().any(|other| other == target) {
             at.carried();
             continue;

@@ -38,11 +38,13 @@ impl<'a> Layers<'a> {
             let group = self.topology.get("groups")?.get(&name?)?;
             word(&group, "kind")
         };
+        // containerlab's order: the node's kind, its group's, the default group's, the default.
         let kind = word(node, "kind")
             .or_else(|| of_group(word(node, "group")))
             .or_else(|| of_group(default("group")))
             .or_else(|| default("kind"));
         let kind_at = kind.as_deref().and_then(|name| self.one_of("kinds", name));
+        // A kind may name a group, of which its nodes are then.
         let group = word(node, "group")
             .or_else(|| kind_at.as_ref().and_then(|at| word(at, "group")))
             .or_else(|| default("group"));

@@ -184,6 +184,7 @@ impl Reader<'_> {
     /// An end, whose interface stands at this place.
     fn end(&self, at: &At<'_>, node: &str, iface: &str) -> Option<End> {
         match node {
+            // A node of the lab may have this name.
             "host" if !self.lab.names.contains_key("host") => {
                 return self.none("netloom makes no interfaces on the host");
             }
@@ -210,6 +211,7 @@ impl Reader<'_> {
     /// An interface whose name Linux does not take has a short one, and its own, without slashes and blanks, beside it.
     fn renamed(&self, at: &At<'_>, node: &str, iface: &str) -> Option<End> {
         let other: String = iface.chars().map(|c| if "/ ".contains(c) { '-' } else { c }).collect();
+        // ALTIFNAMSIZ is 128, with the NUL (linux/if.h).
         if other.is_empty() || other.len() > 127 || !other.chars().all(|c| c.is_ascii_graphic()) {
             return self.none("no name that an interface can have");
         }

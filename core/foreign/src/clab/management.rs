@@ -48,6 +48,7 @@ impl<'a> Network<'a> {
         let used = RefCell::new(gateways.iter().copied().collect());
         let mtu = text("mtu").and_then(|text| text.parse().ok()).unwrap_or(1500);
         let joined = Cell::new(false);
+        // 0 is the network itself, 1 usually the gateway.
         let seen = [const { Cell::new(2) }; 2];
         Network { wish, settings, ipv4, ipv6, gateways, used, seen, joined, mtu }
     }
@@ -118,6 +119,7 @@ impl<'a> Network<'a> {
                 None => at.odd("an address"),
             }
         }
+        // Goes on where the last one was found: else each node would look at all before it.
         let seen = &self.seen[usize::from(net.addr().is_ipv6())];
         loop {
             let address = next(net, seen.get());

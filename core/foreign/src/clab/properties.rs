@@ -249,6 +249,7 @@ fn environment(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
             }
         }
     }
+    // After the files: what `env` says holds.
     for (name, at) in from.map("env") {
         // Variables that begin so speak to containerlab.
         match at.text() {
@@ -313,6 +314,7 @@ fn sysctls(from: &Inherited<'_>, node: &mut Node) {
 fn commands(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
     program(from, node);
     let mut layers = from.all("exec");
+    // Commands of all layers run, those of the defaults first.
     layers.reverse();
     for at in layers.iter().flat_map(At::items).chain(stages(from)) {
         let Some(line) = at.text() else {
@@ -390,6 +392,7 @@ fn program(from: &Inherited<'_>, node: &mut Node) {
         return;
     }
     let is_shell = |word: &String| ["sh", "bash", "ash", "zsh"].contains(&last(word));
+    // A shell alone is there to keep a container up, which a node does not need.
     if command.is_empty() || (command.len() == 1 && command.iter().all(is_shell)) {
         parts.iter().for_each(|at| at.changed("a node needs no program to stay"));
         user.iter().for_each(|at| at.left_out("there is no program that it could run"));

@@ -48,6 +48,7 @@ fn logic(name: &str, given: Vec<Value>) -> Attempt<Value> {
     if name == "not" {
         return Ok(Value::Bool(!given[0].is_true()));
     }
+    // As in Go, `and` and `or` return the value that decides, not a boolean.
     let at = given.iter().position(decides).unwrap_or(given.len() - 1);
     Ok(given[at].clone())
 }
@@ -64,6 +65,7 @@ fn compare(name: &str, given: &[Value]) -> Attempt<Value> {
     };
     let ordered = order(first, second);
     Ok(Value::Bool(match name {
+        // `eq a b c` holds if `a` equals one of the others (text/template).
         "eq" => others.iter().any(|other| order(first, other) == Some(Ordering::Equal)),
         "ne" => ordered != Some(Ordering::Equal),
         _ => match (name, ordered) {
@@ -112,6 +114,7 @@ fn sequence(name: &str, given: &[Value]) -> Attempt<Value> {
         numbers.push(whole(value)?);
     }
     let is_until = name.starts_with("until");
+    // gomplate's Seq begins at 1 and includes its end; `until` begins at 0 and does not.
     let (from, to, step) = match *numbers.as_slice() {
         [to] if is_until => (0, to, 1),
         [to] => (1, to, 1),
@@ -159,6 +162,7 @@ fn texts(name: &str, given: &[Value]) -> Attempt<Value> {
         }
         "index" => return index(given),
         "default" | "conv.Default" => {
+            // The value to replace comes last, since that is what a pipe hands over.
             let value = given.last().filter(|value| given.len() > 1 && value.is_true());
             return value.map_or_else(|| first().cloned(), |value| Ok(value.clone()));
         }

@@ -39,6 +39,7 @@ fn chunks(text: &str) -> Attempt<Vec<Chunk>> {
             before = before.trim_start();
         }
         if let Some(trimmed) =
+            // Only with a space: `{{-3}}` is a number.
             action.strip_prefix('-').filter(|a| a.starts_with(char::is_whitespace))
         {
             before = before.trim_end();

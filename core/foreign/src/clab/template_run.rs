@@ -198,6 +198,7 @@ impl Runner<'_> {
         if self.depth > DEEPEST {
             return fault(line, format!("templates call each other more than {DEEPEST} deep"));
         }
+        // A template that is called sees no variable but `$`, which is what it was given.
         let scope = std::mem::replace(&mut self.scope, vec![(String::new(), value.clone())]);
         self.body(body, &value)?;
         self.scope = scope;

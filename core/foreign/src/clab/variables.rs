@@ -221,6 +221,7 @@ impl<'a> Lexer<'a> {
                 self.emit(Kind::Close);
                 return Ok(Some(false));
             }
+            // A name stands right behind the brace; letters further on are text.
             c if c == '$' || is_part(c) && self.text[self.last..].starts_with("${") => {
                 return Ok(Some(self.variable()));
             }

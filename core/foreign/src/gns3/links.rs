@@ -133,6 +133,7 @@ fn loss(lost: Option<(f64, At<'_>)>, nth: Option<(f64, At<'_>)>) -> Option<Strin
             Some(format!("{{pattern: \"{kept}x\"}}"))
         }
         (Some((share, at)), Some((n, other))) => {
+            // One filter acts on what the other leaves.
             let both = 100.0 - (100.0 - share) * (1.0 - 1.0 / n);
             let both = format!("{}%", (both * 1e4).round() / 1e4);
             for at in [at, other] {

@@ -269,6 +269,7 @@ fn address(words: &[&str]) -> Option<(IpNet, Option<IpAddr>)> {
             _ => return None,
         }
     }
+    // VPCS's own defaults.
     let usual = if address.is_ipv4() { 24 } else { 64 };
     Some((IpNet::new(address, length.unwrap_or(usual)).ok()?, gateway))
 }

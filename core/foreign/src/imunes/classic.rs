@@ -123,6 +123,7 @@ impl Reader<'_> {
             let words: Vec<&str> = line.split_whitespace().collect();
             let indented = line.trim_start_matches('\t').starts_with(' ');
             if words.is_empty() || words == ["!"] {
+                // `!` ends a block; an empty line does not.
                 block &= words.is_empty();
                 continue;
             }

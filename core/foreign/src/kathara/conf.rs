@@ -16,6 +16,7 @@ pub(super) enum Line {
 
 /// Reads a line.
 pub(super) fn line(file: &str, number: u32, line: &str) -> Result<Line> {
+    // A byte order mark, which some editors put first.
     let whole = line.trim_start_matches('\u{feff}');
     let line = whole.trim();
     if line.is_empty() || line.starts_with('#') {

@@ -12,6 +12,7 @@ pub(super) fn read(job: &Job<'_>, name: &str, new: &str, device: &Device) -> Mad
     let mut made = Made { node: Node::named(new), shaping: vec![], bridged: false };
     let node = &mut made.node;
     node.forwarding = Some(if device.ipv6 { "true" } else { "ipv4" });
+    // Settings that Kathara gives its containers.
     node.sysctls.insert("net.ipv4.icmp_ratelimit".into(), "0".into());
     if device.ipv6 {
         node.sysctls.insert("net.ipv6.icmp.ratelimit".into(), "0".into());

@@ -106,6 +106,7 @@ fn as_kathara_has_them(node: &mut Node) {
         }
     }
     if !script.is_empty() {
+        // Ends well whatever came of them: Kathara does not look, either.
         script.push_str(":\n");
         node.setup.push(["sh", "-c", &script].map(str::to_owned).to_vec());
     }

@@ -193,6 +193,7 @@ fn ulimit(value: &str, bounds: &mut Vec<String>) -> Verdict {
     else {
         return left_out("expected a bound of processes like nofile=1000:2000");
     };
+    // setrlimit(2) refuses a soft bound above the hard one with EINVAL.
     let soft = if hard == -1 { soft } else { soft.min(hard) };
     let shown = |bound: i64| if bound == -1 { "unlimited".to_owned() } else { bound.to_string() };
     bounds.push(format!("--{name}={}:{}", shown(soft), shown(hard)));

@@ -29,6 +29,8 @@ pub(super) fn read(
                 job.ledger
                     .say(id, Verdict::Changed(format!("an impairment of the link of {iface}")));
                 shaping.push((iface, keys));
+                // `:` does nothing: later lines keep their numbers,
+                // and the trace of `-x` still has this one.
                 lines.push(format!(": {}", line.trim()));
             }
             None => lines.push(line.to_owned()),

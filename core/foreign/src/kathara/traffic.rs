@@ -97,6 +97,7 @@ fn time(text: &str) -> Option<String> {
     let us = match unit {
         "s" | "sec" | "secs" => number * 1e6,
         "ms" | "msec" | "msecs" => number * 1e3,
+        // tc(8): a time without a unit is in microseconds, `bps` below is bytes a second.
         "" | "us" | "usec" | "usecs" => number,
         _ => return None,
     };

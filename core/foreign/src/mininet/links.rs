@@ -124,6 +124,7 @@ fn account(at: &At<'_>, wire: &Wire<'_>, link: &Link, draft: &Draft) {
             "cls" => at.changed("an ordinary link"),
             // Of switches with a controller `number` says more.
             "port1" | "port2" => at.carried(),
+            // `intfName`, `ip` and `addr`.
             _ if door && key.starts_with(['i', 'a']) => at.changed("a door"),
             "intfName1" | "intfName2" if switch => at.changed("ports of switches have no names"),
             "addr1" | "addr2" if switch => at.changed("ports of switches have no addresses"),
@@ -163,6 +164,7 @@ fn one(key: &str, at: &At<'_>, wire: &Wire<'_>, made: &[Made<'_>]) {
             at.carried();
         }
         _ if shape.is_some()
+            // Zero, with a unit or without: it shapes nothing.
             && text.trim_start_matches(['0', '.']).chars().all(char::is_alphabetic) =>
         {
             at.carried();
@@ -200,6 +202,7 @@ fn number(links: Vec<(At<'_>, [Option<u32>; 2])>, draft: &mut Draft) {
         }
     }
     for ports in ports.values() {
+        // The lab file gives the same numbers by itself.
         if ports.iter().zip(1..).all(|((.., number), count)| *number == count) {
             continue;
         }

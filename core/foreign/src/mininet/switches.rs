@@ -21,9 +21,12 @@ pub(super) fn controllers<'a>(root: &At<'a>, record: &Record<'_>) -> Vec<Control
         let place = match record.kind_of_controller(name) {
             "remote" => {
                 let address = ip.as_ref().and_then(At::text).unwrap_or("127.0.0.1");
+                // The port that Mininet's RemoteController tries first.
                 let port = port.as_ref().and_then(At::text).unwrap_or("6653");
                 all.into_iter().flatten().for_each(At::carried);
                 Some(match address {
+                    // Mininet's switches are in the host's network,
+                    // so that this loopback is the host's.
                     "127.0.0.1" | "localhost" | "::1" => format!("host:{port}"),
                     address => format!("tcp:{address}:{port}"),
                 })

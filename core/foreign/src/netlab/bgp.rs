@@ -61,6 +61,8 @@ pub(super) fn configure(nodes: &Nodes<'_>, number: usize, text: &mut String) {
     if let Some(id) = node.layers.router_id("bgp.router_id").or(node.router_id) {
         let _ = writeln!(text, " bgp router-id {id}");
     }
+    // FRR would give other systems no route without a policy
+    // (RFC 8212), and no network that it has no route of.
     text.push_str(" no bgp default ipv4-unicast\n no bgp ebgp-requires-policy\n no bgp network import-check\n");
     if let Some(preference) = node.layers.number("bgp.locpref") {
         let _ = writeln!(text, " bgp default local-preference {preference}");
@@ -115,6 +117,7 @@ fn inner(nodes: &Nodes<'_>, number: usize, asn: u32) -> Vec<Session> {
     let reflected = members().any(|(_, other)| other.is_reflector);
     let mut sessions = vec![];
     for (_, other) in members().filter(|(other, _)| *other != number) {
+        // What a client learns it has from its reflectors (RFC 4456).
         if reflected && !node.is_reflector && !other.is_reflector {
             continue;
         }

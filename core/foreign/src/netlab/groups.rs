@@ -123,6 +123,7 @@ impl Pattern {
             }
         };
         // Where in the pattern what has been read so far may end.
+        // All places at once: to try them one after the other could take exponential time.
         let mut places = vec![false; parts.len() + 1];
         places[0] = true;
         skip(&mut places);
@@ -154,6 +155,7 @@ fn parts(text: &str, is_regex: bool) -> Option<Vec<Part>> {
                 let mut ranges = vec![];
                 loop {
                     let from = chars.next()?;
+                    // A `]` that comes first is one of the characters (glob(7)).
                     if from == ']' && !ranges.is_empty() {
                         break;
                     }

@@ -481,6 +481,7 @@ impl<'a> Reader<'a, '_> {
                 None => at.odd("an address of IPv4, or a number in the link's prefix"),
             }
         }
+        // Of a /31 both addresses are hosts' (RFC 3021); else the first is the network's.
         let start = u32::from(prefix.net.is_some_and(|net| net.prefix_len() < 31));
         let before = |other: &usize| {
             let name = |n: usize| &self.nodes[ties[n].node].name;

@@ -85,6 +85,7 @@ fn on(
     if let Some(bandwidth) = layers.nearest("bandwidth") {
         match bandwidth.text().and_then(|text| text.parse::<u32>().ok()) {
             Some(kilobits) => {
+                // FRR takes megabits.
                 let _ = writeln!(lines, " bandwidth {}", (kilobits / 1000).clamp(1, 100_000));
                 bandwidth.changed("what OSPF reckons with, no rate; `tc.rate` is one");
             }
