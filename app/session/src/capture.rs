@@ -193,6 +193,7 @@ impl Capture {
     /// Waits until all is written; what became of every frame.
     pub fn finish(self) -> Report {
         let mut report = self.pipeline.wait();
+        // A limit may have ended it at the same moment; that reason holds.
         if self.gone && report.end == End::Stopped {
             report.end = End::InterfacesGone;
         }

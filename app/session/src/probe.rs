@@ -175,6 +175,7 @@ fn ping(to: IpAddr, timeout: Duration) -> Result<Option<u32>> {
     };
     let prober = Prober { name: "", netns: own.as_fd(), address: Some(unspecified) };
     let version = if to.is_ipv4() { Version::V4 } else { Version::V6 };
+    // Two, and the shorter time: the first waits for the neighbour's address.
     let pace = Pace { count: 2, interval: timeout / 2, timeout };
     Ok(ping::one_pair(&prober, to, version, pace)?.into_iter().flatten().min())
 }
@@ -238,6 +239,7 @@ fn count(socket: &UdpSocket, ipv4: bool, done: &AtomicBool) -> io::Result<Receiv
 
 /// Notes the number of a packet; `false` if it was there already.
 fn is_new(seen: &mut Vec<u64>, number: u64) -> bool {
+    // Anyone in the lab can send to this port: the table must not grow with what they write.
     if number >= MOST {
         return false;
     }
@@ -255,6 +257,7 @@ fn send(to: SocketAddr, size: usize, rate: u64, lasting: Duration) -> io::Result
     let any =
         if to.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
+    // So that the kernel tells of a port that nobody has (ECONNREFUSED).
     socket.connect(to)?;
     let mut packet = vec![0; size];
     let (begin, rate) = (Instant::now(), rate.max(1));
@@ -269,6 +272,7 @@ fn send(to: SocketAddr, size: usize, rate: u64, lasting: Duration) -> io::Result
             // The machine does not keep up.
             break;
         }
+        // Sleeps are longer than asked for; packets that are late by then go out at once.
         if sent > due(now) {
             std::thread::sleep(Duration::from_micros(200));
             continue;

@@ -46,6 +46,7 @@ impl Spaces {
             found = target::all(plan);
         }
         let mut seen = BTreeSet::new();
+        // Targets may overlap, such as a node and one of its links.
         found.points.retain(|p| seen.insert((p.space.clone(), p.interface.clone())));
         spaces.on_host = found.points.iter().any(|p| p.space == Space::Host);
         for point in &found.points {

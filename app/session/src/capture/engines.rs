@@ -114,6 +114,7 @@ impl Tapped {
             let (parts, words) = self.choose(&link)?;
             let engines: Vec<_> =
                 parts.iter().map(|part| self.engines(*part, &link)).collect::<Result<_>>()?;
+            // Only describe the interface in the file: a capture goes without them, too.
             let addresses = addresses(link.index).unwrap_or_default();
             Ok((engines.into_iter().flatten().collect::<Vec<_>>(), link, addresses, words))
         })?;
@@ -145,6 +146,7 @@ impl Tapped {
     fn choose(&self, link: &LinkInfo) -> Result<(Vec<(EngineKind, Direction)>, String)> {
         let kind = match link.kind.as_deref() {
             Some("veth") => InterfaceKind::Veth,
+            // A card has no kind (IFLA_INFO_KIND) either: only the name tells them apart.
             None if link.name == "lo" => InterfaceKind::Loopback,
             None => InterfaceKind::Card,
             Some(_) => InterfaceKind::Other,
@@ -259,6 +261,7 @@ impl Tapped {
                 let part = parts.get(number).copied();
                 part.map_or(Ok(vec![]), |part| spot.engines(part, &link))
             });
+            // Whatever failed is tried again: the interface may be there and not yet set up.
             opened.ok()?.into_iter().next().map(|engine| spot.watched(engine))
         })
     }
@@ -291,6 +294,7 @@ impl Engine for Watched {
     fn finish(&mut self, into: &mut Filler) -> netloom_capture::Result<()> {
         let Some(mut engine) = self.engine.take() else { return Ok(()) };
         let finished = engine.finish(into);
+        // Kept, since the engine's own go with it.
         self.last = engine.counts()?;
         finished
     }

@@ -34,6 +34,7 @@ impl Filter {
         if text.is_empty() {
             return Ok(Filter { text, program: None });
         }
+        // A program returns how much of a frame is kept: all, since engines cut frames themselves.
         match netloom_libpcap::compile(&text, WHOLE) {
             Ok(program) => Ok(Filter { text, program: Some(program) }),
             Err(e @ netloom_libpcap::Error::Expression { .. }) => {

@@ -56,6 +56,7 @@ fn join(
     let object = || format!("switch {:?}", mirrored.switch);
     let address = switch::address(lab, &mirrored.switch)?;
     let port = SwitchPort::join(&JoinOptions {
+        // A switch that was restarted knows nothing of the mirror, and would copy nothing.
         reconnect: false,
         only_copies: true,
         ..JoinOptions::at(&address, name)

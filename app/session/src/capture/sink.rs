@@ -28,6 +28,7 @@ pub(super) fn words(link: &LinkInfo) -> String {
 fn everywhere(table: &str) -> usize {
     let unbound = |line: &&str| {
         let mut fields = line.split_whitespace().skip(3);
+        // One of protocol 0 receives nothing (packet(7)), and index 0 stands for every interface.
         fields.next().is_some_and(|protocol| protocol != "0000") && fields.next() == Some("0")
     };
     table.lines().skip(1).filter(unbound).count()

@@ -148,6 +148,7 @@ fn station(plan: &Plan, node: &PlannedNode, interface: &Interface, to: IpAddr) -
     let of_interface = |i: usize| node.interfaces.get(i).is_some_and(|i| i.name == interface.name);
     let routes = node.routes.iter().filter(|r| of_interface(r.interface) && r.to.contains(&to));
     let best = routes.max_by_key(|r| r.to.prefix_len())?;
+    // Without a next hop the address itself is on the link.
     owner(plan, best.via.unwrap_or(to))
 }
 

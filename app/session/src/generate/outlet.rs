@@ -188,6 +188,7 @@ impl Read for Recording<'_> {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
         while !process::wait_readable(&self.file, LOOK) {
             if self.stop.load(Ordering::Relaxed) {
+                // The end of the file, as far as the replayer sees; `stop` tells it why.
                 return Ok(0);
             }
         }

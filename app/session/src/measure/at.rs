@@ -40,6 +40,7 @@ impl Prepared {
             )));
         }
         let on_host = found.points.iter().any(|point| point.space == Space::Host);
+        // Hosts agree on TAI, which has no leap seconds (ADR 0028).
         let clock = if on_host { Clock::Tai } else { Clock::Monotonic };
         measure_supported(clock)?;
         let spots = spots(&found.points, &configuration, mark)?;

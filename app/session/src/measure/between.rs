@@ -141,6 +141,7 @@ impl Prepared {
         let now = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         let fitting = flows_that_fit(setup, MOST_MEMORY) / ways;
         let most = u32::try_from(MOST_FLOWS).unwrap_or(u32::MAX);
+        // One more than the most: the rest is a flow, too.
         let room = fitting.min(most.saturating_add(1)).saturating_sub(now).min(LATER);
         setup.flows = now.saturating_add(room).saturating_mul(ways);
         Some(Seeker::new(known, usize::try_from(room).unwrap_or(0)))
@@ -253,6 +254,7 @@ impl Measurement<'_> {
     /// [`Error::Measure`].
     pub fn begin(&mut self) -> Result<()> {
         self.watch.begun();
+        // Points count from the moment they are attached, which is before block 0.
         self.before = self.aside()?;
         Ok(())
     }

@@ -166,6 +166,7 @@ pub(super) fn connected(spaces: &Spaces, ways: &Paths) -> Result<BTreeSet<FlowPo
         let sockets = run_in(init.as_deref(), || Ok(diag::sockets()?));
         let sockets = sockets.map_err(Error::asking(node, "list its sockets"))?;
         for (from, to) in ways.all.iter().filter(|way| !way.back).flat_map(|way| &way.pairs) {
+            // The second node's sockets have both addresses the other way round.
             let (own, peer) = if turned { (*to, *from) } else { (*from, *to) };
             found.extend(sockets.iter().filter_map(|socket| flow_of(socket, own, peer, turned)));
         }
@@ -217,6 +218,7 @@ pub fn configuration(
     let body = Body {
         prog_id: method.program,
         mp: seconds(period),
+        // A request needs a duration; without one this is taken back below.
         mpc: seconds(method.duration.unwrap_or(period)),
         starter_mark: method.marks.0,
         next_mark: method.marks.1,

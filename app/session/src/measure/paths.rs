@@ -78,6 +78,7 @@ impl Ends {
         }
         let measured = wanted.into_iter().filter(|version| without(*version).is_none());
         let destinations = measured.filter_map(|version| address(nodes[1], version)).collect();
+        // 6 for 4, and 4 for 6.
         let left_out = only.and_then(|version| LeftOut::of(nodes[0], nodes[1], 10 - version));
         let [from, to] = names.map(str::to_owned);
         Ok(Ends { from, to, destinations, left_out })
@@ -137,6 +138,8 @@ impl Paths {
             let addresses = (Some(there.destination), there.source);
             let mut both = vec![(there, false)];
             if !one_way {
+                // From the address that packets went to, to the one that they came from, as answers
+                // do.
                 both.push((find(&ends.to, &ends.from, addresses)?, true));
             }
             Ok(both)

@@ -111,9 +111,11 @@ impl Reroutes {
             changed |= socket.changed().unwrap_or(true);
         }
         let since = std::mem::replace(&mut self.quiet, now);
+        // A node may have ended since the first look, and told of its routes as it went.
         if !changed || spaces.any_gone() {
             return vec![];
         }
+        // Packets of a block are still on their way, and counted, until its guard has passed.
         let from = schedule.block_at(since.saturating_sub(schedule.guard())).unwrap_or(0);
         let to = schedule.block_at(now).unwrap_or(0);
         let mut told = Vec::new();
@@ -179,6 +181,7 @@ impl Watched {
     /// Notes flawed blocks; those since which it is another path go on until it is the measured one again.
     fn flaw(&mut self, from: u64, to: u64) {
         match self.flawed.last_mut() {
+            // The one that is open to the end is closed here, or goes on.
             Some((_, last)) if *last >= from => *last = to,
             _ => self.flawed.push((from, to)),
         }

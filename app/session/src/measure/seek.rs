@@ -50,6 +50,7 @@ impl Seeker {
     fn sift(&mut self, found: BTreeSet<FlowPorts>) -> (Vec<FlowPorts>, Option<Note>) {
         let mut new: Vec<FlowPorts> =
             found.into_iter().filter(|flow| !self.known.contains(flow)).collect();
+        // Also those without room: else each look would find them again.
         self.known.extend(new.iter().cloned());
         let beyond = new.split_off(new.len().min(self.room)).len();
         self.room -= new.len();

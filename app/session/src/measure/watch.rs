@@ -81,8 +81,10 @@ impl Watch {
         // The last block to wait for, once an end was requested.
         let mut last = None;
         loop {
+            // Read before the blocks: else those that close in between would be missed.
             let ended = self.session.state() == State::Ended;
             let closed = self.session.blocks(next, LOOK);
+            // First: whether routes have flawed a block is asked when it is handed on.
             work(Event::Look)?;
             for told in closed {
                 if last.is_some_and(|last| told.block > last) {
@@ -95,6 +97,7 @@ impl Watch {
                 break;
             }
             if last.is_none() && self.interrupts() > 0 {
+                // Packets sent before the interrupt are in this block or an earlier one.
                 match self.schedule.block_at(self.now()) {
                     Some(block) => last = Some(block),
                     None => break,
