@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
     let tarball = dist.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.arg("--create").arg("--gzip").arg("--file").arg(&tarball).arg("--directory").arg(&dist);
+    // Neither the order of the folder nor who packs it is to be seen in the tarball.
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]).arg(&name);
     workspace::must(&mut tar)?;
     println!("{}", tarball.display());

@@ -90,6 +90,7 @@ fn fuzz(built: &Path, folder: &Path, target: &str, seconds: u32) -> Result<()> {
     if target == "lab_parse" {
         command.arg(format!("-dict={}", folder.join("lab.dict").display()));
     }
+    // libFuzzer writes what it finds into the first folder and only reads the others.
     command.arg(work).arg(folder.join("seeds").join(target)).current_dir(workspace::root());
     workspace::must(&mut command).with_context(|| format!("see {}", findings.display()))
 }

@@ -124,6 +124,7 @@ fn installed(format: &Format, folder: &Path) -> Result<PathBuf> {
             workspace::must(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&root))?;
         }
     }
+    // Last: an installation that was interrupted is made again.
     fs::write(&done, wanted).with_context(|| format!("write {}", done.display()))?;
     Ok(python)
 }

@@ -65,6 +65,7 @@ fn circles<'t>(neighbours: &Neighbours<'t>) -> Vec<Vec<&'t str>> {
             continue;
         }
         let back = |to: &&&str| reach.get(**to).is_some_and(|of| of.contains(module));
+        // A module that only uses a circle is reached by none of it.
         let circle: Vec<&str> = leads_to.iter().filter(back).copied().collect();
         if circle.len() > 1 {
             found.push(circle);

@@ -248,6 +248,7 @@ struct Paths<'m>(&'m mut Vec<Words>);
 
 impl<'a> Visit<'a> for Paths<'_> {
     fn visit_path(&mut self, path: &'a syn::Path) {
+        // A path that begins with `::` is another crate's.
         if path.segments.len() > 1 && path.leading_colon.is_none() {
             self.0.push(path.segments.iter().map(|part| part.ident.to_string()).collect());
         }

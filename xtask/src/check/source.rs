@@ -111,6 +111,7 @@ fn body_length(lines: &[&str]) -> Option<usize> {
             match c {
                 '(' | '[' => brackets += 1,
                 ')' | ']' => brackets = brackets.saturating_sub(1),
+                // Not in brackets: `[u8; 4]` in a signature ends no declaration.
                 ';' if depth == 0 && brackets == 0 => return None,
                 '{' => depth += 1,
                 '}' if depth <= 1 => return Some(index + 1),

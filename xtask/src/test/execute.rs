@@ -132,6 +132,7 @@ fn count(
             (Verdict::Passed, None) => outcome.passed += 1,
         }
     }
+    // A reason that belongs to no test of this process would be a skip that nobody counts.
     let nobodys =
         skips.into_iter().filter(|(test, _)| names.len() > 1 && !verdicts.contains_key(test));
     outcome.failed.extend(
@@ -171,6 +172,7 @@ fn captured(
     if !ends_within(&child, bound)? {
         child.kill().context("kill a test that hangs")?;
         killed = true;
+        // SIGKILL takes effect when the kernel is done with what the process has asked for.
         ends_within(&child, bound)?;
     }
     // While it waits to be reaped.
@@ -191,6 +193,7 @@ fn ends_within(child: &Child, bound: Duration) -> Result<bool> {
 /// Processor time of a child and of the processes that it waited for; proc_pid_stat(5), fields 14 to 17.
 fn cpu_time(child: &Child) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    // The name in parentheses may have blanks and parentheses; field 3 follows it.
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
     let ticks = fields.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u64>().ok());
     Duration::from_millis(ticks.sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second())

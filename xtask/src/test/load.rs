@@ -20,6 +20,8 @@ impl Load {
     pub(super) fn start(processes: u32) -> Result<Load> {
         let mut load = Load(vec![]);
         for _ in 0..processes {
+            // setsid(1) forks only if it leads a process
+            // group: so the child here is the shell itself.
             let mut busy = Command::new("setsid");
             busy.args(["sh", "-c", BUSY]).stdin(Stdio::null()).stderr(Stdio::null());
             load.0.push(busy.spawn().context("start `setsid sh`, the load beside tests")?);

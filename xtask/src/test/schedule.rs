@@ -178,6 +178,7 @@ fn longest() -> Result<Vec<String>> {
 fn rank(job: &Job, name: &str, longest: &[String]) -> usize {
     let full = format!("{}/{name}", job.prefix());
     let known = longest.iter().position(|line| *line == full);
+    // Of tests that nobody has listed those that start labs take longest.
     known.unwrap_or(longest.len() + usize::from(!matches!(job.rung, Rung::EndToEnd | Rung::Peers)))
 }
 
@@ -208,6 +209,8 @@ fn work_off(units: &[Unit], limits: Limits, with: With<'_>, done: &Mutex<Done>) 
     std::thread::scope(|scope| -> Result<()> {
         let work = |worker: usize| -> Result<()> {
             loop {
+                // The place comes first: who waits for one must not hold a unit that others could
+                // begin.
                 let _place = room.enter();
                 let taken = next.lock().map_err(|_| anyhow!("a worker panicked"))?.next();
                 let Some(unit) = taken.map(|unit| &units[unit]) else { return Ok(()) };

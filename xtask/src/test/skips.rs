@@ -87,6 +87,8 @@ impl<'a> Judge<'a> {
     /// Whether this user has what is needed by this name.
     pub(super) fn is_there(&self, user: User, name: &str) -> Result<bool> {
         let key = (user, name.to_owned());
+        // Held while the probe runs: others that ask the same
+        // wait for its answer instead of running it, too.
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = asked.get(&key) {
             return Ok(*known);

@@ -71,6 +71,7 @@ impl Stage {
         }
         let placing = std::sync::Mutex::default();
         let stage = Stage { folder, _held: held, of_root, rights, placing };
+        // tempfile makes it 0700, and other users run what is in it.
         fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
         for name in DATA {
             copy_tree(&workspace::root().join(name), &stage.path().join("root").join(name))?;
@@ -101,6 +102,7 @@ impl Stage {
             for folder in workers.flat_map(|worker| labs_left(&worker.path()).unwrap_or_default()) {
                 let runtime = folder.join("run").to_string_lossy().into_owned();
                 let extra = [("NETLOOM_RUNTIME_DIR", runtime)];
+                // The binary of that run: another version may not know its labs.
                 if let Ok(mut down) = self.run(&left.join("netloom"), user, 0, &extra) {
                     let _ = down.args(["down", "--all"]).status();
                 }
@@ -171,6 +173,7 @@ impl Stage {
         let mut command = match user {
             User::Root if self.rights == Rights::Sudo => {
                 let mut sudo = Command::new("sudo");
+                // sudo does not pass on the caller's variables (sudoers(5), env_reset).
                 sudo.arg("env").args(variables.iter().map(|(key, value)| format!("{key}={value}")));
                 sudo.arg(file);
                 sudo
@@ -305,6 +308,7 @@ impl Drop for Stage {
 
 fn remove_as_root(folder: &Path) {
     let mut sudo = Command::new("sudo");
+    // A mount that a test has left may lead to the host's own files.
     sudo.args(["rm", "--recursive", "--force", "--one-file-system"]).arg(folder);
     // What is left lies in /tmp.
     let _ = succeed(sudo);
@@ -328,6 +332,7 @@ fn hold(folder: &Path) -> Option<fs::File> {
     let path = folder.join(LOCK);
     let held = fs::File::open(&path).ok()?;
     rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).ok()?;
+    // A run that ended meanwhile has removed the file: a lock on what has no name keeps nobody out.
     let (own, there) = (held.metadata().ok()?, fs::symlink_metadata(path).ok()?);
     ((own.dev(), own.ino()) == (there.dev(), there.ino())).then_some(held)
 }
@@ -337,6 +342,7 @@ fn abandoned(temporary: &Path) -> Vec<(PathBuf, fs::File)> {
     let own = rustix::process::geteuid().as_raw();
     let is_ours = |path: &Path| {
         let name = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(PREFIX));
+        // Everybody can make folders with this name in /tmp, or links.
         name && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
     };
     let all = fs::read_dir(temporary).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -26,6 +26,7 @@ const PACKAGES: [&str; 7] =
 const JOBS: usize = 3;
 /// Seconds that a guest may run: three times what all takes on two busy processors.
 const BOUND: &str = "5400";
+// With `panic=-1` the kernel reboots at once when it panics, and `-no-reboot` ends QEMU then.
 const MACHINE: [&str; 14] = [
     "-M",
     "q35",
@@ -102,6 +103,7 @@ fn image(binary: &Path, kernel: Option<&str>, folder: &Path) -> Result<Option<St
 
 /// Runs the machine to its end, or to the bound.
 fn boot(kernel: &Path, disk: &Path) -> Result<Said> {
+    // A guest that hangs says nothing more, and reading from it would never end.
     let mut qemu = Command::new("timeout");
     qemu.args([BOUND, "qemu-system-x86_64"]).args(MACHINE).args(["-append", APPEND]);
     qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(disk);
@@ -132,6 +134,8 @@ impl Disk<'_> {
     /// The image's RAM disk, and over it tests, binary and data. Tests that the guest does not have, with reasons.
     fn write(&self, folder: &Path, to: &File) -> Result<Vec<(String, String)>> {
         let mut file = BufWriter::new(to);
+        // The kernel unpacks one archive after the other; a
+        // file of the later one takes the place of another.
         std::io::copy(&mut File::open(folder.join("initrd"))?, &mut file)?;
         let mut archive = Archive::new(file);
         archive.add("t", Entry::Folder(0o755))?;
@@ -197,6 +201,7 @@ fn name_of(test: &Built) -> String {
 }
 
 fn add_above(archive: &mut Archive<BufWriter<&File>>, path: &Path) -> Result<()> {
+    // The kernel makes no folder that an archive does not name, and files in it are lost.
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.retain(|at| at.parent().is_some());
     for folder in above.into_iter().rev() {
