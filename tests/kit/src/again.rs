@@ -21,6 +21,7 @@ pub fn again<T>(helper: &T) -> Command {
 /// The path of this executable is unknown.
 pub fn again_by_name(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("own path"));
+    // libtest would keep what the function prints until it ends, which a killed one never does.
     command.args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
     command
 }

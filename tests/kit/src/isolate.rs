@@ -46,6 +46,7 @@ pub fn run_isolated(test: &str) -> bool {
         .expect("start unshare");
     let stdout = String::from_utf8_lossy(&out.stdout);
     let stderr = String::from_utf8_lossy(&out.stderr);
+    // libtest succeeds as well when no test has this name.
     let ran = stdout.contains("1 passed");
     assert!(out.status.success() && ran, "in fresh namespaces:\n{stdout}\n{stderr}");
     eprint!("{stderr}");
@@ -63,6 +64,8 @@ fn unshare() -> Command {
     if !is_root() {
         command.args(["--user", "--map-root-user"]);
     }
+    // With --kill-child the namespace's init is killed
+    // with unshare, and everything in it (unshare(1)).
     command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command
 }

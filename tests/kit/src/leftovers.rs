@@ -133,11 +133,13 @@ impl Snapshot {
     fn belongs(&self, process: &Process, all: &BTreeMap<i32, Process>) -> bool {
         let me = std::process::id().cast_signed();
         let mut at = Some(process);
+        // Bounded: a pid that is used again while /proc is read can make ancestors a circle.
         for _ in 0..64 {
             let Some(process) = at.filter(|process| process.pid != me) else { return false };
             if process.is_of(&self.runtime_dir) {
                 return true;
             }
+            // Of another lab, whatever its ancestors are of.
             if process.runtime_dir.is_some() {
                 return false;
             }

@@ -19,6 +19,7 @@ pub fn made_once(name: &str, content: &str, make: impl FnOnce(&Path)) -> PathBuf
         let own = tempfile::tempdir_in(&folder).expect("a folder to make it in");
         let made = own.path().join(name);
         make(&made);
+        // Other tests see the whole file or none: rename(2) puts it there at once.
         std::fs::rename(&made, &file).expect("put what was made in place");
     }
     file

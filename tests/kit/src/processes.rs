@@ -63,6 +63,7 @@ pub fn processes() -> BTreeMap<i32, Process> {
 fn read(pid: i32) -> Option<Process> {
     let base = Path::new("/proc").join(pid.to_string());
     let stat = fs::read_to_string(base.join("stat")).ok()?;
+    // The name may have parentheses in it; `tail` begins with field 3 of proc_pid_stat(5).
     let (head, tail) = stat.rsplit_once(')')?;
     let comm = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = tail.split_whitespace().collect();

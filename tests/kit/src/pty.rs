@@ -67,6 +67,8 @@ impl Terminal {
     /// It does not end.
     pub fn hang_up(mut self) -> ExitStatus {
         if let Some((stop, reader)) = self.reader.take() {
+            // The terminal hangs up when no descriptor of
+            // this side is left, and the reader has one.
             drop(stop);
             reader.join().expect("reader lives");
         }

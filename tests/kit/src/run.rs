@@ -103,6 +103,7 @@ impl Run {
         let mut stdin = child.stdin.take().expect("stdin is piped");
         // A program that does not read its input closes it early: not a failure of the run.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
+        // Both at once: a program that fills one pipe waits until somebody reads it.
         let stdout = drain(child.stdout.take().expect("stdout is piped"));
         let stderr = drain(child.stderr.take().expect("stderr is piped"));
         let status = wait_bounded(&mut child, bound, &shown);

@@ -38,6 +38,7 @@ impl Scratch {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let folder = folder.expect("make scratch folder");
         std::fs::create_dir(folder.path().join("run")).expect("runtime directory");
+        // Only has to be another number each time.
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         Scratch { folder, binary: Binary::find(), serial }
     }

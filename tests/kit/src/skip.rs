@@ -120,6 +120,7 @@ pub fn lacking(name: &str, why: &str) -> String {
 pub fn test_name<T>(inner: &T) -> String {
     let full = std::any::type_name_of_val(inner);
     let path = full.strip_suffix("::here").unwrap_or(full).replace("::{{closure}}", "");
+    // libtest's names do not begin with the crate's.
     path.split_once("::").map_or(path.clone(), |(_, rest)| rest.to_owned())
 }
 
@@ -131,6 +132,7 @@ pub fn record_skip(test: &str, reason: &str) {
     eprintln!("skipped: {test}: {reason}");
     let Some(path) = std::env::var_os("NETLOOM_SKIP_LOG") else { return };
     let mut log = OpenOptions::new().create(true).append(true).open(&path).expect("open skip log");
+    // In one write, which O_APPEND puts behind those of other processes as a whole.
     log.write_all(format!("{test}\t{reason}\n").as_bytes()).expect("write skip log");
 }
 
@@ -146,6 +148,7 @@ pub fn cgroups_allowed() -> bool {
         let dir = format!("/sys/fs/cgroup{path}");
         rustix::fs::access(dir.as_str(), rustix::fs::Access::WRITE_OK).is_ok()
     };
+    // The line of cgroup2 begins with `0::` (cgroups(7)).
     is_root() || own.lines().filter_map(|line| line.strip_prefix("0::")).any(writable)
 }
 
