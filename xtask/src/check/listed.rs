@@ -35,7 +35,6 @@ fn folders(dir: &Path) -> Result<Vec<std::path::PathBuf>> {
 }
 
 fn unlisted(root: &Path, tests: &Path) -> Result<Vec<String>> {
-    // Without it cargo builds each file as an executable, and none can be missed.
     let Ok(list) = fs::read_to_string(tests.join("all.rs")) else { return Ok(vec![]) };
     let listed: Vec<&str> = list
         .lines()
