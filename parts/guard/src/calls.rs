@@ -301,11 +301,15 @@ const AARCH64_ACCEPTS: [Rule; 2] = [ask(202), ask(242)];
 /// not under guard; whether `accepts` are notified is up to the policy.
 pub(crate) fn filter(barred: bool, accepts: bool) -> Filter {
     let table = |own: &[Rule], foreign: &[Rule], accepting: &[Rule]| {
+        // A user namespace or a domain of Landlock keeps them from processes outside then, and
+        // within debuggers work (ADR 0044).
         let foreign = if barred { &[] } else { foreign };
         let accepting = if accepts { accepting } else { &[] };
         [accepting, own, foreign].concat()
     };
     match Machine::OWN {
+        // A program of 32 bits that such a kernel may start is of a
+        // machine without a table: its calls get ENOSYS (ADR 0043).
         Machine::Aarch64 => {
             let rules = table(&AARCH64, &AARCH64_FOREIGN, &AARCH64_ACCEPTS);
             Filter::compile(&[(Machine::Aarch64, &rules)])

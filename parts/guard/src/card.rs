@@ -77,6 +77,8 @@ pub fn details(who: &Who, request: &Request) -> Vec<String> {
     for argument in &who.arguments {
         let shown = quoted(argument);
         left = left.saturating_sub(shown.chars().count() + 1);
+        // All arguments together are bounded: many short
+        // ones would push what matters off the screen.
         if left == 0 {
             arguments.push_str(" …");
             break;
@@ -230,6 +232,7 @@ pub fn rule(
         Some(minutes) => Some(now.checked_add(SignedDuration::from_mins(minutes.into())).ok()?),
         None => None,
     };
+    // Such a socket has no destination, so that every scope would say the same.
     if request.target == Target::Socket {
         rule.protocols = vec![request.protocol];
         return Some(rule);
@@ -269,6 +272,8 @@ fn around(target: &Target) -> Option<Vec<Destination>> {
         Some((_, domain)) if !is_registry(domain) => Destination::Under(domain.to_owned()),
         _ => Destination::Name(name.clone()),
     };
+    // A name that was looked up may have any letters: a
+    // policy must read it as this name, not as a pattern.
     let readable = Destination::parse(&to.to_string()).as_ref() == Ok(&to);
     readable.then(|| vec![to])
 }

@@ -122,6 +122,7 @@ struct Lines {
 impl Lines {
     /// A line is one write, so that several supervisors may share a file.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        // A disk that was full may have taken half a line, which must not run into this one.
         let line = if self.cut { [b"\n", line].concat() } else { line.to_vec() };
         let mut rest = line.as_slice();
         while !rest.is_empty() {
@@ -167,6 +168,7 @@ impl Log {
         let mut lines = self.lock();
         if let Err(why) = lines.write(&line) {
             lines.lost += 1;
+            // The first reason: those after it, such as a full disk, mostly follow from it.
             lines.why.get_or_insert(why);
         }
     }

@@ -146,6 +146,7 @@ impl Menu {
     fn minutes(&mut self, key: u8, action: Action, typed: u32) -> Step {
         match key {
             b'0'..=b'9' => {
+                // Bounded at each digit, so that it cannot overflow.
                 let typed = (typed * 10 + u32::from(key - b'0')).min(LONGEST);
                 self.go(Stage::Minutes { action, typed })
             }

@@ -387,6 +387,7 @@ impl Stub {
 /// the program's own call.
 fn sender(place: &Home, family: AddressFamily, to: SocketAddr) -> Prepared<IpAddr> {
     let socket = place.socket(family, SocketType::DGRAM).map_err(|_| Errno::ACCESS)?;
+    // On UDP it only looks up the route and chooses the sender.
     rustix::net::connect(&socket, &to)?;
     let sender = SocketAddr::try_from(rustix::net::getsockname(&socket)?);
     sender.map(|sender| sender.ip()).map_err(|_| Errno::ACCESS)
@@ -397,6 +398,7 @@ fn assign(apart: &Apart, addresses: &[IpAddr]) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::new("name servers", "set up", e.to_string());
     let socket = apart.socket(AddressFamily::NETLINK, SocketType::RAW).map_err(|e| failed(&e))?;
     let mut batch = Batch::new();
+    // A new namespace has `lo` down, and nothing is delivered by it then.
     batch.push("interface lo", &Change::of(LOOPBACK).up());
     for address in addresses.iter().filter(|address| !address.is_loopback()) {
         batch.push(

@@ -101,6 +101,8 @@ impl<'t> Screen<'t> {
         desk: Arc<Desk>,
         timeout: Option<Duration>,
     ) -> std::io::Result<Screen<'t>> {
+        // One thread does all: a program that reads nothing
+        // must not keep a question from being answered.
         rustix::io::ioctl_fionbio(&inner, true)?;
         let (typed, output) = (vec![], vec![]);
         let (shown, covers, barred, told, raw) = (None, false, None, false, None);
@@ -137,6 +139,8 @@ impl<'t> Screen<'t> {
             events.set(PollFlags::IN, self.output.len() < KEPT);
             events.set(PollFlags::OUT, !self.typed.is_empty());
             polls.push(PollFd::new(inner, events));
+            // Keys that the program has not read yet wait in the
+            // terminal, whose queue is bounded, and not here.
             if self.raw.is_some() && self.typed.is_empty() && self.barred.is_none() {
                 polls.push(PollFd::from_borrowed_fd(self.tty.as_fd(), PollFlags::IN));
             }
@@ -218,6 +222,7 @@ impl<'t> Screen<'t> {
         self.shown = None;
         self.uncover();
         self.tty.wait_for_turn();
+        // The program has ended: what lies in its terminal is all that comes.
         while self.read_output() || !self.output.is_empty() {
             self.show_output();
         }
@@ -306,6 +311,7 @@ impl<'t> Screen<'t> {
     }
 
     fn press(&mut self, key: u8) {
+        // To deny is safe whatever of the question was seen.
         let counts = |shown: &&mut Shown| (shown.ready && shown.fits) || denies(key);
         let Some(shown) = self.shown.as_mut().filter(counts) else { return };
         let (id, step) = (shown.view.id, shown.menu.press(key, shown.since.elapsed()));
@@ -399,6 +405,7 @@ impl<'t> Screen<'t> {
         let passed = shown.looked.elapsed();
         shown.looked = Instant::now();
         if shown.fits {
+            // Only where the whole question was on the screen: else nobody could have answered it.
             shown.seen += passed.min(GLANCE);
         }
         if self.timeout.is_some_and(|timeout| shown.seen >= timeout) {
