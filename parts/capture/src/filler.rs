@@ -177,6 +177,7 @@ impl Filler {
         if over || (due && taken.is_some()) {
             self.seal();
         }
+        // While a chunk is in progress, frames taken before are not in the queue yet.
         if let (None, Some(taken)) = (&self.filling, taken) {
             // Pairs with the load in `Shared::mark`: who sees
             // this mark finds all earlier chunks in the queue.
@@ -187,6 +188,8 @@ impl Filler {
 
     /// Whether a chunk of this thread waits for the writer.
     fn is_queued(&self) -> bool {
+        // A hint: if the writer has just taken the chunk,
+        // the next one is handed over a round later.
         self.slot().queued.load(Ordering::Relaxed) > 0
     }
 
@@ -245,6 +248,7 @@ impl Filler {
 
     /// Whether blocks may be copied unchanged.
     fn is_plain(&self) -> bool {
+        // With a limit every frame is counted by itself.
         !self.extra.is_any() && self.shared.wanted.is_none()
     }
 
@@ -384,8 +388,11 @@ impl std::fmt::Debug for Filler {
 
 /// The flags of a block without other options, if any.
 fn flags(block: &Record<'_>) -> u32 {
+    // An enhanced packet block has 28 bytes before its data,
+    // which is padded to 32 bits (draft-ietf-opsawg-pcapng, 4.3).
     let at = 28 + block.data.len().next_multiple_of(4);
     match block.bytes.get(at..at + 8) {
+        // Option 2, epb_flags, of 4 bytes.
         Some([2, 0, 4, 0, a, b, c, d]) => u32::from_le_bytes([*a, *b, *c, *d]),
         _ => 0,
     }

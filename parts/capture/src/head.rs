@@ -74,6 +74,7 @@ impl Description {
             addresses: &self.addresses,
             speed: self.speed,
             snaplen: self.snaplen,
+            // LINKTYPE_ETHERNET.
             linktype: 1,
         }
     }
@@ -145,6 +146,7 @@ impl Encoder {
             let texts: Vec<Vec<&str>> =
                 about.names.iter().map(|(_, of)| of.iter().map(String::as_str).collect()).collect();
             let names: Vec<(IpAddr, &[&str])> =
+                // `texts` lives beside this, since the block borrows each name.
                 about.names.iter().zip(&texts).map(|((a, _), of)| (*a, of.as_slice())).collect();
             ng::names(&mut out, &names);
         }

@@ -196,6 +196,7 @@ impl Pipeline {
             Target::Files(_) => (PATIENCE, SLACK),
         };
         let merger = shared.merges.then(|| Merger::new(Arc::clone(&shared), patience, slack));
+        // After what can refuse the options: a request that fails leaves no capture file.
         let (output, wait_for_space) = output(target, encoder, &shared)?;
         let writer = Writer::new(Arc::clone(&shared), output, wait_for_space, merger);
         let mut pipeline =
@@ -208,6 +209,8 @@ impl Pipeline {
         let alive = Arc::new(AtomicUsize::new(catchers.len()));
         let mut left = catchers.len();
         let result = (|| {
+            // Before threads that take frames: what these hand over is
+            // written at once, and limits hold from the first frame.
             self.writing = Some(thread("capture-write", || writer.run())?);
             self.keeping = Some(thread("capture-keep", || keeper.run())?);
             for catch in catchers {
@@ -259,6 +262,8 @@ impl Pipeline {
     }
 
     fn join(&mut self) -> Made {
+        // In the order of the frames: the writer ends when nobody
+        // fills the queue, the keeper when all is written.
         for catching in self.catching.drain(..) {
             join(&self.shared, catching);
         }

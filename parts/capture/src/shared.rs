@@ -90,6 +90,8 @@ impl Account {
     }
 
     pub(crate) fn ledger(&self) -> Ledger {
+        // Each counter stands for itself. While threads count the sum is off
+        // by some frames; at the end, after they are joined, it balances.
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let slot = |slot: &Slot| Ledger {
             offered: load(&slot.offered),
@@ -186,6 +188,8 @@ impl Shared {
     /// All frames with an earlier time are in the queue, or were.
     pub(crate) fn mark(&self) -> u64 {
         let slots = self.accounts.iter().flat_map(|account| &account.slots);
+        // Pairs with the store in `Filler::settle_merged`:
+        // chunks pushed before the mark are in the queue.
         slots.map(|slot| slot.mark.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
     }
 
@@ -207,6 +211,8 @@ impl Shared {
         let mut ended = self.lock();
         if ended.failure.is_none() {
             ended.failure = Some(failure);
+            // Another reason may be there already: the failure
+            // explains more than a limit that was reached beside it.
             ended.why = Some(End::Failed);
         }
         drop(ended);
