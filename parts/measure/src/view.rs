@@ -190,6 +190,7 @@ impl Measures {
     /// # Errors
     /// [`Error::NoSpot`], [`Error::NoFlow`]; errors of the kernel.
     pub fn of(session: &Session, probe: &str, id: SessionId, wanted: &Wanted) -> Result<Measures> {
+        // Read before the blocks: if it has ended here, no block is missing below.
         let state = session.state();
         let setup = session.setup();
         let flow_ids = netloom_marking::session::flow_ids(&setup.configuration.filters);
@@ -286,6 +287,7 @@ impl Times {
         let absolute = |time: u64| origin.saturating_add(time);
         let mean = totals.sum.checked_div(u128::from(totals.packets));
         let mean =
+            // A program that keeps no times has a sum of 0, which is not a mean.
             mean.filter(|_| totals.first.is_some()).and_then(|mean| u64::try_from(mean).ok());
         Times {
             packets: totals.packets,
