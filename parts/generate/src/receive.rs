@@ -83,6 +83,7 @@ impl Receive {
         let block = BlockOptions {
             blocks: options.memory.max(1),
             timeout_ms: options.timeout_ms.max(1),
+            // Streams that only pass here are for another station.
             promiscuous: true,
             ..BlockOptions::default()
         };
@@ -138,6 +139,7 @@ impl Receive {
                 break;
             }
         }
+        // First no more frames: a path that never rests would keep the loop below from ending.
         self.ring.stop()?;
         while self.step(Duration::ZERO)? {}
         if self.has_enough() {
@@ -161,6 +163,7 @@ impl Receive {
             if !busy || start.elapsed() >= LAST_WORDS {
                 break;
             }
+            // 5 ms.
             std::thread::sleep(LAST_WORDS / 40);
         }
     }

@@ -157,6 +157,7 @@ impl Replayer {
         });
         self.outlet.finish()?;
         played?;
+        // After `finish`, when the last frame has left.
         let elapsed_ns = playing.start.map_or(0, |start| Clock::now() - start);
         let frames_refused = self.outlet.refused - refused;
         let frames_sent = self.outlet.offered - offered - frames_refused;
