@@ -83,6 +83,7 @@ impl Note<'_> {
     }
 
     fn body(&self, version: Version, w: &mut Writer<'_>) -> Result<u8, Unsayable> {
+        // Kinds lie in files: what a number means stays.
         Ok(match self {
             Note::Begin { datapath, last } => {
                 w.u64(MAGIC);

@@ -103,6 +103,7 @@ fn number(bytes: &[u8]) -> u128 {
 
 fn prefix_mask(bits: u32, length: u8) -> u128 {
     let full = u128::MAX >> (128 - bits);
+    // Of 128 bits a shift by 128 is none, and every bit counts.
     full & !(full.checked_shr(u32::from(length)).unwrap_or(0))
 }
 
@@ -246,6 +247,7 @@ fn spread(
     let Some(mut choices) = choices else { return Ok(cubes) };
     choices.sort_unstable();
     choices.dedup();
+    // Before any is made: products grow fast.
     if cubes.len().saturating_mul(choices.len()) > MOST_CUBES {
         return Err(Unusable::TooFine);
     }

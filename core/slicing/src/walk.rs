@@ -32,6 +32,8 @@ impl Known {
     fn add(&mut self, set: Box<[Action]>) {
         self.actions += set.len();
         if self.sets.len() >= MOST_SETS || self.actions > MOST_ACTIONS {
+            // All of them: a set that comes again is proved
+            // again, which costs time and nothing else.
             self.sets.clear();
             self.actions = set.len();
         }
@@ -118,10 +120,12 @@ impl Walk {
                 Instruction::WriteActions(actions) => written = actions,
                 Instruction::ClearActions => clears = true,
                 Instruction::GotoTable(_) => goes_on = true,
+                // Neither changes a header, and neither sends.
                 Instruction::Meter(_) | Instruction::WriteMetadata { .. } => {}
                 Instruction::Experimenter { .. } => return Err(unknown()),
             }
         }
+        // Only then is what this rule writes all that is done at the end.
         let set_is_known = clears && !goes_on;
         ops.extend(goes_on.then_some(Op::GoesOn));
         if set_is_known && !fault::is(Fault::Sets) {
@@ -135,6 +139,8 @@ impl Walk {
             let shared = if fault::is(Fault::Sets) { &[] } else { written };
             let line =
                 |action: &Action| Line { about: About::Own, ops: vec![Op::Shared(action.clone())] };
+            // What a packet is when the set is done, other tables
+            // decide: so it is proved for all of the slice.
             walk.lines.extend(shared.iter().map(line));
         }
         Ok(walk)
@@ -335,6 +341,7 @@ impl Stepping<'_, '_> {
 
     /// By a port.
     fn leaves(&mut self, port: PortNumber, packets: &Packets) -> Step {
+        // A search was left here: what is checked before it has passed.
         if let Some(Inner::Lacks(_)) = self.at.1 {
             return self.is_own_there(port, packets);
         }
@@ -426,6 +433,7 @@ impl Stepping<'_, '_> {
     }
 
     fn breach(&self, packets: &Packets, port: PortNumber, part: &Cube, what: &str) -> Breach {
+        // The port of arrival means nothing where it leaves.
         let leaving = Example { in_port: None, ..Example::of(part) };
         Breach {
             reason: Reason::BadActionEperm,

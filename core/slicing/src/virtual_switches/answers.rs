@@ -208,6 +208,7 @@ impl VirtualSwitches {
             priority: rule.said.priority,
             idle_timeout: rule.said.idle_timeout,
             hard_timeout: rule.said.hard_timeout,
+            // `ofp_flow_stats` of 1.0 has none.
             flags: if v10 { Default::default() } else { rule.said.flags },
             cookie: rule.said.cookie,
             packets: packets.saturating_add(rule.packets),

@@ -122,6 +122,8 @@ impl VirtualSwitches {
             let all = (&mut grouping.buckets, &mut grouping.actions);
             self.real_buckets(slice, kind, bucket, all)?;
             work.spend(2 + grouping.buckets.len() + grouping.actions - before);
+            // Also while it is made: what goes beyond a quota ends early, not after all its
+            // buckets.
             self.has_group_room(slice, grouping.change.group, &grouping.buckets)?;
         }
         let Grouping { change, buckets, walk, .. } = grouping;

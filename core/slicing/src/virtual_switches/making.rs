@@ -90,6 +90,7 @@ impl VirtualSwitches {
         match self.real(slice, &said) {
             Ok((mut cube, instructions, floods)) => {
                 let metadata = cube.get(Field::Metadata);
+                // Spaces say nothing of metadata; it is put into the entries again.
                 cube.free(Field::Metadata);
                 Ok(Making {
                     said,

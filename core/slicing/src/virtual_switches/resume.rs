@@ -213,6 +213,7 @@ impl VirtualSwitches {
         self.features = Features { ports: vec![], ..features.clone() };
         let ports = ports.iter().chain(&features.ports);
         self.ports = ports.map(|port| (port.number, *port)).collect();
+        // Answers to what was asked on the old connection do not come any more.
         self.pending = Pending::default();
         self.jobs.clear();
         let numbers: Vec<_> = self.ports.keys().copied().collect();
@@ -254,6 +255,7 @@ impl VirtualSwitches {
             let rate = self.slicing.slice(id).and_then(|slice| slice.quota.kilobits);
             let known = self.of(id).ok().and_then(|member| member.rate);
             let meter = match (rate, known) {
+                // The slice has got a rate since.
                 (Some(_), None) => {
                     self.meters += 1;
                     Some(self.meters)
