@@ -130,6 +130,8 @@ impl Mirror {
                 _ => None,
             });
             let hops = metadata_of(&entry.matching);
+            // Above all that an earlier process gave: its entries
+            // lead to its numbers until they are confirmed.
             self.next = self.next.max(hops.max(number.unwrap_or(0)) + 1);
             let is_destination = matches!(entry.table, V4 | V6);
             let at = rules::destination_of(entry.table, entry.priority, &entry.matching);
@@ -166,6 +168,7 @@ impl Mirror {
             .filter(|message| !rules::is_removal(message))
             .collect();
         let Some(earlier) = self.earlier.get(&number) else { return };
+        // As they would be made now: they stay, and no packet finds a gap.
         if wanted.len() == earlier.len() && wanted.iter().all(|wanted| earlier.contains(wanted)) {
             self.earlier.remove(&number);
             self.keep_set(number, hops, true, 0);
@@ -332,6 +335,8 @@ impl Mirror {
                 let forwards = || self.entries.get(&at).is_some_and(|e| self.forwards(e));
                 if !missing.is_empty() && excused && forwards() {
                     // What forwards stays until its next hop is known.
+                    // Nothing leads to it yet, but `look` asks for the next
+                    // hops of every list, and `renew` wakes those that wait.
                     self.use_set(&hops, changes);
                     self.drop_set(&hops, changes, true);
                     return Decision::Later;
@@ -444,6 +449,8 @@ impl Mirror {
         let mut wanted = vec![];
         for (hops, set) in &mut self.sets {
             let packets = counted.get(&set.number).copied().unwrap_or(0);
+            // The kernel sees none of these packets, and
+            // would take a neighbour in use for an idle one.
             let used = packets != std::mem::replace(&mut set.packets, packets);
             for hop in hops {
                 let missing = self.fib.mac(hop.link, hop.address).is_none();
