@@ -66,6 +66,7 @@ struct Peer {
 impl Peers {
     fn remove(&mut self, address: SocketAddr) {
         let Some(gone) = self.by_address.remove(&address) else { return };
+        // Closing the socket, with its last user, takes it out of the epoll set (epoll(7)).
         self.by_id.remove(&gone.id);
         let of = crowd::host(address.ip());
         if let Some(count) = self.counts.get_mut(&of) {
@@ -81,6 +82,7 @@ impl Peers {
         let most = self.counts.values().max();
         let of_most = |one: &&Arc<Peer>| self.counts.get(&crowd::host(one.address.ip())) == most;
         let all = self.by_address.values().filter(of_most);
+        // Times alone: nothing else is read because of them.
         let first = all.min_by_key(|one| one.used.load(Ordering::Relaxed));
         if let Some(address) = first.map(|one| one.address) {
             self.remove(address);
@@ -127,6 +129,7 @@ impl Relay {
         }
         let to = self.places.first().ok_or(ErrorKind::AddrNotAvailable)?;
         let socket = connected(to).or_else(|e| {
+            // The process may be out of descriptors before there are as many peers as may be.
             let full = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
             if !full.contains(&e.raw_os_error()) {
                 return Err(e);
@@ -135,6 +138,7 @@ impl Relay {
             connected(to)
         })?;
         peers.last += 1;
+        // Not the descriptor's number, which another socket may have when an event is read.
         let id = peers.last;
         epoll::add(&self.epoll, &socket, EventData::new_u64(id), EventFlags::IN)?;
         let used = AtomicU64::new(self.now());
@@ -171,10 +175,12 @@ impl Relay {
 
     /// Passes answers of one peer on; `false`: nobody listens for it.
     fn answers_of(&self, peer: &Peer, datagram: &mut [u8]) -> bool {
+        // What is left wakes the epoll again, which is level-triggered.
         for _ in 0..TURN {
             match peer.socket.recv(datagram) {
                 Ok(length) => {
                     peer.used.store(self.now(), Ordering::Relaxed);
+                    // An answer that cannot be sent is lost, as any datagram may be.
                     let _ = self.outer.send_to(&datagram[..length], peer.address);
                 }
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
