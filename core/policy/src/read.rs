@@ -67,6 +67,7 @@ fn entries<'n>(
     keys: &'static [&'static str],
     report: &mut Report,
 ) -> Vec<&'n Entry> {
+    // An empty file is a policy of defaults.
     if node.is_null() && matches!(path, Path::Root) {
         return vec![];
     }
@@ -227,6 +228,7 @@ fn several<T>(
         value::expected(node, path, "at least one value", report);
     }
     let read = items.iter().enumerate().map(|(at, item)| read(item, &path.index(at), report));
+    // All are read before one that is wrong counts, so that every error is told.
     let all: Vec<_> = read.collect();
     all.into_iter().collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
 }

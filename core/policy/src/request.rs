@@ -107,6 +107,7 @@ impl Protocol {
         if let Some(of) = name.strip_prefix("raw:") {
             let known = IP_PROTOCOLS.iter().find(|(known, _)| *known == of);
             let digits = || -> Option<u16> {
+                // `parse` alone takes a sign, too.
                 of.bytes().all(|b| b.is_ascii_digit()).then(|| of.parse().ok())?
             };
             return known.map(|(_, number)| *number).or_else(digits).map(Protocol::RawOf);

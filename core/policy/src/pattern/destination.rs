@@ -113,6 +113,7 @@ impl Destination {
 }
 
 fn under(name: &str, domain: &str) -> bool {
+    // With the dot: `notexample.org` does not lie under `example.org`.
     name.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 
