@@ -52,6 +52,7 @@ pub(crate) enum Kind {
     Taken = 13,
 }
 
+// By their numbers.
 const KINDS: [Kind; 14] = [
     Kind::Hello,
     Kind::Exec,

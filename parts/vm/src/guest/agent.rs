@@ -93,6 +93,8 @@ impl Agent {
         if pending(&self.line)
             && let Ok(count @ 1..) = rustix::io::read(&self.line, &mut buffer)
         {
+            // At once: the host sends no more than the terminal
+            // holds before it hears this (`MOST_ON_LINE`).
             self.send(&Frame::taken(0, count));
             self.stream.push(buffer.get(..count).unwrap_or(&[]));
             while let Ok(Some(frame)) = self.stream.next() {
@@ -207,6 +209,7 @@ impl Agent {
             None => session.typed.clear(),
         };
         if session.input_ended && session.typed.is_empty() {
+            // The program reads the end of its input.
             session.input = None;
         }
         if taken > 0 {

@@ -71,6 +71,7 @@ impl Machine {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
             _ => return false,
         };
+        // A message of SOCK_SEQPACKET is a whole frame: nothing is kept for the next one.
         let mut stream = Stream::default();
         stream.push(buffer.get(..count).unwrap_or(&[]));
         match stream.next() {
@@ -133,6 +134,7 @@ impl Machine {
             }
             return;
         }
+        // The words of QMP, and of User-mode Linux's mconsole.
         let (of_qemu, of_uml) = match word {
             b"pause" => ("stop", "stop"),
             b"resume" => ("cont", "go"),
