@@ -95,6 +95,7 @@ impl Outward {
         end: &mut Option<End>,
     ) -> Option<usize> {
         let (start, length) = self.held?;
+        // Out of `self`, which `flush` changes while the frame is still looked at.
         let buffer = std::mem::take(&mut self.buffer);
         let frame = &buffer[start..start + length];
         let mut sent = port.queue(frame);
