@@ -85,6 +85,7 @@ impl VirtualSwitches {
             let Some(matching) = matches.into_iter().next().filter(|_| !taken) else { continue };
             let to = Action::output(PortNumber::CONTROLLER);
             entries.push(FlowMod {
+                // Rules that could meet these packets are put below it (`make_piece`).
                 priority: u16::MAX,
                 instructions: vec![Instruction::ApplyActions(vec![to])],
                 ..FlowMod::new(FlowCommand::Add, matching)

@@ -67,6 +67,7 @@ impl VirtualSwitches {
         let start = to.len();
         while written.part != Part::Nothing && to.len() - start < most {
             if written.part == Part::Names {
+                // Names come first: a reader refuses records of a slice without one.
                 self.write_names(to);
                 written.part = Part::Ports;
                 continue;
