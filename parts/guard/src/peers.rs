@@ -1,6 +1,6 @@
 //! Listeners that not everybody may reach: before a socket hears anybody, the kernel gets a filter of its peers.
 //!
-//! A socket of TCP gets its filter before it listens, since one that is bound and connects hears only whom it called.
+//! A socket of TCP gets its filter before it listens, since one that is bound and connects hears only its peer.
 //! One of UDP gets it before it is bound. While binds and listens of a policy with peers take turns, a socket's address
 //! stays what was judged, and a filter that is there stays ([`netloom_sys::admission`]).
 

@@ -151,6 +151,7 @@ impl Rules {
             if let Some(settled) = self.without_asking(&policy, request, verdict, now) {
                 return settled;
             }
+            // Not held while a person is asked: an answer has to write to it.
             let unanswered = policy.policy().unanswered;
             drop(policy);
             if let Some(settled) = self.asked(question, request, unanswered) {

@@ -1,6 +1,6 @@
 //! What of a question is shown on a screen of some size: all that a person decides about, or nothing. Pure.
 //!
-//! A program chooses its path and whom it asks for, and terminals let it change their size: what it says must push no part
+//! A program chooses its path and its destinations, and terminals let it change their size: what it says must push no part
 //! of the question off the screen.
 
 use rustix::termios::Winsize;

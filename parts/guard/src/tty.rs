@@ -19,7 +19,7 @@ pub(crate) struct Tty {
     alone: bool,
     /// The file locked by the guard that has the turn; without it no other guard can be waited for.
     turn: Option<OwnedFd>,
-    /// Whose it is: a process that was forked from this one gives nothing back.
+    /// The process that took it: one that is forked from it gives nothing back.
     owner: u32,
 }
 

@@ -60,6 +60,7 @@ pub(super) fn run(doors: &[Door], shared: &Arc<Shared>, judge: &dyn Judge) {
                 stream::accept(door, shared);
             }
         }
+        // In the order in which they were polled: `ask` may have added and removed clients since.
         for (key, _) in keys.iter().zip(at_clients).filter(|(_, ready)| **ready) {
             if let (Some(client), Some(door)) = (clients.get_mut(key), doors.get(key.0)) {
                 answer(client, (door, key.1), shared, judge, &mut buffer);
@@ -85,6 +86,7 @@ fn wait(
     polled.push(PollFd::new(shared, PollFlags::IN));
     let most = Timespec::try_from(IDLE).ok();
     if poll(&mut polled, most.as_ref()).is_err() {
+        // Interrupted by a signal: the next round polls again.
         return vec![];
     }
     polled.pop();

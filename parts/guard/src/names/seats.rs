@@ -141,7 +141,7 @@ mod tests {
         SocketAddr::try_from(rustix::net::getsockname(socket).unwrap()).unwrap().port()
     }
 
-    /// Who sits at one address does not get a seat's new owner when all ports have had their turn.
+    /// After all ports were given once: a socket at another address does not get the port of a seat that is still taken.
     #[test]
     fn a_seat_at_another_address_is_another_one() {
         for kind in [SocketType::DGRAM, SocketType::STREAM] {
