@@ -87,6 +87,7 @@ impl Queue {
     /// Whether the writer is idle: then it is worth handing over a chunk in progress.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.lock();
+        // Both under the lock: the writer sets `waits` where it looks for chunks.
         state.waits && state.chunks.is_empty()
     }
 

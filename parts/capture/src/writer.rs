@@ -78,6 +78,7 @@ impl Writer {
             closed = self.gather(merger);
             // In this order: everything covered by the mark is taken from the queue now.
             let mark = self.shared.mark();
+            // As many as there are now: with busy threads it might never be empty.
             for _ in 0..self.shared.queue.len() {
                 self.add(merger, Duration::ZERO);
             }
@@ -111,6 +112,8 @@ impl Writer {
         match self.shared.queue.next(most) {
             Next::Chunk(chunk) => {
                 let slot = &self.shared.accounts[chunk.source()].slots[chunk.thread];
+                // The chunk itself comes through the queue's
+                // lock; the count only says whether one waits.
                 slot.queued.fetch_sub(1, Ordering::Relaxed);
                 if self.broken {
                     self.lose(&chunk);
