@@ -222,7 +222,7 @@ impl Receive {
             known.iter().map(|(n, offered)| (*n, SentFrames { offered: *offered, refused: 0 }));
         let told =
             self.senders.iter().flat_map(|senders| senders.sent(|notice| self.concerns(notice)));
-        // Who wanted fewer frames than were sent has not lost the others.
+        // A receiver that wanted fewer frames than were sent has not lost the others.
         let enough = self.options.frames.filter(|_| self.has_enough());
         let heard = |sent: &SentFrames| enough.is_none_or(|enough| sent.offered <= enough);
         for (number, sent) in by_caller.chain(told.filter(|(_, sent)| heard(sent))) {
