@@ -1,6 +1,6 @@
-//! One real switch and the virtual switches of all slices: the state machine between them. Its rooms: what a slice
-//! has (`member`) and what of what it asked for is to be done still (`jobs`, `tasks`), requests whose answers or errors are to be told
-//! apart (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`, `flow_mod`, `modify`,
+//! One real switch and the virtual switches of all slices: the state machine between them. Its modules: what a slice
+//! has (`member`), what it asked for that is not done yet (`jobs`, `tasks`), requests that wait for an answer or an error
+//! of the switch (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`, `flow_mod`, `modify`,
 //! `delete`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers (`answers`, `blocks`, `settings`), what is
 //! remembered for a later process (`recollect`), and what that finds (`resume`).
 

@@ -4,8 +4,8 @@
 //! What is remembered in a file is proved again, by the slices as they are now; what this process has proved itself, of the
 //! same slices, is not. Entries that a rule still needs stay as they are, so that no packet is lost; what is missing is made,
 //! what belongs to no rule is removed. A switch that has nothing of what is remembered has lost it: then [`Error::Memory`]
-//! says so, and one starts over. All of it is done some at a time: what slices said here, what the switch has in `found`, what it
-//! is told in `carry`.
+//! says so, and one starts over. All of it is done in parts: what slices said is proved here, what the switch has is compared in
+//! `found`, and `carry` tells the switch.
 
 mod carry;
 mod found;
