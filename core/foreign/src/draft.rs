@@ -119,6 +119,7 @@ pub(crate) struct End {
 pub(crate) fn rate(bits: f64) -> String {
     let bits = bits.round();
     let units = [(1e9, "gbit"), (1e6, "mbit"), (1e3, "kbit")];
+    // Whole units only, so that nothing is rounded.
     let unit = units.into_iter().find(|(size, _)| bits >= *size && bits % size == 0.0);
     unit.map_or_else(|| format!("{bits}bit"), |(size, name)| format!("{}{name}", bits / size))
 }

@@ -118,6 +118,8 @@ fn default_routes(name: &str, draft: &Draft) -> Vec<Route> {
             let first = match net.trunc() {
                 IpNet::V4(net) => net.hosts().next().map(std::net::IpAddr::V4),
                 IpNet::V6(net) => {
+                    // `hosts` begins with the network's own address, which is
+                    // the anycast address of its routers (RFC 4291, 2.6.1).
                     net.hosts().find(|a| *a != net.network()).map(std::net::IpAddr::V6)
                 }
             };

@@ -41,7 +41,7 @@ pub(super) fn read(job: &Job<'_>) -> Result<Vec<String>> {
     Ok(order)
 }
 
-/// Devices as Kathara comes to them: whom others wait for, then those who wait, as deep as it goes.
+/// Devices in the order in which Kathara visits them: one that others wait for, then those that wait for it, depth first.
 fn visited(after: &[Waiting]) -> Vec<String> {
     let mut before: Vec<(&str, Vec<&str>)> = vec![];
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
