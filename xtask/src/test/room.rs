@@ -33,7 +33,7 @@ pub(super) struct Limits {
 pub(super) struct Room {
     limits: Limits,
     now: Mutex<Now>,
-    /// Whose turn it is to look again and again.
+    /// Held by the one worker that looks for room while others wait.
     turn: Mutex<()>,
 }
 
