@@ -33,6 +33,8 @@ pub(crate) fn archive(files: &[(&str, u32, Vec<u8>)]) -> Vec<u8> {
 fn entry(bytes: &mut Vec<u8>, number: usize, mode: u32, name: &str, content: &[u8]) {
     let links = if mode & 0o040_000 == 0 { 1 } else { 2 };
     let mut head = String::from("070701");
+    // Inode, mode, user, group, links, time, size, four numbers of devices,
+    // length of the name, checksum (initramfs buffer format, buffer-format.rst).
     let fields =
         [number, mode as usize, 0, 0, links, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0];
     for field in fields {

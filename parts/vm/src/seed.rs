@@ -75,6 +75,8 @@ fn quoted(text: &str) -> String {
 }
 
 fn meta(lab: &str, node: &PlannedNode) -> String {
+    // By the id cloud-init tells a first boot from later
+    // ones: a disk that is kept is the same instance.
     let (id, name) = (quoted(&format!("{lab}.{}", node.name)), quoted(node.host_name()));
     format!("instance-id: {id}\nlocal-hostname: {name}\n")
 }

@@ -87,6 +87,7 @@ fn start(program: &Path, folder: &Path) -> std::io::Result<Child> {
     command.args([command::NO_RAID6, "rootfstype=hostfs", "rootflags=/", "ro"]);
     command.arg(format!("uml_dir={}", folder.display())).arg(format!("umid={}", command::UMID));
     command.arg(format!("init={FIRST_PROGRAM}")).args(["--", WORD]);
+    // The guest's memory is a file in TMPDIR, which is to lie in memory.
     command.env_clear().env("TMPDIR", "/dev/shm").env("HOME", folder).current_dir("/");
     if let Some(library) = place(folder)? {
         command.env(PRELOAD, library);
