@@ -87,6 +87,7 @@ pub(crate) fn protocol(family: u32, kind: u32, number: u32) -> Protocol {
     const RAW: u32 = 3;
     /// Of IPv4 it is one of packets (net/socket.c).
     const OLD_PACKET: u32 = 10;
+    // Flags stand in the upper bits of the type. Numbers are IANA's, and IPPROTO_MPTCP (262).
     match (family, kind & 0xF, number) {
         (1, ..) => Protocol::Unix,
         (2 | 10, RAW, of) => u16::try_from(of).map_or(Protocol::Raw, Protocol::RawOf),

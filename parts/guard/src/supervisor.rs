@@ -412,7 +412,7 @@ impl Supervisor {
                 })
             })?;
         }
-        // What was read of the program, by its number, is the caller's only if its call still waits.
+        // What was read of the program by its number is the caller's only if its call still waits.
         if !job.listeners.is_empty() && !self.listener.is_waiting(job.call.id) {
             return Err(Errno::PERM);
         }

@@ -40,6 +40,7 @@ fn group(level: i32, option: i32, value: &[u8]) -> Option<IpAddr> {
     /// `MCAST_JOIN_GROUP`, `MCAST_JOIN_SOURCE_GROUP`, `MCAST_MSFILTER`.
     const OF_ANY_FAMILY: [i32; 3] = [42, 46, 48];
     if OF_ANY_FAMILY.contains(&option) {
+        // The interface's index has 4 bytes, and the address begins at a multiple of 8.
         return match Address::read(value.get(8..)?)? {
             Address::Ip(group, _) => Some(group),
             _ => None,
@@ -69,12 +70,14 @@ pub(super) fn translated(
     match level {
         SOCKET if copied && PROGRAMS.contains(&option) => Err(Errno::PERM),
         SOCKET if width == Width::Four && TIMES.contains(&option) => {
+            // Seconds and microseconds, which have 32 bits each there.
             let words: Vec<i64> = value
                 .chunks_exact(4)
                 .filter_map(|word| word.try_into().ok().map(|w| i64::from(i32::from_ne_bytes(w))))
                 .collect();
             Ok(words.into_iter().flat_map(i64::to_ne_bytes).collect())
         }
+        // Their addresses begin at a multiple of 4 there.
         IP | IPV6 if width == Width::Four && (42..=48).contains(&option) => Err(Errno::NOPROTOOPT),
         _ => Ok(value),
     }
