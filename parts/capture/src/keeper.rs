@@ -66,6 +66,8 @@ impl Keeper {
         while !self.wait(line) {
             self.look();
             if Instant::now() >= line {
+                // Not from now on: lines stay a second apart
+                // on average, however late this thread is.
                 line += SECOND;
                 self.write_lines();
             }
