@@ -98,6 +98,7 @@ pub fn admission(interfaces: &[Interface]) -> Vec<Message> {
                 in_port(*outside),
                 Oxm::exact(Field::EthDst, number(*mac)),
                 Oxm::exact(Field::EthType, ethertype),
+                // OFPVID_NONE: no tag.
                 Oxm::exact(Field::VlanVid, 0),
             ];
             let detour = Detour { mtu: 0, to: PortNumber(*inside) };
@@ -116,11 +117,13 @@ pub fn admission(interfaces: &[Interface]) -> Vec<Message> {
             flow(table, SPECIAL, matching, vec![])
         }));
     }
+    // Hop-by-hop options are for routers on the way (RFC 8200, 4.3): the kernel looks at them.
     let options = vec![
         Oxm::exact(Field::EthType, IPV6),
         Oxm::masked(Field::Ipv6Exthdr, HOP_BY_HOP, HOP_BY_HOP),
     ];
     all.push(flow(V6, SPECIAL + 1, options, vec![]));
+    // Nothing more to do: the action set of table 0 leads to the router.
     all.extend([V4, V6, HOPS].map(|table| flow(table, 0, vec![], vec![])));
     all
 }

@@ -68,6 +68,7 @@ pub fn serve(spec: &Spec, router: &OwnedFd) -> Result<()> {
         }
         announcer.look();
         if now >= look_at {
+            // The folder goes with the lab.
             if process::has_ended(router.as_fd()) || !spec.home.exists() {
                 return Ok(());
             }
