@@ -97,6 +97,7 @@ impl Learned {
     /// Where `base` only allows, rules of earlier learning are joined with new ones. Rules that end count for nothing.
     pub fn merge(&self, base: &Policy) -> Merged {
         let passes = |policy: &Indexed, request: &Request| {
+            // Rules that end were taken away, so that any time will do.
             policy.decide(request, Timestamp::UNIX_EPOCH).action.passes()
         };
         let mut known = lasting(base);
