@@ -73,6 +73,7 @@ fn action_end(text: &str) -> Option<usize> {
     let (mut at, mut quote) = (0, None);
     while at < bytes.len() {
         match (quote, bytes[at]) {
+            // Only double quotes have escapes; a text in backquotes ends at the next one.
             (Some(b'"'), b'\\') => at += 1,
             (Some(open), b) if open == b => quote = None,
             (None, b @ (b'"' | b'`')) => quote = Some(b),
@@ -142,6 +143,7 @@ impl Blocks {
                 let (name, with) = name_and_pipe(head, line)?;
                 let body = self.closed(word, line)?.0;
                 self.named.insert(name.clone(), body);
+                // A `block` is a definition that is used where it stands.
                 Ok((word == "block").then_some(Piece::Call { name, with, line }))
             }
             _ => {
@@ -288,6 +290,7 @@ impl Words {
                 _ => break,
             }
         }
+        // A variable that is used, not set.
         self.at = start;
         (vec![], false)
     }

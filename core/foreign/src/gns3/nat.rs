@@ -34,6 +34,7 @@ fn door(draft: &Draft, name: &str, iface: &str) -> Option<usize> {
     };
     let mut open: Vec<_> = draft.links.iter().filter(first).collect();
     while let Some(link) = open.pop() {
+        // By place: two links may be alike in all that they say.
         if let Some(number) = doors.iter().position(|door| std::ptr::eq(*door, link)) {
             return Some(number);
         }
