@@ -20,6 +20,7 @@ impl std::fmt::Debug for Key {
 pub(crate) const ETHERTYPES: [u16; 2] = [0x88cc, 0x8942];
 
 /// Type 127 with 20 bytes: three of an organisation, its subtype, number, signature.
+// The organisation is a locally administered number.
 const HEAD: [u8; 6] = [0xfe, 20, 0x02, 0x6e, 0x6c, 1];
 const LENGTH: usize = 22;
 const END: [u8; 2] = [0, 0];
@@ -49,6 +50,7 @@ fn tlvs(frame: &[u8], start: usize) -> impl Iterator<Item = (usize, &[u8])> {
     std::iter::from_fn(move || {
         let from = at?;
         let [high, low] = *frame.get(from..)?.first_chunk::<2>()?;
+        // A TLV begins with 7 bits of type and 9 of length (IEEE 802.1AB, 8.4).
         let length = usize::from(high & 1) << 8 | usize::from(low);
         let tlv = frame.get(from..from + 2 + length)?;
         at = (high >> 1 != 0).then_some(from + tlv.len());

@@ -38,6 +38,7 @@ impl VirtualSwitches {
         asked: FlowRequest,
         total: Option<Aggregate>,
     ) -> Flows {
+        // Requests of 1.0 have neither cookies nor groups.
         let v10 = self.version == Version::V10;
         let filter = Filter {
             table: asked.table,

@@ -270,6 +270,7 @@ impl VirtualSwitches {
         let elapsed = u16::try_from(elapsed).unwrap_or(u16::MAX);
         let hard = match rule.said.hard_timeout {
             0 => 0,
+            // 0 would be without end.
             hard => hard.saturating_sub(elapsed).max(1),
         };
         let change = FlowMod {

@@ -46,6 +46,7 @@ impl VirtualSwitches {
                     buffer: NO_BUFFER,
                     total_len,
                     reason: PacketInReason::Action,
+                    // All ones: of no rule (section 7.4.1).
                     cookie: u64::MAX,
                     data: frame,
                     ..packet
@@ -96,6 +97,7 @@ impl VirtualSwitches {
         }
         let Some(member) = self.member(slice) else { return };
         let Some(seen) = member.seen(port) else { return };
+        // A bit for each reason (section 7.3.10).
         let bits = member.interests.packet_in.get(member.side()).copied().unwrap_or(0);
         let wanted = bits.checked_shr(u32::from(u8::from(packet.reason))).unwrap_or(0) & 1 == 1;
         let config = member.port_config.get(&port).copied().unwrap_or_default();
