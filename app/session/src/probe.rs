@@ -1,5 +1,5 @@
-//! Questions that are answered inside a node: its kernel's routes, which nodes answer it, and how many UDP packets of one
-//! node arrive at another.
+//! Questions that are answered inside a node: its kernel's routes, which nodes answer it, and how many UDP packets of
+//! one node arrive at another.
 //!
 //! [`answer`] does it in the calling process's own network namespace; `netloom test` has it called in a process that
 //! entered the node. Packets are sent and received by ordinary sockets, so that they pass whatever is on their way in

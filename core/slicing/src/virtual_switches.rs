@@ -1,8 +1,8 @@
 //! One real switch and the virtual switches of all slices: the state machine between them. Its modules: what a slice
-//! has (`member`), what it asked for that is not done yet (`jobs`, `tasks`), requests that wait for an answer or an error
-//! of the switch (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`, `flow_mod`, `modify`,
-//! `delete`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers (`answers`, `blocks`, `settings`), what is
-//! remembered for a later process (`recollect`), and what that finds (`resume`).
+//! has (`member`), what it asked for that is not done yet (`jobs`, `tasks`), requests that wait for an answer or an
+//! error of the switch (`pending`), what a message says in real numbers (`rewrite`), rules (`rules`, `making`,
+//! `flow_mod`, `modify`, `delete`, `removed`), `groups`, packets (`packets`), ports (`ports`), answers (`answers`,
+//! `blocks`, `settings`), what is remembered for a later process (`recollect`), and what that finds (`resume`).
 
 mod answers;
 mod blocks;

@@ -1,7 +1,7 @@
 //! What of a question is shown on a screen of some size: all that a person decides about, or nothing. Pure.
 //!
-//! A program chooses its path and its destinations, and terminals let it change their size: what it says must push no part
-//! of the question off the screen.
+//! A program chooses its path and its destinations, and terminals let it change their size: what it says must push no
+//! part of the question off the screen.
 
 use rustix::termios::Winsize;
 

@@ -41,7 +41,8 @@ pub(super) fn read(job: &Job<'_>) -> Result<Vec<String>> {
     Ok(order)
 }
 
-/// Devices in the order in which Kathara visits them: one that others wait for, then those that wait for it, depth first.
+/// Devices in the order in which Kathara visits them: one that others wait for, then those that wait for it, depth
+/// first.
 fn visited(after: &[Waiting]) -> Vec<String> {
     let mut before: Vec<(&str, Vec<&str>)> = vec![];
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();

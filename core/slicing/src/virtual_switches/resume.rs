@@ -1,11 +1,11 @@
 //! A new process resumes where an earlier one ended, or with a switch that reconnects: what slices said is known, and
 //! the switch tells what it has.
 //!
-//! What is remembered in a file is proved again, by the slices as they are now; what this process has proved itself, of the
-//! same slices, is not. Entries that a rule still needs stay as they are, so that no packet is lost; what is missing is made,
-//! what belongs to no rule is removed. A switch that has nothing of what is remembered has lost it: then [`Error::Memory`]
-//! says so, and one starts over. All of it is done in parts: what slices said is proved here, what the switch has is compared in
-//! `found`, and `carry` tells the switch.
+//! What is remembered in a file is proved again, by the slices as they are now; what this process has proved itself,
+//! of the same slices, is not. Entries that a rule still needs stay as they are, so that no packet is lost; what is
+//! missing is made, what belongs to no rule is removed. A switch that has nothing of what is remembered has lost it:
+//! then [`Error::Memory`] says so, and one starts over. All of it is done in parts: what slices said is proved here,
+//! what the switch has is compared in `found`, and `carry` tells the switch.
 
 mod carry;
 mod found;

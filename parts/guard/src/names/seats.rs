@@ -141,7 +141,8 @@ mod tests {
         SocketAddr::try_from(rustix::net::getsockname(socket).unwrap()).unwrap().port()
     }
 
-    /// After all ports were given once: a socket at another address does not get the port of a seat that is still taken.
+    /// After all ports were given once: a socket at another address does not get the port of a seat that is still
+    /// taken.
     #[test]
     fn a_seat_at_another_address_is_another_one() {
         for kind in [SocketType::DGRAM, SocketType::STREAM] {

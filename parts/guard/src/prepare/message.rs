@@ -168,8 +168,8 @@ fn own_process() -> [u8; 4] {
     rustix::process::getpid().as_raw_nonzero().get().to_ne_bytes()
 }
 
-/// The kernel takes this process for the sender, and lets nobody but root name another process: where the caller names itself,
-/// this process is put in its place. A user that only root may name is refused to other callers.
+/// The kernel takes this process for the sender, and lets nobody but root name another process: where the caller
+/// names itself, this process is put in its place. A user that only root may name is refused to other callers.
 fn sign(caller: &Caller, control: &mut Control, signer: Option<&Rights>) -> Prepared<()> {
     if let (Some(rights), Some(ids)) = (signer, control.data.get(4..12)) {
         let [user, group] =
