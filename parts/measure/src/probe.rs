@@ -47,6 +47,7 @@ struct Sessions {
 struct Slot {
     /// Maximum memory of the session in bytes.
     takes: u64,
+    setup: Arc<Setup>,
     /// `None` while the session is being prepared.
     session: Option<Arc<Session>>,
 }
@@ -57,7 +58,7 @@ impl Sessions {
     }
 
     /// Reserves a number for a new session.
-    fn begin(&mut self, takes: u64) -> Result<SessionId> {
+    fn begin(&mut self, takes: u64, setup: Arc<Setup>) -> Result<SessionId> {
         let refused = |reason| Err(Error::TooMany { object: "sessions".to_owned(), reason });
         if self.by_id.len() >= MOST_SESSIONS {
             let reason = format!("there are {MOST_SESSIONS} already: delete one that has ended");
@@ -75,7 +76,7 @@ impl Sessions {
             ));
         }
         self.last += 1;
-        self.by_id.insert(self.last, Slot { takes, session: None });
+        self.by_id.insert(self.last, Slot { takes, setup, session: None });
         Ok(self.last)
     }
 }
@@ -106,16 +107,18 @@ impl Probe {
     /// [`Error::Invalid`] when another session that has not ended marks the same packets in the same bits at
     /// the same place; as [`Session::prepare`].
     pub fn create(&self, configuration: Configuration) -> Result<SessionId> {
-        let setup = self.setup(configuration)?;
+        let setup = Arc::new(self.setup(configuration)?);
         let takes = limits::takes(&setup, limits::cpus())?;
-        // Reserved before the lock is given back: preparing
-        // takes long, and others must count this one.
-        let id = lock(&self.sessions).begin(takes)?;
-        let session = Session::prepare(Arc::clone(&self.interfaces), setup);
+        // Reserved before the lock is given back: preparing takes long, and others must count this
+        // one and see where it marks.
+        let id = lock(&self.sessions).begin(takes, Arc::clone(&setup))?;
+        let session = self
+            .check_marking(id, &setup.configuration)
+            .and_then(|()| Session::prepare(Arc::clone(&self.interfaces), Setup::clone(&setup)));
         let mut sessions = lock(&self.sessions);
         match session {
             Ok(session) => {
-                sessions.by_id.insert(id, Slot { takes, session: Some(Arc::new(session)) });
+                sessions.by_id.insert(id, Slot { takes, setup, session: Some(Arc::new(session)) });
                 Ok(id)
             }
             Err(error) => {
@@ -131,26 +134,27 @@ impl Probe {
             netifs = self.interfaces.names()?;
         }
         let marking = &configuration.marking;
-        self.check_marking(&configuration)?;
         netifs.extend(marking.iter().cloned());
         let spots = spots(&netifs, marking, marks(&configuration));
         let keep = limits::keep(&configuration, spots.len());
         Ok(Setup { configuration, spots, clock: self.clock, keep, cache: 0, flows: 0 })
     }
 
-    /// Two sessions that mark a packet at one place would corrupt each other's blocks.
-    fn check_marking(&self, configuration: &Configuration) -> Result<()> {
+    /// Two sessions that mark a packet at one place would corrupt each other's blocks. Of two that are created at the
+    /// same time the one with the higher number is refused: it sees the other's reservation.
+    fn check_marking(&self, own: SessionId, configuration: &Configuration) -> Result<()> {
         let others: Vec<_> = {
             let sessions = lock(&self.sessions);
-            sessions.all().map(|(id, session)| (id, Arc::clone(session))).collect()
+            let earlier = sessions.by_id.range(..own);
+            earlier.map(|(id, slot)| (*id, Arc::clone(&slot.setup), slot.session.clone())).collect()
         };
-        for (id, other) in others {
-            let Setup { configuration: theirs, spots, .. } = other.setup();
+        for (id, theirs, session) in others {
             let marking = &configuration.marking;
             let marks =
                 |spot: &&Spot| spot.marking != Marking::Off && marking.contains(&spot.netif);
-            let Some(spot) = spots.iter().find(marks) else { continue };
-            if other.state() != State::Ended && overlap::of(configuration, theirs) {
+            let Some(spot) = theirs.spots.iter().find(marks) else { continue };
+            let ended = session.is_some_and(|session| session.state() == State::Ended);
+            if !ended && overlap::of(configuration, &theirs.configuration) {
                 let object = format!("interface {:?}, egress", spot.netif);
                 let reason = format!(
                     "session {id} marks packets there that these filters match, too, in the same \
