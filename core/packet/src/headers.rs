@@ -12,7 +12,8 @@ pub const ETHERNET: usize = 14;
 
 const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+/// IPv6's EtherType.
+pub const IPV6: u16 = 0x86dd;
 
 /// TCP's protocol number.
 pub const TCP: u8 = 6;

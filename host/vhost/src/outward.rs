@@ -4,7 +4,7 @@
 //! frame then wait here for room, behind which nothing else is taken.
 
 use netloom_packet::vnet::VnetHeader;
-use netloom_packet::{Segmenter, checksum};
+use netloom_packet::{Segmenter, checksum, headers};
 use netloom_port::{HEADER, Sent};
 
 use crate::device::Device;
@@ -32,6 +32,11 @@ pub(crate) struct Outward {
     gathered: Gathered,
 }
 
+/// Whether a frame, tagged or not, carries IPv6.
+fn is_ipv6(frame: &[u8]) -> bool {
+    headers::network(frame).is_ok_and(|(kind, _)| kind == headers::IPV6)
+}
+
 /// Chains gathered for a frame.
 #[derive(Debug, Default)]
 struct Gathered {
@@ -52,7 +57,7 @@ impl Outward {
             return Sent::Full;
         }
         let Ok(header) = VnetHeader::parse(frame) else { return Sent::Refused };
-        let v6 = frame.get(HEADER + 12) == Some(&0x86);
+        let v6 = is_ipv6(&frame[HEADER..]);
         let features = device.features;
         let whole = features.takes(header.gso, header.ecn, v6)
             && (!header.needs_csum || features.takes_unfinished());
@@ -259,5 +264,18 @@ impl Gathered {
         self.parts.clear();
         self.chains.clear();
         self.room = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_do_not_hide_ipv6() {
+        let frame = |types: &[u8]| [&[2; 12], types, &[0; 40]].concat();
+        assert!(is_ipv6(&frame(&[0x86, 0xdd])) && is_ipv6(&frame(&[0x81, 0, 0, 5, 0x86, 0xdd])));
+        assert!(!is_ipv6(&frame(&[8, 0])) && !is_ipv6(&frame(&[0x81, 0, 0, 5, 8, 0])));
+        assert!(!is_ipv6(&[0x86; 13]));
     }
 }

@@ -9,6 +9,8 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{Ordering, fence};
 
+use rustix::fs::OFlags;
+
 use crate::features::Features;
 use crate::memory::{Memory, Part, Span};
 
@@ -74,6 +76,16 @@ pub(crate) struct Ring {
     error: Option<File>,
     enabled: bool,
     broken: bool,
+}
+
+/// A descriptor of the front end's whose writes fail instead of waiting: it may be a full pipe. An eventfd whose counter is
+/// full wakes its reader without the write.
+fn without_waiting(file: File) -> File {
+    if let Ok(flags) = rustix::fs::fcntl_getfl(&file) {
+        // What cannot be set shows at the write, whose errors mean nothing here either.
+        let _ = rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK);
+    }
+    file
 }
 
 impl Ring {
@@ -162,12 +174,12 @@ impl Ring {
     }
 
     pub(crate) fn set_call(&mut self, call: Option<File>) {
-        self.call = call;
+        self.call = call.map(without_waiting);
         self.signalled = None;
     }
 
     pub(crate) fn set_error(&mut self, error: Option<File>) {
-        self.error = error;
+        self.error = error.map(without_waiting);
     }
 
     /// Stops it; returns the next available entry, from which it may continue.
@@ -404,5 +416,21 @@ impl Walk<'_> {
             spans.push(self.memory.span(found.address, found.length)?);
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_descriptor_of_the_front_end_holds_nobody() {
+        let (_reader, writer) = rustix::pipe::pipe().unwrap();
+        rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+        while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
+        rustix::fs::fcntl_setfl(&writer, OFlags::empty()).unwrap();
+        let mut ring = Ring::new(Way::ToGuest);
+        ring.set_error(Some(File::from(writer)));
+        assert_eq!(ring.break_down(), Fault::Ring);
     }
 }
