@@ -3,37 +3,33 @@
 use netloom_lab::names::Names;
 use netloom_lab::{Folder, runtime_dir};
 
-use super::Candidate;
+use super::Typed;
 use crate::labs;
 
-/// Candidates for an argument of this kind. `values` are the arguments before it, by kind.
-pub(super) fn of_kind(
-    kind: &str,
-    verb: &str,
-    values: &[(String, String)],
-    current: &str,
-) -> Vec<Candidate> {
-    let named = |kind: &str| values.iter().rev().find(|(k, _)| k == kind).map(|(_, v)| v.as_str());
-    let lab = || in_lab(named("LAB"));
-    let plain = |names: Vec<String>| names.into_iter().map(Candidate::word).collect::<Vec<_>>();
+/// Candidates for an argument of this kind.
+pub(super) fn of_kind(kind: &str, typed: &Typed, current: &str) -> Vec<String> {
+    let lab = || in_lab(typed.value("LAB"));
+    let verb = typed.verb.as_str();
+    let asked = |what: &str| vec![format!(":{what}")];
     match kind {
+        "COMMAND" => [asked("commands"), asked("files")].concat(),
         "LAB" => labs_or_files(current),
-        "FILE" => vec![Candidate::Files],
-        "DIR" | "FOLDER" => vec![Candidate::Folders],
-        "NODE" | "NODE|ADDRESS" => plain(lab().nodes),
-        "NODE|host" => plain([lab().nodes, vec!["host".to_owned()]].concat()),
-        "IMAGE" => plain(images()),
-        "LINK" => plain([lab().links, lab().interfaces].concat()),
-        "NODE:IFACE" => plain([lab().interfaces, of_host("host:")].concat()),
+        "FILE" => asked("files"),
+        "DIR" | "FOLDER" => asked("folders"),
+        "NODE" | "NODE|ADDRESS" => lab().nodes,
+        "NODE|host" => [lab().nodes, vec!["host".to_owned()]].concat(),
+        "IMAGE" => images(),
+        "LINK" => [lab().links, lab().interfaces].concat(),
+        "NODE:IFACE" => [lab().interfaces, of_host("host:")].concat(),
         "TARGET" => targets(lab()),
-        "IFACE" => plain(of_host("")),
-        "SWITCH" if verb == "plug" => plain(shared(lab())),
-        "SWITCH" => plain(lab().switches.into_iter().map(|(name, _)| name).collect()),
+        "IFACE" => of_host(""),
+        "SWITCH" if verb == "plug" => shared(lab()),
+        "SWITCH" => lab().switches.into_iter().map(|(name, _)| name).collect(),
         "PORT" | "PORT[,PORT]" if verb.starts_with("switch") => {
-            plain(ports(lab(), named("SWITCH"), current))
+            ports(lab(), typed.value("SWITCH"), current)
         }
         "SRC" | "DST" => paths(lab(), current),
-        "KEY=VALUE" => plain(settings(verb)),
+        "KEY=VALUE" => settings(verb),
         _ => vec![],
     }
 }
@@ -46,12 +42,12 @@ fn images() -> Vec<String> {
 }
 
 /// Running labs, and files: a lab may be named by its file too.
-fn labs_or_files(current: &str) -> Vec<Candidate> {
+fn labs_or_files(current: &str) -> Vec<String> {
     let labs = runtime_dir().and_then(|runtime| Folder::all(&runtime)).unwrap_or_default();
     let labs: Vec<_> = labs.iter().map(Folder::name).filter(|n| n.starts_with(current)).collect();
     match labs.is_empty() && !current.is_empty() {
-        true => vec![Candidate::Files],
-        false => labs.into_iter().map(Candidate::word).collect(),
+        true => vec![":files".to_owned()],
+        false => labs.into_iter().map(str::to_owned).collect(),
     }
 }
 
@@ -67,17 +63,12 @@ fn in_lab(asked: Option<&str>) -> Names {
     Names::of(&folder)
 }
 
-fn targets(names: Names) -> Vec<Candidate> {
+fn targets(names: Names) -> Vec<String> {
     let links = names.links.iter().map(|link| format!("link:{link}"));
     let switches = names.switches.iter().map(|(switch, _)| format!("switch:{switch}"));
     let ports = names.ports.iter().map(|(switch, port)| format!("switch:{switch}/{port}"));
     let all = names.nodes.iter().cloned().chain(names.interfaces.iter().cloned());
-    all.chain(links)
-        .chain(switches)
-        .chain(ports)
-        .chain(of_host("host:"))
-        .map(Candidate::word)
-        .collect()
+    all.chain(links).chain(switches).chain(ports).chain(of_host("host:")).collect()
 }
 
 /// Switches that a program can join.
@@ -93,12 +84,12 @@ fn ports(names: Names, switch: Option<&str>, current: &str) -> Vec<String> {
 }
 
 /// `NODE:`, or a path of the host.
-fn paths(names: Names, current: &str) -> Vec<Candidate> {
+fn paths(names: Names, current: &str) -> Vec<String> {
     if current.contains(':') {
         return vec![];
     }
-    let nodes = names.nodes.into_iter().map(|node| Candidate::word(format!("{node}:")));
-    nodes.chain([Candidate::Files]).collect()
+    let nodes = names.nodes.into_iter().map(|node| format!("{node}:"));
+    nodes.chain([":files".to_owned()]).collect()
 }
 
 /// The host's interfaces.

@@ -5,8 +5,8 @@ use super::*;
 /// The candidates for the last word.
 fn words(line: &str) -> Vec<String> {
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let found = candidates(&mut crate::command_line::command(), &words);
-    found.iter().map(|c| c.line().split('\t').next().unwrap_or_default().to_owned()).collect()
+    let found = candidates(&words);
+    found.iter().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
 }
 
 #[test]
@@ -34,6 +34,9 @@ fn values_of_flags_and_arguments_are_known() {
     assert_eq!(words("up "), [":files"]);
     assert_eq!(words("check a.yaml b"), [":files"]);
     assert_eq!(words("capture -w "), [":files"]);
+    assert_eq!(words("capture --write=x"), [":files"]);
+    assert_eq!(words("capture -wx"), Vec::<String>::new());
+    assert_eq!(words("up -- -x"), [":files"]);
     assert_eq!(words("man "), [":folders"]);
     assert_eq!(words("link set l --delay "), Vec::<String>::new());
 }
@@ -48,11 +51,25 @@ fn a_program_s_words_are_its_own() {
 }
 
 #[test]
+fn a_lab_may_be_named_like_a_verb() {
+    assert_eq!(words("-l capture capture --engine t"), ["tpacket", "tc-ring"]);
+    assert_eq!(words("--lab down node mo"), ["move-control", "move-interface"]);
+    assert_eq!(words("switch -l vlan vlan s1 1 "), ["access", "trunk", "none"]);
+}
+
+#[test]
+fn verbs_follow_the_arguments_that_they_need() {
+    assert_eq!(words("switch vlan "), Vec::<String>::new());
+    assert_eq!(words("switch vlan s1 "), Vec::<String>::new());
+    assert_eq!(words("switch vlan s1 1 a"), ["access"]);
+}
+
+#[test]
 fn lines_without_sense_have_no_words() {
     for line in ["fly ", "-- ", "-l", "up a b c ", "-x=", "--=", "switch port s 1 --", "-- -"] {
         let _ = words(line);
     }
-    assert_eq!(candidates(&mut crate::command_line::command(), &[]), vec![]);
+    assert_eq!(candidates(&[]), Vec::<String>::new());
     assert_eq!(words("schema "), Vec::<String>::new());
     assert_eq!(words("node create x --root /a y z"), Vec::<String>::new());
 }

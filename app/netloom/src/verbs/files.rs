@@ -76,8 +76,8 @@ fn definitions(shell: Shell) -> String {
 
 /// `netloom complete-words`
 pub(crate) fn complete_words(words: &[String]) -> Result<i32> {
-    let found = completing::candidates(&mut command(), words);
-    let lines: String = found.iter().map(|candidate| candidate.line() + "\n").collect();
+    let lines: String =
+        completing::candidates(words).iter().map(|line| format!("{line}\n")).collect();
     output::print(&lines)?;
     Ok(0)
 }
