@@ -34,9 +34,6 @@ pub enum Error {
         /// The fault.
         why: &'static str,
     },
-    /// Bytes that are not HTTP, or HTTP that cannot be understood.
-    #[error("HTTP: {0}")]
-    Http(&'static str),
     /// No address of a server.
     #[error("address {text:?}: {why}")]
     Address {

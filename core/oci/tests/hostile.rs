@@ -2,7 +2,7 @@
 
 use netloom_oci::entry::{self, Action};
 use netloom_oci::tape::{BLOCK, Step, Tape};
-use netloom_oci::{Error, Reference, chunks, head, resolve};
+use netloom_oci::{Error, Reference, resolve};
 use proptest::prelude::*;
 
 /// A header with a right checksum over anything.
@@ -50,18 +50,6 @@ proptest! {
     fn names_that_are_read_are_written_alike(text in "[a-zA-Z0-9:/@._-]{0,40}") {
         if let Ok(name) = text.parse::<Reference>() {
             prop_assert_eq!(name.to_string().parse::<Reference>().unwrap(), name);
-        }
-    }
-
-    #[test]
-    fn answers_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = head::Head::read(&bytes);
-        let mut chunks = chunks::Chunks::default();
-        let mut rest = bytes.as_slice();
-        while let Ok((taken, data)) = chunks.take(rest) {
-            prop_assert!(data <= taken && taken <= rest.len());
-            if taken == 0 { break; }
-            rest = &rest[taken..];
         }
     }
 }

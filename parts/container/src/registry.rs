@@ -18,7 +18,7 @@ use netloom_oci::{Digest, Reference, media};
 use serde::Deserialize;
 
 use crate::options::Patience;
-use crate::transport::{self, Answer, Bounds};
+use crate::transport::{Answer, Bounds, Client, is_no_http};
 use crate::{Error, Result};
 
 /// As many redirections as are followed.
@@ -37,6 +37,7 @@ const DOCKER_HOST: &str = "registry-1.docker.io";
 pub(crate) struct Registry<'a> {
     reference: &'a Reference,
     patience: Patience,
+    client: Client,
     /// By TLS.
     tls: bool,
     /// Ends pauses: nobody waits any more.
@@ -67,9 +68,11 @@ struct Token {
 impl<'a> Registry<'a> {
     /// Finds out how the registry speaks.
     pub(crate) fn open(reference: &'a Reference, patience: Patience) -> Result<Registry<'a>> {
+        let bounds = Bounds { connect: patience.connect, stall: patience.stall };
         let mut registry = Registry {
             reference,
             patience,
+            client: Client::new(bounds),
             tls: true,
             stop: AtomicBool::new(false),
             permit: Mutex::new(None),
@@ -79,20 +82,15 @@ impl<'a> Registry<'a> {
             // Plain text first: a server of TLS refuses that at once.
             registry.tls = false;
             let address = registry.address("/v2/".to_owned());
-            let answer = registry.again("connect", || {
-                match transport::get(&address, &[], registry.bounds()) {
+            let answer =
+                registry.again("connect", || match registry.client.get(&address, &[]) {
                     Ok(answer) => Ok(answer.head.status != 400),
                     Err(e) if is_no_http(&e) => Ok(false),
                     Err(e) => Err(later(&e)),
-                }
-            })?;
+                })?;
             registry.tls = !answer;
         }
         Ok(registry)
-    }
-
-    fn bounds(&self) -> Bounds {
-        Bounds { connect: self.patience.connect, stall: self.patience.stall }
     }
 
     fn address(&self, path: String) -> Address {
@@ -275,7 +273,7 @@ impl<'a> Registry<'a> {
             let permit = permit.filter(|_| to.is_same_origin(address));
             let own = permit.as_deref().map(|permit| ("Authorization", permit));
             let all: Vec<(&str, &str)> = headers.iter().copied().chain(own).collect();
-            let answer = transport::get(&to, &all, self.bounds()).map_err(|e| later(&e))?;
+            let answer = self.client.get(&to, &all).map_err(|e| later(&e))?;
             if !matches!(answer.head.status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(answer);
             }
@@ -328,7 +326,7 @@ impl<'a> Registry<'a> {
         let login = login.map(|login| format!("Basic {login}"));
         let headers: Vec<(&str, &str)> =
             login.as_deref().map(|login| ("Authorization", login)).into_iter().collect();
-        let mut answer = transport::get(&to, &headers, self.bounds()).map_err(|e| later(&e))?;
+        let mut answer = self.client.get(&to, &headers).map_err(|e| later(&e))?;
         match answer.head.status {
             200 => {}
             401 | 403 => return Err(Refusal::Final(self.denied(answer.head.status))),
@@ -370,13 +368,6 @@ fn later(e: &io::Error) -> Refusal {
         Some(rustls::Error::InvalidCertificate(_)) => Refusal::Hopeless(e.to_string()),
         _ => Refusal::Later(e.to_string(), None),
     }
-}
-
-/// Whether a server answered, but not by HTTP: it may speak TLS.
-fn is_no_http(e: &io::Error) -> bool {
-    let inner = e.get_ref().and_then(|inner| inner.downcast_ref::<netloom_oci::Error>());
-    inner.is_some()
-        || matches!(e.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 /// Logins that other programs have kept: containers-auth.json(5), and Docker's configuration.

@@ -1,21 +1,24 @@
-//! HTTP/1.1 by blocking sockets: one request a connection, in plain text, within TLS, or over a UNIX socket.
+//! HTTP/1.1 by ureq: one request a connection, in plain text, within TLS, or over a UNIX socket.
 //!
-//! Every wait is bounded: for the connection, and for each piece of an answer. The caller tries again. Certificates are
-//! checked against the system's authorities. See RFC 9112.
+//! Every wait is bounded: for the connection, and for each piece of an answer. The caller tries again, and follows
+//! redirections. No proxy is asked. Certificates are checked against the system's authorities. See RFC 9112.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use netloom_oci::address::Address;
-use netloom_oci::chunks::Chunks;
-use netloom_oci::head::{Body, Head};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use netloom_oci::head::Head;
+use ureq::config::ConfigBuilder;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::typestate::AgentScope;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
+};
+use ureq::{Agent, BodyReader, Timeout};
 
 /// Where systems keep the authorities that they trust; `$SSL_CERT_FILE` comes first.
 const AUTHORITIES: [&str; 5] = [
@@ -32,169 +35,115 @@ const PIECE: usize = 64 << 10;
 /// How long waits may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
+    /// For a connection, with its TLS.
     pub(crate) connect: Duration,
     /// For the next piece of an answer.
     pub(crate) stall: Duration,
 }
 
-/// A connection.
-trait Pipe: Read + Write + Send {}
-
-impl<T: Read + Write + Send> Pipe for T {}
+/// Asks servers of the network.
+pub(crate) struct Client {
+    bounds: Bounds,
+    plain: Agent,
+    /// Made for the first request by TLS, which needs the list of authorities.
+    secure: OnceLock<Result<Agent, String>>,
+}
 
 /// An answer, whose body is read on.
 pub(crate) struct Answer {
     pub(crate) head: Head,
-    pipe: Box<dyn Pipe>,
-    body: Body,
-    chunks: Chunks,
-    /// Bytes that have been read and are not yet taken.
-    buffer: Vec<u8>,
-    at: usize,
+    body: BodyReader<'static>,
+    piece: Vec<u8>,
 }
 
-/// Asks a server for something.
-pub(crate) fn get(to: &Address, headers: &[(&str, &str)], bounds: Bounds) -> io::Result<Answer> {
-    let socket = connect(to, bounds)?;
-    let pipe: Box<dyn Pipe> = if to.tls {
-        let name = ServerName::try_from(to.host.clone()).map_err(io::Error::other)?;
-        let tls = ClientConnection::new(trust()?, name).map_err(io::Error::other)?;
-        Box::new(StreamOwned::new(tls, socket))
-    } else {
-        Box::new(socket)
-    };
-    ask(pipe, &to.path, &to.authority(), headers)
+impl Client {
+    pub(crate) fn new(bounds: Bounds) -> Client {
+        let plain = Agent::new_with_config(settings(bounds).build());
+        Client { bounds, plain, secure: OnceLock::new() }
+    }
+
+    /// Asks a server for something.
+    pub(crate) fn get(&self, to: &Address, headers: &[(&str, &str)]) -> io::Result<Answer> {
+        let secure = || {
+            let settings = settings(self.bounds).tls_config(trust()?);
+            Ok(Agent::new_with_config(settings.build()))
+        };
+        let agent = match to.tls {
+            true => self.secure.get_or_init(secure).clone().map_err(io::Error::other)?,
+            false => self.plain.clone(),
+        };
+        ask(&agent, &format!("{}{}", to.origin(), to.path), headers)
+    }
 }
 
 /// Asks a server on a UNIX socket.
 pub(crate) fn get_local(socket: &Path, path: &str, bounds: Bounds) -> io::Result<Answer> {
-    let pipe = UnixStream::connect(socket)?;
-    pipe.set_read_timeout(Some(bounds.stall))?;
-    pipe.set_write_timeout(Some(bounds.stall))?;
-    ask(Box::new(pipe), path, "docker", &[])
+    let (connector, resolver) = (Local(socket.to_owned()), DefaultResolver::default());
+    let agent = Agent::with_parts(settings(bounds).build(), connector, resolver);
+    // An address needs no look-up; it is not used.
+    ask(&agent, &format!("http://127.0.0.1{path}"), &[])
 }
 
-fn connect(to: &Address, bounds: Bounds) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (to.host.as_str(), to.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, bounds.connect) {
-            Ok(socket) => {
-                socket.set_read_timeout(Some(bounds.stall))?;
-                socket.set_write_timeout(Some(bounds.stall))?;
-                socket.set_nodelay(true)?;
-                return Ok(socket);
-            }
-            Err(e) => last = e,
-        }
-    }
-    Err(last)
+fn settings(bounds: Bounds) -> ConfigBuilder<AgentScope> {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent(concat!("netloom/", env!("CARGO_PKG_VERSION")))
+        .input_buffer_size(PIECE)
+        .max_response_header_size(netloom_oci::head::LONGEST)
+        .timeout_connect(Some(bounds.connect))
+        .timeout_per_read(Some(bounds.stall))
+        .timeout_per_write(Some(bounds.stall))
 }
 
-fn ask(
-    mut pipe: Box<dyn Pipe>,
-    path: &str,
-    host: &str,
-    headers: &[(&str, &str)],
-) -> io::Result<Answer> {
-    let version = env!("CARGO_PKG_VERSION");
-    let mut text = format!(
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: netloom/{version}\r\nConnection: close\r\n"
-    );
-    for (name, value) in headers {
-        // A line's end in a value would be another header.
-        if value.bytes().any(|b| b < b' ' || b == 0x7f) {
-            return Err(io::Error::other(format!("the header {name} cannot be sent")));
-        }
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
-    text.push_str("\r\n");
-    pipe.write_all(text.as_bytes()).map_err(stalled)?;
-    pipe.flush().map_err(stalled)?;
-    let mut buffer = Vec::new();
-    loop {
-        if let Some((head, length)) = Head::read(&buffer).map_err(io::Error::other)? {
-            let body = head.body().map_err(io::Error::other)?;
-            let chunks = Chunks::default();
-            return Ok(Answer { head, pipe, body, chunks, buffer, at: length });
-        }
-        if read_more(&mut *pipe, &mut buffer)? == 0 {
-            return Err(cut_off());
-        }
-    }
-}
-
-fn read_more(pipe: &mut dyn Pipe, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let before = buffer.len();
-    buffer.resize(before + PIECE, 0);
-    let read = loop {
-        match pipe.read(&mut buffer[before..]) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            read => break read.map_err(stalled),
-        }
+fn ask(agent: &Agent, address: &str, headers: &[(&str, &str)]) -> io::Result<Answer> {
+    let request = agent.get(address).header("Connection", "close");
+    let request =
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    let (head, body) = request.call().map_err(explained)?.into_parts();
+    let header = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
-    buffer.truncate(before + *read.as_ref().unwrap_or(&0));
-    read
+    let headers = head.headers.iter().map(header).collect();
+    let head = Head { status: head.status.as_u16(), headers };
+    // ureq would take its body as it comes.
+    if head
+        .get("transfer-encoding")
+        .is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("chunked"))
+    {
+        return Err(io::Error::other("the answer comes in an unknown encoding"));
+    }
+    Ok(Answer { head, body: body.into_reader(), piece: vec![0; PIECE] })
 }
 
-fn stalled(e: io::Error) -> io::Error {
-    match e.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+/// What went wrong, as the kinds and words of this machine have it.
+fn explained(e: ureq::Error) -> io::Error {
+    match e {
+        ureq::Error::Timeout(Timeout::PerRead | Timeout::PerWrite) => {
             io::Error::new(io::ErrorKind::TimedOut, "the server says nothing more")
         }
-        _ => e,
+        ureq::Error::Timeout(_) => io::Error::from(io::ErrorKind::TimedOut),
+        ureq::Error::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was cut off")
+        }
+        e => e.into_io(),
     }
 }
 
-fn cut_off() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was cut off")
+/// Whether a server answered, but not by HTTP: it may speak TLS.
+pub(crate) fn is_no_http(e: &io::Error) -> bool {
+    let inner = e.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..)))
+        || matches!(e.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 impl Answer {
     /// The next data of the body; empty at its end.
     pub(crate) fn next(&mut self) -> io::Result<&[u8]> {
-        loop {
-            if self.at == self.buffer.len() {
-                self.buffer.clear();
-                self.at = 0;
-                if matches!(self.body, Body::Length(0)) || self.chunks.is_done() {
-                    return Ok(&[]);
-                }
-                if read_more(&mut *self.pipe, &mut self.buffer).or_else(end_of_tls)? == 0 {
-                    return match self.body {
-                        Body::Close => Ok(&[]),
-                        _ => Err(cut_off()),
-                    };
-                }
-            }
-            let (begin, rest) = (self.at, self.buffer.len() - self.at);
-            match &mut self.body {
-                Body::Close => self.at += rest,
-                Body::Length(left) => {
-                    let count = rest.min(usize::try_from(*left).unwrap_or(usize::MAX));
-                    *left -= count as u64;
-                    let end = begin + count;
-                    self.at = self.buffer.len();
-                    if end > begin {
-                        return Ok(&self.buffer[begin..end]);
-                    }
-                    continue;
-                }
-                Body::Chunks => {
-                    let (taken, data) =
-                        self.chunks.take(&self.buffer[begin..]).map_err(io::Error::other)?;
-                    self.at += taken;
-                    if self.chunks.is_done() {
-                        self.at = self.buffer.len();
-                    }
-                    if data > 0 {
-                        let end = begin + taken;
-                        return Ok(&self.buffer[end - data..end]);
-                    }
-                    continue;
-                }
-            }
-            return Ok(&self.buffer[begin..]);
-        }
+        let count = self.body.read(&mut self.piece).map_err(|e| explained(e.into()))?;
+        Ok(&self.piece[..count])
     }
 
     /// The whole body, of at most this many bytes.
@@ -213,33 +162,89 @@ impl Answer {
     }
 }
 
-/// Servers end a connection without a farewell, where the length says that all has come.
-fn end_of_tls(e: io::Error) -> io::Result<usize> {
-    if e.kind() == io::ErrorKind::UnexpectedEof { Ok(0) } else { Err(e) }
-}
-
 /// TLS with the system's authorities.
-fn trust() -> io::Result<Arc<ClientConfig>> {
-    static TRUST: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
-    TRUST.get_or_init(read_trust).clone().map_err(io::Error::other)
-}
-
-fn read_trust() -> Result<Arc<ClientConfig>, String> {
-    let given = std::env::var_os("SSL_CERT_FILE").map(std::path::PathBuf::from);
-    let known = AUTHORITIES.iter().map(std::path::PathBuf::from).find(|path| path.is_file());
+fn trust() -> Result<TlsConfig, String> {
+    let given = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let known = AUTHORITIES.iter().map(PathBuf::from).find(|path| path.is_file());
     let path = given.or(known).ok_or(
         "this system has no list of certificate authorities: install ca-certificates, or set SSL_CERT_FILE",
     )?;
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(&path).map_err(|e| wrong(&e))?;
-    let (good, _) = roots.add_parsable_certificates(certificates.flatten());
-    if good == 0 {
+    let text = std::fs::read(&path).map_err(|e| wrong(&e))?;
+    let certificate = |item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    let certificates: Vec<_> = parse_pem(&text).filter_map(certificate).collect();
+    if certificates.is_empty() {
         return Err(wrong(&"it has no certificates"));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| wrong(&e))?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    let roots = RootCerts::Specific(Arc::new(certificates));
+    Ok(TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build())
 }
+
+/// Connects to a UNIX socket.
+#[derive(Debug)]
+struct Local(PathBuf);
+
+/// A connection to one.
+#[derive(Debug)]
+struct LocalPipe {
+    socket: UnixStream,
+    buffers: LazyBuffers,
+}
+
+impl Connector for Local {
+    type Out = LocalPipe;
+
+    fn connect(
+        &self,
+        about: &ConnectionDetails<'_>,
+        _: Option<()>,
+    ) -> Result<Option<LocalPipe>, ureq::Error> {
+        let socket = UnixStream::connect(&self.0)?;
+        let (input, output) = (about.config.input_buffer_size(), about.config.output_buffer_size());
+        Ok(Some(LocalPipe { socket, buffers: LazyBuffers::new(input, output) }))
+    }
+}
+
+impl Transport for LocalPipe {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        let timeout = timeout.for_write();
+        self.socket.set_write_timeout(timeout.not_zero().map(|most| *most))?;
+        let sent = self.socket.write_all(&self.buffers.output()[..amount]);
+        sent.map_err(|e| over(e, timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let timeout = timeout.for_read();
+        self.socket.set_read_timeout(timeout.not_zero().map(|most| *most))?;
+        let read = loop {
+            match self.socket.read(self.buffers.input_append_buf()) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => break read.map_err(|e| over(e, timeout))?,
+            }
+        };
+        self.buffers.input_appended(read);
+        Ok(read > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        false
+    }
+}
+
+fn over(e: io::Error, timeout: NextTimeout) -> ureq::Error {
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
+        _ => e.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! Bytes from outside, read as everything that they may be: for seeds and the fuzz target.
 
 use netloom_oci::entry::{self, Action};
+use netloom_oci::head::Head;
 use netloom_oci::manifest::{Config, Document};
 use netloom_oci::tape::{BLOCK, Step, Tape};
-use netloom_oci::{Reference, Source, archive, challenge, chunks, head};
+use netloom_oci::{Reference, Source, archive, challenge};
 
 /// Reads an archive as far as it goes.
 fn layer(mut bytes: &[u8]) {
@@ -64,16 +65,11 @@ pub fn try_bytes(bytes: &[u8]) {
             let _ = challenge::Challenge::read(text);
         }
         _ => {
-            let _ = head::Head::read(bytes);
-            let mut chunks = chunks::Chunks::default();
-            let mut rest = bytes;
-            while let Ok((taken, data)) = chunks.take(rest) {
-                assert!(data <= taken);
-                if taken == 0 {
-                    return;
-                }
-                rest = &rest[taken..];
-            }
+            let value = String::from_utf8_lossy(bytes).into_owned();
+            let names = ["content-range", "retry-after"];
+            let headers = names.map(|name| (name.to_owned(), value.clone())).into();
+            let head = Head { status: 206, headers };
+            let _ = (head.begins_at(), head.retry_after());
         }
     }
 }
