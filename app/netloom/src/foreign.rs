@@ -28,10 +28,8 @@ pub(crate) struct Lab {
     pub(crate) folder: PathBuf,
     /// The main file in it.
     pub(crate) file: String,
-    /// Whether the caller has named the file, not its folder: then it may be a link to anywhere.
-    is_named: bool,
-    /// What standard input had, if the file is that.
-    input: Option<Vec<u8>>,
+    /// What the file had when the lab was found. One that the caller has named may be a link to anywhere.
+    content: Option<Vec<u8>>,
 }
 
 /// How standard input is called as the main file of a lab.
@@ -64,20 +62,20 @@ pub(crate) fn find(path: &Path) -> Option<Lab> {
         let content = crate::input::read().ok()?;
         let format = recognise(INPUT, &content)?;
         let (folder, file) = (PathBuf::from("."), INPUT.to_owned());
-        return Some(Lab { format, folder, file, is_named: true, input: Some(content) });
+        return Some(Lab { format, folder, file, content: Some(content) });
     }
     let (folder, file, content) = if path.is_dir() {
         let file = main_file(path)?;
         // Nobody has named it: it is the folder's, and leads nowhere else.
-        let content = Disk::new(path).read(&file).unwrap_or_default();
+        let content = Disk::new(path).read(&file);
         (path.to_owned(), file, content)
     } else {
         let name = path.file_name()?.to_string_lossy().into_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        (parent.unwrap_or(Path::new(".")).to_owned(), name, disk::read(path)?)
+        (parent.unwrap_or(Path::new(".")).to_owned(), name, Some(disk::read(path)?))
     };
-    let format = recognise(&file, &content)?;
-    Some(Lab { format, folder, file, is_named: !path.is_dir(), input: None })
+    let format = recognise(&file, content.as_deref().unwrap_or_default())?;
+    Some(Lab { format, folder, file, content })
 }
 
 /// The file of a folder that makes it a lab: `lab.conf`, `topology.yml`, or else the only one of a known format.
@@ -129,9 +127,8 @@ impl Lab {
             let record = script::record(self, how.topo.as_deref())?;
             main = format!("{main}.json");
             disk.put(&main, record);
-        } else if self.is_named {
-            let content = self.input.clone().or_else(|| disk::read(&self.folder.join(&main)));
-            content.into_iter().for_each(|content| disk.put(&main, content));
+        } else if let Some(content) = &self.content {
+            disk.put(&main, content.clone());
         }
         let management = match how.mgmt {
             ManagementKind::Closed => Management::Closed,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use netloom_config::printable;
+use netloom_foreign::Import;
 use netloom_lab::launch::free_addresses::{self, Claim};
 use netloom_model::plan::Numbering;
 use netloom_model::{Lab, MAX_BYTES, Plan};
@@ -19,21 +20,33 @@ use crate::input::{self, STDIN, STDIN_SHOWN, Unreadable};
 /// # Errors
 /// [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it.
 pub(crate) fn lab(path: &Path, name: Option<&str>) -> Result<Lab> {
-    lab_with(path, name, &Importing::default())
+    Ok(read_lab(path, name, &Importing::default())?.0)
 }
 
-/// As [`lab`], with choices for files of other programs.
-fn lab_with(path: &Path, name: Option<&str>, how: &Importing) -> Result<Lab> {
-    let text = text(path, how, true)?;
+/// As [`lab`], with choices for files of other programs, whose plan an import has made.
+fn read_lab(path: &Path, name: Option<&str>, how: &Importing) -> Result<(Lab, Option<Plan>)> {
     let stem = stem(path);
-    let mut lab = netloom_model::parse(&shown(path), &text, name.unwrap_or(&stem))?;
+    let (mut lab, mut plan) = match import(path, how, true)? {
+        Some(import) => (import.read, Some(import.plan)),
+        None => (netloom_model::parse(&shown(path), &read(path)?, name.unwrap_or(&stem))?, None),
+    };
     if let Some(name) = name {
         if let Some(problem) = netloom_model::lab_name_problem(name) {
             return Err(crate::Usage(problem).into());
         }
+        // Addresses are chosen by names.
+        plan = plan.filter(|_| lab.name == name);
         lab.name = name.to_owned();
     }
-    Ok(lab)
+    Ok((lab, plan))
+}
+
+/// A file, and its plan.
+fn planned(path: &Path, name: Option<&str>, how: &Importing) -> Result<(Lab, Plan)> {
+    let (lab, plan) = read_lab(path, name, how)?;
+    let plan = plan.map_or_else(|| netloom_model::plan::plan(&lab), Ok);
+    let plan = plan.map_err(|e| crate::Usage(format!("{}: error: {e}", shown(path))))?;
+    Ok((lab, plan))
 }
 
 /// The name of the lab in a file, which may have other errors.
@@ -41,8 +54,10 @@ fn lab_with(path: &Path, name: Option<&str>, how: &Importing) -> Result<Lab> {
 /// # Errors
 /// As [`lab`].
 pub(crate) fn lab_name(path: &Path) -> Result<String> {
-    let text = text(path, &Importing::default(), false)?;
-    Ok(netloom_model::lab_name(&shown(path), &text, &stem(path))?)
+    match import(path, &Importing::default(), false)? {
+        Some(import) => Ok(import.read.name),
+        None => Ok(netloom_model::lab_name(&shown(path), &read(path)?, &stem(path))?),
+    }
 }
 
 /// A file's name without its extension: the default name of its lab.
@@ -52,13 +67,13 @@ fn stem(path: &Path) -> String {
 
 /// Reads and plans a lab file.
 pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
-    plan_of(&lab(path, name)?, path)
+    Ok(planned(path, name, &Importing::default())?.1)
 }
 
 /// The plan of a file, and what is probably not meant in it.
 pub(crate) fn checked(path: &Path) -> Result<(Plan, Vec<String>)> {
-    let lab = lab(path, None)?;
-    Ok((plan_of(&lab, path)?, netloom_model::plan::hints(&lab)))
+    let (lab, plan) = planned(path, None, &Importing::default())?;
+    Ok((plan, netloom_model::plan::hints(&lab)))
 }
 
 /// The plan of a file, which may be another program's, for a lab that is up here or shall be; what is probably not meant in
@@ -68,8 +83,8 @@ pub(crate) fn plan_here(
     name: Option<&str>,
     how: &Importing,
 ) -> Result<(Plan, Vec<String>, Option<Claim>)> {
-    let lab = lab_with(path, name, how)?;
-    let (plan, claim) = with_free_addresses(&lab, plan_of(&lab, path)?)?;
+    let (lab, plan) = planned(path, name, how)?;
+    let (plan, claim) = with_free_addresses(&lab, plan)?;
     Ok((plan, netloom_model::plan::hints(&lab), claim))
 }
 
@@ -83,31 +98,26 @@ pub(crate) fn with_free_addresses(lab: &Lab, plan: Plan) -> Result<(Plan, Option
     Ok(free_addresses::find(&netloom_lab::runtime_dir()?, plan, again)?)
 }
 
-fn plan_of(lab: &Lab, path: &Path) -> Result<Plan> {
-    netloom_model::plan::plan(lab)
-        .map_err(|e| crate::Usage(format!("{}: error: {e}", shown(path))).into())
-}
-
 /// The plan of an empty lab.
 pub(crate) fn empty_plan(name: &str) -> Result<Plan> {
     let lab = netloom_model::parse(name, b"nodes:\n", name)?;
     Ok(netloom_model::plan::plan(&lab)?)
 }
 
-/// The text of a lab file: that of the file, or of an import, whose losses are told.
-fn text(path: &Path, how: &Importing, tell: bool) -> Result<Vec<u8>> {
+/// The import of another program's lab, whose losses are told; `None` for a lab file.
+fn import(path: &Path, how: &Importing, tell: bool) -> Result<Option<Import>> {
     let Some(lab) = foreign::find(path) else {
         if !how.node_filter.is_empty() {
             let what = "--node-filter chooses nodes of a lab of containerlab, Kathara or netlab";
             return Err(crate::Usage(format!("{}: {what}", shown(path))).into());
         }
-        return read(path);
+        return Ok(None);
     };
     let import = lab.import("", None, how)?;
     if tell {
         tell!("{}", foreign::briefly(&lab, &import));
     }
-    Ok(import.lab.into_bytes())
+    Ok(Some(import))
 }
 
 /// The content of a file, up to the maximum size of a lab file.

@@ -34,6 +34,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use netloom_config::{Diagnostics, Node, Report, printable};
+use netloom_model::Plan;
 use netloom_model::published::Published;
 
 pub use export::{Exported, export};
@@ -122,6 +123,10 @@ pub struct Import {
     pub format: Format,
     /// The text of a lab file.
     pub lab: String,
+    /// What the text means.
+    pub read: netloom_model::Lab,
+    /// Its plan.
+    pub plan: Plan,
     /// What became of each item, by file and line.
     pub items: Vec<Item>,
 }
@@ -291,9 +296,10 @@ pub fn import(files: &dyn Files, file: &str, options: &Options) -> Result<Import
     // First what is known to need another form: what `refused` meets it can only take out.
     settle::settle(&mut draft, source, &ledger);
     let from = format!("{file} ({})", format.name());
-    let lab = refused::planned(&mut draft, (source, &from, &options.base), &ledger)
-        .map_err(|(lab, problem)| Error::NoLab { file: file.to_owned(), problem, lab })?;
-    Ok(Import { format, lab, items: ledger.close() })
+    let (lab, read, plan) =
+        refused::planned(&mut draft, (source, &from, &options.base), &ledger)
+            .map_err(|(lab, problem)| Error::NoLab { file: file.to_owned(), problem, lab })?;
+    Ok(Import { format, lab, read, plan, items: ledger.close() })
 }
 
 /// An import at work.

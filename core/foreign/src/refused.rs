@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use netloom_config::Diagnostics;
 use netloom_model::plan::PlanError;
+use netloom_model::{Lab, Plan};
 
 use crate::draft::Draft;
 use crate::ledger::{Ledger, Verdict};
@@ -22,7 +23,7 @@ enum Problem {
     Plan(PlanError),
 }
 
-/// The text of a draft without what the planner refuses.
+/// The text of a draft without what the planner refuses, what it means, and its plan.
 ///
 /// # Errors
 /// The text and why it is not a lab, if the fault itself is not known.
@@ -30,12 +31,15 @@ pub(crate) fn planned(
     draft: &mut Draft,
     (file, from, base): (&str, &str, &str),
     ledger: &Ledger,
-) -> Result<String, (String, String)> {
+) -> Result<(String, Lab, Plan), (String, String)> {
     let names = crate::settle::source_names(draft);
     let mut rounds = 0;
     loop {
         let written = write(draft, from, base);
-        let Err(problem) = check(&written.text) else { return Ok(written.text) };
+        let problem = match check(&written.text) {
+            Ok((lab, plan)) => return Ok((written.text, lab, plan)),
+            Err(problem) => problem,
+        };
         rounds += 1;
         let pieces = pieces(&problem, &written, draft);
         if pieces.is_empty() || rounds > ROUNDS {
@@ -56,11 +60,11 @@ pub(crate) fn planned(
     }
 }
 
-/// Whether the text is a lab file with a plan.
-fn check(lab: &str) -> Result<(), Problem> {
+/// What a text means, if it is a lab file with a plan.
+fn check(lab: &str) -> Result<(Lab, Plan), Problem> {
     let parsed = netloom_model::parse("lab", lab.as_bytes(), "lab").map_err(Problem::Text)?;
-    netloom_model::plan::plan(&parsed).map_err(Problem::Plan)?;
-    Ok(())
+    let plan = netloom_model::plan::plan(&parsed).map_err(Problem::Plan)?;
+    Ok((parsed, plan))
 }
 
 /// The pieces that a problem is about, each with a reason.
