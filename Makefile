@@ -27,7 +27,7 @@ help:
 	@echo 'make oracles  imports of random labs, compared with the programs whose labs they are (pip, apt)'
 	@echo 'make kernels  tests under other kernels, in virtual machines without KVM'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
-	@echo 'make install   binary, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
+	@echo 'make install   binaries, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
 	@echo 'make check     formatting, lints, documentation, layers of the workspace'
 	@echo 'make fuzz      attacks and kills for some 30 minutes, properties, every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
@@ -39,7 +39,7 @@ setup:
 	@sh scripts/setup.sh tools
 
 build: setup
-	cargo build --release --package netloom --package netloom-vdeplug
+	cargo build --release --package netloom --package netloom-bench --package netloom-vdeplug
 
 # In the tests' profile, and with the features that the whole workspace gives to libraries: `make test` builds none of
 # them a second time.

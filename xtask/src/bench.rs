@@ -15,6 +15,8 @@ const ALL: &[&str] = &[
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(true)?;
+    // Beside it, where it is found.
+    workspace::bench(true)?;
     let one = |name: &str, rest: &[String]| {
         workspace::must(Command::new(&binary).arg("bench").arg(name).args(rest))
     };

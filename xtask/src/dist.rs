@@ -1,4 +1,4 @@
-//! `dist`: `dist/netloom-VERSION-ARCH-linux.tar.gz` with binary, plug-in, man pages, completions, texts.
+//! `dist`: `dist/netloom-VERSION-ARCH-linux.tar.gz` with both binaries, plug-in, man pages, completions, texts.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ const COMPLETIONS: &[(&str, &str)] =
 const TEXTS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 pub(crate) fn run() -> Result<()> {
-    let binary = workspace::netloom(true)?;
+    let [binary, bench] = [workspace::netloom(true)?, workspace::bench(true)?];
     let name = format!("netloom-{}-{}-linux", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let dist = workspace::root().join("dist");
     let folder = dist.join(&name);
     if folder.exists() {
         fs::remove_dir_all(&folder).context("remove the old folder")?;
     }
-    fill(&binary, &folder)?;
+    fill(&binary, &bench, &folder)?;
     let plugin = folder.join("vdeplug");
     fs::create_dir_all(&plugin).context("make the folder of the plug-in")?;
     fs::copy(workspace::plugin(true)?, plugin.join(workspace::PLUGIN))
@@ -37,11 +37,12 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Lays out the same files that `make install` installs.
-fn fill(binary: &Path, folder: &Path) -> Result<()> {
+fn fill(binary: &Path, bench: &Path, folder: &Path) -> Result<()> {
     let completions = folder.join("completions");
     fs::create_dir_all(&completions).context("make the folder")?;
     fs::copy(binary, folder.join("netloom")).context("copy the binary")?;
-    man::write(binary, &folder.join("man"))?;
+    fs::copy(bench, folder.join("netloom-bench")).context("copy netloom-bench")?;
+    man::write(&[binary, bench], &folder.join("man"))?;
     for (shell, file) in COMPLETIONS {
         let text = workspace::output(Command::new(binary).args(["completions", shell]))?;
         fs::write(completions.join(file), text).with_context(|| format!("write {file}"))?;

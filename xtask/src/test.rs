@@ -85,6 +85,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let stage = stage::Stage::new()?;
     if selection.includes(Rung::EndToEnd) || selection.includes(Rung::Peers) {
         stage.add_binary(&built.netloom()?)?;
+        stage.add_binary(&built.bench()?)?;
     }
     if selection.includes(Rung::Unit) || selection.includes(Rung::Peers) {
         stage.add_plugin(&built.plugin()?)?;

@@ -9,6 +9,9 @@ use serde_json::Value;
 /// The file of the plug-in for libvdeplug.
 pub(crate) const PLUGIN: &str = "libvdeplug_netloom.so";
 
+/// The program that `netloom bench` becomes, and its package.
+const BENCH: &str = "netloom-bench";
+
 /// The variable with the seed of property tests. `.cargo/config.toml` fixes it.
 pub(crate) const PROPERTIES_SEED: &str = "PROPTEST_RNG_SEED";
 
@@ -101,10 +104,15 @@ impl Artifacts {
         files.filter_map(Value::as_str).map(PathBuf::from).find(|path| path.ends_with(name))
     }
 
-    /// The `netloom` binary. If it is missing, it is built alone, which may rebuild some dependencies with
-    /// other features.
+    /// The `netloom` binary. If it is missing, it is built with `netloom-bench` alone, which may rebuild some
+    /// dependencies with other features.
     pub(crate) fn netloom(&self) -> Result<PathBuf> {
         self.program("netloom").map_or_else(|| netloom(false), Ok)
+    }
+
+    /// The `netloom-bench` binary, likewise.
+    pub(crate) fn bench(&self) -> Result<PathBuf> {
+        self.program(BENCH).map_or_else(|| bench(false), Ok)
     }
 
     /// The plug-in for libvdeplug, built if missing.
@@ -140,17 +148,28 @@ fn executable(message: &Value) -> Option<Built> {
 
 /// Builds the `netloom` binary and returns its path.
 pub(crate) fn netloom(release: bool) -> Result<PathBuf> {
-    let built = Artifacts::build(&build_args("netloom", release))?;
-    built.program("netloom").context("cargo built no binary `netloom`")
+    program("netloom", release)
+}
+
+/// Builds the `netloom-bench` binary and returns its path.
+pub(crate) fn bench(release: bool) -> Result<PathBuf> {
+    program(BENCH, release)
+}
+
+/// Builds both binaries, since libraries would be built twice for one after the other, with other features.
+fn program(name: &str, release: bool) -> Result<PathBuf> {
+    let both = ["build", "--package", "netloom", "--package", BENCH];
+    let built = Artifacts::build(&with_profile(&both, release))?;
+    built.program(name).with_context(|| format!("cargo built no binary `{name}`"))
 }
 
 /// Builds the plug-in for libvdeplug and returns its path.
 pub(crate) fn plugin(release: bool) -> Result<PathBuf> {
-    let built = Artifacts::build(&build_args("netloom-vdeplug", release))?;
+    let built =
+        Artifacts::build(&with_profile(&["build", "--package", "netloom-vdeplug"], release))?;
     built.library(PLUGIN).with_context(|| format!("cargo built no {PLUGIN}"))
 }
 
-fn build_args(package: &str, release: bool) -> Vec<&str> {
-    let profile = release.then_some("--release");
-    ["build", "--package", package].into_iter().chain(profile).collect()
+fn with_profile<'a>(words: &[&'a str], release: bool) -> Vec<&'a str> {
+    words.iter().copied().chain(release.then_some("--release")).collect()
 }

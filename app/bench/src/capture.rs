@@ -22,7 +22,6 @@ mod tables;
 mod traffic;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -30,7 +29,7 @@ use anyhow::{Context, Result};
 use crate::disk::raw;
 use crate::driver::Driver;
 use crate::report::side;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use capturers::{Who, run as run_once};
 use pair::{LARGE, Pair, SMALL, To};
 use search::{Ask, Found, Search};
@@ -97,8 +96,8 @@ struct Stored {
     direct: Vec<f64>,
 }
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("capture");
     for peer in Who::ALL {
         report.peers.extend(peer.peer().map(|name| (name.to_owned(), peer.version())));

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn it_ends_with_its_value() {
-        let driver = Driver::new(Path::new("true")).unwrap();
+        let driver = Driver::new(&crate::Programs::nothing()).unwrap();
         let running = shell(&driver, "echo begun; read line").until(|d| d.said() == "begun\n");
         let proc = format!("/proc/{}", running.as_ref().unwrap().pid());
         assert!(Path::new(&proc).exists());
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_early_end_is_told() {
-        let driver = Driver::new(Path::new("true")).unwrap();
+        let driver = Driver::new(&crate::Programs::nothing()).unwrap();
         let error = shell(&driver, "echo broken >&2; exit 3").until(|_| false).unwrap_err();
         assert!(error.to_string().contains("exit status: 3: broken"), "{error}");
     }

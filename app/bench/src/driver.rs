@@ -8,14 +8,15 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+use crate::Programs;
 use crate::machine::is_root;
 use crate::running::Running;
 use crate::sweeper::Sweeper;
 
-/// The binary and its folders; labs still up are taken down when it is dropped, or when its process ends.
+/// Netloom and its folders; labs still up are taken down when it is dropped, or when its process ends.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    exe: PathBuf,
+    programs: Programs,
     folder: TempDir,
     runtime: TempDir,
     /// Last: it finds the folders removed.
@@ -23,16 +24,26 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(exe: &Path) -> Result<Driver> {
+    pub(crate) fn new(programs: &Programs) -> Result<Driver> {
         let folder = named().tempdir().context("make a folder for the labs")?;
         let runtime = runtime().context("make the runtime directory")?;
-        let sweeper = Sweeper::start(exe, runtime.path(), folder.path())?;
-        Ok(Driver { exe: exe.to_owned(), folder, runtime, _sweeper: sweeper })
+        let sweeper = Sweeper::start(programs, runtime.path(), folder.path())?;
+        Ok(Driver { programs: programs.clone(), folder, runtime, _sweeper: sweeper })
     }
 
-    /// The binary's path.
+    /// The path of netloom.
     pub(crate) fn exe(&self) -> &Path {
-        &self.exe
+        &self.programs.netloom
+    }
+
+    /// The path of this program, whose word `peer` runs a small one ([`crate::peer`]).
+    pub(crate) fn own(&self) -> &Path {
+        &self.programs.own
+    }
+
+    /// The same as text.
+    pub(crate) fn own_text(&self) -> Result<&str> {
+        self.own().to_str().context("this program's path is not UTF-8")
     }
 
     /// This driver's own folder, removed with it.
@@ -78,16 +89,27 @@ impl Driver {
         serde_json::from_str(&text).with_context(|| format!("read what {args:?} printed"))
     }
 
-    /// Starts `bench-peer WORDS` in a node.
+    /// Starts a small program in a node.
     pub(crate) fn peer(&self, lab: &str, node: &str, words: &[&str]) -> Result<Running> {
         let mut command = self.command();
-        command.args(["-l", lab, "exec", node, "--"]).arg(&self.exe).arg("bench-peer").args(words);
+        command.args(["-l", lab, "exec", node, "--"]).arg(self.own()).arg("peer").args(words);
         Running::start(&mut command, &format!("{lab}: {node}: {}", words.join(" ")))
     }
 
-    /// A command that runs the binary on this driver's labs.
+    /// A command that runs netloom on this driver's labs.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.exe);
+        self.on_labs(self.exe())
+    }
+
+    /// A command that runs a small program on the host, beside this driver's labs.
+    pub(crate) fn peer_command(&self) -> Command {
+        let mut command = self.on_labs(self.own());
+        command.arg("peer");
+        command
+    }
+
+    fn on_labs(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.env("NETLOOM_RUNTIME_DIR", self.runtime());
         command.env("NETLOOM_DATA_DIR", self.folder().join("data"));
         command

@@ -13,7 +13,6 @@ mod hurt;
 mod storms;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -22,15 +21,15 @@ use netloom_stats::{Summary, ratio_ci};
 use crate::driver::Driver;
 use crate::report::{FEWEST, side};
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use cells::{Cell, Measure, Others, Sending, Victim, cell};
 use field::{Field, Measured};
 
 /// All rounds of all cells.
 type Results = BTreeMap<Cell, Vec<Measured>>;
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("flood");
     let window = Duration::from_millis(if options.quick { 300 } else { 1000 });
     let field = Field::up(&driver, window)?;

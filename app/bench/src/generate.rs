@@ -24,7 +24,7 @@ use crate::driver::Driver;
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::running::{Running, number};
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use sink::{End, Sink};
 
 /// Time after the first frame, and until the count ends.
@@ -77,8 +77,8 @@ struct Results {
     late: BTreeMap<Cell, Vec<Late>>,
 }
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("generate");
     let trafgen = version("trafgen");
     report.peers.insert("trafgen".to_owned(), trafgen.clone());
@@ -190,8 +190,8 @@ fn measure(cell: Cell, pair: &Pair<'_>, config: &Path, results: &mut Results) ->
 fn load(pair: &Pair<'_>) -> Result<Vec<Running>> {
     let spin = |core: &&'static str| {
         let mut command = Command::new("taskset");
-        command.args(["--cpu-list", core]).arg(pair.driver().exe());
-        command.args(["bench-peer", "spin", &(4.0 * PACED).to_string()]);
+        command.args(["--cpu-list", core]).arg(pair.driver().own());
+        command.args(["peer", "spin", &(4.0 * PACED).to_string()]);
         Running::start(&mut command, "spin")?.ready()
     };
     cores().iter().map(spin).collect()

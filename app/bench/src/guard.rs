@@ -8,7 +8,6 @@
 mod ways;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -18,7 +17,7 @@ use crate::driver::{Driver, timed};
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::running::number;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use ways::{FEW, MANY, Way};
 
 /// The core of programs that are timed.
@@ -87,8 +86,8 @@ fn call(kind: &str) -> &'static str {
 type Cell = (What, Way);
 type Results = BTreeMap<Cell, Vec<f64>>;
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("guard");
     for (name, way) in
         [("strace", Way::Strace), ("bubblewrap", Way::Bubblewrap), ("firejail", Way::Firejail)]

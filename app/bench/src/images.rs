@@ -7,7 +7,6 @@
 
 mod ip;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -16,7 +15,7 @@ use crate::driver::Driver;
 use crate::machine::{is_root, memory_kib};
 use crate::rounds::rounds;
 use crate::settle::settle;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 
 const LAB: &str = "bench-images";
 /// Nodes of the smaller lab.
@@ -39,8 +38,8 @@ const OPERATIONS: [(&str, &str); 5] = [
 /// Milliseconds of every round, per operation.
 type Times = [Vec<f64>; OPERATIONS.len()];
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("images");
     let seconds = |quick, full| Duration::from_secs(if options.quick { quick } else { full });
     few(&driver, seconds(20, 60), &mut report)?;

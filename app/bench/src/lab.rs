@@ -9,7 +9,6 @@ mod ip_batch;
 mod mininet;
 pub(crate) mod shape;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,7 +18,7 @@ use crate::machine::{is_root, memory_kib};
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::settle::settle;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use shape::Shape;
 
 const PAIR: Shape = Shape { nodes: 2, links: 1, forwarding: false };
@@ -56,8 +55,8 @@ impl Both {
 /// What netloom was given.
 const SETTINGS: &str = "whole `netloom up` and `down`";
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("lab");
     let seconds = |quick, full| Duration::from_secs(if options.quick { quick } else { full });
     pair(&driver, seconds(8, 40), &mut report)?;

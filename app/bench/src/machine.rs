@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// `kernel`, `cpu`, `cpus`, `memory_gib`, `user`, `load` (of the minute before), `date` (UTC), `netloom` (version),
+/// `kernel`, `cpu`, `cpus`, `memory_gib`, `user`, `load` (of the minute before), `date` (UTC),
 /// `commit` of an optimised build.
 pub(crate) fn facts() -> BTreeMap<String, String> {
     let first_line = |path: &str| {
@@ -25,7 +25,6 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
         ("user".to_owned(), user.to_owned()),
         ("load".to_owned(), load.to_owned()),
         ("date".to_owned(), jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M").to_string()),
-        ("netloom".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ("commit".to_owned(), env!("BUILT_FROM").to_owned()),
     ])
 }

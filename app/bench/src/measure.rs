@@ -13,7 +13,6 @@ mod source;
 mod unmeasured;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -22,7 +21,7 @@ use crate::capture::pair::Pair;
 use crate::driver::Driver;
 use crate::report::side;
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use asked::{ALL, DUMMY, FIXED, Kind};
 use costs::{Cost, PointKind, Seen, Trials, cost, egress};
 use delays::{Delay, Told};
@@ -52,8 +51,8 @@ struct Results {
     turns: Vec<Turns>,
 }
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("measure");
     let mut results = Results::default();
     let (mut costs, mut paths) = (costs::quick(), rates::quick());

@@ -1,10 +1,9 @@
 //! `node`: what a node costs its programs: loopback TCP throughput by MTU, packet rate.
 //!
-//! The same program (`bench-peer`) runs in a node and on the host, alternating. At the MTU of the host's `lo`
+//! The same program (`peer`) runs in a node and on the host, alternating. At the MTU of the host's `lo`
 //! the host side is the host itself. At another MTU it is a plain namespace made by `unshare`, because the
 //! host's `lo` stays unchanged; the same holds for an ordinary user, who has no raw sockets on the host.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::driver::{Driver, output};
 use crate::machine::is_root;
 use crate::report::side;
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 
 const LAB: &str = "bench-node";
 const LAB_FILE: &str = "name: bench-node\nnodes:\n  a: {}\n  b: {}\nlinks:\n  - [a, b]\n";
@@ -30,8 +29,8 @@ const TIME: Duration = Duration::from_secs(30);
 const SECONDS: &str = "0.3";
 const PLAIN: &str = "a plain namespace on the host (unshare), not the host itself";
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("node");
     driver.up(&driver.lab_file(LAB, LAB_FILE)?)?;
     let own = host_mtu()?;
@@ -120,12 +119,11 @@ fn alternate(node: impl Fn() -> Result<f64>, host: impl Fn() -> Result<f64>) -> 
 
 fn in_node(driver: &Driver, mtu: u32, program: &str) -> Result<f64> {
     driver.exec("a", &["ip", "link", "set", "lo", "mtu", &mtu.to_string()])?;
-    let exe = driver.exe().to_str().context("the binary's path is not UTF-8")?;
-    figure(&driver.exec("a", &[exe, "bench-peer", program, SECONDS])?)
+    figure(&driver.exec("a", &[driver.own_text()?, "peer", program, SECONDS])?)
 }
 
 fn on_host(driver: &Driver, program: &str) -> Result<f64> {
-    figure(&output(Command::new(driver.exe()).args(["bench-peer", program, SECONDS]))?)
+    figure(&output(driver.peer_command().args([program, SECONDS]))?)
 }
 
 fn in_plain(driver: &Driver, mtu: u32, program: &str) -> Result<f64> {
@@ -133,9 +131,9 @@ fn in_plain(driver: &Driver, mtu: u32, program: &str) -> Result<f64> {
     if !is_root() {
         command.args(["--user", "--map-root-user"]);
     }
-    let script = "ip link set lo mtu \"$1\" up && exec \"$2\" bench-peer \"$3\" \"$4\"";
+    let script = "ip link set lo mtu \"$1\" up && exec \"$2\" peer \"$3\" \"$4\"";
     command.args(["--net", "sh", "-c", script, "sh", &mtu.to_string()]);
-    figure(&output(command.arg(driver.exe()).args([program, SECONDS]))?)
+    figure(&output(command.arg(driver.own()).args([program, SECONDS]))?)
 }
 
 fn figure(text: &str) -> Result<f64> {

@@ -8,7 +8,6 @@ pub(crate) mod field;
 pub(crate) mod vswitch;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,7 +17,7 @@ use crate::capture::version;
 use crate::driver::Driver;
 use crate::report::side;
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use field::{Controlled, Field, Kind, Obeyed};
 
 /// Numbers of flow entries, of which each frame in turn uses another.
@@ -94,8 +93,8 @@ impl Cell {
     }
 }
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("openflow");
     let controller = version("ovs-testcontroller");
     report.peers.insert("openvswitch".to_owned(), version("ovs-vswitchd"));

@@ -58,11 +58,11 @@ fn idle(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Runs one of them and prints its figures: the binary's hidden subcommand `bench-peer`.
+/// Runs one of them and prints its figures: `netloom-bench peer WORDS`.
 ///
 /// # Errors
 /// Unknown words, and socket errors.
-pub fn peer(args: &[String]) -> Result<()> {
+pub(crate) fn peer(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["on", core, ..] => {
@@ -174,12 +174,14 @@ pub fn peer(args: &[String]) -> Result<()> {
         }
         ["pi", digits] => object(&pi::pi(figure(digits)?)?),
         ["triad", mebibytes, turns] => object(&triad::triad(figure(mebibytes)?, figure(turns)?)?),
-        ["sweep", runtime, folder] => sweep(runtime.as_ref(), folder.as_ref())?,
+        ["sweep", runtime, folder, netloom] => {
+            sweep(runtime.as_ref(), folder.as_ref(), netloom.as_ref())?;
+        }
         ["flow-obey", socket, interface, port, turns] => {
             object(&flows::obey(socket.as_ref(), interface, figure(port)?, figure(turns)?)?)
         }
-        [name, ..] => bail!("bench-peer `{name}`: no such program, or not its arguments"),
-        [] => bail!("bench-peer: NAME ARGUMENT..."),
+        [name, ..] => bail!("peer `{name}`: no such program, or not its arguments"),
+        [] => bail!("peer: NAME ARGUMENT..."),
     }
     Ok(())
 }
@@ -187,25 +189,25 @@ pub fn peer(args: &[String]) -> Result<()> {
 /// Pins a thread, by default the calling one and those it starts, to one of the cores that this process may use.
 fn pin(thread: Option<rustix::thread::Pid>, number: usize) -> Result<()> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let allowed = sched_getaffinity(None).context("bench-peer: ask for own cores")?;
+    let allowed = sched_getaffinity(None).context("peer: ask for own cores")?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
-    let core = cores.get(number % cores.len().max(1)).context("bench-peer: no core")?;
+    let core = cores.get(number % cores.len().max(1)).context("peer: no core")?;
     let mut one = CpuSet::new();
     one.set(*core);
-    sched_setaffinity(thread, &one).context("bench-peer: keep to a core")
+    sched_setaffinity(thread, &one).context("peer: keep to a core")
 }
 
 fn seconds(text: &str) -> Result<Duration> {
     let seconds: f64 = figure(text)?;
     if !(0.0..=3600.0).contains(&seconds) {
-        bail!("bench-peer: {seconds} s: not within 0 to 3600");
+        bail!("peer: {seconds} s: not within 0 to 3600");
     }
     Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Parses a number or an address.
 fn figure<T: std::str::FromStr>(text: &str) -> Result<T> {
-    text.parse().ok().with_context(|| format!("bench-peer: `{text}`: not what is expected there"))
+    text.parse().ok().with_context(|| format!("peer: `{text}`: not what is expected there"))
 }
 
 fn number(figure: f64) {

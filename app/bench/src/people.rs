@@ -5,16 +5,14 @@ mod image;
 mod internet;
 mod registry;
 
-use std::path::Path;
-
 use anyhow::Result;
 
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
     let mut report = Report::new("people");
-    image::measure(options, exe, &mut report)?;
-    apply::measure(options, exe, &mut report)?;
-    internet::measure(options, exe, &mut report)?;
+    image::measure(options, programs, &mut report)?;
+    apply::measure(options, programs, &mut report)?;
+    internet::measure(options, programs, &mut report)?;
     Ok(report)
 }

@@ -8,7 +8,6 @@ mod card;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -17,7 +16,7 @@ use crate::driver::Driver;
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::vde;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use card::{Card, Connector, Direction, PluggedCard, Ways};
 
 /// Mb/s of the source's datagrams, and a rate beyond its cable.
@@ -37,8 +36,8 @@ struct Cell {
 
 type Results = BTreeMap<Cell, Vec<Ways>>;
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("plug");
     let pcap = vde::version().filter(|_| vde::has_pcap_plug());
     let all = cells();

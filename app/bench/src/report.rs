@@ -21,58 +21,58 @@ pub(crate) const NARROW: f64 = 0.1;
 
 /// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Its name.
-    pub experiment: String,
+    pub(crate) experiment: String,
     /// Facts of the machine and the run: `kernel`, `cpu`, `cpus`, `memory_gib`, `user`, `load`, `date`, `netloom`.
-    pub machine: BTreeMap<String, String>,
+    pub(crate) machine: BTreeMap<String, String>,
     /// Smallest number of rounds of any row.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// All measured cells, and those left out.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// netloom's figure divided by the peer's, by name; null where it could not be measured.
-    pub ratios: BTreeMap<String, Option<f64>>,
+    pub(crate) ratios: BTreeMap<String, Option<f64>>,
     /// What each side of a ratio was given: netloom's settings, the peer's settings.
-    pub given: BTreeMap<String, [String; 2]>,
+    pub(crate) given: BTreeMap<String, [String; 2]>,
     /// Why a ratio is null.
-    pub not_shown: BTreeMap<String, String>,
+    pub(crate) not_shown: BTreeMap<String, String>,
     /// Absolute figures; each name ends with the unit.
-    pub values: BTreeMap<String, f64>,
+    pub(crate) values: BTreeMap<String, f64>,
     /// 95 % confidence intervals of ratios and values.
-    pub ci: BTreeMap<String, [f64; 2]>,
+    pub(crate) ci: BTreeMap<String, [f64; 2]>,
     /// Why there were no more rounds, by ratio and value.
-    pub ended: BTreeMap<String, Ended>,
+    pub(crate) ended: BTreeMap<String, Ended>,
     /// Lines over a parameter.
-    pub curves: Vec<Curve>,
+    pub(crate) curves: Vec<Curve>,
     /// Version of each peer; `None` when it is missing.
-    pub peers: BTreeMap<String, Option<String>>,
+    pub(crate) peers: BTreeMap<String, Option<String>>,
 }
 
 /// A measured cell, or one left out (no rounds, and a note with the reason).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The cell: `up, 100 nodes + 180 links`.
-    pub what: String,
+    pub(crate) what: String,
     /// The candidate: `netloom`, `ip -batch`, `host`.
-    pub who: String,
+    pub(crate) who: String,
     /// Unit of mean and interval.
-    pub unit: String,
+    pub(crate) unit: String,
     /// Mean over the rounds.
-    pub mean: Option<f64>,
+    pub(crate) mean: Option<f64>,
     /// Its 95 % confidence interval, from five rounds on.
-    pub ci95: Option<[f64; 2]>,
+    pub(crate) ci95: Option<[f64; 2]>,
     /// Number of rounds.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Every round.
-    pub samples: Vec<f64>,
+    pub(crate) samples: Vec<f64>,
     /// Settings, or the reason why it was left out.
-    pub note: String,
+    pub(crate) note: String,
 }
 
 /// Why a figure has no more rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub(crate) enum Ended {
     /// Its interval lies within 10 % of it.
     Narrow,
     /// The time was up before.
@@ -85,26 +85,26 @@ pub enum Ended {
 
 /// A figure over a parameter, a line for each candidate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
+pub(crate) struct Curve {
     /// The title of the plot.
-    pub title: String,
+    pub(crate) title: String,
     /// The parameter, with its unit.
-    pub x: String,
+    pub(crate) x: String,
     /// The figure, with its unit.
-    pub y: String,
+    pub(crate) y: String,
     /// Points by candidate.
-    pub lines: BTreeMap<String, Vec<Point>>,
+    pub(crate) lines: BTreeMap<String, Vec<Point>>,
 }
 
 /// A point of a line: the mean of its rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// The parameter.
-    pub x: f64,
+    pub(crate) x: f64,
     /// The mean.
-    pub y: f64,
+    pub(crate) y: f64,
     /// Its 95 % confidence interval, from five rounds on.
-    pub ci95: Option<[f64; 2]>,
+    pub(crate) ci95: Option<[f64; 2]>,
 }
 
 /// One side of a ratio.
@@ -248,13 +248,18 @@ impl Report {
         self.ended.values().any(|ended| *ended == Ended::TooFewRounds)
     }
 
+    /// As one JSON object.
+    pub(crate) fn json(&self) -> Result<String> {
+        let json = serde_json::to_string_pretty(self).context("write the report as JSON")?;
+        Ok(json + "\n")
+    }
+
     /// Writes table, JSON and picture into a folder, named after the experiment, and gives their paths.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn save(&self, folder: &Path) -> Result<[PathBuf; 3]> {
-        let json = serde_json::to_string_pretty(self).context("write the report as JSON")?;
-        let texts = [("txt", self.to_string()), ("json", json + "\n"), ("svg", self.svg())];
+    pub(crate) fn save(&self, folder: &Path) -> Result<[PathBuf; 3]> {
+        let texts = [("txt", self.to_string()), ("json", self.json()?), ("svg", self.svg())];
         let paths = texts
             .each_ref()
             .map(|(ending, _)| folder.join(&self.experiment).with_extension(ending));

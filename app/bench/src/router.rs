@@ -20,7 +20,6 @@ mod source;
 mod way;
 
 use std::collections::BTreeMap;
-use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -28,7 +27,7 @@ use anyhow::Result;
 use crate::capture::version;
 use crate::driver::Driver;
 use crate::report::side;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use ground::{Ground, Load, Path, Seen};
 use way::Way;
 
@@ -64,8 +63,8 @@ type Results = BTreeMap<Cell, Vec<Seen>>;
 /// Why something is not measured.
 type Failed = BTreeMap<Cell, String>;
 
-pub(crate) fn run(options: Options, exe: &FilePath) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("router");
     for (peer, found) in [
         ("openvswitch", version("ovs-vswitchd")),

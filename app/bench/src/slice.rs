@@ -7,7 +7,6 @@
 mod proofs;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -17,7 +16,7 @@ use crate::driver::Driver;
 use crate::openflow::field::{Controlled, Field, Kind, Obeyed};
 use crate::report::side;
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 
 /// Rules that are made.
 const RULES: u32 = 10_000;
@@ -52,8 +51,8 @@ struct Results {
 
 const BOTH: [Kind; 2] = [Kind::Own, Kind::Sliced];
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("slice");
     let controller = version("ovs-testcontroller");
     report.peers.insert("ovs-testcontroller".to_owned(), controller.clone());

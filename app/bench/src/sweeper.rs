@@ -1,6 +1,6 @@
 //! Removes what an experiment made if it cannot do so itself: it was killed, or ended by a signal.
 //!
-//! That is done by another process of the binary, which learns from its standard input that the experiment has ended. It
+//! That is done by another process of this program, which learns from its standard input that the experiment has ended. It
 //! has a process group of its own, so that it outlives a Ctrl-C.
 
 use std::io::Read;
@@ -10,8 +10,10 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// The hidden subcommand and its word.
-const WORDS: [&str; 2] = ["bench-peer", "sweep"];
+use crate::Programs;
+
+/// Its words.
+const WORDS: [&str; 2] = ["peer", "sweep"];
 
 /// Waits for the end of the process that started it, or of its value.
 #[derive(Debug)]
@@ -19,9 +21,9 @@ pub(crate) struct Sweeper(Child);
 
 impl Sweeper {
     /// Starts it for the labs of a runtime directory, and for another folder.
-    pub(crate) fn start(exe: &Path, runtime: &Path, folder: &Path) -> Result<Sweeper> {
-        let mut command = Command::new(exe);
-        command.args(WORDS).arg(runtime).arg(folder);
+    pub(crate) fn start(programs: &Programs, runtime: &Path, folder: &Path) -> Result<Sweeper> {
+        let mut command = Command::new(&programs.own);
+        command.args(WORDS).args([runtime, folder, &programs.netloom]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().with_context(|| format!("start {command:?}"))?;
         Ok(Sweeper(child))
@@ -36,16 +38,15 @@ impl Drop for Sweeper {
     }
 }
 
-/// Waits until standard input ends; then takes down the labs of the runtime directory and removes both folders, unless they
-/// are gone.
+/// Waits until standard input ends; then takes down the labs of the runtime directory by this netloom and removes both
+/// folders, unless they are gone.
 ///
 /// # Errors
 /// What cannot be taken down or removed.
-pub(crate) fn sweep(runtime: &Path, folder: &Path) -> Result<()> {
+pub(crate) fn sweep(runtime: &Path, folder: &Path, netloom: &Path) -> Result<()> {
     std::io::stdin().read_to_end(&mut Vec::new()).context("wait for the experiment's end")?;
     if runtime.exists() {
-        let exe = std::env::current_exe().context("find the binary")?;
-        let mut down = Command::new(exe);
+        let mut down = Command::new(netloom);
         down.args(["down", "--all"]).env("NETLOOM_RUNTIME_DIR", runtime);
         down.stdin(Stdio::null()).stdout(Stdio::null());
         down.status().with_context(|| format!("start {down:?}"))?;

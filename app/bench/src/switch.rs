@@ -13,7 +13,6 @@ mod stations;
 mod vswitch;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -24,7 +23,7 @@ use crate::driver::Driver;
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::vde;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use frames::{Announced, BALL, Flow, How, Joining, Switches};
 use stations::{DATA, Datagrams, Kind, Stations, Streams};
 
@@ -71,8 +70,8 @@ struct Results {
     datagrams: BTreeMap<(usize, Kind), Vec<Datagrams>>,
 }
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("switch");
     report.peers.insert("vde_switch".to_owned(), vde::version());
     report.peers.insert("openvswitch".to_owned(), version("ovs-vswitchd"));

@@ -14,7 +14,6 @@ mod tables;
 mod way;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use crate::driver::{Driver, output};
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::switch::source;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use image::Image;
 use pair::Machines;
 use port::Rates;
@@ -36,8 +35,8 @@ type Streams = BTreeMap<Way, Vec<f64>>;
 
 const BOOT: &str = "from `up` to the first answer to ping";
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("vm");
     for (peer, found) in [("vde", crate::vde::version()), ("openvswitch", version("ovs-vswitchd"))]
     {

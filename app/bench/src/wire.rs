@@ -10,7 +10,6 @@ mod paths;
 mod probe;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -19,7 +18,7 @@ use netloom_stats::{Summary, percentile};
 use crate::driver::Driver;
 use crate::report::side;
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 use cells::Trait;
 use paths::{Paths, Who};
 use probe::Lost;
@@ -55,8 +54,8 @@ struct Results {
     window: BTreeMap<Trait, f64>,
 }
 
-pub(crate) fn run(options: Options, exe: &Path) -> Result<Report> {
-    let driver = Driver::new(exe)?;
+pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
+    let driver = Driver::new(programs)?;
     let mut report = Report::new("wire");
     let netem = paths::netem();
     let mut who = vec![Who::Netloom];

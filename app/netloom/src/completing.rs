@@ -13,7 +13,8 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
 use crate::command_line;
-use crate::flags::Cli;
+use crate::flags::{BENCH, Cli};
+use crate::verbs::bench;
 
 /// Bash's completion script.
 pub(crate) const BASH: &str = include_str!("completing/netloom.bash");
@@ -69,6 +70,11 @@ pub(crate) fn candidates(words: &[String]) -> Vec<String> {
     let Some((current, before)) = words.split_last() else { return vec![] };
     let command = command_line::command();
     let typed = Arc::new(Typed::read(&command, before));
+    if typed.verb == BENCH {
+        let words = typed.values.iter().filter(|(name, _)| name == "WORDS");
+        let words = words.map(|(_, word)| word.clone()).chain([current.clone()]);
+        return bench::candidates(&words.collect::<Vec<_>>());
+    }
     if typed.in_a_command {
         return vec![":files".to_owned()];
     }

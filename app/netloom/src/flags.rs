@@ -140,7 +140,12 @@ pub(crate) enum Verb {
     /// Test what this machine can do, and say how to get what is missing.
     Doctor(Json),
     /// Measure netloom's performance and that of comparable installed programs.
-    Bench(Bench),
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// What netloom-bench is told: `netloom bench --help` shows it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -318,14 +323,10 @@ pub(crate) enum Verb {
         #[arg(last = true)]
         argv: Vec<String>,
     },
-    /// The peer process of a measurement.
-    #[command(hide = true)]
-    BenchPeer {
-        /// Its task.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
 }
+
+/// The verb of another program, which has its flags, its help and its manual.
+pub(crate) const BENCH: &str = "bench";
 
 /// Type of a plug's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -526,88 +527,6 @@ pub(crate) struct Graph {
     pub(crate) file: Option<PathBuf>,
 }
 
-// `bench`.
-#[derive(Debug, Args)]
-pub(crate) struct Bench {
-    /// What to measure.
-    pub(crate) name: Experiment,
-    /// The folder that `disk` writes to. Default: that of temporary files.
-    pub(crate) folder: Option<PathBuf>,
-    /// Measure only the promised ratios and values, within two minutes.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Also write the result into this folder, as NAME.txt, NAME.json and NAME.svg. It is made if it does not exist.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
-}
-
-/// The experiments.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Experiment {
-    /// Time to bring labs up and down; memory of a node.
-    Lab,
-    /// Overhead of a node for its programs.
-    Node,
-    /// Throughput that a node keeps while neighbours flood it.
-    Flood,
-    /// Time to create, delete, start, move and list in a running lab.
-    Images,
-    /// The shared-memory switch between processes and between nodes.
-    Switch,
-    /// The OpenFlow switch beside Open vSwitch and a bridge.
-    Openflow,
-    /// A slicer between a switch and its controller, beside the same switch without one.
-    Slice,
-    /// Routers of several kinds beside the kernel, hostile neighbours, and what platforms cost.
-    Router,
-    /// A plug between the shared-memory switch and an interface.
-    Plug,
-    /// Accuracy of link delay, loss and rate.
-    Wire,
-    /// Frames per second captured without loss.
-    Capture,
-    /// Write speed of a folder.
-    Disk,
-    /// Frames per second sent, and their pacing.
-    Generate,
-    /// Cost of measuring flows, and accuracy of delays.
-    Measure,
-    /// Time that guarding adds to a program's calls, and what established connections keep.
-    Guard,
-    /// What people wait for: nodes from images, images that are fetched, what leaves by pasta.
-    People,
-    /// Frames through a virtual machine's card, and streams between two machines.
-    Vm,
-}
-
-impl Experiment {
-    /// Its name in the bench crate.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Experiment::Lab => "lab",
-            Experiment::Node => "node",
-            Experiment::Flood => "flood",
-            Experiment::Images => "images",
-            Experiment::Switch => "switch",
-            Experiment::Openflow => "openflow",
-            Experiment::Slice => "slice",
-            Experiment::Router => "router",
-            Experiment::Plug => "plug",
-            Experiment::Wire => "wire",
-            Experiment::Capture => "capture",
-            Experiment::Disk => "disk",
-            Experiment::Generate => "generate",
-            Experiment::Measure => "measure",
-            Experiment::Guard => "guard",
-            Experiment::People => "people",
-            Experiment::Vm => "vm",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -684,6 +603,18 @@ mod tests {
         assert!(parse("netloom link set l --clear --end c").is_err());
         assert!(parse("netloom link fates l --keep 0").is_err());
         assert!(parse("netloom link fates l --count 0").is_err());
+    }
+
+    #[test]
+    fn every_word_after_bench_is_the_other_program_s() {
+        for line in ["lab --quick", "--help", "-h", "--report x --json wire", "--version", ""] {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let all = ["netloom", "bench"].iter().chain(&words);
+            let Verb::Bench { words: passed } = Cli::try_parse_from(all).expect(line).verb else {
+                panic!("{line}")
+            };
+            assert_eq!(passed, words);
+        }
     }
 
     #[test]

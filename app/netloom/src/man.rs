@@ -9,6 +9,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
+use crate::flags::BENCH;
 use crate::flags::examples::{self, EXIT, Uses};
 
 /// The footer of all pages.
@@ -51,7 +52,7 @@ pub(crate) fn pages() -> Vec<(String, String)> {
 }
 
 fn of_verbs(command: &Command, path: &str, pages: &mut Vec<(String, String)>) {
-    for verb in shown(command) {
+    for verb in shown(command).filter(|verb| verb.get_name() != BENCH) {
         of_verbs(verb, format!("{path} {}", verb.get_name()).trim_start(), pages);
     }
     pages.push((format!("{}.1", name(command)), page(command, path)));

@@ -2,7 +2,7 @@
 
 mod adhoc;
 mod apply;
-mod bench;
+pub(crate) mod bench;
 mod capture;
 mod copy;
 mod doctor;
@@ -81,7 +81,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Ping(args) => ping::ping(lab, &args),
         Verb::Image(verb) => image::image(&verb),
         Verb::Doctor(args) => doctor::doctor(&args),
-        Verb::Bench(args) => bench::bench(&args),
+        Verb::Bench { words } => bench::bench(&words),
         Verb::WireProcess { starter, folder } => roles::wire(starter, &folder),
         Verb::SpawnerProcess => roles::spawner(),
         Verb::SwitchProcess { starter, socket, state, options } => {
@@ -113,7 +113,6 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::VdeProcess { starter, lock, switch, folder, options } => {
             roles::vde(starter, &lock, &switch, &folder, &options)
         }
-        Verb::BenchPeer { args } => bench::peer(&args),
     }
 }
 

@@ -1,9 +1,11 @@
-//! Experiments that are ended before they are done leave nothing.
+//! `netloom bench`: it becomes netloom-bench, says how to get it, and experiments that are ended before they are done leave
+//! nothing.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_kit::wait_until;
+use netloom_kit::{Binary, Run, wait_until};
 use netloom_tests_e2e::live::gone;
 use netloom_tests_e2e::{Machine, descendants, machine, signal};
 use rustix::process::Signal;
@@ -49,4 +51,79 @@ fn an_experiment_that_is_killed_leaves_nothing() {
 #[test]
 fn an_experiment_that_is_terminated_leaves_nothing() {
     leaves_nothing(Signal::TERM);
+}
+
+/// A copy of netloom without netloom-bench beside it.
+fn alone(machine: &Machine) -> PathBuf {
+    let folder = machine.scratch().path().join("alone");
+    std::fs::create_dir(&folder).unwrap();
+    let (binary, copy) = (Binary::find(), folder.join("netloom"));
+    let linked = std::fs::hard_link(binary.path(), &copy);
+    linked.or_else(|_| std::fs::copy(binary.path(), &copy).map(drop)).unwrap();
+    copy
+}
+
+#[test]
+fn a_bench_that_is_not_installed_says_how_to_get_it() {
+    let machine = machine!();
+    let netloom = alone(&machine);
+    for words in [&["bench", "lab", "--quick"][..], &["bench", "--help"]] {
+        let refused = Run::new(&netloom).args(words).env("PATH", "/nowhere").finish().code(3);
+        let refused = refused.says("bench: not available here: there is no netloom-bench in ");
+        refused.says("and none in PATH; build it").says("--package netloom-bench`");
+    }
+    // Nothing to complete is no failure.
+    let words = ["complete-words", "--", "bench", "la"];
+    let none = Run::new(&netloom).args(words).env("PATH", "/nowhere").finish().code(0);
+    assert_eq!(none.text(), "");
+    assert!(Run::new(&netloom).args(["--help"]).finish().text().contains("\n  bench "));
+    machine.untouched();
+}
+
+#[test]
+fn words_descriptors_and_the_exit_code_are_those_of_the_bench() {
+    let machine = machine!();
+    let netloom = alone(&machine);
+    let other = |folder: &Path, name: &str, code: u8| {
+        let path = folder.join("netloom-bench");
+        let script = format!(
+            "#!/bin/sh\necho {name}\nprintf '<%s>' \"$@\"\necho\necho \"$NETLOOM_BIN\"\ncat\ncat <&9\necho told >&2\nexit {code}\n"
+        );
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    let elsewhere = machine.scratch().path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let nine = machine.scratch().file("nine", "by descriptor 9\n");
+    let path = format!("{}:{}", elsewhere.display(), std::env::var("PATH").unwrap_or_default());
+    let run = |name: &str, code: i32| {
+        let words = ["bench", "--quick", "a b", "$(touch x)", "-l", "--help", "--report=*"];
+        let given = Run::new("/bin/sh").args(["-c", "exec 9<\"$1\"; shift; exec \"$@\"", "sh"]);
+        let done = given.args([&nine, &netloom]).args(words).env("PATH", &path);
+        let done = done.input("by input\n").finish().code(code);
+        assert_eq!(
+            done.text(),
+            format!(
+                "{name}\n<--quick><a b><$(touch x)><-l><--help><--report=*>\n{}\nby input\nby descriptor 9\n",
+                netloom.display()
+            )
+        );
+        assert_eq!(done.stderr, b"told\n");
+    };
+    other(&elsewhere, "of PATH", 7);
+    run("of PATH", 7);
+    other(netloom.parent().unwrap(), "beside", 0);
+    run("beside", 0);
+    machine.untouched();
+}
+
+#[test]
+fn help_and_candidates_come_from_the_bench() {
+    let machine = machine!();
+    let help = machine.netloom(["bench", "--help"]).finish().code(0).text();
+    assert!(help.contains("Usage: netloom bench") && help.contains("--report <DIR>"), "{help}");
+    machine.netloom(["bench", "labb"]).finish().code(2).says("a similar value exists: 'lab'");
+    let words = machine.netloom(["complete-words", "--", "-l", "x", "bench", "--quick", "pe"]);
+    assert!(words.finish().text().starts_with("people\tWhat people wait for"));
+    machine.untouched();
 }

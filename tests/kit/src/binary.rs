@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask test` sets `NETLOOM_BIN` and `NETLOOM_TEST_ROOT` (a copy of the workspace's data that an
 //! unprivileged user can read). Under plain `cargo test` the binary is looked for beside the test executable,
-//! where cargo puts it, and built if missing.
+//! where cargo puts it, and built if missing, with `netloom-bench` beside it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,7 +51,9 @@ fn locate() -> PathBuf {
     let profile = exe.ancestors().nth(2).expect("target/PROFILE/deps/TEST has two parents");
     let built = profile.join("netloom");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "netloom"]).current_dir(workspace_root());
+    // Both in one run: else cargo builds libraries twice, with other features.
+    let packages = ["--package", "netloom", "--package", "netloom-bench"];
+    cargo.args(["build", "--quiet"]).args(packages).current_dir(workspace_root());
     if profile.ends_with("release") {
         cargo.arg("--release");
     }

@@ -112,10 +112,10 @@ impl Stage {
         let _ = fs::remove_dir_all(left);
     }
 
-    /// Copies the binary to where every user can run it. A linker writes page by page, and so the file lies in memory; what is
+    /// Copies a binary to where every user can run it. A linker writes page by page, and so the file lies in memory; what is
     /// copied lies there in larger pieces, of which each fault maps more: a start, of thousands, takes a sixth less.
     pub(super) fn add_binary(&self, binary: &Path) -> Result<()> {
-        copy(binary, &self.path().join("netloom"))
+        copy(binary, &self.path().join(binary.file_name().context("a binary without a name")?))
     }
 
     /// Copies the plug-in for libvdeplug to where every user can load it.

@@ -163,12 +163,7 @@ impl<'a> Pair<'a> {
     pub(crate) fn receive_apart(&self, links: usize) -> Result<()> {
         for (_, end) in self.links.iter().take(links) {
             let mut command = inside(self.driver, &self.lab, "b", "env")?;
-            command.arg(self.driver.exe()).args([
-                "bench-peer",
-                "receive-apart",
-                &end.name,
-                cores()[1],
-            ]);
+            command.arg(self.driver.own()).args(["peer", "receive-apart", &end.name, cores()[1]]);
             output(&mut command)?;
         }
         Ok(())

@@ -89,7 +89,7 @@ impl Victim {
 }
 
 impl Sending {
-    /// The word for `bench-peer frames`.
+    /// The word for `peer frames`.
     pub(super) fn word(self) -> &'static str {
         match self {
             Sending::Direct => "direct",

@@ -47,7 +47,7 @@ pub(super) enum Guard {
 pub(super) enum Kind {
     /// Minimum frames to the service, made in the kernel.
     Kernel,
-    /// The same, and others, by packet sockets: words of `bench-peer storm`.
+    /// The same, and others, by packet sockets: words of `peer storm`.
     Storm(&'static str),
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::driver::{Driver, output};
 
@@ -82,16 +82,16 @@ impl Way {
         core: Option<usize>,
         words: &[&str],
     ) -> Result<Command> {
-        let own = driver.exe().to_str().context("the binary's path is not UTF-8")?;
+        let own = driver.own_text()?;
         let core = core.map(|core| core.to_string());
         let mut all: Vec<&str> = vec![];
         if let Some(core) = &core {
-            all.extend([own, "bench-peer", "on", core, "exec"]);
+            all.extend([own, "peer", "on", core, "exec"]);
         }
         let rules = if let Way::Guard(rules) = self { rules.to_string() } else { String::new() };
         match self {
             Way::Plain => {}
-            Way::Guard(_) => all.extend([own, "bench-peer", "guarded", &rules]),
+            Way::Guard(_) => all.extend([own, "peer", "guarded", &rules]),
             Way::Strace => {
                 all.extend(["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=connect"]);
                 all.extend(["-o", "/dev/null"]);
@@ -105,15 +105,15 @@ impl Way {
         Ok(command)
     }
 
-    /// What `bench-peer WORDS` prints this way.
+    /// What a small program prints this way.
     pub(super) fn peer(
         self,
         driver: &Driver,
         core: Option<usize>,
         words: &[&str],
     ) -> Result<String> {
-        let own = driver.exe().to_str().context("the binary's path is not UTF-8")?;
-        let words = [&[own, "bench-peer"], words].concat();
+        let own = driver.own_text()?;
+        let words = [&[own, "peer"], words].concat();
         output(&mut self.command(driver, core, &words)?)
     }
 }

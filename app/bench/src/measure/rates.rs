@@ -115,18 +115,14 @@ pub(super) fn points(
         .with_context(|| format!("write {}", file.display()))?;
     let samples = if samples { "samples" } else { "count" };
     let start = |node, interface: &str, place| {
-        let mut command = pair.program(node, cores()[1], exe(pair)?)?;
-        command.args(["bench-peer", "measure-point", interface, place, samples]);
+        let mut command = pair.program(node, cores()[1], pair.driver().own_text()?)?;
+        command.args(["peer", "measure-point", interface, place, samples]);
         command.arg(&file).arg(MOST);
         Running::start(&mut command, &format!("{kind} at {node}"))?.ready()
     };
     let arriving = start("b", pair.receiver(link)?, "in")?;
     let place = if kind.marks_twice() { "mark-twice" } else { "mark" };
     Ok([start("a", pair.sender(link)?.0, place)?, arriving])
-}
-
-fn exe<'a>(pair: &'a Pair<'_>) -> Result<&'a str> {
-    pair.driver().exe().to_str().context("the binary's path is not UTF-8")
 }
 
 /// Measures once.

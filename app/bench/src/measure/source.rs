@@ -1,7 +1,8 @@
 //! The source's own figures: IOVisor-PNPM (Telecom Italia, Politecnico di Torino, 2017) on a Xeon E5-2690v3
 //! with 10 Gb/s Ethernet and all cores in use. Only these points of its curves are known as numbers.
 
-use crate::{Report, Row};
+use crate::Report;
+use crate::report::Row;
 
 /// Packet sizes in bytes, and loss-free rates in millions per second, by program.
 const RATES: [(u8, [(u16, f64); 3]); 2] =

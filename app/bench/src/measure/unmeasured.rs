@@ -57,9 +57,8 @@ pub(super) fn measure(pair: &Pair<'_>) -> Result<Turns> {
 fn turns(pair: &Pair<'_>) -> Result<Turns> {
     let file = pair.driver().folder().join("turns.json");
     std::fs::write(&file, serde_json::to_vec(&ALL.body(1.0, vec![to_port(OTHER)]))?)?;
-    let exe = pair.driver().exe();
-    let mut command = pair.program("a", cores()[1], &exe.to_string_lossy())?;
-    command.args(["bench-peer", "measure-turns", pair.sender(0)?.0]).arg(&file);
+    let mut command = pair.program("a", cores()[1], pair.driver().own_text()?)?;
+    command.args(["peer", "measure-turns", pair.sender(0)?.0]).arg(&file);
     command.args([TURNS.to_string(), SKIP.to_string(), TIME.to_string()]);
     let told = Running::start(&mut command, "measure-turns")?.result()?;
     if number(&told, "matched")? > 0.0 {

@@ -321,14 +321,13 @@ impl<'a> Field<'a> {
 
     /// A small program that speaks OpenFlow with the switch; `SOCKET` stands for where.
     fn client(&self, words: &[&str]) -> Result<Value> {
-        let mut command = self.driver.command();
-        self.asked(command.arg("bench-peer"), words)
+        self.asked(&mut self.driver.peer_command(), words)
     }
 
     /// The same in a node's network.
     fn client_at(&self, node: &str, words: &[&str]) -> Result<Value> {
         let mut command = inside(self.driver, self.kind.lab(), node, "env")?;
-        self.asked(command.arg(self.driver.exe()).arg("bench-peer"), words)
+        self.asked(command.arg(self.driver.own()).arg("peer"), words)
     }
 
     fn asked(&self, command: &mut Command, words: &[&str]) -> Result<Value> {

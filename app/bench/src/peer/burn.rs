@@ -49,7 +49,7 @@ pub(super) struct Held {
 
 pub(super) fn hold(most: Duration) -> Result<Held> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, DISCARD))
-        .context("bench-peer: bind the discard port")?;
+        .context("peer: bind the discard port")?;
     let stop = Stop::new(most);
     ready();
     while !stop.over() {
@@ -72,7 +72,7 @@ pub(super) fn path(word: &str) -> Result<Path> {
     match word {
         "direct" => Ok(Path::Direct),
         "queue" => Ok(Path::Queue),
-        _ => bail!("bench-peer: `{word}`: direct or queue"),
+        _ => bail!("peer: `{word}`: direct or queue"),
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) fn mac_of(text: &str) -> Result<[u8; 6]> {
     let bytes: Option<Vec<u8>> =
         text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
     let six = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-    six.with_context(|| format!("bench-peer: `{text}`: no MAC"))
+    six.with_context(|| format!("peer: `{text}`: no MAC"))
 }
 
 pub(super) fn frames(

@@ -42,7 +42,7 @@ pub(super) fn calls(kind: &str, count: u32) -> Result<Times> {
         "socket-asked" => repeat(count, &mut times, || diagnostic().map(drop))?,
         "sendto" => sends(count, &mut times)?,
         "sendto-first" => first_sends(count, &mut times)?,
-        other => bail!("bench-peer calls: `{other}`: no such call"),
+        other => bail!("peer calls: `{other}`: no such call"),
     }
     Ok(Times { count: times.len(), median_us: percentile(&times, 50.0)? })
 }

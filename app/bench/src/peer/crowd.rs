@@ -40,7 +40,7 @@ pub(super) fn crowd(count: usize) -> Result<Took> {
     let exe = std::env::current_exe().context("find own path")?;
     for _ in 0..count {
         let mut command = Command::new(&exe);
-        command.args(["bench-peer", "member", &address]).stdin(Stdio::null()).stdout(Stdio::null());
+        command.args(["peer", "member", &address]).stdin(Stdio::null()).stdout(Stdio::null());
         members.0.push(command.spawn().context("start a process")?);
     }
     let joined = accepting.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;

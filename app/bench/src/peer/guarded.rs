@@ -19,7 +19,7 @@ const ALLOWING: [&str; 3] = [
 ];
 
 pub(super) fn guarded(rules: u32, words: &[&str]) -> Result<()> {
-    let [program, arguments @ ..] = words else { bail!("bench-peer guarded: no program") };
+    let [program, arguments @ ..] = words else { bail!("peer guarded: no program") };
     let rules = Rules::new(policy(rules)?, Options::default());
     let mut command = Command::new(program);
     command.args(arguments);

@@ -64,7 +64,7 @@ pub(super) fn open(line: &str, name: &str) -> Result<Box<dyn Line>> {
         Some(("shm-batch", switch)) => {
             Ok(Box::new(Library { port: join(switch, name)?, batch: true }))
         }
-        _ => bail!("bench-peer: `{line}`: not a line"),
+        _ => bail!("peer: `{line}`: not a line"),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn print(word: &str) -> Result<Print> {
     match word {
         "count" => Ok(Print::Count),
         "delays" => Ok(Print::Delays),
-        _ => bail!("bench-peer: `{word}`: count or delays"),
+        _ => bail!("peer: `{word}`: count or delays"),
     }
 }
 
@@ -153,7 +153,7 @@ pub(super) fn source(
     burst: u64,
 ) -> Result<Sent> {
     if !(STAMP..=65_507).contains(&bytes) || rate <= 0.0 {
-        bail!("bench-peer: {bytes} bytes, {rate} a second: no datagrams");
+        bail!("peer: {bytes} bytes, {rate} a second: no datagrams");
     }
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
     socket.connect(to).with_context(|| format!("connect to {to}"))?;

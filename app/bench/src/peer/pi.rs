@@ -32,7 +32,7 @@ pub(super) struct Computed {
 
 pub(super) fn pi(digits: usize) -> Result<Computed> {
     if !(1..=MOST).contains(&digits) {
-        bail!("bench-peer: {digits} decimals: not within 1 to {MOST}");
+        bail!("peer: {digits} decimals: not within 1 to {MOST}");
     }
     let start = Instant::now();
     let text = decimals(digits);

@@ -30,7 +30,7 @@ pub(super) fn place(word: &str) -> Result<(Direction, Marking)> {
         "in" => Ok((Direction::Ingress, Marking::Off)),
         "mark" => Ok((Direction::Egress, Marking::Single)),
         "mark-twice" => Ok((Direction::Egress, Marking::Double)),
-        _ => bail!("bench-peer: `{word}`: in, mark or mark-twice"),
+        _ => bail!("peer: `{word}`: in, mark or mark-twice"),
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn samples(word: &str) -> Result<bool> {
     match word {
         "count" => Ok(false),
         "samples" => Ok(true),
-        _ => bail!("bench-peer: `{word}`: count or samples"),
+        _ => bail!("peer: `{word}`: count or samples"),
     }
 }
 

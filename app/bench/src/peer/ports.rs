@@ -55,7 +55,7 @@ pub(super) fn how(word: &str) -> Result<How> {
         "block" => Ok(How::Block),
         "spin" => Ok(How::Spin),
         "wait" => Ok(How::Wait),
-        _ => bail!("bench-peer: `{word}`: block, spin or wait"),
+        _ => bail!("peer: `{word}`: block, spin or wait"),
     }
 }
 
@@ -75,7 +75,7 @@ fn address(process: u32) -> Mac {
 /// A frame behind the header that every line expects.
 fn frame(to: Mac, from: Mac, bytes: usize) -> Result<Vec<u8>> {
     if !(SHORT..=BUFFER - HEADER - 1).contains(&bytes) {
-        bail!("bench-peer: {bytes}: no length of a frame");
+        bail!("peer: {bytes}: no length of a frame");
     }
     let mut frame = vec![0; HEADER + bytes];
     for (at, part) in [(0, &to[..]), (6, &from[..]), (12, &KIND[..])] {

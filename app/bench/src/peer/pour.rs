@@ -83,7 +83,7 @@ pub(super) fn pour(
     [skip, time]: [Duration; 2],
 ) -> Result<Poured> {
     if !(NUMBER..=65_507).contains(&bytes) || window < 2 * BATCH {
-        bail!("bench-peer: {bytes} bytes, {window} on the way: no datagrams");
+        bail!("peer: {bytes} bytes, {window} on the way: no datagrams");
     }
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
     socket.connect(to).with_context(|| format!("connect to {to}"))?;

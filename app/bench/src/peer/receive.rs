@@ -22,7 +22,7 @@ pub(super) fn apart(interface: &str, core: usize) -> Result<Threads> {
     charge::set_threaded(interface, true)?;
     let threads = charge::threads(interface)?;
     if threads.is_empty() {
-        bail!("bench-peer: {interface}: no thread receives for it");
+        bail!("peer: {interface}: no thread receives for it");
     }
     for thread in &threads {
         super::pin(Pid::from_raw(*thread), core)

@@ -131,7 +131,7 @@ fn frames(pair: Pair, kind: &str) -> Result<Vec<Vec<u8>>> {
         }
         "syn" => (0..VARIETY).map(|number| syn(pair, number)).collect(),
         "neighbours" => (0..VARIETY).map(|number| solicitation(pair, number)).collect(),
-        _ => bail!("bench-peer: `{kind}`: no kind of flood"),
+        _ => bail!("peer: `{kind}`: no kind of flood"),
     })
 }
 

@@ -27,9 +27,7 @@ pub(super) struct Streamed {
 
 pub(super) fn triad(mebibytes: usize, turns: u32) -> Result<Streamed> {
     if !(1..=MOST_MEBIBYTES).contains(&mebibytes) || !(2..=MOST_TURNS).contains(&turns) {
-        bail!(
-            "bench-peer: {mebibytes} MiB, {turns} turns: 1 to {MOST_MEBIBYTES}, and 2 to {MOST_TURNS}"
-        );
+        bail!("peer: {mebibytes} MiB, {turns} turns: 1 to {MOST_MEBIBYTES}, and 2 to {MOST_TURNS}");
     }
     let count = (mebibytes << 20) / size_of::<f64>();
     let (mut a, b, c) = (vec![0.0; count], vec![B; count], vec![C; count]);

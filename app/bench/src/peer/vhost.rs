@@ -31,7 +31,7 @@ pub(super) fn port(way: &str, bytes: usize, time: Duration) -> Result<Rate> {
     let to_guest = match way {
         "to" => true,
         "from" => false,
-        _ => bail!("bench-peer vhost-port: `{way}`: neither to nor from"),
+        _ => bail!("peer vhost-port: `{way}`: neither to nor from"),
     };
     let folder = tempfile::tempdir().context("make a folder for the socket")?;
     let path = folder.path().join("card");

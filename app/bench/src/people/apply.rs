@@ -1,6 +1,5 @@
 //! One link more in the file of a lab of 1,000 nodes: the whole `netloom apply`, which reads the file, compares, and makes it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,13 +7,13 @@ use anyhow::Result;
 use crate::driver::Driver;
 use crate::lab::shape::{LAB, Shape};
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 
 /// A ring.
 const RING: Shape = Shape { nodes: 1000, links: 1000, forwarding: false };
 
-pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Result<()> {
-    let driver = Driver::new(exe)?;
+pub(super) fn measure(options: Options, programs: &Programs, report: &mut Report) -> Result<()> {
+    let driver = Driver::new(programs)?;
     let time = Duration::from_secs(if options.quick { 20 } else { 60 });
     let what = format!("one link more, {}", RING.title());
     progress!("bench people: {what}");

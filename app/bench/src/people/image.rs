@@ -13,7 +13,7 @@ use crate::capture::version;
 use crate::driver::{Driver, output, timed};
 use crate::report::side;
 use crate::rounds::rounds;
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 
 const LAB: &str = "bench-people";
 /// Nodes of an image, and layers of it.
@@ -23,8 +23,8 @@ const LAYERS: u32 = 10;
 const WHOLE: usize = 100 << 20;
 const FILE: usize = 25 << 10;
 
-pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Result<()> {
-    let driver = Driver::new(exe)?;
+pub(super) fn measure(options: Options, programs: &Programs, report: &mut Report) -> Result<()> {
+    let driver = Driver::new(programs)?;
     nodes(options, &driver, report)?;
     unpacking(options, &driver, report)
 }

@@ -5,7 +5,6 @@
 //! the machine's own settings of TCP. There are several streams, because a single one stands still for 200 ms and more whenever
 //! pasta (2023) sends less than it was given: the sender's timeout finds what it dropped.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,9 +15,9 @@ use crate::machine::is_root;
 use crate::report::side;
 use crate::rounds::rounds;
 use crate::running::{Running, number};
-use crate::{Options, Report};
+use crate::{Options, Programs, Report};
 
-/// Arguments: the binary, then the sides in their order: `lab` and `large`, nodes with the usual MTU and a larger one, and `pasta`.
+/// Arguments: netloom, this program, then the sides in their order: `lab` and `large`, nodes with the usual MTU and a larger one, and `pasta`.
 const HOST: &str = r#"
 set -eu
 # Of this mount namespace alone.
@@ -37,6 +36,7 @@ ip route add default via 203.0.113.8
 mknod -m 666 $own/tun c 10 200
 mount --bind $own/tun /dev/net/tun
 cp "$1" $own/netloom
+cp "$2" $own/netloom-bench
 install -d -m 700 -o 65533 -g 65533 $own/run
 chmod 755 $own
 printf 'name: out\nnodes: {a: {}, b: {}}\nlinks: [[a, internet], {ends: [b, internet], mtu: 9000}]\n' >$own/lab.yaml
@@ -44,7 +44,7 @@ chmod 644 $own/lab.yaml
 user() { setpriv --reuid 65533 --regid 65533 --clear-groups env HOME=$own/run NETLOOM_RUNTIME_DIR=$own/run "$@"; }
 cat >$own/send <<'END'
 #!/bin/sh
-for port; do /mnt/netloom bench-peer tcp-source 203.0.113.9:$port 0 30 >/dev/null & done
+for port; do /mnt/netloom-bench peer tcp-source 203.0.113.9:$port 0 30 >/dev/null & done
 wait
 END
 chmod 755 $own/send
@@ -53,11 +53,11 @@ large() { user $own/netloom -l out exec b -- "$@"; }
 pasta() { user pasta --config-net --quiet -- "$@"; }
 user $own/netloom up $own/lab.yaml >/dev/null
 ports='5000 5001 5002 5003 5004 5005 5006 5007'
-shift
+shift 2
 for side; do
     sinks=
     for port in $ports; do
-        nsenter -t $far -n $own/netloom bench-peer tcp-sink $port 0.1 0.4 >$own/$side.$port &
+        nsenter -t $far -n $own/netloom-bench peer tcp-sink $port 0.1 0.4 >$own/$side.$port &
         sinks="$sinks $!"
         until grep -qs ready $own/$side.$port; do kill -0 $!; done
     done
@@ -76,7 +76,7 @@ const FIGURES: [&str; 2] = ["internet_1500_vs_pasta", "internet_vs_pasta"];
 /// Rates of all rounds by side, in Gb/s.
 type Rates = [Vec<f64>; 3];
 
-pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Result<()> {
+pub(super) fn measure(options: Options, programs: &Programs, report: &mut Report) -> Result<()> {
     let what = "TCP out of an ordinary user's lab, 8 streams";
     let pasta = version("pasta");
     report.peers.insert("pasta".to_owned(), pasta.clone());
@@ -93,7 +93,7 @@ pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Resu
     let mut all = Rates::default();
     let one_round = |round: usize, all: &mut Rates| {
         progress!("bench people: {what}, round {}", round + 1);
-        for (all, rate) in all.iter_mut().zip(on_a_host(exe, round)?) {
+        for (all, rate) in all.iter_mut().zip(on_a_host(programs, round)?) {
             all.push(rate);
         }
         Ok(())
@@ -115,10 +115,10 @@ pub(super) fn measure(options: Options, exe: &Path, report: &mut Report) -> Resu
 }
 
 /// The rates of a round, in the order of [`SIDES`]; which is measured first takes turns.
-fn on_a_host(exe: &Path, round: usize) -> Result<[f64; 3]> {
+fn on_a_host(programs: &Programs, round: usize) -> Result<[f64; 3]> {
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    command.args(["bash", "-c", HOST, "bash"]).arg(exe);
+    command.args(["bash", "-c", HOST, "bash"]).args([&programs.netloom, &programs.own]);
     command.args((0..SIDES.len()).map(|turn| SIDES[(round + turn) % SIDES.len()]));
     let printed = Running::start(&mut command, "an ordinary user's lab")?.result()?;
     let rate = |side: &str| number(&printed, side).map(|rate| rate * 8.0 / 1e9);

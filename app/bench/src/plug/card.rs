@@ -270,9 +270,8 @@ impl<'a> PluggedCard<'a> {
 
     /// Runs in the node's network as a child of this process: it ends when dropped, whatever it waits for.
     fn peer(&self, node: &str, words: &[&str]) -> Result<Running> {
-        let exe = self.driver.exe().to_str().context("the binary's path is not UTF-8")?;
-        let mut command = inside(self.driver, &self.lab, node, exe)?;
-        Running::start(command.arg("bench-peer").args(words), &words.join(" "))
+        let mut command = inside(self.driver, &self.lab, node, self.driver.own_text()?)?;
+        Running::start(command.arg("peer").args(words), &words.join(" "))
     }
 }
 

@@ -181,7 +181,7 @@ impl<'a> Ground<'a> {
                 let said = "while read -r line; do echo \"@@ $line\"; done";
                 guest
                     .borrow_mut()
-                    .tell(&format!("sleep {LONGEST} | netloom bench-peer {words} | {said} &"))?;
+                    .tell(&format!("sleep {LONGEST} | netloom-bench peer {words} | {said} &"))?;
                 let relay = relay(driver, lab)?;
                 let heard = guest.borrow_mut().hear()?;
                 anyhow::ensure!(heard == "ready", "the controller in the guest: {heard}");
@@ -202,8 +202,8 @@ impl<'a> Ground<'a> {
             driver.peer(lab, node, &["offloads-off", interface])?.result()?;
         }
         self.held.push(vswitch::start(driver, lab, "ovs", &folder, &links, None)?);
-        let mut command = driver.command();
-        command.args(["bench-peer", "flow-entries"]).arg(folder.join("br0.mgmt"));
+        let mut command = driver.peer_command();
+        command.arg("flow-entries").arg(folder.join("br0.mgmt"));
         output(command.args(entries)).map(drop)
     }
 
@@ -351,7 +351,7 @@ fn console(driver: &Driver, lab: &str) -> Result<End<'static>> {
     shell.args(["-l", lab, "shell", "r"]);
     let mut guest = Guest::start(shell)?;
     guest.tell(&format!(
-        "sleep {LONGEST} | netloom bench-peer hold {LONGEST} >/dev/null & echo '@@ here'"
+        "sleep {LONGEST} | netloom-bench peer hold {LONGEST} >/dev/null & echo '@@ here'"
     ))?;
     while guest.hear()? != "here" {}
     Ok(End::Console(RefCell::new(guest)))

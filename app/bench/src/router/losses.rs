@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_router_that_is_not_there_is_told() {
         let (driver, mut report) =
-            (Driver::new(std::path::Path::new("true")).unwrap(), Report::default());
+            (Driver::new(&crate::Programs::nothing()).unwrap(), Report::default());
         run(Options::default(), &driver, &BTreeMap::new(), &mut report);
         assert_eq!(report.rows.len(), 3);
         assert!(report.rows.iter().all(|row| row.note.contains("not up")), "{report:?}");

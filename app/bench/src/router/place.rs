@@ -21,6 +21,7 @@ pub(super) struct Place {
     /// A process in it.
     pid: u32,
     exe: PathBuf,
+    own: PathBuf,
     runtime: PathBuf,
 }
 
@@ -41,7 +42,8 @@ pub(super) enum Started<'a> {
 
 impl Place {
     pub(super) fn of(driver: &Driver, pid: u32) -> Place {
-        Place { pid, exe: driver.exe().to_owned(), runtime: driver.runtime() }
+        let (exe, own) = (driver.exe().to_owned(), driver.own().to_owned());
+        Place { pid, exe, own, runtime: driver.runtime() }
     }
 
     pub(super) fn node(driver: &Driver, lab: &str, node: &str) -> Result<Place> {
@@ -62,7 +64,7 @@ impl Place {
         command
     }
 
-    /// The path of this binary.
+    /// The path of netloom.
     pub(super) fn exe(&self) -> &std::path::Path {
         &self.exe
     }
@@ -74,9 +76,11 @@ impl Place {
         command
     }
 
+    /// A small program, ended with this process.
     pub(super) fn peer(&self, words: &[&str]) -> Result<Running> {
-        let all = [&["bench-peer"], words].concat();
-        Running::start(&mut self.netloom(&all), &words.join(" "))
+        let mut command = self.command("setpriv");
+        command.args(["--pdeathsig", "TERM"]).arg(&self.own).arg("peer").args(words);
+        Running::start(&mut command, &words.join(" "))
     }
 
     /// Runs `ip` in it.
@@ -94,7 +98,7 @@ impl Place {
 }
 
 impl End<'_> {
-    /// Starts `bench-peer WORDS`, which prints `ready`, and waits for that. Where there are cores to choose from it runs on
+    /// Starts a small program, which prints `ready`, and waits for that. Where there are cores to choose from it runs on
     /// the second one.
     pub(super) fn start(&self, words: &[&str]) -> Result<Started<'_>> {
         let pinned = || [&["on", crate::capture::pair::cores()[1]], words].concat();
@@ -104,7 +108,7 @@ impl End<'_> {
             End::Console(guest) => {
                 // `sed` would keep lines until its end.
                 let passed = "while read -r line; do echo \"@@ $line\"; done";
-                let command = format!("netloom bench-peer {} | {passed}", words.join(" "));
+                let command = format!("netloom-bench peer {} | {passed}", words.join(" "));
                 guest.borrow_mut().tell(&command)?;
                 let said = guest.borrow_mut().hear()?;
                 anyhow::ensure!(said == "ready", "a guest: {}: {said}", words.join(" "));

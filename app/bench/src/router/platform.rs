@@ -84,7 +84,7 @@ pub(super) fn run(options: Options, driver: &Driver, report: &mut Report) -> Res
     driver.down(LAB)?;
     let (pi, triad) = (format!("pi, {digits} digits, one core"), "STREAM triad".to_owned());
     for (at, times) in &times {
-        let note = "Chudnovsky's series by bench-peer pi; the digits are those of GNU MPFR";
+        let note = "Chudnovsky's series by netloom-bench peer pi; the digits are those of GNU MPFR";
         report.measured(&pi, at.title(), "s", times, note);
     }
     for (at, rates) in &rates {
@@ -168,7 +168,7 @@ fn triad(driver: &Driver, at: Where, mebibytes: u64, turns: &str) -> Result<f64>
 fn start(driver: &Driver, at: Where, words: &[&str]) -> Result<Running> {
     let pinned = [&["on", cores()[1]], words].concat();
     let here = |mut command: Command| {
-        Running::start(command.arg(driver.exe()).arg("bench-peer").args(words), &words.join(" "))
+        Running::start(command.arg(driver.own()).arg("peer").args(words), &words.join(" "))
     };
     let placed = |memory: &str| {
         let mut command = Command::new("numactl");
@@ -176,10 +176,7 @@ fn start(driver: &Driver, at: Where, words: &[&str]) -> Result<Running> {
         command
     };
     match at {
-        Where::Host => {
-            let mut command = driver.command();
-            Running::start(command.arg("bench-peer").args(&pinned), &words.join(" "))
-        }
+        Where::Host => Running::start(driver.peer_command().args(&pinned), &words.join(" ")),
         Where::Node => driver.peer(LAB, "n", &pinned),
         // It has one processor.
         Where::Guest => driver.peer(LAB, "g", words),

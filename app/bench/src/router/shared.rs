@@ -99,7 +99,7 @@ impl Plane {
 
     pub(super) fn settings(self) -> &'static str {
         match self {
-            Plane::Own => "kind: openflow; entries by bench-peer flow-control in a node",
+            Plane::Own => "kind: openflow; entries by netloom-bench peer flow-control in a node",
             Plane::Vswitch => {
                 "netdev datapath, the ends' offloads off; the same entries without a controller"
             }
@@ -221,8 +221,8 @@ impl<'a> Shared<'a> {
         let running = vswitch::start(self.driver, lab, "ovs", &folder, &links, None)?;
         self.process = Some(running.pid());
         self.held.push(running);
-        let mut command = self.driver.command();
-        command.args(["bench-peer", "flow-entries"]).arg(folder.join("br0.mgmt"));
+        let mut command = self.driver.peer_command();
+        command.arg("flow-entries").arg(folder.join("br0.mgmt"));
         output(command.args(&all)).map(drop)
     }
 

@@ -94,7 +94,7 @@ impl Way {
             Way::Node => "forwarding: true, veth, all offloads",
             Way::Separate => "kind: router, plane: separate, daemon: none, veth, all offloads",
             Way::OpenFlow => {
-                "kind: openflow, veth, all offloads; static entries by bench-peer flow-control in the router's node"
+                "kind: openflow, veth, all offloads; static entries by netloom-bench peer flow-control in the router's node"
             }
             Way::Vswitch => {
                 "netdev datapath, veth, the ends' offloads off; the same entries as the OpenFlow switch, by OpenFlow"
@@ -103,11 +103,11 @@ impl Way {
             Way::Virtio => "kind: vm, nic: virtio",
             Way::E1000 => "kind: vm, nic: e1000",
             Way::UmlApart => {
-                "kind: openflow, veth, all offloads; static entries by bench-peer flow-control in the guest, kind: vm, \
+                "kind: openflow, veth, all offloads; static entries by netloom-bench peer flow-control in the guest, kind: vm, \
                  accel: uml"
             }
             Way::VirtioApart => {
-                "kind: openflow, veth, all offloads; static entries by bench-peer flow-control in the guest, kind: vm, \
+                "kind: openflow, veth, all offloads; static entries by netloom-bench peer flow-control in the guest, kind: vm, \
                  nic: virtio"
             }
         }

@@ -233,8 +233,8 @@ impl<'a> Switches<'a> {
     /// Runs on the host. Only [`Joining::Plugin`] sets the plug-in path, because libvdeplug then finds no other
     /// plug-in.
     fn peer(&self, way: Joining, words: &[&str]) -> Result<Running> {
-        let mut command: Command = self.driver.command();
-        command.arg("bench-peer").args(words);
+        let mut command: Command = self.driver.peer_command();
+        command.args(words);
         if way == Joining::Plugin {
             command.env("VDEPLUGIN_PATH", &self.plugins);
         }

@@ -1,4 +1,4 @@
-//! What guests boot: Debian's kernel for QEMU, and an initial file system of busybox and this binary for all.
+//! What guests boot: Debian's kernel for QEMU, and an initial file system of busybox and this program for all.
 //!
 //! The kernel is of a package linux-image-…-cloud-amd64, installed, or unpacked in the folder that `NETLOOM_GUEST` names
 //! or where `make peers` unpacks it. It has no driver for Intel's cards; guests with one boot the distribution's other kernel.
@@ -100,7 +100,7 @@ fn find(of_peers: &str, modules: &[&str]) -> Result<Kernel, String> {
     })
 }
 
-/// An initial file system with this first program, busybox, this binary and a kernel's modules.
+/// An initial file system with this first program, busybox, this program and a kernel's modules.
 pub(crate) fn initrd(
     driver: &Driver,
     name: &str,
@@ -115,10 +115,10 @@ pub(crate) fn initrd(
     copy(&busybox, &tree.join("bin/busybox"))?;
     fs::write(tree.join("init"), init).context("write a guest's init")?;
     output(Command::new("chmod").arg("755").arg(tree.join("init")))?;
-    copy(driver.exe(), &tree.join("bin/netloom"))?;
+    copy(driver.own(), &tree.join("bin/netloom-bench"))?;
     // Busybox may be linked to none, which `ldd` takes for a failure.
     let of_busybox = libraries(&busybox).unwrap_or_default();
-    for library in libraries(driver.exe())?.into_iter().chain(of_busybox) {
+    for library in libraries(driver.own())?.into_iter().chain(of_busybox) {
         copy(&library, &tree.join(library.strip_prefix("/").unwrap_or(&library)))?;
     }
     let mut order = String::new();

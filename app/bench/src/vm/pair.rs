@@ -174,8 +174,8 @@ impl<'a> Machines<'a> {
                 let to = format!("{}:{port}", address(partner(at + 1)));
                 // The sink ends a while after its input has: it hears the partner's last datagram.
                 guest.tell(&format!(
-                    "sleep 3 | netloom bench-peer udp-sink {port} count 30 | sed 's/^/@@ /' & sleep 1; \
-                     netloom bench-peer udp-source {to} {DATA} {each} {pace} 8 | sed 's/^/@@ /'; wait; \
+                    "sleep 3 | netloom-bench peer udp-sink {port} count 30 | sed 's/^/@@ /' & sleep 1; \
+                     netloom-bench peer udp-source {to} {DATA} {each} {pace} 8 | sed 's/^/@@ /'; wait; \
                      echo '@@ ended'"
                 ))?;
             }
@@ -276,14 +276,14 @@ fn is_machine(pid: u32) -> bool {
 /// What a machine's console is told to take a stream, and to give one.
 pub(super) fn take() -> String {
     let ([skip, time], [port, _]) = (TIMES, PORTS);
-    format!("netloom bench-peer tcp-sink {port} {skip} {time} | sed 's/^/@@ /'; echo '@@ ended'")
+    format!("netloom-bench peer tcp-sink {port} {skip} {time} | sed 's/^/@@ /'; echo '@@ ended'")
 }
 
 pub(super) fn give(to: &str) -> String {
     let [port, _] = PORTS;
     // `sed` passes lines on as they come only at their end: the listener is there once its socket is.
     format!(
-        "until netloom bench-peer tcp-source {to}:{port} 0 20 >/dev/null 2>&1; do :; done; echo '@@ ended'"
+        "until netloom-bench peer tcp-source {to}:{port} 0 20 >/dev/null 2>&1; do :; done; echo '@@ ended'"
     )
 }
 

@@ -1,7 +1,6 @@
 //! The port alone: its front end is a process, without a guest.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use anyhow::Result;
 
@@ -24,8 +23,8 @@ impl Rates {
     pub(super) fn round(&mut self, driver: &Driver) -> Result<()> {
         for bytes in BYTES {
             for way in WAYS {
-                let mut command = Command::new(driver.exe());
-                command.args(["bench-peer", "vhost-port", way, &bytes.to_string(), TIME]);
+                let mut command = driver.peer_command();
+                command.args(["vhost-port", way, &bytes.to_string(), TIME]);
                 let printed = Running::start(&mut command, "vhost-port")?.result()?;
                 let rate = number(&printed, "frames_per_s")?;
                 self.0.entry((bytes, way)).or_default().push(rate);

@@ -699,16 +699,6 @@ const USES: &[Uses] = &[
     ),
     uses("doctor", &[("netloom doctor", "what labs can have on this machine")]),
     uses(
-        "bench",
-        &[
-            ("netloom bench lab --quick", "how fast labs come up and go down"),
-            (
-                "netloom bench router --quick --report results",
-                "routers beside the kernel, with table and picture in a folder",
-            ),
-        ],
-    ),
-    uses(
         "completions",
         &[
             ("source <(netloom completions bash)", "for this bash"),
@@ -725,11 +715,13 @@ const USES: &[Uses] = &[
 mod tests {
     use super::*;
     use crate::command_line::command;
+    use crate::flags::BENCH;
 
     /// All verbs that users call, including those with subcommands.
     fn verbs(command: &clap::Command, path: &str, found: &mut Vec<String>) {
         found.push(path.to_owned());
-        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let of_others = |verb: &&clap::Command| verb.is_hide_set() || verb.get_name() == BENCH;
+        for verb in command.get_subcommands().filter(|verb| !of_others(verb)) {
             verbs(verb, format!("{path} {}", verb.get_name()).trim_start(), found);
         }
     }

@@ -1,33 +1,52 @@
-//! `bench`: measures, and shows a table or JSON.
+//! `bench`: becomes netloom-bench, a program of its own, which need not be installed.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
-use netloom_bench::Options;
+use netloom_sys::Unsupported;
 
-use crate::flags::Bench;
-use crate::output;
+/// The program.
+const PROGRAM: &str = "netloom-bench";
 
-/// `netloom bench`
-pub(crate) fn bench(args: &Bench) -> Result<i32> {
-    let exe = std::env::current_exe().context("find this program")?;
-    let options = Options { quick: args.quick };
-    if let Some(folder) = &args.report {
-        // Before the measurement: nobody wants to learn afterwards that its result cannot be stored.
-        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+/// `netloom bench`: this process with its descriptors, so that also its exit code is the other program's.
+pub(crate) fn bench(words: &[OsString]) -> Result<i32> {
+    let (own, mut command) = program()?;
+    let refusal = command.args(words).exec();
+    if refusal.kind() == ErrorKind::NotFound {
+        return Err(missing(&own).into());
     }
-    let report = netloom_bench::run(args.name.name(), options, args.folder.as_deref(), &exe)?;
-    if let Some(folder) = &args.report {
-        report.save(folder)?;
-    }
-    if args.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&report.to_string())?;
-    }
-    Ok(0)
+    Err(refusal).with_context(|| format!("start {PROGRAM}"))
 }
 
-/// The peer process of a measurement.
-pub(crate) fn peer(args: &[String]) -> Result<i32> {
-    netloom_bench::peer(args)?;
-    Ok(0)
+/// Lines for the last of the words after `netloom bench`; none where the program is not installed.
+pub(crate) fn candidates(words: &[String]) -> Vec<String> {
+    let Ok((_, mut command)) = program() else { return vec![] };
+    let said = command.arg("complete-words").args(words).stderr(Stdio::null()).output();
+    let said = said.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+    said.unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+/// The path of this program, and the other one: beside it, else in PATH. It is told whom to measure.
+fn program() -> Result<(std::path::PathBuf, Command)> {
+    let own = std::env::current_exe().context("find netloom's own program")?;
+    let beside = own.with_file_name(PROGRAM);
+    let mut command = if beside.is_file() { Command::new(beside) } else { Command::new(PROGRAM) };
+    command.env("NETLOOM_BIN", &own);
+    Ok((own, command))
+}
+
+fn missing(own: &Path) -> Unsupported {
+    let folder = own.parent().unwrap_or(own).display();
+    Unsupported {
+        feature: "bench",
+        reason: format!("there is no {PROGRAM} in {folder}, and none in PATH"),
+        needs: format!(
+            "build it in netloom's sources with `cargo build --release --package {PROGRAM}`, and put \
+             target/release/{PROGRAM} beside netloom"
+        ),
+    }
 }
