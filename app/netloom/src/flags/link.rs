@@ -6,6 +6,7 @@ use super::{Json, Setting, setting};
 
 // `link`.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Link {
     /// Create a link between two nodes, or a node and a switch or nowhere, and print its name.
     Create(Box<LinkCreate>),
@@ -21,7 +22,7 @@ pub(crate) enum Link {
     Fates(LinkFates),
 }
 
-/// A link.
+// A link.
 #[derive(Debug, Args)]
 pub(crate) struct LinkName {
     /// The link: its name, an end of it (NODE:IFACE), or both ends: A B, A,B or A--B.
@@ -36,7 +37,7 @@ impl LinkName {
     }
 }
 
-/// `link create`.
+// `link create`.
 #[derive(Debug, Args)]
 pub(crate) struct LinkCreate {
     /// One end: NODE, NODE:IFACE, SWITCH, or nowhere.
@@ -59,7 +60,7 @@ pub(crate) struct LinkCreate {
     pub(crate) mtu: Option<String>,
 }
 
-/// `link show`.
+// `link show`.
 #[derive(Debug, Args)]
 pub(crate) struct LinkShow {
     #[command(flatten)]
@@ -69,7 +70,7 @@ pub(crate) struct LinkShow {
     pub(crate) json: bool,
 }
 
-/// Impairments of a link. Values are as in the lab file.
+// Impairments of a link. Values are as in the lab file.
 #[derive(Debug, Args)]
 pub(crate) struct Impairments {
     /// Delay of each packet, like 10ms.
@@ -133,7 +134,7 @@ impl LinkCreate {
     }
 }
 
-/// `link set`. Values are as in the lab file; `none` removes one.
+// `link set`. Values are as in the lab file; `none` removes one.
 #[derive(Debug, Args)]
 pub(crate) struct LinkSet {
     /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.
@@ -184,7 +185,7 @@ pub(crate) enum End {
     B,
 }
 
-/// `link fates`.
+// `link fates`.
 #[derive(Debug, Args)]
 pub(crate) struct LinkFates {
     /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.

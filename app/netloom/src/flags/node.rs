@@ -8,6 +8,7 @@ use super::{Json, Setting, setting};
 
 // `node`.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Node {
     /// Create a node. If no lab runs, one named `default` is brought up for it.
     Create(NodeCreate),
@@ -33,14 +34,14 @@ pub(crate) enum Node {
     Restore(Machine),
 }
 
-/// `node pause`, `resume`, `save` and `restore`.
+// `node pause`, `resume`, `save` and `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct Machine {
     /// The node.
     pub(crate) node: String,
 }
 
-/// `node create`.
+// `node create`.
 #[derive(Debug, Args)]
 pub(crate) struct NodeCreate {
     /// The node's name; PARENT/NAME creates it inside another node.
@@ -54,7 +55,7 @@ pub(crate) struct NodeCreate {
     pub(crate) root: Option<PathBuf>,
 }
 
-/// `node delete`.
+// `node delete`.
 #[derive(Debug, Args)]
 pub(crate) struct NodeDelete {
     /// The node.
@@ -64,7 +65,7 @@ pub(crate) struct NodeDelete {
     pub(crate) force: bool,
 }
 
-/// `node show`.
+// `node show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// The node.
@@ -74,7 +75,7 @@ pub(crate) struct Show {
     pub(crate) json: bool,
 }
 
-/// `node set`.
+// `node set`.
 #[derive(Debug, Args)]
 pub(crate) struct NodeSet {
     /// The node.
@@ -85,14 +86,14 @@ pub(crate) struct NodeSet {
     pub(crate) settings: Vec<Setting>,
 }
 
-/// `node move-control`.
+// `node move-control`.
 #[derive(Debug, Args)]
 pub(crate) struct MoveControl {
     /// The router; its plane is separate.
     pub(crate) node: String,
 }
 
-/// `node move-interface`.
+// `node move-interface`.
 #[derive(Debug, Args)]
 pub(crate) struct MoveInterface {
     /// NODE:IFACE, or host:IFACE.

@@ -8,6 +8,7 @@ use super::{Json, Setting, setting};
 
 // `switch`.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Switch {
     /// Create a switch. If no lab runs, one named `default` is brought up for it.
     Create(SwitchCreate),
@@ -27,7 +28,7 @@ pub(crate) enum Switch {
     Mirror(SwitchMirror),
 }
 
-/// `switch create`.
+// `switch create`.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchCreate {
     /// Its name.
@@ -38,7 +39,7 @@ pub(crate) struct SwitchCreate {
     pub(crate) settings: Vec<Setting>,
 }
 
-/// `switch delete`.
+// `switch delete`.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchDelete {
     /// The switch.
@@ -48,7 +49,7 @@ pub(crate) struct SwitchDelete {
     pub(crate) force: bool,
 }
 
-/// `switch show`.
+// `switch show`.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchShow {
     /// The switch.
@@ -58,7 +59,7 @@ pub(crate) struct SwitchShow {
     pub(crate) json: bool,
 }
 
-/// `switch port`.
+// `switch port`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["settings", "disconnect", "json"]))]
 pub(crate) struct SwitchPort {
@@ -79,7 +80,7 @@ pub(crate) struct SwitchPort {
     pub(crate) json: bool,
 }
 
-/// `switch mac`.
+// `switch mac`.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchMac {
     /// The switch.
@@ -92,7 +93,7 @@ pub(crate) struct SwitchMac {
     pub(crate) json: bool,
 }
 
-/// `switch vlan`.
+// `switch vlan`.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchVlan {
     /// The switch.
@@ -104,7 +105,7 @@ pub(crate) struct SwitchVlan {
     pub(crate) vlan: PortVlan,
 }
 
-/// VLANs of a port.
+// VLANs of a port.
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum PortVlan {
@@ -126,7 +127,7 @@ pub(crate) enum PortVlan {
     None,
 }
 
-/// `switch mirror`.
+// `switch mirror`.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchMirror {
     /// The switch.
@@ -139,7 +140,7 @@ pub(crate) struct SwitchMirror {
     pub(crate) change: Option<MirrorChange>,
 }
 
-/// What to do with mirror sessions.
+// What to do with mirror sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MirrorChange {
     /// Start a session and print its number.
@@ -151,7 +152,7 @@ pub(crate) enum MirrorChange {
     },
 }
 
-/// `switch mirror add`.
+// `switch mirror add`.
 #[derive(Debug, Args)]
 pub(crate) struct MirrorAdd {
     /// The port that receives the copies, by number or name.
