@@ -8,7 +8,9 @@ pub mod expect;
 mod upkeep;
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -21,6 +23,7 @@ pub use self::upkeep::{Exec, Health};
 use crate::forwarding::Forwarding;
 use crate::image::ImageUse;
 use crate::kinds::{NodeKind, SwitchKind};
+use crate::plan::Slot;
 use crate::published::Published;
 pub use crate::restart::Restart;
 use crate::signal::StopSignal;
@@ -85,76 +88,125 @@ pub(crate) fn is_not(holds: &bool) -> bool {
 /// A node: an isolated network stack with its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
+    /// What its plan repeats as it is.
+    pub spec: Arc<NodeSpec>,
+    /// The file says what it forwards, which may be nothing.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub forwarding_given: bool,
+    /// Sysctls below `net.` set after the defaults, `net.ipv4.tcp_ecn` -> `1`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
+    /// Routes by hand; they replace the computed ones when `Some`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routes: Option<Vec<RouteSpec>>,
+}
+
+impl From<NodeSpec> for Node {
+    fn from(spec: NodeSpec) -> Node {
+        Node { spec: Arc::new(spec), ..Node::default() }
+    }
+}
+
+impl Deref for Node {
+    type Target = NodeSpec;
+
+    fn deref(&self) -> &NodeSpec {
+        &self.spec
+    }
+}
+
+impl DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut NodeSpec {
+        Arc::make_mut(&mut self.spec)
+    }
+}
+
+/// What the lab file says of a node, and its plan repeats as it is.
+// Whatever lists the keys destructures this struct, so that a new one does not compile until it has its row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NodeSpec {
     /// Unique in the lab, among nodes and switches. A host name: letters, digits, `-`, `_`, `.`;
-    /// any length up to 253. A child's is `PARENT/NAME`.
+    /// any length up to 253. A child's is `PARENT/NAME`; the last part is its host name.
     pub name: String,
     /// Its kind.
     #[serde(default, skip_serializing_if = "NodeKind::is_default")]
     pub kind: NodeKind,
-    /// The node it lives in: an index into [`Lab::nodes`], smaller than its own.
-    pub parent: Option<usize>,
-    /// Maximum number of nodes in it, at any depth; `None`: it can have and manage none.
+    /// The node it lives in, which comes before it.
+    pub parent: Option<Slot>,
+    /// Maximum number of nodes in it, at any depth; if absent, it can have and manage none.
     pub children: Option<u32>,
-    /// A router: forwards between its interfaces, gets routes and is a default gateway, in both families or one.
+    /// Whether it routes, and packets of which families: then it gets routes and is a default gateway.
     pub forwarding: Forwarding,
-    /// The file says what it forwards, which may be nothing.
-    #[serde(default, skip_serializing_if = "is_not")]
-    pub forwarding_given: bool,
-    /// Its host name; the last part of its name when `None`.
+    /// Its host name by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// Addresses of its loopback interface, with their prefixes.
+    /// Addresses of its loopback interface beside the usual ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub loopback: Vec<IpNet>,
     /// Limits on its processes together.
     pub limits: Limits,
     /// The budget of frames to it; more are dropped before they cost the node anything.
     pub protect: Protect,
-    /// Whether receive work is charged to the node; `None`: if it is protected or its CPU
-    /// is limited.
-    pub charge_receive: Option<bool>,
-    /// Its programs have the capabilities of a privileged node instead of an ordinary one's.
+    /// Whether receive work is charged to it: by default if it is protected or its CPU is limited.
+    pub charge_receive: bool,
+    /// Whether its programs may mount, trace, load BPF programs and more.
     #[serde(default, skip_serializing_if = "is_not")]
     pub privileged: bool,
-    /// Its users and groups, the lab's or its parent's among them; `None`: the best that the machine gives.
+    /// Its users and groups, the lab's or its parent's among them; if absent, the best that the machine gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<Ids>,
-    /// A directory to be the root of its file system; the host's under an overlay when `None`.
+    /// A directory to be the root of its file system; if absent, the host's under an overlay.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub root: Option<PathBuf>,
     /// The image that its root is made of instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageUse>,
-    /// Bytes it may write into its file system; a share of the machine's memory when `None`.
+    /// Bytes it may write into its file system; a quarter of the machine's memory by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<u64>,
-    /// Commands that run one after the other once the network is up, before any program of
-    /// `run` starts; each must end with exit code 0.
+    /// Commands, as argument lists, that must succeed, in order, before programs run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Vec<String>>,
     /// Programs started in order once the network is up.
     pub run: Vec<Program>,
-    /// Environment of its programs and of `exec`.
-    pub env: BTreeMap<String, String>,
+    /// Environment of its programs and of `exec`: pairs of name and value, sorted by name.
+    pub env: Vec<(String, String)>,
     /// Files put into it before anything runs.
     pub files: Vec<FileSpec>,
-    /// Files and directories of the host that it sees, by path.
+    /// Files and directories of the host that it sees, those around others before them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binds: Vec<Bind>,
     /// Ports of the host that lead to its programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Published>,
-    /// All must hold before `up` returns.
+    /// When it counts as ready: all must hold.
     pub ready: Ready,
-    /// Commands that run one after the other once all nodes of the lab are ready.
+    /// Commands to do when all nodes of the lab are ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exec: Vec<Exec>,
     /// A check that repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// Sysctls below `net.` set after the defaults, `net.ipv4.tcp_ecn` -> `1`.
-    pub sysctls: BTreeMap<String, String>,
-    /// Routes by hand; they replace the computed ones when `Some`.
-    pub routes: Option<Vec<RouteSpec>>,
+}
+
+impl NodeSpec {
+    /// A node with nothing but a name, and the users and groups of the one around it.
+    pub(crate) fn fresh(name: &str, parent: Option<(Slot, Option<Ids>)>) -> NodeSpec {
+        let ids = parent.and_then(|(_, ids)| ids);
+        NodeSpec {
+            name: name.to_owned(),
+            parent: parent.map(|(slot, _)| slot),
+            ids,
+            ..NodeSpec::default()
+        }
+    }
+}
+
+/// The default of charging receive work to a node.
+pub(crate) fn charges_by_default(limits: &Limits, protect: &Protect) -> bool {
+    !protect.is_empty() || limits.cpu_milli.is_some()
 }
 
 /// Limits on a node's processes together.

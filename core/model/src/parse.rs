@@ -123,7 +123,7 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
 fn hand_down(nodes: &mut [Node], of_lab: Option<Ids>) {
     for index in 0..nodes.len() {
         let node = &nodes[index];
-        let around = node.parent.map_or(of_lab, |parent| nodes[parent].ids);
+        let around = node.parent.map_or(of_lab, |parent| nodes[parent.get()].ids);
         if node.kind.as_vm().is_none() {
             nodes[index].ids = node.ids.or(around);
         }

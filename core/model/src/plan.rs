@@ -37,13 +37,13 @@ mod shortest;
 mod sliced;
 mod slots;
 mod sound;
+mod stored;
 mod subtree;
 mod sysctl;
 #[cfg(test)]
 pub(crate) mod tests;
 mod weight;
 
-pub(crate) use build::charges_by_default;
 pub use door::WayBack;
 pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hints::hints;
@@ -56,6 +56,7 @@ pub use scheme::{Numbering, Scheme};
 pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -63,13 +64,9 @@ use serde::{Deserialize, Serialize};
 
 use netloom_impair::Impairments;
 
-use crate::forwarding::Forwarding;
-use crate::image::ImageUse;
-use crate::kinds::{NodeKind, SwitchKind};
-use crate::lab::{Bind, Exec, FileSpec, Health, Lab, Limits, Program, Protect, Ready};
-use crate::published::Published;
+use crate::kinds::SwitchKind;
+use crate::lab::{Lab, NodeSpec};
 use crate::slices::Slice;
-use crate::users::Ids;
 
 /// Decides everything a lab leaves open.
 ///
@@ -119,73 +116,15 @@ pub struct Plan {
 }
 
 /// A node to make.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlannedNode {
     /// Its identity on the machine for its lifetime: initially in the file's order, never reused.
     pub id: NodeId,
-    /// Its name; a child's is `PARENT/NAME`. The last part is its host name.
-    pub name: String,
-    /// Its kind.
-    #[serde(default, skip_serializing_if = "NodeKind::is_default")]
-    pub kind: NodeKind,
-    /// The node it lives in.
-    pub parent: Option<Slot>,
-    /// Maximum number of nodes in it, at any depth; if absent, it cannot have any.
-    pub children: Option<u32>,
-    /// Whether it routes, and packets of which families.
-    pub forwarding: Forwarding,
-    /// Its host name by hand.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<String>,
-    /// Addresses of its loopback interface beside the usual ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
-    pub loopback: Vec<IpNet>,
-    /// Limits on its processes.
-    pub limits: Limits,
-    /// The budget of frames to it.
-    pub protect: Protect,
-    /// Whether receive work is charged to it.
-    pub charge_receive: bool,
-    /// Whether its programs may mount, trace, load BPF programs and more.
-    #[serde(default, skip_serializing_if = "crate::lab::is_not")]
-    pub privileged: bool,
-    /// Its users and groups; if absent, the best that the machine gives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Ids>,
-    /// Root directory by hand.
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
-    pub root: Option<std::path::PathBuf>,
-    /// The image that its root is made of instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<ImageUse>,
-    /// Bytes it may write into its file system; a quarter of the machine's memory by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage: Option<u64>,
-    /// Commands, as argument lists, that must succeed, in order, before programs run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub setup: Vec<Vec<String>>,
-    /// Programs to run.
-    pub run: Vec<Program>,
-    /// Environment: pairs of name and value, sorted by name.
-    pub env: Vec<(String, String)>,
-    /// Files to put in.
-    pub files: Vec<FileSpec>,
-    /// Files and directories of the host that it sees, those around others before them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub binds: Vec<Bind>,
-    /// Ports of the host that lead to its programs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<Published>,
-    /// When it counts as ready.
-    pub ready: Ready,
-    /// Commands to do when all nodes are ready.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exec: Vec<Exec>,
-    /// A check that repeats.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health: Option<Health>,
+    /// What the lab says of it.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schema(value_type = NodeSpec))]
+    pub spec: Arc<NodeSpec>,
     /// Sysctls as paths below `/proc/sys/`, in order of writing: netloom's own, then the file's. A path
     /// with a leading `-` is written if the kernel accepts it, and skipped otherwise.
     /// All are written before the node has interfaces, except those of one interface, which
@@ -194,10 +133,23 @@ pub struct PlannedNode {
     /// In the order of the links; unnamed ones are `eth0, eth1, …`.
     pub interfaces: Vec<Interface>,
     /// Routes to install, excluding connected ones.
-    #[serde(deserialize_with = "sharing::routes")]
     pub routes: Vec<Route>,
     /// Whether it reaches the host's network by NAT, so that it needs the host's name servers.
     pub internet: bool,
+}
+
+impl Deref for PlannedNode {
+    type Target = NodeSpec;
+
+    fn deref(&self) -> &NodeSpec {
+        &self.spec
+    }
+}
+
+impl DerefMut for PlannedNode {
+    fn deref_mut(&mut self) -> &mut NodeSpec {
+        Arc::make_mut(&mut self.spec)
+    }
 }
 
 /// An interface of a node.

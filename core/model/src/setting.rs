@@ -4,8 +4,7 @@
 
 use netloom_config::quote;
 
-use crate::lab::{Limits, Protect};
-use crate::plan::{PlannedNode, charges_by_default};
+use crate::lab::{Limits, NodeSpec, Protect, charges_by_default};
 use crate::users::Ids;
 
 /// The settings of a node.
@@ -28,7 +27,7 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of a node. `charge_receive` is `None` where it equals the default.
-    pub fn of(node: &PlannedNode) -> Settings {
+    pub fn of(node: &NodeSpec) -> Settings {
         let by_default = charges_by_default(&node.limits, &node.protect);
         Settings {
             limits: node.limits.clone(),
@@ -41,7 +40,7 @@ impl Settings {
     }
 
     /// Applies them to a node.
-    pub fn put(self, node: &mut PlannedNode) {
+    pub fn put(self, node: &mut NodeSpec) {
         let by_default = charges_by_default(&self.limits, &self.protect);
         node.charge_receive = self.charge_receive.unwrap_or(by_default);
         node.limits = self.limits;
@@ -72,7 +71,7 @@ pub(crate) fn may_be_privileged(
 ///
 /// # Errors
 /// The limit with both values, and the parent's name.
-pub fn check_bounds(node: &PlannedNode, parent: &PlannedNode) -> Result<(), String> {
+pub fn check_bounds(node: &NodeSpec, parent: &NodeSpec) -> Result<(), String> {
     may_be_privileged((&node.name, node.privileged), (&parent.name, parent.privileged))?;
     match excess(&node.limits, &parent.limits).first() {
         None => Ok(()),

@@ -7,10 +7,12 @@
 use std::any::Any;
 
 use super::How;
+use crate::image::ImageUse;
 use crate::impairment::text;
-use crate::kinds::SwitchKind;
 use crate::kinds::openflow::OpenflowSwitch;
 use crate::kinds::shm::{ShmSwitch, VdeFolder};
+use crate::kinds::{NodeKind, SwitchKind};
+use crate::lab::NodeSpec;
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::setting::{cpu_text, memory_text};
 use crate::slices::Slice;
@@ -97,6 +99,41 @@ impl<'a> Facts<'a> {
         self.add(key, Some(Value::Unseen(value)), How::Recreate);
     }
 
+    /// A value that is too long to be shown, unless it is the default.
+    fn put_unseen_unless<T: Unseen + Default + PartialEq>(
+        &mut self,
+        key: &str,
+        value: &'a T,
+        how: How,
+    ) {
+        let given = *value != T::default();
+        self.add(key, given.then_some(Value::Unseen(value)), how);
+    }
+
+    /// Things that are there or not, each by its text.
+    fn put_each(&mut self, key: &str, all: &[impl ToString]) {
+        for one in all {
+            self.put_live(format!("{key}.{}", one.to_string()), yes(true));
+        }
+    }
+
+    /// Values by name, or all as one.
+    fn put_many<T: PartialEq, V: Unseen + 'a>(
+        &mut self,
+        key: &str,
+        all: &'a Vec<T>,
+        part: impl Fn(&'a T) -> (&'a String, &'a V),
+    ) where
+        Vec<T>: Unseen,
+    {
+        if all.len() > MANY {
+            return self.put_live_unseen(key, all);
+        }
+        for (name, value) in all.iter().map(part) {
+            self.put_live_unseen(format!("{key}.{name}"), value);
+        }
+    }
+
     /// As [`Facts::put_live`], for a value that is too long or unsuitable to be shown.
     fn put_live_unseen(&mut self, key: impl Into<String>, value: &'a impl Unseen) {
         self.add(key, Some(Value::Unseen(value)), How::InPlace);
@@ -114,21 +151,39 @@ const MANY: usize = 1000;
 /// Everything about a node except its links and computed routes.
 pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact<'_>> {
     let mut facts = Facts::default();
-    let (limits, protect) = (&node.limits, &node.protect);
     let number = |value: Option<u32>| value.map(|n| n.to_string());
-    facts.put_live("forwarding", node.forwarding.word().map(str::to_owned));
-    facts.put_live("hostname", node.hostname.clone());
-    for address in &node.loopback {
-        facts.put_live(format!("loopback.{address}"), yes(true));
-    }
-    if let Some(router) = node.kind.as_router() {
-        facts.put("plane", Some(router.plane_word().to_owned()));
-        facts.put_unseen("daemon", router);
-    }
-    if let Some(machine) = node.kind.as_vm() {
-        facts.put("kind", Some("vm".to_owned()));
-        facts.put_unseen("machine", machine);
-    }
+    // A key that is added to nodes does not compile until it has its row.
+    let NodeSpec {
+        // Who it is and where it lives.
+        name: _,
+        parent: _,
+        kind,
+        children,
+        forwarding,
+        hostname,
+        loopback,
+        limits,
+        protect,
+        charge_receive,
+        privileged,
+        ids,
+        root,
+        image,
+        storage,
+        setup,
+        run,
+        env,
+        files,
+        binds,
+        ports,
+        ready,
+        exec,
+        health,
+    } = &*node.spec;
+    facts.put_live("forwarding", forwarding.word().map(str::to_owned));
+    facts.put_live("hostname", hostname.clone());
+    facts.put_each("loopback", loopback);
+    put_kind(&mut facts, kind);
     facts.put_live("limits.cpu", limits.cpu_milli.map(cpu_text));
     facts.put_live("limits.memory", limits.memory.map(memory_text));
     facts.put_live("limits.weight", number(limits.weight));
@@ -137,52 +192,24 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact<'_>> {
     facts.put_live("protect.packets", protect.packets.map(|rate| format!("{rate}/s")));
     facts.put_live("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
     facts.put_live("protect.auto", protect.auto.map(|auto| auto.to_string()));
-    facts.put_live("charge-receive", yes(node.charge_receive));
-    facts.put_live("children", number(node.children));
-    facts.put("privileged", yes(node.privileged));
-    facts.put("ids", node.ids.map(|ids| ids.word().to_owned()));
-    facts.put("root", node.root.as_ref().map(|root| root.display().to_string()));
-    if let Some(image) = &node.image {
-        facts.put("image", Some(image.name.clone()));
-        facts.put_live("pull", Some(image.pull.word().to_owned()));
-        facts.put_unseen("entrypoint", &image.entrypoint);
-        facts.put_unseen("run.image", &image.starts);
-        facts.put_unseen("cmd", &image.cmd);
-    }
-    facts.put("storage", node.storage.map(memory_text));
-    if !node.setup.is_empty() {
-        facts.put_unseen("setup", &node.setup);
-    }
-    if !node.run.is_empty() {
-        facts.put_live_unseen("run", &node.run);
-    }
-    if node.ready != crate::lab::Ready::default() {
-        facts.put_live_unseen("ready", &node.ready);
-    }
-    if node.env.len() > MANY {
-        facts.put_live_unseen("env", &node.env);
-    } else {
-        for (key, value) in &node.env {
-            facts.put_live_unseen(format!("env.{key}"), value);
-        }
-    }
-    for file in &node.files {
+    facts.put_live("charge-receive", yes(*charge_receive));
+    facts.put_live("children", number(*children));
+    facts.put("privileged", yes(*privileged));
+    facts.put("ids", ids.map(|ids| ids.word().to_owned()));
+    facts.put("root", root.as_ref().map(|root| root.display().to_string()));
+    put_image(&mut facts, image.as_ref());
+    facts.put("storage", storage.map(memory_text));
+    facts.put_unseen_unless("setup", setup, How::Recreate);
+    facts.put_unseen_unless("run", run, How::InPlace);
+    facts.put_unseen_unless("ready", ready, How::InPlace);
+    facts.put_many("env", env, |(name, value)| (name, value));
+    for file in files {
         facts.put_live_unseen(format!("files.{}", file.path), file);
     }
-    for port in &node.ports {
-        facts.put_live(format!("ports.{port}"), yes(true));
-    }
-    if node.binds.len() > MANY {
-        facts.put_live_unseen("binds", &node.binds);
-    } else {
-        for bind in &node.binds {
-            facts.put_live_unseen(format!("binds.{}", bind.to), bind);
-        }
-    }
-    if !node.exec.is_empty() {
-        facts.put_live_unseen("exec", &node.exec);
-    }
-    if let Some(health) = &node.health {
+    facts.put_each("ports", ports);
+    facts.put_many("binds", binds, |bind| (&bind.to, bind));
+    facts.put_unseen_unless("exec", exec, How::InPlace);
+    if let Some(health) = health {
         facts.put_live_unseen("health", health);
     }
     if node.sysctls.len() > MANY {
@@ -193,6 +220,26 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact<'_>> {
         }
     }
     facts.0
+}
+
+fn put_kind<'a>(facts: &mut Facts<'a>, kind: &'a NodeKind) {
+    if let Some(router) = kind.as_router() {
+        facts.put("plane", Some(router.plane_word().to_owned()));
+        facts.put_unseen("daemon", router);
+    }
+    if let Some(machine) = kind.as_vm() {
+        facts.put("kind", Some("vm".to_owned()));
+        facts.put_unseen("machine", machine);
+    }
+}
+
+fn put_image<'a>(facts: &mut Facts<'a>, image: Option<&'a ImageUse>) {
+    let Some(image) = image else { return };
+    facts.put("image", Some(image.name.clone()));
+    facts.put_live("pull", Some(image.pull.word().to_owned()));
+    facts.put_unseen("entrypoint", &image.entrypoint);
+    facts.put_unseen("run.image", &image.starts);
+    facts.put_unseen("cmd", &image.cmd);
 }
 
 /// The kernel's settings with their final values, without those that make a router.
@@ -325,49 +372,10 @@ fn interface<'a>(plan: &'a Plan, end: &PlannedEnd) -> Option<&'a Interface> {
     plan.node_at(*node)?.interfaces.get(*interface)
 }
 
-/// Whether two nodes have equal facts because what these are made of is equal. The list is complete: a field that is added to
-/// nodes does not compile until it is in it.
+/// Whether two nodes have equal facts because what these are made of is equal.
 pub(super) fn is_same_node(a: &PlannedNode, b: &PlannedNode) -> bool {
-    let PlannedNode {
-        // What identifies a node on the machine, and what follows from links.
-        id: _,
-        name: _,
-        parent: _,
-        interfaces: _,
-        internet: _,
-        kind,
-        children,
-        forwarding,
-        hostname,
-        loopback,
-        limits,
-        protect,
-        charge_receive,
-        privileged,
-        ids,
-        root,
-        image,
-        storage,
-        setup,
-        run,
-        env,
-        files,
-        binds,
-        ports,
-        ready,
-        exec,
-        health,
-        sysctls,
-        // Some settings follow from these.
-        routes,
-    } = a;
-    (kind, children, forwarding, hostname, loopback)
-        == (&b.kind, &b.children, &b.forwarding, &b.hostname, &b.loopback)
-        && (limits, protect, charge_receive, privileged, ids)
-            == (&b.limits, &b.protect, &b.charge_receive, &b.privileged, &b.ids)
-        && (root, image, storage, setup, run) == (&b.root, &b.image, &b.storage, &b.setup, &b.run)
-        && (env, files, binds, ports, ready) == (&b.env, &b.files, &b.binds, &b.ports, &b.ready)
-        && (exec, health, sysctls, routes) == (&b.exec, &b.health, &b.sysctls, &b.routes)
+    // Some settings follow from routes.
+    (&a.spec, &a.sysctls, &a.routes) == (&b.spec, &b.sysctls, &b.routes)
 }
 
 /// The same for links, each with its plan.

@@ -376,7 +376,7 @@ fn settle(lab: &mut Lab, settings: &[u8]) {
             0 => node.limits.memory = Some(u64::from(*setting).max(1) << 20),
             1 => node.storage = Some(u64::from(*setting) << 20),
             2 => {
-                node.env.insert("A".into(), setting.to_string());
+                node.env = vec![("A".into(), setting.to_string())];
             }
             _ => {}
         }

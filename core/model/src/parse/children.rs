@@ -14,6 +14,7 @@ use super::unroll::{Context, Scope, Stop};
 use super::{check_count, named};
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
 use crate::naming::{dotted, whole_name_problem};
+use crate::plan::Slot;
 use crate::setting::{excess, may_be_privileged};
 
 /// A node whose children are being read.
@@ -42,7 +43,7 @@ pub(crate) fn nodes(
         };
         let path = path.key(round.name);
         let mut value = node::node(&name, round.body, &path, report);
-        value.node.parent = parent.map(|p| p.index);
+        value.node.parent = parent.map(|p| Slot::new(p.index));
         let depth = parent.map_or(0, |p| p.depth) + 1;
         let this = Parent { index: nodes.len(), depth };
         let repetition = round.scope.repetition.clone();
@@ -85,7 +86,7 @@ fn check_counts(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
         let count = counts[index];
         let body = &mut nodes[index].value;
         if let Some(parent) = body.node.parent {
-            counts[parent] += count + 1;
+            counts[parent.get()] += count + 1;
         }
         match (body.node.children, body.children) {
             (Some(limit), Some(place)) if limit < count => {
@@ -110,13 +111,13 @@ fn check_limits(nodes: &[Origin<NodeBody>], body: &NodeBody, report: &mut Report
     if let (Some(parent), Some(place)) = (around, body.privileged)
         && let Err(words) = may_be_privileged(
             (&body.node.name, body.node.privileged),
-            (&nodes[parent].value.node.name, nodes[parent].value.node.privileged),
+            (&nodes[parent.get()].value.node.name, nodes[parent.get()].value.node.privileged),
         )
     {
         report.error(place, words);
     }
     while let Some(index) = around {
-        let outer = &nodes[index].value.node;
+        let outer = &nodes[index.get()].value.node;
         for excess in excess(&body.node.limits, &outer.limits) {
             let place = body.limits.iter().find(|(key, _)| *key == excess.key);
             if let Some((key, place)) = place.filter(|(key, _)| !told.contains(key)) {

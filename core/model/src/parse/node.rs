@@ -16,12 +16,12 @@ use crate::file::values::{At, is_ipv4, non_empty, owner};
 use crate::file::{Fields, choice, elsewhere};
 use crate::forwarding::Forwarding;
 use crate::kinds::{NodeKind, router, vm};
-use crate::lab::{FileContent, FileSpec, Node, Program, Ready, Restart, RouteSpec, Via};
+use crate::lab::{FileContent, FileSpec, Node, NodeSpec, Program, Ready, Restart, RouteSpec, Via};
 use crate::signal::{self, StopSignal};
 
 /// Reads a node's body; invalid values keep their default.
 pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> NodeBody {
-    let node = Node { name: name.to_owned(), ..Node::default() };
+    let node = Node::from(NodeSpec { name: name.to_owned(), ..NodeSpec::default() });
     let mut body =
         NodeBody { node, routes: Vec::new(), limits: Vec::new(), children: None, privileged: None };
     let Some(fields) = Fields::open(yaml, path, &NODE, report) else { return body };
@@ -30,9 +30,10 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
     read_surroundings(&fields, path, &mut body.node, report);
     read_upkeep(&fields, path, &mut body.node, report);
     read_kind(yaml, &fields, path, &mut body.node, report);
-    if let NodeKind::Router(router) = &body.node.kind {
+    let router = body.node.kind.as_router();
+    if let Some((frr, learns)) = router.map(|router| (router.frr, router.learns_routes())) {
         // FRR's daemons start only where they get the capability SYS_ADMIN.
-        if router.frr {
+        if frr {
             if let Some(value) = fields.get("privileged").filter(|_| !body.node.privileged) {
                 let message =
                     format!("{}: FRR starts only in a privileged node", path.key("privileged"));
@@ -43,7 +44,7 @@ pub(crate) fn node(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report
         }
         body.node.forwarding = Forwarding::Both(true);
         // The plan decides no routes where a protocol does.
-        body.node.routes = router.learns_routes().then(Vec::new);
+        body.node.routes = learns.then(Vec::new);
     }
     let node = &mut body.node;
     if let Some(value) = fields.get("forwarding") {
@@ -179,7 +180,7 @@ fn restart(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Restart
     })
 }
 
-fn env(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<String, String> {
+fn env(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<(String, String)> {
     let mut env = BTreeMap::new();
     for entry in map(value, path, "a map of variables", report) {
         let path = path.key(&entry.key);
@@ -193,7 +194,7 @@ fn env(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<String, S
             env.insert(entry.key.clone(), text);
         }
     }
-    env
+    env.into_iter().collect()
 }
 
 fn sysctls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<String, String> {

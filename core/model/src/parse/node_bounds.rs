@@ -9,7 +9,7 @@ use crate::bounds::{
     LEAST_BYTES, LEAST_CPU, LEAST_MEMORY, MAX_NODES, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT,
 };
 use crate::file::Fields;
-use crate::lab::{Limits, Protect};
+use crate::lab::{Limits, Protect, charges_by_default};
 use crate::users::{Ids, WORDS};
 
 /// Reads these keys of a node; invalid values keep their default.
@@ -25,9 +25,10 @@ pub(crate) fn read_bounds(
     if let Some(value) = fields.get("protect") {
         body.node.protect = protect(value, &path.key("protect"), report);
     }
-    if let Some(value) = fields.get("charge-receive") {
-        body.node.charge_receive = read::boolean(value, &path.key("charge-receive"), report);
-    }
+    let given = fields.get("charge-receive");
+    let given = given.and_then(|v| read::boolean(v, &path.key("charge-receive"), report));
+    let by_default = charges_by_default(&body.node.limits, &body.node.protect);
+    body.node.charge_receive = given.unwrap_or(by_default);
     if let Some(value) = fields.get("storage") {
         body.node.storage = memory(value, &path.key("storage"), report);
     }

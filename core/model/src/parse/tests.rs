@@ -1,7 +1,8 @@
 //! Valid lab files and their meaning.
 
 use super::*;
-use crate::lab::{End, FileContent, Restart, Via};
+use crate::lab::{End, FileContent, NodeSpec, Restart, Via};
+use crate::plan::Slot;
 
 fn lab(text: &str) -> Lab {
     parse("t.yaml", text.as_bytes(), "t").unwrap_or_else(|e| panic!("{e}"))
@@ -21,6 +22,10 @@ pub(super) fn errors_of_node(body: &str) -> Vec<String> {
         Ok(_) => vec![],
         Err(e) => e.list.into_iter().map(|d| d.message).collect(),
     }
+}
+
+fn env<'l>(node: &'l Node, name: &str) -> Option<&'l str> {
+    node.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
 fn names(lab: &Lab) -> Vec<&str> {
@@ -71,7 +76,7 @@ links: [[a, b]]
     assert_eq!(a.root.as_deref(), Some(std::path::Path::new("images/alpine")));
     assert_eq!(a.run[1].command, ["web", "80"]);
     assert_eq!((a.run[0].restart, a.run[1].restart), (Restart::Never, Restart::OnFailure));
-    assert_eq!((a.env["PORT"].as_str(), a.env["EMPTY"].as_str()), ("80", ""));
+    assert_eq!((env(a, "PORT").unwrap(), env(a, "EMPTY").unwrap()), ("80", ""));
     assert_eq!(a.files[0].content, FileContent::Text("{x} stays\n".into()));
     assert_eq!((a.files[0].mode, a.files[1].mode), (0o644, 0o755));
     assert_eq!(a.files[1].content, FileContent::From("b.txt".into()));
@@ -81,7 +86,8 @@ links: [[a, b]]
     let routes = a.routes.as_ref().unwrap();
     assert_eq!((routes[0].to, &routes[0].via), (None, &Some(Via::Node("b".into()))));
     assert_eq!((routes[1].to.unwrap().prefix_len(), routes[1].dev.as_deref()), (16, Some("eth0")));
-    assert_eq!(lab.nodes[1], crate::lab::Node { name: "b".into(), ..Default::default() });
+    let plain = NodeSpec { name: "b".into(), ..NodeSpec::default() };
+    assert_eq!(lab.nodes[1], plain.into());
 }
 
 #[test]
@@ -175,9 +181,9 @@ links:
   - {for: {x: 1..2}, ends: ['h{x}:e{x}', plain], name: 'l{x}', mtu: '{1400 + x}'}
 ");
     let h2 = &lab.nodes[1];
-    assert_eq!((h2.env["N2"].as_str(), h2.env["JSON"].as_str()), ("v20", "{\"a\": 2}"));
+    assert_eq!((env(h2, "N2").unwrap(), env(h2, "JSON").unwrap()), ("v20", "{\"a\": 2}"));
     assert_eq!((h2.limits.processes, h2.run[0].command[1].as_str()), (Some(3), "0"));
-    assert_eq!(lab.nodes[2].env["JSON"], "{\"a\": 1}");
+    assert_eq!(env(&lab.nodes[2], "JSON").unwrap(), "{\"a\": 1}");
     assert_eq!((lab.links[1].name.as_deref(), lab.links[1].mtu), (Some("l2"), Some(1402)));
 }
 
@@ -209,7 +215,7 @@ nodes:
   r2: {<<: *router, env: {B: 2}}
 ");
     assert!(lab.nodes[0].forwarding.any() && lab.nodes[1].forwarding.any());
-    assert!(lab.nodes[1].env.contains_key("B") && !lab.nodes[1].env.contains_key("A"));
+    assert!(env(&lab.nodes[1], "B").is_some() && env(&lab.nodes[1], "A").is_none());
 }
 
 #[test]
@@ -301,7 +307,7 @@ nodes:
     let [a, b] = &lab.nodes[..] else { panic!() };
     assert_eq!((a.limits.weight, a.limits.sockets), (Some(300), Some(500)));
     assert_eq!((a.protect.packets, a.protect.bytes), (Some(200_000), Some(1_000_000_000)));
-    assert_eq!((a.charge_receive, b.charge_receive), (Some(false), None));
+    assert_eq!((a.charge_receive, b.charge_receive), (false, true));
     assert_eq!((b.protect.packets, b.protect.bytes), (None, Some(1_572_864)));
 }
 
@@ -323,7 +329,10 @@ links:
 ");
     assert_eq!(names(&lab), ["t", "t/a", "t/a/x", "t/a/y", "t/b", "z"]);
     let parents: Vec<_> = lab.nodes.iter().map(|n| n.parent).collect();
-    assert_eq!(parents, [None, Some(0), Some(1), Some(1), Some(0), None]);
+    assert_eq!(
+        parents,
+        [None, Some(0), Some(1), Some(1), Some(0), None].map(|at| at.map(Slot::new))
+    );
     let limits: Vec<_> = lab.nodes.iter().map(|n| n.children).collect();
     assert_eq!(limits, [Some(4), Some(7), None, Some(0), None, Some(3)]);
     assert_eq!(lab.links[0].ends[1], End::Node { node: 1, iface: Some("up".into()) });
@@ -352,7 +361,10 @@ nodes:
         ["t1", "t1/one", "t1/n1", "t1/n1/2-11", "t1/n2", "t1/n2/2-12", "t2", "t2/one", "t2/n2"];
     assert_eq!(names(&lab)[..9], expected);
     assert_eq!(lab.nodes[4].limits.processes, Some(12));
-    assert_eq!((lab.nodes[1].env["OF"].as_str(), lab.nodes[1].env["TEXT"].as_str()), ("t1", "{}"));
+    assert_eq!(
+        (env(&lab.nodes[1], "OF").unwrap(), env(&lab.nodes[1], "TEXT").unwrap()),
+        ("t1", "{}")
+    );
     assert_eq!((lab.nodes[0].children, lab.nodes[6].children), (Some(10), Some(20)));
 }
 

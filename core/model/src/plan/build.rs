@@ -1,5 +1,7 @@
 //! Puts a plan together from names, addresses and routes.
 
+use std::sync::Arc;
+
 use ipnet::IpNet;
 
 use super::address::{self, Addressing};
@@ -15,7 +17,7 @@ use super::{
     DEFAULT_MTU, FIRST_INDEX, Interface, LinkId, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink,
     PlannedNode, PlannedSwitch, Route, Scheme, Slot, SwitchSlot, hosts, ports, route, sysctl,
 };
-use crate::lab::{End, Lab, Limits, Link, Protect};
+use crate::lab::{End, Lab, Link};
 
 /// See [`super::plan`].
 pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
@@ -176,32 +178,7 @@ impl Builder<'_> {
     fn nodes(&self) -> Vec<PlannedNode> {
         let node = |(id, node): (usize, &crate::lab::Node)| PlannedNode {
             id: NodeId::new(id),
-            name: node.name.clone(),
-            kind: node.kind.clone(),
-            parent: node.parent.map(Slot::new),
-            children: node.children,
-            forwarding: node.forwarding,
-            hostname: node.hostname.clone(),
-            loopback: node.loopback.clone(),
-            limits: node.limits.clone(),
-            protect: node.protect,
-            charge_receive: node
-                .charge_receive
-                .unwrap_or_else(|| charges_by_default(&node.limits, &node.protect)),
-            privileged: node.privileged,
-            ids: node.ids,
-            root: node.root.clone(),
-            image: node.image.clone(),
-            storage: node.storage,
-            setup: node.setup.clone(),
-            run: node.run.clone(),
-            env: node.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
-            files: node.files.clone(),
-            binds: node.binds.clone(),
-            ports: node.ports.clone(),
-            ready: node.ready.clone(),
-            exec: node.exec.clone(),
-            health: node.health.clone(),
+            spec: Arc::clone(&node.spec),
             sysctls: sysctl::sysctls(node),
             interfaces: Vec::new(),
             routes: Vec::new(),
@@ -285,11 +262,6 @@ impl Builder<'_> {
         }
         Ok(())
     }
-}
-
-/// The default of charging receive work to a node.
-pub(crate) fn charges_by_default(limits: &Limits, protect: &Protect) -> bool {
-    !protect.is_empty() || limits.cpu_milli.is_some()
 }
 
 /// The hash of everything in a plan except the digest, the next id and the scheme. Routes, of which there can

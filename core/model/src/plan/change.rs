@@ -5,6 +5,7 @@
 //! removed node stay, unless their outgoing interface was removed with it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::hosts;
 use super::{
@@ -12,42 +13,18 @@ use super::{
     PlannedSwitch, Route, Slot, SwitchSlot, ports, sysctl,
 };
 use crate::bounds::{MAX_DEPTH, MAX_NODES};
-use crate::forwarding::Forwarding;
 use crate::kinds::SwitchKind;
-use crate::lab::{Node, Ready};
+use crate::lab::{Node, NodeSpec};
 
 impl PlannedNode {
     /// A node with default settings, and the id that [`Plan::add_node`] assigns next. `name` is
     /// the whole name, `parent` the node that contains it.
     pub fn fresh(plan: &Plan, name: &str, parent: Option<Slot>) -> PlannedNode {
-        let plain = Node::default();
+        let around = parent.map(|at| (at, plan.node_at(at).and_then(|around| around.ids)));
         PlannedNode {
             id: plan.next_id,
-            name: name.to_owned(),
-            kind: plain.kind.clone(),
-            parent,
-            children: None,
-            forwarding: Forwarding::default(),
-            hostname: None,
-            loopback: Vec::new(),
-            limits: plain.limits.clone(),
-            protect: plain.protect,
-            charge_receive: false,
-            privileged: false,
-            ids: parent.and_then(|parent| plan.node_at(parent)?.ids),
-            root: None,
-            image: None,
-            storage: None,
-            setup: Vec::new(),
-            run: Vec::new(),
-            env: Vec::new(),
-            files: Vec::new(),
-            binds: Vec::new(),
-            ports: Vec::new(),
-            ready: Ready::default(),
-            exec: Vec::new(),
-            health: None,
-            sysctls: sysctl::sysctls(&plain),
+            spec: Arc::new(NodeSpec::fresh(name, around)),
+            sysctls: sysctl::sysctls(&Node::default()),
             interfaces: Vec::new(),
             routes: Vec::new(),
             internet: false,
@@ -116,7 +93,10 @@ impl Plan {
         }
         nodes.retain(&mut self.nodes);
         for node in &mut self.nodes {
-            node.parent = node.parent.and_then(|parent| nodes.slot(parent));
+            let parent = node.parent.and_then(|parent| nodes.slot(parent));
+            if parent != node.parent {
+                node.parent = parent;
+            }
         }
         self.hosts = hosts::hosts(&self.nodes);
     }

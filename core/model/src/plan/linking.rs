@@ -5,6 +5,7 @@
 //! it changes except routes. The [`Scheme`] has the information that a plan alone lacks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use netloom_impair::Impairments;
@@ -349,9 +350,7 @@ impl Plan {
     /// The lab of this plan, as far as addresses and routes depend on it.
     fn as_lab(&self, scheme: &Scheme) -> Lab {
         let node = |node: &PlannedNode| Node {
-            name: node.name.clone(),
-            forwarding: node.forwarding,
-            loopback: node.loopback.clone(),
+            spec: Arc::clone(&node.spec),
             routes: scheme.routed_by_hand.contains(&node.id).then(Vec::new),
             ..Node::default()
         };

@@ -10,6 +10,8 @@
 //! for groups it does not map. They are written before the node has interfaces, because an
 //! interface copies `default` when it is made.
 
+use std::sync::Arc;
+
 use super::hash::hash;
 use super::{PlannedNode, Route};
 use crate::lab::Node;
@@ -62,13 +64,13 @@ pub(crate) fn of_several_ways(name: &str, routes: &[Route]) -> Vec<(String, Stri
 
 /// The number of netloom's own in a node's list.
 pub(super) fn number_of_own(node: &PlannedNode) -> usize {
-    let plain = Node { forwarding: node.forwarding, ..Node::default() };
+    let plain = Node { spec: Arc::clone(&node.spec), ..Node::default() };
     sysctls(&plain).len() + of_several_ways(&node.name, &node.routes).len()
 }
 
 /// Removes them from a node's list, whatever its current routes; returns their position.
 pub(crate) fn take_out_several_ways(node: &mut PlannedNode) -> usize {
-    let plain = Node { forwarding: node.forwarding, ..Node::default() };
+    let plain = Node { spec: Arc::clone(&node.spec), ..Node::default() };
     let own = sysctls(&plain).len().min(node.sysctls.len());
     for families in [[true, true], [true, false], [false, true]] {
         let list = of_families(&node.name, families);
@@ -118,10 +120,12 @@ pub fn is_of_an_interface(path: &str) -> bool {
 mod tests {
     use super::*;
     use crate::forwarding::{Forwarding, OneFamily};
+    use crate::lab::NodeSpec;
 
     #[test]
     fn forwarding_comes_first_and_the_files_own_last() {
-        let mut node = Node { forwarding: Forwarding::Both(true), ..Node::default() };
+        let with = |forwarding| Node::from(NodeSpec { forwarding, ..NodeSpec::default() });
+        let mut node = with(Forwarding::Both(true));
         node.sysctls.insert("net.ipv4.tcp_ecn".into(), "1".into());
         node.sysctls.insert("net/ipv4/conf/eth0.1/rp_filter".into(), "2".into());
         let list = sysctls(&node);
@@ -130,7 +134,7 @@ mod tests {
         assert_eq!(own[0], ("net/ipv4/tcp_ecn".into(), "1".into()));
         assert_eq!(own[1].0, "net/ipv4/conf/eth0.1/rp_filter");
         assert_eq!(sysctls(&Node::default())[0].1, "0");
-        let six = Node { forwarding: Forwarding::Only(OneFamily::Ipv6), ..Node::default() };
+        let six = with(Forwarding::Only(OneFamily::Ipv6));
         let list = sysctls(&six);
         let value = |path: &str| list.iter().find(|(p, _)| p == path).map(|(_, v)| v.as_str());
         assert_eq!(value("net/ipv4/ip_forward"), Some("0"));

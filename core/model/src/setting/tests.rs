@@ -1,6 +1,7 @@
 //! When receive work is charged, and limits of nodes in nodes.
 
 use super::*;
+use crate::plan::PlannedNode;
 use crate::{Plan, set_node};
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 use crate::impairment;
 use crate::kinds::openflow::{FailMode, OpenflowSwitch, OpenflowVersion};
 use crate::kinds::shm::{PortVlan, ShmSwitch, VdeFolder};
-use crate::lab::{Lab, Protect};
+use crate::lab::{Lab, NodeSpec, Protect};
 use crate::parse::keys::{DIRECTION, LINK};
 use crate::parse::parse;
 use crate::plan::{NewEnd, NewLink, plan};
@@ -161,19 +161,14 @@ fn settings_of_nodes_are_read_as_in_the_file() {
         for text in VALUES.iter().filter(|text| **text != "none") {
             let entry = format!("{inner}: {}", quoted(text));
             let entry = map.map_or(entry.clone(), |map| format!("{map}: {{{entry}}}"));
-            let file = in_file(&format!("nodes:\n  n: {{{entry}}}\n")).map(|lab| {
-                let node = &lab.nodes[0];
-                Settings {
-                    limits: node.limits.clone(),
-                    protect: node.protect,
-                    charge_receive: node.charge_receive,
-                    children: node.children,
-                    privileged: node.privileged,
-                    ids: node.ids,
-                }
-            });
+            let file = in_file(&format!("nodes:\n  n: {{{entry}}}\n"));
+            let file = file.map(|lab| NodeSpec::clone(&lab.nodes[0]));
             let mut settings = Settings::default();
-            let live = set_node(&mut settings, key, text).map(|()| settings);
+            let live = set_node(&mut settings, key, text).map(|()| {
+                let mut node = NodeSpec { name: "n".into(), ..NodeSpec::default() };
+                settings.put(&mut node);
+                node
+            });
             seen += u32::from(live.is_ok());
             same(&format!("{key}={text}"), &path, key, file, live);
         }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::forwarding::Forwarding;
-use crate::lab::{End, Lab, Link, Node, Pool, RouteSpec, Switch};
+use crate::lab::{End, Lab, Link, NodeSpec, Pool, RouteSpec, Switch};
+use crate::plan::Slot;
 
 /// A lab under construction. Ends of links are written as in a lab file.
 #[derive(Clone, Debug)]
@@ -38,7 +39,8 @@ impl LabBuilder {
         let node = self.lab.nodes.len();
         self.index.insert(name.into(), End::Node { node, iface: None });
         let forwarding = Forwarding::Both(forwarding);
-        self.lab.nodes.push(Node { name: name.into(), forwarding, ..Node::default() });
+        let spec = NodeSpec { name: name.into(), forwarding, ..NodeSpec::default() };
+        self.lab.nodes.push(spec.into());
         self
     }
 
@@ -57,7 +59,7 @@ impl LabBuilder {
         let node = self.lab.nodes.last_mut().unwrap();
         node.children = limit;
         node.parent = parent.map(|end| match end {
-            End::Node { node, .. } => node,
+            End::Node { node, .. } => Slot::new(node),
             _ => panic!("{name}: its parent is not a node"),
         });
         self
