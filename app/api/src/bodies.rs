@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
@@ -135,6 +135,11 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
+    /// Whether reading it takes a while.
+    pub(crate) fn is_large(&self) -> bool {
+        self.bytes.len() > MAX_BODY
+    }
+
     /// The bytes as they came.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -147,8 +152,7 @@ impl Whole {
 
     /// The value that it says.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Rejection> {
-        json::read(&self.bytes)
-            .map_err(|e| Rejection::new(StatusCode::BAD_REQUEST, format!("body: {e}")))
+        json::read(&self.bytes).map_err(|e| Rejection::body(&e.to_string()))
     }
 }
 
@@ -157,18 +161,6 @@ impl<S: Sync> FromRequestParts<S> for Whole {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Whole, Rejection> {
         parts.extensions.remove().ok_or_else(Rejection::panicked)
-    }
-}
-
-/// The value of a small body.
-pub(crate) struct Sent<T>(pub(crate) T);
-
-impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Sent<T> {
-    type Rejection = Rejection;
-
-    async fn from_request(request: Request, state: &S) -> Result<Sent<T>, Rejection> {
-        let whole = Whole::from_request_parts(&mut request.into_parts().0, state).await?;
-        whole.read().map(Sent)
     }
 }
 

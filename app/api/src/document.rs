@@ -1,5 +1,6 @@
-//! The head of the OpenAPI document: information on the API as a whole.
+//! The OpenAPI document as text, and its head: information on the API as a whole.
 
+use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 #[derive(OpenApi)]
@@ -27,6 +28,91 @@ use utoipa::OpenApi;
     )
 )]
 struct Document;
+
+/// The document as indented JSON, with a final newline.
+pub(crate) fn text(document: &utoipa::openapi::OpenApi) -> String {
+    // Serialising plain data to memory fails only for maps with non-string keys, which it does not contain.
+    let mut whole = serde_json::to_value(document).unwrap_or_default();
+    finish(&mut whole);
+    if let Some(schemas) = whole["components"]["schemas"].as_object_mut() {
+        lift(schemas);
+    }
+    whole["components"]["securitySchemes"] = json!({"token": {
+        "type": "http", "scheme": "bearer",
+        "description": "Over TCP; the UNIX socket identifies callers by their user",
+    }});
+    whole["security"] = json!([{}, {"token": []}]);
+    serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+}
+
+/// What utoipa writes otherwise: lists of fixed length by `items: false`, which generators do not read, and problems as JSON of
+/// no special type.
+fn finish(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(finish);
+            if fields.get("items") == Some(&Value::Bool(false)) {
+                bound(fields);
+            }
+            let refers = |of: &Value| {
+                of["schema"]["$ref"].as_str().is_some_and(|name| name.ends_with("/Problem"))
+            };
+            if fields.get(JSON).is_some_and(refers)
+                && let Some(of) = fields.remove(JSON)
+            {
+                fields.insert(PROBLEM.to_owned(), of);
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(finish),
+        _ => {}
+    }
+}
+
+/// Gives the parts of choices names: generators make up names for those without one, and some twice.
+fn lift(schemas: &mut Map<String, Value>) {
+    let mut lifted = Map::new();
+    for (name, schema) in schemas.iter_mut() {
+        let choices = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+        for choice in choices.into_iter().flatten() {
+            let fields = choice.get_mut("properties").and_then(Value::as_object_mut);
+            for (key, field) in fields.into_iter().flatten() {
+                if field["type"] == "object" && field.get("properties").is_some() {
+                    let part =
+                        name.clone() + &key.split(['-', '_']).map(capital).collect::<String>();
+                    let place = json!({"$ref": format!("#/components/schemas/{part}")});
+                    lifted.insert(part, std::mem::replace(field, place));
+                }
+            }
+        }
+    }
+    schemas.append(&mut lifted);
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A list of fixed length, by its items and its length.
+fn bound(list: &mut Map<String, Value>) {
+    let Some(Value::Array(mut kinds)) = list.remove("prefixItems") else { return };
+    let length = kinds.len();
+    let all = kinds.clone();
+    let mut at = 0;
+    kinds.retain(|kind| {
+        at += 1;
+        !all[..at - 1].contains(kind)
+    });
+    let items = if kinds.len() == 1 { kinds.remove(0) } else { json!({"anyOf": kinds}) };
+    list.insert("items".to_owned(), items);
+    list.insert("minItems".to_owned(), length.into());
+    list.insert("maxItems".to_owned(), length.into());
+}
+
+const JSON: &str = "application/json";
+
+/// The type of problems (RFC 9457).
+pub(crate) const PROBLEM: &str = "application/problem+json";
 
 /// Title and tags, no routes yet.
 pub(crate) fn empty_document() -> utoipa::openapi::OpenApi {

@@ -10,12 +10,14 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use netloom_lab::Service;
+use netloom_lab::call::Call;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::calls::{Calls, Kind, Looks};
 use crate::connections::Held;
+use crate::parameters::encoded;
 use crate::reply::Rejection;
 
 /// The lab, as it is asked on a connection.
@@ -35,6 +37,8 @@ pub(crate) struct Lab {
 /// connections has others to serve.
 pub(crate) struct Encoded<T> {
     bytes: Bytes,
+    /// Where the object is that was made.
+    made: Option<String>,
     of: PhantomData<fn() -> T>,
 }
 
@@ -42,13 +46,25 @@ impl<T: Serialize> Encoded<T> {
     pub(crate) fn of(value: &T) -> Result<Encoded<T>, Rejection> {
         // Plain data has no key that JSON lacks.
         let bytes = serde_json::to_vec(value).map_err(|_| Rejection::panicked())?;
-        Ok(Encoded { bytes: bytes.into(), of: PhantomData })
+        Ok(Encoded { bytes: bytes.into(), made: None, of: PhantomData })
+    }
+
+    /// The answer to a call.
+    pub(crate) fn of_call<C: Call<Answer = T>>(value: &T) -> Result<Encoded<T>, Rejection> {
+        let made = C::made(value).map(|name| format!("{}/{}", C::OPERATION.path, encoded(name)));
+        Ok(Encoded { made, ..Encoded::of(value)? })
     }
 }
 
 impl<T> IntoResponse for Encoded<T> {
     fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, "application/json")], self.bytes).into_response()
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        match self.made {
+            Some(place) => {
+                (StatusCode::CREATED, [(header::LOCATION, place)], json, self.bytes).into_response()
+            }
+            None => (json, self.bytes).into_response(),
+        }
     }
 }
 
@@ -72,36 +88,35 @@ impl Lab {
         Lab { service, stopping, calls: Arc::default(), patience, held: Held::default() }
     }
 
-    async fn run<T: Serialize + 'static, E: Into<Rejection>>(
+    async fn run<T: 'static>(
         &self,
         kind: Kind,
-        work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&dyn Service) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         let service = Arc::clone(&self.service);
-        let encoded = move || Encoded::of(&work(&*service).map_err(Into::into)?);
-        self.calls.run(kind, &self.held, encoded).await
+        self.calls.run(kind, &self.held, move || work(&*service)).await
     }
 
     /// Runs a call that may block without limit.
-    pub(crate) async fn call<T: Serialize + 'static, E: Into<Rejection>>(
+    pub(crate) async fn call<T: 'static>(
         &self,
-        work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&dyn Service) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         self.run(Kind::Long, work).await
     }
 
     /// Runs the call that takes the lab down.
-    pub(crate) async fn last_call<T: Serialize + 'static, E: Into<Rejection>>(
+    pub(crate) async fn last_call<T: 'static>(
         &self,
-        work: impl FnOnce(&dyn Service) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&dyn Service) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         self.run(Kind::Last, work).await
     }
 
     /// Runs a quick call.
-    pub(crate) async fn quick<T: Serialize + 'static>(
+    pub(crate) async fn quick<T: 'static>(
         &self,
-        work: impl FnOnce(&dyn Service) -> netloom_lab::Result<T> + Send + 'static,
+        work: impl FnOnce(&dyn Service) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         timeout(self.patience, self.run(Kind::Quick, work)).await.unwrap_or_else(|_| {
             Err(Rejection::new(
@@ -112,8 +127,8 @@ impl Lab {
     }
 
     /// Looks until there is something, the time is over, or the request has to end; `look` is told whether it is the last
-    /// one.
-    pub(crate) async fn wait_for<T: Serialize + Default + 'static, L>(
+    /// one, which finds something in any case.
+    pub(crate) async fn wait_for<T: Serialize + 'static, L>(
         &self,
         end: Instant,
         mut look: impl FnMut() -> L,
@@ -125,10 +140,7 @@ impl Lab {
         loop {
             let (look, last) = (look(), looks.are_over());
             let service = Arc::clone(&self.service);
-            let found = move || {
-                let found = look(&*service, last)?.or_else(|| last.then(T::default));
-                found.as_ref().map(Encoded::of).transpose()
-            };
+            let found = move || look(&*service, last)?.as_ref().map(Encoded::of).transpose();
             if let Some(found) = self.calls.run(Kind::Look, &self.held, found).await? {
                 return Ok(found);
             }

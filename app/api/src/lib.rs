@@ -10,7 +10,6 @@
 
 mod bodies;
 mod calls;
-mod change;
 pub mod client;
 mod connections;
 mod document;
@@ -25,14 +24,12 @@ mod json;
 mod parameters;
 mod patient;
 mod pnpm;
-mod query;
 mod reply;
 mod rest;
 mod routes;
 mod server;
 mod sessions;
 mod socket;
-mod switches;
 mod token;
 
 pub use client::Client;

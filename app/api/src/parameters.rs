@@ -1,9 +1,11 @@
 //! Parameters of requests: names in paths, and queries. A query has only what the document says that its route has, each once.
 
 use std::collections::{BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Request, State};
@@ -11,6 +13,8 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use netloom_lab::call::Parameter as _;
+use netloom_lab::calls::Wait;
 use serde::de::DeserializeOwned;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::{OpenApi, RefOr};
@@ -122,11 +126,6 @@ impl Query {
         self.read(name, "a whole number", read)
     }
 
-    /// The same as yes or no.
-    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, Rejection> {
-        self.read(name, "true or false", |text| text.parse().ok())
-    }
-
     fn read<T>(
         &self,
         name: &str,
@@ -139,6 +138,30 @@ impl Query {
             None => Err(Rejection::parameter(name, &format!("takes {what}, is {text:?}"))),
         }
     }
+}
+
+/// A parameter that must be there is not.
+pub(crate) fn missing(name: &str) -> Rejection {
+    Rejection::parameter(name, "is missing")
+}
+
+/// How long to wait.
+pub(crate) fn wait(ms: Option<u64>) -> Result<Duration, Rejection> {
+    let text = ms.map(|ms| ms.to_string());
+    Wait::read(text.as_deref()).map(Wait::time).map_err(|why| Rejection::parameter("wait_ms", &why))
+}
+
+/// A path segment, with all but unreserved characters as `%XX` (RFC 3986, section 2).
+pub(crate) fn encoded(segment: &str) -> String {
+    let mut text = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
 }
 
 /// A text with its `%XX` and `+` decoded; `None` if that is not possible.
@@ -156,6 +179,32 @@ fn decoded(text: &str) -> Option<String> {
         });
     }
     String::from_utf8(bytes).ok()
+}
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}
+
+/// The names in a request's path, by their places in the route's.
+pub(crate) struct Names(HashMap<String, String>);
+
+impl Names {
+    /// The name at a place.
+    pub(crate) fn text(&self, place: &str) -> Option<&str> {
+        self.0.get(place).map(String::as_str)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Names {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Names, Rejection> {
+        Named::from_request_parts(parts, state).await.map(|Named(names)| Names(names))
+    }
 }
 
 /// Parameters that are read from a query.
@@ -207,6 +256,12 @@ mod tests {
         for bad in ["a=%FF", "%C3=1", "a=%", "a=%4", "a=%zz"] {
             assert_eq!(pairs(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn segments_keep_only_unreserved_characters() {
+        assert_eq!(encoded("h1.lab-2_x~"), "h1.lab-2_x~");
+        assert_eq!(encoded("a/b?c%d e#é"), "a%2Fb%3Fc%25d%20e%23%C3%A9");
     }
 
     #[test]

@@ -34,8 +34,7 @@ use crate::connections::Held;
 use crate::documented::{Schemas, routes};
 use crate::handler::{Answer, Encoded};
 use crate::json;
-use crate::parameters::{Asked, FromQuery, Named, Query};
-use crate::query::{missing, wait};
+use crate::parameters::{Asked, FromQuery, Named, Query, missing, wait};
 use crate::reply::{Problem, Rejection, Wrong};
 use answers::{Created, SessionStatus, summary};
 
@@ -118,8 +117,7 @@ pub(crate) fn alone() -> OpenApiRouter<Pnpm> {
     let router = router::<Pnpm>(Schemas::Told);
     let mut whole = crate::document::empty_document();
     whole.merge(router.get_openapi().clone());
-    // Serialising plain data to memory does not fail.
-    let text = whole.to_pretty_json().unwrap_or_default() + "\n";
+    let text = crate::document::text(&whole);
     let answer = ([(header::CONTENT_TYPE, "application/json")], Bytes::from(text));
     router.route(DOCUMENT, get(async move || answer))
 }
@@ -133,7 +131,7 @@ fn other_form(path: &str) -> String {
 }
 
 /// List the sessions
-#[utoipa::path(get, path = "/pnpm/", tag = "measure", responses(
+#[utoipa::path(operation_id = "list_sessions", get, path = "/pnpm/", tag = "measure", responses(
     (status = 200, description = "By number", body = Vec<Summary>),
     (status = "default", description = "Not served", body = Problem),
 ))]
@@ -144,7 +142,7 @@ async fn list(pnpm: Pnpm) -> Answer<Vec<Summary>> {
 /// Send a configuration and prepare a session
 ///
 /// Measuring begins when the session is started.
-#[utoipa::path(post, path = "/pnpm/", tag = "measure", request_body = Body,
+#[utoipa::path(operation_id = "create_session", post, path = "/pnpm/", tag = "measure", request_body = Body,
     responses(
         (status = 201, description = "It is prepared", body = Created,
             headers(("Location" = String, description = "Where it is"))),
@@ -190,7 +188,7 @@ fn not_created(error: Error, (netifs, marking): &(Vec<String>, Vec<String>)) -> 
 }
 
 /// Show a session
-#[utoipa::path(get, path = "/pnpm/{id}", tag = "measure",
+#[utoipa::path(operation_id = "show_session", get, path = "/pnpm/{id}", tag = "measure",
     params(("id" = u64, Path, description = "The session's number")),
     responses(
         (status = 200, description = "The session", body = SessionStatus),
@@ -207,7 +205,7 @@ async fn show(pnpm: Pnpm, Named(id): Named<String>) -> Answer<SessionStatus> {
 }
 
 /// End a session and delete its results
-#[utoipa::path(delete, path = "/pnpm/{id}", tag = "measure",
+#[utoipa::path(operation_id = "delete_session", delete, path = "/pnpm/{id}", tag = "measure",
     params(("id" = u64, Path, description = "The session's number")),
     responses(
         (status = 200, description = "It is gone", body = Created),
@@ -247,7 +245,7 @@ struct SetState {
 /// Start or stop a session
 ///
 /// Its results stay readable until it is deleted. It ends by itself after its last whole block.
-#[utoipa::path(put, path = "/pnpm/{id}/state", tag = "measure",
+#[utoipa::path(operation_id = "set_session_state", put, path = "/pnpm/{id}/state", tag = "measure",
     params(("id" = u64, Path, description = "The session's number")),
     request_body(content = SetState, description = "Or just the word as a JSON text"),
     responses(
@@ -329,7 +327,7 @@ impl FromQuery for MeasuresQuery {
 }
 
 /// Read the results of a session
-#[utoipa::path(get, path = "/pnpm/{id}/measures", tag = "measure",
+#[utoipa::path(operation_id = "read_measures", get, path = "/pnpm/{id}/measures", tag = "measure",
     params(("id" = u64, Path, description = "The session's number"), MeasuresQuery),
     responses(
         (status = 200, description = "Of all its interfaces and filters", body = Measures),
@@ -347,7 +345,7 @@ async fn measures(
 }
 
 /// Read the results of a session at an interface
-#[utoipa::path(get, path = "/pnpm/{id}/measures/netif/{netif}/", tag = "measure",
+#[utoipa::path(operation_id = "read_measures_of_netif", get, path = "/pnpm/{id}/measures/netif/{netif}/", tag = "measure",
     params(
         ("id" = u64, Path, description = "The session's number"),
         ("netif" = String, Path, description = "The interface's name"),
@@ -369,7 +367,7 @@ async fn measures_of_netif(
 }
 
 /// Read the results of a session for a filter
-#[utoipa::path(get, path = "/pnpm/{id}/measures/flow/{flow}/", tag = "measure",
+#[utoipa::path(operation_id = "read_measures_of_flow", get, path = "/pnpm/{id}/measures/flow/{flow}/", tag = "measure",
     params(
         ("id" = u64, Path, description = "The session's number"),
         ("flow" = u32, Path, description = "The filter's id"),
@@ -391,7 +389,7 @@ async fn measures_of_flow(
 }
 
 /// Read the results of a session for a filter at an interface
-#[utoipa::path(get, path = "/pnpm/{id}/measures/netif/{netif}/flow/{flow}/", tag = "measure",
+#[utoipa::path(operation_id = "read_measures_of_both", get, path = "/pnpm/{id}/measures/netif/{netif}/flow/{flow}/", tag = "measure",
     params(
         ("id" = u64, Path, description = "The session's number"),
         ("netif" = String, Path, description = "The interface's name"),
@@ -449,7 +447,7 @@ impl FromQuery for TwoWayQuery {
 /// Compare two interfaces of a session in both directions
 ///
 /// Loss, one-way delay and jitter of each direction, the mean round-trip time (ARTT) and the two-way jitter (TWAJ).
-#[utoipa::path(get, path = "/pnpm/{id}/two-way", tag = "measure",
+#[utoipa::path(operation_id = "compare_two_ways", get, path = "/pnpm/{id}/two-way", tag = "measure",
     params(("id" = u64, Path, description = "The session's number"), TwoWayQuery),
     responses(
         (status = 200, description = "Block by block", body = TwoWays),

@@ -1,7 +1,6 @@
 //! Turns errors into answers: the one place that assigns HTTP statuses to failures.
 
-use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use netloom_lab::Error;
 use netloom_model::lookup::LookupError;
@@ -9,14 +8,25 @@ use netloom_sys::describe;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::document::PROBLEM;
+
 /// As many errors of one body are told: an answer should not be much longer than its request.
 const MOST_PROBLEMS: usize = 1000;
 
-/// Why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// Why a request failed (RFC 9457).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct Problem {
+    /// The meaning of the status.
+    pub(crate) title: String,
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// A word for programs, which stays the same: `no_such_node`, `in_use`, `invalid_parameter`, ...
+    pub(crate) code: String,
     /// The operation, its object, and why it failed.
+    pub(crate) detail: String,
+    /// The same as `detail`, for clients of earlier versions.
+    #[schema(deprecated)]
     pub(crate) error: String,
     /// The object, if it is a single one.
     pub(crate) object: Option<Subject>,
@@ -38,7 +48,7 @@ pub(crate) struct Wrong {
 /// The object of a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Subject {
-    /// `lab`, `node`, `link`, `switch`, `feature`, `parameter`, `session`, `filter` or `interface`.
+    /// `lab`, `node`, `link`, `switch`, `slice`, `feature`, `parameter`, `session`, `filter` or `interface`.
     pub(crate) kind: String,
     /// Its name.
     pub(crate) name: String,
@@ -48,19 +58,31 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) status: u16,
-    pub(crate) problem: Problem,
+    pub(crate) problem: Box<Problem>,
 }
 
 impl Rejection {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Rejection {
-        let problem = Problem { error: error.into(), object: None, problems: vec![] };
-        Rejection { status: status.as_u16(), problem }
+        let error = error.into();
+        let problem = Problem { detail: error.clone(), error, ..Problem::default() };
+        Rejection { status: status.as_u16(), problem: Box::new(problem) }.with_status(status)
     }
 
     /// An invalid query parameter.
     pub(crate) fn parameter(name: &str, why: &str) -> Rejection {
         Rejection::new(StatusCode::BAD_REQUEST, format!("parameter {name:?}: {why}"))
             .about("parameter", name)
+            .with_code("invalid_parameter")
+    }
+
+    /// A body that cannot be used.
+    pub(crate) fn body(why: &str) -> Rejection {
+        Rejection::new(StatusCode::BAD_REQUEST, format!("body: {why}")).with_code("invalid_body")
+    }
+
+    /// There is no such route, or not by this method.
+    pub(crate) fn no_route(status: StatusCode, why: String) -> Rejection {
+        Rejection::new(status, why).with_code("no_such_route")
     }
 
     /// A body with several errors. The message names the first, and how many there are.
@@ -89,6 +111,15 @@ impl Rejection {
     /// Replaces the status.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Rejection {
         self.status = status.as_u16();
+        self.problem.status = self.status;
+        self.problem.title = status.canonical_reason().unwrap_or_default().to_owned();
+        self.problem.code = self.problem.title.to_lowercase().replace([' ', '-'], "_");
+        self
+    }
+
+    /// Says more than the status.
+    fn with_code(mut self, code: &str) -> Rejection {
+        code.clone_into(&mut self.problem.code);
         self
     }
 
@@ -102,7 +133,11 @@ impl Rejection {
 
     fn about(mut self, kind: &str, name: &str) -> Rejection {
         self.problem.object = Some(Subject { kind: kind.to_owned(), name: name.to_owned() });
-        self
+        match self.status {
+            404 => self.with_code(&format!("no_such_{kind}")),
+            501 => self.with_code("unsupported"),
+            _ => self,
+        }
     }
 }
 
@@ -120,11 +155,18 @@ impl From<Error> for Rejection {
             Error::Lookup(LookupError::NoSwitch { switch, .. }) => {
                 failure(StatusCode::NOT_FOUND).about("switch", switch)
             }
-            Error::Busy { .. } | Error::Visited { .. } => failure(StatusCode::CONFLICT),
-            Error::Invalid { .. } | Error::Lookup(LookupError::Invalid { .. }) => {
-                failure(StatusCode::BAD_REQUEST)
+            Error::Lookup(LookupError::NoPart { kind, name, .. }) => {
+                failure(StatusCode::NOT_FOUND).about(kind, name)
             }
-            Error::DeadNode(node) => failure(StatusCode::CONFLICT).about("node", node),
+            Error::Busy { .. } | Error::Visited { .. } => {
+                failure(StatusCode::CONFLICT).with_code("in_use")
+            }
+            Error::Invalid { .. } | Error::Lookup(LookupError::Invalid { .. }) => {
+                failure(StatusCode::BAD_REQUEST).with_code("invalid")
+            }
+            Error::DeadNode(node) => {
+                failure(StatusCode::CONFLICT).about("node", node).with_code("node_has_ended")
+            }
             Error::Conflict { lab, .. } => failure(StatusCode::CONFLICT).about("lab", lab),
             Error::Stuck { lab, .. } => failure(StatusCode::SERVICE_UNAVAILABLE).about("lab", lab),
             _ => match unsupported(&error) {
@@ -187,7 +229,8 @@ const NODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(self.problem)).into_response()
+        let kind = [(header::CONTENT_TYPE, PROBLEM)];
+        (status, kind, serde_json::to_vec(&self.problem).unwrap_or_default()).into_response()
     }
 }
 
@@ -246,7 +289,10 @@ mod tests {
             assert_eq!(failure.status, status, "{words}");
             let found = failure.problem.object.as_ref();
             assert_eq!(found.map(|o| (o.kind.as_str(), o.name.as_str())), object, "{words}");
-            assert_eq!(failure.problem.error, words);
+            assert_eq!((&failure.problem.detail, &failure.problem.error), (&words, &words));
+            assert_eq!(failure.problem.status, status);
+            let code = &failure.problem.code;
+            assert!(!code.is_empty() && code.bytes().all(|b| b == b'_' || b.is_ascii_lowercase()));
         }
     }
 }

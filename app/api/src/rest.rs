@@ -42,6 +42,12 @@ use crate::pnpm::{self, Pnpm};
 use crate::socket::{BACKLOG, peer_is_trusted};
 use crate::{Result, routes};
 
+/// The revision of the API: clients of another one are told so where they are not understood. 1 had no header.
+pub(crate) const REVISION: u32 = 2;
+
+/// The header that says it, in each answer.
+pub(crate) const REVISION_HEADER: &str = "netloom-api";
+
 /// Maximum size of a request's head.
 const MAX_HEAD: usize = 64 * 1024;
 
@@ -295,6 +301,8 @@ async fn connection(
             let answer = answered.await;
             let leaves = held.does(Doing::Idle);
             answer.map(|mut answer| {
+                // A forwarded answer has that of its lab.
+                answer.headers_mut().entry(REVISION_HEADER).or_insert(HeaderValue::from(REVISION));
                 if leaves {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(header::CONNECTION, close);
@@ -395,7 +403,7 @@ mod tests {
     fn a_handler_that_panics_answers_500() {
         let answer = answer_to(b"GET /fault HTTP/1.1\r\nhost: x\r\n\r\n", SHORT);
         assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
-        assert!(answer.contains("{\"error\":"), "{answer}");
+        assert!(answer.contains("\"code\":\"internal_server_error\""), "{answer}");
     }
 
     #[test]

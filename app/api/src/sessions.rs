@@ -1,5 +1,7 @@
 //! A lab that a [`Client`] is connected to, for sessions of [`netloom_session`].
 
+use netloom_lab::call::Within;
+use netloom_lab::calls::{AskSwitch, ShowPlan, Status};
 use netloom_lab::view::LinkStatus;
 use netloom_model::Plan;
 use netloom_node::entry::Entry;
@@ -10,7 +12,7 @@ use crate::Client;
 
 impl Lab for Client {
     fn plan(&self) -> Outcome<Plan> {
-        Ok(Client::plan(self)?)
+        Ok(self.call(&ShowPlan { of: Within::ALL })?)
     }
 
     fn entry(&self, node: &str) -> Outcome<Entry> {
@@ -22,10 +24,10 @@ impl Lab for Client {
     }
 
     fn links(&self) -> Outcome<Vec<LinkStatus>> {
-        Ok(self.status()?.links)
+        Ok(self.call(&Status {})?.links)
     }
 
     fn ask_switch(&self, switch: &str, request: &Request) -> Outcome<Answer> {
-        Ok(Client::ask_switch(self, switch, request)?)
+        Ok(self.call(&AskSwitch { switch: switch.into(), request: request.clone() })?)
     }
 }

@@ -117,6 +117,9 @@ pub enum Error {
         /// How long was waited.
         seconds: u64,
     },
+    /// A failure in the words of a place inside of the lab.
+    #[error("{0}")]
+    Told(String),
     /// Several failures; teardown goes on past each.
     #[error("{}", .0.iter().map(|e| netloom_sys::describe(e)).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Error>),

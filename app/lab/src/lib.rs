@@ -26,7 +26,7 @@ pub use keep::flows::OUTSIDE;
 pub use keep::neighbours::lacking as lacking_neighbours;
 pub use keep::switches::SwitchOptions;
 pub use launch::{listing, orphan};
-pub use service::{LogMark, Service};
+pub use service::{LogMark, Service, call, calls, values};
 pub use stage::role::Role;
 pub use store::host_change::HostChange;
 pub use store::names;

@@ -8,7 +8,9 @@ mod wires;
 
 use netloom_model::forwarding::Forwarding;
 use netloom_model::users::Ids;
+use netloom_node::log::Record;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use changes::{
     Applied, AppliedStep, Apply, Changed, LinkSettings, MoveInterface, NewLink, NewNode, NewSwitch,
@@ -18,8 +20,7 @@ pub use reachability::{Family, PairFamily, PairReachability, Reachability};
 pub use wires::{DirectionView, FateView, Fates, WireView};
 
 /// A running lab in one line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LabSummary {
     /// Its name.
     pub name: String,
@@ -39,8 +40,7 @@ pub struct LabSummary {
 }
 
 /// Where a lab stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabState {
     /// Being made.
@@ -60,8 +60,7 @@ pub enum LabState {
 }
 
 /// All about a running lab.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabStatus {
     /// Its name.
     pub name: String,
@@ -94,8 +93,7 @@ pub struct LabStatus {
 }
 
 /// Where a node stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
     /// It is being made, or waits to be ready.
@@ -112,8 +110,7 @@ pub enum NodeState {
 }
 
 /// All about a node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeStatus {
     /// Its name.
     pub name: String,
@@ -180,8 +177,7 @@ pub struct NodeStatus {
 }
 
 /// A node's limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsView {
     /// Thousandths of a CPU.
     pub cpu_milli: Option<u32>,
@@ -196,8 +192,7 @@ pub struct LimitsView {
 }
 
 /// Nodes inside a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChildrenView {
     /// How many there are, at any depth.
     pub count: usize,
@@ -206,8 +201,7 @@ pub struct ChildrenView {
 }
 
 /// Flood protection of a node: budget, and totals since it was set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProtectView {
     /// Frames a second.
     pub packets: Option<u64>,
@@ -232,8 +226,7 @@ pub struct ProtectView {
 }
 
 /// What one sender sent to a protected node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SenderView {
     /// `NODE:IFACE`, or another end of a link.
     pub sender: String,
@@ -246,8 +239,7 @@ pub struct SenderView {
 }
 
 /// Frames lost, by cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DropView {
     /// `protect`; at its interfaces `queue` (its receive queue was full), `rx`, `tx`; `own-interfaces` (those
     /// that the lab did not make: taps of a guest, tunnels); `discipline` (of its own, set with
@@ -260,8 +252,7 @@ pub struct DropView {
 }
 
 /// Frames that a link lost in one direction.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LossView {
     /// The end that sent, as in the link's `ends`.
     pub from: String,
@@ -274,8 +265,7 @@ pub struct LossView {
 }
 
 /// The results of a node's check that repeats.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthView {
     /// `starting`: there is no good check yet, and not too many bad ones; `healthy`; `unhealthy`.
     pub state: String,
@@ -286,8 +276,7 @@ pub struct HealthView {
 }
 
 /// How a program is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProgramView {
     /// Its argument list.
     pub command: Vec<String>,
@@ -309,8 +298,7 @@ pub struct ProgramView {
 }
 
 /// An interface of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InterfaceStatus {
     /// Its name in the node.
     pub name: String,
@@ -330,8 +318,7 @@ pub struct InterfaceStatus {
 }
 
 /// Totals of an interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Traffic {
     /// Bytes received.
     pub rx_bytes: u64,
@@ -349,8 +336,7 @@ pub struct Traffic {
 }
 
 /// A switch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
@@ -369,8 +355,7 @@ pub struct SwitchStatus {
 }
 
 /// What an OpenFlow switch does now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OpenflowStatus {
     /// The UNIX socket that speaks OpenFlow.
     pub socket: String,
@@ -396,8 +381,7 @@ pub struct OpenflowStatus {
 }
 
 /// A slice of an OpenFlow switch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OpenflowSlice {
     /// Its name.
     pub slice: String,
@@ -410,8 +394,7 @@ pub struct OpenflowSlice {
 }
 
 /// A controller of an OpenFlow switch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OpenflowController {
     /// As in the lab file: `node:c0:6653`.
     pub controller: String,
@@ -422,8 +405,7 @@ pub struct OpenflowController {
 }
 
 /// A link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
@@ -442,9 +424,41 @@ pub struct LinkStatus {
     pub lost: Vec<LossView>,
 }
 
+/// A lab that was taken down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ended {
+    /// Its name.
+    pub lab: String,
+}
+
+/// What is recorded of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Noting {
+    /// The link.
+    pub link: String,
+    /// Fates kept in each direction; 0 means that nothing is recorded.
+    pub keep: usize,
+}
+
+/// A line of a program's output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogLine {
+    /// The line.
+    #[serde(flatten)]
+    pub record: Record,
+    /// Where it is, for the parameter `after`.
+    #[serde(default)]
+    pub cursor: String,
+}
+
+impl From<Record> for LogLine {
+    fn from(record: Record) -> LogLine {
+        LogLine { cursor: record.time_ns.to_string(), record }
+    }
+}
+
 /// What making the lab whole again did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Repaired {
     /// Nodes that were recreated.
     pub nodes: Vec<String>,

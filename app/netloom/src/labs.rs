@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use netloom_api::Client;
+use netloom_lab::calls::Status;
 use netloom_lab::view::{LabState, LabSummary};
 use netloom_lab::{Folder, listing, runtime_dir};
 use netloom_session::{Lab, needs_lab};
@@ -210,7 +211,7 @@ pub(crate) fn summaries() -> Result<Vec<LabSummary>> {
 }
 
 fn scope_summary(scope: &Folder) -> LabSummary {
-    let status = Client::connect(&scope.path()).and_then(|client| client.status()).ok();
+    let status = Client::connect(&scope.path()).and_then(|client| client.call(&Status {})).ok();
     let counted = status.as_ref();
     LabSummary {
         name: scope.name().to_owned(),

@@ -39,6 +39,16 @@ pub enum LookupError {
         /// `; …`, or nothing.
         hint: String,
     },
+    /// There is no such part of another kind.
+    #[error("{kind} {name:?}: not in lab {lab:?}")]
+    NoPart {
+        /// The lab.
+        lab: String,
+        /// `interface`, `switch` or `slice`.
+        kind: &'static str,
+        /// The requested name.
+        name: String,
+    },
     /// It exists, but the request does not apply to it.
     #[error("{object}: {reason}")]
     Invalid {

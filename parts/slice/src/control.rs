@@ -10,7 +10,7 @@ use netloom_ofconn::control;
 
 pub mod requests;
 
-pub use requests::{Answer, Request, Shown};
+pub use requests::{Answer, Request, Shown, SliceShown};
 
 use crate::application::Policy;
 use crate::error::CONTROL;

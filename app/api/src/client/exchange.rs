@@ -12,15 +12,17 @@ use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use netloom_lab::call::{Parameter, Write};
 use netloom_sys::{Failure, process, scm};
 use rustix::net::SocketType;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
 use super::{Client, LOOK, QUICK, SILENT, STOPPED};
-use crate::reply::Problem;
+use crate::parameters::encoded;
+use crate::rest::{REVISION, REVISION_HEADER};
 use crate::{Error, Result, socket};
 
 /// The variable parts of a request.
@@ -36,10 +38,14 @@ impl Call {
         Call { method, uri: uri.into(), patience, body: Bytes::new() }
     }
 
-    pub(super) fn with(mut self, value: &impl Serialize) -> Call {
-        // Serialising plain data to memory cannot fail; the server refuses an empty body.
-        self.body = serde_json::to_vec(value).unwrap_or_default().into();
-        self
+    /// The request for a call.
+    pub(super) fn of<C: netloom_lab::call::Call>(call: &C, patience: Duration) -> Call {
+        let operation = C::OPERATION;
+        let mut asking =
+            Asking { path: operation.path.to_owned(), query: String::new(), body: Bytes::new() };
+        call.write(&mut asking);
+        let method = Method::from_bytes(operation.method.as_bytes()).unwrap_or_default();
+        Call { method, uri: asking.path + &asking.query, patience, body: asking.body }
     }
 
     pub(super) fn words(&self) -> String {
@@ -47,19 +53,85 @@ impl Call {
     }
 }
 
-/// An answer: its status and its whole body.
-type Answer = (StatusCode, Bytes);
+/// A request as far as its call's values are written.
+struct Asking {
+    path: String,
+    query: String,
+    body: Bytes,
+}
+
+impl Write for Asking {
+    fn path<T: Parameter>(&mut self, name: &str, value: &T) {
+        let value = encoded(&value.write().unwrap_or_default());
+        self.path = self.path.replace(&format!("{{{name}}}"), &value);
+    }
+
+    fn query<T: Parameter>(&mut self, name: &str, value: &T) {
+        if let Some(value) = value.write() {
+            self.query.push(if self.query.is_empty() { '?' } else { '&' });
+            self.query += &format!("{name}={}", encoded(&value));
+        }
+    }
+
+    fn body<T: Serialize>(&mut self, _: &str, value: &T) {
+        // Serialising plain data to memory cannot fail; the server refuses an empty body.
+        self.body = serde_json::to_vec(value).unwrap_or_default().into();
+    }
+}
+
+/// An answer: its status, the revision of the API that the lab process has, and its whole body.
+type Answer = (StatusCode, Option<u32>, Bytes);
+
+/// What to add where an answer is not understood, or a request was not, because the lab process has another revision.
+fn other_version(revision: Option<u32>) -> String {
+    let than = match revision {
+        Some(REVISION) => return String::new(),
+        Some(other) if other > REVISION => "a later",
+        _ => "an earlier",
+    };
+    format!(
+        "; the lab process is of {than} version of netloom than this command: use that version, or take the lab down and \
+         bring it up again"
+    )
+}
+
+/// What a client takes from a problem. Processes of earlier versions have no code.
+#[derive(Deserialize)]
+struct Told {
+    error: String,
+    #[serde(default)]
+    code: String,
+}
+
+/// Whether a refusal is of something that the lab process does not know.
+fn misses(error: &str) -> bool {
+    [
+        "no such route",
+        "does not have this method",
+        "is not known here",
+        "unknown field",
+        "missing field",
+    ]
+    .iter()
+    .any(|words| error.contains(words))
+}
 
 impl Client {
     pub(super) fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
-        let (status, body) = self.request(call)?;
+        let (status, revision, body) = self.request(call)?;
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|e| self.answer(call, e.to_string()));
+            let found = serde_json::from_slice(&body);
+            return found.map_err(|e| self.answer(call, e.to_string() + &other_version(revision)));
         }
-        match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => Err(Error::Refused { status: status.as_u16(), error: problem.error }),
-            Err(_) => Err(self.answer(call, format!("HTTP status {status}"))),
+        let Ok(mut problem) = serde_json::from_slice::<Told>(&body) else {
+            let what = format!("HTTP status {status}");
+            return Err(self.answer(call, what + &other_version(revision)));
+        };
+        let unknown = ["no_such_route", "invalid_parameter", "invalid_body", ""];
+        if unknown.contains(&problem.code.as_str()) && misses(&problem.error) {
+            problem.error += &other_version(revision);
         }
+        Err(Error::Refused { status: status.as_u16(), error: problem.error })
     }
 
     pub(super) fn request(&self, call: &Call) -> Result<Answer> {
@@ -125,7 +197,9 @@ impl Client {
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(call, &e))?;
         let answer = async {
             let (head, body) = sender.send_request(request).await?.into_parts();
-            Ok((head.status, body.collect().await?.to_bytes()))
+            let revision = head.headers.get(REVISION_HEADER).and_then(|told| told.to_str().ok());
+            let revision = revision.and_then(|told| told.parse().ok());
+            Ok((head.status, revision, body.collect().await?.to_bytes()))
         };
         // The connection advances only while polled; the answer's error reports its end.
         let moved = async {

@@ -5,22 +5,30 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use netloom_api::{Client, Error};
+use netloom_lab::call::Within;
+use netloom_lab::calls::{Down, Ping, PingPair, ReadLog, ShowNode, Status};
+use netloom_lab::values::{Families, Whole};
 use netloom_lab::view::Repaired;
 use netloom_node::ping::Pace;
 use serde::{Serialize, Serializer};
 
-use super::fake::{Fake, Served, pair_reachability, plan, reachability, status};
-use crate::handler::Lab;
+use super::fake::{Fake, PLAN, REPAIR, Served, pair_reachability, plan, reachability, status};
+use crate::handler::{Encoded, Lab};
+
+fn ping(families: &[u8], timeout_ms: u64) -> Ping {
+    let family = Families(families.to_vec());
+    Ping { family, timeout_ms: Whole(timeout_ms), among: Within::ALL }
+}
 
 #[test]
 fn each_call_arrives_and_its_answer_comes_back_whole() {
     let served = Served::new();
     let client = served.client();
-    assert_eq!(client.status().unwrap(), status());
-    assert_eq!(client.plan().unwrap(), plan());
-    assert_eq!(client.node("r 1/x").unwrap(), status().nodes[1]);
+    assert_eq!(client.call(&Status {}).unwrap(), status());
+    assert_eq!(client.call(&PLAN).unwrap(), plan());
+    assert_eq!(client.call(&ShowNode { node: "r 1/x".into() }).unwrap(), status().nodes[1]);
     assert_eq!(
-        client.repair(false).unwrap(),
+        client.call(&REPAIR).unwrap(),
         Repaired {
             nodes: vec!["h1".into()],
             troubles: vec!["t".into()],
@@ -28,20 +36,22 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
             drift: vec![],
         }
     );
-    assert_eq!(client.ping(&[6], Duration::from_millis(250)).unwrap(), reachability());
+    assert_eq!(client.call(&ping(&[6], 250)).unwrap(), reachability());
     let (interval, timeout) = (Duration::from_millis(20), Duration::from_millis(30));
     let pace = Pace { count: 10, interval, timeout };
-    assert_eq!(client.ping_pair("h1", "r 1/x", &[4], pace).unwrap(), pair_reachability());
+    assert_eq!(client.call(&PingPair::of("h1", "r 1/x", &[4], pace)).unwrap(), pair_reachability());
     served.fake.write(7, "first");
     served.fake.write(8, "second \"line\"");
-    let records = client.node_log("r 1/x", 7, Duration::ZERO).unwrap();
-    let texts: Vec<_> = records.iter().map(|r| (r.time_ns, r.text.as_str())).collect();
+    let records = client.call(&ReadLog::of("r 1/x", 7, Duration::ZERO)).unwrap();
+    let texts: Vec<_> =
+        records.iter().map(|r| (r.record.time_ns, r.record.text.as_str())).collect();
     assert_eq!(texts, [(8, "second \"line\"")]);
-    assert_eq!(client.node_log("h1", 8, Duration::ZERO).unwrap(), []);
-    client.without_timeout().down().unwrap();
+    assert_eq!(client.call(&ReadLog::of("h1", 8, Duration::ZERO)).unwrap(), []);
+    client.without_timeout().call(&Down {}).unwrap();
     let asked = served.fake.asked.lock().unwrap().join(", ");
-    let pings = "ping [6] 250ms, ping h1 r 1/x [4] 10 20ms 30ms";
-    let expected = format!("status, node r 1/x, repair, {pings}, log r 1/x 7, log h1 8, down");
+    let pings = "ping 6 250, ping_pair h1 r 1/x 4 10 20 30";
+    let logs = "log r 1/x 7, log h1 8";
+    let expected = format!("status, plan, node r 1/x, repair, {pings}, {logs}, down");
     assert_eq!(asked, expected);
 }
 
@@ -58,14 +68,14 @@ fn refusals_keep_status_and_words() {
         reason: "being taken down".into(),
     });
     let words = "lab \"fake\": being taken down".to_owned();
-    assert_eq!(refused(client.repair(false).unwrap_err()), (409, words));
+    assert_eq!(refused(client.call(&REPAIR).unwrap_err()), (409, words));
     let words = "node \"h2\": not in lab \"fake\"; did you mean \"h1\"".to_owned();
-    let log = client.node_log("h2", 0, Duration::ZERO);
-    assert_eq!(refused(log.unwrap_err()), (404, words.clone()));
+    let read = client.call(&ReadLog::of("h2", 0, Duration::ZERO));
+    assert_eq!(refused(read.unwrap_err()), (404, words.clone()));
     assert_eq!(refused(client.entry("h2").unwrap_err()), (404, words));
     let words = "node \"dead\": its init has ended; `netloom up` of the same file recreates it";
     assert_eq!(refused(client.entry("dead").unwrap_err()), (409, words.to_owned()));
-    let (status, words) = refused(client.ping(&[], Duration::from_secs(1)).unwrap_err());
+    let (status, words) = refused(client.call(&ping(&[], 1000)).unwrap_err());
     assert_eq!((status, words.as_str()), (400, "parameter \"family\": takes 4, 6 or 4,6"));
 }
 
@@ -74,12 +84,12 @@ fn a_fault_in_a_call_answers_500_and_the_server_goes_on() {
     let served = Served::new();
     let client = served.client();
     *served.fake.panics.lock().unwrap() = true;
-    for error in [client.repair(false).unwrap_err(), client.entry("fault").unwrap_err()] {
+    for error in [client.call(&REPAIR).unwrap_err(), client.entry("fault").unwrap_err()] {
         assert!(matches!(error, Error::Refused { status: 500, .. }), "{error}");
     }
     *served.fake.panics.lock().unwrap() = false;
-    client.repair(false).unwrap();
-    assert_eq!(client.status().unwrap(), status());
+    client.call(&REPAIR).unwrap();
+    assert_eq!(client.call(&Status {}).unwrap(), status());
     client.entry("h1").unwrap();
 }
 
@@ -87,13 +97,14 @@ fn a_fault_in_a_call_answers_500_and_the_server_goes_on() {
 fn a_waiting_log_call_is_woken_by_the_next_line() {
     let served = Served::new();
     let client = served.client();
-    let waiting = std::thread::spawn(move || client.node_log("h1", 1, Duration::from_secs(60)));
+    let waiting =
+        std::thread::spawn(move || client.call(&ReadLog::of("h1", 1, Duration::from_secs(60))));
     netloom_kit::wait_until("call arrives", Duration::from_secs(20), || {
         (!served.fake.asked.lock().unwrap().is_empty()).then_some(())
     });
     served.fake.write(2, "now");
     let records = waiting.join().unwrap().unwrap();
-    assert_eq!(records.iter().map(|r| r.text.as_str()).collect::<Vec<_>>(), ["now"]);
+    assert_eq!(records.iter().map(|r| r.record.text.as_str()).collect::<Vec<_>>(), ["now"]);
 }
 
 #[test]
@@ -105,9 +116,9 @@ fn fifty_clients_at_once_are_all_served() {
             .map(|_| {
                 scope.spawn(|| {
                     let client = Client::connect(folder).unwrap();
-                    assert_eq!(client.status().unwrap(), expected);
+                    assert_eq!(client.call(&Status {}).unwrap(), expected);
                     assert_eq!(client.entry("h1").unwrap().node, "h1");
-                    client.node_log("h1", 0, Duration::from_millis(1)).unwrap()
+                    client.call(&ReadLog::of("h1", 0, Duration::from_millis(1))).unwrap()
                 })
             })
             .collect();
@@ -134,7 +145,7 @@ fn an_answer_is_not_encoded_by_the_thread_of_the_connections() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let noted = Arc::<Mutex<Option<ThreadId>>>::default();
     let answer = Noted(Arc::clone(&noted));
-    assert!(runtime.block_on(lab.call(|_| netloom_lab::Result::Ok(answer))).is_ok());
+    assert!(runtime.block_on(lab.call(move |_| Encoded::of(&answer))).is_ok());
     let by = noted.lock().unwrap().expect("nobody encoded it");
     assert_ne!(by, std::thread::current().id());
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use netloom_api::{Gate, Server, Token, serve_lab, serve_probe};
 use netloom_kit::wait_until;
+use netloom_lab::calls::{Down, ReadLog, Status};
 use netloom_measure::{Host, Probe};
 
 use super::fake::{Served, status};
@@ -37,14 +38,14 @@ fn held(served: &Served, bytes: &[u8]) -> UnixStream {
     stream
 }
 
-const POLL: &[u8] = b"GET /v1/nodes/h1/log?after_ns=9&wait_ms=60000 HTTP/1.1\r\nhost: x\r\n\r\n";
+const POLL: &[u8] = b"GET /v1/nodes/h1/log?after=9&wait_ms=60000 HTTP/1.1\r\nhost: x\r\n\r\n";
 
 #[test]
 fn idle_connections_of_others_keep_nobody_waiting() {
     let served = Served::new();
     let _idle: Vec<_> = (0..MANY).map(|_| held(&served, b"")).collect();
     let client = served.client();
-    assert_eq!(soon("status", || client.status().unwrap()), status());
+    assert_eq!(soon("status", || client.call(&Status {}).unwrap()), status());
     let _silent: Vec<_> = (0..MANY).map(|_| packets(served.path())).collect();
     assert_eq!(soon("entry", || client.entry("h1").unwrap()).node, "h1");
 }
@@ -55,7 +56,7 @@ fn calls_that_wait_keep_nobody_waiting_and_are_answered_when_their_place_is_need
     let mut polls: Vec<_> = (0..MANY).map(|_| held(&served, POLL)).collect();
     let client = served.client();
     for _ in 0..5 {
-        assert_eq!(soon("status", || client.status().unwrap()), status());
+        assert_eq!(soon("status", || client.call(&Status {}).unwrap()), status());
     }
     // The first gave way: it has an answer like one whose time is over, and may ask again elsewhere; or it is told that it had
     // no turn yet, on a busy machine.
@@ -68,7 +69,7 @@ fn calls_that_wait_keep_nobody_waiting_and_are_answered_when_their_place_is_need
     let mut last = [0; 4096];
     let read = soon("a line", || polls[MANY - 1].read(&mut last).unwrap());
     assert!(String::from_utf8_lossy(&last[..read]).contains("\"text\":\"now\""));
-    soon("down", || client.down().unwrap());
+    soon("down", || client.call(&Down {}).unwrap());
 }
 
 #[test]
@@ -82,9 +83,9 @@ fn calls_that_take_long_leave_room_for_quick_ones_and_the_last_one() {
         (asked.iter().filter(|call| *call == "repair").count() >= 64).then_some(())
     });
     let client = served.client();
-    assert_eq!(soon("status", || client.status().unwrap()), status());
-    soon("a poll", || client.node_log("h1", 9, Duration::from_millis(50)).unwrap());
-    soon("down", || client.down().unwrap());
+    assert_eq!(soon("status", || client.call(&Status {}).unwrap()), status());
+    soon("a poll", || client.call(&ReadLog::of("h1", 9, Duration::from_millis(50))).unwrap());
+    soon("down", || client.call(&Down {}).unwrap());
     // One that gave way while it waited for its turn was told so.
     let mut told = vec![];
     let refused = slow.iter_mut().rev().skip(10).any(|stream| {
@@ -97,15 +98,15 @@ fn calls_that_take_long_leave_room_for_quick_ones_and_the_last_one() {
 }
 
 /// A server on a port, of a probe or of a fake lab, and its token.
-struct OnPort {
+pub(crate) struct OnPort {
     _server: Server,
-    port: u16,
-    token: Token,
+    pub(crate) port: u16,
+    pub(crate) token: Token,
     _lab: Option<Served>,
 }
 
 impl OnPort {
-    fn new(lab: Option<Served>) -> OnPort {
+    pub(crate) fn new(lab: Option<Served>) -> OnPort {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let token = Token::random().unwrap();
@@ -198,7 +199,7 @@ fn a_connection_that_is_used_outlasts_strangers() {
 #[test]
 fn calls_that_wait_on_a_port_do_not_delay_others() {
     let server = OnPort::new(Some(Served::new()));
-    let request = server.head("GET /v1/nodes/h1/log?after_ns=9&wait_ms=60000") + "\r\n";
+    let request = server.head("GET /v1/nodes/h1/log?after=9&wait_ms=60000") + "\r\n";
     let poll = |_| {
         let mut stream = server.connect();
         stream.write_all(request.as_bytes()).unwrap();
@@ -226,10 +227,10 @@ fn large_bodies_have_one_memory_together() {
         assert!(answer[..read].starts_with(b"HTTP/1.1 503 "), "{read} bytes");
     }
     // Small ones need nothing of it, nor does one that grows without a told size as long as it is small.
-    assert_eq!(request_with(served.path(), "POST", "/v1/nodes", r#"{"name": "t/a"}"#).0, 200);
+    assert_eq!(request_with(served.path(), "POST", "/v1/nodes", r#"{"name": "t/a"}"#).0, 201);
     let chunks = "POST /v1/nodes HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
                   f\r\n{\"name\": \"t/b\"}\r\n0\r\n\r\n";
-    assert_eq!(parse(&exchange(served.path(), chunks.as_bytes())).0, 200);
+    assert_eq!(parse(&exchange(served.path(), chunks.as_bytes())).0, 201);
     let mut grows = held(
         &served,
         b"POST /v1/lab/apply HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",

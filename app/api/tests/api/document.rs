@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fake::{Served, plan};
 use super::http::{parse, request, request_with};
-use super::shape::{check, document};
+use super::shape::{check, document, sample};
 
 #[test]
 fn the_committed_document_is_the_built_one() {
@@ -48,11 +48,14 @@ const CASES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/nodes/{node}", "/v1/nodes/h2", 404),
     ("get", "/v1/nodes/{node}", "/v1/nodes/%FF", 400),
     ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log", 200),
-    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?after_ns=18446744073709551615", 200),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?after=18446744073709551615", 200),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?tail=0&limit=1", 200),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?limit=0", 400),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?tail=-1", 400),
     ("get", "/v1/nodes/{node}/log", "/v1/nodes/h2/log", 404),
     ("get", "/v1/nodes/{node}/log", "/v1/nodes/dead/log", 409),
     ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?wait_ms=60001", 400),
-    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?after_ns=-1", 400),
+    ("get", "/v1/nodes/{node}/log", "/v1/nodes/h1/log?after=-1", 400),
     ("get", "/v1/nodes/{node}/log", "/v1/nodes/fault/log", 500),
     ("delete", "/v1/nodes/{node}", "/v1/nodes/h1", 200),
     ("post", "/v1/nodes/{node}/move-control", "/v1/nodes/h1/move-control", 200),
@@ -91,25 +94,33 @@ const CASES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/switches/{switch}/openflow", "/v1/switches/s%201/openflow", 200),
     ("get", "/v1/switches/{switch}/openflow", "/v1/switches/none/openflow", 404),
     ("get", "/v1/slices", "/v1/slices", 200),
+    ("get", "/v1/slices/{slice}", "/v1/slices/red", 200),
+    ("get", "/v1/slices/{slice}", "/v1/slices/none", 404),
+    ("get", "/v1/switches/{switch}", "/v1/switches/s%201", 200),
+    ("get", "/v1/switches/{switch}", "/v1/switches/none", 404),
+    ("get", "/v1/nodes/{node}/interfaces", "/v1/nodes/h1/interfaces", 200),
+    ("get", "/v1/nodes/{node}/interfaces", "/v1/nodes/h2/interfaces", 404),
+    ("get", IFACE, "/v1/nodes/h1/interfaces/eth1", 200),
+    ("get", IFACE, "/v1/nodes/h1/interfaces/none", 404),
     ("get", "/v1/openapi.json", "/v1/openapi.json", 200),
 ];
 
 /// Method, documented path, request, body, status.
 pub(crate) const BODIES: &[(&str, &str, &str, &str, u16)] = &[
-    ("post", "/v1/nodes", "/v1/nodes", r#"{"name": "t/a"}"#, 200),
+    ("post", "/v1/nodes", "/v1/nodes", r#"{"name": "t/a"}"#, 201),
     (
         "post",
         "/v1/nodes",
         "/v1/nodes",
         r#"{"name": "a", "settings": [["cpu", "5%"]], "root": "/r"}"#,
-        200,
+        201,
     ),
     (
         "post",
         "/v1/links",
         "/v1/links",
         r#"{"a": "h1", "b": "s1", "settings": [["mtu", "1400"]]}"#,
-        200,
+        201,
     ),
     (
         "post",
@@ -149,13 +160,13 @@ pub(crate) const BODIES: &[(&str, &str, &str, &str, u16)] = &[
         200,
     ),
     ("patch", "/v1/links/{link}", "/v1/links/l2", "{}", 404),
-    ("post", "/v1/switches", "/v1/switches", r#"{"name": "s"}"#, 200),
+    ("post", "/v1/switches", "/v1/switches", r#"{"name": "s"}"#, 201),
     (
         "post",
         "/v1/switches",
         "/v1/switches",
         r#"{"name": "s", "settings": [["mode", "660"]]}"#,
-        200,
+        201,
     ),
     ("post", "/v1/switches", "/v1/switches", r#"{"name": "s 1"}"#, 409),
     ("post", "/v1/switches", "/v1/switches", r#"{"name": "s", "mode": "660"}"#, 400),
@@ -211,9 +222,90 @@ pub(crate) const BODIES: &[(&str, &str, &str, &str, u16)] = &[
 ];
 
 /// Asking a switch: the route, and where it is for the fake's.
+const IFACE: &str = "/v1/nodes/{node}/interfaces/{interface}";
 const TRACE: &str = "/v1/switches/{switch}/trace";
 const ASK: &str = "/v1/switches/{switch}/requests";
 const AT: &str = "/v1/switches/s%201/requests";
+
+/// The schema of a response's body.
+pub(crate) fn content(response: &Value) -> &Value {
+    let all = response["content"].as_object().unwrap();
+    &all.values().next().unwrap()["schema"]
+}
+
+#[test]
+fn generators_can_read_the_document() {
+    fn walk(value: &Value, at: &str) {
+        match value {
+            Value::Object(fields) => {
+                assert_ne!(fields.get("items"), Some(&Value::Bool(false)), "{at}");
+                fields.iter().for_each(|(name, value)| walk(value, &format!("{at}/{name}")));
+            }
+            Value::Array(all) => all.iter().for_each(|value| walk(value, at)),
+            _ => {}
+        }
+    }
+    let document = document();
+    walk(&document, "");
+    assert_eq!(document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
+    let mut names = BTreeSet::new();
+    for (method, path) in operations() {
+        let operation = &document["paths"][&path][&method];
+        let name = operation["operationId"].as_str().unwrap().to_owned();
+        assert!(names.insert(name.clone()), "{name}: two operations");
+        let problem = &operation["responses"]["default"]["content"];
+        let is_problem = problem.get("application/problem+json").is_some();
+        assert!(is_problem || name == "show_document", "{name}: {problem}");
+        if path.starts_with("/v1/") && name != "show_document" {
+            let rights = operation["x-rights"].as_str();
+            assert!(rights.is_some_and(|word| ["reads", "changes", "destroys"].contains(&word)));
+        }
+    }
+}
+
+#[test]
+fn what_is_made_is_where_its_location_says() {
+    let served = Served::new();
+    for (uri, body, place) in [
+        ("/v1/nodes", r#"{"name": "t/ü"}"#, "/v1/nodes/t%2F%C3%BC"),
+        ("/v1/links", r#"{"a": "a", "b": "b"}"#, "/v1/links/a%3Aeth0--b%3Aeth0"),
+        ("/v1/switches", r#"{"name": "s"}"#, "/v1/switches/s"),
+    ] {
+        let length = body.len();
+        let head = format!("POST {uri} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+        let head = format!("{head}content-length: {length}\r\n\r\n{body}");
+        let answer = super::http::exchange(served.path(), head.as_bytes());
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+        assert!(answer.contains(&format!("\r\nlocation: {place}\r\n")), "{answer}");
+    }
+}
+
+#[test]
+fn problems_have_a_code_and_the_object() {
+    let served = Served::new();
+    for (method, uri, code, object) in [
+        ("GET", "/v1/nodes/h2", "no_such_node", Some(("node", "h2"))),
+        ("GET", "/v1/nodes/h1/interfaces/x", "no_such_interface", Some(("interface", "h1:x"))),
+        ("GET", "/v1/nodes/dead", "node_has_ended", Some(("node", "dead"))),
+        ("DELETE", "/v1/switches/s%201", "in_use", None),
+        ("GET", "/v1/nodes?x=1", "invalid_parameter", Some(("parameter", "x"))),
+        ("POST", "/v1/nodes", "invalid_body", None),
+        ("GET", "/v1/nothing", "no_such_route", None),
+        ("PUT", "/v1/nodes", "no_such_route", None),
+    ] {
+        let head = format!("{method} {uri} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let answer = super::http::exchange(served.path(), head.as_bytes());
+        let kind = "content-type: application/problem+json";
+        assert!(String::from_utf8_lossy(&answer).contains(kind), "{method} {uri}");
+        let (status, body) = parse(&answer);
+        let problem: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&problem["code"], &problem["status"]), (&code.into(), &status.into()), "{uri}");
+        let found = object.map(|(kind, name)| serde_json::json!({"kind": kind, "name": name}));
+        assert_eq!(problem["object"], found.unwrap_or_default(), "{uri}");
+        assert_eq!(problem["detail"], problem["error"]);
+    }
+}
 
 #[test]
 fn every_body_is_documented_and_so_is_its_answer() {
@@ -228,8 +320,8 @@ fn every_body_is_documented_and_so_is_its_answer() {
         };
         let response = &operation["responses"].get(status.to_string());
         let response = response.unwrap_or(&operation["responses"]["default"]);
-        shape(&response["content"]["application/json"]["schema"], &body).unwrap();
-        if *status == 200 {
+        shape(content(response), &body).unwrap();
+        if *status < 300 {
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
             shape(schema, sent).unwrap();
         }
@@ -246,21 +338,33 @@ fn every_answer_has_its_status_and_its_documented_shape() {
         assert_eq!(found, *status, "{method} {uri}: {body}");
         let responses = &document["paths"][path][method]["responses"];
         let response = responses.get(status.to_string()).unwrap_or(&responses["default"]);
-        let schema = &response["content"]["application/json"]["schema"];
         let value: Value = serde_json::from_str(&body).unwrap();
-        check(&document, schema, &value, uri).unwrap();
-        assert_eq!(value.get("error").is_some(), *status != 200, "{method} {uri}: {body}");
+        check(&document, content(response), &value, uri).unwrap();
+        assert_eq!(value.get("detail").is_some(), *status != 200, "{method} {uri}: {body}");
     }
     served.server.stop();
 }
 
 #[test]
 fn every_documented_operation_has_a_good_case() {
-    let plain = CASES.iter().filter(|c| c.3 == 200).map(|c| (c.0.to_owned(), c.1.to_owned()));
-    let bodies = BODIES.iter().filter(|c| c.4 == 200).map(|c| (c.0.to_owned(), c.1.to_owned()));
+    let plain = CASES.iter().filter(|c| c.3 < 300).map(|c| (c.0.to_owned(), c.1.to_owned()));
+    let bodies = BODIES.iter().filter(|c| c.4 < 300).map(|c| (c.0.to_owned(), c.1.to_owned()));
     let measured = super::pnpm::CASES.iter().filter(|c| (200..300).contains(&c.4));
     let measured = measured.map(|c| (c.0.to_owned(), c.1.to_owned()));
-    assert_eq!(plain.chain(bodies).chain(measured).collect::<BTreeSet<_>>(), operations());
+    let known = plain.chain(bodies).chain(measured).collect::<BTreeSet<_>>();
+    let all = operations();
+    assert!(known.is_subset(&all));
+    // Others are asked by what the document says of them.
+    let (served, document) = (Served::new(), document());
+    for (method, path) in all.difference(&known) {
+        let operation = &document["paths"][path][method];
+        let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let sent = if body.is_null() { String::new() } else { sample(&document, body).to_string() };
+        let (status, body) = request_with(served.path(), &method.to_uppercase(), &at(path), &sent);
+        assert!(status < 300, "{method} {path} {sent}: {status} {body}");
+        let response = content(&operation["responses"][status.to_string()]);
+        check(&document, response, &serde_json::from_str(&body).unwrap(), path).unwrap();
+    }
 }
 
 /// A route of the document with objects that the fake has.
@@ -271,6 +375,8 @@ pub(crate) fn at(path: &str) -> String {
         ("{switch}", "s%201"),
         ("{id}", "1"),
         ("{netif}", "h1:eth0"),
+        ("{interface}", "eth0"),
+        ("{slice}", "red"),
         ("{flow}", "0"),
     ];
     names.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value))

@@ -1,18 +1,22 @@
 //! A lab that exists only as data, and does on demand what real ones rarely do.
 
+use std::any::Any;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
 use netloom_api::{Server, serve};
-use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
+use netloom_flow::control::requests::{Shown as FlowShown, Traced};
+use netloom_lab::call::{Answers, Call, Parameter, Within, Write};
+use netloom_lab::calls::{
+    ApplyPlan, AskSwitch, CreateLink, CreateNode, CreateSwitch, DeleteNode, DeleteSwitch, Move,
+    ReadFates, ReadLog, Repair, SetNode, ShowPlan,
+};
 use netloom_lab::view::{
-    Applied, Apply, Changed, FateView, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface,
-    NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability,
-    Repaired,
+    Applied, Changed, Ended, FateView, Fates, LabStatus, LogLine, Noting, PairReachability,
+    Reachability, Repaired,
 };
 use netloom_lab::{Error, LogMark, Result, Service};
 use netloom_measure::{Interfaces, Probe};
@@ -20,16 +24,15 @@ use netloom_model::Plan;
 use netloom_model::lookup::LookupError;
 use netloom_node::entry::Entry;
 use netloom_node::log::Record;
-use netloom_node::ping::Pace;
-use netloom_slice::control::Shown as Sliced;
+use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_switch::control::requests::{Answer, MacEntry, MacTable, Request, Shown};
 use netloom_sys::cgroup::Join;
+use serde::Serialize;
 use serde_json::json;
 
 /// What the fake was asked, and what it is to do.
 pub(crate) struct Fake {
     folder: PathBuf,
-    plan: Arc<Plan>,
     /// Failure of the next call that is noted, once.
     pub(crate) fail: Mutex<Option<Error>>,
     /// `repair` panics.
@@ -103,7 +106,6 @@ impl Fake {
     pub(crate) fn new(folder: &Path) -> Fake {
         Fake {
             folder: folder.to_owned(),
-            plan: Arc::new(plan()),
             fail: Mutex::new(None),
             panics: Mutex::new(false),
             busy: (Mutex::new(false), Condvar::new()),
@@ -124,61 +126,207 @@ impl Fake {
         ["tasks-cpu", "tasks-pids"].map(|name| self.folder.join(name))
     }
 
-    fn note(&self, call: impl Into<String>) -> Result<()> {
-        self.asked.lock().unwrap().push(call.into());
-        self.fail.lock().unwrap().take().map_or(Ok(()), Err)
-    }
-
     /// Lets calls that take long end.
     pub(crate) fn free(&self) {
         *self.busy.0.lock().unwrap() = false;
         self.busy.1.notify_all();
     }
 
-    fn known_switch(&self, switch: &str) -> Result<()> {
-        match switch {
-            "s 1" => Ok(()),
-            "fault" => panic!("as the test wants"),
-            _ => Err(LookupError::NoSwitch {
-                lab: "fake".into(),
-                switch: switch.into(),
-                hint: String::new(),
+    /// Whether the object that a value names is there.
+    fn known(kind: &str, name: &str) -> Result<()> {
+        let (lab, asked) = ("fake".to_owned(), name.to_owned());
+        match (kind, name) {
+            (_, "fault") => panic!("as the test wants"),
+            (_, "dead") => Err(Error::DeadNode(asked)),
+            ("node" | "to", "h1" | "r 1/x") | ("switch", "s 1") => Ok(()),
+            ("link", "l" | "h1:eth0" | "h1,s1" | "t/a:eth0--s 1" | "t/a:eth0") => Ok(()),
+            ("node" | "to", _) => {
+                let hint = "; did you mean \"h1\"".to_owned();
+                Err(LookupError::NoNode { lab, node: asked, hint }.into())
             }
-            .into()),
+            ("link", _) => {
+                let hint = "; `netloom link list` shows them".to_owned();
+                Err(LookupError::NoLink { lab, link: asked, hint }.into())
+            }
+            ("interface", "eth0" | "eth1") | ("slice", "red") => Ok(()),
+            ("interface" | "slice", _) => {
+                let kind = if kind == "slice" { "slice" } else { "interface" };
+                let name = if kind == "slice" { asked } else { format!("h1:{name}") };
+                Err(LookupError::NoPart { lab, kind, name }.into())
+            }
+            ("switch", _) => {
+                Err(LookupError::NoSwitch { lab, switch: asked, hint: String::new() }.into())
+            }
+            _ => Ok(()),
         }
     }
 
-    fn known_link(&self, link: &str) -> Result<()> {
-        match link {
-            "t/a:eth0--s 1" | "t/a:eth0" => Ok(()),
-            "fault" => panic!("as the test wants"),
-            _ => Err(LookupError::NoLink {
-                lab: "fake".into(),
-                link: link.into(),
-                hint: "; `netloom link list` shows them".into(),
-            }
-            .into()),
+    /// Refuses what a lab would refuse.
+    fn check(call: &dyn Any) -> Result<()> {
+        let is = |reason: &str| reason.to_owned();
+        let taken = Err(Error::Conflict { lab: is("fake"), reason: is("the name is taken") });
+        let busy = |object: String, reason: &str| Err(Error::Busy { object, reason: is(reason) });
+        let invalid =
+            |object: String, reason: &str| Err(Error::Invalid { object, reason: is(reason) });
+        if call.downcast_ref().is_some_and(|call: &CreateNode| call.new.name == "h1")
+            || call.downcast_ref().is_some_and(|call: &CreateSwitch| call.new.name == "s 1")
+        {
+            return taken;
+        }
+        if let Some(DeleteNode { node, force: false }) = call.downcast_ref()
+            && &**node == "r 1/x"
+        {
+            return busy(format!("node {:?}", node.0), "it has 1 process: sleep (7)");
+        }
+        if let Some(DeleteSwitch { switch, force: false }) = call.downcast_ref() {
+            return busy(format!("switch {:?}", switch.0), "ports are on it: p");
+        }
+        if let Some(SetNode { node, change }) = call.downcast_ref()
+            && let Some((key, _)) = change.settings.iter().find(|(_, value)| value == "wrong")
+        {
+            return invalid(format!("node {:?}", node.0), &format!("{key}: takes a number"));
+        }
+        if let Some(AskSwitch { switch, request }) = call.downcast_ref() {
+            let object = format!("switch {:?}", switch.0);
+            return match request {
+                Request::DeleteMirror { mirror } if *mirror != 1 => {
+                    busy(object, &format!("mirror {mirror}: there is none"))
+                }
+                Request::Stop => invalid(object, "it ends with its lab"),
+                _ => Ok(()),
+            };
+        }
+        if let Some(Move { request }) = call.downcast_ref() {
+            Self::known("node", &request.to)?;
+        }
+        match call.downcast_ref::<ApplyPlan>() {
+            Some(call) if call.request.plan.is_none() => invalid(is("plan"), "is missing"),
+            _ => Ok(()),
         }
     }
 
-    /// A change that did what was asked, and has something to say.
-    fn changed(&self, name: &str, call: String) -> Result<Changed> {
-        self.note(call)?;
-        Ok(Changed { name: name.to_owned(), notes: vec!["3 processes run, 2 are allowed".into()] })
+    /// Answers that depend on the call.
+    fn of_call(&self, call: &dyn Any, name: &str) -> Box<dyn Any> {
+        let records = self.records.lock().unwrap();
+        if let Some(call) = call.downcast_ref::<ReadLog>() {
+            let later = records.iter().filter(|r| r.time_ns > call.after.0).cloned();
+            return Box::new(later.map(LogLine::from).collect::<Vec<_>>());
+        }
+        if let Some(ReadFates { end, after, .. }) = call.downcast_ref() {
+            // A record is a packet: its time the sequence number, its text the fate.
+            let later = records.iter().filter(|r| after.is_none_or(|after| r.time_ns > after));
+            let fates = later.map(|r| fate(r.time_ns, end.size(), &r.text)).collect();
+            return Box::new(Fates { fates, missed: 0 });
+        }
+        if let Some(AskSwitch { request, .. }) = call.downcast_ref() {
+            let mac = netloom_switch::rules::Mac([2, 0, 0, 0, 0, 1]);
+            let entry = MacEntry { mac, vlan: 7, port: 1, age: 3 };
+            return Box::new(match request {
+                Request::Show => Answer::Shown(Box::new(shown())),
+                Request::Macs { .. } => {
+                    Answer::Macs(vec![MacTable { port: 1, entries: vec![entry] }])
+                }
+                Request::AddMirror(_) => Answer::Mirror(1),
+                _ => Answer::Done,
+            });
+        }
+        let name = match () {
+            () if call.is::<Move>() => "eth7".to_owned(),
+            () if call.is::<CreateLink>() => "a:eth0--b:eth0".to_owned(),
+            () => {
+                let node = call.downcast_ref::<CreateNode>().map(|call| call.new.name.clone());
+                let switch = call.downcast_ref::<CreateSwitch>().map(|call| call.new.name.clone());
+                node.or(switch).unwrap_or_else(|| name.to_owned())
+            }
+        };
+        // A change did what was asked, and has something to say.
+        Box::new(Changed { name, notes: vec!["3 processes run, 2 are allowed".into()] })
     }
 
-    fn known(&self, node: &str) -> Result<()> {
-        match node {
-            "h1" | "r 1/x" => Ok(()),
-            "dead" => Err(Error::DeadNode(node.into())),
-            "fault" => panic!("as the test wants"),
-            _ => Err(LookupError::NoNode {
-                lab: "fake".into(),
-                node: node.into(),
-                hint: "; did you mean \"h1\"".into(),
-            }
-            .into()),
+    /// An answer of each type, about the object of this name.
+    fn answers(&self, name: &str) -> Vec<Box<dyn Any>> {
+        let LabStatus { nodes, mut links, switches, .. } = status();
+        let link =
+            links.clone().swap_remove(usize::from(!["l", "h1:eth0", "h1,s1"].contains(&name)));
+        links.truncate(2);
+        let node = nodes.iter().find(|node| node.name == name).cloned();
+        let switch = switches.iter().find(|switch| switch.name == name).cloned();
+        let repaired = Repaired {
+            nodes: vec!["h1".into()],
+            troubles: vec!["t".into()],
+            notes: vec!["n".into()],
+            drift: vec![],
+        };
+        let mut all: Vec<Box<dyn Any>> = vec![
+            Box::new(status()),
+            Box::new(plan()),
+            Box::new(reachability()),
+            Box::new(pair_reachability()),
+            Box::new(repaired),
+            Box::new(nodes[0].interfaces.clone()),
+            Box::new(nodes[0].interfaces[1].clone()),
+            Box::new(nodes),
+            Box::new(links),
+            Box::new(switches),
+            Box::new(link),
+            Box::new(Noting { link: name.to_owned(), keep: 0 }),
+            Box::new(FlowShown { name: name.to_owned(), entries: 3, ..FlowShown::default() }),
+            Box::new(Sliced { name: "fake".to_owned(), pid: 9, ..Sliced::default() }),
+            Box::new(SliceShown { name: name.to_owned(), ..SliceShown::default() }),
+            Box::new(Traced { port: 7, ..Traced::default() }),
+            Box::new(Applied { digest: "d".into(), done: true, ..Applied::default() }),
+            Box::new(Ended { lab: "fake".to_owned() }),
+        ];
+        all.extend(node.map(|node| Box::new(node) as Box<dyn Any>));
+        all.extend(switch.map(|switch| Box::new(switch) as Box<dyn Any>));
+        all
+    }
+}
+
+/// A call in one line, with all its values; and what it names.
+#[derive(Default)]
+struct Line {
+    text: String,
+    names: Vec<(String, String)>,
+}
+
+impl Write for Line {
+    fn path<T: Parameter>(&mut self, name: &str, value: &T) {
+        self.query(name, value);
+    }
+
+    fn query<T: Parameter>(&mut self, name: &str, value: &T) {
+        let value = value.write();
+        self.text += &value.as_ref().map_or_else(String::new, |value| format!(" {value}"));
+        self.names.extend(value.map(|value| (name.to_owned(), value)));
+    }
+
+    fn body<T: Serialize>(&mut self, _: &str, value: &T) {
+        self.text += &format!(" {}", serde_json::to_string(value).unwrap());
+    }
+}
+
+impl<C: Call> Answers<C> for Fake {
+    fn answer(&self, call: C) -> Result<C::Answer> {
+        let mut line = Line { text: C::OPERATION.name.to_owned(), names: vec![] };
+        call.write(&mut line);
+        line.names.iter().try_for_each(|(kind, name)| Self::known(kind, name))?;
+        Self::check(&call)?;
+        assert!(
+            C::OPERATION.name != "repair" || !*self.panics.lock().unwrap(),
+            "as the test wants"
+        );
+        self.asked.lock().unwrap().push(line.text);
+        self.fail.lock().unwrap().take().map_or(Ok(()), Err)?;
+        if C::OPERATION.name == "repair" {
+            let (busy, free) = &self.busy;
+            drop(free.wait_while(busy.lock().unwrap(), |busy| *busy).unwrap());
         }
+        let name = line.names.first().map_or("", |(_, name)| name);
+        let of_call = self.of_call(&call, name);
+        let all = std::iter::once(of_call).chain(self.answers(name));
+        let found = all.filter_map(|answer| answer.downcast::<C::Answer>().ok()).next();
+        Ok(*found.unwrap_or_else(|| panic!("{}: no answer of its type", C::OPERATION.name)))
     }
 }
 
@@ -187,77 +335,13 @@ impl Service for Fake {
         64 << 20
     }
 
-    fn status(&self) -> Result<LabStatus> {
-        self.note("status")?;
-        Ok(status())
-    }
-
-    fn node(&self, node: &str) -> Result<NodeStatus> {
-        self.known(node)?;
-        self.note(format!("node {node}"))?;
-        Ok(status().nodes.into_iter().find(|n| n.name == node).expect("a node of the fake's"))
-    }
-
-    fn link(&self, link: &str) -> Result<LinkStatus> {
-        let at = match link {
-            "l" | "h1:eth0" | "h1,s1" => 0,
-            other => self.known_link(other).map(|()| 1)?,
-        };
-        self.note(format!("link {link}"))?;
-        Ok(status().links.remove(at))
-    }
-
-    fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.plan)
-    }
-
-    fn repair(&self, keep_drift: bool) -> Result<Repaired> {
-        let panics = *self.panics.lock().unwrap();
-        assert!(!panics, "as the test wants");
-        self.note(if keep_drift { "repair but drift" } else { "repair" })?;
-        let (busy, free) = &self.busy;
-        drop(free.wait_while(busy.lock().unwrap(), |busy| *busy).unwrap());
-        Ok(Repaired {
-            nodes: vec!["h1".into()],
-            troubles: vec!["t".into()],
-            notes: vec!["n".into()],
-            drift: vec![],
-        })
-    }
-
-    fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
-        self.note(format!("ping {families:?} {timeout:?}"))?;
-        Ok(reachability())
-    }
-
-    fn ping_pair(
-        &self,
-        from: &str,
-        to: &str,
-        families: &[u8],
-        pace: Pace,
-    ) -> Result<PairReachability> {
-        self.known(from)?;
-        self.known(to)?;
-        let Pace { count, interval, timeout } = pace;
-        self.note(format!("ping {from} {to} {families:?} {count} {interval:?} {timeout:?}"))?;
-        Ok(pair_reachability())
-    }
-
-    fn log(&self, node: &str, after_ns: u64) -> Result<Vec<Record>> {
-        self.known(node)?;
-        self.asked.lock().unwrap().push(format!("log {node} {after_ns}"));
-        let records = self.records.lock().unwrap();
-        Ok(records.iter().filter(|r| r.time_ns > after_ns).cloned().collect())
-    }
-
     fn log_mark(&self, node: &str) -> Result<LogMark> {
-        self.known(node)?;
+        Self::known("node", node)?;
         Ok([(self.records.lock().unwrap().len() as u64, 0), (0, 0)])
     }
 
     fn entry(&self, node: &str) -> Result<Entry> {
-        self.known(node)?;
+        Self::known("node", node)?;
         let tasks = self.tasks().map(|path| File::create(path).unwrap().into()).into();
         Ok(Entry {
             node: node.to_owned(),
@@ -275,7 +359,7 @@ impl Service for Fake {
     }
 
     fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
-        self.known(node)?;
+        Self::known("node", node)?;
         for fd in fds {
             let _ = rustix::io::write(fd, b"passed on");
         }
@@ -286,155 +370,16 @@ impl Service for Fake {
         Ok(Entry { node: "(core)".to_owned(), ..self.entry("h1")? })
     }
 
-    fn create_node(&self, request: &NewNode) -> Result<Changed> {
-        let NewNode { name, settings, root } = request;
-        if name == "h1" {
-            let reason = "the name is taken".to_owned();
-            return Err(Error::Conflict { lab: "fake".into(), reason });
-        }
-        self.changed(name, format!("create {name} {settings:?} {root:?}"))
-    }
-
-    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
-        self.known(node)?;
-        if node == "r 1/x" && !force {
-            let reason = "it has 1 process: sleep (7)".to_owned();
-            return Err(Error::Busy { object: format!("node {node:?}"), reason });
-        }
-        self.changed(node, format!("delete {node} {force}"))
-    }
-
-    fn move_control(&self, node: &str) -> Result<Changed> {
-        self.known(node)?;
-        self.changed(node, format!("move control {node}"))
-    }
-
-    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
-        self.known(node)?;
-        if let Some((key, _)) = change.settings.iter().find(|(_, value)| value == "wrong") {
-            let reason = format!("{key}: takes a number");
-            return Err(Error::Invalid { object: format!("node {node:?}"), reason });
-        }
-        self.changed(node, format!("set {node} {:?}", change.settings))
-    }
-
-    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
-        let MoveInterface { interface, to, name, carry } = request;
-        self.known(to)?;
-        self.changed("eth7", format!("move {interface} {to} {name:?} {carry}"))
-    }
-
-    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
-        self.known_link(link)?;
-        let LinkSettings { end, clear, settings, up } = change;
-        let up = up.map_or_else(String::new, |up| format!(" {up}"));
-        self.note(format!("impair {link} {end:?} {clear} {settings:?}{up}"))?;
-        Ok(status().links.remove(1))
-    }
-
-    fn create_link(&self, request: &NewLink) -> Result<Changed> {
-        let NewLink { a, b, name, addresses, macs, settings } = request;
-        let words = format!("create link {a} {b} {name:?} {addresses:?} {macs:?} {settings:?}");
-        self.changed("a:eth0--b:eth0", words)
-    }
-
-    fn delete_link(&self, link: &str) -> Result<Changed> {
-        self.known_link(link)?;
-        self.changed(link, format!("delete link {link}"))
-    }
-
-    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
-        self.known_link(link)?;
-        self.note(format!("note {link} {keep:?}"))
-    }
-
-    fn fates(&self, link: &str, end: usize, after: Option<u64>) -> Result<Fates> {
-        self.known_link(link)?;
-        self.asked.lock().unwrap().push(format!("fates {link} {end} {after:?}"));
-        // A record is a packet: its time the sequence number, its text the fate.
-        let records = self.records.lock().unwrap();
-        let later = records.iter().filter(|r| after.is_none_or(|after| r.time_ns > after));
-        let fates = later.map(|r| fate(r.time_ns, end, &r.text)).collect();
-        Ok(Fates { fates, missed: 0 })
-    }
-
-    fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
-        let NewSwitch { name, settings } = request;
-        if name == "s 1" {
-            let reason = "the name is taken".to_owned();
-            return Err(Error::Conflict { lab: "fake".into(), reason });
-        }
-        self.changed(name, format!("create switch {name} {settings:?}"))
-    }
-
-    fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
-        self.known_switch(switch)?;
-        if !force {
-            let reason = "ports are on it: p".to_owned();
-            return Err(Error::Busy { object: format!("switch {switch:?}"), reason });
-        }
-        self.changed(switch, format!("delete switch {switch} {force}"))
-    }
-
-    fn show_openflow(&self, switch: &str) -> Result<FlowShown> {
-        self.known_switch(switch)?;
-        self.note(format!("show openflow {switch}"))?;
-        Ok(FlowShown { name: switch.to_owned(), entries: 3, ..FlowShown::default() })
-    }
-
-    fn show_slices(&self) -> Result<Sliced> {
-        self.note("show slices".to_owned())?;
-        Ok(Sliced { name: "fake".to_owned(), pid: 9, ..Sliced::default() })
-    }
-
-    fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
-        self.known_switch(switch)?;
-        self.note(format!("trace {switch} {}", serde_json::to_string(what).unwrap()))?;
-        Ok(Traced { port: 7, ..Traced::default() })
-    }
-
-    fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
-        self.known_switch(switch)?;
-        self.note(format!("ask {switch} {}", serde_json::to_string(request).unwrap()))?;
-        let object = format!("switch {switch:?}");
-        let mac = netloom_switch::rules::Mac([2, 0, 0, 0, 0, 1]);
-        let entry = MacEntry { mac, vlan: 7, port: 1, age: 3 };
-        Ok(match request {
-            Request::Show => Answer::Shown(Box::new(shown())),
-            Request::Macs { .. } => Answer::Macs(vec![MacTable { port: 1, entries: vec![entry] }]),
-            Request::AddMirror(_) => Answer::Mirror(1),
-            Request::DeleteMirror { mirror } if *mirror != 1 => {
-                return Err(Error::Busy {
-                    object,
-                    reason: format!("mirror {mirror}: there is none"),
-                });
-            }
-            Request::Stop => {
-                let reason = "it ends with its lab".to_owned();
-                return Err(Error::Invalid { object, reason });
-            }
-            _ => Answer::Done,
-        })
-    }
-
-    fn apply(&self, request: Apply) -> Result<Applied> {
-        let Apply { plan, expected, keep_drift, dry_run, .. } = request;
-        let Some(plan) = plan else {
-            let (object, reason) = ("plan".to_owned(), "is missing".to_owned());
-            return Err(Error::Invalid { object, reason });
-        };
-        self.note(format!("apply {} {expected:?} {keep_drift} {dry_run}", plan.lab))?;
-        Ok(Applied { digest: "d".into(), done: !dry_run, ..Applied::default() })
-    }
-
     fn probe(&self) -> Result<Arc<Probe>> {
         Ok(Arc::clone(&self.probe))
     }
-
-    fn down(&self) -> Result<()> {
-        self.note("down")
-    }
 }
+
+/// A repair of what is broken.
+pub(crate) const REPAIR: Repair = Repair { keep_drift: false, from: Within::ALL };
+
+/// The plan of all.
+pub(crate) const PLAN: ShowPlan = ShowPlan { of: Within::ALL };
 
 /// A packet's fate with and without its optional value.
 pub(crate) fn fate(sequence: u64, end: usize, fate: &str) -> FateView {

@@ -1,13 +1,15 @@
 //! Start and end: stale sockets, second servers, threads and descriptors that must not stay.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_api::{Client, Error, serve};
+use netloom_lab::calls::{Down, ReadLog, Status};
 
-use super::fake::{Fake, Served, status};
+use super::fake::{Fake, PLAN, Served, status};
 
 /// Names of this process's threads, by id.
 fn threads() -> BTreeMap<String, String> {
@@ -30,7 +32,7 @@ fn stop_leaves_no_thread_no_descriptor_and_no_socket() {
         let (threads_before, open_before) = (threads(), descriptors());
         let Served { fake, server, folder } = Served::new();
         let client = Client::connect(folder.path()).unwrap();
-        assert_eq!(client.status().unwrap(), status());
+        assert_eq!(client.call(&Status {}).unwrap(), status());
         drop(client.entry("h1").unwrap());
         assert!(threads().len() >= threads_before.len() + 2);
         server.stop();
@@ -63,9 +65,9 @@ fn the_client_starts_no_thread() {
         });
         let before = foreign();
         let client = served.client();
-        client.status().unwrap();
-        client.plan().unwrap();
-        client.node_log("h1", 0, Duration::from_millis(1)).unwrap();
+        client.call(&Status {}).unwrap();
+        client.call(&PLAN).unwrap();
+        client.call(&ReadLog::of("h1", 0, Duration::from_millis(1))).unwrap();
         client.entry("h1").unwrap();
         assert_eq!(foreign(), before);
     });
@@ -75,7 +77,8 @@ fn the_client_starts_no_thread() {
 fn stop_ends_waiting_calls_with_an_answer() {
     let served = Served::new();
     let client = served.client();
-    let waiting = std::thread::spawn(move || client.node_log("h1", 1, Duration::from_secs(60)));
+    let waiting =
+        std::thread::spawn(move || client.call(&ReadLog::of("h1", 1, Duration::from_secs(60))));
     netloom_kit::wait_until("call arrives", Duration::from_secs(20), || {
         (!served.fake.asked.lock().unwrap().is_empty()).then_some(())
     });
@@ -89,7 +92,7 @@ fn a_folder_is_served_once() {
     let fake = Arc::new(Fake::new(served.path()));
     let error = serve(served.path(), fake).unwrap_err();
     assert!(matches!(error, Error::Busy(_)), "{error}");
-    assert_eq!(served.client().status().unwrap(), status());
+    assert_eq!(served.client().call(&Status {}).unwrap(), status());
     served.client().entry("h1").unwrap();
 }
 
@@ -104,9 +107,9 @@ fn a_killed_server_s_sockets_are_replaced_and_nobody_listens_on_them() {
     let fake = Arc::new(Fake::new(folder.path()));
     let server = serve(folder.path(), fake).unwrap();
     let client = Client::connect(folder.path()).unwrap();
-    assert_eq!(client.status().unwrap(), status());
+    assert_eq!(client.call(&Status {}).unwrap(), status());
     drop(server);
-    assert!(matches!(client.status().unwrap_err(), Error::NotRunning(_)));
+    assert!(matches!(client.call(&Status {}).unwrap_err(), Error::NotRunning(_)));
     assert!(matches!(client.entry("h1").unwrap_err(), Error::NotRunning(_)));
 }
 
@@ -136,7 +139,48 @@ fn a_lab_process_that_ends_in_a_call_is_told_from_one_that_was_never_there() {
         drop(listener.accept().unwrap());
     });
     let client = Client::connect(folder.path()).unwrap();
-    let error = client.down().unwrap_err();
+    let error = client.call(&Down {}).unwrap_err();
     assert!(matches!(error, Error::Closed { .. }), "{error}");
     killed.join().unwrap();
+}
+
+/// What a client tells of a lab process that answers this, whatever it is asked.
+fn told_of(answer: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(folder.path().join("api.sock")).unwrap();
+    let answer = answer.to_owned();
+    let served = std::thread::spawn(move || {
+        drop(listener.accept().unwrap());
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = [0; 4096];
+        assert!(stream.read(&mut asked).unwrap() > 0);
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    let client = Client::connect(folder.path()).unwrap();
+    let told = client.call(&Status {}).unwrap_err().to_string();
+    served.join().unwrap();
+    told
+}
+
+fn answer(status: u16, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}")
+}
+
+#[test]
+fn a_lab_process_of_another_version_is_told_where_it_is_not_understood() {
+    let hint = "; the lab process is of an earlier version of netloom than this command";
+    let unknown = r#"{"error":"\"/v1/new\": no such route","object":null}"#;
+    let told = told_of(&answer(404, "", unknown));
+    assert!(told.starts_with(&format!("\"/v1/new\": no such route{hint}")), "{told}");
+    let unknown =
+        r#"{"error":"parameter \"tail\": is not known here; it has after","object":null}"#;
+    let told = told_of(&answer(400, "netloom-api: 1\r\n", unknown));
+    assert!(told.contains(hint), "{told}");
+    let told = told_of(&answer(200, "netloom-api: 99\r\n", "{}"));
+    assert!(told.contains("missing field") && told.contains("is of a later version"), "{told}");
+    let other = r#"{"error":"node \"x\": not in lab \"l\"","object":null}"#;
+    assert_eq!(told_of(&answer(404, "", other)), "node \"x\": not in lab \"l\"");
+    let told = told_of(&answer(200, "netloom-api: 2\r\n", "{}"));
+    assert!(told.contains("missing field") && !told.contains("version"), "{told}");
 }

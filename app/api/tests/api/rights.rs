@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use netloom_api::{Client, Error};
+use netloom_lab::calls::Status;
 use rustix::process::Uid;
 
 use super::fake::{Served, status};
@@ -52,12 +53,12 @@ fn another_user_is_refused_by_both_sockets() {
     let folder = served.path();
     let (call, entry) = as_nobody(|| {
         let client = Client::connect(folder).unwrap();
-        (client.status().unwrap_err(), client.entry("h1").unwrap_err())
+        (client.call(&Status {}).unwrap_err(), client.entry("h1").unwrap_err())
     });
     assert!(matches!(call, Error::Closed { .. }), "{call}");
     assert!(matches!(entry, Error::Closed { .. }), "{entry}");
     assert_eq!(*served.fake.asked.lock().unwrap(), [""; 0]);
-    assert_eq!(served.client().status().unwrap(), status());
+    assert_eq!(served.client().call(&Status {}).unwrap(), status());
 }
 
 #[test]

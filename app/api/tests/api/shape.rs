@@ -3,7 +3,7 @@
 //! Stricter than JSON Schema: a key that the schema does not name is wrong, so that documentation
 //! cannot fall behind.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The document as built.
 pub(crate) fn document() -> Value {
@@ -25,6 +25,10 @@ pub(crate) fn check(
     if let Some(choices) = schema["oneOf"].as_array() {
         let fits = choices.iter().filter(|c| check(document, c, value, at).is_ok()).count();
         return if fits == 1 { Ok(()) } else { Err(format!("{at}: {value} fits {fits} choices")) };
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let fits = choices.iter().any(|choice| check(document, choice, value, at).is_ok());
+        return if fits { Ok(()) } else { Err(format!("{at}: {value} fits no choice")) };
     }
     if schema.get("allOf").is_some() {
         return check(document, &joined(document, schema), value, at);
@@ -60,6 +64,30 @@ pub(crate) fn check(
             check(document, schema, item, &format!("{at}[{n}]"))
         }),
         _ => Ok(()),
+    }
+}
+
+/// The least value that has a schema's shape.
+pub(crate) fn sample(document: &Value, schema: &Value) -> Value {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return sample(document, document.pointer(reference.trim_start_matches('#')).unwrap());
+    }
+    if let Some(one) = schema["enum"].as_array().or(schema["oneOf"].as_array()) {
+        let first = &one[0];
+        return if schema.get("enum").is_some() { first.clone() } else { sample(document, first) };
+    }
+    match types(schema).first() {
+        Some(&"object") => {
+            let required = schema["required"].as_array().into_iter().flatten();
+            let names = required.filter_map(Value::as_str);
+            let field = |name: &str| sample(document, &schema["properties"][name]);
+            names.map(|name| (name.to_owned(), field(name))).collect::<Map<_, _>>().into()
+        }
+        Some(&"array") => json!([]),
+        Some(&"string") => json!("x"),
+        Some(&"integer" | &"number") => schema.get("minimum").cloned().unwrap_or(json!(0)),
+        Some(&"boolean") => json!(false),
+        _ => Value::Null,
     }
 }
 

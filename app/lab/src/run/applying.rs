@@ -86,7 +86,7 @@ impl Times {
 }
 
 impl Running {
-    /// See [`Service::apply`](crate::Service::apply).
+    /// See [`ApplyPlan`](crate::calls::ApplyPlan).
     pub(crate) fn apply_plan(&self, mut request: Apply) -> Result<Applied> {
         let begun = Instant::now();
         // A plan comes from outside: nothing of it is followed before all of it is known to be sound.

@@ -44,7 +44,7 @@ const AFTER: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Running {
-    /// See [`Service::move_control`](crate::Service::move_control).
+    /// See [`MoveControl`](crate::calls::MoveControl).
     pub(crate) fn move_control(&self, node: &str) -> Result<Changed> {
         let _alone = self.moves();
         self.check_move(node)?;

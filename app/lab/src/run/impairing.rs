@@ -11,14 +11,14 @@ use netloom_wire::control::{DirectionState, Record, Request};
 use crate::run::running::{Running, Work};
 use crate::stage::absent;
 use crate::store::state::State;
-use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, WireView};
-use crate::{Error, Result, Service};
+use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, Noting, WireView};
+use crate::{Error, Result};
 
 /// Most fates of one answer.
 const MOST_FATES: usize = 4096;
 
 impl Running {
-    /// See [`Service::set_link`].
+    /// See [`SetLink`](crate::calls::SetLink).
     pub(crate) fn impair(&self, asked: &str, change: &LinkSettings) -> Result<LinkStatus> {
         let mut work = self.work();
         let state = self.state();
@@ -79,8 +79,8 @@ impl Running {
         Ok(())
     }
 
-    /// See [`Service::note_fates`].
-    pub(crate) fn note(&self, asked: &str, keep: Option<usize>) -> Result<()> {
+    /// See [`NoteFates`](crate::calls::NoteFates).
+    pub(crate) fn note(&self, asked: &str, keep: usize) -> Result<Noting> {
         let state = self.state();
         let (at, end) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
@@ -97,14 +97,13 @@ impl Running {
         }
         for from in ends {
             self.kept.keepers.wires.ask(link, from, |process, wire| {
-                let keep = keep.unwrap_or(0);
                 process.order(&Request::Fates { wire, direction: 0, keep }, &[])
             })?;
         }
-        Ok(())
+        Ok(Noting { link: asked.to_owned(), keep })
     }
 
-    /// See [`Service::fates`].
+    /// See [`ReadFates`](crate::calls::ReadFates).
     pub(crate) fn fates_of(&self, asked: &str, end: usize, after: Option<u64>) -> Result<Fates> {
         let state = self.state();
         let (at, named) = find_link(&state.plan, asked)?;

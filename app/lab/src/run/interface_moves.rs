@@ -32,7 +32,7 @@ enum Holder {
 }
 
 impl Running {
-    /// See [`Service::move_interface`](crate::Service::move_interface).
+    /// See [`Move`](crate::calls::Move).
     pub(crate) fn move_to(&self, request: &MoveInterface) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();

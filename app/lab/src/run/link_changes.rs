@@ -31,7 +31,7 @@ use crate::view::{Changed, NewLink};
 use crate::{Error, Result};
 
 impl Running {
-    /// See [`Service::create_link`](crate::Service::create_link).
+    /// See [`CreateLink`](crate::calls::CreateLink).
     pub(crate) fn make_link(&self, request: &NewLink) -> Result<Changed> {
         let mut work = self.work();
         if work.spawner.is_none() {
@@ -190,7 +190,7 @@ impl Running {
         Ok(Spaces { nodes, core, forms: &state.forms })
     }
 
-    /// See [`Service::delete_link`](crate::Service::delete_link).
+    /// See [`DeleteLink`](crate::calls::DeleteLink).
     pub(crate) fn remove_link(&self, asked: &str) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();

@@ -31,7 +31,7 @@ use crate::{Error, Result};
 const ASKING: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// See [`Service::create_node`](crate::Service::create_node).
+    /// See [`CreateNode`](crate::calls::CreateNode).
     pub(crate) fn create(&self, request: &NewNode) -> Result<Changed> {
         let mut work = self.work();
         let node = self.fresh(request)?;
@@ -98,7 +98,7 @@ impl Running {
         Ok(())
     }
 
-    /// See [`Service::delete_node`](crate::Service::delete_node).
+    /// See [`DeleteNode`](crate::calls::DeleteNode).
     pub(crate) fn delete(&self, node: &str, force: bool) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();
@@ -188,7 +188,7 @@ impl Running {
         }
     }
 
-    /// See [`Service::set_node`](crate::Service::set_node).
+    /// See [`SetNode`](crate::calls::SetNode).
     pub(crate) fn set(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();

@@ -7,30 +7,27 @@
 //! a root, a new node gets that of the node it is in, and no descriptor of a directory is handed
 //! out, since `..` leads up from one.
 
-use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::lookup::LookupError;
-use netloom_model::plan::{NodeId, PlannedEnd};
+use netloom_model::plan::NodeId;
 use netloom_node::entry::Entry;
-use netloom_node::log::Record;
-use netloom_node::ping::Pace;
-use netloom_slice::control::Shown as Sliced;
+use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_switch::control::requests::{Answer, Request};
 use rustix::fs::{Mode, OFlags};
 
 use crate::run::running::Running;
 use crate::service::LogMark;
-use crate::store::state::{SCOPE_MARK, make_private_dir};
+use crate::service::call::{Answers, Call, Inside, Named, Within};
+use crate::store::state::{SCOPE_MARK, State, make_private_dir};
 use crate::view::{
-    Applied, Apply, Changed, Fates, LabState, LabStatus, LinkSettings, LinkStatus, MoveInterface,
-    NewLink, NewNode, NewSwitch, NodeSettings, NodeState, NodeStatus, PairReachability,
-    Reachability, Repaired,
+    Applied, Apply, Changed, Ended, Fates, InterfaceStatus, LabState, LabStatus, LinkSettings,
+    LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeState,
+    NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
 };
 use crate::{Error, Result, Service};
 
@@ -57,11 +54,6 @@ pub(crate) fn make_folder(running: &Running, node: NodeId) -> Result<std::path::
     Ok(path)
 }
 
-/// A node's name inside itself: without the names of the nodes around it.
-fn short(name: &str) -> String {
-    name.rsplit('/').next().unwrap_or(name).to_owned()
-}
-
 /// A failed lookup in the words of this view. Hints are dropped: they would tell names from outside.
 fn without_outside(error: LookupError, lab: String, local: impl Fn(&str) -> String) -> LookupError {
     let hint = String::new();
@@ -71,56 +63,54 @@ fn without_outside(error: LookupError, lab: String, local: impl Fn(&str) -> Stri
         LookupError::NoSwitch { switch, .. } => {
             LookupError::NoSwitch { lab, switch: local(&switch), hint }
         }
+        LookupError::NoPart { kind, name, .. } => {
+            LookupError::NoPart { lab, kind, name: local(&name) }
+        }
         LookupError::Invalid { object, reason } => {
             LookupError::Invalid { object: local(&object), reason: local(&reason) }
         }
     }
 }
 
-/// A text of the lab in the words of this view: removes `prefix` from names.
-fn strip(text: &str, prefix: &str) -> String {
-    let of_a_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+/// What a word of a text stands for.
+enum Word {
+    /// A node in here, under this name; or the node itself.
+    Here(String),
+    /// A node or switch that is not seen.
+    Outside,
+}
+
+/// A text of the lab in the words of this view. `known` finds what a word names. A word that is not in quotes and no part of a
+/// longer name is taken for a name from outside only if it can be nothing else.
+fn rendered(text: &str, known: impl Fn(&str) -> Option<Word>) -> String {
+    let of_a_name = |c: char| c.is_alphanumeric() || "._-/".contains(c);
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(prefix) {
-        let (before, after) = rest.split_at(at);
+    while let Some(begin) = rest.find(of_a_name) {
+        let (before, from) = rest.split_at(begin);
         out.push_str(before);
-        let begins = before.ends_with("--") || !out.ends_with(of_a_name);
-        let kept = if begins { "" } else { prefix };
-        out.push_str(kept);
-        rest = &after[prefix.len()..];
-        if begins {
-            // The rest is the name itself, which may begin with the same text.
-            let end = rest.find(|c| !of_a_name(c)).unwrap_or(rest.len());
-            let end = rest[..end].find("--").unwrap_or(end);
-            out.push_str(&rest[..end]);
-            rest = &rest[end..];
-        }
+        let end = from.find(|c| !of_a_name(c)).unwrap_or(from.len());
+        let (words, after) = from.split_at(end);
+        // A sentence ends with a stop, a name does not.
+        let stop = words.len() - words.trim_end_matches('.').len();
+        let (words, stop) = words.split_at(words.len() - stop);
+        let quoted = before.ends_with('"') && after.starts_with(['"', ':']);
+        let parts: Vec<&str> = words.split("--").collect();
+        let told = parts.iter().map(|part| match known(part) {
+            Some(Word::Here(name)) => name,
+            Some(Word::Outside) if quoted || parts.len() > 1 || part.contains('/') => {
+                "(outside)".to_owned()
+            }
+            Some(Word::Outside) if after.starts_with(':') && !after.starts_with(": ") => {
+                "(outside)".to_owned()
+            }
+            _ => (*part).to_owned(),
+        });
+        out.push_str(&told.collect::<Vec<_>>().join("--"));
+        out.push_str(stop);
+        rest = after;
     }
-    out.push_str(rest);
-    out
-}
-
-/// A node as shown here, if it is visible: `shown` has the names of visible links.
-fn local_node(mut node: NodeStatus, prefix: &str, shown: &BTreeSet<String>) -> Option<NodeStatus> {
-    let local = |name: &str| name.strip_prefix(prefix).map(str::to_owned);
-    node.name = local(&node.name)?;
-    node.parent = node.parent.and_then(|p| local(&p));
-    for interface in &mut node.interfaces {
-        let known = shown.contains(&interface.link);
-        interface.link = if known { strip(&interface.link, prefix) } else { String::new() };
-    }
-    for sender in node.protect.iter_mut().flat_map(|p| &mut p.senders) {
-        sender.sender = local(&sender.sender).unwrap_or_else(|| "(outside)".to_owned());
-    }
-    Some(node)
-}
-
-/// Names of the links with both ends below a node.
-fn links_below(plan: &Plan, prefix: &str) -> BTreeSet<String> {
-    let inner = |end: &PlannedEnd| plan.end_text(end).starts_with(prefix);
-    let links = plan.links.iter().filter(|link| link.ends.iter().all(inner));
-    links.map(|link| link.name.clone()).collect()
+    out + rest
 }
 
 impl Scoped {
@@ -129,11 +119,20 @@ impl Scoped {
         Scoped { running, root }
     }
 
-    /// The node's own name in the lab.
-    fn own_name(&self) -> Result<String> {
+    /// What is seen at the moment.
+    fn view(&self) -> Result<View> {
         let state = self.running.state();
-        let found = state.plan.nodes.iter().find(|n| n.id == self.root);
-        found.map(|n| n.name.clone()).ok_or_else(|| Error::NoLab("(of this node)".into()))
+        let slot = state.plan.slot_of(self.root);
+        let gone = || Error::NoLab("(of this node)".into());
+        let own = slot.and_then(|slot| state.plan.node_at(slot)).ok_or_else(gone)?;
+        let (own, inside) = (own.name.clone(), slot.map(|slot| state.plan.subtree(slot)));
+        Ok(View {
+            root: self.root,
+            prefix: format!("{own}/"),
+            own,
+            inside: inside.unwrap_or_default(),
+            state,
+        })
     }
 
     /// Whether programs in here may enter nodes.
@@ -142,137 +141,341 @@ impl Scoped {
         state.plan.nodes.iter().any(|n| n.id == self.root && n.privileged)
     }
 
-    /// The name in the lab of a node in here.
-    fn full(&self, node: &str) -> Result<String> {
-        let own = self.own_name()?;
-        Ok(if node == "." { own } else { format!("{own}/{node}") })
-    }
-
-    /// The same for a node to change, which must not be the node itself.
-    fn below(&self, node: &str) -> Result<String> {
-        if node == "." {
-            return Err(self.refused("a node cannot change what bounds itself"));
-        }
-        self.full(node)
-    }
-
-    /// Refuses a root in a request from here: its path would be one of the host.
-    fn refuse_root<'a>(
-        &self,
-        mut settings: impl Iterator<Item = &'a (String, String)>,
-    ) -> Result<()> {
-        match settings.any(|(key, _)| key == "root") {
-            true => Err(self.refused(NO_ROOT)),
-            false => Ok(()),
-        }
+    /// Does something with a node in here, in the lab's words.
+    fn with<T>(&self, node: &str, work: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+        let view = self.view()?;
+        let mut name = node.to_owned();
+        view.node(&mut name, false)?;
+        work(&name).map_err(|error| view.seen(error))
     }
 
     fn refused(&self, reason: &str) -> Error {
-        let lab = short(&self.own_name().unwrap_or_default());
+        let lab = self.view().map(|view| view.inside.lab).unwrap_or_default();
         Error::Conflict { lab, reason: reason.to_owned() }
     }
+}
 
+/// What is seen from inside a node.
+struct View {
+    root: NodeId,
+    /// The node's name in the lab.
+    own: String,
+    /// What the names of nodes in it begin with there.
+    prefix: String,
+    /// The plan of what is in it.
+    inside: Plan,
+    state: Arc<State>,
+}
+
+impl View {
     /// Puts a lab's error into the words of this view.
     fn seen(&self, error: Error) -> Error {
-        let Ok(own) = self.own_name() else { return error };
-        let prefix = format!("{own}/");
-        let local = |name: &str| strip(name, &prefix);
-        let short = short(&own);
+        let local = |name: &str| self.text(name);
+        let lab = self.inside.lab.clone();
         match error {
-            Error::Lookup(error) => without_outside(error, short, local).into(),
+            Error::Lookup(error) => without_outside(error, lab, local).into(),
             Error::DeadNode(node) => Error::DeadNode(local(&node)),
-            Error::Conflict { reason, .. } => {
-                Error::Conflict { lab: short, reason: local(&reason) }
-            }
+            Error::Conflict { reason, .. } => Error::Conflict { lab, reason: local(&reason) },
             Error::Busy { object, reason } => {
                 Error::Busy { object: local(&object), reason: local(&reason) }
             }
             Error::Invalid { object, reason } => {
                 Error::Invalid { object: local(&object), reason: local(&reason) }
             }
-            other => other,
+            other => match netloom_sys::Unsupported::behind(&other) {
+                Some(lacking) => Error::Unsupported(lacking.clone()),
+                None => Error::Told(local(&netloom_sys::describe(&other))),
+            },
         }
     }
 
-    /// The lab's name of `NODE:IFACE`.
-    fn interface(&self, interface: &str) -> Result<String> {
+    /// What a word names: a node by its identity, also one that is gone; or a switch.
+    fn word(&self, word: &str) -> Option<Word> {
+        if word == self.own {
+            return Some(Word::Here(self.inside.lab.clone()));
+        }
+        if let Some(name) = word.strip_prefix(&self.prefix) {
+            return Some(Word::Here(name.to_owned()));
+        }
+        let plan = &self.state.plan;
+        let outside = plan.node(word).is_some() || plan.switch(word).is_some();
+        outside.then_some(Word::Outside)
+    }
+
+    fn no_link(&self, link: &str) -> Error {
+        let (lab, hint) = (self.inside.lab.clone(), String::new());
+        LookupError::NoLink { lab, link: link.to_owned(), hint }.into()
+    }
+}
+
+impl Inside for View {
+    fn node(&self, name: &mut String, own: bool) -> Result<()> {
+        *name = match (name.as_str(), own) {
+            (".", true) => self.own.clone(),
+            (".", false) => return Err(self.refused("a node cannot change what bounds itself")),
+            (name, _) => format!("{}{name}", self.prefix),
+        };
+        Ok(())
+    }
+
+    fn end(&self, end: &mut String) -> Result<()> {
+        match end.split_once(':') {
+            Some((node, iface)) => {
+                let mut node = node.to_owned();
+                self.node(&mut node, false)?;
+                *end = format!("{node}:{iface}");
+                Ok(())
+            }
+            None => self.node(end, false),
+        }
+    }
+
+    fn interface(&self, interface: &mut String) -> Result<()> {
         match interface.split_once(':') {
             Some(("host", _)) | None => {
                 let reason = format!("interface {interface:?}: only NODE:IFACE of a node in here");
                 Err(self.refused(&reason))
             }
-            Some((node, iface)) => Ok(format!("{}:{iface}", self.full(node)?)),
+            Some((node, iface)) => {
+                let mut node = node.to_owned();
+                self.node(&mut node, true)?;
+                *interface = format!("{node}:{iface}");
+                Ok(())
+            }
         }
     }
 
-    /// The requested link, which must have both ends in here.
-    fn link_here(&self, link: &str) -> Result<String> {
-        let own = self.own_name()?;
-        let state = self.running.state();
-        let none = || {
-            Error::from(LookupError::NoLink {
-                lab: short(&own),
-                link: link.to_owned(),
-                hint: String::new(),
-            })
-        };
-        let slot = state.plan.slot_of(self.root).ok_or_else(none)?;
-        let inside = state.plan.subtree(slot);
-        let (found, end) = netloom_model::lookup::find_link(&inside, link)?;
-        match end {
+    /// The link must have both ends in here.
+    fn link(&self, link: &mut String) -> Result<()> {
+        let found = netloom_model::lookup::find_link(&self.inside, link);
+        let (found, end) = found.map_err(|error| self.seen(error.into()))?;
+        let found = &self.inside.links[found];
+        *link = match end {
             // An end also selects the direction: keep it.
-            Some(side) => {
-                let end = inside.end_text(&inside.links[found].ends[side]);
-                Ok(format!("{own}/{end}"))
-            }
+            Some(side) => format!("{}{}", self.prefix, self.inside.end_text(&found.ends[side])),
             None => {
-                let id = inside.links[found].id;
-                let whole = state.plan.links.iter().find(|l| l.id == id);
-                whole.map(|l| l.name.clone()).ok_or_else(none)
+                let whole = self.state.plan.links.iter().find(|l| l.id == found.id);
+                whole.map(|l| l.name.clone()).ok_or_else(|| self.no_link(link))?
             }
-        }
+        };
+        Ok(())
     }
 
-    /// The visible part of a lab's status.
-    fn view(&self, mut status: LabStatus) -> Result<LabStatus> {
-        let own = self.own_name()?;
-        let prefix = format!("{own}/");
-        status.links.retain(|l| l.ends.iter().all(|end| end.starts_with(&prefix)));
-        let shown: BTreeSet<String> = status.links.iter().map(|l| l.name.clone()).collect();
-        let node = |n: NodeStatus| local_node(n, &prefix, &shown);
-        status.nodes = status.nodes.into_iter().filter_map(node).collect();
-        for link in &mut status.links {
-            self.localise(&prefix, link);
+    fn within(&self) -> Within {
+        Within(Some(self.root))
+    }
+
+    fn lab(&self) -> String {
+        self.inside.lab.clone()
+    }
+
+    fn refused(&self, reason: &str) -> Error {
+        Error::Conflict { lab: self.lab(), reason: reason.to_owned() }
+    }
+
+    fn name_of(&self, node: &str) -> Option<String> {
+        node.strip_prefix(&self.prefix).map(str::to_owned)
+    }
+
+    fn link_of(&self, link: &str) -> Option<String> {
+        let known = self.state.plan.links.iter().find(|l| l.name == link)?;
+        self.inside.links.iter().find(|l| l.id == known.id).map(|l| l.name.clone())
+    }
+
+    fn text(&self, text: &str) -> String {
+        rendered(text, |word| self.word(word))
+    }
+}
+
+/// Names of nodes, of which some are not seen.
+fn leave_names(names: &mut Vec<String>, inside: &dyn Inside) {
+    *names = names.iter().filter_map(|name| inside.name_of(name)).collect();
+}
+
+fn leave_texts(texts: &mut [String], inside: &dyn Inside) {
+    texts.iter_mut().for_each(|text| *text = inside.text(text));
+}
+
+/// Refuses a root in a request from here: its path would be one of the host.
+fn refuse_root(settings: &[(String, String)], inside: &dyn Inside) -> Result<()> {
+    match settings.iter().any(|(key, _)| key == "root") {
+        true => Err(inside.refused(NO_ROOT)),
+        false => Ok(()),
+    }
+}
+
+impl Named for NewNode {
+    fn enter(&mut self, inside: &dyn Inside) -> Result<()> {
+        if self.root.is_some() {
+            return Err(inside.refused(NO_ROOT));
         }
-        status.switches.clear();
-        status.drift.clear();
-        status.machine_drops.clear();
-        let whole = status.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
+        refuse_root(&self.settings, inside)?;
+        inside.node(&mut self.name, false)
+    }
+}
+
+impl Named for NodeSettings {
+    fn enter(&mut self, inside: &dyn Inside) -> Result<()> {
+        refuse_root(&self.settings, inside)
+    }
+}
+
+impl Named for MoveInterface {
+    fn enter(&mut self, inside: &dyn Inside) -> Result<()> {
+        if self.to == "host" {
+            return Err(inside.refused("interfaces can be moved between nodes in here only"));
+        }
+        inside.interface(&mut self.interface)?;
+        inside.node(&mut self.to, true)
+    }
+}
+
+impl Named for NewLink {
+    fn enter(&mut self, inside: &dyn Inside) -> Result<()> {
+        inside.end(&mut self.a)?;
+        inside.end(&mut self.b)?;
+        self.addresses.iter_mut().try_for_each(|(end, _)| inside.end(end))
+    }
+}
+
+impl Named for Changed {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        self.name = inside.text(&self.name);
+        leave_texts(&mut self.notes, inside);
+        true
+    }
+}
+
+impl Named for NodeStatus {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        let Some(name) = inside.name_of(&self.name) else { return false };
+        self.name = name;
+        self.parent = self.parent.take().and_then(|parent| inside.name_of(&parent));
+        self.interfaces.leave(inside);
+        for sender in self.protect.iter_mut().flat_map(|p| &mut p.senders) {
+            let seen = inside.name_of(&sender.sender);
+            sender.sender = seen.unwrap_or_else(|| "(outside)".to_owned());
+        }
+        true
+    }
+}
+
+impl Named for InterfaceStatus {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        self.link = inside.link_of(&self.link).unwrap_or_default();
+        true
+    }
+}
+
+impl Named for LinkStatus {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        let Some(name) = inside.link_of(&self.name) else { return false };
+        self.name = name;
+        leave_texts(&mut self.ends, inside);
+        for direction in self.wire.iter_mut().flat_map(|w| &mut w.directions).flatten() {
+            direction.from = inside.text(&direction.from);
+        }
+        for loss in &mut self.lost {
+            loss.from = inside.text(&loss.from);
+        }
+        true
+    }
+}
+
+impl Named for LabStatus {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        self.links.leave(inside);
+        self.nodes.leave(inside);
+        self.switches.clear();
+        self.drift.clear();
+        self.machine_drops.clear();
+        let whole = self.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
         // A view of a starting lab, or of one kept after a failure, has the same state.
-        if matches!(status.state, LabState::Up | LabState::Degraded) {
-            status.state = if whole { LabState::Up } else { LabState::Degraded };
+        if matches!(self.state, LabState::Up | LabState::Degraded) {
+            self.state = if whole { LabState::Up } else { LabState::Degraded };
         }
-        status.name = short(&own);
-        Ok(status)
+        self.name = inside.lab();
+        true
     }
+}
 
-    fn localise(&self, prefix: &str, link: &mut LinkStatus) {
-        link.name = strip(&link.name, prefix);
-        for end in &mut link.ends {
-            *end = strip(end, prefix);
-        }
-        for direction in link.wire.iter_mut().flat_map(|w| &mut w.directions).flatten() {
-            direction.from = strip(&direction.from, prefix);
-        }
+impl Named for SwitchStatus {
+    fn leave(&mut self, _: &dyn Inside) -> bool {
+        false
     }
+}
 
-    fn local_change(&self, mut changed: Changed) -> Result<Changed> {
-        let prefix = format!("{}/", self.own_name()?);
-        changed.name = strip(&changed.name, &prefix);
-        for note in &mut changed.notes {
-            *note = strip(note, &prefix);
+impl Named for Repaired {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        self.drift.clear();
+        leave_names(&mut self.nodes, inside);
+        true
+    }
+}
+
+impl Named for Reachability {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        leave_names(&mut self.nodes, inside);
+        true
+    }
+}
+
+impl Named for PairReachability {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        for name in [&mut self.from, &mut self.to] {
+            *name = inside.name_of(name).unwrap_or_else(|| ".".to_owned());
         }
-        Ok(changed)
+        true
+    }
+}
+
+impl Named for Noting {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        self.link = inside.link_of(&self.link).unwrap_or_else(|| inside.text(&self.link));
+        true
+    }
+}
+
+// Without names, or refused in here.
+macro_rules! without_names {
+    ($($kind:ty),*) => { $(impl Named for $kind {})* };
+}
+without_names!(
+    Applied,
+    Apply,
+    Ended,
+    Fates,
+    FlowShown,
+    LinkSettings,
+    LogLine,
+    NewSwitch,
+    Plan,
+    Request,
+    Answer,
+    Sliced,
+    SliceShown,
+    TraceWhat,
+    Traced
+);
+
+impl<C: Call> Answers<C> for Scoped
+where
+    Running: Answers<C>,
+{
+    fn answer(&self, mut call: C) -> Result<C::Answer> {
+        let view = self.view()?;
+        if let Some(reason) = C::OPERATION.outside {
+            return Err(view.refused(reason));
+        }
+        call.enter(&view)?;
+        let answer = self.running.answer(call.clone()).map_err(|error| view.seen(error));
+        // What was made or removed meanwhile is seen as it is now.
+        let view = self.view()?;
+        let mut answer = answer?;
+        match answer.leave(&view) {
+            true => Ok(answer),
+            false => Err(view.refused("it is not seen in here")),
+        }
     }
 }
 
@@ -281,87 +484,12 @@ impl Service for Scoped {
         0
     }
 
-    fn status(&self) -> Result<LabStatus> {
-        self.view(self.running.status()?)
-    }
-
-    fn node(&self, node: &str) -> Result<NodeStatus> {
-        let own = self.own_name()?;
-        let (full, prefix) = (format!("{own}/{node}"), format!("{own}/"));
-        let found = self.running.node(&full).map_err(|e| self.seen(e))?;
-        let shown = links_below(&self.running.state().plan, &prefix);
-        let none = || {
-            Error::from(LookupError::NoNode {
-                lab: short(&own),
-                node: node.to_owned(),
-                hint: String::new(),
-            })
-        };
-        local_node(found, &prefix, &shown).ok_or_else(none)
-    }
-
-    fn link(&self, link: &str) -> Result<LinkStatus> {
-        let mut status = self.running.link(&self.link_here(link)?).map_err(|e| self.seen(e))?;
-        self.localise(&format!("{}/", self.own_name()?), &mut status);
-        Ok(status)
-    }
-
-    fn plan(&self) -> Arc<Plan> {
-        let state = self.running.state();
-        let slot = state.plan.slot_of(self.root);
-        Arc::new(slot.map_or_else(Plan::default, |slot| state.plan.subtree(slot)))
-    }
-
-    fn repair(&self, _: bool) -> Result<Repaired> {
-        let prefix = format!("{}/", self.own_name()?);
-        // Manual changes are the lab owner's business.
-        let mut repaired = self.running.repair(true).map_err(|e| self.seen(e))?;
-        repaired.drift.clear();
-        repaired.nodes.retain_mut(|n| match n.strip_prefix(&prefix) {
-            Some(local) => {
-                *n = local.to_owned();
-                true
-            }
-            None => false,
-        });
-        Ok(repaired)
-    }
-
-    fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
-        let state = self.running.state();
-        let slot = state.plan.slot_of(self.root);
-        let slots = slot.map_or_else(Vec::new, |slot| state.plan.descendants(slot));
-        let mut found = self.running.ping_among(&slots, families, timeout)?;
-        let prefix = format!("{}/", self.own_name()?);
-        for node in &mut found.nodes {
-            *node = strip(node, &prefix);
-        }
-        Ok(found)
-    }
-
-    fn ping_pair(
-        &self,
-        from: &str,
-        to: &str,
-        families: &[u8],
-        pace: Pace,
-    ) -> Result<PairReachability> {
-        let (full_from, full_to) = (self.full(from)?, self.full(to)?);
-        let found = self.running.ping_one(&full_from, &full_to, families, pace);
-        let found = found.map_err(|e| self.seen(e))?;
-        Ok(PairReachability { from: from.to_owned(), to: to.to_owned(), ..found })
-    }
-
-    fn log(&self, node: &str, after_ns: u64) -> Result<Vec<Record>> {
-        self.running.log(&self.below(node)?, after_ns).map_err(|e| self.seen(e))
-    }
-
     fn log_mark(&self, node: &str) -> Result<LogMark> {
-        self.running.log_mark(&self.below(node)?).map_err(|e| self.seen(e))
+        self.with(node, |node| self.running.log_mark(node))
     }
 
     fn entry(&self, node: &str) -> Result<Entry> {
-        let mut entry = self.running.entry(&self.below(node)?).map_err(|e| self.seen(e))?;
+        let mut entry = self.with(node, |node| self.running.entry(node))?;
         // The caller is in the lab's user namespace already.
         entry.user = false;
         entry.by_init = !self.is_privileged();
@@ -374,122 +502,15 @@ impl Service for Scoped {
     }
 
     fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
-        self.running.run_in(&self.below(node)?, fds).map_err(|e| self.seen(e))
+        self.with(node, |node| self.running.run_in(node, fds))
     }
 
     fn core(&self) -> Result<Entry> {
         Err(self.refused("what is between nodes is seen outside of them"))
     }
 
-    fn create_node(&self, request: &NewNode) -> Result<Changed> {
-        let mut request = request.clone();
-        if request.root.is_some() {
-            return Err(self.refused(NO_ROOT));
-        }
-        self.refuse_root(request.settings.iter())?;
-        request.name = self.below(&request.name)?;
-        let made = self.running.create(&request).map_err(|e| self.seen(e))?;
-        self.local_change(made)
-    }
-
-    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
-        let gone = self.running.delete(&self.below(node)?, force).map_err(|e| self.seen(e))?;
-        self.local_change(gone)
-    }
-
-    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
-        self.refuse_root(change.settings.iter())?;
-        let set = self.running.set(&self.below(node)?, change).map_err(|e| self.seen(e))?;
-        self.local_change(set)
-    }
-
-    fn move_control(&self, node: &str) -> Result<Changed> {
-        let moved = self.running.move_control(&self.below(node)?).map_err(|e| self.seen(e))?;
-        self.local_change(moved)
-    }
-
-    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
-        if request.to == "host" {
-            return Err(self.refused("interfaces can be moved between nodes in here only"));
-        }
-        let request = MoveInterface {
-            interface: self.interface(&request.interface)?,
-            to: self.full(&request.to)?,
-            ..request.clone()
-        };
-        let moved = self.running.move_to(&request).map_err(|e| self.seen(e))?;
-        self.local_change(moved)
-    }
-
-    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
-        let link = self.link_here(link)?;
-        let mut status = self.running.impair(&link, change).map_err(|e| self.seen(e))?;
-        self.localise(&format!("{}/", self.own_name()?), &mut status);
-        Ok(status)
-    }
-
-    fn create_link(&self, request: &NewLink) -> Result<Changed> {
-        let below = |end: &str| match end.split_once(':') {
-            Some((node, iface)) => Ok::<_, Error>(format!("{}:{iface}", self.below(node)?)),
-            None => self.below(end),
-        };
-        let mut request =
-            NewLink { a: below(&request.a)?, b: below(&request.b)?, ..request.clone() };
-        for (end, _) in &mut request.addresses {
-            *end = below(end)?;
-        }
-        let made = self.running.make_link(&request).map_err(|e| self.seen(e))?;
-        self.local_change(made)
-    }
-
-    fn delete_link(&self, link: &str) -> Result<Changed> {
-        let gone = self.running.remove_link(&self.link_here(link)?).map_err(|e| self.seen(e))?;
-        self.local_change(gone)
-    }
-
-    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
-        self.running.note(&self.link_here(link)?, keep).map_err(|e| self.seen(e))
-    }
-
-    fn fates(&self, link: &str, end: usize, after: Option<u64>) -> Result<Fates> {
-        let link = self.link_here(link)?;
-        self.running.fates_of(&link, end, after).map_err(|e| self.seen(e))
-    }
-
-    fn create_switch(&self, _: &NewSwitch) -> Result<Changed> {
-        Err(self.refused("switches are made outside of nodes"))
-    }
-
-    fn delete_switch(&self, _: &str, _: bool) -> Result<Changed> {
-        Err(self.refused("switches are removed outside of nodes"))
-    }
-
-    fn ask_switch(&self, _: &str, _: &Request) -> Result<Answer> {
-        Err(self.refused("switches are shown and changed outside of nodes"))
-    }
-
-    fn show_openflow(&self, _: &str) -> Result<FlowShown> {
-        Err(self.refused("switches are shown and changed outside of nodes"))
-    }
-
-    fn show_slices(&self) -> Result<Sliced> {
-        Err(self.refused("switches are shown and changed outside of nodes"))
-    }
-
-    fn trace_frame(&self, _: &str, _: &TraceWhat) -> Result<Traced> {
-        Err(self.refused("switches are shown and changed outside of nodes"))
-    }
-
-    fn apply(&self, _: Apply) -> Result<Applied> {
-        Err(self.refused("a file is applied to its lab from outside of its nodes"))
-    }
-
     fn probe(&self) -> Result<Arc<Probe>> {
         Err(self.refused("a lab is measured from outside of its nodes"))
-    }
-
-    fn down(&self) -> Result<()> {
-        Err(self.refused("a node cannot take down the lab that it lives in"))
     }
 }
 
@@ -497,27 +518,43 @@ impl Service for Scoped {
 mod tests {
     use netloom_model::lookup::LookupError;
 
-    use super::{strip, without_outside};
+    use super::{Word, rendered, without_outside};
+
+    /// As seen from the node `l/t` of a lab with the nodes `web`, `l`, `l/t`, `l/t/a`, `l/t/l` and `l/u`, and a switch `lan`.
+    fn seen(text: &str) -> String {
+        rendered(text, |word| match word {
+            "l/t" => Some(Word::Here("t".to_owned())),
+            "web" | "l" | "l/u" | "lan" => Some(Word::Outside),
+            word => word.strip_prefix("l/t/").map(|name| Word::Here(name.to_owned())),
+        })
+    }
 
     #[test]
-    fn names_go_without_the_nodes_own() {
-        for (text, seen) in [
-            ("t/a", "a"),
-            ("t/t/a", "t/a"),
-            ("t/a:eth0--t/b:eth1", "a:eth0--b:eth1"),
-            ("at/a", "at/a"),
-            ("node \"t/a\": has 3", "node \"a\": has 3"),
-            ("t/a--x, t/b", "a--x, b"),
-            ("t", "t"),
+    fn names_are_told_as_they_are_called_here_and_those_from_outside_are_not() {
+        for (text, told) in [
+            ("l/t/a", "a"),
+            ("l/t/l/t/a", "l/t/a"),
+            ("l/t/a:eth0--l/t/b:eth1", "a:eth0--b:eth1"),
+            ("al/t/a", "al/t/a"),
+            ("node \"l/t/a\": has 3", "node \"a\": has 3"),
+            ("node \"l/t\": may not have more", "node \"t\": may not have more"),
+            ("l/t/a--x, l/t/b.", "a--x, b."),
+            ("node \"web\": has it", "node \"(outside)\": has it"),
+            ("10.0.0.1 is that of web:eth0", "10.0.0.1 is that of (outside):eth0"),
+            ("web:eth0--l/t/a:eth1", "(outside):eth0--a:eth1"),
+            ("lan--l/t/a", "(outside)--a"),
+            ("nothing on the web: no", "nothing on the web: no"),
+            ("l/u is full", "(outside) is full"),
+            ("", ""),
         ] {
-            assert_eq!(strip(text, "t/"), seen, "{text}");
+            assert_eq!(seen(text), told, "{text}");
         }
     }
 
     #[test]
     fn failed_lookups_tell_no_name_from_outside() {
-        let hint = || "; did you mean \"out\"".to_owned();
-        let of = |error| without_outside(error, "t".into(), |text| strip(text, "l/t/")).to_string();
+        let hint = || "; did you mean \"web\"".to_owned();
+        let of = |error| without_outside(error, "t".into(), seen).to_string();
         let lab = || "l".to_owned();
         let node = LookupError::NoNode { lab: lab(), node: "l/t/a".into(), hint: hint() };
         assert_eq!(of(node), r#"node "a": not in lab "t""#);
@@ -525,8 +562,10 @@ mod tests {
         assert_eq!(of(link), r#"link "a:eth0": not in lab "t""#);
         let switch = LookupError::NoSwitch { lab: lab(), switch: "l/t/s".into(), hint: hint() };
         assert_eq!(of(switch), r#"switch "s": not in lab "t""#);
+        let part = LookupError::NoPart { lab: lab(), kind: "slice", name: "l/t/x".into() };
+        assert_eq!(of(part), r#"slice "x": not in lab "t""#);
         let object = "node \"l/t/a\"".into();
-        let invalid = LookupError::Invalid { object, reason: "l/t/b has links".into() };
-        assert_eq!(of(invalid), r#"node "a": b has links"#);
+        let invalid = LookupError::Invalid { object, reason: "l/t/b has links to \"web\"".into() };
+        assert_eq!(of(invalid), r#"node "a": b has links to "(outside)""#);
     }
 }

@@ -7,20 +7,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
 use netloom_model::Plan;
-use netloom_model::lookup::{find_link, slot};
+use netloom_model::lookup::{LookupError, find_link, slot};
 use netloom_model::plan::{NodeId, Slot};
 use netloom_node::Users;
 use netloom_node::control::{self, Connection};
 use netloom_node::entry::Entry;
 use netloom_node::init;
-use netloom_node::log::{self, Record};
-use netloom_node::ping::Pace;
+use netloom_node::log;
 use netloom_node::spec::{NodeSpec, log_names, socket_name};
-use netloom_slice::control::Shown as Sliced;
-use netloom_switch::control::requests::{Answer, Request};
+use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_sys::cgroup::Join;
 use netloom_sys::namespace;
 
@@ -30,10 +27,11 @@ use crate::run::running::{Made, Phase, Running};
 use crate::run::sources::Sources;
 use crate::run::status;
 use crate::service::LogMark;
+use crate::service::call::{Answers, Call, Within};
+use crate::service::calls::{self, ReadLog, calls};
 use crate::stage::users;
 use crate::view::{
-    Applied, Apply, Changed, Fates, LabStatus, LinkSettings, LinkStatus, MoveInterface, NewLink,
-    NewNode, NewSwitch, NodeSettings, NodeStatus, PairReachability, Reachability, Repaired,
+    Ended, InterfaceStatus, LabStatus, LinkStatus, LogLine, NodeStatus, Repaired, SwitchStatus,
 };
 use crate::{Error, Result, Service};
 
@@ -49,14 +47,8 @@ impl Running {
     fn logs(&self, node: NodeId) -> [PathBuf; 2] {
         log_names(node.get()).map(|name| self.folder.sockets().join(name))
     }
-}
 
-impl Service for Running {
-    fn plan_limit(&self) -> usize {
-        (2 * self.state().plan.weight()).clamp(LEAST_PLAN, MOST_PLAN)
-    }
-
-    fn status(&self) -> Result<LabStatus> {
+    pub(crate) fn status(&self) -> Result<LabStatus> {
         let state = self.state();
         let pids = self.pids(&state.plan);
         let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(&state));
@@ -69,14 +61,14 @@ impl Service for Running {
         status::read(&sources, whole)
     }
 
-    fn node(&self, node: &str) -> Result<NodeStatus> {
+    pub(crate) fn node(&self, node: &str) -> Result<NodeStatus> {
         let state = self.state();
         let at = slot(&state.plan, node)?;
         let pids = self.pids_of(&state.plan, &BTreeSet::from([at]));
         status::read_node(&Sources::new(self, &state, &pids), at)
     }
 
-    fn link(&self, link: &str) -> Result<LinkStatus> {
+    pub(crate) fn link(&self, link: &str) -> Result<LinkStatus> {
         let state = self.state();
         let (at, _) = find_link(&state.plan, link)?;
         let slots = status::ends_and_guests(&state, &state.plan.links[at]);
@@ -84,33 +76,15 @@ impl Service for Running {
         status::read_link(&Sources::new(self, &state, &pids), at)
     }
 
-    fn plan(&self) -> Arc<Plan> {
-        Arc::new(self.state().plan.clone())
-    }
-
-    fn repair(&self, keep_drift: bool) -> Result<Repaired> {
+    pub(crate) fn repair(&self, keep_drift: bool) -> Result<Repaired> {
         self.drop_silent();
         let Made { nodes, troubles, notes } = self.make(&|_, _, _| {})?;
         let drift = self.settle_drift(keep_drift)?;
         Ok(Repaired { nodes, troubles, notes, drift })
     }
 
-    fn ping(&self, families: &[u8], timeout: Duration) -> Result<Reachability> {
-        let all: Vec<Slot> = self.state().plan.slots().collect();
-        self.ping_among(&all, families, timeout)
-    }
-
-    fn ping_pair(
-        &self,
-        from: &str,
-        to: &str,
-        families: &[u8],
-        pace: Pace,
-    ) -> Result<PairReachability> {
-        self.ping_one(from, to, families, pace)
-    }
-
-    fn log(&self, node: &str, after_ns: u64) -> Result<Vec<Record>> {
+    pub(crate) fn log(&self, call: &ReadLog) -> Result<Vec<LogLine>> {
+        let node = &*call.node;
         let state = self.state();
         let planned = &state.plan.nodes[slot(&state.plan, node)?];
         // The only program around a machine shows its console.
@@ -126,7 +100,12 @@ impl Service for Running {
         };
         let setups = planned.setup.len();
         let mut records = log::read(&self.logs(planned.id));
-        records.retain(|r| r.time_ns > after_ns);
+        records.retain(|r| r.time_ns > call.after.0);
+        if let Some(tail) = call.tail {
+            let tail = usize::try_from(tail).unwrap_or(usize::MAX);
+            records.drain(..records.len().saturating_sub(tail));
+        }
+        records.truncate(call.limit.size());
         for r in &mut records {
             let command = || match r.program.checked_sub(runs)? {
                 setup if setup < setups => Some(format!("setup {}", setup + 1)),
@@ -134,7 +113,79 @@ impl Service for Running {
             };
             r.name = names.get(r.program).cloned().or_else(command);
         }
-        Ok(records)
+        Ok(records.into_iter().map(LogLine::from).collect())
+    }
+
+    /// The plan of the lab, or of what is in a node.
+    pub(crate) fn plan_of(&self, part: Within) -> Result<Plan> {
+        let state = self.state();
+        let Some(root) = part.0 else { return Ok(state.plan.clone()) };
+        Ok(state.plan.slot_of(root).map_or_else(Plan::default, |slot| state.plan.subtree(slot)))
+    }
+
+    /// The nodes of the lab, or of what is in a node.
+    pub(crate) fn slots_of(&self, part: Within) -> Vec<Slot> {
+        let plan = &self.state().plan;
+        let Some(root) = part.0 else { return plan.slots().collect() };
+        plan.slot_of(root).map_or_else(Vec::new, |slot| plan.descendants(slot))
+    }
+
+    /// An interface of a node.
+    pub(crate) fn interface(&self, node: &str, name: &str) -> Result<InterfaceStatus> {
+        let found = self.node(node)?.interfaces.into_iter().find(|one| one.name == name);
+        found.ok_or_else(|| self.lacks("interface", format!("{node}:{name}")))
+    }
+
+    /// A switch.
+    pub(crate) fn switch(&self, name: &str) -> Result<SwitchStatus> {
+        let found = self.status()?.switches.into_iter().find(|one| one.name == name);
+        found.ok_or_else(|| self.lacks("switch", name.to_owned()))
+    }
+
+    /// The state of a slice.
+    pub(crate) fn slice(&self, name: &str) -> Result<SliceShown> {
+        let found = self.slices()?.slices.into_iter().find(|one| one.name == name);
+        found.ok_or_else(|| self.lacks("slice", name.to_owned()))
+    }
+
+    fn lacks(&self, kind: &'static str, name: String) -> Error {
+        LookupError::NoPart { lab: self.state().plan.lab.clone(), kind, name }.into()
+    }
+
+    /// The state of the lab's slices.
+    pub(crate) fn slices(&self) -> Result<Sliced> {
+        slicers::shown(&self.folder, &self.state().plan)
+    }
+
+    /// Takes the lab down. Returns when nothing is left but the lab process itself, which ends once the answer has been
+    /// given.
+    pub(crate) fn end(&self) -> Result<Ended> {
+        let lab = self.state().plan.lab.clone();
+        self.enter(Phase::Ended);
+        let result = self.take_down();
+        if !matches!(result, Err(Error::Stuck { .. })) {
+            // The lab process ends in any case: the next `down` finds what is left.
+            let _ = rustix::io::write(&self.ended, b".");
+        }
+        result.map(|()| Ended { lab })
+    }
+}
+
+macro_rules! answered {
+    ($($name:ident = $row:tt do |$lab:ident, $call:ident| $run:expr;)*) => {$(
+        impl Answers<calls::$name> for Running {
+            fn answer(&self, $call: calls::$name) -> Result<<calls::$name as Call>::Answer> {
+                let $lab = self;
+                $run
+            }
+        }
+    )*};
+}
+calls!(answered);
+
+impl Service for Running {
+    fn plan_limit(&self) -> usize {
+        (2 * self.state().plan.weight()).clamp(LEAST_PLAN, MOST_PLAN)
     }
 
     fn log_mark(&self, node: &str) -> Result<LogMark> {
@@ -209,85 +260,7 @@ impl Service for Running {
         })
     }
 
-    fn create_node(&self, request: &NewNode) -> Result<Changed> {
-        self.create(request)
-    }
-
-    fn delete_node(&self, node: &str, force: bool) -> Result<Changed> {
-        self.delete(node, force)
-    }
-
-    fn set_node(&self, node: &str, change: &NodeSettings) -> Result<Changed> {
-        self.set(node, change)
-    }
-
-    fn move_control(&self, node: &str) -> Result<Changed> {
-        Running::move_control(self, node)
-    }
-
-    fn move_interface(&self, request: &MoveInterface) -> Result<Changed> {
-        self.move_to(request)
-    }
-
-    fn set_link(&self, link: &str, change: &LinkSettings) -> Result<LinkStatus> {
-        self.impair(link, change)
-    }
-
-    fn create_link(&self, request: &NewLink) -> Result<Changed> {
-        self.make_link(request)
-    }
-
-    fn delete_link(&self, link: &str) -> Result<Changed> {
-        self.remove_link(link)
-    }
-
-    fn note_fates(&self, link: &str, keep: Option<usize>) -> Result<()> {
-        self.note(link, keep)
-    }
-
-    fn fates(&self, link: &str, end: usize, after: Option<u64>) -> Result<Fates> {
-        self.fates_of(link, end, after)
-    }
-
-    fn create_switch(&self, request: &NewSwitch) -> Result<Changed> {
-        self.make_switch(request)
-    }
-
-    fn delete_switch(&self, switch: &str, force: bool) -> Result<Changed> {
-        self.remove_switch(switch, force)
-    }
-
-    fn ask_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
-        self.ask_the_switch(switch, request)
-    }
-
-    fn show_openflow(&self, switch: &str) -> Result<FlowShown> {
-        self.show_the_openflow(switch)
-    }
-
-    fn show_slices(&self) -> Result<Sliced> {
-        slicers::shown(&self.folder, &self.state().plan)
-    }
-
-    fn trace_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
-        self.trace_a_frame(switch, what)
-    }
-
-    fn apply(&self, request: Apply) -> Result<Applied> {
-        self.apply_plan(request)
-    }
-
     fn probe(&self) -> Result<Arc<Probe>> {
         self.kept.probing.probe(self.folder.name())
-    }
-
-    fn down(&self) -> Result<()> {
-        self.enter(Phase::Ended);
-        let result = self.take_down();
-        if !matches!(result, Err(Error::Stuck { .. })) {
-            // The lab process ends in any case: the next `down` finds what is left.
-            let _ = rustix::io::write(&self.ended, b".");
-        }
-        result
     }
 }

@@ -14,7 +14,7 @@ use crate::view::{Changed, NewSwitch};
 use crate::{Error, Result};
 
 impl Running {
-    /// See [`Service::create_switch`](crate::Service::create_switch).
+    /// See [`CreateSwitch`](crate::calls::CreateSwitch).
     pub(crate) fn make_switch(&self, request: &NewSwitch) -> Result<Changed> {
         let mut work = self.work();
         if work.spawner.is_none() {
@@ -51,7 +51,7 @@ impl Running {
         Ok(Changed { name: request.name.clone(), notes: vec![] })
     }
 
-    /// See [`Service::delete_switch`](crate::Service::delete_switch).
+    /// See [`DeleteSwitch`](crate::calls::DeleteSwitch).
     pub(crate) fn remove_switch(&self, switch: &str, force: bool) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();
@@ -109,7 +109,7 @@ impl Running {
             .collect()
     }
 
-    /// See [`Service::ask_switch`](crate::Service::ask_switch).
+    /// See [`AskSwitch`](crate::calls::AskSwitch).
     pub(crate) fn ask_the_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
         self.shm_switch(switch)?;
         if *request == Request::Stop {
@@ -119,7 +119,7 @@ impl Running {
         self.kept.keepers.switches.ask(&self.folder, switch, request)
     }
 
-    /// See [`Service::show_openflow`](crate::Service::show_openflow).
+    /// See [`ShowOpenflow`](crate::calls::ShowOpenflow).
     pub(crate) fn show_the_openflow(&self, switch: &str) -> Result<Shown> {
         match self.ask_openflow(switch, &flow::Request::Show)? {
             flow::Answer::Shown(shown) => Ok(*shown),
@@ -127,7 +127,7 @@ impl Running {
         }
     }
 
-    /// See [`Service::trace_frame`](crate::Service::trace_frame).
+    /// See [`TraceFrame`](crate::calls::TraceFrame).
     pub(crate) fn trace_a_frame(&self, switch: &str, what: &TraceWhat) -> Result<Traced> {
         match self.ask_openflow(switch, &flow::Request::Trace(what.clone()))? {
             flow::Answer::Traced(traced) => Ok(*traced),

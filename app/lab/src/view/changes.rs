@@ -7,6 +7,7 @@ use netloom_model::Plan;
 use netloom_model::merging::Step;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
 
 /// Pairs of which none has the key of another: the last would hide the others.
 fn pairs<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
@@ -19,8 +20,7 @@ fn pairs<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, String)>, D::E
 }
 
 /// A node to make in a running lab.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewNode {
     /// Its name; `PARENT/NAME` makes it a child.
@@ -34,8 +34,7 @@ pub struct NewNode {
 }
 
 /// A link to make in a running lab.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLink {
     /// One end: `NODE`, `NODE:IFACE`, `SWITCH` or `nowhere`.
@@ -57,8 +56,7 @@ pub struct NewLink {
 }
 
 /// A switch to make in a running lab.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSwitch {
     /// Its name.
@@ -70,8 +68,7 @@ pub struct NewSwitch {
 }
 
 /// A change of a node's settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSettings {
     /// By key and value: `cpu`, `weight`, `memory`, `processes`, `sockets`, `packets`, `bytes`,
@@ -81,8 +78,7 @@ pub struct NodeSettings {
 }
 
 /// An interface to move from one node to another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveInterface {
     /// `NODE:IFACE`, or `host:IFACE`.
@@ -98,8 +94,7 @@ pub struct MoveInterface {
 }
 
 /// A change of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSettings {
     /// The end whose sending is meant: 0 or 1; both if omitted.
@@ -119,7 +114,7 @@ pub struct LinkSettings {
 /// A request to turn the lab into the one of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(utoipa::ToSchema)]
 pub struct Apply {
     /// The plan of the file; paths of the host in it are absolute. If absent, that of the last request with `dry_run`, whose
     /// steps have the digest `expected`.
@@ -127,7 +122,7 @@ pub struct Apply {
     pub plan: Option<Plan>,
     /// Absolute path of the file.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    #[schema(value_type = Option<String>)]
     pub file: Option<PathBuf>,
     /// The digest of the steps that the caller has seen: if others are needed by now, nothing is done.
     #[serde(default)]
@@ -141,8 +136,7 @@ pub struct Apply {
 }
 
 /// The steps done, or that would be done.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Applied {
     /// In order; none where the lab is as the file says.
     pub steps: Vec<AppliedStep>,
@@ -160,8 +154,7 @@ pub struct Applied {
 }
 
 /// A step that was done, or would be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AppliedStep {
     /// The step.
     #[serde(flatten)]
@@ -173,8 +166,7 @@ pub struct AppliedStep {
 }
 
 /// What a change did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Changed {
     /// The object: a node's or an interface's name now.
     pub name: String,

@@ -1,10 +1,10 @@
 //! Which node reaches which: answers to echo requests, all pairs or one.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Which node reaches which.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reachability {
     /// The nodes, in the order of rows and columns.
     pub nodes: Vec<String>,
@@ -13,8 +13,7 @@ pub struct Reachability {
 }
 
 /// Reachability in one address family.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Family {
     /// 4 or 6.
     pub version: u8,
@@ -28,8 +27,7 @@ pub struct Family {
 }
 
 /// Answers of one node to another's echo requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PairReachability {
     /// The node that asked.
     pub from: String,
@@ -40,8 +38,7 @@ pub struct PairReachability {
 }
 
 /// Answers in one address family.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PairFamily {
     /// 4 or 6.
     pub version: u8,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A wire in a link.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WireView {
     /// `running`, or why it does not; the link carries nothing then.
     pub state: String,
@@ -17,8 +17,7 @@ pub struct WireView {
 }
 
 /// One direction of a wire: what it does, and totals since it was put in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DirectionView {
     /// The end that sends, as in the link's `ends`.
     pub from: String,
@@ -49,8 +48,7 @@ pub struct DirectionView {
 }
 
 /// Fates of single packets in one direction of a wire.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Fates {
     /// In order.
     pub fates: Vec<FateView>,
@@ -59,8 +57,7 @@ pub struct Fates {
 }
 
 /// The fate of a packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FateView {
     /// Counts packets of the direction.
     pub sequence: u64,

@@ -1,5 +1,7 @@
 //! Existing names: labs, and objects in the lab that a command line refers to.
 
+use netloom_lab::call::Within;
+use netloom_lab::calls::ShowPlan;
 use netloom_lab::names::Names;
 use netloom_lab::{Folder, runtime_dir};
 
@@ -57,7 +59,8 @@ fn in_lab(asked: Option<&str>) -> Names {
     let Ok(folder) = labs::chosen(wish.lab()) else { return Names::default() };
     // A node cannot see the state of its surrounding lab: the lab's process answers instead.
     if folder.is_scope() {
-        let plan = labs::connect_to(&folder).and_then(|client| Ok(client.plan()?));
+        let plan = labs::connect_to(&folder)
+            .and_then(|client| Ok(client.call(&ShowPlan { of: Within::ALL })?));
         return plan.map(|plan| Names::of_plan(&plan)).unwrap_or_default();
     }
     Names::of(&folder)

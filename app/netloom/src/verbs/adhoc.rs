@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use netloom_api::Client;
+use netloom_lab::calls::Status;
 use netloom_lab::view::Changed;
 use netloom_lab::{Folder, runtime_dir};
 
@@ -43,5 +44,7 @@ pub(super) fn make(
 }
 
 fn is_empty(client: &Client) -> bool {
-    client.status().is_ok_and(|status| status.nodes.is_empty() && status.switches.is_empty())
+    client
+        .call(&Status {})
+        .is_ok_and(|status| status.nodes.is_empty() && status.switches.is_empty())
 }

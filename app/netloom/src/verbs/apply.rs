@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use netloom_lab::calls::ApplyPlan;
 use netloom_lab::launch::previewing::{self, Standing};
 use netloom_lab::launch::{Launch, has_lab_process};
 use netloom_lab::view::{Applied, AppliedStep};
@@ -166,8 +167,9 @@ fn look(folder: &Folder, plan: Plan, args: &Apply) -> Result<(Standing, Plan)> {
         return Ok((previewing::preview(folder, &plan, args.keep_drift)?, plan));
     }
     let request = view::Apply { plan: Some(plan), dry_run: true, ..request(args) };
-    let looked = labs::connect_to(folder)?.without_timeout().apply(&request);
-    let plan = request.plan.context("the plan was sent")?;
+    let asked = ApplyPlan { request };
+    let looked = labs::connect_to(folder)?.without_timeout().call(&asked);
+    let plan = asked.request.plan.context("the plan was sent")?;
     match looked {
         // Both verbs report the files' warnings in the same words.
         Err(netloom_api::Error::Refused { status: 400, .. }) => {
@@ -189,12 +191,13 @@ fn request(args: &Apply) -> view::Apply {
 
 fn carry_out(folder: &Folder, plan: Plan, digest: String, args: &Apply) -> Result<Applied> {
     let client = labs::connect_to(folder)?.without_timeout();
-    let mut request = view::Apply { expected: Some(digest), ..request(args) };
-    match client.apply(&request) {
+    let request = view::Apply { expected: Some(digest), ..request(args) };
+    let mut asked = ApplyPlan { request };
+    match client.call(&asked) {
         // Another caller has looked since, or the lab has another process.
         Err(netloom_api::Error::Refused { status: 400, .. }) => {
-            request.plan = Some(plan);
-            Ok(client.apply(&request)?)
+            asked.request.plan = Some(plan);
+            Ok(client.call(&asked)?)
         }
         done => Ok(done?),
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use netloom_lab::calls;
 use netloom_lab::{Folder, orphan, runtime_dir};
 use netloom_sys::process;
 use rustix::process::Pid;
@@ -60,8 +61,8 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
     let lab_process =
         folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
     let client = netloom_api::Client::connect(&folder.path());
-    match client.and_then(|client| client.telling(labs::tell_silent).down()) {
-        Ok(()) => {
+    match client.and_then(|client| client.telling(labs::tell_silent).call(&calls::Down {})) {
+        Ok(_) => {
             if let Some(pidfd) = lab_process {
                 process::wait_end(&pidfd, END_TIMEOUT);
             }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use netloom_api::Client;
+use netloom_lab::calls::{NoteFates, ReadFates, ShowLink};
+use netloom_lab::values::Whole;
 use netloom_lab::view::{FateView, LinkStatus};
 use netloom_sys::process;
 
@@ -19,16 +21,17 @@ const WAIT: Duration = Duration::from_millis(200);
 /// Follows packets until a signal, until enough were shown, or until the lab ends.
 pub(super) fn follow(client: &Client, args: &LinkFates) -> Result<()> {
     let asked = args.link();
-    let link = client.link(&asked)?;
+    let link = client.call(&ShowLink { link: asked.clone().into() })?;
     let ends = ends(&link, &asked);
     let signals = super::ending()?;
-    client.note_fates(&link.name, usize::try_from(args.keep).ok())?;
+    let note = |keep| client.call(&NoteFates { link: link.name.clone().into(), keep: Whole(keep) });
+    note(args.keep.into())?;
     let mut following = Following { client, link: &link, json: args.json, left: args.count };
     let shown = following.run(&ends, &signals);
-    match client.note_fates(&link.name, None) {
+    match note(0) {
         // The lab was taken down in the meantime.
         Err(netloom_api::Error::NotRunning(_) | netloom_api::Error::Closed { .. }) => shown,
-        stopped => shown.and(stopped.map_err(Into::into)),
+        stopped => shown.and(stopped.map(|_| ()).map_err(Into::into)),
     }
 }
 
@@ -60,7 +63,13 @@ impl Following<'_> {
         while self.left != Some(0) && !is_readable(signals) {
             let mut found = Vec::new();
             for (end, after) in ends.iter().zip(&mut after) {
-                let fates = match self.client.fates(&self.link.name, *end, *after, wait) {
+                let asked = ReadFates {
+                    link: self.link.name.clone().into(),
+                    end: Whole(u64::from(*end > 0)),
+                    after: *after,
+                    wait_ms: Whole::of(wait),
+                };
+                let fates = match self.client.call(&asked) {
                     Err(netloom_api::Error::NotRunning(_) | netloom_api::Error::Closed { .. }) => {
                         return Ok(());
                     }

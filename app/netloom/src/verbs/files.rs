@@ -4,6 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap_complete::Shell;
+use netloom_lab::call::Within;
+use netloom_lab::calls::ShowPlan;
 use netloom_model::drawing;
 
 use crate::command_line::command;
@@ -48,7 +50,9 @@ pub(crate) fn schema() -> Result<i32> {
 pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
     let plan = match &args.file {
         Some(file) => source::plan(file, None)?,
-        None => labs::connect(wish.or(args.name.as_deref())?)?.plan()?,
+        None => {
+            labs::connect(wish.or(args.name.as_deref())?)?.call(&ShowPlan { of: Within::ALL })?
+        }
     };
     let text = if args.svg { drawing::svg(&plan) } else { drawing::dot(&plan) };
     output::print(&text)?;

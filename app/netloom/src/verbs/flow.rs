@@ -17,6 +17,7 @@ use netloom_flow::application::Target;
 use netloom_flow::client::{Client, Refusal};
 use netloom_flow::control::PortKey;
 use netloom_flow::control::requests::TraceWhat;
+use netloom_lab::calls::{ShowOpenflow, TraceFrame};
 use netloom_openflow::flow::{FlowCommand, TABLE_ALL};
 use netloom_openflow::group::GroupCommand;
 use netloom_openflow::meter::{METER_ALL, MeterCommand};
@@ -97,7 +98,7 @@ fn target(lab: Option<&str>, switch: &str) -> Result<Target> {
     let path = folder.flow_socket(switch);
     if folder.is_scope() || !path.exists() {
         // The plane of a router has a name of its own; else the lab knows why.
-        let shown = labs::connect_to(&folder)?.show_openflow(switch)?;
+        let shown = labs::connect_to(&folder)?.call(&ShowOpenflow { switch: switch.into() })?;
         let plane = folder.flow_socket(&shown.name);
         if shown.name != switch && plane.exists() {
             return Ok(Target::Unix(plane));
@@ -335,11 +336,13 @@ fn trace(lab: Option<&str>, args: &FlowTrace) -> Result<()> {
         _ => return Err(Usage("give FIELDS, or --frame and --port".into()).into()),
     };
     let client = labs::connect(lab)?;
-    let traced = client.trace_frame(&args.switch, &what)?;
+    let traced = client.call(&TraceFrame { switch: args.switch.clone().into(), what })?;
     if args.json {
         return print_json(&traced);
     }
-    let shown = client.show_openflow(&args.switch).context("names of ports")?;
+    let shown = client
+        .call(&ShowOpenflow { switch: args.switch.clone().into() })
+        .context("names of ports")?;
     print(&text::trace(&traced, &shown))
 }
 

@@ -1,6 +1,7 @@
 //! `link`: shows and changes links of a running lab.
 
 use anyhow::Result;
+use netloom_lab::calls::{CreateLink, DeleteLink, SetLink, ShowLink, Status};
 use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus, LossView, NewLink};
 
 use super::{fates, figures};
@@ -12,16 +13,16 @@ use crate::{Usage, labs};
 pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
     match verb {
         Link::List(args) => {
-            let links = labs::connect(lab)?.status()?.links;
+            let links = labs::connect(lab)?.call(&Status {})?.links;
             if args.json { print_json(&links)? } else { print(&list_text(&links))? }
         }
         Link::Show(args) => {
-            let link = labs::connect(lab)?.link(&args.link.word())?;
+            let link = labs::connect(lab)?.call(&ShowLink { link: args.link.word().into() })?;
             if args.json { print_json(&link)? } else { print(&show_text(&link))? }
         }
         Link::Set(args) => {
             let change = change(args)?;
-            labs::connect(lab)?.set_link(&args.link(), &change)?;
+            labs::connect(lab)?.call(&SetLink { link: args.link().into(), change })?;
         }
         Link::Create(args) => {
             let request = NewLink {
@@ -32,11 +33,13 @@ pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
                 macs: args.macs.clone(),
                 settings: args.settings(),
             };
-            let made = labs::connect(lab)?.create_link(&request)?;
+            let made = labs::connect(lab)?.call(&CreateLink { new: request })?;
             notes(&made.notes);
             print(&format!("{}\n", made.name))?;
         }
-        Link::Delete(args) => notes(&labs::connect(lab)?.delete_link(&args.word())?.notes),
+        Link::Delete(args) => {
+            notes(&labs::connect(lab)?.call(&DeleteLink { link: args.word().into() })?.notes)
+        }
         Link::Fates(args) => fates::follow(&labs::connect(lab)?, args)?,
     }
     Ok(0)

@@ -1,6 +1,7 @@
 //! `ls` and `status`: running labs and their state.
 
 use anyhow::Result;
+use netloom_lab::calls;
 use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
 
 use super::figures;
@@ -45,7 +46,7 @@ fn state(state: LabState) -> &'static str {
 /// `netloom status`
 pub(crate) fn status(wish: &Wish, args: &Status) -> Result<i32> {
     let client = labs::connect(wish.or(args.name.as_deref())?)?;
-    let status = client.status()?;
+    let status = client.call(&calls::Status {})?;
     if args.json {
         print_json(&status)?;
     } else {

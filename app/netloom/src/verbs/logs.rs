@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use netloom_api::Client;
+use netloom_lab::call::Within;
+use netloom_lab::calls::{ReadLog, ShowPlan, Status};
+use netloom_lab::view::LogLine;
 use netloom_model::plan::PlannedNode;
 use netloom_node::log::Record;
 
@@ -55,8 +58,9 @@ pub(crate) fn logs(lab: Option<&str>, args: &Logs) -> Result<i32> {
 /// Nodes with possible output: those with programs, and those that died.
 fn talkers(client: &Client) -> netloom_api::Result<Vec<String>> {
     let has_commands = |n: &PlannedNode| !n.setup.is_empty() || !n.exec.is_empty();
-    let commands: Vec<bool> = client.plan()?.nodes.iter().map(has_commands).collect();
-    let nodes = client.status()?.nodes.into_iter().enumerate();
+    let commands: Vec<bool> =
+        client.call(&ShowPlan { of: Within::ALL })?.nodes.iter().map(has_commands).collect();
+    let nodes = client.call(&Status {})?.nodes.into_iter().enumerate();
     let may = |i: usize| commands.get(i).copied().unwrap_or(false);
     let talks = nodes.filter(|(i, n)| !n.alive || !n.programs.is_empty() || may(*i));
     Ok(talks.map(|(_, n)| n.name).collect())
@@ -113,7 +117,7 @@ impl Reader {
     ) -> netloom_api::Result<Vec<Line>> {
         let mut lines = Vec::new();
         for (node, (name, seen)) in self.nodes.iter().zip(&mut self.seen).enumerate() {
-            for record in client.node_log(name, *seen, wait)? {
+            for LogLine { record, .. } in client.call(&ReadLog::of(name, *seen, wait))? {
                 *seen = record.time_ns;
                 lines.push(Line { node, record });
             }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use netloom_lab::calls::{CreateNode, DeleteNode, Move, MoveControl, SetNode, ShowNode, Status};
 use netloom_lab::view::{
     Changed, MoveInterface, NewNode, NodeSettings, NodeStatus, ProgramView, ProtectView,
 };
@@ -17,15 +18,22 @@ use crate::output::{facts, notes, or_dash, print, print_json, table};
 pub(crate) fn node(lab: Option<&str>, verb: Node) -> Result<i32> {
     match verb {
         Node::Create(args) => create(lab, args)?,
-        Node::Delete(args) => told(&labs::connect(lab)?.delete_node(&args.node, args.force)?),
-        Node::List(args) => list(&labs::connect(lab)?.status()?.nodes, args.json)?,
-        Node::Show(args) => show(&labs::connect(lab)?.node(&args.node)?, args.json)?,
+        Node::Delete(args) => told(
+            &labs::connect(lab)?.call(&DeleteNode { node: args.node.into(), force: args.force })?,
+        ),
+        Node::List(args) => list(&labs::connect(lab)?.call(&Status {})?.nodes, args.json)?,
+        Node::Show(args) => {
+            show(&labs::connect(lab)?.call(&ShowNode { node: args.node.into() })?, args.json)?
+        }
         Node::Set(args) => {
             each_once("node", &args.node, &args.settings)?;
             let settings = args.settings.into_iter().map(from_here).collect::<Result<_>>()?;
-            told(&labs::connect(lab)?.set_node(&args.node, &NodeSettings { settings })?);
+            let (node, change) = (args.node.into(), NodeSettings { settings });
+            told(&labs::connect(lab)?.call(&SetNode { node, change })?);
         }
-        Node::MoveControl(args) => told(&labs::connect(lab)?.move_control(&args.node)?),
+        Node::MoveControl(args) => {
+            told(&labs::connect(lab)?.call(&MoveControl { node: args.node.into() })?)
+        }
         Node::MoveInterface(args) => move_interface(lab, args)?,
         Node::Pause(args) => return enter::control(lab, &args.node, "pause"),
         Node::Resume(args) => return enter::control(lab, &args.node, "resume"),
@@ -40,8 +48,8 @@ fn told(changed: &Changed) {
 }
 
 fn create(lab: Option<&str>, args: NodeCreate) -> Result<()> {
-    let request = new_node(args)?;
-    told(&adhoc::make(lab, |client| client.create_node(&request))?);
+    let request = CreateNode { new: new_node(args)? };
+    told(&adhoc::make(lab, |client| client.call(&request))?);
     Ok(())
 }
 
@@ -76,7 +84,7 @@ fn absolute(path: &Path) -> Result<String> {
 fn move_interface(lab: Option<&str>, args: flags::MoveInterface) -> Result<()> {
     let flags::MoveInterface { interface, to, name, carry } = args;
     let request = MoveInterface { interface, to, name, carry };
-    let changed = labs::connect(lab)?.move_interface(&request)?;
+    let changed = labs::connect(lab)?.call(&Move { request })?;
     told(&changed);
     print(&format!("{}\n", changed.name))
 }

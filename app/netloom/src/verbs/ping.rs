@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use netloom_lab::call::Within;
+use netloom_lab::calls::{self, PingPair, ShowPlan};
+use netloom_lab::values::{Families, Whole};
 use netloom_lab::view::{Family, PairFamily, PairReachability, Reachability};
 use netloom_node::ping::Pace;
 
@@ -37,7 +40,7 @@ fn pair(lab: Option<&str>, args: &Ping, (from, to): (&str, &str), families: &[u8
         interval: Duration::from_millis(args.interval),
         timeout: Duration::from_millis(args.timeout),
     };
-    let found = labs::connect(lab)?.ping_pair(from, to, families, pace)?;
+    let found = labs::connect(lab)?.call(&PingPair::of(from, to, families, pace))?;
     if args.json {
         print_json(&found)?;
     } else if found.families.is_empty() {
@@ -74,7 +77,8 @@ fn pair_text(found: &PairReachability) -> String {
 /// `netloom ping --all`
 fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
     let client = labs::connect(lab)?;
-    let found = client.ping(families, Duration::from_millis(args.timeout))?;
+    let (family, timeout_ms) = (Families(families.to_vec()), Whole(args.timeout));
+    let found = client.call(&calls::Ping { family, timeout_ms, among: Within::ALL })?;
     if args.json {
         print_json(&found)?;
     } else {
@@ -83,7 +87,7 @@ fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
     let all = found.families.iter().all(|f| f.answered == f.asked);
     if !all {
         // What would take long to find: no node's own tables or counters show it.
-        let plan = client.plan()?;
+        let plan = client.call(&ShowPlan { of: Within::ALL })?;
         up::tell_lacking(&plan.lab, plan.neighbours());
     }
     Ok(i32::from(!all))

@@ -10,6 +10,7 @@ mod text;
 use anyhow::{Context, Result, bail};
 use netloom_api::Client;
 use netloom_flow::control::requests::{PortShown as FlowPort, Shown as FlowShown};
+use netloom_lab::calls::{AskSwitch, CreateSwitch, DeleteSwitch, ShowOpenflow, Status};
 use netloom_lab::view::{Changed, NewSwitch, SwitchStatus};
 use netloom_switch::control::requests::{Answer, MacTable, PortKey, PortShown, Request, Shown};
 use netloom_switch::rules::{Direction, Mirror, Source, Vlan};
@@ -47,7 +48,10 @@ pub(crate) fn switch(lab: Option<&str>, verb: Switch) -> Result<i32> {
     match verb {
         Switch::Create(args) => create(lab, args)?,
         Switch::Delete(args) => {
-            told(&labs::connect(lab)?.delete_switch(&args.switch, args.force)?);
+            told(
+                &labs::connect(lab)?
+                    .call(&DeleteSwitch { switch: args.switch.into(), force: args.force })?,
+            );
         }
         Switch::List(args) => {
             let all = all(&labs::connect(lab)?)?;
@@ -74,19 +78,19 @@ fn told(changed: &Changed) {
 
 fn create(lab: Option<&str>, args: SwitchCreate) -> Result<()> {
     each_once("switch", &args.name, &args.settings)?;
-    let request = NewSwitch { name: args.name, settings: args.settings };
-    told(&adhoc::make(lab, |client| client.create_switch(&request))?);
+    let request = CreateSwitch { new: NewSwitch { name: args.name, settings: args.settings } };
+    told(&adhoc::make(lab, |client| client.call(&request))?);
     Ok(())
 }
 
 /// All switches; one whose process does not answer is listed without its data.
 fn all(client: &Client) -> Result<Vec<Whole>> {
-    let switches = client.status()?.switches;
+    let switches = client.call(&Status {})?.switches;
     Ok(switches.into_iter().map(|status| whole(client, status)).collect())
 }
 
 fn one(client: &Client, name: &str) -> Result<Whole> {
-    let lab = client.status()?;
+    let lab = client.call(&Status {})?;
     let known: Vec<String> = lab.switches.iter().map(|s| s.name.clone()).collect();
     match lab.switches.into_iter().find(|s| s.name == name) {
         Some(status) => Ok(whole(client, status)),
@@ -100,7 +104,7 @@ fn whole(client: &Client, status: SwitchStatus) -> Whole {
     let name = &whole.status.name;
     let told = match whole.status.kind.as_str() {
         SHM => shown(client, name).map(|shown| whole.shown = Some(shown)),
-        OPENFLOW => match client.show_openflow(name) {
+        OPENFLOW => match client.call(&ShowOpenflow { switch: name.into() }) {
             Ok(shown) => {
                 whole.flow = Some(shown);
                 Ok(())
@@ -114,15 +118,19 @@ fn whole(client: &Client, status: SwitchStatus) -> Whole {
 }
 
 fn shown(client: &Client, switch: &str) -> Result<Shown> {
-    match client.ask_switch(switch, &Request::Show)? {
+    match ask(client, switch, Request::Show)? {
         Answer::Shown(shown) => Ok(*shown),
         other => Err(unexpected(switch, &other)),
     }
 }
 
+fn ask(client: &Client, switch: &str, request: Request) -> netloom_api::Result<Answer> {
+    client.call(&AskSwitch { switch: switch.into(), request })
+}
+
 /// Sends a request to the switch.
 fn order(client: &Client, switch: &str, request: &Request) -> Result<()> {
-    match client.ask_switch(switch, request)? {
+    match ask(client, switch, request.clone())? {
         Answer::Done => Ok(()),
         other => Err(unexpected(switch, &other)),
     }
@@ -171,12 +179,12 @@ fn port(client: &Client, args: &SwitchPort) -> Result<()> {
 
 /// The kind of a switch; a name without a switch is told by whatever is asked next.
 fn kind_of(client: &Client, switch: &str) -> Result<String> {
-    let found = client.status()?.switches.into_iter().find(|s| s.name == switch);
+    let found = client.call(&Status {})?.switches.into_iter().find(|s| s.name == switch);
     Ok(found.map_or_else(String::new, |s| s.kind))
 }
 
 fn openflow_port(client: &Client, switch: &str, key: &PortKey, json: bool) -> Result<()> {
-    let shown = client.show_openflow(switch)?;
+    let shown = client.call(&ShowOpenflow { switch: switch.into() })?;
     let is = |p: &&FlowPort| match key {
         PortKey::Number(number) => p.number == u32::from(*number),
         PortKey::Name(name) => p.name == *name || p.interface == *name,
@@ -200,7 +208,7 @@ fn macs(client: &Client, args: &SwitchMac) -> Result<()> {
 }
 
 fn ask_macs(client: &Client, switch: &str, port: Option<PortKey>) -> Result<Vec<MacTable>> {
-    match client.ask_switch(switch, &Request::Macs { port })? {
+    match ask(client, switch, Request::Macs { port })? {
         Answer::Macs(tables) => Ok(tables),
         other => Err(unexpected(switch, &other)),
     }
@@ -226,7 +234,7 @@ fn mirror(client: &Client, args: &SwitchMirror) -> Result<()> {
         }
         Some(MirrorChange::Add(add)) => {
             let session = session(switch, add, || shown(client, switch))?;
-            match client.ask_switch(switch, &Request::AddMirror(session))? {
+            match ask(client, switch, Request::AddMirror(session))? {
                 Answer::Mirror(number) if args.json => print_json(&number),
                 Answer::Mirror(number) => print(&format!("{number}\n")),
                 other => Err(unexpected(switch, &other)),

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use netloom_lab::Event;
+use netloom_lab::call::Within;
+use netloom_lab::calls::{Repair, Status};
 use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::view::LabState;
 use netloom_lab::{Folder, Service, State, runtime_dir};
@@ -61,14 +63,17 @@ pub(crate) fn up(wish: &Wish, args: &Up) -> Result<i32> {
             tell_notes(&name, &notes);
             let words = format!("adopted, {made} of {nodes} nodes recreated in {}", took());
             let folder = Folder::new(&runtime_dir()?, &name);
-            let mended = labs::connect_to(&folder)?.repair(args.keep_drift)?;
+            let mended = labs::connect_to(&folder)?
+                .call(&Repair { keep_drift: args.keep_drift, from: Within::ALL })?;
             let drift = drift_words(&mended.drift, args.keep_drift);
             output::print(&format!("lab {name}: {words}{}{drift}", changed_words(&changed)))?;
             return tell_standing(&name, &said);
         }
         Outcome::Runs { changed } => {
             let folder = Folder::new(&runtime_dir()?, &name);
-            let repaired = match labs::connect_to(&folder).map(|c| c.repair(args.keep_drift)) {
+            let repaired = match labs::connect_to(&folder)
+                .map(|c| c.call(&Repair { keep_drift: args.keep_drift, from: Within::ALL }))
+            {
                 Ok(Ok(repaired)) => repaired,
                 // Its process was killed just now: the lab can be adopted, or is gone.
                 _ if !netloom_lab::launch::has_lab_process(&folder) => return up(wish, args),
@@ -102,7 +107,7 @@ fn tell_standing(lab: &str, troubles: &[String]) -> Result<i32> {
     }
     let folder = Folder::new(&runtime_dir()?, lab);
     // A lab that ends at this moment is not this verb's failure.
-    let Ok(Ok(status)) = labs::connect_to(&folder).map(|client| client.status()) else {
+    let Ok(Ok(status)) = labs::connect_to(&folder).map(|client| client.call(&Status {})) else {
         return Ok(0);
     };
     if !matches!(status.state, LabState::Degraded | LabState::Failed) {

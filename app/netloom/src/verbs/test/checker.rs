@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netloom_api::Client;
+use netloom_lab::calls::{PingPair, SetLink, ShowNode};
 use netloom_lab::view::LinkSettings;
 use netloom_model::Plan;
 use netloom_model::expect::{
@@ -91,7 +92,7 @@ impl<'a> Checker<'a> {
     /// Does something; returns what was done in words.
     fn act(&self, action: &Action) -> Result<String, Cut> {
         let set = |link: &str, change: LinkSettings| {
-            self.client.set_link(link, &change).map_err(|e| failed(&e))?;
+            self.client.call(&SetLink { link: link.into(), change }).map_err(|e| failed(&e))?;
             Ok("done".to_owned())
         };
         match action {
@@ -162,7 +163,8 @@ impl<'a> Checker<'a> {
             None => &[4, 6],
         };
         let pace = Pace { count: 2, interval: timeout / 2, timeout };
-        let found = self.client.ping_pair(from, to, families, pace).map_err(|e| failed(&e))?;
+        let found =
+            self.client.call(&PingPair::of(from, to, families, pace)).map_err(|e| failed(&e))?;
         let best = |times: &[Option<u32>]| times.iter().flatten().min().copied();
         Ok(found.families.into_iter().map(|of| (of.address, best(&of.rtt_us))).collect())
     }
@@ -327,7 +329,7 @@ impl<'a> Checker<'a> {
 
     /// A node's addresses now, the first of each family what its name stands for.
     fn addresses(&self, node: &str) -> Result<Vec<IpAddr>, Cut> {
-        let status = self.client.node(node).map_err(|e| failed(&e))?;
+        let status = self.client.call(&ShowNode { node: node.into() }).map_err(|e| failed(&e))?;
         let address = |text: &String| text.split('/').next()?.parse().ok();
         Ok(status.addresses.iter().filter_map(address).collect())
     }

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
+use netloom_lab::calls::ReadLog;
 use netloom_lab::launch::{Launch, Options, Outcome};
+use netloom_lab::view::LogLine;
 use netloom_lab::{Folder, runtime_dir};
 use netloom_model::expect::What;
 use netloom_model::{Lab, Plan};
@@ -145,8 +147,12 @@ fn last_lines(client: &netloom_api::Client, plan: &Plan) -> String {
     let mut all = Vec::new();
     for node in &plan.nodes {
         // A node that has ended has no lines to tell.
-        let log = client.node_log(&node.name, 0, std::time::Duration::ZERO).unwrap_or_default();
-        all.extend(log.into_iter().map(|record| (record.time_ns, node.name.clone(), record)));
+        let asked = ReadLog::of(&node.name, 0, std::time::Duration::ZERO);
+        let log = client.call(&asked).unwrap_or_default();
+        all.extend(
+            log.into_iter()
+                .map(|LogLine { record, .. }| (record.time_ns, node.name.clone(), record)),
+        );
     }
     all.sort_by_key(|(time, ..)| *time);
     let begin = all.len().saturating_sub(LINES);
