@@ -2,15 +2,13 @@
 //!
 //! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`arrival`] accepts it, [`reach`] makes sockets, in other
 //! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many
-//! of them; none of these blocks. [`record_file`] keeps what a later process has to know of what was agreed on over them;
-//! [`control`] carries orders to a process.
+//! of them; none of these blocks. [`record_file`] keeps what a later process has to know of what was agreed on over them.
 //! What the messages mean is decided elsewhere; they are those of `core/openflow`.
 
 #![forbid(unsafe_code)]
 
 pub mod arrival;
 mod channel;
-pub mod control;
 pub mod dial;
 mod error;
 mod link;

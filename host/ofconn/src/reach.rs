@@ -19,8 +19,30 @@ use crate::{Error, Result};
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 256;
 
+/// Longest name of a namespace.
+const MOST_NAME: usize = 255;
+
+/// Most namespaces that are known.
+const MOST_NAMESPACES: usize = 256;
+
 /// Network namespaces by name.
 pub type Namespaces = BTreeMap<String, Space>;
+
+/// The namespace that came with a request to know it by this name, beside those that are known.
+///
+/// # Errors
+/// In words: it may not.
+pub fn named(name: &str, with: Vec<OwnedFd>, known: &Namespaces) -> Result<Space, String> {
+    let [namespace] = <[OwnedFd; 1]>::try_from(with)
+        .map_err(|with| format!("namespace {name:?}: {} descriptors, not one", with.len()))?;
+    if name.is_empty() || name.len() > MOST_NAME {
+        return Err(format!("namespace: names have 1 to {MOST_NAME} bytes"));
+    }
+    if known.len() >= MOST_NAMESPACES && !known.contains_key(name) {
+        return Err(format!("namespace {name:?}: {MOST_NAMESPACES} are known"));
+    }
+    Ok(Space::Other(namespace))
+}
 
 /// A network namespace.
 #[derive(Debug)]

@@ -15,7 +15,6 @@ pub mod clock;
 pub mod crowd;
 mod describe;
 pub mod disposition;
-pub mod envelope;
 mod error;
 mod failure;
 pub mod feature;

@@ -334,7 +334,7 @@ impl Server {
         if now < self.look {
             return Ok(());
         }
-        if self.is_abandoned() {
+        if self.folder.is_gone() {
             self.stop = true;
         }
         let span = Time::from(self.application.probe.max(1)) * SECOND;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use netloom_sys::Failure;
+use netloom_control::Fault;
+use netloom_sys::{Failure, describe};
 
 /// The object of failures that concern the whole switch.
 pub(crate) const SWITCH: &str = "openflow switch";
@@ -28,18 +29,12 @@ pub enum Error {
         /// Its fault.
         reason: String,
     },
-    /// A message is malformed.
-    #[error("openflow switch: message: {0}")]
-    Message(String),
-    /// The peer process belongs to another user.
-    #[error("openflow switch: control socket: the other end is user {0}")]
-    Stranger(u32),
     /// The switch refused a request.
     #[error("openflow switch: {0}")]
     Refused(String),
-    /// The switch's process ended before it answered.
-    #[error("openflow switch: its process has ended")]
-    Ended,
+    /// A request has no answer, for another reason.
+    #[error("openflow switch: {0}")]
+    Control(Fault),
     /// A port could not be used.
     #[error("openflow switch: port")]
     Port(#[from] netloom_port::Error),
@@ -69,17 +64,23 @@ impl Error {
     pub(crate) fn refused(reason: impl Into<String>) -> Self {
         Error::Refused(reason.into())
     }
+
+    /// It as answered: the client's own error adds the prefix.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Error::Refused(reason) => reason.clone(),
+            other => describe(other),
+        }
+    }
 }
 
 /// Requests without an answer.
-impl From<netloom_ofconn::control::Fault> for Error {
-    fn from(fault: netloom_ofconn::control::Fault) -> Error {
-        use netloom_ofconn::control::Fault;
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
         match fault {
             Fault::Failed(failure) => failure.into(),
-            Fault::Message(reason) => Error::Message(reason),
-            Fault::Stranger(user) => Error::Stranger(user),
-            _ => Error::Ended,
+            Fault::Refused(reason) => Error::Refused(reason),
+            other => Error::Control(other),
         }
     }
 }

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use netloom_ofconn::control::Desk;
+use netloom_control::{Desk, Folder};
 use netloom_ofconn::reach::{Home, Space};
 use netloom_ofconn::watch::Watcher;
 use netloom_ofconn::{Channel, READ};
@@ -17,9 +17,10 @@ use netloom_sys::{Failure, describe, namespace, process};
 use rustix::process::Signal;
 
 use crate::application::Application;
+use crate::control::Flow;
 use crate::controllers::Controllers;
 use crate::engine::Engine;
-use crate::error::{CONTROL, SWITCH};
+use crate::error::SWITCH;
 use crate::keeping::Keeping;
 use crate::listeners::Listeners;
 use crate::pace::Pace;
@@ -43,7 +44,7 @@ const LEAST_MEMORY: usize = 128 << 20;
 const ENTRY: usize = 1 << 10;
 
 /// Interval of checks whether the folder still exists.
-const LOOK: Time = 5 * SECOND;
+const LOOK: Time = netloom_control::LOOK.as_secs() * SECOND;
 
 /// Runs a switch that takes requests over `listener` (SOCK_SEQPACKET, listening, mode 0600), until
 /// [`crate::control::Request::Stop`], SIGTERM, or the end of `folder`. It makes the socket that speaks OpenFlow itself.
@@ -107,7 +108,6 @@ pub(crate) enum Key {
     Plane,
     /// Links have changed.
     Links,
-    Client(u64),
     Channel(u64),
     /// A connection that is being made.
     Dial(u64),
@@ -124,7 +124,6 @@ impl Key {
             Key::Control => (1, 0),
             Key::Plane => (2, 0),
             Key::Links => (3, 0),
-            Key::Client(id) => (4, id),
             Key::Channel(id) => (5, id),
             Key::Dial(id) => (6, id),
             Key::Listener(id) => (7, id),
@@ -139,7 +138,6 @@ impl Key {
             1 => Key::Control,
             2 => Key::Plane,
             3 => Key::Links,
-            4 => Key::Client(id),
             5 => Key::Channel(id),
             6 => Key::Dial(id),
             _ => Key::Listener(id),
@@ -174,11 +172,10 @@ pub(crate) struct Server {
     pub(crate) watcher: Watcher<Key>,
     signals: OwnedFd,
     /// Clients with requests.
-    pub(crate) desk: Desk,
+    pub(crate) desk: Desk<Flow>,
     pub(crate) application: Application,
-    folder: PathBuf,
-    /// Device and inode of the folder.
-    identity: Option<(u64, u64)>,
+    /// Its own: without it nobody finds this process.
+    pub(crate) folder: Folder,
     pub(crate) engine: Engine,
     pub(crate) ports: Ports,
     pub(crate) keeping: Keeping,
@@ -243,12 +240,11 @@ impl Server {
             served: 0,
             proceeded: 0,
             stop: false,
-            identity: identity(folder),
-            folder: folder.to_owned(),
+            folder: Folder::of(folder),
             application: application.clone(),
             watcher,
             signals,
-            desk: Desk::new(CONTROL, control)?,
+            desk: Desk::new(control)?,
         };
         server.begin()?;
         Ok(server)
@@ -333,7 +329,7 @@ impl Server {
     fn attend(&mut self, key: Key, now: Time) -> Result<()> {
         match key {
             Key::Signal => self.stop = true,
-            Key::Control => self.welcome_clients(),
+            Key::Control => self.serve_clients(),
             Key::Plane => {
                 let (before, begun) = (self.engine.told(), clock());
                 self.engine.receive(FRAMES, clock)?;
@@ -343,11 +339,6 @@ impl Server {
                 self.keeping.counted(now);
             }
             Key::Links => self.follow_links()?,
-            Key::Client(id) => {
-                self.hear_client(id)?;
-                // Before the plane keeps results of it.
-                self.save();
-            }
             Key::Channel(id) => {
                 self.ready.insert(id);
                 self.unsent.insert(id);
@@ -401,11 +392,6 @@ impl Server {
         self.next
     }
 
-    /// Whether the folder is gone.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        identity(&self.folder) != self.identity
-    }
-
     /// When the folder is to be looked for again.
     pub(crate) fn next_look(now: Time) -> Time {
         now + LOOK
@@ -444,11 +430,6 @@ fn options(application: &Application) -> Options {
     options
 }
 
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    let stat = rustix::fs::stat(folder).ok()?;
-    Some((stat.st_dev, stat.st_ino))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,7 +442,6 @@ mod tests {
             Key::Control,
             Key::Plane,
             Key::Links,
-            Key::Client(id),
             Key::Channel(id),
             Key::Dial(0),
             Key::Listener(id),

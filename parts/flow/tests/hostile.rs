@@ -255,9 +255,9 @@ fn nonsense_on_the_control_socket_is_answered() {
         let raw: [&[u8]; 4] =
             [b"{", b"{\"short\":\"no-such\"}", b"{\"long\":5}", b"{\"long\":99999999999}"];
         for bytes in raw {
-            scm::send(&control, bytes, &[]).unwrap();
+            scm::send(&*control, bytes, &[]).unwrap();
             let mut buffer = [0; 4096];
-            let (length, _) = scm::receive(&control, &mut buffer).unwrap();
+            let (length, _) = scm::receive(&*control, &mut buffer).unwrap();
             let answer = String::from_utf8_lossy(&buffer[..length]);
             assert!(answer.contains("failed") && answer.contains("message: "), "{answer}");
         }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Command;
 
-use netloom_sys::envelope::{self, Received};
+use netloom_control::envelope::{self, Received};
 use netloom_sys::seccomp::Sight;
 use netloom_sys::seccomp::launch::{Place, launch};
 use netloom_sys::{apart, disposition, inherited, own_terminals, process, sealed, terminal};

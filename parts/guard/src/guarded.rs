@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use netloom_control::envelope::{self, Received};
 use netloom_sys::apart::{self, Maker};
-use netloom_sys::envelope::{self, Received};
 use netloom_sys::seccomp::launch::Place;
 use netloom_sys::seccomp::{Listener, Sight};
 use netloom_sys::{Failure, disposition, process, terminal};

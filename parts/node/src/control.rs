@@ -1,23 +1,20 @@
 //! Client of a node's init over its control socket.
 //!
-//! The socket is a SOCK_SEQPACKET UNIX socket in the lab's state folder. A message is one JSON value of at
-//! most [`MAX_MESSAGE`] bytes. An init answers processes of its own user only. The kernel reports the
-//! listening process, so the socket identifies its init without a pid that may have been reused.
+//! What carries them is `netloom_control`, each message bare, so that inits of older versions are understood: of at most
+//! [`MAX_MESSAGE`] bytes. An init answers processes of its own user only. The kernel reports the listening process, so the
+//! socket identifies its init without a pid that may have been reused.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use netloom_control::{Client, Fault, Form, PATIENCE, Protocol, Trust};
 use netloom_model::lab::{Health, Program, Ready};
-use netloom_sys::scm;
-use netloom_sys::{Failure, process::wait_readable};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use netloom_sys::Failure;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::error::failed;
 use crate::{Error, Result};
 
 /// Largest message in bytes.
@@ -142,9 +139,32 @@ pub struct ProgramState {
     pub restart_in_ms: Option<u64>,
 }
 
+/// What an init is asked, and answers.
+#[derive(Debug)]
+pub enum Inits {}
+
+impl Protocol for Inits {
+    const OBJECT: &'static str = "init: control socket";
+    const FORM: Form = Form::Bare { most: MAX_MESSAGE };
+    const TRUST: Trust = Trust::User;
+    /// Each request of the lab process has a connection, and requests to start have one until the node is ready.
+    const MOST_CLIENTS: usize = 256;
+    type Request = Request;
+    type Answer = Answer;
+    type Error = Fault;
+
+    fn refuse(_: String) -> Option<Answer> {
+        None
+    }
+
+    fn judge(answer: Answer) -> std::result::Result<Answer, String> {
+        Ok(answer)
+    }
+}
+
 /// A connection to an init.
 pub struct Connection {
-    socket: OwnedFd,
+    client: Client<Inits>,
     node: String,
 }
 
@@ -152,31 +172,19 @@ impl Connection {
     /// Connects to the init of `node` by the path of its socket. `Ok(None)` when nobody listens: the init has
     /// ended, or never existed.
     pub fn open(node: &str, path: &Path) -> Result<Option<Connection>> {
-        Connection::open_within(node, path, None)
+        Connection::open_within(node, path, PATIENCE)
     }
 
-    /// [`Connection::open`] with a bound, for callers that an unresponsive init must not block: connecting
-    /// and sending fail after `patience`.
-    pub fn open_within(
-        node: &str,
-        path: &Path,
-        patience: Option<Duration>,
-    ) -> Result<Option<Connection>> {
-        let fail = Failure::of(talk(node), "connect");
-        let socket = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(&fail)?;
-        set_socket_timeout(&socket, Timeout::Send, patience).map_err(&fail)?;
-        let address = SocketAddrUnix::new(path).map_err(&fail)?;
-        match rustix::net::connect(&socket, &address) {
-            Ok(()) => Ok(Some(Connection { socket, node: node.to_owned() })),
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(None),
-            Err(e) => Err(fail(e).into()),
-        }
+    /// [`Connection::open`] with another bound: connecting and sending fail after `patience`.
+    pub fn open_within(node: &str, path: &Path, patience: Duration) -> Result<Option<Connection>> {
+        let client = Client::open_as(talk(node), path, patience).map_err(failed(node))?;
+        Ok(client.map(|client| Connection { client, node: node.to_owned() }))
+    }
+
+    /// Limits the wait for each answer to a question.
+    #[must_use]
+    pub fn within(self, patience: Duration) -> Connection {
+        Connection { client: self.client.within(patience), ..self }
     }
 
     /// Tells the init what to run from now on. `log`: two files, used if it has no log yet. The answers are those to
@@ -186,7 +194,9 @@ impl Connection {
     /// The init has ended, or there is no memory for the request.
     pub fn change(&self, wanted: &Wanted, log: [BorrowedFd<'_>; 2]) -> Result<()> {
         use std::io::Write;
-        let fail = |e: io::Error| self.fail("write what it shall run", e);
+        let fail = |e: io::Error| {
+            Error::from(Failure::new(talk(&self.node), "write what it shall run", e))
+        };
         let memory = rustix::fs::memfd_create("wanted", rustix::fs::MemfdFlags::CLOEXEC);
         let mut memory = std::fs::File::from(memory.map_err(|e| fail(e.into()))?);
         let bytes = serde_json::to_vec(wanted).map_err(|e| fail(e.into()))?;
@@ -204,19 +214,12 @@ impl Connection {
 
     /// The init's pid in the caller's PID namespace; `None` when the init is being torn down.
     pub fn init(&self) -> Option<Pid> {
-        scm::peer_pid(&self.socket)
+        self.client.process()
     }
 
-    /// Sends a request and waits for the answer. `Ok(None)` when the init ended instead.
+    /// Sends a question and waits for the answer. `Ok(None)` when the init ended instead.
     pub fn ask(&self, request: &Request) -> Result<Option<Answer>> {
-        self.send(request)?;
-        self.receive()
-    }
-
-    /// Sends a request and waits at most `timeout`. `Ok(None)` when the init ended or did not answer.
-    pub fn ask_within(&self, request: &Request, timeout: Duration) -> Result<Option<Answer>> {
-        self.send(request)?;
-        if wait_readable(&self.socket, timeout) { self.receive() } else { Ok(None) }
+        self.heard(self.client.ask(request, &[]))
     }
 
     /// Sends a request without waiting.
@@ -226,28 +229,19 @@ impl Connection {
 
     /// [`Connection::send`] with descriptors attached.
     pub fn send_with(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<()> {
-        let bytes = serde_json::to_vec(request).map_err(|e| self.fail("ask", e.into()))?;
-        scm::send(&self.socket, &bytes, fds).map(drop).map_err(failed(&self.node, "ask its init"))
+        self.client.send(request, fds).map_err(failed(&self.node))
     }
 
-    /// Waits for an answer. `Ok(None)` when the init ended.
+    /// Waits for an answer, however long the node takes. `Ok(None)` when the init ended.
     pub fn receive(&self) -> Result<Option<Answer>> {
-        let mut buffer = vec![0; MAX_MESSAGE];
-        let n = match scm::receive(&self.socket, &mut buffer) {
-            Ok((n, _)) => n,
-            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) => 0,
-            Err(e) => return Err(failed(&self.node, "hear from its init")(e)),
-        };
-        if n == 0 {
-            return Ok(None);
-        }
-        serde_json::from_slice(&buffer[..n])
-            .map(Some)
-            .map_err(|e| self.fail("understand", e.into()))
+        self.heard(self.client.answer_within(None))
     }
 
-    fn fail(&self, operation: &'static str, source: io::Error) -> Error {
-        Failure::new(talk(&self.node), operation, source).into()
+    fn heard(&self, answer: std::result::Result<Answer, Fault>) -> Result<Option<Answer>> {
+        match answer {
+            Err(Fault::Ended) => Ok(None),
+            answer => answer.map(Some).map_err(failed(&self.node)),
+        }
     }
 }
 
@@ -256,8 +250,15 @@ fn talk(node: &str) -> String {
     format!("node {node:?}: init")
 }
 
-impl std::os::fd::AsFd for Connection {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.socket.as_fd()
+fn failed(node: &str) -> impl Fn(Fault) -> Error {
+    move |fault| match fault {
+        Fault::Failed(failure) => failure.into(),
+        other => Failure::new(talk(node), "speak with it", io::Error::other(other)).into(),
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.client.as_fd()
     }
 }

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use netloom_control::Desk;
 use netloom_sys::Failure;
 use netloom_sys::caps::Grant;
 use netloom_sys::own_user::{Helper, Taken};
@@ -201,7 +202,8 @@ impl Outside {
         let programs = Programs::new(spec.run, spec.setup, spec.exec, env.clone(), log);
         let conditions =
             Conditions { ready: spec.ready, told_in: spec.told_in, health: spec.health };
-        Ok(Init::new((listener, signals), programs, grant, env, conditions, figures))
+        let desk = Desk::new(listener).map_err(|e| e.to_string())?;
+        Ok(Init::new((desk, signals), programs, grant, env, conditions, figures))
     }
 }
 

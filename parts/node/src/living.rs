@@ -7,15 +7,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use netloom_control::{Asked, Desk};
 use netloom_model::lab::{Health, Ready};
 use netloom_sys::caps::Grant;
-use netloom_sys::{process, scm};
+use netloom_sys::process;
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::SocketFlags;
 use rustix::process::{Pid, Signal};
 
 use crate::by_init::deputy;
-use crate::control::{Answer, MAX_MESSAGE, NodeReport, Request, Wanted};
+use crate::control::{Answer, Inits, MAX_MESSAGE, NodeReport, Request, Wanted};
 use crate::figures::Figures;
 use crate::health::Checking;
 use crate::programs::{Execs, Programs, command};
@@ -47,10 +47,11 @@ pub(crate) fn signals() -> netloom_sys::Result<OwnedFd> {
 pub(crate) struct Init {
     /// Capabilities of its programs.
     grant: Grant,
-    listener: OwnedFd,
+    desk: Desk<Inits>,
     signals: OwnedFd,
     programs: Programs,
-    connections: Vec<Caller>,
+    /// Those who requested the start and are told the result.
+    starters: Vec<u64>,
     waiting: Option<Waiting>,
     /// Why the node failed to become ready.
     failed: Option<String>,
@@ -70,13 +71,6 @@ pub(crate) struct Conditions {
     pub(crate) health: Option<Health>,
 }
 
-/// A connection.
-struct Caller {
-    socket: OwnedFd,
-    /// It requested the start and is told the result.
-    of_start: bool,
-}
-
 /// Pending readiness: somebody waits for it.
 struct Waiting {
     until: Instant,
@@ -94,7 +88,7 @@ impl Init {
     /// An init that listens at its control socket, for programs with these capabilities, this environment and these
     /// conditions of being ready.
     pub(crate) fn new(
-        (listener, signals): (OwnedFd, OwnedFd),
+        (desk, signals): (Desk<Inits>, OwnedFd),
         programs: Programs,
         grant: Grant,
         env: Vec<(String, String)>,
@@ -103,10 +97,10 @@ impl Init {
     ) -> Init {
         Init {
             grant,
-            listener,
+            desk,
             signals,
             programs,
-            connections: vec![],
+            starters: vec![],
             waiting: None,
             failed: None,
             env,
@@ -119,9 +113,8 @@ impl Init {
 
     /// Descriptors that stay open.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let own = [self.listener.as_fd(), self.signals.as_fd()];
-        let own = own.into_iter().chain(self.programs.log_files());
-        own.chain(self.figures.descriptors()).collect()
+        let own = self.desk.descriptors().chain([self.signals.as_fd()]);
+        own.chain(self.programs.log_files()).chain(self.figures.descriptors()).collect()
     }
 
     /// Why `/proc` has figures of the machine for the node's own, if it does.
@@ -135,14 +128,13 @@ impl Init {
             // A child that ended while the signal mask was open for another caused no signal.
             self.on_signals();
             let timeout = self.next_time();
-            let (connections, outputs) = self.wait(timeout);
+            let (asked, outputs) = self.wait(timeout);
             self.on_signals();
             for index in outputs {
                 self.programs.drain(index);
             }
-            self.accept();
-            for index in connections.into_iter().rev() {
-                self.serve(index);
+            if asked {
+                self.desk.turn().into_iter().for_each(|asked| self.serve(asked));
             }
             self.look();
             self.keep_up();
@@ -162,23 +154,18 @@ impl Init {
         [restart, look, check, exec, figures, self.stop_at].into_iter().flatten().min()
     }
 
-    /// Waits for an event: the readable connections and outputs.
-    fn wait(&self, until: Option<Instant>) -> (Vec<usize>, Vec<usize>) {
+    /// Waits for an event: whether somebody asks, and the readable outputs.
+    fn wait(&self, until: Option<Instant>) -> (bool, Vec<usize>) {
         let outputs: Vec<(usize, &OwnedFd)> = self.programs.outputs().collect();
-        let mut fds = vec![
-            PollFd::new(&self.signals, PollFlags::IN),
-            PollFd::new(&self.listener, PollFlags::IN),
-        ];
-        fds.extend(self.connections.iter().map(|c| PollFd::new(&c.socket, PollFlags::IN)));
+        let mut fds =
+            vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.desk, PollFlags::IN)];
         fds.extend(outputs.iter().map(|(_, o)| PollFd::new(*o, PollFlags::IN)));
         let timeout = until.map(|t| process::timespec(t.saturating_duration_since(Instant::now())));
         // Interrupted or refused: the loop checks everything again.
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
         let awake = |i: usize| !fds[i].revents().is_empty();
-        let first = 2 + self.connections.len();
-        let connections = (0..self.connections.len()).filter(|i| awake(2 + i)).collect();
-        let ready = outputs.iter().enumerate().filter(|(i, _)| awake(first + i));
-        (connections, ready.map(|(_, (index, _))| *index).collect())
+        let ready = outputs.iter().enumerate().filter(|(i, _)| awake(2 + i));
+        (awake(1), ready.map(|(_, (index, _))| *index).collect())
     }
 
     fn on_signals(&mut self) {
@@ -217,70 +204,50 @@ impl Init {
         }
     }
 
-    fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
-            let own = rustix::process::geteuid().as_raw();
-            if scm::peer_uid(&socket).is_ok_and(|uid| uid == own) {
-                self.connections.push(Caller { socket, of_start: false });
-            }
-        }
-    }
-
-    fn serve(&mut self, index: usize) {
-        let mut buffer = vec![0; MAX_MESSAGE];
-        let received = scm::receive(&self.connections[index].socket, &mut buffer);
-        let (request, fds) = match received {
-            Ok((n, fds)) if n > 0 => (serde_json::from_slice(&buffer[..n]).ok(), fds),
-            _ => (None, vec![]),
-        };
+    fn serve(&mut self, asked: Asked<Request>) {
+        let Asked { by, request, with } = asked;
         match request {
-            Some(Request::Run) => deputy::fork(self.grant, fds),
-            Some(Request::Start) => {
-                self.connections[index].of_start = true;
+            Request::Run => deputy::fork(self.grant, with),
+            Request::Start => {
+                self.tell_result_to(by);
                 self.start();
             }
-            Some(Request::Exec) => {
-                self.connections[index].of_start = true;
+            Request::Exec => {
+                self.tell_result_to(by);
                 let execs = self.programs.exec();
                 self.answer_exec(execs);
             }
-            Some(Request::Change) => match asked_change(fds) {
+            Request::Change => match asked_change(with) {
                 Some((wanted, log)) => {
-                    self.connections[index].of_start = true;
+                    self.tell_result_to(by);
                     self.change(wanted, log);
                 }
-                None => drop(self.connections.swap_remove(index)),
+                None => self.desk.close(by),
             },
-            Some(Request::Programs) => {
+            Request::Programs => {
                 let answer = Answer::Programs(self.programs.states());
-                self.answer(index, &answer);
+                self.desk.answer(by, &answer);
             }
-            Some(Request::Report) => {
+            Request::Report => {
                 let report = self.report();
-                self.answer(index, &Answer::Report(report));
+                self.desk.answer(by, &Answer::Report(report));
             }
-            Some(Request::Gauges(names)) => {
-                self.figures.measure_by(names, fds);
-                drop(self.connections.swap_remove(index));
+            Request::Gauges(names) => {
+                self.figures.measure_by(names, with);
+                self.desk.close(by);
             }
-            Some(Request::Stop { grace_ms }) => self.begin_stop(Duration::from_millis(grace_ms)),
-            None => drop(self.connections.swap_remove(index)),
+            Request::Stop { grace_ms } => self.begin_stop(Duration::from_millis(grace_ms)),
         }
     }
 
-    fn answer(&self, index: usize, answer: &Answer) {
-        let Some(Caller { socket, .. }) = self.connections.get(index) else { return };
-        if let Ok(bytes) = serde_json::to_vec(answer) {
-            // A caller that is gone needs no answer.
-            let _ = scm::send(socket, &bytes, &[]);
-        }
+    fn tell_result_to(&mut self, caller: u64) {
+        self.starters.retain(|known| *known != caller && self.desk.has(*known));
+        self.starters.push(caller);
     }
 
     /// Answers the connections that requested the start.
-    fn answer_start(&self, answer: &Answer) {
-        let asked = |i: &usize| self.connections[*i].of_start;
-        (0..self.connections.len()).filter(asked).for_each(|i| self.answer(i, answer));
+    fn answer_start(&mut self, answer: &Answer) {
+        self.starters.iter().for_each(|caller| self.desk.answer(*caller, answer));
     }
 
     /// Tells how far the commands of `exec` are.
@@ -324,8 +291,8 @@ impl Init {
             return;
         }
         self.checking = None;
-        if let Some(failed) = &self.failed {
-            return self.answer_start(&Answer::Failed(failed.clone()));
+        if let Some(failed) = self.failed.clone() {
+            return self.answer_start(&Answer::Failed(failed));
         }
         if let Err(words) = self.programs.start() {
             return self.fail(&words);

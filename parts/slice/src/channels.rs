@@ -297,7 +297,7 @@ impl Server {
         if now < self.look {
             return Ok(());
         }
-        if self.is_abandoned() {
+        if self.folder.is_gone() {
             self.stop = true;
         }
         self.give_back(now);

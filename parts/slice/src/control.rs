@@ -1,12 +1,13 @@
 //! Client for requests to a running slicer, over its control socket.
 //!
-//! What carries them is `netloom_ofconn::control`.
+//! What carries them is `netloom_control`.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ops::Deref;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use netloom_ofconn::control;
+use netloom_control::{Client, Protocol, unexpected};
 
 pub mod requests;
 
@@ -16,101 +17,101 @@ use crate::application::Policy;
 use crate::error::CONTROL;
 use crate::{Error, Result};
 
-pub use control::{PATIENCE, listen};
+pub use netloom_control::{Fault, PATIENCE, listen};
+
+/// What a slicer's process is asked, and answers.
+#[derive(Debug)]
+pub enum Slices {}
+
+impl Protocol for Slices {
+    const OBJECT: &'static str = CONTROL;
+    type Request = Request;
+    type Answer = Answer;
+    type Error = Error;
+
+    fn refuse(reason: String) -> Option<Answer> {
+        Some(Answer::Failed(reason))
+    }
+
+    fn judge(answer: Answer) -> Result<Answer, String> {
+        match answer {
+            Answer::Failed(reason) => Err(reason),
+            answer => Ok(answer),
+        }
+    }
+
+    fn is_done(answer: &Answer) -> bool {
+        matches!(answer, Answer::Done)
+    }
+}
 
 /// A connection to a slicer's process.
 #[derive(Debug)]
-pub struct Connection(control::Connection);
+pub struct Connection(Client<Slices>);
 
 impl Connection {
-    /// Connects to the socket at `path`. `Ok(None)` if nobody listens.
+    /// [`Client::open`].
     ///
     /// # Errors
-    /// [`Error::Failed`] if the system refuses, [`Error::Stranger`] if another user listens.
+    /// As [`Client::open`].
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        Ok(control::Connection::open(CONTROL, path)?.map(Connection))
+        Ok(Client::open(path)?.map(Connection))
     }
 
-    /// Limits the wait for each answer from now on.
+    /// [`Client::within`].
     #[must_use]
     pub fn within(self, patience: Duration) -> Connection {
         Connection(self.0.within(patience))
     }
 
-    /// The process's id in this PID namespace; `None` if it is not visible.
-    pub fn process(&self) -> Option<rustix::process::Pid> {
-        self.0.process()
-    }
-
-    /// Sends a request and waits for the answer; [`Answer::Failed`] becomes [`Error::Refused`]. After
-    /// [`Error::Failed`] the connection is of no more use: an answer may still come.
-    ///
-    /// # Errors
-    /// [`Error::Ended`] if the process ended instead; [`Error::Failed`] for other failures.
-    pub fn ask(&self, request: &Request, with: &[BorrowedFd<'_>]) -> Result<Answer> {
-        match self.0.ask(request, with)? {
-            Answer::Failed(reason) => Err(Error::Refused(reason)),
-            answer => Ok(answer),
-        }
-    }
-
-    fn order(&self, request: &Request, with: &[BorrowedFd<'_>]) -> Result<()> {
-        match self.ask(request, with)? {
-            Answer::Done => Ok(()),
-            other => Err(unexpected(&other)),
-        }
-    }
-
     /// State of the slicer.
     ///
     /// # Errors
-    /// As [`Connection::ask`]; the same holds for the methods below.
+    /// As [`Client::ask`]; the same holds for the methods below.
     pub fn show(&self) -> Result<Shown> {
-        match self.ask(&Request::Show, &[])? {
+        match self.0.ask(&Request::Show, &[])? {
             Answer::Shown(shown) => Ok(*shown),
-            other => Err(unexpected(&other)),
+            other => Err(unexpected(&other).into()),
         }
     }
 
     /// Replaces the slices.
     ///
     /// # Errors
-    /// As [`Connection::ask`]; [`Error::Refused`] if they overlap.
+    /// As [`Client::ask`]; [`Error::Refused`] if they overlap.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
-        self.order(&Request::SetPolicy { policy: policy.clone() }, &[])
+        self.0.order(&Request::SetPolicy { policy: policy.clone() }, &[])
     }
 
     /// Gives a network namespace a name.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
+    /// As [`Client::ask`].
     pub fn set_namespace(&self, name: &str, namespace: impl AsFd) -> Result<()> {
-        self.order(&Request::SetNamespace { name: name.to_owned() }, &[namespace.as_fd()])
+        self.0.order(&Request::SetNamespace { name: name.to_owned() }, &[namespace.as_fd()])
     }
 
     /// Forgets a network namespace.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
+    /// As [`Client::ask`].
     pub fn drop_namespace(&self, name: &str) -> Result<()> {
-        self.order(&Request::DropNamespace { name: name.to_owned() }, &[])
+        self.0.order(&Request::DropNamespace { name: name.to_owned() }, &[])
     }
 
     /// Ends the slicer's process.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
+    /// As [`Client::ask`].
     pub fn stop(&self) -> Result<()> {
-        self.order(&Request::Stop, &[])
+        self.0.order(&Request::Stop, &[])
     }
 }
 
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+impl Deref for Connection {
+    type Target = Client<Slices>;
 
-fn unexpected(answer: &Answer) -> Error {
-    Error::Message(control::unexpected(answer))
+    fn deref(&self) -> &Client<Slices> {
+        &self.0
+    }
 }

@@ -1,6 +1,7 @@
 //! Failures of a slicer, with the object and the operation.
 
-use netloom_sys::Failure;
+use netloom_control::Fault;
+use netloom_sys::{Failure, describe};
 
 /// The object of failures that concern the whole slicer.
 pub(crate) const SLICER: &str = "slicer";
@@ -18,23 +19,25 @@ pub enum Error {
     /// The system refused.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// A message is malformed.
-    #[error("slicer: message: {0}")]
-    Message(String),
-    /// The peer process belongs to another user.
-    #[error("slicer: control socket: the other end is user {0}")]
-    Stranger(u32),
     /// The slicer refused a request.
     #[error("slicer: {0}")]
     Refused(String),
-    /// The slicer's process ended before it answered.
-    #[error("slicer: its process has ended")]
-    Ended,
+    /// A request has no answer, for another reason.
+    #[error("slicer: {0}")]
+    Control(Fault),
 }
 
 impl Error {
     pub(crate) fn refused(reason: impl Into<String>) -> Self {
         Error::Refused(reason.into())
+    }
+
+    /// It as answered: the client's own error adds the prefix.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Error::Refused(reason) => reason.clone(),
+            other => describe(other),
+        }
     }
 }
 
@@ -56,14 +59,12 @@ impl From<netloom_sys::Error> for Error {
 }
 
 /// Requests without an answer.
-impl From<netloom_ofconn::control::Fault> for Error {
-    fn from(fault: netloom_ofconn::control::Fault) -> Error {
-        use netloom_ofconn::control::Fault;
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
         match fault {
             Fault::Failed(failure) => failure.into(),
-            Fault::Message(reason) => Error::Message(reason),
-            Fault::Stranger(user) => Error::Stranger(user),
-            _ => Error::Ended,
+            Fault::Refused(reason) => Error::Refused(reason),
+            other => Error::Control(other),
         }
     }
 }

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use netloom_ofconn::control::Desk;
+use netloom_control::{Desk, Folder};
 use netloom_ofconn::dial::Peer;
 use netloom_ofconn::reach::{self, Namespaces};
 use netloom_ofconn::watch::Watcher;
@@ -18,7 +18,8 @@ use rustix::process::Signal;
 
 use crate::application::{Application, Policy, SwitchPolicy};
 use crate::beginning::{Beginning, Parked};
-use crate::error::{CONTROL, SLICER};
+use crate::control::Slices;
+use crate::error::SLICER;
 use crate::pace::Pace;
 use crate::real::Real;
 use crate::system::{self, SECOND, clock};
@@ -30,7 +31,7 @@ use crate::{Error, Result};
 pub const NAME: &str = "netloom-slice";
 
 /// Interval of checks whether the folder still exists.
-const LOOK: Time = 5 * SECOND;
+const LOOK: Time = netloom_control::LOOK.as_secs() * SECOND;
 
 /// Runs a slicer that takes requests over `listener` (SOCK_SEQPACKET, listening, mode 0600), until
 /// [`crate::control::Request::Stop`], SIGTERM, or the end of `folder`. It makes the socket at which switches connect itself.
@@ -55,7 +56,6 @@ pub(crate) enum Key {
     Signal,
     /// Where clients with requests connect.
     Control,
-    Client(u64),
     Channel(u64),
     /// A connection that is being made.
     Dial(u64),
@@ -70,7 +70,6 @@ impl From<Key> for u64 {
         let (kind, id) = match key {
             Key::Signal => (0, 0),
             Key::Control => (1, 0),
-            Key::Client(id) => (2, id),
             Key::Channel(id) => (3, id),
             Key::Dial(id) => (4, id),
             Key::Listener(id) => (5, id),
@@ -85,7 +84,6 @@ impl From<u64> for Key {
         match number >> KINDS {
             0 => Key::Signal,
             1 => Key::Control,
-            2 => Key::Client(id),
             3 => Key::Channel(id),
             4 => Key::Dial(id),
             _ => Key::Listener(id),
@@ -134,11 +132,10 @@ pub(crate) struct Server {
     pub(crate) watcher: Watcher<Key>,
     signals: OwnedFd,
     /// Clients with requests.
-    pub(crate) desk: Desk,
+    pub(crate) desk: Desk<Slices>,
     pub(crate) application: Application,
-    folder: PathBuf,
-    /// Device and inode of the folder.
-    identity: Option<(u64, u64)>,
+    /// Its own: without it nobody finds this process.
+    pub(crate) folder: Folder,
     /// Signs what marks LLDP packets.
     pub(crate) secret: Secret,
     /// Connections of both sides.
@@ -197,10 +194,9 @@ impl Server {
         let mut server = Server {
             watcher: Watcher::new(SLICER)?,
             signals,
-            desk: Desk::new(CONTROL, control)?,
+            desk: Desk::new(control)?,
             application: application.clone(),
-            identity: identity(folder),
-            folder: folder.to_owned(),
+            folder: Folder::of(folder),
             secret: Secret(
                 netloom_sys::random::array().map_err(Failure::of(SLICER, "choose a secret"))?,
             ),
@@ -279,8 +275,7 @@ impl Server {
     fn attend(&mut self, key: Key) -> Result<()> {
         match key {
             Key::Signal => self.stop = true,
-            Key::Control => self.welcome_clients(),
-            Key::Client(id) => self.hear_client(id)?,
+            Key::Control => self.serve_clients(),
             Key::Channel(id) => {
                 self.make_ready(id);
                 self.unsent.insert(id);
@@ -405,20 +400,10 @@ impl Server {
         self.next
     }
 
-    /// Whether the folder is gone.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        identity(&self.folder) != self.identity
-    }
-
     /// When the folder is to be looked for again.
     pub(crate) fn next_look(now: Time) -> Time {
         now + LOOK
     }
-}
-
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    let stat = rustix::fs::stat(folder).ok()?;
-    Some((stat.st_dev, stat.st_ino))
 }
 
 #[cfg(test)]
@@ -428,14 +413,7 @@ mod tests {
     #[test]
     fn keys_come_back() {
         let id = (1 << 59) + 7;
-        for key in [
-            Key::Signal,
-            Key::Control,
-            Key::Client(id),
-            Key::Channel(id),
-            Key::Dial(0),
-            Key::Listener(id),
-        ] {
+        for key in [Key::Signal, Key::Control, Key::Channel(id), Key::Dial(0), Key::Listener(id)] {
             assert_eq!(Key::from(u64::from(key)), key);
         }
     }

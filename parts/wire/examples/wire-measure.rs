@@ -23,7 +23,7 @@ fn main() {
         && first == "serve"
     {
         let path = Path::new(path);
-        let listener = world::listen(path);
+        let listener = netloom_wire::control::listen(path).expect("listen");
         netloom_wire::serve(listener, path.parent().expect("a folder")).expect("serve");
         return;
     }

@@ -1,28 +1,24 @@
 //! Communication with the wire process, over its control socket.
 //!
-//! A SOCK_SEQPACKET UNIX socket; a message is one JSON value, accompanied by the descriptors of its
-//! ports (`netloom_sys::envelope`). Each side accepts only peers of its own
-//! user. Requests of one connection are answered in order, each before the next is read.
+//! What carries requests, with the descriptors of ports, is `netloom_control`. Requests of one connection are answered in
+//! order, each before the next is read.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
+use netloom_control::{Client, Protocol, unexpected};
 use netloom_impair::{Impairments, Ledger};
 use netloom_port::Kind;
-use netloom_sys::envelope::{self, Received};
-pub use netloom_sys::envelope::{Envelope, MOST_INLINE, MOST_MESSAGE};
-use netloom_sys::scm;
-use netloom_sys::{Failure, process::wait_readable};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{CONTROL, WIRES};
+use crate::error::CONTROL;
 pub use crate::fates::Record;
 pub use crate::lateness::Lateness;
 use crate::{Error, Result};
+
+pub use netloom_control::{Fault, listen};
 
 /// Most records of one [`Request::ReadFates`], and most kept by [`Request::Fates`].
 pub const MOST_RECORDS: usize = 1 << 17;
@@ -176,104 +172,73 @@ pub struct Fates {
     pub missed: u64,
 }
 
-/// A connection to the process.
+/// What the process is asked, and answers.
 #[derive(Debug)]
-pub struct Connection {
-    socket: OwnedFd,
+pub enum Wires {}
+
+impl Protocol for Wires {
+    const OBJECT: &'static str = CONTROL;
+    /// A wire that is drained ends with its last frame.
+    const PATIENCE: Option<Duration> = None;
+    type Request = Request;
+    type Answer = Answer;
+    type Error = Error;
+
+    fn refuse(reason: String) -> Option<Answer> {
+        Some(Answer::Failed(reason))
+    }
+
+    fn judge(answer: Answer) -> Result<Answer, String> {
+        match answer {
+            Answer::Failed(reason) => Err(reason),
+            answer => Ok(answer),
+        }
+    }
+
+    fn is_done(answer: &Answer) -> bool {
+        matches!(answer, Answer::Done)
+    }
 }
 
+/// A connection to the process.
+#[derive(Debug)]
+pub struct Connection(Client<Wires>);
+
 impl Connection {
-    /// Connects to the socket at `path`. `Ok(None)` if nobody listens.
+    /// [`Client::open`].
     ///
     /// # Errors
-    /// [`Error::Failed`] if the system refuses, [`Error::Stranger`] if another user listens.
+    /// As [`Client::open`].
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        let Some(socket) = envelope::connect(CONTROL, path)? else { return Ok(None) };
-        check_peer(&socket)?;
-        Ok(Some(Connection { socket }))
-    }
-
-    /// The process's id in this PID namespace; `None` if it is not visible.
-    pub fn process(&self) -> Option<rustix::process::Pid> {
-        scm::peer_pid(&self.socket)
-    }
-
-    /// Sends a request and waits for the answer; [`Answer::Failed`] becomes [`Error::Refused`].
-    ///
-    /// # Errors
-    /// [`Error::Ended`] if the process ended instead; [`Error::Failed`] for other failures.
-    pub fn ask(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<Answer> {
-        self.send(request, ports)?;
-        self.answer()
-    }
-
-    /// Like [`Connection::ask`], waiting at most `timeout`; `Ok(None)` after that. The answer may
-    /// still come and would be taken for that of a later request, so connect again.
-    ///
-    /// # Errors
-    /// As [`Connection::ask`].
-    pub fn ask_within(&self, request: &Request, timeout: Duration) -> Result<Option<Answer>> {
-        self.send(request, &[])?;
-        if wait_readable(&self.socket, timeout) { self.answer().map(Some) } else { Ok(None) }
-    }
-
-    /// Sends a request without waiting for its answer.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] if the system refuses.
-    pub fn send(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<()> {
-        send_value(&self.socket, request, ports)
-    }
-
-    /// Waits for an answer.
-    ///
-    /// # Errors
-    /// As [`Connection::ask`].
-    pub fn answer(&self) -> Result<Answer> {
-        match receive_value(&self.socket)? {
-            Some((Answer::Failed(reason), _)) => Err(Error::Refused(reason)),
-            Some((answer, _)) => Ok(answer),
-            None => Err(Error::Ended),
-        }
-    }
-
-    /// Sends a request that is answered by [`Answer::Done`].
-    ///
-    /// # Errors
-    /// As [`Connection::ask`].
-    pub fn order(&self, request: &Request, ports: &[BorrowedFd<'_>]) -> Result<()> {
-        match self.ask(request, ports)? {
-            Answer::Done => Ok(()),
-            _ => Err(unexpected()),
-        }
+        Ok(Client::open(path)?.map(Connection))
     }
 
     /// Ends a wire; returns its final state.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
+    /// As [`Client::ask`].
     pub fn remove(&self, wire: usize, drain: bool) -> Result<WireState> {
-        match self.ask(&Request::Remove { wire, drain }, &[])? {
+        match self.0.ask(&Request::Remove { wire, drain }, &[])? {
             Answer::Removed(state) => Ok(*state),
-            _ => Err(unexpected()),
+            other => Err(unexpected(&other).into()),
         }
     }
 
     /// The state of all wires, or of one.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
+    /// As [`Client::ask`].
     pub fn list(&self, wire: Option<usize>) -> Result<BTreeMap<usize, WireState>> {
-        match self.ask(&Request::List { wire }, &[])? {
+        match self.0.ask(&Request::List { wire }, &[])? {
             Answer::Wires(wires) => Ok(wires),
-            _ => Err(unexpected()),
+            other => Err(unexpected(&other).into()),
         }
     }
 
     /// Reads the fates of a direction after a sequence number.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
+    /// As [`Client::ask`].
     pub fn fates(
         &self,
         wire: usize,
@@ -281,49 +246,17 @@ impl Connection {
         after: Option<u64>,
         most: usize,
     ) -> Result<Fates> {
-        match self.ask(&Request::ReadFates { wire, direction, after, most }, &[])? {
+        match self.0.ask(&Request::ReadFates { wire, direction, after, most }, &[])? {
             Answer::Fates(fates) => Ok(fates),
-            _ => Err(unexpected()),
+            other => Err(unexpected(&other).into()),
         }
     }
 }
 
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
+impl Deref for Connection {
+    type Target = Client<Wires>;
 
-fn unexpected() -> Error {
-    Failure::new(CONTROL, "understand the answer", io::Error::from(io::ErrorKind::InvalidData))
-        .into()
-}
-
-/// Refuses a peer that runs as another user.
-pub(crate) fn check_peer(socket: &OwnedFd) -> Result<()> {
-    let peer =
-        scm::peer_uid(socket).map_err(|e| Failure::new(WIRES, "read the peer's credentials", e))?;
-    let own = rustix::process::geteuid().as_raw();
-    if peer == own { Ok(()) } else { Err(Error::Stranger(peer)) }
-}
-
-/// Sends a value with descriptors.
-pub(crate) fn send_value<T: Serialize>(
-    socket: &OwnedFd,
-    value: &T,
-    fds: &[BorrowedFd<'_>],
-) -> Result<()> {
-    Ok(envelope::send(CONTROL, socket, value, fds)?)
-}
-
-/// Receives a value with descriptors; `Ok(None)` if the peer is gone. After [`Error::Message`] the
-/// connection remains usable.
-pub(crate) fn receive_value<T: DeserializeOwned>(
-    socket: &OwnedFd,
-) -> Result<Option<(T, Vec<OwnedFd>)>> {
-    match envelope::receive(CONTROL, socket)? {
-        Received::Value(value, fds) => Ok(Some((value, fds))),
-        Received::Malformed(reason) => Err(Error::Message(reason)),
-        Received::Ended => Ok(None),
+    fn deref(&self) -> &Client<Wires> {
+        &self.0
     }
 }

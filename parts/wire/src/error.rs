@@ -1,6 +1,7 @@
 //! Errors of the wire process, with the operation.
 
-use netloom_sys::Failure;
+use netloom_control::Fault;
+use netloom_sys::{Failure, describe};
 
 /// The object of failures that concern the whole process.
 pub(crate) const WIRES: &str = "wires";
@@ -18,19 +19,35 @@ pub enum Error {
     /// The system refused, or communication over the control socket failed.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// An invalid message.
-    #[error("wires: message: {0}")]
-    Message(String),
-    /// The peer process belongs to another user.
-    #[error("wires: control socket: the other end is user {0}")]
-    Stranger(u32),
     /// The process refused a request.
     #[error("wires: {0}")]
     Refused(String),
-    /// The process ended before it answered.
-    #[error("wires: the process that carries frames has ended")]
-    Ended,
+    /// A request has no answer, for another reason.
+    #[error("wires: {0}")]
+    Control(Fault),
     /// A port could not be used.
     #[error("wires: port")]
     Port(#[from] netloom_port::Error),
+}
+
+impl Error {
+    /// It as answered: the client's own error adds the prefix.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Error::Refused(reason) => reason.clone(),
+            Error::Port(e) => describe(e),
+            other => describe(other),
+        }
+    }
+}
+
+/// Requests without an answer.
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        match fault {
+            Fault::Failed(failure) => failure.into(),
+            Fault::Refused(reason) => Error::Refused(reason),
+            other => Error::Control(other),
+        }
+    }
 }

@@ -6,19 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::Duration;
 
+use netloom_control::{Asked, Desk, Folder, LOOK};
 use netloom_sys::{Failure, process};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
-use rustix::net::SocketFlags;
 use rustix::process::Signal;
 
 use crate::carrier::Carrier;
 use crate::control::{
-    self, Answer, DirectionSpec, DirectionState, Fates, MOST_RECORDS, PortKind, Request, WireState,
+    Answer, DirectionSpec, DirectionState, Fates, MOST_RECORDS, PortKind, Request, WireState, Wires,
 };
 use crate::error::WIRES;
 use crate::worker::{Worker, unwake, wake};
@@ -27,14 +26,8 @@ use crate::{Error, Result};
 /// What the process of wires is called.
 pub const NAME: &str = "netloom-wire";
 
-/// Interval of checks whether the directory still exists.
-const LOOK: Duration = Duration::from_secs(5);
-
 /// Most threads that carry frames.
 const MOST_WORKERS: usize = 4;
-
-/// Most simultaneous connections; further ones are closed at once.
-const MOST_CLIENTS: usize = 32;
 
 /// Serves the control socket `listener` (SOCK_SEQPACKET, listening, mode 0600) until
 /// [`Request::Stop`], SIGTERM, or the end of `folder`, the socket's directory.
@@ -68,25 +61,15 @@ struct Wire {
     removing: bool,
 }
 
-struct Client {
-    number: u64,
-    socket: OwnedFd,
-    /// Whether its request is still unanswered.
-    waits: bool,
-}
-
 /// A direction that has ended.
 type End = (usize, usize, DirectionState);
 
 struct Server {
-    listener: OwnedFd,
+    desk: Desk<Wires>,
     signals: OwnedFd,
-    folder: PathBuf,
-    /// Device and inode of the directory.
-    identity: Option<(u64, u64)>,
+    folder: Folder,
     workers: Vec<Worker>,
     wires: BTreeMap<usize, Wire>,
-    clients: Vec<Client>,
     ends: Receiver<End>,
     end: Sender<End>,
     ended: Arc<OwnedFd>,
@@ -101,17 +84,12 @@ impl Server {
         let ended = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| Failure::new(WIRES, "make an eventfd", e))?;
         let (end, ends) = mpsc::channel();
-        // A client that leaves before it is accepted must not block us.
-        rustix::io::ioctl_fionbio(&listener, true)
-            .map_err(|e| Failure::new(WIRES, "make the socket non-blocking", e))?;
         Ok(Server {
-            listener,
+            desk: Desk::new(listener)?,
             signals,
-            identity: identity(folder),
-            folder: folder.to_owned(),
+            folder: Folder::of(folder),
             workers,
             wires: BTreeMap::new(),
-            clients: Vec::new(),
             ends,
             end,
             ended: Arc::new(ended),
@@ -122,89 +100,48 @@ impl Server {
 
     fn run(&mut self) -> Result<()> {
         while !self.stop {
-            let ready = self.wait()?;
-            if ready.is_empty() && identity(&self.folder) != self.identity {
+            let [signal, asked, ended] = self.wait()?;
+            if signal || (!asked && !ended && self.folder.is_gone()) {
                 return Ok(());
             }
-            for who in ready {
-                match who {
-                    Who::Signal => return Ok(()),
-                    Who::Newcomer => self.accept(),
-                    Who::End => self.note_ends(),
-                    Who::Client(number) => self.hear(number),
-                    Who::Leaver(number) => self.clients.retain(|c| c.number != number),
-                }
+            if ended {
+                self.note_ends();
+            }
+            if asked {
+                self.serve_clients();
             }
         }
         Ok(())
     }
 
-    /// Waits until something happens; returns nothing when it is time to check the directory.
-    fn wait(&self) -> Result<Vec<Who>> {
-        let mut who = vec![Who::Signal, Who::Newcomer, Who::End];
-        let mut fds = vec![
+    /// Waits until something happens: a signal, a request, the end of a direction; or until it is time to look at the folder.
+    fn wait(&self) -> Result<[bool; 3]> {
+        let mut fds = [
             PollFd::new(&self.signals, PollFlags::IN),
-            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.desk, PollFlags::IN),
             PollFd::new(&*self.ended, PollFlags::IN),
         ];
-        for client in &self.clients {
-            // A client that awaits an answer is only watched for its end.
-            let (flags, kind) = if client.waits {
-                (PollFlags::empty(), Who::Leaver(client.number))
-            } else {
-                (PollFlags::IN, Who::Client(client.number))
-            };
-            fds.push(PollFd::new(&client.socket, flags));
-            who.push(kind);
-        }
         match rustix::event::poll(&mut fds, Some(&process::timespec(LOOK))) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(vec![Who::End]),
-            Err(e) => return Err(Failure::new(WIRES, "wait", e).into()),
+            Ok(_) => Ok([0, 1, 2].map(|at: usize| !fds[at].revents().is_empty())),
+            // As if a direction had ended: a signal comes before it is time to look.
+            Err(rustix::io::Errno::INTR) => Ok([false, false, true]),
+            Err(e) => Err(Failure::new(WIRES, "wait", e).into()),
         }
-        let ready = who.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
-        Ok(ready.map(|(who, _)| who).collect())
     }
 
-    fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // A client that has left again does not matter.
-        let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
-        if control::check_peer(&socket).is_err() || self.clients.len() >= MOST_CLIENTS {
-            return;
+    fn serve_clients(&mut self) {
+        for Asked { by, request, with } in self.desk.turn() {
+            match self.obey(by, request, with) {
+                Ok(None) => {}
+                Ok(Some(answer)) => self.desk.answer(by, &answer),
+                Err(e) => self.desk.reply(by, Err(e.reason())),
+            }
         }
-        let number = self.number();
-        self.clients.push(Client { number, socket, waits: false });
     }
 
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
-    }
-
-    fn hear(&mut self, number: u64) {
-        let Some(client) = self.clients.iter().find(|c| c.number == number) else { return };
-        let again = Some(rustix::io::Errno::AGAIN.raw_os_error());
-        let answer = match control::receive_value(&client.socket) {
-            Ok(Some((request, fds))) => self.obey(number, request, fds),
-            Err(Error::Message(reason)) => Err(Error::Message(reason)),
-            Err(Error::Failed(failure)) if failure.raw_os_error() == again => return,
-            Ok(None) | Err(_) => return self.clients.retain(|c| c.number != number),
-        };
-        match answer {
-            Ok(Some(answer)) => self.answer(number, &answer),
-            Ok(None) => {}
-            Err(e) => self.answer(number, &Answer::Failed(reason(&e))),
-        }
-    }
-
-    fn answer(&mut self, number: u64, answer: &Answer) {
-        let Some(client) = self.clients.iter_mut().find(|c| c.number == number) else { return };
-        client.waits = false;
-        // A client that does not read its answers is dropped.
-        if control::send_value(&client.socket, answer, &[]).is_err() {
-            self.clients.retain(|c| c.number != number);
-        }
     }
 
     /// Carries out a request; `None` if the answer comes later.
@@ -335,9 +272,7 @@ impl Server {
         };
         wire.waiting.push(who);
         let first = !std::mem::replace(&mut wire.removing, true);
-        if let Some(client) = self.clients.iter_mut().find(|c| c.number == who) {
-            client.waits = true;
-        }
+        self.desk.defer(who);
         for (direction, lane) in wire.lanes.iter().enumerate() {
             let Some(lane) = lane else { continue };
             let done: Option<crate::worker::Removed> = first.then(|| {
@@ -374,36 +309,12 @@ impl Server {
         if let Some(wire) = self.wires.remove(&number) {
             let answer = Answer::Removed(Box::new(wire.ended));
             for client in wire.waiting {
-                self.answer(client, &answer);
+                self.desk.answer(client, &answer);
             }
         }
     }
 }
 
-/// The source of an event.
-enum Who {
-    Signal,
-    Newcomer,
-    End,
-    Client(u64),
-    Leaver(u64),
-}
-
 fn check(impairments: &netloom_impair::Impairments) -> Result<()> {
     impairments.check().map_err(|p| Error::Refused(format!("{}: {}", p.key, p.reason)))
-}
-
-/// An error as answered: the client's own error adds the same prefix.
-fn reason(error: &Error) -> String {
-    match error {
-        Error::Refused(reason) => reason.clone(),
-        Error::Port(e) => netloom_sys::describe(e),
-        Error::Message(reason) => format!("message: {reason}"),
-        other => netloom_sys::describe(other),
-    }
-}
-
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    let stat = rustix::fs::stat(folder).ok()?;
-    Some((stat.st_dev, stat.st_ino))
 }

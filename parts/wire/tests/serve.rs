@@ -9,7 +9,7 @@ use netloom_impair::Loss;
 use netloom_kit::{isolated, wait_until};
 use netloom_sys::scm;
 use netloom_wire::Error;
-use netloom_wire::control::{Answer, Connection, PortKind, Request};
+use netloom_wire::control::{Answer, Connection, Fault, PortKind, Request};
 use world::{Impairments, Server, WIRE, World, delay};
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ fn nonsense_is_answered_and_changes_nothing() {
         (b"{\"long\":99999999999}", vec![null.as_fd()]),
     ];
     for (bytes, fds) in raw {
-        scm::send(&client, bytes, &fds).unwrap();
+        scm::send(&*client, bytes, &fds).unwrap();
         let answer = client.answer();
         assert!(
             matches!(&answer, Err(Error::Refused(r)) if r.starts_with("message: ")),
@@ -144,7 +144,7 @@ fn wires_outlive_those_who_asked_for_them() {
 #[ignore = "helper: started by other tests"]
 fn process() {
     let path = std::path::PathBuf::from(std::env::var_os(SERVE).unwrap());
-    let listener = world::listen(&path);
+    let listener = netloom_wire::control::listen(&path).unwrap();
     netloom_wire::serve(listener, path.parent().unwrap()).unwrap();
 }
 
@@ -173,7 +173,7 @@ fn it_ends_on_sigterm_and_when_its_folder_is_gone() {
         }
         let status = wait_until("its end", WAIT, || child.try_wait().unwrap());
         assert!(status.success(), "{status}");
-        assert!(matches!(client.answer(), Err(Error::Ended)));
+        assert!(matches!(client.answer(), Err(Error::Control(Fault::Ended))));
         drop(client);
     }
 }

@@ -34,6 +34,25 @@ fn a_stopped_lab_process_is_told_and_goes_on() {
 }
 
 #[test]
+fn a_stopped_init_is_not_waited_for() {
+    let machine = machine!();
+    lab(&machine);
+    let inits = machine.inits();
+    let of_a = inits.iter().find(|(node, _)| node == "a").map(|(_, init)| *init).expect("a");
+    stop(of_a);
+    // Of its programs nothing is known; all else is.
+    let programs = || {
+        let status = machine.netloom(["status", "--json"]).bound(Duration::from_secs(25)).finish();
+        let status = status.code(0).json();
+        status["nodes"][0]["programs"].as_array().map(Vec::len)
+    };
+    assert_eq!(programs(), Some(0));
+    signal(of_a, Signal::CONT);
+    assert_eq!(programs(), Some(1));
+    machine.down();
+}
+
+#[test]
 fn down_takes_a_lab_from_a_stopped_process() {
     let machine = machine!();
     lab(&machine);

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use netloom_flow::control::requests::ControllerState;
-use netloom_flow::control::{Answer, PortSpec, Request};
+use netloom_flow::control::{Answer, Fault, PortSpec, Request};
 use netloom_model::Plan;
 use netloom_model::kinds::openflow::Controller;
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, Slot};
@@ -83,7 +83,7 @@ impl Flows {
             netloom_flow::Error::Refused(reason) => {
                 Error::Invalid { object: object.clone(), reason }
             }
-            netloom_flow::Error::Ended => none(),
+            netloom_flow::Error::Control(Fault::Ended) => none(),
             other => Error::of(&object, "ask")(other),
         })
     }

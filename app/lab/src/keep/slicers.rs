@@ -17,7 +17,7 @@ use netloom_model::kinds::openflow::Controller;
 use netloom_model::slices::Slice;
 use netloom_slice::Application;
 use netloom_slice::control::requests::ControllerShown;
-use netloom_slice::control::{Connection, Shown};
+use netloom_slice::control::{Connection, Fault, Shown};
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::flows::agent::{Space, journal, space};
@@ -89,7 +89,7 @@ pub(crate) fn shown(folder: &Folder, plan: &Plan) -> Result<Shown> {
         reason: "its process is not there at the moment".into(),
     };
     open(folder)?.ok_or_else(none)?.show().map_err(|e| match e {
-        netloom_slice::Error::Ended => none(),
+        netloom_slice::Error::Control(Fault::Ended) => none(),
         other => Error::of(SLICER, "ask")(other),
     })
 }
@@ -150,7 +150,7 @@ impl Slicer {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let ended = || Error::of(SLICER, "tell")(netloom_slice::Error::Ended);
+        let ended = || Error::of(SLICER, "tell")(netloom_slice::Error::Control(Fault::Ended));
         open(&self.folder)?.ok_or_else(ended)
     }
 

@@ -319,7 +319,7 @@ impl Running {
             let node = &plan.nodes[slot];
             let socket = self.folder.sockets().join(socket_name(node.id.get()));
             // An init that has ended reads them when it is recreated.
-            let Some(init) = Connection::open_within(&node.name, &socket, Some(ASKING))? else {
+            let Some(init) = Connection::open_within(&node.name, &socket, ASKING)? else {
                 continue;
             };
             let gauges = open_gauges(&state.groups.gauges(node.id.get()));

@@ -230,7 +230,7 @@ impl Service for Running {
     fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
         let id = self.with_init(node, |_, planned, _| Ok(planned.id))?;
         let socket = self.folder.sockets().join(socket_name(id.get()));
-        let init = Connection::open_within(node, &socket, Some(PASSING_ON))?;
+        let init = Connection::open_within(node, &socket, PASSING_ON)?;
         let init = init.ok_or_else(|| Error::DeadNode(node.to_owned()))?;
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         Ok(init.send_with(&control::Request::Run, &fds)?)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use netloom_config::printable;
 use netloom_model::Plan;
@@ -286,14 +287,18 @@ fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
     }
 }
 
+/// How long an init may take to say how its programs are.
+const REPORTED: Duration = Duration::from_secs(5);
+
 /// The answer of a node's init; empty if it has no programs.
 pub(crate) fn report(folder: &Folder, planned: &PlannedNode) -> Option<NodeReport> {
     if !has_work(planned) {
         return None;
     }
     let path = folder.sockets().join(socket_name(planned.id.get()));
-    let connect = || Connection::open(&planned.name, &path).ok().flatten();
-    if let Some(report) = connect()?.report().ok().flatten() {
+    let connect = || Some(Connection::open(&planned.name, &path).ok()??.within(REPORTED));
+    // One that does not answer in time is not asked again.
+    if let Some(report) = connect()?.report().ok()? {
         return Some(report);
     }
     // An init of an older version understands only this question.

@@ -71,7 +71,7 @@ impl Init {
         let answer = connection
             .ok()
             .flatten()
-            .and_then(|c| c.ask_within(&Request::Programs, ANSWER_TIMEOUT).ok().flatten());
+            .and_then(|c| c.within(ANSWER_TIMEOUT).ask(&Request::Programs).ok().flatten());
         answer.is_some()
     }
 

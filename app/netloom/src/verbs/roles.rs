@@ -4,7 +4,6 @@
 //! identifies it (a socket it listens on, a lock it holds) it ends with the process that started it, because
 //! nothing else could find it; from then on it survives that process.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -13,9 +12,8 @@ use netloom_flow::Application;
 use netloom_lab::{Folder, OUTSIDE, Role, SwitchOptions};
 use netloom_plug::{Kind, Lock, Options};
 use netloom_switch::classic;
-use netloom_sys::private_socket::{self, Named};
+use netloom_sys::private_socket::Named;
 use netloom_sys::{caps, process};
-use rustix::net::{SocketFlags, SocketType};
 
 use crate::flags::PortKind;
 
@@ -59,18 +57,10 @@ pub(crate) fn wire(starter: i32, path: &Path) -> Result<i32> {
         bail!("{path:?}: not a lab's folder");
     };
     let folder = Folder::new(runtime, name);
-    let listener = listen(&folder.wire_socket()).context("listen")?;
+    let listener = netloom_wire::control::listen(&folder.wire_socket())?;
     settle(&[listener.as_fd()])?;
     netloom_wire::serve(listener, &folder.path())?;
     Ok(0)
-}
-
-fn listen(path: &Path) -> io::Result<OwnedFd> {
-    // Remove the socket of a process that died.
-    let _ = rustix::fs::unlink(path);
-    let socket = private_socket::bind(path, SocketType::SEQPACKET, SocketFlags::NONBLOCK)?;
-    rustix::net::listen(&socket, 16)?;
-    Ok(socket)
 }
 
 /// `netloom switch-process`: runs a shared-memory switch.
@@ -165,7 +155,7 @@ pub(crate) fn flow(starter: i32, folder: &Path, socket: &Path, application: &str
     take_role(starter, Role::Flow)?;
     let space = take_stdin().context("its network namespace")?;
     let application: Application = serde_json::from_str(application).context("its options")?;
-    let listener = listen(socket).context("listen")?;
+    let listener = netloom_flow::control::listen(socket)?;
     detach(&[listener.as_fd(), space.as_fd()])?;
     // It still needs its capabilities for its ports and for controllers in other namespaces.
     netloom_flow::serve_in(space, OUTSIDE, listener, folder, &application)?;
@@ -177,7 +167,7 @@ pub(crate) fn slice(starter: i32, folder: &Path, socket: &Path, application: &st
     take_role(starter, Role::Slice)?;
     let application: netloom_slice::Application =
         serde_json::from_str(application).context("its options")?;
-    let listener = listen(socket).context("listen")?;
+    let listener = netloom_slice::control::listen(socket)?;
     detach(&[listener.as_fd()])?;
     // It still needs its capabilities for controllers in other namespaces.
     netloom_slice::serve(listener, folder, &application)?;

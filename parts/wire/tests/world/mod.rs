@@ -12,8 +12,7 @@ use std::time::Duration;
 use netloom_netlink::{Address, Batch, Change, EndSpec, Socket, VethSpec};
 use netloom_port::{PacketPort, Tap, TapOptions};
 use netloom_sys::namespace;
-use netloom_wire::control::{Connection, DirectionSpec, PortKind, Request};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use netloom_wire::control::{Connection, DirectionSpec, PortKind, Request, listen};
 
 pub use netloom_impair::Impairments;
 
@@ -149,16 +148,6 @@ fn raise(node: usize) {
     Socket::open().expect("netlink").run(&mut batch).expect("configure eth0");
 }
 
-/// A listening control socket.
-pub fn listen(path: &Path) -> OwnedFd {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .expect("socket");
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path).expect("address")).expect("bind");
-    rustix::net::listen(&socket, 8).expect("listen");
-    socket
-}
-
 /// A server in a thread of this process.
 pub struct Server {
     folder: tempfile::TempDir,
@@ -168,7 +157,7 @@ pub struct Server {
 impl Server {
     pub fn start() -> Server {
         let folder = tempfile::tempdir().expect("folder");
-        let listener = listen(&folder.path().join("wire.sock"));
+        let listener = listen(&folder.path().join("wire.sock")).expect("listen");
         let path = folder.path().to_owned();
         let thread = std::thread::spawn(move || netloom_wire::serve(listener, &path));
         Server { folder, thread: Some(thread) }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netloom_flow::control::requests::ControllerState;
-use netloom_flow::control::{Connection, PortSpec};
+use netloom_flow::control::{Connection, Fault, PortSpec};
 use netloom_model::plan::{NodeId, PlannedEnd, PlannedLink, PlannedSwitch, Slot};
 use netloom_sys::process;
 
@@ -108,7 +108,7 @@ impl Agent {
 
     /// A new connection: after a failure an old one is of no more use.
     fn connect(&self) -> Result<Connection> {
-        let ended = || self.failed("tell")(netloom_flow::Error::Ended);
+        let ended = || self.failed("tell")(netloom_flow::Error::Control(Fault::Ended));
         open_at(&self.socket, &self.switch)?.ok_or_else(ended)
     }
 

@@ -5,14 +5,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 
+use netloom_sys::{Failure, scm};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use crate::{Failure, scm};
 
 /// A longer value goes by a memfd: any socket's buffer takes this much in one message.
 pub const MOST_INLINE: usize = 32 * 1024;
@@ -39,24 +36,6 @@ pub enum Received<T> {
     Malformed(String),
     /// The peer is gone.
     Ended,
-}
-
-/// Connects to such a socket at `path`, which `object` names in errors. `Ok(None)` if nobody listens. The listener's identity is for
-/// the caller to check ([`scm::peer_uid`]).
-///
-/// # Errors
-/// The kernel's error.
-pub fn connect(object: &str, path: &Path) -> Result<Option<OwnedFd>, Failure> {
-    let fail = |e: Errno| Failure::new(object, "connect", e);
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .map_err(fail)?;
-    let address = SocketAddrUnix::new(path).map_err(fail)?;
-    match rustix::net::connect(&socket, &address) {
-        Ok(()) => Ok(Some(socket)),
-        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
-        Err(e) => Err(fail(e)),
-    }
 }
 
 /// Sends a value with descriptors; `object` names the socket in errors.
