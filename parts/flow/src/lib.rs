@@ -10,7 +10,6 @@ pub mod application;
 mod arrivals;
 mod by_slot;
 mod channels;
-pub mod client;
 pub mod control;
 mod controllers;
 pub mod data_plane;

@@ -7,7 +7,6 @@
 
 #[path = "../../../core/pipeline/tests/bench.rs"]
 mod bench;
-mod client;
 mod controllers;
 mod expiring;
 mod forwarding;

@@ -1,5 +1,6 @@
 //! Why a router cannot be followed.
 
+use netloom_ofconn::client::ClientError;
 use netloom_sys::Failure;
 
 /// What can go wrong.
@@ -12,9 +13,9 @@ pub enum Error {
     /// The kernel's answer about routes.
     #[error(transparent)]
     Netlink(#[from] netloom_netlink::Error),
-    /// The switch closed the connection.
-    #[error("the router's switch closed the connection")]
-    Closed,
+    /// The switch could not be asked.
+    #[error("the router's switch")]
+    Switch(#[from] ClientError),
     /// The switch did something else than asked.
     #[error("the router's switch: {0}")]
     Strange(String),

@@ -2,7 +2,7 @@
 //!
 //! The process of this crate is in the router's network namespace. It hears of routes and neighbours by netlink
 //! ([`fib`] keeps them), and is a client of the switch that has the router's links ([`rules`] says in OpenFlow what the
-//! kernel would do, [`client`] tells it). Packets that only pass never reach the router; all others do, and with them
+//! kernel would do, `netloom_ofconn::client` tells it). Packets that only pass never reach the router; all others do, and with them
 //! every packet of which OpenFlow cannot say what the kernel does: without a known neighbour, back out where it came
 //! from, with options, or to be answered by ICMP.
 //!
@@ -13,8 +13,7 @@
 //! Not here: the switch itself, and routing protocols.
 
 mod announce;
-pub mod client;
-mod daemons;
+pub mod daemons;
 mod error;
 pub mod fib;
 pub mod grace;

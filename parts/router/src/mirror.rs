@@ -13,12 +13,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use netloom_netlink::{Batch, Family, ForwardingChange, Socket, UseNeighbour};
+use netloom_ofconn::Target;
+use netloom_ofconn::client::Client;
 use netloom_openflow::flow::TABLE_ALL;
 use netloom_openflow::multipart::{FlowRequest, FlowStats};
 use netloom_openflow::multipart::{Reply, Request};
-use netloom_openflow::{Field, Instruction, Match, Message};
+use netloom_openflow::{Field, Instruction, Match, Message, Version};
 
-use crate::client::Client;
 use crate::daemons;
 use crate::fib::{self, Destination, Fib, Hop, Way};
 use crate::rules::{self, HOPS, V4, V6};
@@ -26,6 +27,12 @@ use crate::{Error, Interface, Result, Spec};
 
 /// How often neighbours are looked after.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
+
+/// Time for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many changes go out before a barrier: the switch reads while it answers.
+const AT_ONCE: usize = 4096;
 
 /// A list of next hops in the switch.
 #[derive(Debug)]
@@ -86,8 +93,9 @@ pub(crate) struct Mirror {
 impl Mirror {
     /// One that begins with what is in the switch.
     pub(crate) fn begin(spec: &Spec) -> Result<Mirror> {
+        let client = Client::connect(&Target::Unix(spec.openflow.clone()), &[Version::V13])?;
         let mut mirror = Mirror {
-            client: Client::connect(&spec.openflow)?,
+            client: client.within(PATIENCE).at_once(AT_ONCE),
             interfaces: spec.interfaces.clone(),
             root: spec.root.clone(),
             grace: Duration::from_secs(spec.grace.into()),
@@ -107,7 +115,7 @@ impl Mirror {
         // A change would take results that are kept, although it changed nothing.
         let mut admission = rules::admission(&mirror.interfaces);
         admission.retain(|wanted| !known.contains(&rules::plain(wanted)));
-        mirror.client.change(admission)?;
+        mirror.change(admission)?;
         Ok(mirror)
     }
 
@@ -116,8 +124,23 @@ impl Mirror {
         self.unconfirmed.len()
     }
 
-    pub(crate) fn client(&mut self) -> &mut Client {
-        &mut self.client
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads what the switch said without a question, which is echo requests or of no use.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        while self.client.receive(Some(Duration::ZERO))?.is_some() {}
+        Ok(())
+    }
+
+    /// Makes changes, and returns when the switch obeys them. Nothing here asks for what it could refuse, but for too many
+    /// entries.
+    fn change(&mut self, changes: impl IntoIterator<Item = Message>) -> Result<()> {
+        match self.client.change(changes)?.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::Strange(format!("it refuses a change: {}", first.reason))),
+        }
     }
 
     /// Finds the entries of an earlier process; returns those that are of no destination.
@@ -293,7 +316,7 @@ impl Mirror {
         let look_for = |hop: &Hop| UseNeighbour { link: hop.link, address: hop.address };
         use_all(socket, wanted.iter().map(look_for));
         let Changes { before, destinations, after } = changes;
-        self.client.change(before.into_iter().chain(destinations).chain(after))
+        self.change(before.into_iter().chain(destinations).chain(after))
     }
 
     /// Decides the entry of a destination.
@@ -477,7 +500,7 @@ impl Mirror {
         let ours: BTreeSet<u64> = self.sets.values().map(|set| set.number).collect();
         let foreign = numbers.filter(|number| *number > 0 && !ours.contains(number));
         let gone = |number| [rules::without(number), rules::without_group(number)];
-        self.client.change(foreign.flat_map(gone).collect::<Vec<_>>())
+        self.change(foreign.flat_map(gone).collect::<Vec<_>>())
     }
 }
 

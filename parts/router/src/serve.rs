@@ -82,7 +82,7 @@ pub fn serve(spec: &Spec, router: &OwnedFd) -> Result<()> {
             let client = mirror.client();
             let mut all = [
                 PollFd::new(&watch, PollFlags::IN),
-                PollFd::new(&*client, PollFlags::IN),
+                PollFd::new(client, PollFlags::IN),
                 PollFd::new(router, PollFlags::IN),
             ];
             match poll(&mut all, Some(&timeout)) {
@@ -97,7 +97,7 @@ pub fn serve(spec: &Spec, router: &OwnedFd) -> Result<()> {
             return Ok(());
         }
         if asked {
-            mirror.client().drain()?;
+            mirror.drain()?;
         }
         if told {
             watch.receive(MOST, &mut |change| mirror.hear(change))?;

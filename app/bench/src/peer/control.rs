@@ -38,9 +38,8 @@ pub(super) fn control(port: u16, most: Duration, entries: &[&str]) -> Result<Con
     let (stop, mut switches) = (Stop::new(most), 0);
     while let Some(stream) = next(&listener, &stop)? {
         stream.set_nodelay(true).context("send at once")?;
-        stream.set_read_timeout(Some(PATIENCE)).context("set a receive timeout")?;
-        let reader = stream.try_clone().context("share the connection")?;
-        let Ok(mut client) = Client::over(Box::new(stream)) else { continue };
+        stream.set_write_timeout(Some(PATIENCE)).context("set a send timeout")?;
+        let Ok(mut client) = Client::over(stream) else { continue };
         client.change(FlowCommand::Delete, "")?;
         for entry in entries {
             client.change(FlowCommand::Add, entry)?;
@@ -50,9 +49,8 @@ pub(super) fn control(port: u16, most: Duration, entries: &[&str]) -> Result<Con
             ready();
         }
         switches += 1;
-        reader.set_read_timeout(Some(LOOK)).context("set a receive timeout")?;
         // An error is the end of this connection.
-        while !stop.over() && client.attend().is_ok() {}
+        while !stop.over() && client.attend(LOOK).is_ok() {}
     }
     Ok(Controlled { switches })
 }

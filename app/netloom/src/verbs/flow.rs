@@ -10,11 +10,11 @@ mod names;
 mod reasons;
 mod text;
 
+use netloom_ofconn::client::{Client, Refusal};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use netloom_flow::application::Target;
-use netloom_flow::client::{Client, Refusal};
 use netloom_flow::control::PortKey;
 use netloom_flow::control::requests::TraceWhat;
 use netloom_lab::calls::{ShowOpenflow, TraceFrame};

@@ -1,10 +1,10 @@
 //! `flow monitor`: follows what a switch tells its controllers.
 
+use netloom_ofconn::client::Client;
 use std::io::Write;
 use std::os::fd::AsFd;
 
 use anyhow::Result;
-use netloom_flow::client::Client;
 use netloom_flow::fields_of;
 use netloom_openflow::flow::{FlowCommand, FlowRemoved, RemovedReason};
 use netloom_openflow::packet::PacketInReason;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use netloom_flow::Names;
-use netloom_flow::client::Client;
+use netloom_ofconn::client::Client;
 use netloom_openflow::multipart::{Reply, Request};
 use netloom_openflow::{Message, Port, Version};
 

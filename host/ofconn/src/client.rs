@@ -1,7 +1,7 @@
 //! A client that speaks OpenFlow with a switch, as a controller does: requests and their answers, changes with a barrier.
 //!
 //! It blocks, with a bound on each wait. Messages that were not asked for are left out, except by
-//! [`Client::receive`]. Works with any switch of OpenFlow 1.0 or 1.3.
+//! [`Client::receive`]. Works with any switch of OpenFlow 1.0 or 1.3. It is the only client that is not a part of a loop.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -17,13 +17,16 @@ use netloom_openflow::stream::Stream;
 use netloom_openflow::{Message, Version, decode, encode};
 use netloom_sys::process::wait_readable;
 
-use crate::application::Target;
+use crate::Target;
 
 /// Default time to wait for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many changes go out before their answers are read, so that neither side waits for the other to read.
 const AT_ONCE: usize = 256;
+
+/// Bytes that are sent in one call.
+const BURST: usize = 1 << 16;
 
 /// Maximum bytes of an answer in parts.
 const MOST: usize = 1 << 30;
@@ -109,7 +112,8 @@ pub struct Refusal {
     pub reason: String,
 }
 
-trait Bytes: Read + Write + AsFd {}
+/// What bytes go by.
+pub trait Bytes: Read + Write + AsFd {}
 
 impl<T: Read + Write + AsFd> Bytes for T {}
 
@@ -120,8 +124,11 @@ pub struct Client {
     target: String,
     version: Version,
     stream: Stream,
+    /// Bytes that are not sent yet.
+    queued: Vec<u8>,
     xid: u32,
     patience: Duration,
+    at_once: usize,
 }
 
 impl std::fmt::Debug for Client {
@@ -143,11 +150,16 @@ impl Client {
         let fail =
             |source| ClientError::Failed { target: name.clone(), operation: "connect", source };
         let socket: Box<dyn Bytes> = match target {
-            Target::Unix(path) => Box::new(UnixStream::connect(path).map_err(fail)?),
+            Target::Unix(path) => {
+                let socket = UnixStream::connect(path).map_err(fail)?;
+                socket.set_write_timeout(Some(PATIENCE)).map_err(fail)?;
+                Box::new(socket)
+            }
             Target::Tcp(to) => {
                 let socket = TcpStream::connect_timeout(to, PATIENCE).map_err(fail)?;
                 // Requests are small, and each waits for its answer.
                 socket.set_nodelay(true).map_err(fail)?;
+                socket.set_write_timeout(Some(PATIENCE)).map_err(fail)?;
                 Box::new(socket)
             }
             Target::Tls(_) | Target::Listen(_) | Target::ListenTls(_) => {
@@ -157,16 +169,21 @@ impl Client {
         Client::over(socket, name, versions)
     }
 
-    /// Agrees on a version over a connection with a switch of this name.
-    fn over(socket: Box<dyn Bytes>, target: String, versions: &[Version]) -> Result<Client> {
+    /// Agrees on a version over a connection with a switch of this name, whose writes end in time.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn over(socket: Box<dyn Bytes>, target: String, versions: &[Version]) -> Result<Client> {
         let version = versions.iter().copied().max().unwrap_or(Version::V13);
         let mut client = Client {
             socket,
             target,
             version,
             stream: Stream::default(),
+            queued: vec![],
             xid: 0,
             patience: PATIENCE,
+            at_once: AT_ONCE,
         };
         client.greet(versions)?;
         Ok(client)
@@ -176,6 +193,14 @@ impl Client {
     #[must_use]
     pub fn within(mut self, patience: Duration) -> Client {
         self.patience = patience;
+        self
+    }
+
+    /// Has this many changes go out before their answers are read: more than ordinarily, for a switch that reads while it
+    /// answers.
+    #[must_use]
+    pub fn at_once(mut self, changes: usize) -> Client {
+        self.at_once = changes;
         self
     }
 
@@ -212,18 +237,28 @@ impl Client {
     /// # Errors
     /// The connection's, or the version lacks the message.
     pub fn send(&mut self, message: &Message) -> Result<u32> {
+        let xid = self.queue(message)?;
+        self.flush()?;
+        Ok(xid)
+    }
+
+    /// Sends a message with others, and returns its transaction id. [`Client::barrier`] sends the last ones.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub fn queue(&mut self, message: &Message) -> Result<u32> {
         self.xid = self.xid.wrapping_add(1).max(1);
-        self.send_as(self.xid, message)?;
+        self.queued.extend(encode(self.version, self.xid, message)?);
+        if self.queued.len() >= BURST {
+            self.flush()?;
+        }
         Ok(self.xid)
     }
 
-    fn send_as(&mut self, xid: u32, message: &Message) -> Result<()> {
-        let bytes = encode(self.version, xid, message)?;
-        self.write(&bytes)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.socket.write_all(bytes).map_err(|e| self.failed("send", e))
+    fn flush(&mut self) -> Result<()> {
+        let sent = self.socket.write_all(&self.queued);
+        self.queued.clear();
+        sent.map_err(|e| self.failed("send", e))
     }
 
     /// The next message of the switch with its transaction id, within this time or, without one, however long it
@@ -240,7 +275,9 @@ impl Client {
             let Some(bytes) = self.bytes_until(until)? else { return Ok(None) };
             match decode(&bytes) {
                 Ok((header, Message::EchoRequest(data))) => {
-                    self.send_as(header.xid, &Message::EchoReply(data))?;
+                    let reply = encode(self.version, header.xid, &Message::EchoReply(data))?;
+                    self.queued.extend(reply);
+                    self.flush()?;
                 }
                 Ok((header, message)) => return Ok(Some((header.xid, message))),
                 Err(e) => return Err(self.strange(&e.to_string())),
@@ -326,42 +363,53 @@ impl Client {
         let mut refused = Vec::new();
         let mut open = BTreeMap::new();
         for (at, change) in changes.into_iter().enumerate() {
-            let xid = self.send(&change)?;
-            open.insert(xid, at);
-            if open.len() == AT_ONCE {
-                self.barrier(&mut open, &mut refused)?;
+            open.insert(self.queue(&change)?, at);
+            if open.len() == self.at_once {
+                self.settle(&mut open, &mut refused)?;
             }
         }
-        self.barrier(&mut open, &mut refused)?;
+        if !open.is_empty() {
+            self.settle(&mut open, &mut refused)?;
+        }
         refused.sort_by_key(|refusal: &Refusal| refusal.at);
         Ok(refused)
     }
 
-    /// Waits until everything before is done, noting what was refused.
-    fn barrier(
+    /// Waits until these changes, by transaction id, are done, noting which were refused.
+    fn settle(
         &mut self,
         open: &mut BTreeMap<u32, usize>,
         refused: &mut Vec<Refusal>,
     ) -> Result<()> {
+        let told = self.barrier()?;
+        let of = |(xid, reason)| open.get(&xid).map(|at| Refusal { at: *at, reason });
+        refused.extend(told.into_iter().filter_map(of));
+        open.clear();
+        Ok(())
+    }
+
+    /// Sends what is queued, waits until everything before is done, and returns what was refused meanwhile: transaction ids
+    /// and reasons.
+    ///
+    /// # Errors
+    /// The switch refuses the barrier, or does not answer in time.
+    pub fn barrier(&mut self) -> Result<Vec<(u32, String)>> {
         let barrier = self.send(&Message::BarrierRequest)?;
         let until = Instant::now() + self.patience;
+        // Errors of what came before are sent before the reply to the barrier (OpenFlow 1.3.5, 6.2).
+        let mut refused = vec![];
         loop {
             match self.receive_until(Some(until))? {
                 None => return Err(self.late()),
-                Some((xid, Message::BarrierReply)) if xid == barrier => break,
-                Some((xid, Message::Error(e))) => match open.remove(&xid) {
-                    Some(at) => refused.push(Refusal { at, reason: self.reason(&e) }),
-                    None if xid == barrier => {
-                        let reason = self.reason(&e);
-                        return Err(ClientError::Refused { target: self.target.clone(), reason });
-                    }
-                    None => {}
-                },
+                Some((xid, Message::BarrierReply)) if xid == barrier => return Ok(refused),
+                Some((xid, Message::Error(e))) if xid == barrier => {
+                    let reason = self.reason(&e);
+                    return Err(ClientError::Refused { target: self.target.clone(), reason });
+                }
+                Some((xid, Message::Error(e))) => refused.push((xid, self.reason(&e))),
                 Some(_) => {}
             }
         }
-        open.clear();
-        Ok(())
     }
 
     fn reason(&self, error: &ErrorMessage) -> String {

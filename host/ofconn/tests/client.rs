@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-use netloom_flow::application::Target;
-use netloom_flow::client::{Client, ClientError, PATIENCE};
+use netloom_ofconn::Target;
+use netloom_ofconn::client::{Client, ClientError, PATIENCE};
 use netloom_openflow::hello::Hello;
 use netloom_openflow::refusal::ErrorMessage;
 use netloom_openflow::stream::Stream;

@@ -1,0 +1,3 @@
+//! Tests of this crate with other ends of connections, in one executable.
+
+mod client;
