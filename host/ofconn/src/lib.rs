@@ -1,6 +1,6 @@
 //! Connections that speak OpenFlow: bytes to messages, and bounded queues.
 //!
-//! [`target`] says where the other end is, [`dial`] tries to reach it again and again, [`arrival`] accepts it, [`reach`] makes sockets, in other
+//! [`target`] says where the other end is, [`dial`] and [`peers`] try to reach it again and again, [`arrival`] accepts it, [`reach`] makes sockets, in other
 //! network namespaces, too, [`tls`] wraps them, [`Channel`] reads and writes whole messages, and [`watch`] waits for many
 //! of them; none of these blocks, as a switch and a slicer need it. [`client`] does: it asks a switch, as a controller does. [`record_file`] keeps what a later process has to know of what was agreed on over them.
 //! What the messages mean is decided elsewhere; they are those of `core/openflow`.
@@ -13,6 +13,7 @@ pub mod client;
 pub mod dial;
 mod error;
 mod link;
+pub mod peers;
 pub mod reach;
 pub mod record_file;
 pub mod target;

@@ -1,7 +1,7 @@
 //! What a loop waits on: descriptors with keys, by epoll, level-triggered.
 
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use netloom_sys::{Failure, process};
@@ -63,6 +63,12 @@ impl<K: Into<u64> + From<u64>> Watcher<K> {
             Err(Errno::INTR) => Ok(vec![]),
             Err(e) => Err(Failure::new(self.object, "wait", e).into()),
         }
+    }
+}
+
+impl<K> AsFd for Watcher<K> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
+use netloom_ofconn::arrival::{self, Arrival};
 use netloom_ofconn::tls::Configs;
 use netloom_ofconn::{Channel, Gone, Link, Silence};
 use netloom_pipeline::{ConnectionId, Switch, Time};
@@ -65,15 +66,26 @@ impl Server {
         Ok(id)
     }
 
+    /// Takes connections of a listening socket from now on; returns its number.
+    pub(crate) fn listen(&mut self, socket: OwnedFd, tls: bool) -> Result<u64> {
+        let id = self.number();
+        self.arrivals.listen(&self.watcher, (id, Key::Listener(id)), (socket, tls), ())?;
+        Ok(id)
+    }
+
+    /// Accepts connections.
+    pub(crate) fn welcome_channels(&mut self, id: u64, now: Time) -> Result<()> {
+        for _ in 0..arrival::TURN {
+            let Some(new) = self.arrivals.next(&self.watcher, id) else { return Ok(()) };
+            self.admit(new, now)?;
+        }
+        Ok(())
+    }
+
     /// A connection that somebody else made.
-    pub(crate) fn admit(
-        &mut self,
-        socket: OwnedFd,
-        peer: String,
-        tls: bool,
-        now: Time,
-    ) -> Result<()> {
+    fn admit(&mut self, new: Arrival<()>, now: Time) -> Result<()> {
         self.make_room()?;
+        let Arrival { socket, peer, tls, .. } = new;
         match self.link_from(socket, tls) {
             Ok(link) => self.open_channel(link, peer, Whose::Service, now).map(drop),
             Err(e) => {
@@ -173,7 +185,7 @@ impl Server {
             Ok(Some(message)) => {
                 let first = channel.received == 1;
                 if first {
-                    self.heard_controller(id);
+                    self.controllers.peers.heard(id);
                 }
                 if message.get(1).is_some_and(|kind| ANSWERS.contains(kind)) {
                     self.unwanted.answered();
@@ -323,7 +335,7 @@ impl Server {
         self.ready.remove(&id);
         self.unsent.remove(&id);
         self.engine.note(|switch, out| switch.disconnect(ConnectionId(id), out))?;
-        self.lost_controller(id, reason);
+        self.controllers.peers.lost(id, reason, clock());
         self.end_auxiliary(id)?;
         self.post();
         Ok(())

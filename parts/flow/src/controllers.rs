@@ -1,13 +1,10 @@
 //! Controllers that the switch was told, and how it stands with each.
 //!
-//! How each is tried, and tried again, is `netloom_ofconn::dial`'s.
-
-use std::collections::BTreeMap;
+//! How each is tried, and tried again, is `netloom_ofconn::peers`'.
 
 use netloom_ofconn::dial::{Peer, State};
-use netloom_ofconn::reach::Namespaces;
+use netloom_ofconn::peers::Peers;
 use netloom_ofconn::tls::Configs;
-use netloom_pipeline::Time;
 
 use crate::application::{Target, Tls};
 use crate::control::requests::{ControllerShown, ControllerState};
@@ -29,22 +26,16 @@ pub(crate) type Known = Peer<Whose>;
 /// All controllers.
 #[derive(Debug, Default)]
 pub(crate) struct Controllers {
-    pub(crate) known: BTreeMap<u64, Known>,
-    pub(crate) namespaces: Namespaces,
+    pub(crate) peers: Peers<Whose>,
     pub(crate) tls: Option<Tls>,
     /// What its files hold.
     pub(crate) configs: Option<Configs>,
 }
 
 impl Controllers {
-    /// When [`Server::dial`] is to be called.
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        self.known.values().filter_map(Known::deadline).min()
-    }
-
     /// Whether a connection is that of a controller.
     pub(crate) fn has(&self, channel: u64) -> bool {
-        self.known.values().any(|known| known.connection() == Some(channel))
+        self.peers.of(channel).is_some()
     }
 
     /// Whether the switch is to connect to any.
@@ -52,19 +43,19 @@ impl Controllers {
         let active = |known: &Known| {
             !matches!(known.controller.target, Target::Listen(_) | Target::ListenTls(_))
         };
-        self.known.values().any(active)
+        self.peers.all().any(active)
     }
 
     /// For status; `None` in place of connections that the caller fills in.
     pub(crate) fn shown(&self) -> Vec<(ControllerShown, Option<u64>)> {
-        let mains = self.known.values().filter(|known| known.whose == Whose::Main);
+        let mains = self.peers.all().filter(|known| known.whose == Whose::Main);
         mains.map(|known| shown(known, |main| self.beside(main))).collect()
     }
 
     /// How many connections are there beside a main one.
     fn beside(&self, main: u64) -> u64 {
         let there = |known: &&Known| known.connection().is_some();
-        let beside = self.known.values().filter(|known| known.whose.is_beside(main)).filter(there);
+        let beside = self.peers.all().filter(|known| known.whose.is_beside(main)).filter(there);
         u64::try_from(beside.count()).unwrap_or(u64::MAX)
     }
 }

@@ -10,7 +10,7 @@ use netloom_pipeline::{ConnectionId, FailMode, Time};
 use netloom_sys::describe;
 
 use crate::application::{Controller, Fail, Target, Tls};
-use crate::controllers::{Controllers, Known, Whose};
+use crate::controllers::{Known, Whose};
 use crate::server::{Key, Server};
 use crate::system::clock;
 
@@ -39,18 +39,15 @@ impl Server {
             let secure = matches!(known.controller.target, Target::Tls(_) | Target::ListenTls(_));
             !controllers.contains(&known.controller) || secure && changed
         };
-        let gone: Vec<u64> =
-            self.controllers.known.iter().filter(|(_, k)| gone(k)).map(|(id, _)| *id).collect();
+        let gone = self.controllers.peers.which(gone);
         (self.controllers.tls, self.controllers.configs) = (tls, configs);
         for id in gone {
             self.forget_controller(id)?;
         }
         let now = clock();
         for controller in controllers {
-            let known = |known: &Known| known.controller == controller;
-            if !self.controllers.known.values().any(known) {
-                let id = self.number();
-                self.controllers.known.insert(id, Known::new(controller, Whose::Main, now));
+            if !self.controllers.peers.all().any(|known| known.controller == controller) {
+                self.add(controller, Whose::Main, now);
             }
         }
         self.set_fail(self.application.fail)?;
@@ -69,42 +66,35 @@ impl Server {
         self.engine.note(|switch, _| switch.set_fail_mode(mode))
     }
 
+    fn add(&mut self, controller: Controller, whose: Whose, now: Time) {
+        let id = self.number();
+        self.controllers.peers.add(id, controller, whose, now);
+    }
+
     fn forget_controller(&mut self, id: u64) -> Result<()> {
-        let Some(known) = self.controllers.known.remove(&id) else { return Ok(()) };
-        match known.state {
-            State::Dialling(socket, _) => self.watcher.drop(&socket),
-            State::Connected(channel) => {
+        match self.controllers.peers.remove(&self.watcher, id) {
+            Some(State::Connected(channel)) => {
                 self.close_channel(channel, "it is no longer a controller")?
             }
-            State::Listening(place) => self.stop_listening(place),
-            State::Idle(_) | State::Waiting => {}
+            Some(State::Listening(place)) => self.arrivals.stop(&self.watcher, place),
+            _ => {}
         }
         Ok(())
     }
 
     /// Gives a namespace a name, or forgets it; those that are reached from it start over.
     pub(crate) fn set_namespace(&mut self, name: &str, space: Option<Space>) -> Result<()> {
-        match space {
-            Some(space) => drop(self.controllers.namespaces.insert(name.to_owned(), space)),
-            None => drop(self.controllers.namespaces.remove(name)),
-        }
-        let uses = |known: &Known| known.controller.namespace.as_deref() == Some(name);
-        let users: Vec<Controller> = self
-            .controllers
-            .known
-            .values()
-            .filter(|k| uses(k) && k.whose == Whose::Main)
-            .map(|k| k.controller.clone())
-            .collect();
-        let ids: Vec<u64> =
-            self.controllers.known.iter().filter(|(_, k)| uses(k)).map(|(id, _)| *id).collect();
+        let ids = self.controllers.peers.set_namespace(name, space);
+        let peers = &self.controllers.peers;
+        let users = ids.iter().filter_map(|id| peers.get(*id));
+        let mains = users.filter(|known| known.whose == Whose::Main);
+        let mains: Vec<Controller> = mains.map(|known| known.controller.clone()).collect();
         for id in ids {
             self.forget_controller(id)?;
         }
         let now = clock();
-        for controller in users {
-            let id = self.number();
-            self.controllers.known.insert(id, Known::new(controller, Whose::Main, now));
+        for controller in mains {
+            self.add(controller, Whose::Main, now);
         }
         self.dial(now);
         Ok(())
@@ -112,68 +102,28 @@ impl Server {
 
     /// Makes the attempts that are due.
     pub(crate) fn dial(&mut self, now: Time) {
-        if self.controllers.deadline().is_none_or(|at| at > now) {
-            return;
-        }
-        let due: Vec<u64> = self.controllers.known.keys().copied().collect();
-        for id in due {
-            let Some(known) = self.controllers.known.get_mut(&id) else { continue };
-            if !known.is_due(now) {
-                continue;
-            }
-            if let State::Dialling(socket, _) = &known.state {
-                self.watcher.drop(socket);
-                known.failed("no answer".into(), now);
-            } else {
-                self.attempt(id, now);
-            }
-        }
-    }
-
-    fn attempt(&mut self, id: u64, now: Time) {
-        let Controllers { known, namespaces, .. } = &mut self.controllers;
-        let Some(known) = known.get_mut(&id) else { return };
-        match known.attempt(WHOM, namespaces, now) {
-            Begun::Nothing => {}
-            Begun::Connected(socket) => {
-                let state = self.arrive(id, socket, now);
-                self.settle(id, state, now);
-            }
-            Begun::Listening(socket, tls) => {
-                let state = self.listen(socket, tls).map(State::Listening);
-                self.settle(id, state, now);
-            }
-            Begun::Dialling => {
-                let State::Dialling(socket, _) = &known.state else { return };
-                if let Err(e) = self.watcher.add(socket, Key::Dial(id), false, true) {
-                    known.failed(describe(&e), now);
-                }
-            }
-        }
-    }
-
-    fn settle(&mut self, id: u64, state: Result<State>, now: Time) {
-        let Some(known) = self.controllers.known.get_mut(&id) else { return };
-        match state {
-            Ok(state) => known.state = state,
-            Err(e) => known.failed(describe(&e), now),
+        let begun = self.controllers.peers.dial(&self.watcher, Key::Dial, |_| WHOM, now);
+        for (id, begun) in begun {
+            let state = match begun {
+                Begun::Connected(socket) => self.arrive(id, socket, now),
+                Begun::Listening(socket, tls) => self.listen(socket, tls).map(State::Listening),
+                Begun::Dialling | Begun::Nothing => continue,
+            };
+            self.controllers.peers.settle(id, state.map_err(|e| describe(&e)), now);
         }
     }
 
     /// A connection has been made, or not.
-    pub(crate) fn dialled(&mut self, id: u64, now: Time) -> Result<()> {
-        let Some(known) = self.controllers.known.get_mut(&id) else { return Ok(()) };
-        let State::Dialling(socket, _) = &known.state else { return Ok(()) };
-        self.watcher.drop(socket);
-        let Some(socket) = known.dialled(now) else { return Ok(()) };
-        let state = self.arrive(id, socket, now);
-        self.settle(id, state, now);
-        Ok(())
+    pub(crate) fn dialled(&mut self, id: u64, now: Time) {
+        if let Some(socket) = self.controllers.peers.dialled(&self.watcher, id, now) {
+            let state = self.arrive(id, socket, now);
+            self.controllers.peers.settle(id, state.map_err(|e| describe(&e)), now);
+        }
     }
 
     /// Takes over a connection that has been made.
     fn arrive(&mut self, id: u64, socket: OwnedFd, now: Time) -> Result<State> {
-        let Some(known) = self.controllers.known.get(&id) else { return Ok(State::Waiting) };
+        let Some(known) = self.controllers.peers.get(id) else { return Ok(State::Waiting) };
         let (target, whose) = (known.controller.target.clone(), known.whose);
         let link = self.link_to(&target, socket)?;
         self.open_channel(link, target.to_string(), whose, now).map(State::Connected)
@@ -185,37 +135,16 @@ impl Server {
         if self.application.auxiliary == 0 || version != Some(Version::V13) {
             return;
         }
-        let is_main =
-            |known: &&Known| known.connection() == Some(main) && known.whose == Whose::Main;
-        let known = self.controllers.known.values().find(is_main);
+        let known = self.controllers.peers.of(main).filter(|known| known.whose == Whose::Main);
         let Some(controller) = known.map(|known| known.controller.clone()) else { return };
         for number in 1..=self.application.auxiliary {
-            let known = Known::new(controller.clone(), Whose::Auxiliary(main, number), now);
-            let id = self.number();
-            self.controllers.known.insert(id, known);
+            self.add(controller.clone(), Whose::Auxiliary(main, number), now);
         }
     }
 
     /// Ends those beside a main connection that has ended.
     pub(crate) fn end_auxiliary(&mut self, main: u64) -> Result<()> {
-        let beside = self.controllers.known.iter().filter(|(_, known)| known.whose.is_beside(main));
-        let ids: Vec<u64> = beside.map(|(id, _)| *id).collect();
+        let ids = self.controllers.peers.which(|known| known.whose.is_beside(main));
         ids.into_iter().try_for_each(|id| self.forget_controller(id))
-    }
-
-    /// A connection has ended: if it was that of a controller, it is tried again.
-    pub(crate) fn lost_controller(&mut self, channel: u64, reason: &str) {
-        let has = |known: &&mut Known| known.connection() == Some(channel);
-        if let Some(known) = self.controllers.known.values_mut().find(has) {
-            known.failed(reason.to_owned(), clock());
-        }
-    }
-
-    /// A controller has said hello: the next attempt after it is the first again.
-    pub(crate) fn heard_controller(&mut self, channel: u64) {
-        let has = |known: &&mut Known| known.connection() == Some(channel);
-        if let Some(known) = self.controllers.known.values_mut().find(has) {
-            known.heard();
-        }
     }
 }

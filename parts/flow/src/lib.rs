@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
-mod arrivals;
 mod by_slot;
 mod channels;
 pub mod control;
@@ -19,7 +18,6 @@ mod error;
 mod explain;
 mod journal;
 mod keeping;
-mod listeners;
 mod manage;
 mod names;
 mod pace;

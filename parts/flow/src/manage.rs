@@ -26,7 +26,7 @@ impl Server {
             Request::AddPort(spec) => self.add_port(spec)?,
             Request::RemovePort { port } => self.remove_port(&port)?,
             Request::SetNamespace { name } => {
-                let space = reach::named(&name, with, &self.controllers.namespaces)
+                let space = reach::named(&name, with, self.controllers.peers.namespaces())
                     .map_err(Error::Refused)?;
                 self.set_namespace(&name, Some(space))?;
             }

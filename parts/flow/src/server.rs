@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use netloom_control::{Desk, Folder};
-use netloom_ofconn::reach::{Home, Space};
+use netloom_ofconn::arrival::Arrivals;
+use netloom_ofconn::reach::{self, Home, Space};
 use netloom_ofconn::watch::Watcher;
 use netloom_ofconn::{Channel, READ};
 use netloom_pipeline::{Options, Switch, Time};
@@ -22,7 +23,6 @@ use crate::controllers::Controllers;
 use crate::engine::Engine;
 use crate::error::SWITCH;
 use crate::keeping::Keeping;
-use crate::listeners::Listeners;
 use crate::pace::Pace;
 use crate::ports::Ports;
 use crate::spare::Spare;
@@ -189,7 +189,7 @@ pub(crate) struct Server {
     pub(crate) ready: BTreeSet<u64>,
     pub(crate) unsent: BTreeSet<u64>,
     pub(crate) controllers: Controllers,
-    pub(crate) listeners: Listeners,
+    pub(crate) arrivals: Arrivals<()>,
     /// Where what connections send is read to.
     pub(crate) room: Vec<u8>,
     pub(crate) tally: Tally,
@@ -229,7 +229,7 @@ impl Server {
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
             controllers: Controllers::default(),
-            listeners: Listeners::default(),
+            arrivals: Arrivals::default(),
             room: vec![0; READ],
             tally: Tally::default(),
             trouble: None,
@@ -256,7 +256,8 @@ impl Server {
         self.watcher.add(&self.desk, Key::Control, true, false)?;
         self.watcher.add(self.engine.plane.as_fd(), Key::Plane, true, false)?;
         self.watcher.add(self.ports.as_fd(), Key::Links, true, false)?;
-        self.listen_unix()?;
+        let socket = reach::listen_unix(&self.application.openflow)?;
+        self.listen(socket, false)?;
         let (controllers, tls) =
             (self.application.controllers.clone(), self.application.tls.clone());
         let Err(e) = self.set_controllers(controllers.clone(), tls) else { return Ok(()) };
@@ -319,7 +320,7 @@ impl Server {
         let due = [
             self.spare.deadline(),
             self.engine.switch.deadline(),
-            self.controllers.deadline(),
+            self.controllers.peers.deadline(),
             self.keeping.deadline(),
             Some(self.look),
         ];
@@ -343,7 +344,7 @@ impl Server {
                 self.ready.insert(id);
                 self.unsent.insert(id);
             }
-            Key::Dial(id) => self.dialled(id, now)?,
+            Key::Dial(id) => self.dialled(id, now),
             Key::Listener(id) => self.welcome_channels(id, now)?,
         }
         Ok(())

@@ -8,7 +8,7 @@ use netloom_ofconn::{Link, Time};
 use netloom_sys::describe;
 
 use crate::Result;
-use crate::server::{Arrives, Key, Listening, Server};
+use crate::server::{Arrives, Key, Server};
 use crate::wire::{Side, Wire, owner_of};
 
 /// Most connections; beyond it the slice with most of them loses the one that has been silent longest.
@@ -16,46 +16,27 @@ const MOST: usize = 2048;
 
 impl Server {
     /// Takes connections of a listening socket from now on; returns its number.
-    pub(crate) fn listen(&mut self, place: Listening) -> Result<u64> {
+    pub(crate) fn listen(&mut self, socket: OwnedFd, tls: bool, arrives: Arrives) -> Result<u64> {
         let id = self.number();
-        self.watcher.add(&place.socket, Key::Listener(id), true, false)?;
-        self.places.insert(id, place);
+        self.arrivals.listen(&self.watcher, (id, Key::Listener(id)), (socket, tls), arrives)?;
         Ok(id)
-    }
-
-    /// Closes a place.
-    pub(crate) fn stop_listening(&mut self, id: u64) {
-        if let Some(place) = self.places.remove(&id) {
-            self.watcher.drop(&place.socket);
-        }
     }
 
     /// Accepts connections.
     pub(crate) fn welcome(&mut self, id: u64, now: Time) -> Result<()> {
         for _ in 0..TURN {
-            let Some(place) = self.places.get(&id) else { return Ok(()) };
-            let (tls, arrives) = (place.tls, place.arrives);
-            let Some(Arrival { socket, peer }) = Arrival::next(&place.socket, &mut self.spare)
-            else {
-                return Ok(());
-            };
-            self.admit(socket, peer, tls, arrives, now)?;
+            let Some(new) = self.arrivals.next(&self.watcher, id) else { return Ok(()) };
+            self.admit(new, now)?;
         }
         Ok(())
     }
 
-    fn admit(
-        &mut self,
-        socket: OwnedFd,
-        peer: String,
-        tls: bool,
-        arrives: Arrives,
-        now: Time,
-    ) -> Result<()> {
+    fn admit(&mut self, new: Arrival<Arrives>, now: Time) -> Result<()> {
         if self.wires.len() >= MOST && !self.make_room()? {
             self.dropped += 1;
             return Ok(());
         }
+        let Arrival { socket, peer, tls, whose: arrives } = new;
         let side = match arrives {
             Arrives::Switches => Side::Greeting(Box::default()),
             Arrives::Clients(switch, slice, place) => {

@@ -140,7 +140,7 @@ impl Server {
                 Heard::Ready(()) => {
                     *greeted = true;
                     let to = real.join(slice, id, controls, now);
-                    self.heard_peer(id);
+                    self.peers.heard(id);
                     self.deliver(switch, to, now);
                 }
                 Heard::Say(all) => self.post_all(id, all, now),
@@ -276,7 +276,7 @@ impl Server {
         self.watcher.drop(&wire.channel);
         self.ready.remove(&id);
         self.unsent.remove(&id);
-        self.lost_peer(id, reason);
+        self.peers.lost(id, reason, clock());
         let now = clock();
         match wire.side {
             Side::Greeting(_) => self.trouble = Some(format!("{}: {reason}", wire.channel.peer)),

@@ -23,7 +23,8 @@ impl Server {
             Request::Show => return Ok(Answer::Shown(Box::new(self.shown()))),
             Request::SetPolicy { policy } => self.set_policy(policy)?,
             Request::SetNamespace { name } => {
-                let space = reach::named(&name, with, &self.namespaces).map_err(Error::Refused)?;
+                let space =
+                    reach::named(&name, with, self.peers.namespaces()).map_err(Error::Refused)?;
                 self.set_namespace(&name, Some(space))?;
             }
             Request::DropNamespace { name } => self.set_namespace(&name, None)?,

@@ -120,7 +120,7 @@ impl Server {
             attempts: peer.attempts,
             reason: peer.reason.clone(),
         };
-        self.peers.values().filter(of).map(shown).collect()
+        self.peers.all().filter(of).map(shown).collect()
     }
 }
 

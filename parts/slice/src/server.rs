@@ -4,12 +4,13 @@
 //! which forward by them while the slicer is gone; what slices said of them is in a file for the next one ([`memory`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use netloom_control::{Desk, Folder};
-use netloom_ofconn::dial::Peer;
-use netloom_ofconn::reach::{self, Namespaces};
+use netloom_ofconn::arrival::Arrivals;
+use netloom_ofconn::peers::Peers;
+use netloom_ofconn::reach;
 use netloom_ofconn::watch::Watcher;
 use netloom_ofconn::{READ, Time};
 use netloom_slicing::{Key as Secret, SliceId};
@@ -100,21 +101,6 @@ pub(crate) enum Arrives {
     Clients(u64, SliceId, usize),
 }
 
-/// A place where connections arrive.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    pub(crate) socket: OwnedFd,
-    /// Whether it speaks TLS.
-    pub(crate) tls: bool,
-    pub(crate) arrives: Arrives,
-}
-
-impl Listening {
-    pub(crate) fn switches(socket: OwnedFd, tls: bool) -> Listening {
-        Listening { socket, tls, arrives: Arrives::Switches }
-    }
-}
-
 /// What slices take, and how often memory is to be given back still.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
@@ -148,11 +134,8 @@ pub(crate) struct Server {
     /// Connections with messages to read, and those with some to write.
     pub(crate) ready: BTreeSet<u64>,
     pub(crate) unsent: BTreeSet<u64>,
-    pub(crate) peers: BTreeMap<u64, Peer<Whose>>,
-    pub(crate) namespaces: Namespaces,
-    pub(crate) places: BTreeMap<u64, Listening>,
-    /// Closed for a moment when descriptors run out, to accept a connection and close it.
-    pub(crate) spare: Option<OwnedFd>,
+    pub(crate) peers: Peers<Whose>,
+    pub(crate) arrivals: Arrivals<Arrives>,
     /// By place in the policy.
     pub(crate) turns: Vec<Turns>,
     /// By slice: what was done last. And the switch that was served last.
@@ -206,10 +189,8 @@ impl Server {
             parked: BTreeMap::new(),
             ready: BTreeSet::new(),
             unsent: BTreeSet::new(),
-            peers: BTreeMap::new(),
-            namespaces: Namespaces::new(),
-            places: BTreeMap::new(),
-            spare: None,
+            peers: Peers::default(),
+            arrivals: Arrivals::default(),
             turns: vec![],
             last: BTreeMap::new(),
             last_switch: 0,
@@ -234,11 +215,10 @@ impl Server {
     fn begin(&mut self) -> Result<()> {
         self.watcher.add(&self.signals, Key::Signal, true, false)?;
         self.watcher.add(&self.desk, Key::Control, true, false)?;
-        self.spare = self.desk.as_fd().try_clone_to_owned().ok();
         self.set_turns();
         if let Some(path) = self.application.socket.clone() {
             let socket = reach::listen_unix(&path)?;
-            self.listen(Listening::switches(socket, false))?;
+            self.listen(socket, false, Arrives::Switches)?;
         }
         self.refresh_peers()
     }
@@ -266,7 +246,7 @@ impl Server {
         }
         let now = clock();
         let due = [Some(self.look), self.resume];
-        let peers = self.peers.values().filter_map(Peer::deadline);
+        let peers = self.peers.deadline();
         let cores = self.reals.values().filter_map(Real::deadline);
         let first = due.into_iter().flatten().chain(peers).chain(cores).min();
         first.map(|at| at.saturating_sub(now))

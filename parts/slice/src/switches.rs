@@ -9,7 +9,7 @@ use crate::beginning::{Anew, Beginning, Parked, Progress};
 use crate::greeting::Told;
 use crate::memory::{self, Keeping};
 use crate::real::{Real, Service, To};
-use crate::server::{Arrives, Listening, Server};
+use crate::server::{Arrives, Server};
 use crate::serving::TURN;
 use crate::system::clock;
 use crate::wire::{Side, Wire};
@@ -107,7 +107,7 @@ impl Server {
             wire.channel.heeds_all = true;
         }
         self.reals.insert(id, real);
-        self.heard_peer(id);
+        self.peers.heard(id);
         self.deliver(id, to, now);
         self.trouble = None;
         self.offer_services(id)?;
@@ -160,11 +160,10 @@ impl Server {
         for one in those {
             self.close(one, "its switch is gone")?;
         }
-        let places = self.places.iter().filter(
-            |(_, place)| matches!(place.arrives, Arrives::Clients(switch, ..) if switch == id),
-        );
-        let places: Vec<u64> = places.map(|(id, _)| *id).collect();
-        places.into_iter().for_each(|place| self.stop_listening(place));
+        let its = |arrives| matches!(arrives, Arrives::Clients(switch, ..) if switch == id);
+        for place in self.arrivals.of(its) {
+            self.arrivals.stop(&self.watcher, place);
+        }
         for path in std::mem::take(&mut real.services) {
             let _ = std::fs::remove_file(path);
         }
@@ -184,7 +183,7 @@ impl Server {
             match reach::listen_unix(&path).map(|socket| Service { socket, path }) {
                 Ok(Service { socket, path }) => {
                     let arrives = Arrives::Clients(id, slice, place);
-                    self.listen(Listening { socket, tls: false, arrives })?;
+                    self.listen(socket, false, arrives)?;
                     if let Some(real) = self.reals.get_mut(&id) {
                         real.services.push(path);
                     }
