@@ -6,9 +6,10 @@
 //! killed.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use netloom_control::Folder;
 use netloom_port::{PacketPort, Port, RingOptions, RingPort, Tap};
 use netloom_shm::{JoinOptions, SwitchPort};
 use netloom_sys::{Failure, caps, process};
@@ -87,8 +88,8 @@ pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
     let member = SwitchPort::join(&options.join).map_err(|e| Error::switch("join", e))?;
     // Only now: rings and the switch may ask for rights at first; carrying needs none.
     caps::drop_all().map_err(Failure::of("plug", "drop capabilities"))?;
-    let home = identity(&options.folder);
-    let mut stays = || identity(&options.folder) == home;
+    let folder = Folder::of(&options.folder);
+    let mut stays = || !folder.is_gone();
     let pump = Pump::new(port, Box::new(member));
     let mut pump = match options.kind {
         Kind::Ring => pump.merging(),
@@ -116,10 +117,4 @@ fn open(options: &Options, fd: OwnedFd) -> Result<Box<dyn Port>> {
             Box::new(port)
         }
     })
-}
-
-/// Device and inode of a folder.
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    let stat = rustix::fs::stat(folder).ok()?;
-    Some((stat.st_dev, stat.st_ino))
 }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -80,8 +80,8 @@ impl<'a> Door<'a> {
         stop: BorrowedFd<'_>,
         ended: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let home = identity(&self.options.home);
-        while !ended() && identity(&self.options.home) == home {
+        let home = netloom_control::Folder::of(&self.options.home);
+        while !ended() && !home.is_gone() {
             let listener = self.folder.control();
             let mut fds = vec![
                 PollFd::from_borrowed_fd(stop, PollFlags::IN),
@@ -261,10 +261,4 @@ fn connect(path: &[u8], uid: u32) -> std::result::Result<OwnedFd, String> {
     let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", held.as_raw_fd()));
     rustix::net::connect(&socket, &address.map_err(failed)?).map_err(failed)?;
     Ok(socket)
-}
-
-/// Device and inode of a folder.
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    let found = rustix::fs::stat(folder).ok()?;
-    Some((found.st_dev, found.st_ino))
 }
