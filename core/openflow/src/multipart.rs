@@ -8,7 +8,7 @@ mod port;
 mod table;
 mod table_features;
 
-pub use flow::{Aggregate, FlowRequest, FlowStats};
+pub use flow::{Aggregate, FlowCounts, FlowRequest, FlowStats};
 pub use gather::{Gather, GatherError, segments};
 pub use group::{GroupCapabilities, GroupDesc, GroupFeatures, GroupStats};
 pub use meter::{MeterConfig, MeterFeatures, MeterStats};
@@ -22,6 +22,9 @@ use crate::wire::{Encoded, Reader, Result, Writer, fail};
 
 /// More parts follow (OFPMPF_REQ_MORE, OFPMPF_REPLY_MORE).
 pub const MORE: u16 = 1;
+
+/// The number of flow entries among requests and answers (OFPMP_FLOW).
+const FLOW: u16 = 1;
 
 /// OFPT_MULTIPART_REQUEST, in 1.0 OFPT_STATS_REQUEST.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,6 +27,7 @@ mod tasks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use netloom_openflow::multipart::FlowCounts;
 use netloom_openflow::switch::Features;
 use netloom_openflow::{DecodeError, ErrorMessage, Message, Port, PortNumber, Reason, Version};
 
@@ -232,6 +233,12 @@ impl VirtualSwitches {
             _ => {}
         }
         out
+    }
+
+    /// The real switch answered with the counts of flow entries, of which nothing else is needed; the same as its message to
+    /// [`VirtualSwitches::from_switch`].
+    pub fn counts_from_switch(&mut self, xid: u32, more: bool, counts: &[FlowCounts]) {
+        self.count(xid, more, counts.iter().copied());
     }
 
     /// A controller that is connected sent a message. Hellos and the choice of a version are the caller's. All of it is

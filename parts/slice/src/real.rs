@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use netloom_ofconn::Time;
+use netloom_openflow::multipart::FlowCounts;
 use netloom_openflow::{Message, Version, decode, encode};
 use netloom_slicing::{Key, Out, Resumed, SliceId, VirtualSwitches, Work};
 
@@ -155,6 +156,11 @@ impl Real {
 
     /// The switch sent a message.
     pub(crate) fn hear_switch(&mut self, bytes: &[u8], now: Time) -> Result<Vec<To>, String> {
+        // Others wait behind the entries of a large answer: only what is needed of these is read.
+        if let Some((xid, more, counts)) = FlowCounts::of_message(bytes) {
+            self.core.counts_from_switch(xid, more, &counts);
+            return Ok(vec![]);
+        }
         let (header, message) = decode(bytes).map_err(|e| e.to_string())?;
         if let Message::EchoRequest(data) = message {
             return Ok(self

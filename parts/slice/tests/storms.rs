@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use netloom_kit::worked;
+use netloom_kit::worked_exactly;
 use netloom_openflow::async_config::AsyncConfig;
 use netloom_openflow::flow::{FlowCommand, NO_BUFFER};
 use netloom_openflow::port::{PortConfig, PortMod};
@@ -104,9 +104,9 @@ fn pieces_of_messages_hold_up_no_other_slice() {
     });
     let mut most = Duration::ZERO;
     while !writing.is_finished() {
-        let before = worked(pid);
+        let before = worked_exactly(pid);
         blue.barrier();
-        most = most.max(worked(pid) - before);
+        most = most.max(worked_exactly(pid) - before);
     }
     writing.join().expect("written");
     assert!(most < SOON, "{most:?}");
@@ -131,10 +131,10 @@ fn entries_of_1_0_are_told_and_hold_up_no_other_slice() {
     let (mut times, mut most) = (vec![], Duration::ZERO);
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(4) {
-        let (asked, before) = (Instant::now(), worked(pid));
+        let (asked, before) = (Instant::now(), worked_exactly(pid));
         blue.ask(18);
         times.push(asked.elapsed());
-        most = most.max(worked(pid) - before);
+        most = most.max(worked_exactly(pid) - before);
     }
     times.sort_unstable();
     println!(

@@ -2,8 +2,10 @@
 
 use crate::action::GROUP_ANY;
 use crate::flow::{Duration, FlowFlags, TABLE_ALL};
+use crate::header::{HEADER_LEN, Header, Version};
 use crate::instruction::{self, Instruction};
 use crate::matching::Match;
+use crate::multipart::{FLOW, MORE};
 use crate::port::PortNumber;
 use crate::wire::{Encoded, Reader, Result, Writer};
 
@@ -152,6 +154,58 @@ impl FlowStats {
         }
         instruction::write_all(&self.instructions, w)?;
         w.set_length(start, start, "statistics of a flow entry")
+    }
+}
+
+/// What a flow entry has counted, without its match and instructions, which take most of the time to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Its cookie.
+    pub cookie: u64,
+    /// Packets that it matched.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// How long it exists.
+    pub duration: Duration,
+}
+
+impl From<&FlowStats> for FlowCounts {
+    fn from(entry: &FlowStats) -> FlowCounts {
+        let FlowStats { cookie, packets, bytes, duration, .. } = *entry;
+        FlowCounts { cookie, packets, bytes, duration }
+    }
+}
+
+impl FlowCounts {
+    /// The counts of the flow entries in a message, with its transaction id, and whether more parts follow; `None` if it is
+    /// another message, or one that ends within an entry.
+    pub fn of_message(bytes: &[u8]) -> Option<(u32, bool, Vec<FlowCounts>)> {
+        let header = Header::parse(bytes)?;
+        let (kind, head, duration, cookie) = match header.version()? {
+            Version::V10 => (17, 4, 44, 64),
+            Version::V13 => (19, 8, 4, 24),
+        };
+        let body = bytes.get(HEADER_LEN..usize::from(header.length))?;
+        let [t0, t1, f0, f1] = *body.first_chunk()?;
+        if header.kind != kind || u16::from_be_bytes([t0, t1]) != FLOW {
+            return None;
+        }
+        let (mut rest, mut all) = (body.get(head..)?, vec![]);
+        while let Some(length) = rest.first_chunk() {
+            let (entry, behind) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+            let short = |at| Some(u32::from_be_bytes(*entry.get(at..)?.first_chunk()?));
+            let long = |at| Some(u64::from_be_bytes(*entry.get(at..)?.first_chunk()?));
+            all.push(FlowCounts {
+                cookie: long(cookie)?,
+                packets: long(cookie + 8)?,
+                bytes: long(cookie + 16)?,
+                duration: Duration { seconds: short(duration)?, nanoseconds: short(duration + 4)? },
+            });
+            rest = behind;
+        }
+        let more = u16::from_be_bytes([f0, f1]) & MORE != 0;
+        rest.is_empty().then_some((header.xid, more, all))
     }
 }
 

@@ -9,8 +9,8 @@ use netloom_openflow::action::GROUP_ALL;
 use netloom_openflow::flow::Duration;
 use netloom_openflow::meter::METER_ALL;
 use netloom_openflow::multipart::{
-    Aggregate, FlowStats, GroupDesc, GroupStats, MORE, MeterConfig, MeterStats, TableFeatures,
-    TableProperty, TableStats, segments,
+    Aggregate, FlowCounts, FlowStats, GroupDesc, GroupStats, MORE, MeterConfig, MeterStats,
+    TableFeatures, TableProperty, TableStats, segments,
 };
 use netloom_openflow::port::Name;
 use netloom_openflow::queue::QueueConfig;
@@ -268,28 +268,11 @@ impl VirtualSwitches {
 
     pub(super) fn multipart_reply(&mut self, xid: u32, part: MultipartReply, out: &mut Vec<Out>) {
         let more = part.flags & MORE != 0;
-        let VirtualSwitches { pending, rules, .. } = self;
-        let Some((sent, asked)) = pending.asked(xid) else { return };
+        let Some((sent, asked)) = self.pending.asked(xid) else { return };
         let sent = sent.clone();
-        match (&mut asked.what, part.body) {
-            (What::Flows(flows), Reply::Flow(entries)) => {
-                for entry in entries {
-                    if flows.is_told(entry.cookie) {
-                        continue;
-                    }
-                    let Some((number, _, rule)) = rules.of_cookie(entry.cookie) else { continue };
-                    if rule.slice == sent.slice {
-                        add(flows.sums.entry(number).or_default(), &entry);
-                    }
-                }
-                if more {
-                    return;
-                }
-                if let Some((sent, Kind::Answer(asked))) = pending.take(xid)
-                    && let What::Flows(flows) = asked.what
-                {
-                    self.push_first(sent, Job::Flows(flows));
-                }
+        match (&asked.what, part.body) {
+            (What::Flows(_), Reply::Flow(entries)) => {
+                self.count(xid, more, entries.iter().map(FlowCounts::from));
             }
             (What::Other, reply) => {
                 let reply = self.seen_reply(sent.slice, reply);
@@ -300,7 +283,33 @@ impl VirtualSwitches {
                     self.answer(&sent, reply, more, out);
                 }
             }
-            (What::Flows(_), _) => drop(pending.take(xid)),
+            (What::Flows(_), _) => drop(self.pending.take(xid)),
+        }
+    }
+
+    /// Adds up what the entries of a slice's rules have counted, and goes on when all of them are there.
+    pub(super) fn count(&mut self, xid: u32, more: bool, counts: impl Iterator<Item = FlowCounts>) {
+        let VirtualSwitches { pending, rules, .. } = self;
+        let Some((sent, asked)) = pending.asked(xid) else { return };
+        let What::Flows(flows) = &mut asked.what else {
+            // It was asked for something else.
+            drop(pending.take(xid));
+            return;
+        };
+        for entry in counts {
+            if flows.is_told(entry.cookie) {
+                continue;
+            }
+            let Some((number, _, rule)) = rules.of_cookie(entry.cookie) else { continue };
+            if rule.slice == sent.slice {
+                add(flows.sums.entry(number).or_default(), &entry);
+            }
+        }
+        if !more
+            && let Some((sent, Kind::Answer(asked))) = pending.take(xid)
+            && let What::Flows(flows) = asked.what
+        {
+            self.push_first(sent, Job::Flows(flows));
         }
     }
 
@@ -406,7 +415,7 @@ impl VirtualSwitches {
     }
 }
 
-fn add(sum: &mut Sum, entry: &FlowStats) {
+fn add(sum: &mut Sum, entry: &FlowCounts) {
     sum.0 = sum.0.saturating_add(entry.packets);
     sum.1 = sum.1.saturating_add(entry.bytes);
     let later = |one: Duration| (one.seconds, one.nanoseconds);
