@@ -33,6 +33,7 @@ use crate::build::routers;
 use crate::build::{binds, machines};
 use crate::events::{Event, Serve};
 use crate::keep::flows;
+use crate::keep::wires::expressions;
 use crate::launch::comparing::Asked;
 use crate::launch::lab_main::Birth;
 use crate::run::teardown;
@@ -347,6 +348,7 @@ fn possible(plan: &Plan, options: &Options) -> Result<Vec<cgroup::Hierarchy>> {
         host::check_doors_of_user(plan)?;
     }
     users::check(plan, user)?;
+    expressions::check_all(plan)?;
     hierarchies(user, plan, options.ignore_limits)
 }
 

@@ -9,6 +9,8 @@ use crate::{Bursts, Distribution, Impairments, Jitter, Loss, Problem, Queue, Sha
 
 /// The longest pattern of losses.
 const LONGEST_PATTERN: usize = 65_536;
+/// The longest expression of `drop`, in bytes.
+const LONGEST_EXPRESSION: usize = 4096;
 /// The lowest rate of a link, in bits a second.
 pub const LEAST_RATE: u64 = 1000;
 /// The smallest MTU that IPv4 allows (RFC 791).
@@ -40,6 +42,7 @@ impl Impairments {
             return no("mtu", format!("{mtu} is less than IPv4 needs; at least {LEAST_MTU}"));
         }
         self.check_queue()?;
+        self.check_drop()?;
         self.check_memory()
     }
 
@@ -67,8 +70,21 @@ impl Impairments {
             Some(Queue::Time(time)) if time.is_zero() => {
                 no("queue", "has room for no time, so all but single packets would be lost")
             }
+            _ if self.limit == Some(0) => no("limit", "lets no packet through: write loss: 100%"),
             _ => Ok(()),
         }
+    }
+
+    fn check_drop(&self) -> Checked {
+        let Some(expression) = &self.drop else { return Ok(()) };
+        if expression.trim().is_empty() {
+            return no("drop", "is empty, and would match every packet: write loss: 100%");
+        }
+        if expression.len() > LONGEST_EXPRESSION || expression.chars().any(char::is_control) {
+            let most = LONGEST_EXPRESSION;
+            return no("drop", format!("is not one line of at most {most} bytes"));
+        }
+        Ok(())
     }
 
     /// Whether the bytes held at a time stay within [`MOST_HELD`].
@@ -79,8 +95,10 @@ impl Impairments {
         if longest > LONGEST {
             return no("delay", format!("{longest:?}{with} is too long; at most {LONGEST:?}"));
         }
+        let limit = self.limit.map(|most| u64::from(most) * FULL);
+        let is_bounded = limit.is_some_and(|most| most <= MOST_HELD);
         let Some(rate) = self.rate else {
-            if longest > LONGEST_UNBOUNDED {
+            if !is_bounded && longest > LONGEST_UNBOUNDED {
                 let held = bytes(longest.as_nanos() * UNBOUNDED / 8_000_000_000);
                 return no(
                     "delay",
@@ -94,6 +112,9 @@ impl Impairments {
         };
         if rate < LEAST_RATE {
             return no("rate", format!("{rate} bit/s is too low; at least {LEAST_RATE} bit/s"));
+        }
+        if is_bounded {
+            return Ok(());
         }
         let within =
             |time: Duration| time.as_nanos().saturating_mul(u128::from(rate)) / 8_000_000_000;

@@ -1,7 +1,7 @@
 //! One direction of a wire: packets in, their fates out.
 //!
-//! A packet's path: lost if too long for the MTU; lost if the queue is full; transmitted at the rate;
-//! lost in transit; a bit flipped; delayed; delivered, once or twice. So a packet lost in transit has
+//! A packet's path: lost if `drop` matches it; lost if too long for the MTU; lost if as many as may are held; lost if the
+//! queue is full; transmitted at the rate; lost in transit; a bit flipped; delayed; delivered, once or twice. So a packet lost in transit has
 //! used the transmitter, as on a real line. Packets are numbered as they are offered, lost ones
 //! included, and random draws go by number: they depend neither on times nor on each other's kind.
 //! Invariants: packets not picked by `reorder` keep their order; the queue bounds what
@@ -33,6 +33,8 @@ pub struct Packet {
     pub network_bytes: u32,
     /// How many packets it stands for: 1, or more for a whole super-frame.
     pub packets: u32,
+    /// Whether the expression of `drop` matches it.
+    pub dropped: bool,
 }
 
 /// The fate of a packet.
@@ -136,6 +138,8 @@ impl Direction {
             || some(self.asked.reorder)
             || some(self.asked.corrupt)
             || self.asked.mtu.is_some()
+            || self.asked.limit.is_some()
+            || self.asked.drop.is_some()
             || self.loss.as_ref().is_some_and(Losing::any)
             || u128::from(slow()) > LONGEST_WHOLE.as_nanos()
     }
@@ -154,8 +158,15 @@ impl Direction {
         let lost = self.loss.as_mut().is_some_and(|l| l.next(random, number, packet.packets));
         let count = Count::new(u64::from(packet.packets), u64::from(packet.bytes));
 
+        if packet.dropped {
+            return self.lose(Cause::Drop, count);
+        }
         if self.asked.mtu.is_some_and(|mtu| packet.network_bytes > mtu) {
             return self.lose(Cause::Mtu, count);
+        }
+        // A packet that is lost in transit is not held.
+        if !lost && !self.has_room(packet.packets) {
+            return self.lose(Cause::Limit, count);
         }
         let Some(out) = self.transmit(now_ns, packet) else {
             return self.lose(Cause::Queue, count);
@@ -166,7 +177,8 @@ impl Direction {
         self.ledger.accept(count);
         let at_ns = self.arrival(out, swing, number, count);
         let corrupt_bit = self.corrupt(number, packet, count);
-        let again = random.chance(Stream::Duplicate, number, self.asked.duplicate);
+        let again = random.chance(Stream::Duplicate, number, self.asked.duplicate)
+            && self.has_room(packet.packets);
         if again {
             self.ledger.duplicate(count);
         }
@@ -197,6 +209,12 @@ impl Direction {
     /// How many packets were offered, which is the next one's number.
     pub fn offered(&self) -> u64 {
         self.number
+    }
+
+    /// Whether so many packets more may be held.
+    fn has_room(&self, packets: u32) -> bool {
+        let held = self.ledger.held.packets + u64::from(packets);
+        self.asked.limit.is_none_or(|most| held <= u64::from(most))
     }
 
     fn lose(&mut self, cause: Cause, count: Count) -> Fate {

@@ -34,97 +34,81 @@ impl Count {
     }
 }
 
-/// Why a packet was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
+/// Defines [`Cause`] and [`Losses`]: each cause with its name.
+macro_rules! causes {
+    ($($(#[doc = $doc:literal])* $cause:ident $name:ident,)*) => {
+        /// Why a packet was lost.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Cause {
+            $($(#[doc = $doc])* $cause,)*
+        }
+
+        impl Cause {
+            /// All of them.
+            pub const ALL: [Cause; [$(Cause::$cause),*].len()] = [$(Cause::$cause),*];
+
+            /// Its name in the books.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Cause::$cause => stringify!($name),)*
+                }
+            }
+        }
+
+        /// Lost packets by cause.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Losses {
+            $($(#[doc = $doc])* pub $name: Count,)*
+        }
+
+        impl Losses {
+            /// Those of one cause.
+            pub fn of(&self, cause: Cause) -> Count {
+                match cause {
+                    $(Cause::$cause => self.$name,)*
+                }
+            }
+
+            fn of_mut(&mut self, cause: Cause) -> &mut Count {
+                match cause {
+                    $(Cause::$cause => &mut self.$name,)*
+                }
+            }
+        }
+    };
+}
+
+causes! {
     /// The configured loss.
-    Loss,
+    Loss loss,
+    /// The expression of `drop` matched it.
+    Drop drop,
+    /// As many packets as may be held were.
+    Limit limit,
     /// The queue before the transmitter was full.
-    Queue,
+    Queue queue,
     /// Longer than the wire's MTU.
-    Mtu,
+    Mtu mtu,
     /// Carrier: its memory for held frames was full.
-    Memory,
+    Memory memory,
     /// Carrier: it was not read in time. Unknown bytes count as none.
-    Overrun,
+    Overrun overrun,
     /// Carrier: the other side did not accept it.
-    Refused,
+    Refused refused,
     /// Carrier: its headers contradict it, or it was truncated.
-    Malformed,
+    Malformed malformed,
     /// Carrier: it was still held when the wire was removed.
-    Closed,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: [Cause; 8] = [
-        Cause::Loss,
-        Cause::Queue,
-        Cause::Mtu,
-        Cause::Memory,
-        Cause::Overrun,
-        Cause::Refused,
-        Cause::Malformed,
-        Cause::Closed,
-    ];
-}
-
-/// Lost packets by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Losses {
-    /// [`Cause::Loss`].
-    pub loss: Count,
-    /// [`Cause::Queue`].
-    pub queue: Count,
-    /// [`Cause::Mtu`].
-    pub mtu: Count,
-    /// [`Cause::Memory`].
-    pub memory: Count,
-    /// [`Cause::Overrun`].
-    pub overrun: Count,
-    /// [`Cause::Refused`].
-    pub refused: Count,
-    /// [`Cause::Malformed`].
-    pub malformed: Count,
-    /// [`Cause::Closed`].
-    pub closed: Count,
+    Closed closed,
 }
 
 impl Losses {
-    /// Those of one cause.
-    pub fn of(&self, cause: Cause) -> Count {
-        match cause {
-            Cause::Loss => self.loss,
-            Cause::Queue => self.queue,
-            Cause::Mtu => self.mtu,
-            Cause::Memory => self.memory,
-            Cause::Overrun => self.overrun,
-            Cause::Refused => self.refused,
-            Cause::Malformed => self.malformed,
-            Cause::Closed => self.closed,
-        }
-    }
-
     /// All together.
     pub fn total(&self) -> Count {
         let mut sum = Count::default();
         Cause::ALL.into_iter().for_each(|cause| sum.add(self.of(cause)));
         sum
-    }
-
-    fn of_mut(&mut self, cause: Cause) -> &mut Count {
-        match cause {
-            Cause::Loss => &mut self.loss,
-            Cause::Queue => &mut self.queue,
-            Cause::Mtu => &mut self.mtu,
-            Cause::Memory => &mut self.memory,
-            Cause::Overrun => &mut self.overrun,
-            Cause::Refused => &mut self.refused,
-            Cause::Malformed => &mut self.malformed,
-            Cause::Closed => &mut self.closed,
-        }
     }
 }
 

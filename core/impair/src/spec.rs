@@ -49,6 +49,11 @@ pub struct Impairments {
     pub rate: Option<u64>,
     /// How much may wait for transmission at `rate`; a thousand packets by default.
     pub queue: Option<Queue>,
+    /// How many packets are held at a time: those that wait for transmission and those that are delayed, copies included.
+    pub limit: Option<u32>,
+    /// Which packets are lost: those that an expression of pcap-filter(7) matches. The carrier compiles it and says of each
+    /// packet whether it does ([`Packet::dropped`](crate::Packet)).
+    pub drop: Option<String>,
     /// Frames whose network packet is longer are lost (as on a path with a smaller MTU).
     pub mtu: Option<u32>,
     /// Seed of all random numbers; from the link's name by default.
@@ -203,6 +208,7 @@ impl Impairments {
         let acting = Impairments {
             seed: None,
             queue: None,
+            limit: None,
             loss: self.loss.clone().filter(|loss| !lossless(loss)),
             jitter: self.jitter.filter(|jitter| !jitter.spread.is_zero()),
             ..self.clone()
@@ -225,6 +231,8 @@ mod tests {
         assert!(with(Loss::Pattern(vec![false, false])).is_none());
         assert!(!with(random(Share(1))).is_none());
         assert!(!with(Loss::Pattern(vec![false, true])).is_none());
+        assert!(Impairments { limit: Some(1), ..Impairments::default() }.is_none());
+        assert!(!Impairments { drop: Some("icmp".into()), ..Impairments::default() }.is_none());
         assert!(!Impairments { mtu: Some(1400), ..Impairments::default() }.is_none());
     }
 }

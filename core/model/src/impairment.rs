@@ -8,6 +8,7 @@
 //! |                                   | `bursts enter=1% leave=25% bad=100% good=0%`; `pattern ..x` |
 //! | `duplicate`, `reorder`, `corrupt` | `0.1%`                                                     |
 //! | `rate`, `queue`, `mtu`, `seed`    | `100mbit`; packets `100` or a time `50ms`; `1400`; `7`     |
+//! | `limit`, `drop`                   | `1000`; an expression of pcap-filter(7): `icmp or udp`     |
 //!
 //! Commas may replace blanks. `none` removes a key. Values are read one by one; [`check`] decides
 //! whether they are compatible. In errors `found` is the given text.
@@ -21,9 +22,144 @@ use netloom_impair::{Bursts, Distribution, Impairments, Jitter, Loss, Queue, Ran
 
 use crate::misread::{Misread, unknown_key};
 
+/// An impairment in words: its key, how it is given on a command line, what it expects, and how it is read, removed and
+/// written.
+struct Setting {
+    flag: Flag,
+    what: &'static str,
+    put: fn(&mut Impairments, &str) -> Result<(), Misread>,
+    clear: fn(&mut Impairments),
+    text: fn(&Impairments) -> Option<String>,
+}
+
+/// An impairment on a command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Its key.
+    pub key: &'static str,
+    /// What stands for its value in a synopsis.
+    pub value: &'static str,
+    /// What it does, in a line.
+    pub help: &'static str,
+}
+
+/// A field of [`Impairments`] as a setting: how it is given, what it expects, and how it is read and written.
+macro_rules! setting {
+    ($field:ident, $value:literal, $help:literal, $what:expr, $parse:expr, $text:expr) => {
+        Setting {
+            flag: Flag { key: stringify!($field), value: $value, help: $help },
+            what: $what,
+            put: |of, text| {
+                of.$field = $parse(text)?.into();
+                Ok(())
+            },
+            clear: |of| of.$field = Default::default(),
+            text: |of| $text(&of.$field),
+        }
+    };
+}
+
+/// All of them, in their order in texts. A new one is an entry here and one of the file's keys.
+const SETTINGS: [Setting; 12] = [
+    setting!(delay, "TIME", "Delay of each packet, like 10ms", DELAY, parse_delay, text::delay),
+    setting!(
+        jitter,
+        "TIME[,normal|pareto|uniform]",
+        "Random part of the delay, like 1ms or 1ms,pareto",
+        "a duration like 1ms or a map of jitter keys",
+        parse_jitter,
+        text::jitter
+    ),
+    setting!(
+        loss,
+        "SHARE",
+        "Share of packets that are lost, like 0.1%",
+        "a percentage like 0.1% or a map of loss keys",
+        parse_loss,
+        text::loss
+    ),
+    setting!(
+        duplicate,
+        "SHARE",
+        "Share of packets that arrive twice, like 0.1%",
+        SHARE,
+        parse_share,
+        text::some_share
+    ),
+    setting!(
+        reorder,
+        "SHARE",
+        "Share of packets that overtake others, like 0.1%",
+        SHARE,
+        parse_share,
+        text::some_share
+    ),
+    setting!(
+        corrupt,
+        "SHARE",
+        "Share of packets in which one bit is inverted, like 0.1%",
+        SHARE,
+        parse_share,
+        text::some_share
+    ),
+    setting!(
+        rate,
+        "RATE",
+        "Highest rate in bits per second, like 100mbit",
+        RATE,
+        parse_rate,
+        text::rate
+    ),
+    setting!(
+        queue,
+        "PACKETS|TIME",
+        "Longest queue for that rate, in packets or as a time, like 100 or 50ms",
+        QUEUE,
+        parse_queue,
+        text::queue
+    ),
+    setting!(
+        limit,
+        "PACKETS",
+        "Most packets that wait for the rate or are delayed, together",
+        LIMIT,
+        parse_limit,
+        text::number
+    ),
+    setting!(
+        drop,
+        "EXPRESSION",
+        "Packets that are lost, in words as for tcpdump: icmp and host NODE",
+        DROP,
+        parse_drop,
+        Option::clone
+    ),
+    setting!(
+        mtu,
+        "BYTES",
+        "The largest packet in bytes; larger ones are lost",
+        MTU,
+        parse_mtu,
+        text::number
+    ),
+    setting!(seed, "NUMBER", "Seed of the random numbers", SEED, parse_seed, text::number),
+];
+
+/// All of them for a command line.
+pub fn flags() -> impl Iterator<Item = Flag> {
+    SETTINGS.iter().map(|setting| setting.flag)
+}
+
 /// The keys of [`set`].
-pub const KEYS: &[&str] =
-    &["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate", "queue", "mtu", "seed"];
+pub const KEYS: &[&str] = &{
+    let mut keys = [""; SETTINGS.len()];
+    let mut at = 0;
+    while at < keys.len() {
+        keys[at] = SETTINGS[at].flag.key;
+        at += 1;
+    }
+    keys
+};
 
 /// The distributions of jitter.
 pub(crate) const DISTRIBUTIONS: &[&str] = &["normal", "pareto", "uniform"];
@@ -35,6 +171,8 @@ pub(crate) const QUEUE: &str = "a number of packets, or a duration like 50ms";
 pub(crate) const SEED: &str = "a whole number from 0 to 18446744073709551615";
 pub(crate) const PATTERN: &str = "a pattern of x (lost) and . (passed) like ..x";
 const MTU: &str = "a whole number from 68 to 65535";
+const LIMIT: &str = "a number of packets from 1 to 4294967295";
+const DROP: &str = "an expression as for tcpdump, like icmp or tcp port 80";
 
 /// Sets one of [`KEYS`]; `none` removes it.
 ///
@@ -54,18 +192,15 @@ pub fn set(impairments: &mut Impairments, key: &str, text: &str) -> Result<(), S
     put(impairments, key, text).map_err(|problem| format!("{key}: {problem}"))
 }
 
+/// One of [`KEYS`].
+fn setting(key: &str) -> Option<&'static Setting> {
+    const ALL: &[Setting] = &SETTINGS;
+    ALL.iter().find(|setting| setting.flag.key == key)
+}
+
 /// What a key expects, for messages.
 pub(crate) fn what(key: &str) -> &'static str {
-    match key {
-        "delay" => DELAY,
-        "jitter" => "a duration like 1ms or a map of jitter keys",
-        "loss" => "a percentage like 0.1% or a map of loss keys",
-        "rate" => RATE,
-        "queue" => QUEUE,
-        "mtu" => MTU,
-        "seed" => SEED,
-        _ => SHARE,
-    }
+    setting(key).map_or("", |setting| setting.what)
 }
 
 /// Refuses impairments that are meaningless or would take too much memory.
@@ -78,34 +213,13 @@ pub fn check(impairments: &Impairments) -> Result<(), String> {
 
 /// Sets one of [`KEYS`] to a value; the error does not contain the key.
 pub(crate) fn put(of: &mut Impairments, key: &str, text: &str) -> Result<(), Misread> {
-    match key {
-        "delay" => of.delay = parse_delay(text)?,
-        "jitter" => of.jitter = Some(parse_jitter(text)?),
-        "loss" => of.loss = Some(parse_loss(text)?),
-        "duplicate" => of.duplicate = parse_share(text)?,
-        "reorder" => of.reorder = parse_share(text)?,
-        "corrupt" => of.corrupt = parse_share(text)?,
-        "rate" => of.rate = Some(parse_rate(text)?),
-        "queue" => of.queue = Some(parse_queue(text)?),
-        "mtu" => of.mtu = Some(parse_mtu(text)?),
-        _ => of.seed = Some(parse_seed(text)?),
-    }
-    Ok(())
+    setting(key).map_or(Ok(()), |setting| (setting.put)(of, text))
 }
 
 /// Removes one of [`KEYS`].
 pub(crate) fn clear(of: &mut Impairments, key: &str) {
-    match key {
-        "delay" => of.delay = Duration::ZERO,
-        "jitter" => of.jitter = None,
-        "loss" => of.loss = None,
-        "duplicate" => of.duplicate = Share::NONE,
-        "reorder" => of.reorder = Share::NONE,
-        "corrupt" => of.corrupt = Share::NONE,
-        "rate" => of.rate = None,
-        "queue" => of.queue = None,
-        "mtu" => of.mtu = None,
-        _ => of.seed = None,
+    if let Some(setting) = setting(key) {
+        (setting.clear)(of);
     }
 }
 
@@ -144,6 +258,26 @@ pub fn parse_queue(text: &str) -> Result<Queue, Misread> {
     let packets = text.parse().ok().filter(|_| !text.starts_with('+')).map(Queue::Packets);
     let queue = packets.or_else(|| parse_delay(text).ok().map(Queue::Time));
     queue.ok_or_else(|| Misread::expected(QUEUE, text).with(likely::duration(text)))
+}
+
+/// Packets, `100`.
+///
+/// # Errors
+/// The expected form.
+pub fn parse_limit(text: &str) -> Result<u32, Misread> {
+    let limit = text.parse().ok().filter(|_| !text.starts_with('+'));
+    limit.ok_or_else(|| Misread::expected(LIMIT, text))
+}
+
+/// An expression of pcap-filter(7), which libpcap reads where the link is made.
+///
+/// # Errors
+/// A share of packets, which is meant for `loss`.
+pub fn parse_drop(text: &str) -> Result<String, Misread> {
+    match units::share(text).is_some() || text.parse::<f64>().is_ok() {
+        true => Err(Misread::expected(DROP, text).with(Some(format!("write loss: {text}")))),
+        false => Ok(text.trim().to_owned()),
+    }
 }
 
 /// `1400`.

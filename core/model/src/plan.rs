@@ -339,6 +339,12 @@ impl Plan {
         self.nodes.iter().position(|n| n.name == name).map(Slot::new)
     }
 
+    /// The addresses of a node by name.
+    pub fn addresses_of(&self, name: &str) -> Option<Vec<IpAddr>> {
+        let all = self.nodes[self.node(name)?].interfaces.iter().flat_map(|i| &i.addresses);
+        Some(all.map(|address| address.addr()).collect())
+    }
+
     /// The slot of a node by its id.
     pub fn slot_of(&self, id: NodeId) -> Option<Slot> {
         self.nodes.iter().position(|n| n.id == id).map(Slot::new)

@@ -5,6 +5,7 @@
 //! blocks those behind it. Every frame is accounted for. Frames held are bounded by [`MOST_HELD`]
 //! bytes. A carrier does not wait; the worker knows when to call it.
 
+use netloom_filter::Program;
 use netloom_impair::spec::MOST_HELD;
 use netloom_impair::{Cause, Direction, Fate, Impairments, Packet};
 use netloom_packet::{Segmenter, VnetHeader, checksum, headers, identity, packets};
@@ -48,6 +49,8 @@ pub(crate) struct Carrier {
     reading: bool,
     output: Box<dyn Port>,
     direction: Direction,
+    /// What `drop` matches.
+    dropping: Option<Program>,
     store: Store,
     departures: Departures<Held>,
     held_bytes: u64,
@@ -65,6 +68,7 @@ impl Carrier {
         input: Box<dyn Port>,
         output: Box<dyn Port>,
         impairments: &Impairments,
+        dropping: Option<Program>,
         seed: u64,
     ) -> Carrier {
         Carrier {
@@ -72,6 +76,7 @@ impl Carrier {
             reading: true,
             output,
             direction: Direction::new(impairments, seed),
+            dropping,
             store: Store::default(),
             departures: Departures::default(),
             held_bytes: 0,
@@ -120,8 +125,9 @@ impl Carrier {
     }
 
     /// Changes the impairments from the next frame on.
-    pub(crate) fn set(&mut self, impairments: &Impairments) {
+    pub(crate) fn set(&mut self, impairments: &Impairments, dropping: Option<Program>) {
         self.direction.set(impairments);
+        self.dropping = dropping;
     }
 
     /// The kept fates.
@@ -142,6 +148,7 @@ impl Carrier {
             if !self.reading {
                 return false;
             }
+            self.make_room();
             let received = self.input.receive(self.store.tail());
             let now = clock::monotonic();
             match received {
@@ -171,6 +178,14 @@ impl Carrier {
             }
         }
         true
+    }
+
+    /// With a limit, what is due is sent before the next frame is judged: it is held no longer then.
+    fn make_room(&mut self) {
+        let is_limited = self.direction.impairments().limit.is_some();
+        if is_limited && self.next().is_some_and(|at| at <= clock::monotonic()) {
+            self.send_due();
+        }
     }
 
     /// Stops reading. The port stays open: its watcher must stop first, because the other
@@ -215,7 +230,7 @@ impl Carrier {
     /// Obtains the fate of a frame in the store's tail, and sends or holds it.
     fn offer(&mut self, now: u64, header: &VnetHeader, start: usize, length: usize) {
         let frame = &self.store.tail()[start + HEADER..start + length];
-        let packet = describe(header, frame);
+        let packet = describe(header, frame, self.dropping.as_ref());
         // The hash first: a flipped bit would change it.
         let hash = self.kept.is_on().then(|| identity(frame));
         let fate = self.direction.offer(now, &packet);
@@ -336,12 +351,13 @@ impl Carrier {
 }
 
 /// The properties of a frame that the engine needs.
-fn describe(header: &VnetHeader, frame: &[u8]) -> Packet {
+fn describe(header: &VnetHeader, frame: &[u8], dropping: Option<&Program>) -> Packet {
     let network = headers::network(frame).map_or(headers::ETHERNET, |(_, start)| start);
     Packet {
         bytes: short(frame.len()),
         network_bytes: short(frame.len().saturating_sub(network)),
         packets: packets(header, frame),
+        dropped: dropping.is_some_and(|program| program.run(frame, short(frame.len())) > 0),
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Request {
         /// The kinds of the descriptors. One that serves both directions comes once.
         ports: Vec<PortKind>,
         /// The wire's directions; `None` for an absent one.
-        directions: [Option<DirectionSpec>; 2],
+        directions: Box<[Option<DirectionSpec>; 2]>,
     },
     /// Changes the impairments from the next frame on; held frames keep their times. The `seed` in
     /// them is ignored. Answered by [`Answer::Done`].

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use netloom_control::{Asked, Desk, Folder, LOOK};
+use netloom_filter::Program;
 use netloom_sys::{Failure, process};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::process::Signal;
@@ -151,8 +152,8 @@ impl Server {
                 self.add(wire, &ports, &fds, &directions)?;
             }
             Request::Set { wire, direction, impairments } => {
-                check(&impairments)?;
-                self.with(wire, direction, move |c| c.set(&impairments))?;
+                let dropping = check(&impairments)?;
+                self.with(wire, direction, move |c| c.set(&impairments, dropping))?;
             }
             Request::Remove { wire, drain } => {
                 self.remove(wire, drain, who)?;
@@ -202,9 +203,10 @@ impl Server {
         let mut carriers = [None, None];
         for (carrier, spec) in carriers.iter_mut().zip(directions) {
             let Some(spec) = spec else { continue };
-            check(&spec.impairments)?;
+            let dropping = check(&spec.impairments)?;
             let (input, output) = (open(spec.input)?, open(spec.output)?);
-            *carrier = Some(Carrier::new(input, output, &spec.impairments, spec.seed));
+            let new = Carrier::new(input, output, &spec.impairments, dropping, spec.seed);
+            *carrier = Some(new);
         }
         let mut new = Wire::default();
         for (lane, carrier) in new.lanes.iter_mut().zip(carriers) {
@@ -315,6 +317,12 @@ impl Server {
     }
 }
 
-fn check(impairments: &netloom_impair::Impairments) -> Result<()> {
-    impairments.check().map_err(|p| Error::Refused(format!("{}: {}", p.key, p.reason)))
+/// Refuses impairments that cannot be; returns the program of `drop`.
+fn check(impairments: &netloom_impair::Impairments) -> Result<Option<Program>> {
+    impairments.check().map_err(|p| Error::Refused(format!("{}: {}", p.key, p.reason)))?;
+    let compile = |text: &String| {
+        let refused = |e| Error::Refused(format!("drop: {}", netloom_sys::describe(&e)));
+        netloom_libpcap::compile(text, 1).map_err(refused)
+    };
+    impairments.drop.as_ref().map(compile).transpose()
 }

@@ -76,7 +76,7 @@ fn a_wire_that_makes_no_sense_is_refused() {
         let good = world.request(&delay(1), &delay(1));
         let amended = |amend: Amend<'_>| {
             let Request::Add { wire, mut ports, mut directions } = good.clone() else { panic!() };
-            let [Some(a), Some(b)] = &mut directions else { panic!() };
+            let [Some(a), Some(b)] = &mut *directions else { panic!() };
             let mut places = [a.input, a.output, b.input, b.output];
             amend(&mut ports, &mut places, &mut a.impairments);
             [a.input, a.output, b.input, b.output] = places;

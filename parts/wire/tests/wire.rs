@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use netloom_impair::{Cause, Fate, Loss, RandomLoss, Share};
-use netloom_kit::{isolated, needs_tun, wait_until};
+use netloom_kit::{isolated, needs, needs_tun, wait_until};
 use netloom_wire::control::{Connection, DirectionState, Record, Request};
 use world::{ADDRESS, Impairments, Server, WIRE, World, delay};
 
@@ -65,6 +65,61 @@ fn offered(client: &Connection, packets: u64) -> DirectionState {
 fn pattern(lost: &str) -> Impairments {
     let pattern = lost.chars().map(|c| c == 'x').collect();
     Impairments { loss: Some(Loss::Pattern(pattern)), ..Impairments::default() }
+}
+
+/// An expression decides about a packet, whatever a program or a fate says of others; changed, it decides otherwise.
+#[test]
+fn what_an_expression_matches_is_dropped_and_told() {
+    needs!("libpcap");
+    isolated!({
+        let (world, _server, client) = set_up();
+        let dropping = |words: &str| Impairments { drop: Some(words.into()), ..delay(0) };
+        let request = world.request(&dropping("udp[8:2] = 1 or udp[8:2] = 3"), &delay(0));
+        client.order(&request, &world.fds()).unwrap();
+        client.order(&Request::Fates { wire: WIRE, direction: 0, keep: 10 }, &[]).unwrap();
+        let (a, b) = udp(&world);
+        send(&a, 5);
+        assert_eq!(receive(&b, 3), [0, 2, 4]);
+        let seen = offered(&client, 5);
+        assert_eq!((seen.ledger.lost.drop.packets, seen.ledger.offered.packets), (2, 5));
+        let fates = client.fates(WIRE, 0, None, 10).unwrap().records;
+        let lost = fates.iter().map(|record| record.fate == Fate::Lost(Cause::Drop));
+        assert_eq!(lost.collect::<Vec<_>>(), [false, true, false, true, false]);
+        let set = |words: &str| {
+            let impairments = dropping(words);
+            client.order(&Request::Set { wire: WIRE, direction: 0, impairments }, &[])
+        };
+        let refused = set("udp port").unwrap_err().to_string();
+        assert!(refused.contains("drop: filter \"udp port\": compile: "), "{refused}");
+        set("not icmp").unwrap();
+        send(&a, 2);
+        assert_eq!(offered(&client, 7).ledger.lost.drop.packets, 4);
+        client
+            .order(&Request::Set { wire: WIRE, direction: 0, impairments: delay(0) }, &[])
+            .unwrap();
+        send(&a, 1);
+        assert_eq!(receive(&b, 1), [0]);
+        assert_none_left(&b);
+    });
+}
+
+/// sch_netem(8): `limit` bounds what is delayed.
+#[test]
+fn a_limit_bounds_what_is_delayed() {
+    isolated!({
+        let (world, _server, client) = set_up();
+        let forth = Impairments { limit: Some(4), ..delay(300) };
+        world.join(&client, &forth, &delay(0));
+        let (a, b) = udp(&world);
+        send(&a, 10);
+        let seen = offered(&client, 10);
+        assert_eq!((seen.ledger.lost.limit.packets, seen.ledger.held.packets), (6, 4));
+        assert_eq!(receive(&b, 4), [0, 1, 2, 3]);
+        send(&a, 3);
+        assert_eq!(receive(&b, 3), [0, 1, 2]);
+        assert!(state(&client, 0).ledger.closes());
+        assert_none_left(&b);
+    });
 }
 
 fn exchange(world: &World) {
@@ -130,7 +185,9 @@ fn fates_with(seed: u64) -> Vec<Record> {
     let loss = RandomLoss { share: Share(300_000_000), correlation: Share(0) };
     let forth = Impairments { loss: Some(Loss::Random(loss)), ..delay(1) };
     let mut request = world.request(&forth, &delay(0));
-    if let Request::Add { directions: [Some(forth), _], .. } = &mut request {
+    if let Request::Add { directions, .. } = &mut request
+        && let [Some(forth), _] = &mut **directions
+    {
         forth.seed = seed;
     }
     client.order(&request, &world.fds()).unwrap();

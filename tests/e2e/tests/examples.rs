@@ -51,6 +51,7 @@ fn limits() {
 #[test]
 fn all_keys() {
     needs_cgroups!();
+    needs!("libpcap");
     let machine = machine!();
     machine.up_file(&workspace_root().join("examples/all-keys.yaml"));
     // Some of its links lose packets, as it says: most of one request each come through.

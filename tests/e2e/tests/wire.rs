@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait};
 use netloom_tests_e2e::transfer::Transfer;
-use netloom_tests_e2e::{Machine, kill, machine, wait_until, with_command_line};
+use netloom_tests_e2e::{Machine, kill, machine, needs, wait_until, with_command_line};
 use serde_json::Value;
 
 const LINK: &str = "a:eth0--b:eth0";
@@ -74,6 +74,32 @@ fn a_wire_is_put_in_and_taken_out_under_a_connection() {
         transfer.settle();
     }
     transfer.finish();
+    machine.down();
+}
+
+/// What an expression matches is lost and counted under its own name, and all else passes.
+#[test]
+fn an_expression_breaks_one_protocol() {
+    needs!("libpcap");
+    let machine = machine!();
+    machine.up(&LAB.replace("delay: 1ms", "drop: icmp and src host a"));
+    let ping =
+        || machine.exec("b", &["ping", "-4", "-c", "2", "-i", "0.1", "-W", "1", "a"]).finish();
+    ping().code(1);
+    assert_eq!(totals(&machine, "drop")[3..], [2, 2], "the answers");
+    let mut transfer = Transfer::start(&machine, "a", "b");
+    transfer.more(512);
+    transfer.settle();
+    transfer.finish();
+    let set = |expression| machine.netloom(["link", "set", LINK, "--drop", expression]).finish();
+    set("icmp and").code(2).says("drop: filter \"icmp and\": compile");
+    set("1%").code(2).says("write loss: 1%");
+    // The old one is there still.
+    ping().code(1);
+    set("tcp or dst host b and udp").code(0);
+    ping().code(0);
+    set("none").code(0);
+    assert!(machine.link(LINK)["wire"]["directions"][0]["impairments"].get("drop").is_none());
     machine.down();
 }
 

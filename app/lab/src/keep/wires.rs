@@ -11,6 +11,7 @@
 //! A direction without impairments has no wire in its path. If the process ends, links that need
 //! it carry nothing until the lab process has restarted it.
 
+pub(crate) mod expressions;
 mod ports;
 mod process;
 
@@ -325,7 +326,7 @@ impl Inner {
             (false, true) => Ok(()),
             (false, false) => self.put_in(context, link, from),
             (true, true) => self.take_out(context, link, from, true),
-            (true, false) => self.change(link, from, wanted),
+            (true, false) => self.change(context, link, from, wanted),
         }
     }
 
@@ -360,7 +361,13 @@ impl Inner {
         }
     }
 
-    fn change(&mut self, link: &PlannedLink, from: usize, wanted: &Impairments) -> Result<()> {
+    fn change(
+        &mut self,
+        context: &Context<'_>,
+        link: &PlannedLink,
+        from: usize,
+        wanted: &Impairments,
+    ) -> Result<()> {
         let object = format!("link {:?}", link.name);
         let process = self.process.as_ref().filter(|p| p.lives());
         // A restarted process gets the settings of that moment.
@@ -368,7 +375,7 @@ impl Inner {
         let request = Request::Set {
             wire: link.wire_number(from),
             direction: 0,
-            impairments: wanted.clone(),
+            impairments: expressions::expanded(&context.state.plan, &link.name, wanted)?,
         };
         process.connection.order(&request, &[]).map_err(Error::of(&object, "change its wire"))
     }
@@ -440,7 +447,7 @@ impl Inner {
         let asked = &link.impairments[from];
         let side = u8::try_from(from).unwrap_or(0);
         let spec = DirectionSpec {
-            impairments: asked.clone(),
+            impairments: expressions::expanded(&context.state.plan, &link.name, asked)?,
             seed: seed_for(&link.name, side, asked.seed),
             input: 0,
             output: kinds.len() - 1,
@@ -448,7 +455,7 @@ impl Inner {
         let add = Request::Add {
             wire: link.wire_number(from),
             ports: kinds,
-            directions: [Some(spec), None],
+            directions: Box::new([Some(spec), None]),
         };
         if let Some(process) = &self.process {
             process.connection.order(&add, &fds).map_err(Error::of(&object, "add its wire"))?;

@@ -8,6 +8,7 @@ use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{LinkSide, LinkSlot};
 use netloom_wire::control::{DirectionState, Record, Request};
 
+use crate::keep::wires::expressions;
 use crate::run::running::{Running, Work};
 use crate::stage::absent;
 use crate::store::state::State;
@@ -43,6 +44,7 @@ impl Running {
                 impairment::set(&mut wanted[end], key, value).map_err(&invalid)?;
             }
             wanted[end].check().map_err(|p| invalid(format!("{}: {}", p.key, p.reason)))?;
+            expressions::check(&state.plan, &link.name, &wanted[end])?;
         }
         if change.clear || !change.settings.is_empty() {
             self.put_impairments(&mut work, at, wanted)?;
@@ -162,7 +164,7 @@ fn direction(state: &DirectionState) -> DirectionView {
     let ledger = &state.ledger;
     let lost = Cause::ALL.iter().filter_map(|cause| {
         let count = ledger.lost.of(*cause);
-        (count.packets > 0).then(|| (cause_name(*cause).to_owned(), count.packets))
+        (count.packets > 0).then(|| (cause.name().to_owned(), count.packets))
     });
     DirectionView {
         offered_packets: ledger.offered.packets,
@@ -185,19 +187,6 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-fn cause_name(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Loss => "loss",
-        Cause::Queue => "queue",
-        Cause::Mtu => "mtu",
-        Cause::Memory => "memory",
-        Cause::Overrun => "overrun",
-        Cause::Refused => "refused",
-        Cause::Malformed => "malformed",
-        Cause::Closed => "closed",
-    }
-}
-
 fn fate(end: usize, record: &Record) -> FateView {
     let mut view = FateView {
         sequence: record.sequence,
@@ -208,7 +197,7 @@ fn fate(end: usize, record: &Record) -> FateView {
         ..FateView::default()
     };
     match record.fate {
-        Fate::Lost(cause) => cause_name(cause).clone_into(&mut view.fate),
+        Fate::Lost(cause) => cause.name().clone_into(&mut view.fate),
         Fate::Sent { at_ns, corrupt_bit, again_ns } => {
             "sent".clone_into(&mut view.fate);
             view.delay_ns = Some(at_ns);

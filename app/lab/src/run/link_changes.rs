@@ -20,6 +20,7 @@ use crate::build::configure::Scope;
 use crate::build::keeper::{Gone, Ground};
 use crate::build::links::New;
 use crate::build::{configure, links};
+use crate::keep::wires::expressions;
 use crate::run::running::{Running, Work};
 use crate::stage::absent::{is_away, refuse_lost, without_absent};
 use crate::stage::allowed::allowed;
@@ -88,6 +89,7 @@ impl Running {
             }
         }
         impairment::check(&new.impairments[0]).map_err(&invalid)?;
+        expressions::check(plan, new.name.as_deref().unwrap_or("new"), &new.impairments[0])?;
         for asked in by_end(ends, &request.addresses).map_err(&invalid)? {
             let AskedAddresses { side, end, texts } = asked;
             let (addresses, bare) = link_addresses(end, &texts).map_err(&invalid)?;

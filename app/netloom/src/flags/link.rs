@@ -1,6 +1,7 @@
 //! The flags of `link`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use netloom_model::impairment::{self, Flag};
 
 use super::{Json, Setting, setting};
 
@@ -70,54 +71,44 @@ pub(crate) struct LinkShow {
     pub(crate) json: bool,
 }
 
-// Impairments of a link. Values are as in the lab file.
-#[derive(Debug, Args)]
+// Impairments of a link. Values are as in the lab file. `mtu` is a flag of its own: that of a new link is the interfaces'.
+#[derive(Debug)]
 pub(crate) struct Impairments {
-    /// Delay of each packet, like 10ms.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    delay: Option<String>,
-    /// Random part of the delay, like 1ms or 1ms,pareto.
-    #[arg(long, value_name = "TIME[,normal|pareto|uniform]", allow_hyphen_values = true)]
-    jitter: Option<String>,
-    /// Share of packets that are lost, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    loss: Option<String>,
-    /// Share of packets that arrive twice, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    duplicate: Option<String>,
-    /// Share of packets that overtake others, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    reorder: Option<String>,
-    /// Share of packets in which one bit is inverted, like 0.1%.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    corrupt: Option<String>,
-    /// Highest rate in bits per second, like 100mbit.
-    #[arg(long, allow_hyphen_values = true)]
-    rate: Option<String>,
-    /// Longest queue for that rate, in packets or as a time, like 100 or 50ms.
-    #[arg(long, value_name = "PACKETS|TIME", allow_hyphen_values = true)]
-    queue: Option<String>,
-    /// Seed of the random numbers.
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
-    seed: Option<String>,
+    /// The given settings, by their keys in the lab file.
+    given: Vec<Setting>,
 }
 
 impl Impairments {
-    /// The given settings, by their keys in the lab file.
-    fn settings(&self) -> Vec<Setting> {
-        let given = [
-            ("delay", &self.delay),
-            ("jitter", &self.jitter),
-            ("loss", &self.loss),
-            ("duplicate", &self.duplicate),
-            ("reorder", &self.reorder),
-            ("corrupt", &self.corrupt),
-            ("rate", &self.rate),
-            ("queue", &self.queue),
-            ("seed", &self.seed),
-        ];
-        let given = given.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
-        given.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+    fn flags() -> impl Iterator<Item = Flag> {
+        impairment::flags().filter(|flag| flag.key != "mtu")
+    }
+}
+
+impl FromArgMatches for Impairments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Impairments, clap::Error> {
+        let value = |key| Some(matches.get_one::<String>(key)?.clone());
+        let given = Impairments::flags()
+            .filter_map(|Flag { key, .. }| Some((key.to_owned(), value(key)?)))
+            .collect();
+        Ok(Impairments { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Impairments::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Impairments {
+    fn augment_args(command: Command) -> Command {
+        let arg = |Flag { key, value, help }| {
+            Arg::new(key).long(key).value_name(value).help(help).allow_hyphen_values(true)
+        };
+        Impairments::flags().fold(command, |command, flag| command.arg(arg(flag)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Impairments::augment_args(command)
     }
 }
 
@@ -130,7 +121,7 @@ fn with_mtu(mut settings: Vec<Setting>, mtu: Option<&String>) -> Vec<Setting> {
 impl LinkCreate {
     /// The given settings, by their keys in the lab file.
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        with_mtu(self.impairments.settings(), self.mtu.as_ref())
+        with_mtu(self.impairments.given.clone(), self.mtu.as_ref())
     }
 }
 
@@ -167,7 +158,7 @@ impl LinkSet {
 
     /// The given settings, by their keys in the lab file.
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        with_mtu(self.impairments.settings(), self.mtu.as_ref())
+        with_mtu(self.impairments.given.clone(), self.mtu.as_ref())
     }
 
     /// Whether to take it up, or down.

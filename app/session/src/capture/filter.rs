@@ -1,7 +1,5 @@
 //! The filter of a capture: an expression with names of nodes, and its program.
 
-use std::net::IpAddr;
-
 use netloom_filter::Program;
 use netloom_model::Plan;
 
@@ -23,12 +21,7 @@ impl Filter {
     /// # Errors
     /// [`Error::Request`] with libpcap's own message if the expression is wrong; libpcap is missing.
     pub(super) fn compile(text: &str, plan: Option<&Plan>) -> Result<Filter> {
-        let addresses = |name: &str| -> Option<Vec<IpAddr>> {
-            let plan = plan?;
-            let node = &plan.nodes[plan.node(name)?];
-            let all = node.interfaces.iter().flat_map(|i| &i.addresses);
-            Some(all.map(|address| address.addr()).collect())
-        };
+        let addresses = |name: &str| plan?.addresses_of(name);
         let text = netloom_filter::expand::expand(text.trim(), &addresses)
             .map_err(|e| Error::Request(e.to_string()))?;
         if text.is_empty() {

@@ -53,6 +53,7 @@ fn nonsense_is_refused() {
         Impairments { loss: Some(Loss::Bursts(bursts)), ..none() }
     };
     let queue = |queue| Impairments { queue: Some(queue), ..none() };
+    let dropping = |words: &str| Impairments { drop: Some(words.into()), ..none() };
     for (asked, words) in [
         (random(1_500_000_000, 0), "loss: 150 % is more than all; at most 100 %"),
         (
@@ -95,6 +96,13 @@ fn nonsense_is_refused() {
             queue(Queue::Time(ms(0))),
             "queue: has room for no time, so all but single packets would be lost",
         ),
+        (
+            Impairments { limit: Some(0), ..none() },
+            "limit: lets no packet through: write loss: 100%",
+        ),
+        (dropping(" "), "drop: is empty, and would match every packet: write loss: 100%"),
+        (dropping("icmp\nor tcp"), "drop: is not one line of at most 4096 bytes"),
+        (dropping(&"not ".repeat(1025)), "drop: is not one line of at most 4096 bytes"),
     ] {
         assert_eq!(refusal(&asked), words);
     }
@@ -121,6 +129,11 @@ fn memory_is_bounded_and_says_so() {
          10 Gb/s; at most 10s"
     );
     assert_eq!(delayed(Duration::from_secs(10), None).check(), Ok(()));
+    // A limit bounds what is held.
+    let limited =
+        |limit| Impairments { limit: Some(limit), ..delayed(Duration::from_secs(20), None) };
+    assert_eq!(limited(177_302).check(), Ok(()));
+    assert!(refusal(&limited(177_303)).starts_with("delay: on a link without `rate`"));
     assert_eq!(
         refusal(&delayed(ms(500), Some(10_000_000_000))),
         "delay: 500ms at 10000000000 bit/s would have to hold 596 MiB, and 1.4 MiB in the queue; \

@@ -10,7 +10,7 @@ const N: usize = 200_000;
 const PERCENT: u32 = 10_000_000;
 
 fn packet(bytes: u32) -> Packet {
-    Packet { bytes, network_bytes: bytes - 14, packets: 1 }
+    Packet { bytes, network_bytes: bytes - 14, packets: 1, dropped: false }
 }
 
 /// The fates of packets that arrive every `gap` ns.
@@ -288,6 +288,58 @@ fn a_queue_of_packets_holds_so_many() {
     assert_eq!(offer(100, 1), Some(108));
 }
 
+/// As sch_netem(8)'s `limit` (Linux, `netem_enqueue`): what is delayed is bounded, and a copy takes room, too.
+#[test]
+fn a_limit_bounds_what_is_held_with_and_without_a_rate() {
+    let asked = Impairments {
+        delay: Duration::from_millis(5),
+        limit: Some(3),
+        duplicate: Share::ALL,
+        ..Impairments::default()
+    };
+    for rate in [None, Some(8_000_000)] {
+        let mut direction = Direction::new(&Impairments { rate, ..asked.clone() }, 1);
+        let copies = |fate| match fate {
+            Fate::Sent { again_ns, .. } => 1 + u32::from(again_ns.is_some()),
+            Fate::Lost(Cause::Limit) => 0,
+            Fate::Lost(cause) => panic!("{cause:?}"),
+        };
+        let offer = |direction: &mut Direction| copies(direction.offer(0, &packet(1000)));
+        assert_eq!([0; 3].map(|_| offer(&mut direction)), [2, 1, 0]);
+        direction.delivered(1, 1000);
+        assert_eq!([0; 2].map(|_| offer(&mut direction)), [1, 0]);
+        // What is lost in transit takes no room, and needs none.
+        direction.set(&Impairments { rate, ..random(100 * PERCENT, 0) });
+        assert_eq!(direction.offer(0, &packet(1000)), Fate::Lost(Cause::Loss));
+        let ledger = direction.ledger();
+        assert!(ledger.closes());
+        assert_eq!((ledger.held.packets, ledger.lost.limit.packets), (3, 2));
+    }
+    let alone = Impairments { limit: Some(1), ..Impairments::default() };
+    let mut direction = Direction::new(&alone, 1);
+    assert!(!is_lost(&direction.offer(0, &packet(60))));
+}
+
+/// What an expression drops changes nobody else's fate.
+#[test]
+fn what_is_dropped_is_in_the_books_alone() {
+    let asked = Impairments { drop: Some("icmp".into()), ..everything() };
+    let mut direction = Direction::new(&asked, 77);
+    let without = fates(&everything(), 77, N, 1000);
+    for (number, expected) in without.iter().enumerate() {
+        let dropped = number % 3 == 0;
+        let packet = Packet { dropped, ..packet(1000) };
+        let fate = direction.offer(number as u64 * 1_000_000, &packet);
+        match dropped {
+            true => assert_eq!(fate, Fate::Lost(Cause::Drop)),
+            false => assert_eq!(timeless(&fate), timeless(expected)),
+        }
+    }
+    let lost = direction.ledger().lost;
+    assert_eq!(lost.drop.packets, (N as u64).div_ceil(3));
+    assert!(direction.ledger().closes());
+}
+
 #[test]
 fn a_queue_of_time_holds_so_long() {
     let queue = Some(Queue::Time(Duration::from_millis(2)));
@@ -413,6 +465,8 @@ fn super_frames_are_cut_only_where_it_matters() {
     assert!(needs(Impairments { reorder: Share(1), ..none() }));
     assert!(needs(Impairments { corrupt: Share(1), ..none() }));
     assert!(needs(Impairments { mtu: Some(1500), ..none() }));
+    assert!(needs(Impairments { limit: Some(1000), ..none() }));
+    assert!(needs(Impairments { drop: Some("icmp".into()), ..none() }));
     let mut direction = Direction::new(&none(), 1);
     direction.offer(0, &Packet { packets: 44, ..packet(65_000) });
     assert_eq!(direction.ledger().offered, Count::new(44, 65_000));
@@ -435,12 +489,13 @@ mod books {
             offers in prop::collection::vec((0u64..1_000_000, 14u32..2000, 1u32..3, 0u8..4), 1..400),
         ) {
             let queue = Some(Queue::Packets(queue));
-            let asked = Impairments { rate, queue, mtu: Some(1500), ..everything() };
+            let limit = Some(100);
+            let asked = Impairments { rate, queue, limit, mtu: Some(1500), ..everything() };
             let mut direction = Direction::new(&asked, seed);
             let (mut now, mut held, mut sent) = (0, 0u64, 0u64);
             for (gap, bytes, packets, end) in offers {
                 now += gap;
-                let packet = Packet { bytes, network_bytes: bytes - 14, packets };
+                let packet = Packet { bytes, network_bytes: bytes - 14, packets, dropped: end == 2 };
                 if let Fate::Sent { at_ns, corrupt_bit, again_ns } = direction.offer(now, &packet) {
                     prop_assert!(at_ns >= now);
                     prop_assert!(corrupt_bit.is_none_or(|bit| (112..bytes * 8).contains(&bit)));

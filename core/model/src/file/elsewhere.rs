@@ -356,11 +356,11 @@ static LINK: Words = &[
 static FRAMES: Words = &[
     (&["bandwidth", "bw", "speed", "capacity", "rate-limit"], Key("rate")),
     (&["latency", "lat"], Key("delay")),
-    (&["packet-loss", "loss-rate", "drop", "drop-rate"], Key("loss")),
+    (&["packet-loss", "loss-rate", "drop-rate"], Key("loss")),
     (&["corruption", "corrupt-rate"], Key("corrupt")),
     (&["dup", "duplication"], Key("duplicate")),
     (&["reordering"], Key("reorder")),
-    (&["max-queue-size", "queue-size", "limit", "buffer"], Key("queue")),
+    (&["max-queue-size", "queue-size", "buffer"], Key("queue")),
 ];
 
 static LIMITS: Words = &[

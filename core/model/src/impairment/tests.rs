@@ -26,6 +26,8 @@ fn every_key_is_set_and_taken_away() {
         ("corrupt", "3%"),
         ("rate", "100mbit"),
         ("queue", "50ms"),
+        ("limit", "1000"),
+        ("drop", " icmp or udp port 53"),
         ("mtu", "1400"),
         ("seed", "18446744073709551615"),
     ] {
@@ -43,6 +45,8 @@ fn every_key_is_set_and_taken_away() {
         corrupt: Share(30_000_000),
         rate: Some(100_000_000),
         queue: Some(Queue::Time(ms(50))),
+        limit: Some(1000),
+        drop: Some("icmp or udp port 53".into()),
         mtu: Some(1400),
         seed: Some(u64::MAX),
     };
@@ -142,6 +146,16 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
             "queue: expected a number of packets, or a duration like 50ms, found \"50msec\"; write 50ms",
         ),
         ("queue", "-5", "queue: expected a number of packets, or a duration like 50ms, found -5"),
+        (
+            "limit",
+            "50ms",
+            "limit: expected a number of packets from 1 to 4294967295, found \"50ms\"",
+        ),
+        (
+            "drop",
+            "1%",
+            "drop: expected an expression as for tcpdump, like icmp or tcp port 80, found \"1%\"; write loss: 1%",
+        ),
         ("mtu", "20", "mtu: expected a whole number from 68 to 65535, found 20"),
         ("seed", "x", "seed: expected a whole number from 0 to 18446744073709551615, found \"x\""),
         ("los", "1%", "unknown key \"los\"; did you mean \"loss\"?"),

@@ -9,27 +9,20 @@ use netloom_impair::{Distribution, Impairments, Loss, Queue, Share};
 
 /// By key and value, as for `netloom link set`. Keys without effect are left out.
 pub fn impairments(of: &Impairments) -> BTreeMap<String, String> {
-    let mut words = BTreeMap::new();
-    let mut put = |key: &str, value: Option<String>| {
-        if let Some(value) = value {
-            words.insert(key.to_owned(), value);
-        }
-    };
-    put("delay", (!of.delay.is_zero()).then(|| duration(of.delay)));
-    put("jitter", of.jitter.map(|j| jitter(&j)));
-    put("loss", of.loss.as_ref().map(loss));
-    put("duplicate", some_share(of.duplicate));
-    put("reorder", some_share(of.reorder));
-    put("corrupt", some_share(of.corrupt));
-    put("rate", of.rate.map(rate));
-    put("queue", of.queue.map(queue));
-    put("mtu", of.mtu.map(|m| m.to_string()));
-    put("seed", of.seed.map(|s| s.to_string()));
-    words
+    let one = |setting: &super::Setting| Some((setting.flag.key.to_owned(), (setting.text)(of)?));
+    super::SETTINGS.iter().filter_map(one).collect()
 }
 
-fn some_share(share: Share) -> Option<String> {
-    (share != Share::NONE).then(|| self::share(share))
+pub(super) fn delay(delay: &Duration) -> Option<String> {
+    (!delay.is_zero()).then(|| duration(*delay))
+}
+
+pub(super) fn some_share(share: &Share) -> Option<String> {
+    (*share != Share::NONE).then(|| self::share(*share))
+}
+
+pub(super) fn number<N: ToString>(number: &Option<N>) -> Option<String> {
+    number.as_ref().map(N::to_string)
 }
 
 /// Exact percent: 10^9 parts are 100 %, so there are at most seven digits after the point.
@@ -61,21 +54,23 @@ fn decimal(number: u128, size: u128, unit: &str) -> String {
     format!("{whole}.{}{unit}", digits.trim_end_matches('0'))
 }
 
-fn rate(bits: u64) -> String {
+pub(super) fn rate(bits: &Option<u64>) -> Option<String> {
+    let bits = (*bits)?;
     let units = [("gbit", 1_000_000_000_u128), ("mbit", 1_000_000), ("kbit", 1000), ("bit", 1)];
     let bits = u128::from(bits);
     let (unit, size) = units.into_iter().find(|(_, size)| bits >= *size).unwrap_or(("bit", 1));
-    decimal(bits, size, unit)
+    Some(decimal(bits, size, unit))
 }
 
-fn queue(queue: Queue) -> String {
-    match queue {
+pub(super) fn queue(queue: &Option<Queue>) -> Option<String> {
+    Some(match (*queue)? {
         Queue::Packets(n) => n.to_string(),
         Queue::Time(span) => duration(span),
-    }
+    })
 }
 
-fn jitter(of: &netloom_impair::Jitter) -> String {
+pub(super) fn jitter(of: &Option<netloom_impair::Jitter>) -> Option<String> {
+    let of = (*of)?;
     let mut text = duration(of.spread);
     let form = match of.distribution {
         Distribution::Normal => "normal",
@@ -86,11 +81,11 @@ fn jitter(of: &netloom_impair::Jitter) -> String {
     if of.correlation != Share::NONE {
         text.push_str(&format!(" {}", share(of.correlation)));
     }
-    text
+    Some(text)
 }
 
-fn loss(of: &Loss) -> String {
-    match of {
+pub(super) fn loss(of: &Option<Loss>) -> Option<String> {
+    Some(match of.as_ref()? {
         Loss::Random(random) if random.correlation == Share::NONE => share(random.share),
         Loss::Random(random) => {
             format!("{} {}", share(random.share), share(random.correlation))
@@ -106,7 +101,7 @@ fn loss(of: &Loss) -> String {
             let marks: String = lost.iter().map(|l| if *l { 'x' } else { '.' }).collect();
             format!("pattern {marks}")
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -159,13 +154,15 @@ mod tests {
             loss in proptest::option::of(some_loss()),
             (duplicate, reorder, corrupt) in (some_share(), some_share(), some_share()),
             rate in proptest::option::of(1000..400_000_000_000_u64),
-            queue in proptest::option::of(some_queue()),
+            (queue, limit) in (proptest::option::of(some_queue()), proptest::option::of(1..u32::MAX)),
+            drop in proptest::option::of("(icmp|tcp port [1-9]|not \\(udp or arp\\))"),
             mtu in proptest::option::of(68..65_536_u32),
             seed in proptest::option::of(any::<u64>()),
         ) {
             let delay = Duration::from_micros(delay);
             let asked = Impairments {
-                delay, jitter, loss, duplicate, reorder, corrupt, rate, queue, mtu, seed,
+                delay, jitter, loss, duplicate, reorder, corrupt, rate, queue, limit, drop, mtu,
+                seed,
             };
             let mut read = Impairments::default();
             for (key, value) in impairments(&asked) {

@@ -79,6 +79,16 @@ const QUEUE_KEY: Key = key(
     Value::AnyOf(&[Value::Integer(1, 4_294_967_295), DELAY]),
     "What waits to be sent at `rate`, at most: packets, or for how long. Default 1000 packets.",
 );
+const LIMIT_KEY: Key = key(
+    "limit",
+    Value::AnyOf(&[Value::Integer(1, 4_294_967_295), Value::Choice(&["none"])]),
+    "Packets held at a time, at most: those that wait for `rate` and those that are delayed. Further ones are lost.",
+);
+const DROP_KEY: Key = key(
+    "drop",
+    Value::Text,
+    "Loses what this expression matches, as for tcpdump (pcap-filter(7)): `icmp and host NODE`; or none.",
+);
 const SEED_KEY: Key = key(
     "seed",
     Value::Called("a whole number, or none", &Value::NumberOrPattern("^([0-9]+|none)$")),
@@ -714,6 +724,8 @@ pub(crate) static LINK: Object = Object {
         CORRUPT_KEY,
         RATE_KEY,
         QUEUE_KEY,
+        LIMIT_KEY,
+        DROP_KEY,
         SEED_KEY,
         key("a", Value::Shared(&DIRECTION), "The same for frames that the first end sends, alone."),
         key(
@@ -742,6 +754,8 @@ pub(crate) static DIRECTION: Object = Object {
         CORRUPT_KEY,
         RATE_KEY,
         QUEUE_KEY,
+        LIMIT_KEY,
+        DROP_KEY,
         SEED_KEY,
         key(
             "mtu",

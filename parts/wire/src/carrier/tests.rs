@@ -60,7 +60,7 @@ fn carrier(impairments: &Impairments) -> (Carrier, Arc<Mutex<Script>>) {
         let fd = std::fs::File::open("/dev/null").unwrap().into();
         Box::new(Fake { script: script.clone(), fd })
     };
-    (Carrier::new(port(), port(), impairments, 1), script)
+    (Carrier::new(port(), port(), impairments, None, 1), script)
 }
 
 fn frame(number: u8) -> Vec<u8> {

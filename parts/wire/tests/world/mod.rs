@@ -120,7 +120,7 @@ impl World {
             let seed = 42 + u64::try_from(input).expect("small");
             Some(DirectionSpec { impairments: impairments.clone(), seed, input, output: 1 - input })
         };
-        let directions = [spec(forth, 0), spec(back, 1)];
+        let directions = Box::new([spec(forth, 0), spec(back, 1)]);
         Request::Add { wire: WIRE, ports: vec![self.kind; 2], directions }
     }
 

@@ -1,0 +1,46 @@
+//! Expressions of `drop`: names of nodes in them become the nodes' addresses, and what libpcap does not take is refused.
+//!
+//! The process of the wires gets an expression without names, and compiles it.
+
+use netloom_impair::Impairments;
+use netloom_model::Plan;
+
+use crate::{Error, Result};
+
+/// Impairments of a link as the process of the wires gets them: with the addresses that nodes have now.
+///
+/// # Errors
+/// An invalid flow, or a node without address.
+pub(super) fn expanded(plan: &Plan, link: &str, asked: &Impairments) -> Result<Impairments> {
+    let expand =
+        |text: &String| netloom_filter::expand::expand(text, &|name: &str| plan.addresses_of(name));
+    let drop = asked.drop.as_ref().map(expand).transpose();
+    let drop = drop.map_err(|e| invalid(link, &e.to_string()))?;
+    Ok(Impairments { drop, ..asked.clone() })
+}
+
+/// Refuses an expression of `drop` that libpcap does not take.
+///
+/// # Errors
+/// With libpcap's message; libpcap is missing.
+pub(crate) fn check(plan: &Plan, link: &str, asked: &Impairments) -> Result<()> {
+    let Some(text) = expanded(plan, link, asked)?.drop else { return Ok(()) };
+    match netloom_libpcap::compile(&text, 1) {
+        Ok(_) => Ok(()),
+        Err(netloom_libpcap::Error::Unsupported(missing)) => Err(missing.into()),
+        Err(e) => Err(invalid(link, &netloom_sys::describe(&e))),
+    }
+}
+
+/// The same for all links, before anything is made.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn check_all(plan: &Plan) -> Result<()> {
+    let mut all = plan.links.iter().flat_map(|l| l.impairments.iter().map(move |i| (&l.name, i)));
+    all.try_for_each(|(link, asked)| check(plan, link, asked))
+}
+
+fn invalid(link: &str, reason: &str) -> Error {
+    Error::Invalid { object: format!("link {link:?}"), reason: format!("drop: {reason}") }
+}
