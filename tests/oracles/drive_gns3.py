@@ -181,7 +181,7 @@ def shape(filters):
         elif name == "corrupt":
             made["corrupt"] = float(values[0])
         elif name == "bpf":
-            made["bpf"] = values[0]
+            made["drop"] = values[0]
     every = filters.get("frequency_drop", [None])[0]
     if every == -1:
         made["loss"] = 100.0
@@ -221,5 +221,4 @@ def ours(found, tree, _report):
 
 
 def told(path, _theirs, _ours, item):
-    words = {"bpf": "filters.bpf", "loss": "filters."}
-    return path[0] == "links" and words.get(path[-1], "?") in item["item"]
+    return path[0] == "links" and path[-1] == "loss" and "filters." in item["item"]

@@ -35,8 +35,10 @@ def impairment(keys):
             found[key] = round(quantity(value, RATES))
         elif key in ("loss", "duplicate", "corrupt", "reorder"):
             found[key] = round(quantity(value, {}), 5) if not isinstance(value, dict) else value
-        elif key == "queue":
+        elif key in ("queue", "limit"):
             found[key] = int(value)
+        elif key == "drop":
+            found[key] = value
     return found
 
 

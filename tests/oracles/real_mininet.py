@@ -122,13 +122,15 @@ def shape(rows):
             found.update(netem(words[words.index("netem") + 1:]))
     if found.get("jitter"):
         found["jitter-shape"] = "uniform"
-    # Without a rate and a delay nothing waits, so no queue is ever full.
-    if found.get("queue") and not (found.get("rate") or found.get("delay") or found.get("jitter")):
-        del found["queue"]
-    if found.get("queue") == 0:
+    most = found.pop("queue", None)
+    if most == 0:
         found.update(loss=100.0)
-        del found["queue"]
-    return {key: value for key, value in found.items() if value or key == "queue"}
+    # netem counts what waits for a rate and what is delayed; without both nothing waits.
+    if found.get("rate"):
+        found["queue"] = most
+    if found.get("delay") or found.get("jitter"):
+        found["limit"] = most
+    return {key: value for key, value in found.items() if value}
 
 
 def words(args):

@@ -76,7 +76,8 @@ def meaning(topology):
         found = {"role": role, "loopback": [address(node.loopback.ipv4)] if "ipv4" in node.get("loopback", {}) else []}
         if role == "host":
             found["gateway"] = gateway(node)
-        if "ospf" in node.get("module", []) and "ospf" in node:
+        # Its template for FRR (ospf/frr.j2) has a process of IPv4 only then; OSPFv3 over link-local addresses is not compared.
+        if "ospf" in node.get("module", []) and "ipv4" in node.get("ospf.af", {}):
             found["ospf"] = {"router-id": node.ospf.router_id}
             if "reference_bandwidth" in node.ospf:
                 found["ospf"]["reference"] = node.ospf.reference_bandwidth

@@ -111,6 +111,23 @@ fn each_end_does_what_mininet_has_it_do() {
     let import = imported(&record(OPEN, "", &[shaped, ignored].join(", ")), "a.json");
     let ways = "a: {rate: 10mbit, delay: 1us, jitter: 1ms uniform}, b: {loss: 100%}";
     assert!(import.lab.contains(ways), "{}", import.lab);
+    // sch_netem's limit counts what is delayed, too (Mininet 2.3.0, `TCIntf.delayCmds`).
+    for (words, does, way) in [
+        ("\"delay\": \"5ms\"", "\"delay\": 5000.0", "delay: 5ms, limit: 50"),
+        ("\"bw\": 10", "\"rate\": 10000000", "rate: 10mbit, queue: 50"),
+        (
+            "\"bw\": 10, \"delay\": \"5ms\"",
+            "\"rate\": 10000000, \"delay\": 5000.0",
+            "rate: 10mbit, delay: 5ms, queue: 50, limit: 50",
+        ),
+    ] {
+        let given = format!("\"cls\": \"TCLink\", {words}, \"max_queue_size\": 50");
+        let does = format!("{does}, \"queue\": 50");
+        let one = link(6, &given, [0, 1], [does.as_str(), does.as_str()], "");
+        let import = imported(&record(OPEN, "", &one), "a.json");
+        assert!(import.lab.contains(way), "{}", import.lab);
+        assert_eq!(verdict(&import, "links.h1--s7.max_queue_size"), Verdict::Carried);
+    }
     let changed = |item: &str| matches!(verdict(&import, item), Verdict::Changed(_));
     assert!(changed("links.h1--s7.jitter") && changed("links.h1--s7.max_queue_size"));
     assert_eq!(

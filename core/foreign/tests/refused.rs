@@ -236,9 +236,15 @@ fn filters_of_gns3_do_what_they_do_there() {
     assert!(lab.links[0].impairments[0].jitter.is_none());
     changed(&at(&import, 3, "delay[1]"), "GNS3 has no such filter");
     let (import, lab) = gns3("\"delay\": [10, 2], \"bpf\": [\"icmp\"]");
+    assert_eq!(lab.links[0].impairments[1].drop.as_deref(), Some("icmp"));
+    assert_eq!(at(&import, 3, "bpf"), Verdict::Carried);
+    let (_, lab) = gns3("\"bpf\": [\"icmp\\n tcp port 80 or arp\\n\"]");
+    let both = "(icmp) or (tcp port 80 or arp)";
+    assert_eq!(lab.links[0].impairments[0].drop.as_deref(), Some(both));
+    let (_, lab) = gns3("\"delay\": [10, 2], \"bpf\": [\"\"]");
     assert_eq!(lab.links[0].impairments[0].delay.as_millis(), 10);
     assert!(lab.links[0].impairments[0].jitter.is_some());
-    left_out(&at(&import, 3, "bpf"), "by an expression");
+    assert!(lab.links[0].impairments[0].drop.is_none());
 }
 
 /// gns3-server 2.2.61: `Node._list_ports` counts from a container's address, and `Project.open` reads no `suspend`.

@@ -3,6 +3,7 @@
 use crate::at::At;
 use crate::draft::{End, Link};
 use crate::gns3::{Place, Places};
+use crate::write::quoted;
 
 /// Reads a link; one whose end is left out is left out, too.
 pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
@@ -111,12 +112,27 @@ fn filters(at: &At<'_>, link: &mut Link) {
                 at.changed("each direction counts its own frames");
             }
             ("bpf", _) if at.items().first().is_none_or(At::is_empty) => at.carried(),
-            ("bpf", _) => at.left_out("no impairment chooses packets by an expression"),
+            ("bpf", _) => {
+                keys.extend(expression(&at).map(|all| ("drop", quoted(&all))));
+                at.carried();
+            }
             _ => at.odd("numbers that the filter takes"),
         }
     }
     keys.extend(loss(lost, nth).map(|loss| ("loss", loss)));
     link.impairments[0].extend(keys);
+}
+
+/// What the lines of a `bpf` filter drop, each on its own (`BaseNode._build_filter_list`).
+fn expression(at: &At<'_>) -> Option<String> {
+    let items = at.items();
+    let lines = items.first()?.text()?.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    match lines.as_slice() {
+        [] => None,
+        [only] => Some((*only).to_owned()),
+        _ => Some(lines.iter().map(|line| format!("({line})")).collect::<Vec<_>>().join(" or ")),
+    }
 }
 
 /// The largest number of frames of which GNS3 drops each last one.

@@ -24,7 +24,7 @@ pub(super) fn shaping(line: &str) -> Option<(String, Vec<(&'static str, String)>
 }
 
 fn netem(mut words: &[&str]) -> Option<Vec<(&'static str, String)>> {
-    let mut keys = vec![];
+    let (mut keys, mut limit) = (vec![], None);
     while let Some((word, rest)) = words.split_first() {
         let key = match *word {
             "delay" | "latency" => {
@@ -57,8 +57,7 @@ fn netem(mut words: &[&str]) -> Option<Vec<(&'static str, String)>> {
                 continue;
             }
             "limit" => {
-                let limit: u32 = rest.first()?.parse().ok()?;
-                keys.push(("queue", limit.to_string()));
+                limit = Some(rest.first()?.parse::<u32>().ok()?);
                 words = &rest[1..];
                 continue;
             }
@@ -68,9 +67,11 @@ fn netem(mut words: &[&str]) -> Option<Vec<(&'static str, String)>> {
         keys.push((key, percent(rest.first()?)?));
         words = &rest[1..];
     }
-    // A queue alone changes nothing that a wire could have.
-    let has_rate = keys.iter().any(|(key, _)| *key == "rate");
-    keys.retain(|(key, _)| *key != "queue" || has_rate);
+    // It counts what waits for the rate and what is delayed alike; alone it changes nothing.
+    let bounds = [("rate", "queue"), ("delay", "limit")].into_iter();
+    let bounds = bounds.filter(|(of, _)| keys.iter().any(|(key, _)| key == of));
+    let bounds: Vec<_> = bounds.filter_map(|(_, key)| Some((key, limit?.to_string()))).collect();
+    keys.extend(bounds);
     Some(keys)
 }
 
@@ -152,6 +153,7 @@ mod tests {
                 "eth0 rate=1mbit queue=400ms",
             ),
             ("tc qdisc add dev eth0 root netem rate 10Mbit limit 50", "eth0 rate=10mbit queue=50"),
+            ("tc qdisc add dev eth0 root netem limit 50 delay 10ms", "eth0 delay=10ms limit=50"),
         ] {
             assert_eq!(shown(line).as_deref(), Some(want), "{line}");
         }

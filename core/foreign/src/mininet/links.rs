@@ -95,11 +95,16 @@ fn impairments(at: &At<'_>, made: &Made<'_>) -> Vec<(&'static str, String)> {
         Some(0.0) => keys.push(("loss", "100%".into())),
         _ => keys.extend(made.does("loss").map(|share| ("loss", format!("{share}%")))),
     }
+    // netem's limit counts what waits for the rate and what is delayed alike.
+    let is_delayed = has("delay") || has("jitter");
+    let bounds = [("queue", has("rate")), ("limit", is_delayed)].into_iter().filter(|(_, is)| *is);
     match made.does("queue") {
-        Some(length) if has("rate") && length > 0.0 => keys.push(("queue", format!("{length}"))),
+        Some(length) if length > 0.0 && (has("rate") || is_delayed) => {
+            keys.extend(bounds.map(|(key, _)| (key, format!("{length}"))));
+        }
         Some(length) => {
             let why = match length > 0.0 {
-                true => "without a rate nothing waits",
+                true => "without a rate and a delay nothing waits",
                 false => "a queue for no packet lets none pass",
             };
             at.get("max_queue_size").iter().for_each(|at| at.changed(why));
