@@ -1,6 +1,7 @@
 //! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git. Before that:
 //! attacks on labs, 25 times as often as in an ordinary test run; captures killed and files cut at a
-//! thousand moments and places; the properties of `core/` in twenty thousand cases.
+//! thousand moments and places; the properties of `core/` in twenty thousand cases; the API against its document
+//! by schemathesis.
 //!
 //! Uses the ordinary compiler: coverage comes from LLVM passes that a stable one also has.
 
@@ -16,6 +17,8 @@ use crate::workspace;
 const KILLS: &str = "1000";
 /// Cases per property.
 const CASES: &str = "20000";
+/// Requests for each operation of the API.
+const REQUESTS: &str = "50";
 /// Counters that libFuzzer reads.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -37,6 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             crate::test::run(&["attack".to_owned()])?;
             kill_and_cut()?;
             properties()?;
+            api()?;
         }
         Some(only) => targets.retain(|target| target == only),
     }
@@ -106,6 +110,14 @@ fn kill_and_cut() -> Result<()> {
     println!("files cut at a thousand places");
     let mut cuts = workspace::cargo(&test);
     workspace::must(cuts.args(["netloom-pcap", "--lib", "cut"]))
+}
+
+/// The API's document against its server.
+fn api() -> Result<()> {
+    println!("the API in {REQUESTS} cases for each operation");
+    let mut test = workspace::cargo(&["test", "--release", "--package", "netloom-api", "--lib"]);
+    test.args(["fuzzed", "--", "--nocapture"]);
+    workspace::must(test.env("NETLOOM_API_CASES", REQUESTS))
 }
 
 /// Property tests of pure crates, with many more cases than usual.

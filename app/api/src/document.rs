@@ -45,14 +45,24 @@ pub(crate) fn text(document: &utoipa::openapi::OpenApi) -> String {
     serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
 }
 
-/// What utoipa writes otherwise: lists of fixed length by `items: false`, which generators do not read, and problems as JSON of
-/// no special type.
+/// What utoipa writes otherwise: lists of fixed length by `items: false`, which generators do not read; keys of maps as numbers;
+/// unsigned numbers as signed ones; and problems as JSON of no special type.
 fn finish(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.values_mut().for_each(finish);
             if fields.get("items") == Some(&Value::Bool(false)) {
                 bound(fields);
+            }
+            // Keys of maps are texts, also where they are numbers.
+            if let Some(names) =
+                fields.get_mut("propertyNames").filter(|of| of["type"] == "integer")
+            {
+                *names = json!({"type": "string", "pattern": "^[0-9]+$"});
+            }
+            // Unsigned numbers are not of the signed types that formats name.
+            if fields.get("minimum").and_then(Value::as_f64) == Some(0.0) {
+                fields.remove("format");
             }
             let refers = |of: &Value| {
                 of["schema"]["$ref"].as_str().is_some_and(|name| name.ends_with("/Problem"))
@@ -74,6 +84,12 @@ fn lift(schemas: &mut Map<String, Value>) {
     for (name, schema) in schemas.iter_mut() {
         let choices = schema.get_mut("oneOf").and_then(Value::as_array_mut);
         for choice in choices.into_iter().flatten() {
+            if choice
+                .get("properties")
+                .is_some_and(|fields| fields.as_object().is_some_and(|all| all.len() == 1))
+            {
+                choice["additionalProperties"] = Value::Bool(false);
+            }
             let fields = choice.get_mut("properties").and_then(Value::as_object_mut);
             for (key, field) in fields.into_iter().flatten() {
                 if field["type"] == "object" && field.get("properties").is_some() {

@@ -33,6 +33,9 @@ fn with_path<T: DeserializeOwned>(bytes: &[u8]) -> Option<String> {
     serde_path_to_error::deserialize::<_, T>(strict).err().map(|error| error.to_string())
 }
 
+/// Up to here, floating point has every whole number.
+const EXACT: u64 = 1 << 53;
+
 /// What a part of a text is watched for.
 enum Watch<'a> {
     /// Equal keys of a map in it.
@@ -134,8 +137,20 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<'_, V> {
     }
 
     seen! {
-        visit_bool(bool); visit_i64(i64); visit_i128(i128); visit_u64(u64); visit_u128(u128); visit_f64(f64);
+        visit_bool(bool); visit_i64(i64); visit_i128(i128); visit_u64(u64); visit_u128(u128);
         visit_str(&str); visit_borrowed_str(&'de str); visit_string(String);
+    }
+
+    /// A whole number may be written with a fraction of zero.
+    fn visit_f64<E: Error>(mut self, value: f64) -> Result<V::Value, E> {
+        self.note(&value)?;
+        #[expect(clippy::cast_possible_truncation, reason = "what is cut off is seen below")]
+        let whole = value as i64;
+        match whole as f64 == value && whole.unsigned_abs() <= EXACT {
+            true if whole < 0 => self.inner.visit_i64(whole),
+            true => self.inner.visit_u64(whole.unsigned_abs()),
+            false => self.inner.visit_f64(value),
+        }
     }
 
     fn visit_bytes<E: Error>(self, value: &[u8]) -> Result<V::Value, E> {
@@ -322,6 +337,16 @@ mod tests {
         let flat = r#"{"name": "a", "x": 1, "y": 2}"#;
         assert_eq!(read::<Flat>(flat.as_bytes()).unwrap(), serde_json::from_str(flat).unwrap());
         assert!(read::<Vec<u8>>(b"[1, 2] ").is_ok_and(|all| all == [1, 2]));
+    }
+
+    #[test]
+    fn whole_numbers_may_have_a_fraction_of_zero() {
+        assert_eq!(read::<Vec<u64>>(b"[1.0, 7e3, 0.0]").unwrap(), [1, 7000, 0]);
+        assert_eq!(read::<Vec<i64>>(b"[-1.0]").unwrap(), [-1]);
+        assert_eq!(read::<Vec<f64>>(b"[1.0, 1.5, 1e300]").unwrap(), [1.0, 1.5, 1e300]);
+        for wrong in ["[1.5]", "[1e300]", "[-1.0]", "[18446744073709551616.0]"] {
+            assert!(read::<Vec<u64>>(wrong.as_bytes()).is_err(), "{wrong}");
+        }
     }
 
     #[test]

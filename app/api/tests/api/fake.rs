@@ -1,6 +1,7 @@
 //! A lab that exists only as data, and does on demand what real ones rarely do.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -43,6 +44,8 @@ pub(crate) struct Fake {
     pub(crate) asked: Mutex<Vec<String>>,
     records: Mutex<Vec<Record>>,
     probe: Arc<Probe>,
+    /// Names of what was made and not removed, by kind.
+    made: Mutex<BTreeSet<(String, String)>>,
 }
 
 /// Interfaces of the fake, all of which are `lo` of the namespace at hand.
@@ -112,6 +115,7 @@ impl Fake {
             asked: Mutex::new(vec![]),
             records: Mutex::new(vec![]),
             probe: Arc::new(Probe::new("fake".into(), Arc::new(Loops))),
+            made: Mutex::default(),
         }
     }
 
@@ -205,6 +209,21 @@ impl Fake {
         }
     }
 
+    /// Remembers what is made, until it is removed.
+    fn remember<C: Call>(&self, call: &dyn Any, named: Option<&(String, String)>) {
+        let mut made = self.made.lock().unwrap();
+        if C::OPERATION.method == "DELETE"
+            && let Some(named) = named
+        {
+            made.remove(named);
+        }
+        let node = call.downcast_ref().map(|call: &CreateNode| ("node", call.new.name.clone()));
+        let switch =
+            call.downcast_ref().map(|call: &CreateSwitch| ("switch", call.new.name.clone()));
+        let link = call.is::<CreateLink>().then(|| ("link", "a:eth0--b:eth0".to_owned()));
+        made.extend(node.or(switch).or(link).map(|(kind, name)| (kind.to_owned(), name)));
+    }
+
     /// Answers that depend on the call.
     fn of_call(&self, call: &dyn Any, name: &str) -> Box<dyn Any> {
         let records = self.records.lock().unwrap();
@@ -249,15 +268,17 @@ impl Fake {
         let link =
             links.clone().swap_remove(usize::from(!["l", "h1:eth0", "h1,s1"].contains(&name)));
         links.truncate(2);
-        let node = nodes.iter().find(|node| node.name == name).cloned();
-        let switch = switches.iter().find(|switch| switch.name == name).cloned();
+        // What was made is like the first.
+        let node = nodes.iter().find(|node| node.name == name).unwrap_or(&nodes[0]).clone();
+        let switch = switches.iter().find(|switch| switch.name == name).unwrap_or(&switches[0]);
+        let switch = switch.clone();
         let repaired = Repaired {
             nodes: vec!["h1".into()],
             troubles: vec!["t".into()],
             notes: vec!["n".into()],
             drift: vec![],
         };
-        let mut all: Vec<Box<dyn Any>> = vec![
+        vec![
             Box::new(status()),
             Box::new(plan()),
             Box::new(reachability()),
@@ -276,10 +297,9 @@ impl Fake {
             Box::new(Traced { port: 7, ..Traced::default() }),
             Box::new(Applied { digest: "d".into(), done: true, ..Applied::default() }),
             Box::new(Ended { lab: "fake".to_owned() }),
-        ];
-        all.extend(node.map(|node| Box::new(node) as Box<dyn Any>));
-        all.extend(switch.map(|switch| Box::new(switch) as Box<dyn Any>));
-        all
+            Box::new(node),
+            Box::new(switch),
+        ]
     }
 }
 
@@ -310,7 +330,11 @@ impl<C: Call> Answers<C> for Fake {
     fn answer(&self, call: C) -> Result<C::Answer> {
         let mut line = Line { text: C::OPERATION.name.to_owned(), names: vec![] };
         call.write(&mut line);
-        line.names.iter().try_for_each(|(kind, name)| Self::known(kind, name))?;
+        for named in &line.names {
+            if !self.made.lock().unwrap().contains(named) {
+                Self::known(&named.0, &named.1)?;
+            }
+        }
         Self::check(&call)?;
         assert!(
             C::OPERATION.name != "repair" || !*self.panics.lock().unwrap(),
@@ -323,6 +347,7 @@ impl<C: Call> Answers<C> for Fake {
             drop(free.wait_while(busy.lock().unwrap(), |busy| *busy).unwrap());
         }
         let name = line.names.first().map_or("", |(_, name)| name);
+        self.remember::<C>(&call, line.names.first());
         let of_call = self.of_call(&call, name);
         let all = std::iter::once(of_call).chain(self.answers(name));
         let found = all.filter_map(|answer| answer.downcast::<C::Answer>().ok()).next();

@@ -8,6 +8,7 @@ mod crowds;
 mod document;
 mod entries;
 mod fake;
+mod fuzzed;
 mod hostile;
 mod http;
 mod lifetime;
