@@ -110,13 +110,15 @@ pub struct DeleteRoute {
     pub metric: Option<u32>,
     /// Its kind; any if `None`.
     pub kind: Option<RouteKind>,
+    /// Only one that [`Route`] or [`Multipath`] added, not the kernel's own to a prefix of an interface.
+    pub added: bool,
 }
 
 impl DeleteRoute {
     /// Removes a route to this destination, whatever its path.
     #[must_use]
     pub fn new(to: IpNet) -> Self {
-        Self { to, via: None, link: None, metric: None, kind: None }
+        Self { to, via: None, link: None, metric: None, kind: None, added: false }
     }
 }
 
@@ -125,7 +127,8 @@ impl Encode for DeleteRoute {
         Encoder::message(bytes, RTM_DELROUTE, REQUEST, |encoder| {
             let kind = self.kind.map_or(0, RouteKind::number);
             // RT_SCOPE_NOWHERE and 0 match any scope, origin and type.
-            encoder.fixed(&header(self.to, 0, RT_SCOPE_NOWHERE, kind));
+            let origin = if self.added { RTPROT_STATIC } else { 0 };
+            encoder.fixed(&header(self.to, origin, RT_SCOPE_NOWHERE, kind));
             path(encoder, self.to, self.via, self.link, self.metric);
         });
     }

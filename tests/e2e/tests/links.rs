@@ -244,6 +244,28 @@ fn links_of_nodes_in_a_node_are_made_from_inside() {
     machine.down();
 }
 
+/// The route to the segment's prefix by several ways goes, and not the one of the new interface.
+#[test]
+fn a_node_that_joins_a_segment_keeps_its_own_way_there() {
+    let machine = machine!();
+    machine
+        .up("name: joins\nnodes: {a: {}, b: {forwarding: true}, r: {forwarding: true}, x: {}}\n\
+         switches: {lan: {}}\nlinks: [[a, lan], [r, lan], [a, r], [b, r]]\n");
+    machine.ok("link create r b");
+    let routes = |words: &[&str]| machine.exec("b", words).finish().code(0).text();
+    let several = routes(&["ip", "-6", "route", "show", "proto", "static"]);
+    assert!(several.contains("nexthop"), "{several}");
+    machine.ok("link create b lan");
+    for family in ["-4", "-6"] {
+        let own = routes(&["ip", family, "route", "show", "dev", "eth2", "proto", "kernel"]);
+        let own: Vec<&str> = own.lines().filter(|line| !line.starts_with("fe80")).collect();
+        assert_eq!(own.len(), 1, "{family}: {own:?}");
+    }
+    machine.ok("link create b x");
+    assert!(reaches(&machine, "x", "a"));
+    machine.down();
+}
+
 #[test]
 fn a_link_that_was_cut_off_while_it_was_made_goes_with_the_next_lab_process() {
     let machine = machine!();

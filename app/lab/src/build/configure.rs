@@ -229,7 +229,8 @@ impl InstalledRoute {
             [(via, index)] => (*via, Some(*index)),
             _ => (None, None),
         };
-        let request = DeleteRoute { via, link, ..DeleteRoute::new(self.to) };
+        // Since the node has an interface there, it has the kernel's own route, too.
+        let request = DeleteRoute { via, link, added: true, ..DeleteRoute::new(self.to) };
         batch.push_tolerant(Arc::clone(name), &request);
     }
 }
