@@ -34,7 +34,9 @@ impl Programs {
 
     /// Netloom's version.
     pub(crate) fn version(&self) -> Result<String> {
-        let said = crate::driver::output(Command::new(&self.netloom).arg("--version"))?;
+        let told = Command::new(&self.netloom).arg("--version").output();
+        let told = told.with_context(|| format!("start {}", self.netloom.display()))?;
+        let said = String::from_utf8_lossy(&told.stdout);
         let version = said.trim().strip_prefix("netloom ").map(str::to_owned);
         version.with_context(|| {
             format!("{}: this is not netloom: it says {said:?}", self.netloom.display())

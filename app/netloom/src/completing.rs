@@ -12,9 +12,9 @@ use std::sync::Arc;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
+use crate::bench;
 use crate::command_line;
 use crate::flags::{BENCH, Cli};
-use crate::verbs::bench;
 
 /// Bash's completion script.
 pub(crate) const BASH: &str = include_str!("completing/netloom.bash");

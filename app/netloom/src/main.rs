@@ -12,6 +12,7 @@
 #[macro_use]
 mod output;
 
+mod bench;
 mod command_line;
 mod completing;
 mod flags;

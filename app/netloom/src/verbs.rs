@@ -2,7 +2,6 @@
 
 mod adhoc;
 mod apply;
-pub(crate) mod bench;
 mod capture;
 mod copy;
 mod doctor;
@@ -39,6 +38,7 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context, Result};
 use netloom_sys::disposition;
 
+use crate::bench;
 use crate::flags::{Cli, Verb};
 use crate::labs::{self, Wish};
 

@@ -72,7 +72,7 @@ fn a_bench_that_is_not_installed_says_how_to_get_it() {
         let refused = refused.says("bench: not available here: there is no netloom-bench in ");
         refused.says("and none in PATH; build it").says("--package netloom-bench`");
     }
-    // Nothing to complete is no failure.
+    // Where there is nothing to complete, that does not fail.
     let words = ["complete-words", "--", "bench", "la"];
     let none = Run::new(&netloom).args(words).env("PATH", "/nowhere").finish().code(0);
     assert_eq!(none.text(), "");
