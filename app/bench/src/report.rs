@@ -259,7 +259,7 @@ impl Report {
     /// # Errors
     /// A file cannot be written.
     pub(crate) fn save(&self, folder: &Path) -> Result<[PathBuf; 3]> {
-        let texts = [("txt", self.to_string()), ("json", self.json()?), ("svg", self.svg())];
+        let texts = [("txt", self.to_string()), ("json", self.json()?), ("svg", self.svg()?)];
         let paths = texts
             .each_ref()
             .map(|(ending, _)| folder.join(&self.experiment).with_extension(ending));

@@ -1,25 +1,22 @@
 //! `pi DIGITS`: computes this many decimals of π on one core; prints `{"seconds", "digest"}`.
 //!
-//! By Chudnovsky's series (1988) and binary splitting, one inverse by Newton's method and one inverse root, in decimal numbers
-//! of our own ([`number`]). The digest is FNV-1a of the digits `3141…`, which the caller compares.
-
-mod number;
-mod transform;
+//! By Chudnovsky's series (1988) and binary splitting, in the numbers of dashu-int. The digest is FNV-1a of the digits
+//! `3141…`, which the caller compares.
 
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use dashu_int::ops::SquareRoot;
+use dashu_int::{IBig, UBig};
 use serde::Serialize;
-
-use number::{LIMB_DIGITS, Number};
 
 /// Decimals of a term of the series: log10(640320³ / 1728).
 const PER_TERM: f64 = 14.181_647;
 /// 640320³ / 24.
 const C3_24: u64 = 10_939_058_860_032_000;
-/// Limbs beyond the digits that are asked for: rounding of some dozen operations.
-const GUARD: usize = 4;
-/// The most decimals: what the transform can multiply.
+/// Decimals beyond those that are asked for: rounding of the root and of the quotient.
+const GUARD: usize = 10;
+/// The most decimals: some minutes.
 const MOST: usize = 1 << 24;
 
 /// Result of `pi`.
@@ -45,53 +42,38 @@ pub(super) fn pi(digits: usize) -> Result<Computed> {
 
 /// `3` and this many decimals.
 fn decimals(digits: usize) -> String {
-    let limbs = digits.div_ceil(LIMB_DIGITS) + GUARD;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
     let terms = (digits as f64 / PER_TERM) as u64 + 2;
-    let sums = split(1, terms, false);
-    // π = 426880 √10005 Q / (13591409 Q + T).
-    let mut below = sums.q.times(13_591_409);
-    match sums.negative {
-        true => below = below.minus(&sums.t),
-        false => below = below.plus(&sums.t),
-    }
-    let root = Number::inverse_root(10_005, limbs).times(10_005);
-    // Numbers below are fixed-point, `limbs` behind the point; the fraction Q / below is less than one.
-    let fraction = Number::quotient(&sums.q, &below, limbs);
-    let product = fraction.by(&root).without(limbs).times(426_880);
-    let mut text = product.without(GUARD).text();
+    let sums = split(1, terms);
+    // π = 426880 √10005 Q / (13591409 Q + T), with the root as an integer of as many decimals.
+    let scale = UBig::from(10_u8).pow(digits + GUARD);
+    let square: UBig = UBig::from(10_005_u32) * &scale * &scale;
+    let below = IBig::from(13_591_409) * &sums.q + sums.t;
+    let pi: IBig = IBig::from(426_880) * IBig::from(square.sqrt()) * sums.q / below;
+    let mut text = pi.to_string();
     text.truncate(digits + 1);
     text
 }
 
 /// The sums of a part of the series.
 struct Sums {
-    p: Number,
-    q: Number,
-    t: Number,
-    /// The sign of `t`.
-    negative: bool,
+    p: IBig,
+    q: IBig,
+    t: IBig,
 }
 
-/// Terms `from` to `to`, the latter not included; the last one needs no `p` of the whole.
-fn split(from: u64, to: u64, p_needed: bool) -> Sums {
+/// Terms `from` to `to`, the latter not included.
+fn split(from: u64, to: u64) -> Sums {
     if to - from == 1 {
-        let p = Number::from(6 * from - 5).times(2 * from - 1).times(6 * from - 1);
-        let q = Number::from(C3_24).times(from).times(from).times(from);
-        let t = p.by(&Number::from(13_591_409 + 545_140_134 * from));
-        return Sums { p, q, t, negative: from % 2 == 1 };
+        let p = -(IBig::from(6 * from - 5) * (2 * from - 1) * (6 * from - 1));
+        let q = IBig::from(C3_24) * from * from * from;
+        let t = &p * (13_591_409 + 545_140_134 * from);
+        return Sums { p, q, t };
     }
     let middle = from.midpoint(to);
-    let left = split(from, middle, true);
-    let right = split(middle, to, p_needed);
-    let (over, under) = (left.t.by(&right.q), left.p.by(&right.t));
-    let (t, negative) = match (left.negative == right.negative, over.is_less(&under)) {
-        (true, _) => (over.plus(&under), left.negative),
-        (false, false) => (over.minus(&under), left.negative),
-        (false, true) => (under.minus(&over), right.negative),
-    };
-    let p = if p_needed { left.p.by(&right.p) } else { Number::from(0) };
-    Sums { p, q: left.q.by(&right.q), t, negative }
+    let (left, right) = (split(from, middle), split(middle, to));
+    let t = left.t * &right.q + &left.p * right.t;
+    Sums { p: left.p * right.p, q: left.q * right.q, t }
 }
 
 #[cfg(test)]

@@ -1,116 +1,114 @@
-//! A report as one self-contained SVG file: ratios with intervals, bars of all rows, lines.
+//! A report as one SVG file, drawn by plotters: ratios with intervals, bars of all rows, lines.
 //!
 //! Rows are grouped by unit; a group whose figures span more than two decades has a logarithmic axis and dots
-//! instead of bars. Every round is a small dot, every interval a line with ends. Colours follow the viewer's
-//! light or dark setting. No scripts, fonts or external references.
+//! instead of bars. Every round is a small dot, every interval a line with ends. No scripts, fonts or external references.
 
-mod axis;
 mod lines;
 
-use std::fmt::Write as _;
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::table::short;
 use super::{Report, Row};
-use axis::Axis;
 
-/// Pixels: the whole width, and the part in which figures are drawn.
-const WIDTH: f64 = 1000.0;
-const LEFT: f64 = 430.0;
-const RIGHT: f64 = 880.0;
-/// Height of a row, and of a title.
-const ROW: f64 = 20.0;
-const TITLE: f64 = 34.0;
-/// Letters of a label that fit; the tooltip has all.
+/// Pixels: the whole width, the labels of rows, and what is right of the figures.
+const WIDTH: u32 = 1000;
+const LEFT: u32 = 430;
+const RIGHT: u32 = 120;
+/// Height of a row, of a title, and of the ticks below rows.
+const ROW: u32 = 20;
+const TITLE: u32 = 34;
+const TICKS: u32 = 24;
+/// Text at ticks.
+const SMALL: (&str, i32) = ("sans-serif", 13);
+/// Letters of a label that fit; the table has all.
 const LETTERS: usize = 66;
+/// A logarithmic axis takes over where the largest figure is more than this many times the smallest.
+const DECADES: f64 = 100.0;
 /// Colours for candidates, in order of appearance.
-const COLOURS: usize = 6;
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(37, 99, 176),
+    RGBColor(217, 72, 15),
+    RGBColor(43, 138, 62),
+    RGBColor(134, 55, 179),
+    RGBColor(168, 113, 10),
+    RGBColor(87, 96, 106),
+];
 
-const STYLE: &str = "
-.back{fill:#fff}
-text{font-family:system-ui,sans-serif;font-size:12px;fill:#1b1f24}
-.head{font-size:18px;font-weight:600}
-.title{font-size:14px;font-weight:600}
-.small{font-size:10px;fill:#57606a}
-.right{text-anchor:end}
-.middle{text-anchor:middle}
-.grid{stroke:#d5dae0;stroke-width:1}
-.one{stroke:#8a94a0;stroke-width:1.5;stroke-dasharray:4 3}
-.interval{stroke:#1b1f24;stroke-width:1.5;fill:none}
-.round{fill:#1b1f24;fill-opacity:.35}
-.c0{fill:#2563b0;stroke:#2563b0}
-.c1{fill:#d9480f;stroke:#d9480f}
-.c2{fill:#2b8a3e;stroke:#2b8a3e}
-.c3{fill:#8637b3;stroke:#8637b3}
-.c4{fill:#a8710a;stroke:#a8710a}
-.c5{fill:#57606a;stroke:#57606a}
-.bar{fill-opacity:.55;stroke:none}
-.line{fill:none;stroke-width:2}
-@media (prefers-color-scheme:dark){
-.back{fill:#14171b}
-text{fill:#e8ecf0}
-.small{fill:#a9b4bf}
-.grid{stroke:#30363d}
-.interval{stroke:#e8ecf0}
-.round{fill:#e8ecf0}
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// A line of rows: a label, a figure, and what is drawn for it.
+struct Band {
+    label: String,
+    /// Beside the figure; alone where there is none.
+    told: String,
+    figure: Option<f64>,
+    rounds: Vec<f64>,
+    ci: Option<[f64; 2]>,
+    colour: RGBColor,
 }
-";
 
-/// The file under construction: what was drawn, and how far down.
-struct Canvas {
-    out: String,
-    y: f64,
+/// Bands on an axis, below a title.
+struct Group {
+    title: String,
+    bands: Vec<Band>,
+    /// Ratios have a logarithmic axis around a line at one.
+    ratios: bool,
 }
 
 impl Report {
     /// The picture.
-    pub(super) fn svg(&self) -> String {
-        let mut canvas = Canvas { out: String::new(), y: 34.0 };
-        canvas.text(12.0, "head", &format!("netloom bench {}", self.experiment));
-        canvas.y += 18.0;
-        let facts: Vec<String> =
-            self.machine.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
-        canvas.text(12.0, "small", &facts.join(", "));
+    ///
+    /// # Errors
+    /// The library refuses to draw.
+    pub(super) fn svg(&self) -> Result<String> {
         let who = candidates(&self.rows);
-        self.draw_ratios(&mut canvas);
-        for (unit, rows) in by_unit(&self.rows) {
-            canvas.title(&format!("mean of the rounds, {unit}"));
-            draw_rows(&mut canvas, &rows, &who);
+        let groups: Vec<Group> =
+            self.ratio_group().into_iter().chain(groups(&self.rows, &who)).collect();
+        let height =
+            |group: &Group| TITLE + TICKS + ROW * u32::try_from(group.bands.len()).unwrap_or(0);
+        let whole = 60
+            + groups.iter().map(height).sum::<u32>()
+            + lines::HEIGHT * u32::try_from(self.curves.len())?;
+        let mut svg = String::new();
+        {
+            let root = SVGBackend::with_string(&mut svg, (WIDTH, whole)).into_drawing_area();
+            drawn(root.fill(&WHITE))?;
+            let facts: Vec<String> =
+                self.machine.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
+            write(&root, [12, 24], 18, HPos::Left, &format!("netloom bench {}", self.experiment))?;
+            write(&root, [12, 44], 10, HPos::Left, &facts.join(", "))?;
+            let (_, mut rest) = root.split_vertically(60);
+            for group in &groups {
+                let (upper, lower) = rest.split_vertically(height(group));
+                group.draw(&upper)?;
+                rest = lower;
+            }
+            for curve in &self.curves {
+                let (upper, lower) = rest.split_vertically(lines::HEIGHT);
+                lines::draw(&upper, curve, &who)?;
+                rest = lower;
+            }
+            drawn(root.present())?;
         }
-        for curve in &self.curves {
-            lines::draw(&mut canvas, curve, &who);
-        }
-        canvas.finish(&self.experiment)
+        Ok(svg)
     }
 
-    fn draw_ratios(&self, canvas: &mut Canvas) {
-        if self.ratios.is_empty() {
-            return;
-        }
-        canvas.title("ratios: netloom / peer, with 95 % confidence intervals");
-        let known = self.ratios.iter().filter_map(|(name, figure)| Some((name, (*figure)?)));
-        let ends = known.flat_map(|(name, figure)| {
-            [figure, 1.0].into_iter().chain(self.ci.get(name).copied().into_iter().flatten())
-        });
-        let axis = Axis::ratios(ends, LEFT, RIGHT);
-        let top = canvas.y;
-        for (name, figure) in &self.ratios {
-            canvas.y += ROW;
-            canvas.label(
-                name,
-                &self.given.get(name).map_or(String::new(), |[a, b]| format!("{a} / {b}")),
-            );
-            let (Some(figure), y) = (*figure, canvas.y - 4.0) else {
-                canvas.text(LEFT, "small", "not shown");
-                continue;
-            };
-            canvas.interval(&axis, self.ci.get(name).copied(), y);
-            canvas.dot(axis.at(figure), y, 4.0, "c0");
-            canvas.text(RIGHT + 12.0, "", &short(figure));
-        }
-        canvas.grid(&axis, top);
-        let (x, bottom) = (axis.at(1.0), canvas.y + 4.0);
-        canvas.line([x, top + 4.0], [x, bottom], "one");
-        canvas.ticks(&axis);
+    fn ratio_group(&self) -> Option<Group> {
+        let band = |(name, figure): (&String, &Option<f64>)| Band {
+            label: name.clone(),
+            told: figure.map_or("not shown".to_owned(), short),
+            figure: *figure,
+            rounds: vec![],
+            ci: self.ci.get(name).copied().filter(|_| figure.is_some()),
+            colour: COLOURS[0],
+        };
+        let title = "ratios: netloom / peer, with 95 % confidence intervals".to_owned();
+        let bands: Vec<Band> = self.ratios.iter().map(band).collect();
+        (!bands.is_empty()).then_some(Group { title, bands, ratios: true })
     }
 }
 
@@ -125,155 +123,150 @@ fn candidates(rows: &[Row]) -> Vec<&str> {
     all
 }
 
-/// The class of a candidate's colour.
-fn colour(who: &str, all: &[&str]) -> String {
-    let at = all.iter().position(|known| *known == who).unwrap_or(0);
-    format!("c{}", at % COLOURS)
+fn colour(who: &str, all: &[&str]) -> RGBColor {
+    COLOURS[all.iter().position(|known| *known == who).unwrap_or(0) % COLOURS.len()]
 }
 
 /// Measured rows by unit, in order of appearance.
-fn by_unit(rows: &[Row]) -> Vec<(&str, Vec<&Row>)> {
-    let mut groups: Vec<(&str, Vec<&Row>)> = vec![];
-    for row in rows.iter().filter(|row| row.mean.is_some()) {
-        match groups.iter_mut().find(|(unit, _)| *unit == row.unit) {
-            Some((_, group)) => group.push(row),
-            None => groups.push((&row.unit, vec![row])),
+fn groups(rows: &[Row], who: &[&str]) -> Vec<Group> {
+    let mut groups: Vec<Group> = vec![];
+    for row in rows {
+        let Some(mean) = row.mean else { continue };
+        let band = Band {
+            label: format!("{}: {}", row.what, row.who),
+            told: format!("{} {}", short(mean), row.unit),
+            figure: Some(mean),
+            rounds: row.samples.clone(),
+            ci: row.ci95,
+            colour: colour(&row.who, who),
+        };
+        let title = format!("mean of the rounds, {}", row.unit);
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.bands.push(band),
+            None => groups.push(Group { title, bands: vec![band], ratios: false }),
         }
     }
     groups
 }
 
-fn draw_rows(canvas: &mut Canvas, rows: &[&Row], who: &[&str]) {
-    let ends = rows.iter().flat_map(|row| row.mean.into_iter().chain(row.samples.iter().copied()));
-    let axis = Axis::figures(ends, LEFT, RIGHT);
-    let top = canvas.y;
-    for row in rows {
-        canvas.y += ROW;
-        canvas.label(&format!("{}: {}", row.what, row.who), &row.note);
-        let (Some(mean), y) = (row.mean, canvas.y - 4.0) else { continue };
-        let class = colour(&row.who, who);
-        if axis.has_bars() {
-            canvas.bar(axis.at(0.0), axis.at(mean), y, &class);
-        } else {
-            canvas.dot(axis.at(mean), y, 4.0, &class);
-        }
-        for sample in &row.samples {
-            canvas.dot(axis.at(*sample), y, 1.5, "round");
-        }
-        canvas.interval(&axis, row.ci95, y);
-        canvas.text(RIGHT + 12.0, "", &format!("{} {}", short(mean), row.unit));
-    }
-    canvas.grid(&axis, top);
-    canvas.ticks(&axis);
-}
-
-// Writing into a String cannot fail.
-impl Canvas {
-    fn finish(self, experiment: &str) -> String {
-        let height = self.y + 30.0;
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH:.0}\" height=\"{height:.0}\" \
-             viewBox=\"0 0 {WIDTH:.0} {height:.0}\">\n<title>netloom bench {}</title>\n\
-             <style>{STYLE}</style>\n<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n{}</svg>\n",
-            escape(experiment),
-            self.out
-        )
-    }
-
-    fn title(&mut self, text: &str) {
-        self.y += TITLE;
-        self.text(12.0, "title", text);
-    }
-
-    fn text(&mut self, x: f64, class: &str, text: &str) {
-        let text = escape(text);
-        let _ = writeln!(
-            self.out,
-            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">{text}</text>",
-            self.y
-        );
-    }
-
-    /// The label of a row, cut to what fits; the tooltip has all of it, and the note.
-    fn label(&mut self, text: &str, note: &str) {
-        let fits = text.chars().count() <= LETTERS;
-        let mut shown: String =
-            text.chars().take(if fits { LETTERS } else { LETTERS - 1 }).collect();
-        if !fits {
-            shown.push('…');
-        }
-        let (shown, tip) = (escape(&shown), escape(&format!("{text}: {note}")));
-        let _ = writeln!(
-            self.out,
-            "<text x=\"12\" y=\"{:.1}\">{shown}<title>{tip}</title></text>",
-            self.y
-        );
-    }
-
-    fn dot(&mut self, x: f64, y: f64, radius: f64, class: &str) {
-        let _ = writeln!(
-            self.out,
-            "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>"
-        );
-    }
-
-    fn bar(&mut self, from: f64, to: f64, y: f64, class: &str) {
-        let (x, width, y) = (from.min(to), (to - from).abs(), y - 6.0);
-        let _ = writeln!(
-            self.out,
-            "<rect class=\"{class} bar\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"12\"/>"
-        );
-    }
-
-    fn line(&mut self, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2], class: &str) {
-        let _ = writeln!(
-            self.out,
-            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
-        );
-    }
-
-    /// A horizontal interval with ends.
-    fn interval(&mut self, axis: &Axis, ci: Option<[f64; 2]>, y: f64) {
-        let Some([low, high]) = ci.map(|ci| ci.map(|end| axis.at(end))) else { return };
-        let (top, bottom) = (y - 4.0, y + 4.0);
-        let _ = writeln!(
-            self.out,
-            "<path class=\"interval\" d=\"M{low:.1} {top:.1}V{bottom:.1}M{low:.1} {y:.1}H{high:.1}M{high:.1} \
-             {top:.1}V{bottom:.1}\"/>"
-        );
-    }
-
-    /// Vertical lines at the ticks of a horizontal axis, from `top` down to here.
-    fn grid(&mut self, axis: &Axis, top: f64) {
-        let bottom = self.y + 4.0;
-        for tick in axis.ticks() {
-            self.line([axis.at(tick), top + 4.0], [axis.at(tick), bottom], "grid");
+impl Group {
+    fn draw(&self, area: &Area<'_>) -> Result<()> {
+        write(area, [12, 22], 14, HPos::Left, &self.title)?;
+        let figures = self.bands.iter().flat_map(|band| {
+            let ends = band.ci.into_iter().flatten().filter(|_| self.ratios);
+            band.figure.into_iter().chain(band.rounds.iter().copied()).chain(ends)
+        });
+        let axis = Axis::of(figures.chain(self.ratios.then_some(1.0)), self.ratios);
+        match axis {
+            Axis::Linear(low, high) => self.on(area, low..high, true),
+            Axis::Logarithmic(low, high) => self.on(area, (low..high).log_scale(), false),
         }
     }
 
-    /// The figures below them.
-    fn ticks(&mut self, axis: &Axis) {
-        self.y += 18.0;
-        for tick in axis.ticks() {
-            self.text(axis.at(tick), "small middle", &axis::tick_text(tick));
+    fn on<X: AsRangedCoord<Value = f64>>(&self, area: &Area<'_>, x: X, bars: bool) -> Result<()>
+    where
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let count = f64::from(u32::try_from(self.bands.len())?);
+        let mut builder = ChartBuilder::on(area);
+        builder.margin_top(TITLE).margin_left(LEFT).margin_right(RIGHT).x_label_area_size(TICKS);
+        let mut chart = drawn(builder.build_cartesian_2d(x, count..0.0))?;
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_y_mesh().y_labels(0).x_labels(8).light_line_style(TRANSPARENT);
+        mesh.label_style(SMALL);
+        drawn(mesh.x_label_formatter(&|figure| tick(*figure)).draw())?;
+        if self.ratios {
+            let one = vec![(1.0, 0.0), (1.0, count)];
+            drawn(chart.draw_series([PathElement::new(one, BLACK.mix(0.5))]))?;
         }
+        for (at, band) in (0_u32..).zip(&self.bands) {
+            let (y, down) = (f64::from(at) + 0.5, i32::try_from(TITLE + ROW * at + ROW / 2)?);
+            write(area, [12, down], 12, HPos::Left, &cut(&band.label))?;
+            let right = WIDTH - RIGHT + 12;
+            write(area, [i32::try_from(right)?, down], 12, HPos::Left, &band.told)?;
+            let Some(figure) = band.figure else { continue };
+            if bars {
+                let bar = Rectangle::new(
+                    [(0.0, y - 0.3), (figure, y + 0.3)],
+                    band.colour.mix(0.55).filled(),
+                );
+                drawn(chart.draw_series([bar]))?;
+            } else {
+                drawn(chart.draw_series([Circle::new((figure, y), 4, band.colour.filled())]))?;
+            }
+            let round = |figure: &f64| Circle::new((*figure, y), 1, BLACK.mix(0.35).filled());
+            drawn(chart.draw_series(band.rounds.iter().map(round)))?;
+            drawn(chart.draw_series(band.ci.map(|ci| interval(ci, y))))?;
+        }
+        Ok(())
     }
 }
 
-/// Text as XML character data and attribute values, without characters that XML 1.0 forbids.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            letter if letter.is_control() => out.push(' '),
-            letter => out.push(letter),
+/// A horizontal interval with ends.
+fn interval([low, high]: [f64; 2], y: f64) -> PathElement<(f64, f64)> {
+    let (above, below) = (y - 0.2, y + 0.2);
+    let path = vec![(low, above), (low, below), (low, y), (high, y), (high, above), (high, below)];
+    PathElement::new(path, BLACK)
+}
+
+/// Ends of an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Axis {
+    Linear(f64, f64),
+    Logarithmic(f64, f64),
+}
+
+impl Axis {
+    /// An axis for figures of one unit: linear from zero, or logarithmic where they span decades, and for ratios.
+    fn of(figures: impl Iterator<Item = f64>, ratios: bool) -> Axis {
+        let fit = |figure: &f64| figure.is_finite() && (!ratios || *figure > 0.0);
+        let [low, high] = range(figures.filter(fit));
+        if ratios || (low > 0.0 && high / low > DECADES) {
+            return Axis::Logarithmic(low / 1.3, high * 1.3);
         }
+        let (low, high) = (low.min(0.0), high.max(0.0));
+        Axis::Linear(low, if high > low { high } else { low + 1.0 })
     }
-    out
+}
+
+/// Smallest and largest; zeros if there are none.
+fn range(figures: impl Iterator<Item = f64>) -> [f64; 2] {
+    let least = |found: Option<[f64; 2]>, figure: f64| {
+        Some(found.map_or([figure; 2], |[low, high]| [low.min(figure), high.max(figure)]))
+    };
+    figures.fold(None, least).unwrap_or_default()
+}
+
+/// A tick's figure in few letters.
+fn tick(figure: f64) -> String {
+    let (size, unit) = match figure.abs() {
+        size if size >= 1e9 => (1e9, "G"),
+        size if size >= 1e6 => (1e6, "M"),
+        size if size >= 1e4 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    let text = format!("{:.6}", figure / size);
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A label, cut to what fits.
+fn cut(text: &str) -> String {
+    match text.chars().count() <= LETTERS {
+        true => text.to_owned(),
+        false => text.chars().take(LETTERS - 1).chain(['…']).collect(),
+    }
+}
+
+/// Writes text at a pixel, without characters that XML 1.0 forbids.
+fn write(area: &Area<'_>, [x, y]: [i32; 2], size: u32, side: HPos, text: &str) -> Result<()> {
+    let style = ("sans-serif", f64::from(size) * 1.24).into_text_style(area);
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    drawn(area.draw_text(&text, &style.pos(Pos::new(side, VPos::Center)), (x, y)))
+}
+
+/// The library's errors borrow what is drawn.
+fn drawn<T, E: std::fmt::Display>(result: std::result::Result<T, E>) -> Result<T> {
+    result.map_err(|error| anyhow!("draw the picture: {error}"))
 }
 
 #[cfg(test)]
@@ -284,12 +277,10 @@ mod tests {
     /// Every element is closed and no attribute is broken: a minimal well-formedness check.
     fn assert_well_formed(svg: &str) {
         let mut open: Vec<&str> = vec![];
-        let style = svg.find("</style>").unwrap();
-        for part in svg[style..].split('<').skip(1) {
+        for part in svg.split('<').skip(1) {
             let (tag, _) = part.split_once('>').unwrap();
             assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
             match tag.strip_prefix('/') {
-                Some("style" | "svg") => {}
                 Some(name) => assert_eq!(open.pop(), Some(name)),
                 None if tag.ends_with('/') => {}
                 None => open.push(tag.split(' ').next().unwrap()),
@@ -297,16 +288,17 @@ mod tests {
         }
         assert!(open.is_empty(), "{open:?}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        assert!(!svg.contains(|c: char| c.is_control() && c != '\n'), "{svg}");
     }
 
     #[test]
     fn every_measured_row_is_drawn_and_what_is_not_shown_is_told() {
-        let svg = report().svg();
+        let svg = report().svg().unwrap();
         assert_well_formed(&svg);
-        assert!(svg.contains("up: netloom") && svg.contains("2.000 s"), "{svg}");
+        assert!(svg.contains("\nup: netloom\n") && svg.contains("\n2.000 s\n"), "{svg}");
         assert!(!svg.contains("up: mininet"), "{svg}");
-        assert!(svg.contains(">not shown<") && svg.contains("up_vs_mininet"), "{svg}");
-        assert_eq!(svg.matches("class=\"round\"").count(), 3);
+        assert!(svg.contains("\nnot shown\n") && svg.contains("\nup_vs_mininet\n"), "{svg}");
+        assert_eq!(svg.matches("r=\"1\"").count(), 3);
     }
 
     #[test]
@@ -314,20 +306,40 @@ mod tests {
         let mut report = report();
         report.measured("<a & \"b\">\u{7}", "x", "µs", &[1.0, 100.0, 100_000.0], "&");
         report.point("<t>", ["x\"", "y&"], "<w>", 1.0, &[2.0; 5]);
-        let svg = report.svg();
+        let svg = report.svg().unwrap();
         assert_well_formed(&svg);
         assert!(svg.contains("&lt;a &amp; &quot;b&quot;&gt;"), "{svg}");
     }
 
     #[test]
     fn extreme_and_empty_reports_are_drawn() {
-        assert_well_formed(&Report::default().svg());
+        assert_well_formed(&Report::default().svg().unwrap());
         let mut report = Report::default();
         report.measured("zero", "x", "%", &[0.0; 5], "");
         report.measured("negative", "x", "us", &[-3.0, 1e9, 0.0], "");
+        report.measured("decades", "x", "ms", &[1e-9, 1e9, 1.0], "");
         report.point("one", ["x", "y"], "x", 0.0, &[0.0; 5]);
-        let svg = report.svg();
+        report.point("equal", ["x", "y"], "x", 1e9, &[1e9; 5]);
+        let svg = report.svg().unwrap();
         assert_well_formed(&svg);
-        assert!(svg.contains("zero"), "{svg}");
+        assert!(svg.contains("\nzero: x\n"), "{svg}");
+    }
+
+    #[test]
+    fn figures_start_at_zero_decades_are_logarithmic_and_ratios_are_around_one() {
+        let axis = |figures: &[f64], ratios| Axis::of(figures.iter().copied(), ratios);
+        assert_eq!(axis(&[2.0, 10.0], false), Axis::Linear(0.0, 10.0));
+        assert_eq!(axis(&[-2.0, -1.0], false), Axis::Linear(-2.0, 0.0));
+        assert_eq!(axis(&[], false), Axis::Linear(0.0, 1.0));
+        assert_eq!(axis(&[0.01, 1000.0], false), Axis::Logarithmic(0.01 / 1.3, 1300.0));
+        assert_eq!(axis(&[0.5, 1.0, -1.0, 0.0], true), Axis::Logarithmic(0.5 / 1.3, 1.3));
+    }
+
+    #[test]
+    fn ticks_and_labels_are_short() {
+        let text = [0.0, 0.05, 2.5, 1000.0, 20_000.0, 3e6, 1e10].map(tick);
+        assert_eq!(text, ["0", "0.05", "2.5", "1000", "20k", "3M", "10G"]);
+        assert_eq!(cut(&"é".repeat(66)).chars().count(), 66);
+        assert!(cut(&"é".repeat(67)).ends_with("é…"));
     }
 }

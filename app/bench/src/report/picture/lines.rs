@@ -1,56 +1,72 @@
 //! Figures over a parameter: a line with intervals for each candidate.
 
-use std::fmt::Write as _;
+use anyhow::Result;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
-use super::axis::{Axis, tick_text};
-use super::{Canvas, LEFT, RIGHT, colour};
+use super::{Area, Axis, DECADES, RIGHT, SMALL, WIDTH, colour, drawn, range, tick, write};
 use crate::report::{Curve, Point};
 
-/// Height of the part in which lines are drawn, in pixels, and its left edge.
-const HEIGHT: f64 = 220.0;
-const START: f64 = 70.0;
-/// Left edge of the legend.
-const LEGEND: f64 = RIGHT - LEFT + START + 60.0;
+/// Height of a curve with its title and its ticks, in pixels.
+pub(super) const HEIGHT: u32 = 300;
+/// Width of the names beside the lines.
+const LEGEND: u32 = 330;
 
-/// Draws a curve below what was drawn before.
-pub(super) fn draw(canvas: &mut Canvas, curve: &Curve, who: &[&str]) {
-    canvas.title(&format!("{}: {} by {}", curve.title, curve.y, curve.x));
+/// Draws a curve.
+pub(super) fn draw(area: &Area<'_>, curve: &Curve, who: &[&str]) -> Result<()> {
     let points = || curve.lines.values().flatten();
-    let (top, bottom) = (canvas.y + 14.0, canvas.y + 14.0 + HEIGHT);
-    let x = Axis::parameter(points().map(|point| point.x), START, START + RIGHT - LEFT);
+    let [low, high] = range(points().map(|point| point.x));
+    let end = if high > low { high } else { low + 1.0 };
     let ends = points().flat_map(|p| [p.y].into_iter().chain(p.ci95.into_iter().flatten()));
-    let y = Axis::figures(ends, bottom, top);
-    for tick in y.ticks() {
-        canvas.y = y.at(tick) + 4.0;
-        canvas.text(START - 8.0, "small right", &tick_text(tick));
-        canvas.line([x.at(f64::MIN), y.at(tick)], [x.at(f64::MAX), y.at(tick)], "grid");
+    let y = Axis::of(ends, false);
+    match (low > 0.0 && high / low > DECADES / 10.0, y) {
+        (false, Axis::Linear(from, to)) => on(area, curve, who, low..end, from..to),
+        (true, Axis::Linear(from, to)) => on(area, curve, who, (low..end).log_scale(), from..to),
+        (false, Axis::Logarithmic(from, to)) => {
+            on(area, curve, who, low..end, (from..to).log_scale())
+        }
+        (true, Axis::Logarithmic(from, to)) => {
+            on(area, curve, who, (low..end).log_scale(), (from..to).log_scale())
+        }
     }
-    canvas.y = bottom + 16.0;
-    for tick in x.ticks() {
-        canvas.text(x.at(tick), "small middle", &tick_text(tick));
-    }
-    for (at, (name, line)) in (0_u32..).zip(&curve.lines) {
-        let class = colour(name, who);
-        one_line(canvas, line, [&x, &y], &class);
-        canvas.y = top + 18.0 * f64::from(at) + 4.0;
-        canvas.dot(LEGEND, canvas.y - 4.0, 4.0, &class);
-        canvas.text(LEGEND + 10.0, "", name);
-    }
-    canvas.y = bottom + 20.0;
 }
 
-fn one_line(canvas: &mut Canvas, line: &[Point], [x, y]: [&Axis; 2], class: &str) {
-    let mut path = String::new();
-    for (at, point) in line.iter().enumerate() {
-        let letter = if at == 0 { 'M' } else { 'L' };
-        // Writing into a String cannot fail.
-        let _ = write!(path, "{letter}{:.1} {:.1}", x.at(point.x), y.at(point.y));
-        if let Some([low, high]) = point.ci95 {
-            canvas.line([x.at(point.x), y.at(low)], [x.at(point.x), y.at(high)], "interval");
-        }
-        canvas.dot(x.at(point.x), y.at(point.y), 3.0, class);
+fn on<X, Y>(area: &Area<'_>, curve: &Curve, who: &[&str], x: X, y: Y) -> Result<()>
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let title = format!("{}: {} by {}", curve.title, curve.y, curve.x);
+    write(area, [12, 22], 14, HPos::Left, &title)?;
+    let mut builder = ChartBuilder::on(area);
+    builder.margin_top(40).margin_left(10).margin_right(LEGEND + RIGHT);
+    let mut chart =
+        drawn(builder.x_label_area_size(24).y_label_area_size(60).build_cartesian_2d(x, y))?;
+    let mut mesh = chart.configure_mesh();
+    mesh.light_line_style(TRANSPARENT).x_labels(8).y_labels(8).label_style(SMALL);
+    let text = |figure: &f64| tick(*figure);
+    drawn(mesh.x_label_formatter(&text).y_label_formatter(&text).draw())?;
+    let left = i32::try_from(WIDTH - LEGEND - RIGHT + 20)?;
+    for (at, (name, line)) in (0_i32..).zip(&curve.lines) {
+        let colour = colour(name, who);
+        let place = |point: &Point| (point.x, point.y);
+        let path = line.iter().map(place).collect::<Vec<_>>();
+        drawn(chart.draw_series([PathElement::new(path, colour.stroke_width(2))]))?;
+        let dots = line.iter().map(|point| Circle::new(place(point), 3, colour.filled()));
+        drawn(chart.draw_series(dots))?;
+        let bars = line.iter().filter_map(|point| {
+            let [low, high] = point.ci95?;
+            Some(PathElement::new(vec![(point.x, low), (point.x, high)], BLACK))
+        });
+        drawn(chart.draw_series(bars))?;
+        let down = 50 + 18 * at;
+        drawn(area.draw(&Circle::new((left, down), 4, colour.filled())))?;
+        write(area, [left + 10, down], 12, HPos::Left, name)?;
     }
-    let _ = writeln!(canvas.out, "<path class=\"{class} line\" d=\"{path}\"/>");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -65,8 +81,8 @@ mod tests {
                 report.point("TCP", ["stations", "Gb/s"], who, x, &[y; 5]);
             }
         }
-        let svg = report.svg();
-        assert_eq!(svg.matches(" line\" d=\"M").count(), 2);
-        assert!(svg.contains("TCP: Gb/s by stations") && svg.contains(">peer<"), "{svg}");
+        let svg = report.svg().unwrap();
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2);
+        assert!(svg.contains("TCP: Gb/s by stations") && svg.contains("\npeer\n"), "{svg}");
     }
 }
