@@ -28,7 +28,7 @@ use netloom_sys::subordinate::{self, Given};
 use netloom_sys::{Unsupported, caps, disposition, feature, namespace};
 use rustix::process::Signal;
 
-use crate::build::maker::{absolute_paths, add_group};
+use crate::build::maker::add_group;
 use crate::build::routers;
 use crate::build::{binds, machines};
 use crate::events::{Event, Serve};
@@ -117,7 +117,7 @@ impl Launch {
         serve: Serve,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Outcome> {
-        absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, &options.base);
+        plan.make_absolute(&options.base);
         binds::settle(&mut plan.nodes, &options.runtime)?;
         binds::check_roots(&plan.nodes, &options.runtime)?;
         flows::check_tls(&plan.switches, &plan.slices)?;
@@ -322,13 +322,12 @@ fn fresh_state(
 pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     possible(plan, options)?;
     users::try_out(plan, !caps::is_privileged())?;
-    let (mut nodes, mut switches) = (plan.nodes.clone(), plan.switches.clone());
-    let mut slices = plan.slices.clone();
-    absolute_paths(&mut nodes, &mut switches, &mut slices, &options.base);
-    binds::settle(&mut nodes, &options.runtime)?;
-    binds::check_roots(&nodes, &options.runtime)?;
-    flows::check_tls(&switches, &slices)?;
-    for node in &nodes {
+    let mut plan = plan.clone();
+    plan.make_absolute(&options.base);
+    binds::settle(&mut plan.nodes, &options.runtime)?;
+    binds::check_roots(&plan.nodes, &options.runtime)?;
+    flows::check_tls(&plan.switches, &plan.slices)?;
+    for node in &plan.nodes {
         for file in &node.files {
             if let FileContent::From(path) = &file.content {
                 let opened = netloom_sys::setup::open_of_lab(path);
@@ -336,7 +335,6 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
             }
         }
     }
-    let plan = Plan { nodes, ..plan.clone() };
     images::bring(&plan, !caps::is_privileged(), &mut |_| ())?;
     Ok(())
 }

@@ -31,7 +31,9 @@ pub(crate) use flow::{
     Flow, FlowAdd, FlowDel, FlowDump, FlowGroups, FlowMeters, FlowMod, FlowMonitor, FlowTrace,
     GroupChange, MeterChange, OpenFlow, Spoken,
 };
-pub(crate) use foreign::{Export, Import, Importing, ManagementKind};
+pub(crate) use foreign::{
+    Export, ExportContainerlab, ExportLab, Import, Importing, ManagementKind,
+};
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use guard::{Guard, GuardCheck, GuardDefault, GuardDiff, GuardReport, GuardVerb};
 pub(crate) use image::{
@@ -84,7 +86,7 @@ pub(crate) enum Verb {
     Check(Check),
     /// Turn a lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab into a lab file.
     Import(Import),
-    /// Write a lab for another program.
+    /// Write a running lab as a lab file, or a lab for another program.
     #[command(subcommand)]
     Export(Export),
     /// Print the JSON Schema of lab files.

@@ -26,6 +26,7 @@ mod plug;
 mod roles;
 #[cfg(test)]
 mod samples;
+mod saved;
 mod serve;
 mod slice;
 mod switch;
@@ -39,7 +40,7 @@ use anyhow::{Context, Result};
 use netloom_sys::disposition;
 
 use crate::bench;
-use crate::flags::{Cli, Verb};
+use crate::flags::{Cli, Export, Verb};
 use crate::labs::{self, Wish};
 
 /// Runs the command line.
@@ -54,7 +55,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Test(args) => test::test(&args),
         Verb::Check(args) => files::check(&args),
         Verb::Import(args) => foreign::import(&args),
-        Verb::Export(verb) => foreign::export(&verb),
+        Verb::Export(Export::Lab(args)) => saved::export(lab, &args),
+        Verb::Export(Export::Containerlab(args)) => foreign::export(&args),
         Verb::Schema => files::schema(),
         Verb::Graph(args) => files::graph(&wish, &args),
         Verb::Completions { shell } => files::completions(shell),

@@ -22,6 +22,7 @@ mod suggest;
 mod text;
 mod tree;
 pub mod units;
+pub mod written;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Repetition, Report};
 pub use node::{Entry, Kind, Node, Place};

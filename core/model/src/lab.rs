@@ -5,6 +5,7 @@
 
 mod bind;
 pub mod expect;
+pub(crate) mod paths;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -72,6 +73,16 @@ pub struct Pool {
     /// Which assignment of addresses from these: others than 0 are for labs whose addresses the host has.
     #[serde(default, skip_serializing_if = "is_first")]
     pub variant: u32,
+}
+
+impl Pool {
+    /// The prefixes of a lab whose file names none.
+    pub(crate) const fn usual() -> Pool {
+        use std::net::{Ipv4Addr, Ipv6Addr};
+        let ipv4 = Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8);
+        let ipv6 = Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8);
+        Pool { ipv4: Some(ipv4), ipv6: Some(ipv6), variant: 0 }
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -432,6 +443,23 @@ pub struct Link {
     pub mtu: Option<u32>,
     /// Its impairments: index 0 for frames that the first end sends, 1 for the second.
     pub impairments: [Impairments; 2],
+}
+
+impl Link {
+    /// A link with nothing but ends.
+    pub(crate) fn between(ends: [End; 2]) -> Link {
+        Link {
+            name: None,
+            ends,
+            addresses: [vec![], vec![]],
+            bare: [false; 2],
+            macs: [None; 2],
+            numbers: [None; 2],
+            subnets: vec![],
+            mtu: None,
+            impairments: [Impairments::default(), Impairments::default()],
+        }
+    }
 }
 
 /// One end of a link.

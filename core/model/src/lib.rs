@@ -25,11 +25,13 @@ pub mod plan;
 pub mod published;
 pub mod reference;
 mod restart;
+mod saving;
 mod schema;
 pub mod setting;
 pub mod signal;
 pub mod slices;
 pub mod users;
+mod write;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 pub use lab::{Lab, expect};
@@ -41,7 +43,9 @@ pub use parse::{
     switch_keys, switch_kind,
 };
 pub use plan::Plan;
+pub use saving::lab_of;
 pub use schema::schema;
+pub use write::write;
 
 #[cfg(test)]
 extern crate self as netloom_model;

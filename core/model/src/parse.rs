@@ -8,8 +8,8 @@
 
 mod children;
 mod common;
-mod expect;
-mod expect_keys;
+pub(crate) mod expect;
+pub(crate) mod expect_keys;
 mod expr;
 mod image;
 mod impair;
@@ -32,7 +32,7 @@ mod work;
 
 use std::collections::HashMap;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, quote, read};
 
 pub use self::running::{
@@ -171,10 +171,7 @@ fn routing(node: Option<&Yaml>, report: &mut Report) -> (bool, bool) {
 }
 
 fn pool(node: Option<&Yaml>, report: &mut Report) -> Pool {
-    const IPV4: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(10, 0, 0, 0), 8);
-    const IPV6: Ipv6Net =
-        Ipv6Net::new_assert(std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8);
-    let mut pool = Pool { ipv4: Some(IPV4), ipv6: Some(IPV6), variant: 0 };
+    let mut pool = Pool::usual();
     let Some(node) = node else { return pool };
     let path = Path::Root.key("pool");
     let Some(fields) = Fields::open(node, &path, &POOL, report) else { return pool };

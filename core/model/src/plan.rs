@@ -31,7 +31,7 @@ pub mod port_names;
 pub(crate) mod ports;
 mod route;
 mod scheme;
-mod segment;
+pub(crate) mod segment;
 mod sharing;
 mod shortest;
 mod sliced;
@@ -57,6 +57,7 @@ pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -65,6 +66,8 @@ use serde::{Deserialize, Serialize};
 use netloom_impair::Impairments;
 
 use crate::kinds::SwitchKind;
+use crate::kinds::openflow::TlsFiles;
+use crate::lab::paths::absolute_text;
 use crate::lab::{Lab, NodeSpec};
 use crate::slices::Slice;
 
@@ -334,6 +337,27 @@ impl PlannedEnd {
 }
 
 impl Plan {
+    /// Makes paths of the host absolute, also in the file that it keeps; `base` is the folder of the lab file.
+    pub fn make_absolute(&mut self, base: &Path) {
+        let tls = self.switches.iter_mut().filter_map(|switch| switch.kind.tls_mut());
+        let tls = tls.chain(self.slices.iter_mut().filter_map(|slice| slice.tls.as_mut()));
+        let mut any = false;
+        for path in tls.flat_map(TlsFiles::paths_mut) {
+            *path = base.join(&*path);
+            any = true;
+        }
+        for node in self.nodes.iter_mut().filter(|node| node.has_paths()) {
+            node.make_absolute(base);
+            any = true;
+        }
+        if let Some(file) = self.scheme.as_mut().and_then(|scheme| scheme.file.as_mut())
+            && any
+            && let Some(text) = absolute_text(file, &self.lab, base)
+        {
+            *file = text.into();
+        }
+    }
+
     /// The slot of a node by name.
     pub fn node(&self, name: &str) -> Option<Slot> {
         self.nodes.iter().position(|n| n.name == name).map(Slot::new)
@@ -447,6 +471,11 @@ impl PlannedNode {
     /// Whether it has sysctls beside netloom's own, which are written after these.
     pub fn has_sysctls_of_file(&self) -> bool {
         self.sysctls.len() > sysctl::number_of_own(self)
+    }
+
+    /// Its sysctls that the lab file gives.
+    pub(crate) fn sysctls_of_file(&self) -> &[(String, String)] {
+        self.sysctls.get(sysctl::number_of_own(self)..).unwrap_or_default()
     }
 
     /// The name of the switch that is the plane of a router; no switch of a file can have it.

@@ -50,6 +50,12 @@ impl StopSignal {
             .map(|(_, signal)| signal)
     }
 
+    /// Its word in a lab file.
+    pub(crate) fn word(self) -> &'static str {
+        let known = WORDS.iter().zip(StopSignal::ALL).find(|(_, signal)| *signal == self);
+        known.map_or("TERM", |(word, _)| word)
+    }
+
     /// What an image's text stands for: `SIGQUIT`, `QUIT` or `3`.
     pub fn of_text(text: &str) -> Option<StopSignal> {
         let number = match text {

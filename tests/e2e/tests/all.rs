@@ -32,6 +32,7 @@ mod examples_frr;
 mod examples_office;
 mod exec;
 mod expect;
+mod export_lab;
 mod few_files;
 mod files;
 mod folders;

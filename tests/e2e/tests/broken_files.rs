@@ -64,6 +64,11 @@ fn down_needs_no_state() {
     };
     spoiled(&machine, cut, &cannot);
     spoiled(&machine, of_another_version, &cannot);
+    let newer = |folder: &Path| {
+        let text = fs::read_to_string(state(folder)).expect("the state");
+        fs::write(state(folder), text.replacen('{', "{\"newer\":1,", 1)).expect("write it");
+    };
+    spoiled(&machine, newer, &["state.json\" cannot be read: unknown field `newer`"]);
     spoiled(&machine, |folder| fs::write(state(folder), b"\x01\xff").expect("write it"), &cannot);
     let by_a_folder = |folder: &Path| {
         fs::remove_file(state(folder)).expect("remove it");

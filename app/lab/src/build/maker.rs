@@ -11,19 +11,14 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::kinds::NodeKind;
-use netloom_model::kinds::openflow::TlsFiles;
-use netloom_model::lab::{FileContent, Limits};
+use netloom_model::lab::Limits;
 use netloom_model::plan::NodeId;
 use netloom_model::plan::Slot;
 use netloom_model::plan::form::LinkForm;
-use netloom_model::plan::{
-    Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch,
-};
-use netloom_model::slices::Slice;
+use netloom_model::plan::{Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::init::BUT;
 use netloom_node::spawner::{Spawner, Surrounding};
 use netloom_node::spec::{Kind, NodeSpec};
-use netloom_oci::Source;
 use netloom_sys::{cgroup, journal, namespace, process};
 
 use crate::build::configure::Scope;
@@ -493,40 +488,5 @@ pub(crate) fn limits(limits: &Limits) -> cgroup::Limits {
         cpu_milli: limits.cpu_milli,
         memory: limits.memory,
         processes: limits.processes,
-    }
-}
-
-/// Makes host paths of files absolute, relative to the folder of the lab file.
-pub(crate) fn absolute_paths(
-    nodes: &mut [PlannedNode],
-    switches: &mut [PlannedSwitch],
-    slices: &mut [Slice],
-    base: &std::path::Path,
-) {
-    let tls = switches.iter_mut().filter_map(|switch| switch.kind.tls_mut());
-    let tls = tls.chain(slices.iter_mut().filter_map(|slice| slice.tls.as_mut()));
-    for path in tls.flat_map(TlsFiles::paths_mut) {
-        *path = base.join(&*path);
-    }
-    for node in nodes {
-        for path in node.kind.paths_mut() {
-            *path = base.join(&*path);
-        }
-        if let Some(root) = &mut node.root {
-            *root = base.join(&*root);
-        }
-        if let Some(image) = &mut node.image
-            && let Ok(source) = image.name.parse::<Source>()
-        {
-            image.name = source.at(base).to_string();
-        }
-        for file in &mut node.files {
-            if let FileContent::From(path) = &mut file.content {
-                *path = base.join(&*path);
-            }
-        }
-        for bind in &mut node.binds {
-            bind.from = base.join(&bind.from);
-        }
     }
 }

@@ -6,7 +6,6 @@ use netloom_model::Plan;
 
 use crate::Result;
 use crate::build::binds;
-use crate::build::maker::absolute_paths;
 use crate::launch::orphan;
 use crate::run::prospect;
 use crate::store::state::Folder;
@@ -30,7 +29,7 @@ pub enum Standing {
 /// # Errors
 /// A bind of the file cannot be.
 pub fn absolute(plan: &mut Plan, base: &Path, runtime: &Path) -> Result<()> {
-    absolute_paths(&mut plan.nodes, &mut plan.switches, &mut plan.slices, base);
+    plan.make_absolute(base);
     binds::settle(&mut plan.nodes, runtime)
 }
 

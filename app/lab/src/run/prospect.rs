@@ -11,7 +11,6 @@ use netloom_model::difference::Kind;
 use netloom_model::merging::{Act, KeyChange, Machine, Merged, Step, merge, merge_over};
 use netloom_model::plan::{LinkId, NodeId, PlannedLink, PlannedNode};
 
-use crate::build::maker::absolute_paths;
 use crate::run::drift::Differences;
 use crate::stage::allowed::allowed;
 use crate::stage::images;
@@ -62,8 +61,7 @@ impl Looked {
         there: &dyn Fn(NodeId) -> Vec<(String, u32)>,
         kernel: &dyn Fn() -> Result<Differences>,
     ) -> Result<Looked> {
-        let base = std::path::Path::new("/");
-        absolute_paths(&mut wanted.nodes, &mut wanted.switches, &mut wanted.slices, base);
+        wanted.make_absolute(std::path::Path::new("/"));
         let seen = RefCell::new(Vec::new());
         let noted = |node| {
             let found = there(node);

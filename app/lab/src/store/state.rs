@@ -60,8 +60,10 @@ const COMMANDS: &str = "commands.json";
 /// The nodes that are being made.
 const HALF_MADE: &str = "making.json";
 
-/// The state that a lab process stores before it makes anything.
+/// The state that a lab process stores before it makes anything. One with a key that this version does not know is of a newer
+/// one, and may mean something else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct State {
     /// The plan of everything that shall exist.
     pub plan: Plan,

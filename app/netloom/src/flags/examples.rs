@@ -128,7 +128,20 @@ const USES: &[Uses] = &[
             ),
         ],
     ),
-    uses("export", &[("netloom export containerlab lab.yaml", "a lab for containerlab")]),
+    uses(
+        "export",
+        &[
+            ("netloom export lab -o lab.yaml", "a running lab as a lab file"),
+            ("netloom export containerlab lab.yaml", "a lab for containerlab"),
+        ],
+    ),
+    uses(
+        "export lab",
+        &[
+            ("netloom export lab -o lab.yaml", "the only running lab, with changes by hand"),
+            ("netloom export lab demo", "that of a name, on standard output"),
+        ],
+    ),
     uses(
         "export containerlab",
         &[("netloom export containerlab lab.yaml -o lab.clab.yml", "a lab as a topology")],

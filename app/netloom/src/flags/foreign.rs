@@ -68,6 +68,22 @@ pub(crate) struct Import {
 pub(crate) enum Export {
     /// Write a lab as a topology of containerlab.
     Containerlab(ExportContainerlab),
+    /// Write the lab file of a running lab, with what was changed by hand.
+    Lab(ExportLab),
+}
+
+// `export lab`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportLab {
+    /// The lab, by name or by file. Default: the only running one.
+    #[arg(value_name = "LAB")]
+    pub(crate) name: Option<String>,
+    /// The lab file to write; without it, it goes to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace a file that is there already.
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
 }
 
 // `export containerlab`.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use netloom_foreign::{Item, Verdict};
 use serde_json::{Value, json};
 
-use crate::flags::{Export, Import};
+use crate::flags::{ExportContainerlab, Import};
 use crate::{Usage, foreign, input, output, source, whole_file};
 
 /// `netloom import`
@@ -116,16 +116,15 @@ fn base(output: &Path, folder: &Path) -> String {
 }
 
 /// Writes a file as a whole.
-fn write(path: &Path, text: &str, force: bool) -> Result<()> {
+pub(super) fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     if !force && path.exists() {
         return Err(Usage(format!("{path:?} is there already; --force replaces it")).into());
     }
     whole_file::write(path, text).with_context(|| format!("{path:?}: write"))
 }
 
-/// `netloom export`
-pub(crate) fn export(verb: &Export) -> Result<i32> {
-    let Export::Containerlab(args) = verb;
+/// `netloom export containerlab`
+pub(crate) fn export(args: &ExportContainerlab) -> Result<i32> {
     let plan = source::plan(&args.file, None)?;
     let file = source::shown(&args.file);
     let exported = netloom_foreign::export(&plan, &file, &args.image);

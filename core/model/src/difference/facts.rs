@@ -12,7 +12,7 @@ use crate::impairment::text;
 use crate::kinds::openflow::OpenflowSwitch;
 use crate::kinds::shm::{ShmSwitch, VdeFolder};
 use crate::kinds::{NodeKind, SwitchKind};
-use crate::lab::NodeSpec;
+use crate::lab::{Limits, NodeSpec, Protect};
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::setting::{cpu_text, memory_text};
 use crate::slices::Slice;
@@ -151,7 +151,6 @@ const MANY: usize = 1000;
 /// Everything about a node except its links and computed routes.
 pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact<'_>> {
     let mut facts = Facts::default();
-    let number = |value: Option<u32>| value.map(|n| n.to_string());
     // A key that is added to nodes does not compile until it has its row.
     let NodeSpec {
         // Who it is and where it lives.
@@ -184,16 +183,9 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact<'_>> {
     facts.put_live("hostname", hostname.clone());
     facts.put_each("loopback", loopback);
     put_kind(&mut facts, kind);
-    facts.put_live("limits.cpu", limits.cpu_milli.map(cpu_text));
-    facts.put_live("limits.memory", limits.memory.map(memory_text));
-    facts.put_live("limits.weight", number(limits.weight));
-    facts.put_live("limits.processes", number(limits.processes));
-    facts.put_live("limits.sockets", number(limits.sockets));
-    facts.put_live("protect.packets", protect.packets.map(|rate| format!("{rate}/s")));
-    facts.put_live("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
-    facts.put_live("protect.auto", protect.auto.map(|auto| auto.to_string()));
+    put_bounds(&mut facts, limits, protect);
     facts.put_live("charge-receive", yes(*charge_receive));
-    facts.put_live("children", number(*children));
+    facts.put_live("children", children.map(|limit| limit.to_string()));
     facts.put("privileged", yes(*privileged));
     facts.put("ids", ids.map(|ids| ids.word().to_owned()));
     facts.put("root", root.as_ref().map(|root| root.display().to_string()));
@@ -220,6 +212,18 @@ pub(super) fn of_node(node: &PlannedNode) -> Vec<Fact<'_>> {
         }
     }
     facts.0
+}
+
+fn put_bounds(facts: &mut Facts<'_>, limits: &Limits, protect: &Protect) {
+    let number = |value: Option<u32>| value.map(|n| n.to_string());
+    facts.put_live("limits.cpu", limits.cpu_milli.map(cpu_text));
+    facts.put_live("limits.memory", limits.memory.map(memory_text));
+    facts.put_live("limits.weight", number(limits.weight));
+    facts.put_live("limits.processes", number(limits.processes));
+    facts.put_live("limits.sockets", number(limits.sockets));
+    facts.put_live("protect.packets", protect.packets.map(|rate| format!("{rate}/s")));
+    facts.put_live("protect.bytes", protect.bytes.map(|rate| format!("{rate}/s")));
+    facts.put_live("protect.auto", protect.auto.map(|auto| auto.to_string()));
 }
 
 fn put_kind<'a>(facts: &mut Facts<'a>, kind: &'a NodeKind) {

@@ -55,11 +55,14 @@ fn decimal(number: u128, size: u128, unit: &str) -> String {
 }
 
 pub(super) fn rate(bits: &Option<u64>) -> Option<String> {
-    let bits = (*bits)?;
+    bits.map(bits_per_second)
+}
+
+pub(crate) fn bits_per_second(bits: u64) -> String {
     let units = [("gbit", 1_000_000_000_u128), ("mbit", 1_000_000), ("kbit", 1000), ("bit", 1)];
     let bits = u128::from(bits);
     let (unit, size) = units.into_iter().find(|(_, size)| bits >= *size).unwrap_or(("bit", 1));
-    Some(decimal(bits, size, unit))
+    decimal(bits, size, unit)
 }
 
 pub(super) fn queue(queue: &Option<Queue>) -> Option<String> {

@@ -33,7 +33,7 @@ pub(crate) const PROGRAMS: [&str; 14] = [
 /// Bounds and defaults of times.
 const GRACE: Duration = Duration::from_secs(120);
 pub(crate) const MOST_GRACE: Duration = Duration::from_secs(1800);
-const HELLO: u16 = 1;
+pub(crate) const HELLO: u16 = 1;
 const DEAD: u16 = 4;
 
 const AREA: Value = Value::Called(

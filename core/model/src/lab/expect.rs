@@ -159,6 +159,33 @@ impl Step {
 }
 
 impl What {
+    /// The nodes that it names; addresses may be among them.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        match self {
+            What::Reaches(of) | What::CannotReach(of) => {
+                of.from.iter().chain(&of.to).map(String::as_str).collect()
+            }
+            What::Route(of) | What::NoRoute(of) => {
+                let mut names = vec![of.node.as_str()];
+                names.extend(match &of.to {
+                    RouteTarget::Node(name) => Some(name.as_str()),
+                    RouteTarget::Address(_) | RouteTarget::Prefix(_) => None,
+                });
+                names.extend(match &of.via {
+                    Some(Via::Node(name)) => Some(name.as_str()),
+                    Some(Via::Address(_)) | None => None,
+                });
+                names
+            }
+            What::Loss(Loss { between, .. }) | What::Rate(Rate { between, .. }) => {
+                vec![&between.from, &between.to]
+            }
+            What::Output(of) => vec![&of.node],
+            What::Do(Action::Exec(node, _)) => vec![node],
+            What::Do(Action::Down(_) | Action::Up(_) | Action::Set(..) | Action::Wait(_)) => vec![],
+        }
+    }
+
     /// What it is, in words.
     pub fn words(&self) -> String {
         match self {

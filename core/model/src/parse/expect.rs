@@ -23,11 +23,11 @@ const KINDS: [&str; 8] =
 const MOST_STEPS: usize = 10_000;
 
 /// How long packets are sent where nothing is said, and at most.
-const LASTING: Duration = Duration::from_secs(2);
+pub(crate) const LASTING: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How many packets a second measure loss where nothing is said.
-const PACKETS: u32 = 1000;
+pub(crate) const PACKETS: u32 = 1000;
 
 /// Reads the steps.
 pub(crate) fn expect(value: &Yaml, path: &Path<'_>, report: &mut Report) -> RawSteps {

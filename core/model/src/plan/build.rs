@@ -141,6 +141,7 @@ impl Builder<'_> {
             blocks: vec![],
             routed_by_hand: by_hand.map(|(id, _)| NodeId::new(id)).collect(),
             next_link: LinkId::new(self.lab.links.len()),
+            file: Some(crate::write::write(self.lab, "").into()),
             numbered_as: self.lab.numbered_as.clone(),
         };
         // A node's place is its id here.

@@ -398,13 +398,9 @@ impl Plan {
         Link {
             name: Some(link.name.clone()),
             bare: [bare(&link.ends[0]), bare(&link.ends[1])],
-            ends: [end(&link.ends[0]), end(&link.ends[1])],
             addresses: [addresses(&link.ends[0]), addresses(&link.ends[1])],
-            macs: [None; 2],
-            numbers: [None; 2],
-            subnets: vec![],
-            mtu: None,
             impairments: link.impairments.clone(),
+            ..Link::between([end(&link.ends[0]), end(&link.ends[1])])
         }
     }
 

@@ -80,7 +80,7 @@ pub(super) fn fill_in_addresses(
 }
 
 /// The kind of a switch with the number that controllers know it by, where it has one.
-pub(super) fn with_number(lab: &str, switch: &str, mut kind: SwitchKind) -> SwitchKind {
+pub(crate) fn with_number(lab: &str, switch: &str, mut kind: SwitchKind) -> SwitchKind {
     kind.fill_in_number(|| hash(&["datapath", lab, switch]));
     kind
 }

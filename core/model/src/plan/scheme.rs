@@ -1,6 +1,7 @@
 //! What a plan stores about its making, so that links made later get addresses and routes the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,11 @@ pub struct Scheme {
     pub routed_by_hand: BTreeSet<NodeId>,
     /// The id of the next link.
     pub next_link: LinkId,
+    /// The lab file that the plan was made of; absent where a version made it that kept none. Changes of the running
+    /// lab do not alter it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub file: Option<Arc<str>>,
     /// Nodes whose `forwarding` has changed since the lab was first numbered, by name, as it was then.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub numbered_as: BTreeMap<String, Forwarding>,

@@ -9,4 +9,4 @@ mod form;
 mod linking;
 pub(crate) mod property;
 mod shapes;
-mod simulator;
+pub(crate) mod simulator;

@@ -20,6 +20,8 @@ impl Plan {
             1024 + 256 * node.interfaces.len() + parts.sum::<usize>()
         };
         let nodes: usize = self.nodes.iter().map(of_node).sum();
-        nodes + 512 * (self.links.len() + self.switches.len()) + self.hosts.len()
+        let file = self.scheme.as_ref().and_then(|scheme| scheme.file.as_ref());
+        let file = file.map_or(0, |text| text.len());
+        file + nodes + 512 * (self.links.len() + self.switches.len()) + self.hosts.len()
     }
 }

@@ -55,6 +55,7 @@ fn between(plan: &Plan, a: &str, b: &str) -> NewLink {
 /// Links and nodes without the digest, which stays the first plan's.
 fn content(mut plan: Plan) -> Plan {
     plan.digest.clear();
+    plan.scheme.iter_mut().for_each(|scheme| scheme.file = None);
     for node in &mut plan.nodes {
         node.routes.sort_by_key(|r| (r.to, r.via, r.interface));
     }

@@ -46,7 +46,7 @@ struct Entry {
     hops: Vec<(Option<IpAddr>, usize)>,
 }
 
-pub(super) struct Simulator<'a> {
+pub(crate) struct Simulator<'a> {
     plan: &'a Plan,
     ports: Vec<Port>,
     neighbours: HashMap<(usize, IpAddr), Place>,
@@ -55,7 +55,7 @@ pub(super) struct Simulator<'a> {
 }
 
 impl<'a> Simulator<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Self {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
         let mut new = Simulator {
             plan,
             ports: ports(plan),
@@ -184,7 +184,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// Sends a packet from everywhere to everywhere reachable, in both families; returns the number sent.
-    pub(super) fn check_all(&self) -> usize {
+    pub(crate) fn check_all(&self) -> usize {
         let mut sent = 0;
         for from in self.places() {
             for to in [true, false].map(|ipv4| self.reachable(from, ipv4)).into_iter().flatten() {
