@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use netloom_lab::call::Within;
+use netloom_lab::calls::{AskSwitch, ShowPlan, Status};
 use netloom_model::kinds::SwitchKind;
 use netloom_model::kinds::shm::{PortVlan, ShmSwitch};
 use netloom_model::plan::port_names::shortened_port_name;
@@ -17,16 +19,17 @@ use crate::{labs, output};
 /// `netloom export lab`
 pub(crate) fn export(lab: Option<&str>, args: &ExportLab) -> Result<i32> {
     let client = labs::connect(args.name.as_deref().or(lab))?;
-    let mut plan = client.plan()?;
+    let mut plan = client.call(&ShowPlan { of: Within::ALL })?;
     for at in plan.switch_slots() {
         let switch = &mut plan.switches[at];
         let SwitchKind::Shm(options) = &mut switch.kind else { continue };
         // One that does not answer has the rules of its file when it comes back.
-        if let Ok(Answer::Shown(shown)) = client.ask_switch(&switch.name, &Request::Show) {
+        let show = AskSwitch { switch: switch.name.as_str().into(), request: Request::Show };
+        if let Ok(Answer::Shown(shown)) = client.call(&show) {
             shown.ports.iter().for_each(|port| take_rules(options, port));
         }
     }
-    let links = client.status()?.links;
+    let links = client.call(&Status {})?.links;
     let down = links.iter().filter(|link| link.down).map(|link| link.name.as_str());
     let text = text(&plan, down, args.output.as_deref())?;
     match &args.output {
